@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const ModelSource& source, ke
   if (absl::Status status = CheckPrecisions(source.precisions); !status.ok()) return status;
   absl::StatusOr<OpenedModel> opened = OpenModelSource(source, true);
   if (!opened.ok()) return opened.status();
-  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(*opened, source.precisions, device, stop);
+  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(*opened, source, device, stop);
   if (model.ok()) return model;
   const std::string& where = source.path.empty() ? source.random_shape : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

@@ -29,14 +29,19 @@ absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& confi
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
-                                                           const std::vector<Precision>& precisions,
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened, const ModelSource& source,
                                                            kernels::Device* device, const std::atomic<bool>* stop) {
   const ModelConfig& config = opened.parsed.config;
   if (absl::Status status = CheckServes(*device->ops, config); !status.ok()) return status;
+  const std::vector<Precision>& precisions = source.precisions;
+  if (source.int8_inputs && device->ops->kind != kernels::DeviceKind::kCpu) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "models[].int8_inputs is true; ", kernels::Name(device->ops->kind), " has no such products (models[].device)"));
+  }
   std::unique_ptr<Model> model(new Model());
   model->config_ = config;
   model->precisions_ = precisions;
+  model->int8_inputs_ = source.int8_inputs;
   model->device_ = device;
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
@@ -87,7 +92,8 @@ absl::Status ModelBuilder::Allocate() {
     const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
     if (!matrices.ok()) return matrices.status();
     PrecisionWeights& weights = model_->weights_.emplace_back();
-    PlaceWeights(model_->config_, opened_.encodings, model_->precisions_[i], ops, *matrices, *vectors, &weights);
+    PlaceWeights(model_->config_, opened_.encodings, model_->precisions_[i], model_->int8_inputs_, ops, *matrices,
+                 *vectors, &weights);
     weights.input_amax_limit = opened_.parsed.quantization.input_amax_limit;
     model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
   }

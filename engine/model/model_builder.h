@@ -19,14 +19,14 @@ namespace dunlin::engine {
 
 class ModelBuilder {
  public:
-  // REQUIRES: precisions are distinct. Peak memory is the packed weights and, during the call, three buffers of 16 MiB,
-  // 192 rows or the largest transposed tensor, whichever is largest, a fourth where tensors are not aligned to their
-  // elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device lacks the memory (the message
-  // says how much was planned), INVALID_ARGUMENT when a scale is not finite and > 0, DATA_LOSS when a file changes,
-  // INTERNAL when the device fails, CANCELLED once *stop is true (may be null).
-  static absl::StatusOr<std::unique_ptr<Model>> Build(const OpenedModel& opened,
-                                                      const std::vector<Precision>& precisions, kernels::Device* device,
-                                                      const std::atomic<bool>* stop);
+  // REQUIRES: the source's precisions are distinct. Peak memory is the packed weights and, during the call, three
+  // buffers of 16 MiB, 192 rows or the largest transposed tensor, whichever is largest, a fourth where tensors are not
+  // aligned to their elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device lacks the
+  // memory (the message says how much was planned), INVALID_ARGUMENT when a scale is not finite and > 0, DATA_LOSS when
+  // a file changes, INTERNAL when the device fails, CANCELLED once *stop is true (may be null). FAILED_PRECONDITION
+  // when the device lacks experts or int8_inputs and the model or the source has them.
+  static absl::StatusOr<std::unique_ptr<Model>> Build(const OpenedModel& opened, const ModelSource& source,
+                                                      kernels::Device* device, const std::atomic<bool>* stop);
 
  private:
   ModelBuilder(const OpenedModel& opened, Model* model) : opened_(opened), source_(*opened.tensors), model_(model) {}

@@ -72,7 +72,7 @@ absl::Status CheckBackendsEnabled(const EngineOptions& options) {
 
 ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident,
                            const kernels::Device& device, const EngineOptions& options,
-                           std::optional<Precision> own_precision)
+                           std::optional<Precision> own_precision, bool int8_inputs)
     : default_precision_(resident.front()), device_(device.ops->kind) {
   for (AttentionBackend backend : kAutoOrder) {
     for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
@@ -83,6 +83,7 @@ ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precisio
         row.profile.kv_fp8 = options.kv_fp8 && !config.is_encoder();  // an encoder keeps no KV
       }
       row.profile.own_codes = traits.precision == own_precision;
+      row.profile.int8_inputs = int8_inputs && kernels::Traits(traits.format).group != 0;
       row.reasons = ReasonsAgainst(row.profile, config, resident, device, options);
       row.supported = row.reasons.empty();
       rows_.push_back(std::move(row));

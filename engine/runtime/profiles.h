@@ -29,9 +29,10 @@ absl::Status CheckBackendsEnabled(const EngineOptions& options);
 // Immutable; any thread.
 class ProfileTable {
  public:
-  // resident: the precisions whose weights are loaded; the first is the default. own_precision: Model's.
+  // resident: the precisions whose weights are loaded; the first is the default. own_precision, int8_inputs: Model's.
   ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
-               const EngineOptions& options, std::optional<Precision> own_precision = std::nullopt);
+               const EngineOptions& options, std::optional<Precision> own_precision = std::nullopt,
+               bool int8_inputs = false);
 
   // An AUTO precision is the default one; an AUTO backend is the first of kAutoOrder that is supported. A named backend
   // that is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is

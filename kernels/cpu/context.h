@@ -14,8 +14,8 @@
 
 namespace dunlin::kernels {
 
-// kAvx2: AVX2, FMA and F16C; kAvx512: also AVX-512 F, BW, VL and DQ; kAvx512Bf16: also VBMI and the BF16 dot product;
-// kAmxBf16: also the tile registers of AMX.
+// kAvx2: AVX2, FMA and F16C; kAvx512: also AVX-512 F, BW, VL and DQ; kAvx512Bf16: also VBMI, VNNI and the BF16 dot
+// product; kAmxBf16: also the tile registers of AMX.
 enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 struct DeviceContext {

@@ -58,7 +58,8 @@ bool HasAvx512Bf16Variant() {
   unsigned ecx = 0;
   unsigned edx = 0;
   if (!HasAvx512Variant()) return false;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_AVX512VBMI) == 0) return false;
+  constexpr unsigned kLeaf7Ecx = bit_AVX512VBMI | bit_AVX512VNNI;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kLeaf7Ecx) != kLeaf7Ecx) return false;
   if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) return false;
   return (eax & bit_AVX512BF16) != 0;
 }

@@ -12,7 +12,7 @@ bool HasAvx2Variant();
 // Zen 4 and later), with the 512-bit registers saved by the operating system.
 bool HasAvx512Variant();
 
-// Whether the "avx512_bf16" variant may run: what "avx512" needs, AVX-512 VBMI and BF16.
+// Whether the "avx512_bf16" variant may run: what "avx512" needs, AVX-512 VBMI, VNNI and BF16.
 bool HasAvx512Bf16Variant();
 
 // Whether that variant's BF16 dot product has twice the throughput of FMA, as on Zen 4 and later. Intel's cores issue

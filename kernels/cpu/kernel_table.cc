@@ -11,7 +11,8 @@ const KernelTable& PortableKernels() {
         portable::GemmInt4, portable::GemmQ8, portable::GemmQ4, portable::GemmQ4Super, portable::GemmQ6Super,
         portable::GemmQ6Min, portable::GemmQ8Wide, portable::GemmQ4Zero},
        /*gemm_rows=*/128},
-      kPortableRows};
+      kPortableRows,
+      portable::kInt8Kernels};
   return table;
 }
 
@@ -21,7 +22,8 @@ const KernelTable& Avx2Kernels() {
       {{avx2::GemmFp32, avx2::GemmBf16, avx2::GemmFp16, avx2::GemmFp8, avx2::GemmInt8, avx2::GemmInt4, avx2::GemmQ8,
         avx2::GemmQ4, avx2::GemmQ4Super, avx2::GemmQ6Super, avx2::GemmQ6Min, avx2::GemmQ8Wide, avx2::GemmQ4Zero},
        96},
-      kAvx2Rows};
+      kAvx2Rows,
+      avx2::kInt8Kernels};
   return table;
 }
 
@@ -31,7 +33,8 @@ const KernelTable& Avx512Kernels() {
         avx512::GemmQ8, avx512::GemmQ4, avx512::GemmQ4Super, avx512::GemmQ6Super, avx512::GemmQ6Min, avx512::GemmQ8Wide,
         avx512::GemmQ4Zero},
        /*gemm_rows=*/256},
-      kAvx512Rows};
+      kAvx512Rows,
+      avx512::kInt8Kernels};
   return table;
 }
 
@@ -41,14 +44,16 @@ const KernelTable& Avx512Bf16Kernels() {
         avx512_bf16::GemmInt4, avx512_bf16::GemmQ8, avx512_bf16::GemmQ4, avx512_bf16::GemmQ4Super,
         avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
-      kAvx512Bf16Rows};
+      kAvx512Bf16Rows,
+      avx512_bf16::kInt8Kernels};
   static const KernelTable l2_table = {
       {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2,
         avx512_bf16::GemmInt8L2, avx512_bf16::GemmInt4L2, avx512_bf16::GemmQ8L2, avx512_bf16::GemmQ4L2,
         avx512_bf16::GemmQ4SuperL2, avx512_bf16::GemmQ6SuperL2, avx512_bf16::GemmQ6MinL2, avx512_bf16::GemmQ8WideL2,
         avx512_bf16::GemmQ4ZeroL2},
        table.gemm_rows},
-      kAvx512Bf16Rows};
+      kAvx512Bf16Rows,
+      avx512_bf16::kInt8KernelsL2};
   return PrefersL2Prefetch() ? l2_table : table;
 }
 
@@ -58,7 +63,8 @@ const KernelTable& AmxKernels() {
         avx512_bf16::GemmQ8, avx512_bf16::GemmQ4, avx512_bf16::GemmQ4Super, avx512_bf16::GemmQ6Super,
         avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
-      kAvx512Bf16Rows};
+      kAvx512Bf16Rows,
+      avx512_bf16::kInt8Kernels};
   return table;
 }
 

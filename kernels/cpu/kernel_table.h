@@ -8,7 +8,7 @@
 
 namespace dunlin::kernels::cpu {
 
-struct KernelTable : GemmKernels, RowKernels {};
+struct KernelTable : GemmKernels, RowKernels, Int8GemmKernels {};
 
 const KernelTable& PortableKernels();
 // REQUIRES: HasAvx2Variant() before any entry is called.

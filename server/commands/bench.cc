@@ -55,15 +55,16 @@ struct BenchRow {
   absl::Status (*run)(tools::bench::Session*);
   bool shape;  // has --shape
   bool backend;
-  bool attention;  // has --kv-heads, --causal
-  bool model;      // has --model, --batch, --prompt-tokens, --new-tokens
-  bool layer;      // has --scale, --fp8-recipe
-  bool grammar;    // has --grammar
+  bool attention;            // has --kv-heads, --causal
+  bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
+  bool layer;                // has --scale, --fp8-recipe
+  bool grammar;              // has --grammar
+  bool int8_inputs = false;  // has --int8-inputs
 };
 constexpr BenchRow kBenches[] = {
     {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
      "  dunlin bench gemm --case gemv --precision bf16 --threads 1\n  dunlin bench gemm --shape 256,3072,768 --json\n",
-     tools::bench::BenchGemm, true, false, false, false, false, false},
+     tools::bench::BenchGemm, true, false, false, false, false, false, true},
     {"attention",
      "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
@@ -72,7 +73,7 @@ constexpr BenchRow kBenches[] = {
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
-     tools::bench::BenchModel, false, true, false, true, false, true},
+     tools::bench::BenchModel, false, true, false, true, false, true, true},
     {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
@@ -96,8 +97,10 @@ absl::Status Run(const BenchRow& row, BenchOptions options) {
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
   subcommand->add_option("--case", options->case_name,
                          "A built-in case; default: all of them, unless --shape is given");
-  subcommand->add_option("--precision,--dtype", options->precision,
-                         kernels::JoinNames(kernels::kPrecisionTable, ", ") + ": one or more, comma-separated, or all");
+  subcommand->add_option(
+      "--precision,--dtype", options->precision,
+      kernels::JoinNames(kernels::kPrecisionTable, ", ") + ": one or more, comma-separated, or all" +
+          (row.run == tools::bench::BenchGemm ? "; also formats of integer codes, as q4_super_min" : ""));
   std::vector<std::string> devices = kernels::NamesOf(kernels::kDeviceKindTable);
   devices.emplace_back("auto");
   subcommand
@@ -142,6 +145,10 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
         ->check(CLI::Range(1, 65536));
     subcommand->add_option("--new-tokens", options->new_tokens, "Generated tokens per sequence")
         ->check(CLI::Range(2, 65536));
+  }
+  if (row.int8_inputs) {
+    subcommand->add_flag("--int8-inputs", options->int8_inputs,
+                         "Products of integer codes round their inputs to 8 bits, as models[].int8_inputs; CPU only");
   }
   if (row.grammar) {
     subcommand->add_flag("--grammar", options->grammar,

@@ -183,6 +183,7 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   for (const Json& name : model.at("precisions")) {
     settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
+  settings.source.int8_inputs = Get<bool>(model, "/int8_inputs");
   settings.engine = ReadEngineOptions(document, model);
   settings.chat_template = Get<std::string>(model, "/chat_template");
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");

@@ -158,6 +158,10 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].reasoning_parser", kStr, "\"auto\"", 1, 32, engine::kReasoningParserChoices,
      "The form in which the model writes what it thinks before it answers; auto: as its chat template shows; none: it "
      "stays text"},
+    {"models[].int8_inputs", kBool, "false", 0, 0, nullptr,
+     "Products of int8 and int4 weights round their inputs to 8 bits in groups, with one scale each, instead of to "
+     "BF16; "
+     "CPU only"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "fused: fused kernels; eager: every operation of a module separately, as the reference and baseline for fused"},
 };

@@ -35,8 +35,10 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
   spdlog::info("model \"{}\": {} with {} parameters on {}, {:.2f} s", settings.name, model.config().architecture,
                model.num_parameters(), model.device()->description, Seconds(start));
   for (const engine::Precision precision : model.precisions()) {
-    spdlog::info("model \"{}\": {} weights {} bytes{}", settings.name, Name(precision), model.weight_bytes(precision),
-                 precision == model.own_precision() ? ", the checkpoint's own codes" : "");
+    const bool in_groups = Traits(Traits(precision).format).group != 0;
+    spdlog::info("model \"{}\": {} weights {} bytes{}{}", settings.name, Name(precision), model.weight_bytes(precision),
+                 precision == model.own_precision() ? ", the checkpoint's own codes" : "",
+                 in_groups && model.int8_inputs() ? ", inputs of 8 bits" : "");
   }
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
 }
@@ -181,8 +183,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
     if (!status.ok()) return Named(settings.name, status);
   }
 
-  served->profiles = std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device,
-                                                            settings.engine, served->model->own_precision());
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine,
+                                             served->model->own_precision(), served->model->int8_inputs());
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;

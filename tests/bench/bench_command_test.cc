@@ -35,6 +35,30 @@ TEST(BenchCommand, GemmOfEveryPrecisionAndVariantIsVerifiedAndReproducible) {
   }
 }
 
+TEST(BenchCommand, GemmOfCheckpointsCodesAndOfInputsOf8BitsIsVerified) {
+  std::string formats = "int8,int4";
+  size_t count = 2;
+  for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
+    if (std::string(row.name).starts_with("q")) {
+      formats += std::string(",") + row.name;
+      ++count;
+    }
+  }
+  for (const std::string& variant : kernels::AvailableCpuVariants()) {
+    Arguments arguments = {"gemm", "--shape", "3,50,270", "--precision", formats, "--cpu-variant", variant};
+    const auto records = Records(arguments);
+    arguments.emplace_back("--int8-inputs");
+    const auto rounded = Records(arguments);
+    ASSERT_EQ(records.size(), count);
+    ASSERT_EQ(rounded.size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(records[i]["error_samples"], 150);
+      EXPECT_EQ(rounded[i]["inputs"], "int8");
+      EXPECT_NE(rounded[i]["output_sha256"], records[i]["output_sha256"]) << records[i]["precision"];
+    }
+  }
+}
+
 TEST(BenchCommand, ASeedChangesTheOutput) {
   const Arguments arguments = {"gemm", "--shape", "2,48,64", "--precision", "bf16"};
   Arguments other = arguments;

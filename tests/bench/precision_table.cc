@@ -93,8 +93,8 @@ std::vector<Variant> Variants(const Subject& subject) {
 std::string NameOf(const Variant& variant) {
   const kernels::PrecisionTraits& traits = kernels::Traits(variant.profile.precision);
   const bool fp8 = traits.precision == Precision::kFp8;
-  return std::string("| ") + traits.name + " | " + (fp8 ? Traits(variant.profile.fp8_recipe).name : "") + " | " +
-         Name(variant.profile.kv_dtype());
+  return std::string("| ") + traits.name + (variant.profile.int8_inputs ? ", 8-bit inputs" : "") + " | " +
+         (fp8 ? Traits(variant.profile.fp8_recipe).name : "") + " | " + Name(variant.profile.kv_dtype());
 }
 
 double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {
@@ -114,15 +114,15 @@ double Perplexity(const Subject& subject, const Variant& variant) {
   return std::exp(sum / static_cast<double>(count));
 }
 
-void PrintPerplexities(const Subject& subject) {
-  std::printf("| precision | recipe | KV | perplexity | against fp32 |\n|---|---|---|---|---|\n");
-  double exact = 0.0;
-  for (const Variant& variant : Variants(subject)) {
+// exact: the perplexity to compare with; 0 takes that of the first variant. Returns it.
+double PrintPerplexities(const Subject& subject, const std::vector<Variant>& variants, double exact) {
+  for (const Variant& variant : variants) {
     const double value = Perplexity(subject, variant);
     if (exact == 0.0) exact = value;
     std::printf("%s | %.3f | %+.2f%% |\n", NameOf(variant).c_str(), value, 100.0 * (value / exact - 1.0));
     std::fflush(stdout);
   }
+  return exact;
 }
 
 // Sums over all logits: error, the exact values, and rows whose most likely token is the same.
@@ -211,7 +211,16 @@ Subject OnText(TestModel model, const std::vector<TokenId>& tokens) {
 int RunDemo() {
   const std::string path = SourcePath("models/demo");
   const std::vector<TokenId> tokens = TokensOf(SourcePath("tests/golden/models/demo_heldout.txt"), path);
-  PrintPerplexities(OnText(LoadTestModel(path, "", 2, kAllPrecisions), tokens));
+  const Subject subject = OnText(LoadTestModel(path, "", 2, kAllPrecisions), tokens);
+  std::printf("| precision | recipe | KV | perplexity | against fp32 |\n|---|---|---|---|---|\n");
+  const double exact = PrintPerplexities(subject, Variants(subject), 0.0);
+  std::vector<Variant> rounded;
+  for (const Precision precision : {Precision::kInt8, Precision::kInt4}) {
+    rounded.emplace_back().profile.precision = precision;
+    rounded.back().profile.int8_inputs = true;
+  }
+  PrintPerplexities(OnText(LoadTestModel(path, "", 2, {Precision::kInt8, Precision::kInt4}, true), tokens), rounded,
+                    exact);
   return EXIT_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/runtime/tuning.h"
 #include "kernels/api/float_formats.h"
 #include "tools/bench/benches.h"
+#include "tools/bench/coded_weight.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
 #include "tools/bench/weight_rows.h"
@@ -55,26 +56,32 @@ constexpr size_t kWeightAlignment = 64;  // PackedWeight's
 struct Problem {
   std::string case_name;
   std::string layer;
-  Precision precision;
+  NamedFormat weights;
   int64_t rows;
   int64_t out_features;
   int64_t in_features;
 
   bool decodes() const { return rows <= kDecodeRowsMax; }
-  kernels::WeightFormat format() const { return Traits(precision).format; }
+  kernels::WeightFormat format() const { return weights.format; }
+  Precision inputs() const { return Traits(weights.format).compute; }
 };
 
-// One problem. Every precision packs its weights from the same codes and scales, which the integer formats round.
+// One problem. Every precision packs its weights from the same E4M3 codes and scales, which the integer formats round;
+// a format of checkpoints' codes has codes of its own.
 class GemmRun {
  public:
   GemmRun(Session* session, const Problem& problem)
-      : session_(*session), device_(session->device()), problem_(problem) {}
+      : session_(*session),
+        device_(session->device()),
+        problem_(problem),
+        int8_inputs_(session->options().int8_inputs && Traits(problem.format()).group != 0) {}
 
   absl::Status Run();
 
  private:
   absl::Status Prepare();
   absl::Status PackWeights();
+  absl::Status PackFirst();
   absl::Status QuantizeInput();
   absl::Status Multiply(int64_t call);
   // Lets a device that times its algorithms choose: one for any number of rows, and one for this number.
@@ -87,16 +94,18 @@ class GemmRun {
   int64_t Copies() const;
   kernels::PackedWeight Copy(int64_t index) const {
     return {.data = static_cast<std::byte*>(weights_.data()) + static_cast<size_t>(index) * weight_bytes_,
-            .precision = ComputeOf(problem_.precision),
+            .precision = problem_.inputs(),
             .out_features = problem_.out_features,
             .in_features = problem_.in_features,
-            .format = problem_.format()};
+            .format = problem_.format(),
+            .int8_inputs = int8_inputs_};
   }
   float Scale(int64_t row) const { return row % 2 == 0 ? 0x1p-12F : 0x1p-11F; }
 
   Session& session_;
   kernels::Device* const device_;
   const Problem problem_;
+  const bool int8_inputs_;
   std::vector<uint8_t> codes_;  // [out_features, in_features]
   std::vector<float> input_;    // [rows, in_features]
   // The copies, contiguous like a model's matrices: in separate allocations, small ones would get small pages.
@@ -113,7 +122,7 @@ class GemmRun {
 double WeightBytes(const Problem& p) {
   const double codes =
       static_cast<double>(p.out_features) * static_cast<double>(p.in_features) * BytesPerElement(p.format());
-  return codes + (p.precision == Precision::kFp8 ? 4.0 * static_cast<double>(p.out_features) : 0.0);
+  return codes + (p.inputs() == Precision::kFp8 ? 4.0 * static_cast<double>(p.out_features) : 0.0);
 }
 
 int64_t GemmRun::Copies() const {
@@ -122,24 +131,37 @@ int64_t GemmRun::Copies() const {
   return std::min(kCopiesMax, static_cast<int64_t>(beyond / WeightBytes(problem_)) + 1);
 }
 
-absl::Status GemmRun::PackWeights() {
+absl::Status GemmRun::PackFirst() {
+  kernels::PackedWeight weight = Copy(0);
+  kernels::PackWeightParams params{.weight = &weight,
+                                   .source = nullptr,
+                                   .source_dtype = kernels::DType::kF8E4M3,
+                                   .row_stride = problem_.in_features,
+                                   .column_stride = 1,
+                                   .row_begin = 0,
+                                   .num_rows = problem_.out_features};
+  const auto pack = [&] { return StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight"); };
+  if (KeepsCodes(problem_.format())) {
+    const CodedWeight coded =
+        MakeCodedWeight(problem_.format(), problem_.out_features, problem_.in_features, session_.options().seed);
+    const kernels::WeightCodes codes = coded.View();
+    params.codes = &codes;
+    return pack();
+  }
   codes_.resize(static_cast<size_t>(problem_.out_features * problem_.in_features));
   FillCodes(StreamOf(session_.options().seed, 0), codes_);
   std::vector<float> scales(static_cast<size_t>(problem_.out_features));
   for (size_t n = 0; n < scales.size(); ++n) scales[n] = Scale(static_cast<int64_t>(n));
+  params.source = codes_.data();
+  params.source_scales = scales.data();
+  return pack();
+}
+
+absl::Status GemmRun::PackWeights() {
   auto memory = DeviceMemory::Allocate(device_, static_cast<size_t>(copies_) * weight_bytes_, "the weights");
   if (!memory.ok()) return memory.status();
   weights_ = *std::move(memory);
-  kernels::PackedWeight weight = Copy(0);
-  const kernels::PackWeightParams params{.weight = &weight,
-                                         .source = codes_.data(),
-                                         .source_dtype = kernels::DType::kF8E4M3,
-                                         .row_stride = problem_.in_features,
-                                         .column_stride = 1,
-                                         .row_begin = 0,
-                                         .num_rows = problem_.out_features,
-                                         .source_scales = scales.data()};
-  absl::Status status = StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight");
+  absl::Status status = PackFirst();
   if (!status.ok()) return status;
   std::vector<std::byte> packed(weight_bytes_);
   status = weights_.Read(packed.data(), weight_bytes_);
@@ -154,14 +176,12 @@ absl::Status GemmRun::QuantizeInput() {
   const auto columns = static_cast<int32_t>(problem_.in_features);
   input_.resize(static_cast<size_t>(problem_.rows * problem_.in_features));
   FillRows(StreamOf(session_.options().seed, 1), static_cast<size_t>(columns), input_);
-  auto memory = DeviceMemory::Allocate(
-      device_, device_->ops->activation_bytes(ComputeOf(problem_.precision), rows, columns), "the input rows");
+  auto memory = DeviceMemory::Allocate(device_, device_->ops->activation_bytes(problem_.inputs(), rows, columns),
+                                       "the input rows");
   if (!memory.ok()) return memory.status();
   activation_memory_ = *std::move(memory);
-  activation_ = {.data = activation_memory_.data(),
-                 .precision = ComputeOf(problem_.precision),
-                 .capacity_rows = rows,
-                 .columns = columns};
+  activation_ = {
+      .data = activation_memory_.data(), .precision = problem_.inputs(), .capacity_rows = rows, .columns = columns};
   auto staged = DeviceMemory::Allocate(device_, input_.size() * sizeof(float), "the input");
   if (!staged.ok()) return staged.status();
   absl::Status status = staged->Write(input_.data(), staged->bytes());
@@ -236,7 +256,7 @@ double GemmRun::RelativeBound() const {
   const double chain = static_cast<double>(problem_.in_features) * 0x1p-24;
   if (device_->ops->kind == kernels::DeviceKind::kCpu) return chain;
   if (Traits(problem_.format()).group != 0) return 2.0 * chain + 0x1p-9;
-  return 2.0 * chain + (problem_.precision == Precision::kFp8 ? 0x1p-12 : 0.0);
+  return 2.0 * chain + (problem_.inputs() == Precision::kFp8 ? 0x1p-12 : 0.0);
 }
 
 // The weight's row of each sampled output: from the codes, or as the format rounded them.
@@ -263,11 +283,19 @@ absl::StatusOr<Proof> GemmRun::Check() const {
   if (!weights.ok()) return weights.status();
   std::vector<Sample> samples;
   const float* weight = weights->data();
+  const auto columns = static_cast<size_t>(problem_.in_features);
+  std::vector<double> in;
+  int64_t row = -1;
   for (const int64_t index : indices) {
-    const float* in = input_.data() + index / problem_.out_features * problem_.in_features;
+    if (index / problem_.out_features != row) {
+      row = index / problem_.out_features;
+      const std::span<const float> values(input_.data() + row * problem_.in_features, columns);
+      in = int8_inputs_ ? RoundedInputs(values, Traits(problem_.format()).group)
+                        : std::vector<double>(values.begin(), values.end());
+    }
     Sample sample{out[static_cast<size_t>(index)], 0.0, 0.0};
-    for (int64_t k = 0; k < problem_.in_features; ++k) {
-      const double product = static_cast<double>(in[k]) * static_cast<double>(*weight++);
+    for (const double value : in) {
+      const double product = value * static_cast<double>(*weight++);
       sample.exact += product;
       sample.magnitude += std::abs(product);
     }
@@ -297,7 +325,7 @@ absl::Status GemmRun::Run() {
   record.work = {.flops = 2.0 * static_cast<double>(problem_.rows) * static_cast<double>(problem_.out_features) *
                           static_cast<double>(problem_.in_features),
                  .bytes = WeightBytes(problem_),
-                 .peak = PeakOf(problem_.precision)};
+                 .peak = PeakOf(problem_.inputs())};
   const absl::StatusOr<Timing> timing =
       Measure(session_.TimingFor(record.work), [this](int64_t call) { return Multiply(call); });
   if (!timing.ok()) return timing.status();
@@ -305,7 +333,7 @@ absl::Status GemmRun::Run() {
   if (!proof.ok()) return proof.status();
   record.op = "gemm";
   record.case_name = problem_.case_name;
-  record.precision = Name(problem_.precision);
+  record.precision = problem_.weights.name;
   record.shape = {problem_.rows, problem_.out_features, problem_.in_features};
   record.timing = *timing;
   record.resident_bytes = weight_bytes_ + activation_memory_.bytes() + out_.bytes();
@@ -313,15 +341,15 @@ absl::Status GemmRun::Run() {
   record.extra["layer"] = problem_.layer;
   record.extra["phase"] = problem_.decodes() ? "decode" : "prefill";  // selects the kernel on some devices
   record.extra["weight_copies"] = copies_;
+  if (int8_inputs_) record.extra["inputs"] = "int8";
   if (tuned_) status = AddCostOfDeterminism(&record);
   if (status.ok()) session_.Add(std::move(record));
   return status;
 }
 
 absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {
-  const auto precisions = ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16,
-                                                              Precision::kFp8, Precision::kInt8, Precision::kInt4});
-  if (!precisions.ok()) return precisions.status();
+  const auto formats = ParseWeightFormats(options.precision);
+  if (!formats.ok()) return formats.status();
   const auto shape = ParseNumbers("--shape", options.shape, 3, kDimensionMax);
   if (!shape.ok()) return shape.status();
   if (!shape->empty() && (*shape)[0] > kRowsMax) {
@@ -334,14 +362,14 @@ absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {
     const bool wanted = shape->empty() && (options.case_name.empty() || options.case_name == row.name);
     for (const Matrix& matrix : wanted ? row.matrices : std::span<const Matrix>()) {
       for (const int64_t rows : row.rows) {
-        for (const Precision precision : *precisions) {
-          problems.push_back({row.name, matrix.layer, precision, rows, matrix.out_features, matrix.in_features});
+        for (const NamedFormat& format : *formats) {
+          problems.push_back({row.name, matrix.layer, format, rows, matrix.out_features, matrix.in_features});
         }
       }
     }
   }
-  for (const Precision precision : shape->empty() ? std::vector<Precision>() : *precisions) {
-    problems.push_back({"shape", "", precision, (*shape)[0], (*shape)[1], (*shape)[2]});
+  for (const NamedFormat& format : shape->empty() ? std::vector<NamedFormat>() : *formats) {
+    problems.push_back({"shape", "", format, (*shape)[0], (*shape)[1], (*shape)[2]});
   }
   if (problems.empty()) return UnknownCase(options.case_name, known);
   return problems;
@@ -354,7 +382,7 @@ absl::Status BenchGemm(Session* session) {
   if (!problems.ok()) return problems.status();
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (const Problem& problem : *problems) {
-    const std::string what = absl::StrCat(problem.case_name, " ", problem.layer, " ", Name(problem.precision));
+    const std::string what = absl::StrCat(problem.case_name, " ", problem.layer, " ", problem.weights.name);
     absl::Status status = session->SkipUnsupported(what, GemmRun(session, problem).Run());
     if (!status.ok()) return status;
   }

@@ -358,6 +358,7 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
   source.random_shape = shape;
   source.random_seed = options.seed;
   source.precisions = {precision};
+  source.int8_inputs = options.int8_inputs;
   const auto model = engine::Model::Load(source, device.device());
   if (!model.ok()) return model.status();
   const int32_t context = (*model)->config().max_context;

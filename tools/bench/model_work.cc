@@ -69,7 +69,8 @@ double ParametersRead(const ModelConfig& config, double tokens) {
 
 absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
                                                    engine::AttentionBackend backend) {
-  const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions());
+  const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions(),
+                                   model.own_precision(), model.int8_inputs());
   engine::ExecutionChoice choice;
   choice.attention_backend = backend;
   choice.precision = precision;

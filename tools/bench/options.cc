@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
+#include "tools/bench/coded_weight.h"
 
 namespace dunlin::tools::bench {
 namespace {
@@ -54,6 +55,30 @@ absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view
                                                                 std::vector<kernels::Precision> fallback) {
   if (text.empty()) return fallback;
   return ParseNames("--precision", std::string(text), kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
+}
+
+absl::StatusOr<std::vector<NamedFormat>> ParseWeightFormats(std::string_view text) {
+  std::vector<NamedFormat> formats;
+  const std::string names = text.empty() ? "all" : std::string(text);
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(names, ','))) {
+    const auto* format = kernels::FindByName(kernels::kWeightFormatTable, name);
+    if (format != nullptr && KeepsCodes(format->format)) {
+      formats.push_back({format->name, format->format});
+      continue;
+    }
+    const auto precisions = ParsePrecisions(name, {});
+    if (!precisions.ok()) {
+      std::string message(precisions.status().message());
+      for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
+        if (KeepsCodes(row.format)) absl::StrAppend(&message, ", ", row.name);
+      }
+      return absl::InvalidArgumentError(message);
+    }
+    for (const kernels::Precision precision : *precisions) {
+      formats.push_back({Name(precision), kernels::Traits(precision).format});
+    }
+  }
+  return formats;
 }
 
 absl::StatusOr<std::vector<engine::Fp8Recipe>> ParseFp8Recipes(std::string_view text) {

@@ -29,6 +29,7 @@ struct BenchOptions {
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 64;
   bool grammar = false;                     // constrained against unconstrained decoding
+  bool int8_inputs = false;                 // products of integer codes round their inputs to 8 bits
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
   kernels::DeviceOptions device_options{};  // for kernels::OpenDevice
   bool causal = false;
@@ -46,6 +47,14 @@ absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view option, std::
 // "bf16,fp8" or "all"; empty text gives `fallback`.
 absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view text,
                                                                 std::vector<kernels::Precision> fallback);
+// How a matrix of `dunlin bench gemm` is stored.
+struct NamedFormat {
+  const char* name;  // of the precision or of the format
+  kernels::WeightFormat format;
+};
+// "bf16,q4_super_min": names of precisions, and of formats that keep a checkpoint's codes; empty text or "all": those
+// of every precision.
+absl::StatusOr<std::vector<NamedFormat>> ParseWeightFormats(std::string_view text);
 // "static,delayed" or "all"; empty text gives none.
 absl::StatusOr<std::vector<engine::Fp8Recipe>> ParseFp8Recipes(std::string_view text);
 // "flash" or "all".

@@ -53,7 +53,7 @@ Peak PeakOfDevice(Peak peak, const kernels::Roofs& roofs) {
 // Of the case: its name and what the op adds to tell cases apart.
 std::string Label(const Record& record) {
   std::string label = record.case_name;
-  for (const char* key : {"layer", "fp8_recipe", "execution", "group", "batch", "phase"}) {
+  for (const char* key : {"layer", "fp8_recipe", "execution", "group", "batch", "inputs", "phase"}) {
     if (record.extra.contains(key)) {
       const Json& value = record.extra[key];
       absl::StrAppend(&label, " ", value.is_string() ? value.get<std::string>() : absl::StrCat(key, "=", value.dump()));

@@ -169,9 +169,10 @@ TimingOptions Session::TimingFor(const Work& work) {
 
 void Session::Add(Record record) {
   const Bound bound = BoundOf(record.work, machine_.before);
-  std::cerr << absl::StreamFormat("%s %s %s %s: %.1f us, %.3f of %s, %.3f paired\n", record.op, record.case_name,
-                                  record.backend, record.precision, record.timing.median_us,
-                                  bound.us / record.timing.median_us, bound.roof, record.timing.paired_ratio);
+  const double ratio = record.timing.paired_ratio;
+  std::cerr << absl::StreamFormat("%s %s %s %s: %.1f us, %.3f of %s, %s\n", record.op, record.case_name, record.backend,
+                                  record.precision, record.timing.median_us, bound.us / record.timing.median_us,
+                                  bound.roof, ratio == 0.0 ? "not paired" : absl::StrFormat("%.3f paired", ratio));
   if (options_.json) {
     roof_status_.Update(RenewRoofs());
     PrintJson(record, machine_);

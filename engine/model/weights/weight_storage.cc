@@ -138,7 +138,8 @@ absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
 }
 
 void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
-                  const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights) {
+                  bool int8_inputs, const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors,
+                  PrecisionWeights* weights) {
   weights->layers.resize(static_cast<size_t>(config.num_layers));
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     LayerWeights& of_layer = weights->layers[static_cast<size_t>(layer)];
@@ -158,7 +159,8 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
                                  .in_features = shape.in_features,
                                  .scale_block = encoding.scale_block,
                                  .gated = shape.gated,
-                                 .format = encoding.format};
+                                 .format = encoding.format,
+                                 .int8_inputs = int8_inputs && Traits(encoding.format).group != 0};
     matrices += SlotBytes(config, slot, encoding, ops);
   });
   if (config.tied_embeddings) weights->head.weight = weights->embedding;

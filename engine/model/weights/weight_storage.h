@@ -30,9 +30,10 @@ std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& co
                                                            kernels::Precision precision, const kernels::DeviceOps& ops);
 
 // Points every field of `weights` into `matrices` and `vectors`, 64-byte aligned blocks of MatrixBytes and VectorBytes;
-// a tied head shares the embedding's memory. Does not write to the blocks.
+// a tied head shares the embedding's memory. Does not write to the blocks. int8_inputs: ModelSource's.
 void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
-                  const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights);
+                  bool int8_inputs, const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors,
+                  PrecisionWeights* weights);
 
 // The field of a weight. REQUIRES: it exists in this model and, for MatrixOf, is not a vector.
 kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, const WeightPlace& place);

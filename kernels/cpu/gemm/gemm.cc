@@ -43,6 +43,11 @@ bool TakesWholeRows(const Activation& next) {
   return next.precision == Precision::kFp8 || next.amax != nullptr;
 }
 
+GemmKernel* KernelOf(const KernelTable& kernels, const PackedWeight& weight) {
+  const auto format = static_cast<size_t>(weight.format);
+  return weight.int8_inputs ? kernels.int8_gemm[format] : kernels.gemm[format];
+}
+
 bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   const PackedWeight& weight = *p.weight;
@@ -76,11 +81,16 @@ GemmBlock MakeBlock(const GemmParams& p, const GemmGrid& grid, int64_t task, con
   block.activation_stride = ActivationStride(weight.in_features);
   block.panel_bytes = PanelBytes(weight.format, weight.in_features);
   block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
+  if (weight.int8_inputs) {
+    block.activation = CodedRow(*p.in, row);
+    block.activation_stride = CodedRowStride(weight.in_features);
+  }
   if (IsGrouped(weight.format)) {
     block.group_scales = PanelGroupScales(weight, panel);
     block.group_scale_bytes = GroupScaleBytes(weight.format, weight.in_features);
     block.groups = NumGroups(weight.format, weight.in_features);
-    block.group_sum_offset = GroupSumOffset(weight.in_features);
+    block.group_sum_offset =
+        weight.int8_inputs ? InputGroupOffset(weight.in_features) : GroupSumOffset(weight.in_features);
   }
   if (weight.format == WeightFormat::kE4M3) {
     block.activation_scale = ActivationScales(*p.in, row);
@@ -190,7 +200,7 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
 
 void RunTask(const DeviceContext& context, const GemmParams& p, const GemmGrid& grid, int64_t task,
              std::byte* scratch) {
-  const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->format)];
+  GemmKernel* kernel = KernelOf(context.kernels, *p.weight);
   const Origin origin = OriginOf(grid, task);
   GemmBlock block = MakeBlock(p, grid, task, origin);
   block.scratch = scratch;
@@ -244,6 +254,7 @@ bool GemmFuses(DeviceContext*, const GemmParams& params) {
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (KernelOf(context->kernels, *params.weight) == nullptr) return KernelStatus::kInvalidArgument;
   if ((params.next != nullptr || params.heads != nullptr) && !GemmFuses(context, params)) {
     return KernelStatus::kUnsupported;
   }
@@ -256,7 +267,11 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   }
   if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
   const WeightFormatTraits& traits = Traits(params.weight->format);
-  if (traits.offsets()) WriteGroupSums(context, *params.in, traits.group, params.num_rows);
+  if (params.weight->int8_inputs) {
+    RoundInputs(context, *params.in, traits.format, params.num_rows);
+  } else if (traits.offsets()) {
+    WriteGroupSums(context, *params.in, traits.group, params.num_rows);
+  }
   const GemmGrid grid = MakeGemmGrid(params.num_rows, *params.weight, context->kernels.gemm_rows,
                                      context->pool.num_threads(), PanelUnit(params));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.

@@ -50,16 +50,29 @@ auto RowSummer(bool halves) {
   return halves ? SumRow<kGroup, uint16_t> : SumRow<kGroup, float>;
 }
 
+// Calls body(row) for every row, several rows a task.
+template <typename Body>
+void ForEachRow(DeviceContext* context, int64_t columns, int32_t num_rows, const Body& body) {
+  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
+  context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
+    const int64_t end = std::min<int64_t>(num_rows, (task + 1) * rows_per_task);
+    for (int64_t row = task * rows_per_task; row < end; ++row) body(row);
+  });
+}
+
 }  // namespace
 
 void WriteGroupSums(DeviceContext* context, const Activation& activation, int32_t group, int32_t num_rows) {
   const int64_t columns = activation.columns;
   const bool halves = ActivationElement(context->kernels, activation.precision) == sizeof(uint16_t);
   const auto sum_row = group == kWeightGroup ? RowSummer<kWeightGroup>(halves) : RowSummer<kSmallestGroup>(halves);
-  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
-  context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
-    const int64_t end = std::min<int64_t>(num_rows, (task + 1) * rows_per_task);
-    for (int64_t row = task * rows_per_task; row < end; ++row) sum_row(ActivationRow(activation, row), columns);
+  ForEachRow(context, columns, num_rows, [&](int64_t row) { sum_row(ActivationRow(activation, row), columns); });
+}
+
+void RoundInputs(DeviceContext* context, const Activation& activation, WeightFormat format, int32_t num_rows) {
+  const RoundInputsKernel* round = context->kernels.round_inputs;
+  ForEachRow(context, activation.columns, num_rows, [&](int64_t row) {
+    round(ActivationRow(activation, row), activation.columns, format, CodedRow(activation, row));
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/api/dtype.h"
 #include "kernels/api/gemm.h"
@@ -28,9 +29,10 @@ inline constexpr size_t kWorkerBytes = kScratchBytes + kBlockOutBytes;
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 // Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
 // Grouped formats: out = sum over groups, ascending, of (sum of activation * code - zero point * group sum) * scale, or
-// of sum of activation * code * scale, then - minimum * group sum.
+// of sum of activation * code * scale, then - minimum * group sum. With inputs rounded to 8 bits a group's sum is that
+// of integers, exact, times the scale of the row's group, and the group sum is InputGroup::sum.
 struct GemmBlock {
-  const std::byte* activation;  // [rows], activation_stride bytes apart
+  const std::byte* activation;  // [rows], activation_stride bytes apart; of inputs in 8 bits the coded rows
   size_t activation_stride;
   const float* activation_scale;  // [rows, scales_per_row], FP8 only
   const std::byte* panels;        // panel_bytes apart
@@ -40,7 +42,8 @@ struct GemmBlock {
   const std::byte* group_scales;  // grouped formats only (packed_layout.h), group_scale_bytes a panel
   size_t group_scale_bytes;
   int64_t groups;           // of K
-  size_t group_sum_offset;  // from a row to the sums of its groups, [groups] floats; read with zero points and minima
+  size_t group_sum_offset;  // from a row to the sums of its groups, [groups] floats; read with zero points and minima;
+                            // from a coded row to its groups, [groups] InputGroup
   int64_t padded_depth;     // K as stored in a panel
   const float* bias;        // [columns] or null
   const float* residual;    // [rows], out_stride floats apart, or null; may be out
@@ -53,31 +56,59 @@ struct GemmBlock {
 
 using GemmKernel = void(const GemmBlock&);
 
+// Rounds a row of BF16 values, of `columns` elements of the variant's bf16_row_bytes and zeros up to a multiple of 16,
+// to 8 bits in the groups of a format, in the order of its kernel: `coded` is CodedRow.
+using RoundInputsKernel = void(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded);
+
 struct GemmKernels {
   GemmKernel* gemm[kNumWeightFormats];  // by WeightFormat
   int64_t gemm_rows;                    // rows of a block that fit the caches best, <= kGemmRowsMax; a multiple of 8
 };
+
+// Of PackedWeight::int8_inputs.
+struct Int8GemmKernels {
+  GemmKernel* int8_gemm[kNumWeightFormats];  // null for formats without groups
+  RoundInputsKernel* round_inputs;
+};
+
+// Products::Gemm<format> of every format with groups, and Products::Round.
+template <typename Products, size_t... kFormats>
+constexpr Int8GemmKernels MakeInt8Kernels(std::index_sequence<kFormats...>) {
+  const auto kernel_of = []<WeightFormat kFormat>() -> GemmKernel* {
+    if constexpr (Traits(kFormat).group != 0) return Products::template Gemm<kFormat>;
+    return nullptr;
+  };
+  return {{kernel_of.template operator()<static_cast<WeightFormat>(kFormats)>()...}, Products::Round};
+}
+template <typename Products>
+constexpr Int8GemmKernels MakeInt8Kernels() {
+  return MakeInt8Kernels<Products>(std::make_index_sequence<kNumWeightFormats>());
+}
 
 // One translation unit each, compiled with its variant's flags. Activation rows of bf16 and fp8 are floats in the
 // variants that multiply by FMA, BF16 in avx512_bf16 and amx.
 namespace portable {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace portable
 namespace avx2 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx2
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmBf16L2, GemmFp8L2, GemmInt8L2, GemmInt4L2;  // prefetch into L2
 GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2, GemmQ4ZeroL2;
+extern const Int8GemmKernels kInt8Kernels, kInt8KernelsL2;
 }  // namespace avx512_bf16
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;

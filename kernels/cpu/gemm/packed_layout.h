@@ -42,6 +42,13 @@ constexpr bool IsGrouped(WeightFormat format) {
   return Traits(format).group != 0;
 }
 
+// What makes every code of a format of integers unsigned, added to it.
+constexpr int32_t UnsignedBias(WeightFormat format) {
+  const WeightFormatTraits& traits = Traits(format);
+  if (traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin) return 0;
+  return 1 << (traits.code_bits - 1);
+}
+
 // K elements that are stored together; K is padded to a multiple of it.
 constexpr int64_t DepthUnit(WeightFormat format) {
   if (format == WeightFormat::kBf16) return 2;

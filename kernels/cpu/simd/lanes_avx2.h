@@ -257,6 +257,37 @@ struct Lanes {
     return {_mm256_blendv_epi8(b.low, a.low, mask.low), _mm256_blendv_epi8(b.high, a.high, mask.high)};
   }
   DUNLIN_INLINE Ints OrAnd(Ints a, Ints b, Ints c) { return Or(a, And(b, c)); }
+  DUNLIN_INLINE Ints XorAnd(Ints a, Ints b, Ints c) {
+    const Ints both = And(b, c);
+    return {_mm256_xor_si256(a.low, both.low), _mm256_xor_si256(a.high, both.high)};
+  }
+  DUNLIN_INLINE Ints MulBytePairs(Ints a, Ints b) {
+    return {_mm256_maddubs_epi16(a.low, b.low), _mm256_maddubs_epi16(a.high, b.high)};
+  }
+  DUNLIN_INLINE Ints MulSignedBytePairs(Ints a, Ints b) {
+    const Ints with_sign = {_mm256_sign_epi8(b.low, a.low), _mm256_sign_epi8(b.high, a.high)};
+    return MulBytePairs({_mm256_abs_epi8(a.low), _mm256_abs_epi8(a.high)}, with_sign);
+  }
+  DUNLIN_INLINE Ints AccumulateInts(Ints sum, Ints x) {
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.low) : "x"(x.low));
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.high) : "x"(x.high));
+    return sum;
+  }
+  DUNLIN_INLINE Ints AccumulateWords(Ints sum, Ints x) {
+    __asm__("vpaddw %1, %0, %0" : "+x"(sum.low) : "x"(x.low));
+    __asm__("vpaddw %1, %0, %0" : "+x"(sum.high) : "x"(x.high));
+    return sum;
+  }
+  DUNLIN_INLINE Ints SumWordPairs(Ints x) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return {_mm256_madd_epi16(x.low, ones), _mm256_madd_epi16(x.high, ones)};
+  }
+  DUNLIN_INLINE void StoreLow8InOrder(void* to, const uint8_t (&order)[16], Ints x) {
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.low, x.high), 0xD8);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    const __m128i index = _mm_loadu_si128(reinterpret_cast<const __m128i*>(order));
+    _mm_storeu_si128(static_cast<__m128i*>(to), _mm_shuffle_epi8(bytes, index));
+  }
   DUNLIN_INLINE Ints UnpackLowBytes(Ints a, Ints b) {
     return {_mm256_unpacklo_epi8(a.low, b.low), _mm256_unpacklo_epi8(a.high, b.high)};
   }

@@ -158,6 +158,31 @@ struct Lanes {
   DUNLIN_INLINE Ints OrAnd(Ints a, Ints b, Ints c) {  // a | (b & c)
     return _mm512_ternarylogic_epi32(a, b, c, 0xF0 | (0xCC & 0xAA));
   }
+  DUNLIN_INLINE Ints XorAnd(Ints a, Ints b, Ints c) {  // a ^ (b & c)
+    return _mm512_ternarylogic_epi32(a, b, c, 0xF0 ^ (0xCC & 0xAA));
+  }
+  // The 16-bit sums of the products of two bytes beside each other, saturated: unsigned times signed, or both signed.
+  DUNLIN_INLINE Ints MulBytePairs(Ints a, Ints b) { return _mm512_maddubs_epi16(a, b); }
+  DUNLIN_INLINE Ints MulSignedBytePairs(Ints a, Ints b) {
+    const Ints with_sign = _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(a), _mm512_setzero_si512(), b);
+    return _mm512_maddubs_epi16(_mm512_abs_epi8(a), with_sign);
+  }
+  // sum + x of 32-bit lanes, of 16-bit words. Inline assembly, because GCC 12 orders integer sums anew: it then keeps
+  // all terms of several steps, on the stack.
+  DUNLIN_INLINE Ints AccumulateInts(Ints sum, Ints x) {
+    __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(x));
+    return sum;
+  }
+  DUNLIN_INLINE Ints AccumulateWords(Ints sum, Ints x) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(sum) : "v"(x));
+    return sum;
+  }
+  DUNLIN_INLINE Ints SumWordPairs(Ints x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
+  // The low bytes of the lanes, byte i of lane order[i].
+  DUNLIN_INLINE void StoreLow8InOrder(void* to, const uint8_t (&order)[16], Ints x) {
+    const __m128i index = _mm_loadu_si128(reinterpret_cast<const __m128i*>(order));
+    _mm_storeu_si128(static_cast<__m128i*>(to), _mm_shuffle_epi8(_mm512_cvtepi32_epi8(x), index));
+  }
   DUNLIN_INLINE Ints UnpackLowBytes(Ints a, Ints b) { return _mm512_unpacklo_epi8(a, b); }
   DUNLIN_INLINE Ints UnpackHighBytes(Ints a, Ints b) { return _mm512_unpackhi_epi8(a, b); }
 

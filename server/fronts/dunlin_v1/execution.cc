@@ -104,6 +104,7 @@ v1::Execution ToWire(const engine::ExecutionProfile& profile) {
   if (profile.precision == Precision::kFp8) wire.set_recipe(engine::Traits(profile.fp8_recipe).name);
   wire.set_kv_dtype(kernels::Name(profile.kv_dtype()));
   wire.set_own_codes(profile.own_codes);
+  wire.set_int8_inputs(profile.int8_inputs);
   return wire;
 }
 

@@ -95,10 +95,11 @@ std::vector<std::string> GoldenModelNames() {
 }
 
 TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant, int num_threads,
-                        const std::vector<Precision>& precisions) {
+                        const std::vector<Precision>& precisions, bool int8_inputs) {
   ModelSource source;
   source.path = path;
   source.precisions = precisions;
+  source.int8_inputs = int8_inputs;
   return Load(source, OpenCpu(cpu_variant, num_threads));
 }
 

@@ -48,9 +48,9 @@ struct TestModel {
   std::unique_ptr<Model> model;
 };
 
-// Dies with the reason when the model cannot be loaded.
+// Dies with the reason when the model cannot be loaded. int8_inputs: ModelSource's.
 TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant, int num_threads,
-                        const std::vector<Precision>& precisions);
+                        const std::vector<Precision>& precisions, bool int8_inputs = false);
 
 // The same on a device that is open.
 TestModel LoadTestModel(const std::string& path, std::unique_ptr<kernels::Device> device,

@@ -25,6 +25,7 @@ struct PairProducts {
   static constexpr int kScaledRows = 0;
   static constexpr simd::Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
+  static constexpr bool kIntegers = false;
 };
 
 }  // namespace

@@ -2,11 +2,16 @@
 // GEMM without vector intrinsics. A slice of K of the panel is decoded to FP32 in scratch (exact for every format),
 // then multiplied by tiles of rows; partial sums wait in scratch between slices, so each sum stays one chain over K.
 // With block scales a slice is a block: its sums are scaled and added to totals, in ascending order.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
+#include <type_traits>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/api/input_rounding.h"
+#include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/group_numbers.h"
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
@@ -117,15 +122,21 @@ struct Int6Panel {
   }
 };
 
-// sums[rows][48] += activation[rows][first .. first + count) times slice[count][48].
+// sums[rows][48] += activation[rows][first .. first + count) times slice[count][48]. Input: of an activation row's
+// elements; sums of products of integers stay below 2^24, where floats are exact.
+template <typename Input>
 void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int64_t count, const float* slice,
                   float* sums) {
   const std::byte* in = block.activation + static_cast<size_t>(row) * block.activation_stride;
   for (int64_t k = 0; k < count; ++k) {
     const float* weight = slice + k * kColumns;
     for (int r = 0; r < rows; ++r) {
-      float value = 0;
-      std::memcpy(&value, in + static_cast<size_t>(r) * block.activation_stride + (first + k) * 4, sizeof(value));
+      Input input = 0;
+      std::memcpy(
+          &input,
+          in + static_cast<size_t>(r) * block.activation_stride + (first + k) * static_cast<int64_t>(sizeof(Input)),
+          sizeof(input));
+      const auto value = static_cast<float>(input);
       float* sum = sums + r * kColumns;
       for (int c = 0; c < kColumns; ++c) sum[c] += value * weight[c];
     }
@@ -157,13 +168,13 @@ void AddScaled(const GemmBlock& block, const float* weight_scales, int64_t index
   }
 }
 
-template <typename Panel>
+template <typename Panel, typename Input = float>
 void MultiplySlice(const GemmBlock& block, const std::byte* panel, int64_t first, int64_t count, float* sums,
                    float* slice) {
   Panel::Decode(panel, first, count, slice);
   for (int row = 0; row < block.rows; row += kTileRows) {
     const int rows = block.rows - row < kTileRows ? block.rows - row : kTileRows;
-    MultiplyTile(block, row, rows, first, count, slice, sums + row * kColumns);
+    MultiplyTile<Input>(block, row, rows, first, count, slice, sums + row * kColumns);
   }
 }
 
@@ -190,21 +201,26 @@ void BlockScaledGemm(const GemmBlock& block) {
   }
 }
 
-// totals[rows][48] += (sums - zero point * group sum) * scale - minimum * group sum, for group `group` of each row.
-template <WeightFormat kFormat>
+// totals[rows][48] += (sums - zero point * group sum) * scale - minimum * group sum, for group `group` of each row;
+// sums of inputs in 8 bits times the row's scale first.
+template <WeightFormat kFormat, typename Input>
 void AddGroup(const GemmBlock& block, const std::byte* scales, int64_t group, const float* sums, float* totals) {
   GroupNumbers numbers[kColumns];
   for (int c = 0; c < kColumns; ++c) numbers[c] = ReadGroup<kFormat>(scales, group, c);
   for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
+    const std::byte* groups =
+        block.activation + static_cast<size_t>(row) * block.activation_stride + block.group_sum_offset;
     float group_sum = 0;
-    if (Traits(kFormat).offsets()) {
-      std::memcpy(&group_sum,
-                  block.activation + static_cast<size_t>(row) * block.activation_stride + block.group_sum_offset +
-                      static_cast<size_t>(group) * sizeof(float),
-                  sizeof(group_sum));
+    float input_scale = 1;
+    if constexpr (std::is_same_v<Input, int8_t>) {
+      const auto inputs = NumberAt<InputGroup>(groups + static_cast<size_t>(group) * sizeof(InputGroup));
+      group_sum = inputs.sum;
+      input_scale = inputs.scale;
+    } else if (Traits(kFormat).offsets()) {
+      group_sum = NumberAt<float>(groups + static_cast<size_t>(group) * sizeof(float));
     }
     for (int c = 0; c < kColumns; ++c) {
-      float sum = sums[c];
+      float sum = sums[c] * input_scale;
       if (Traits(kFormat).zero_points()) sum -= numbers[c].zero_point * group_sum;
       totals[c] += sum * numbers[c].scale;
       if (Traits(kFormat).offsets() && !Traits(kFormat).zero_points()) totals[c] -= numbers[c].minimum * group_sum;
@@ -212,7 +228,7 @@ void AddGroup(const GemmBlock& block, const std::byte* scales, int64_t group, co
   }
 }
 
-template <typename Panel, WeightFormat kFormat>
+template <typename Panel, WeightFormat kFormat, typename Input = float>
 void GroupedGemm(const GemmBlock& block) {
   constexpr int64_t kGroup = Traits(kFormat).group;
   const size_t sum_bytes = static_cast<size_t>(block.rows) * kColumns * sizeof(float);
@@ -227,8 +243,8 @@ void GroupedGemm(const GemmBlock& block) {
       const int64_t first = group * kGroup;
       const int64_t left = block.padded_depth - first;
       std::memset(sums, 0, sum_bytes);
-      MultiplySlice<Panel>(block, panel, first, left < kGroup ? left : kGroup, sums, slice);
-      AddGroup<kFormat>(block, scales, group, sums, totals);
+      MultiplySlice<Panel, Input>(block, panel, first, left < kGroup ? left : kGroup, sums, slice);
+      AddGroup<kFormat, Input>(block, scales, group, sums, totals);
     }
     for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, totals + row * kColumns);
     scales += block.group_scale_bytes;
@@ -250,7 +266,42 @@ void GemmBlockOf(const GemmBlock& block) {
   }
 }
 
+// The decoder of a format in groups.
+template <WeightFormat kFormat>
+auto PanelOf() {
+  if constexpr (Traits(kFormat).code_bits == 4) {
+    return Int4Panel<UnsignedBias(kFormat) != 0>();
+  } else if constexpr (Traits(kFormat).code_bits == 6) {
+    return Int6Panel();
+  } else {
+    return Int8Panel();
+  }
+}
+
+// Inputs of 8 bits (MakeInt8Kernels).
+struct Int8Products {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    GroupedGemm<decltype(PanelOf<kFormat>()), kFormat, int8_t>(block);
+  }
+  // The codes in ascending order of K; codes of weights stay signed.
+  static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
+    const int64_t group = Traits(format).group;
+    auto* codes = reinterpret_cast<int8_t*>(coded);
+    auto* groups = reinterpret_cast<InputGroup*>(coded + InputGroupOffset(columns));
+    for (int64_t first = 0; first < columns; first += group) {
+      const int64_t count = std::min(group, columns - first);
+      const float scale = RoundInputGroup(reinterpret_cast<const float*>(row) + first, count, codes + first);
+      const int32_t sum = std::accumulate(codes + first, codes + first + count, int32_t{0});
+      *groups++ = {scale, scale * static_cast<float>(sum), 0};
+    }
+    std::memset(codes + columns, 0, InputGroupOffset(columns) - static_cast<size_t>(columns));
+  }
+};
+
 }  // namespace
+
+const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products>();
 
 void GemmFp32(const GemmBlock& block) {
   GemmBlockOf<Fp32Panel>(block);

@@ -15,7 +15,8 @@
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
 // decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
 // block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions); kGrouped,
-// whether codes come in groups, and then Scales, of group_scales.h.
+// whether codes come in groups, and then Scales, of group_scales.h; kIntegers, whether their sums are integers
+// (byte_products.h).
 // Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
@@ -115,10 +116,10 @@ struct VectorGemm {
       }
       const int64_t left = units - group * kUnits;
       Sums<V, kRows, kPanelVectors> sums;
-      Clear(sums);
+      StartGroup<V, Precision>(block, row, group, sums);
       AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
           rows, panel, left < kUnits ? left : kUnits, sums);
-      AddGroup<V, Scales>(block, row, group, scales, 0, sums, totals);
+      AddGroup<V, Precision>(block, row, group, scales, 0, sums, totals);
       rows.first += kUnits * kSteps * 4;
       panel += kUnits * kUnitBytes;
     }
@@ -181,14 +182,14 @@ struct VectorGemm {
     for (int64_t left = slice.panel.units; left > 0; left -= kSliceUnits, ++group) {
       part.units = left < kSliceUnits ? left : kSliceUnits;
       Sums<V, kRows, Tile::kTileVectors> sums;
-      Clear(sums);
+      StartGroup<V, Precision>(block, row, group, sums);
       AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(rows, part, sums);
-      AddGroup<V, Scales>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
+      AddGroup<V, Precision>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
       rows.first += kGroupSteps * 4;
       part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.widened += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.codes += kUnits * kUnitBytes;
-      part.next += kGroupSteps / 4 * kNextLines * 64;
+      part.next += kGroupSteps / 4 * Tile::kNextLines * 64;
     }
     if (!slice.last) return;
     Sums<V, kRows, Tile::kTileVectors> sums;
@@ -245,10 +246,10 @@ struct VectorGemm {
   }
 
   // The rows in tiles of nearly equal size. The first one widens the slice, where `widens`; the first ones prefetch the
-  // `next_lines` lines of the next slice.
-  static void SliceRows(const GemmBlock& block, Slice slice, int64_t next_lines, bool widens) {
+  // `next_lines` lines of the next slice, if that is > 0. Returns how many are left for the next columns.
+  static int64_t SliceRows(const GemmBlock& block, Slice slice, int64_t next_lines, bool widens) {
     const int tiles = (block.rows + Tile::kTileRows - 1) / Tile::kTileRows;
-    const int64_t tile_lines = slice.panel.units * SlicePanel::kSteps / 4 * kNextLines;
+    const int64_t tile_lines = slice.panel.units * SlicePanel::kSteps / 4 * Tile::kNextLines;
     for (int tile = 0; tile < tiles; ++tile) {
       const int row = block.rows * tile / tiles;
       const int rows = block.rows * (tile + 1) / tiles - row;
@@ -261,6 +262,7 @@ struct VectorGemm {
       slice.panel.next += tile_lines * 64;
       next_lines -= tile_lines;
     }
+    return next_lines;
   }
 
   static int64_t SliceSteps(const GemmBlock& block) {
@@ -297,10 +299,12 @@ struct VectorGemm {
       slice.group_scales = ScalesOf(block, column);
       slice.group = step * Precision::kStepDepth / Precision::Scales::kGroup;
     }
-    const int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
+    int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = Tile::kTileVectors * kLanes;
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
-      SliceRows(block, slice, first == 0 ? next_lines : 0, kWidened && first == 0);
+      const int64_t left = SliceRows(block, slice, next_lines, kWidened && first == 0);
+      if (next_lines > 0) slice.panel.next += (next_lines - left) * 64;
+      next_lines = left;
       slice.panel.at += Tile::kTileVectors * SlicePanel::kVectorBytes;
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;
@@ -347,7 +351,9 @@ struct VectorGemm {
       if (block.rows > kScaledRows) return WideBlock(block);
       return NarrowScaledBlockOf<kScaledRows>(block);
     }
-    if (block.rows > kPanelRows) return WideBlock(block);
+    if constexpr (kPanelRows < kGemmRowsMax) {
+      if (block.rows > kPanelRows) return WideBlock(block);
+    }
     NarrowBlock(block);
   }
 };

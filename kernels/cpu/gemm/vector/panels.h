@@ -105,6 +105,14 @@ struct Int4ToFloats {
   }
 };
 
+// Of three words of codes of 6 bits, the four codes whose bits are left over, where the other words have theirs.
+template <typename V>
+DUNLIN_INLINE typename V::Ints SixBitRest(typename V::Ints first, typename V::Ints second, typename V::Ints third) {
+  typename V::Ints rest = V::And(V::template ShiftRight<12>(first), V::BroadcastInts(0x000F000F));
+  rest = V::OrAnd(rest, V::template ShiftRight<8>(second), V::BroadcastInts(0x00F000F0));
+  return V::OrAnd(rest, V::template ShiftRight<4>(third), V::BroadcastInts(0x0F000F00));
+}
+
 // Codes of 6 bits, sixteen K of a column, to floats.
 template <typename V>
 struct Int6ToFloats {
@@ -119,13 +127,10 @@ struct Int6ToFloats {
     const typename V::Ints first = V::LoadInts(at);
     const typename V::Ints second = V::LoadInts(at + kSixBitWordStride);
     const typename V::Ints third = V::LoadInts(at + 2 * kSixBitWordStride);
-    typename V::Ints rest = V::And(V::template ShiftRight<12>(first), V::BroadcastInts(0x000F000F));
-    rest = V::OrAnd(rest, V::template ShiftRight<8>(second), V::BroadcastInts(0x00F000F0));
-    rest = V::OrAnd(rest, V::template ShiftRight<4>(third), V::BroadcastInts(0x0F000F00));
     DecodeFour<0>(first, weights);
     DecodeFour<4>(second, weights);
     DecodeFour<8>(third, weights);
-    DecodeFour<12>(rest, weights);
+    DecodeFour<12>(SixBitRest<V>(first, second, third), weights);
   }
 
  private:

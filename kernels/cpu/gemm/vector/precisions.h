@@ -20,6 +20,7 @@ struct FloatProducts {
   static constexpr int kScaledRows = 0;
   static constexpr Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
+  static constexpr bool kIntegers = false;
 };
 
 template <typename V, Locality kTarget = kIntoL1>
@@ -34,15 +35,26 @@ struct Fp16 : FloatProducts<V, kTarget> {
   using SlicePanel = Panel;
 };
 
+// Of weights that are widened in registers. On AVX2 GCC 12 spills half as many sums with V::Accumulate: a BF16 product
+// of 8 rows takes 0.9 of the time.
+template <typename V>
+struct WidenedProducts : FloatProducts<V> {
+  struct Multiply {
+    DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
+      return TileShape<V>::kLarge ? V::MulAdd(a, w, sum) : V::Accumulate(sum, a, w);
+    }
+  };
+};
+
 // On processors with a half-rate BF16 dot product twice as fast as that for many rows.
 template <typename V>
-struct Bf16 : FloatProducts<V> {
+struct Bf16 : WidenedProducts<V> {
   using Panel = PairPanel<V>;
   using SlicePanel = Panel;
 };
 
 template <typename V>
-struct Fp8 : FloatProducts<V> {
+struct Fp8 : WidenedProducts<V> {
   using Panel = CodesToFloats<V, E4M3ByShuffle<V>>;
   using SlicePanel = PairPanel<V>;
   using Widen = CodesToPairs<V, E4M3ByShuffle<V>>;
@@ -52,7 +64,7 @@ struct Fp8 : FloatProducts<V> {
 
 // Integers in groups, with a scale each.
 template <typename V, typename ToFloats, typename ScalesOfGroup>
-struct GroupedFloats : FloatProducts<V> {
+struct GroupedFloats : WidenedProducts<V> {
   using Panel = ToFloats;
   using SlicePanel = PairPanel<V>;
   using Widen = IntegersToPairs<V, ToFloats>;

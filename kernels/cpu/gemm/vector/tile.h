@@ -9,6 +9,9 @@
 // the row's four bytes itself, and panels are then decoded vector by vector. Panel (panels.h) decodes a panel's bytes.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/vector/group_scales.h"
@@ -33,6 +36,10 @@ struct TileShape {
   static constexpr int kTileRowsMin = kLarge ? 4 : 3;
   static constexpr int kTileVectors = kLarge ? 3 : 1;
   static constexpr int kNarrowRows = kLarge ? 8 : 2;  // of tiles that decode whole panels
+  // Lines of the next slice that a tile prefetches every four steps, at an even pace: on AVX2, where a panel takes
+  // three tiles for its columns, six lines would come faster than memory delivers them, and 8 rows in BF16 take 1.3
+  // times as long.
+  static constexpr int kNextLines = 2 * kTileVectors;
   // Vectors of a unit that are decoded before its products, as far as registers reach.
   static constexpr int kDecodedVectors = kLarge ? kPanelVectors : 1;
 };
@@ -131,9 +138,8 @@ struct PanelSlice {
   int64_t units;
   const std::byte* codes;  // a tile that widens the slice reads it from codes and writes it to widened
   std::byte* widened;
-  const std::byte* next;  // bytes of the next slice, of which a tile prefetches kNextLines lines every four steps
+  const std::byte* next;  // bytes of the next slice, of which a tile prefetches TileShape's kNextLines every four steps
 };
-inline constexpr int kNextLines = 6;
 
 // One unit of a slice. Step by step: of all decoded vectors, those of one step alone fit the registers beside a whole
 // tile's sums.
@@ -180,7 +186,7 @@ DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice
   // Four steps at once, or those of a vector of codes: fewer instructions beside the multiplies, of which a shared core
   // is short.
   constexpr int kUnroll = Widen::kUnits * Panel::kSteps > 4 ? Widen::kUnits : 4 / Panel::kSteps;
-  constexpr int kLines = kNextLines * kUnroll * Panel::kSteps / 4;
+  constexpr int kLines = TileShape<V>::kNextLines * kUnroll * Panel::kSteps / 4;
   const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
     if constexpr (Widen::kUnits > 0) {
       constexpr int64_t kCodeBytes = kPanelVectors * Widen::kVectorBytes;
@@ -281,21 +287,52 @@ struct RegisterTotals {
   }
 };
 
+// What a block has for group `group` of a row: an InputGroup, or a float, the sum of its inputs.
+template <typename Precision>
+DUNLIN_INLINE const auto& GroupOfRow(const GemmBlock& block, int row, int64_t group) {
+  using Group = std::conditional_t<Precision::kIntegers, InputGroup, float>;
+  const std::byte* groups =
+      block.activation + static_cast<size_t>(row) * block.activation_stride + block.group_sum_offset;
+  return reinterpret_cast<const Group*>(groups)[group];
+}
+
+// What the sums of a group start with: +0, or the integers that take off what was added to the codes.
+template <typename V, typename Precision, int kRows, int kVectors>
+DUNLIN_INLINE void StartGroup(const GemmBlock& block, int row, int64_t group, Sums<V, kRows, kVectors>& sums) {
+  Clear(sums);
+  if constexpr (Precision::kIntegers) {
+    if constexpr (Precision::Multiply::kStarts) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const typename V::Ints start = V::BroadcastInts(GroupOfRow<Precision>(block, row + r, group).start);
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::AsFloats(start);
+      }
+    }
+  }
+}
+
 // For group `group` of each row: totals += (sums - zero point * sum of the row's group) * scale, or
-// totals = totals + sums * scale - minimum * sum of the row's group. scales: of the panel, from `column` of it on.
-template <typename V, typename Scales, typename Totals, int kRows, int kVectors>
+// totals = totals + sums * scale - minimum * sum of the row's group. Integer sums are multiplied with the scale of the
+// row's group first. scales: of the panel, from `column` of it on.
+template <typename V, typename Precision, typename Totals, int kRows, int kVectors>
 DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, const std::byte* scales, int64_t column,
                             const Sums<V, kRows, kVectors>& sums, Totals& totals) {
-  const std::byte* group_sum = block.activation + static_cast<size_t>(row) * block.activation_stride +
-                               block.group_sum_offset + static_cast<size_t>(group) * sizeof(float);
+  using Scales = typename Precision::Scales;
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const ScaleAndOffset<V> read = Scales::Read(scales, group, column + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const auto& of_row =
-          *reinterpret_cast<const AliasedFloat*>(group_sum + static_cast<size_t>(r) * block.activation_stride);
+      const auto& inputs = GroupOfRow<Precision>(block, row + r, group);
       typename V::Floats sum = sums.at[r][v];
+      float of_row = 0.0F;
+      if constexpr (Precision::kIntegers) {
+        sum = V::Mul(V::ToFloats(Precision::Multiply::Integers(sum, inputs.start)), V::Broadcast(inputs.scale));
+        of_row = inputs.sum;
+      } else {
+        of_row = inputs;
+      }
       if constexpr (Scales::kOffset == GroupOffset::kZeroPoint) {
         sum = V::NegMulAdd(read.offset, V::Broadcast(of_row), sum);
       }
