@@ -9,8 +9,6 @@
 //   E4M3   [d][T=32]          [T][d]           codes, then [T] FP32 scales at D * T: element = code * scale of its
 //   token
 //
-// With KvShape::values_in_keys there is no V block.
-//
 // K is key-major inside, so that one vector holds a tile's keys and a score is one chain over d in ascending order.
 // Slots never written may hold anything. Writing the even token of a BF16 V pair zeroes its partner, so the tokens of a
 // page are written in ascending order, and the two of a pair by one thread. Thread rule: otherwise plain memory.
