@@ -219,7 +219,7 @@ TEST(RotaryRows, PutCodesInTheOrderOfTheValues) {
   const std::string query = "model.layers.0.self_attn.q_proj.weight";
   CodedRows stored;
   ASSERT_EQ(model->tensors->ReadCodes(*model->tensors->Find(query), 0, 64, &stored), absl::OkStatus());
-  const auto ordered = RotaryRows::Open(std::move(model->tensors), {query}, 16, 12);
+  const auto ordered = RotaryRows::Open(std::move(model->tensors), {{query, 16, 0}}, 12);
   ASSERT_TRUE(ordered.ok()) << ordered.status();
   ExpectCodesHaveTheValues(**ordered, query);
   ExpectCodesHaveTheValues(**ordered, kUpWeight);

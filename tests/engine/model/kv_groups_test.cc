@@ -104,7 +104,9 @@ TEST(KvGroups, MostPagesBoundsWhatASequenceHolds) {
           }
           const int64_t most = groups.MostPages(tokens, page_tokens, step_tokens);
           ASSERT_LE(held, most) << groups.window << " " << page_tokens << " " << step_tokens << " " << tokens;
-          if (tokens > 60 && step_tokens < 16) ASSERT_EQ(held, most) << "of long sequences the bound is tight";
+          if (tokens > 60 && step_tokens < 16) {
+            ASSERT_EQ(held, most) << "of long sequences the bound is tight";
+          }
           ASSERT_EQ(groups.TokensThatFit(most, 90, page_tokens, step_tokens) >= tokens, true);
           ASSERT_LT(groups.TokensThatFit(most - 1, 90, page_tokens, step_tokens), tokens);
         }

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routing rules of the families, over numbers of experts that are no multiple of a vector.
+// The routing rules of the families, over numbers of experts that are no multiple of a vector, and what a call fills.
 #pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "kernels/api/experts.h"
 
@@ -30,5 +36,51 @@ inline constexpr RuleCase kRules[] = {
      true},
     {"all", {.num_experts = 5, .num_chosen = 5}, false},
 };
+
+// The arrays that a call fills.
+struct Routed {
+  Routed(const ExpertRouting& rule, int32_t num_rows)
+      : chosen(static_cast<size_t>(num_rows * rule.num_chosen), -1),
+        chosen_weights(chosen.size(), NAN),
+        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1}),
+        rows(chosen.size(), -1),
+        weights(chosen.size(), NAN) {}
+  RouteExpertsParams Params(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
+                            int32_t num_rows) {
+    return {.rule = rule,
+            .logits = logits.data(),
+            .logits_stride = stride,
+            .correction = nullptr,
+            .num_rows = num_rows,
+            .decode_rows = 0,
+            .chosen = chosen.data(),
+            .chosen_weights = chosen_weights.data(),
+            .experts = experts.data(),
+            .rows = rows.data(),
+            .weights = weights.data()};
+  }
+  std::vector<int32_t> chosen;
+  std::vector<float> chosen_weights;
+  std::vector<ExpertRows> experts;
+  std::vector<int32_t> rows;
+  std::vector<float> weights;
+};
+
+// Of three rows the second was NaN, and none in `clean`: it takes experts that exist and none twice, and the others are
+// as they were.
+inline void ExpectOneRowOfNaN(const ExpertRouting& rule, const Routed& routed, const Routed& clean) {
+  const auto k = static_cast<size_t>(rule.num_chosen);
+  std::vector<int32_t> of_nan(routed.chosen.begin() + static_cast<int64_t>(k),
+                              routed.chosen.begin() + static_cast<int64_t>(2 * k));
+  std::sort(of_nan.begin(), of_nan.end());
+  EXPECT_GE(of_nan.front(), 0);
+  EXPECT_LT(of_nan.back(), rule.num_experts);
+  EXPECT_EQ(std::adjacent_find(of_nan.begin(), of_nan.end()), of_nan.end());
+  EXPECT_TRUE(std::isnan(routed.chosen_weights[k]));
+  for (size_t i = 0; i < k; ++i) {
+    EXPECT_EQ(routed.chosen_weights[i], clean.chosen_weights[i]);
+    EXPECT_EQ(routed.chosen_weights[2 * k + i], clean.chosen_weights[2 * k + i]);
+  }
+}
 
 }  // namespace dunlin::kernels

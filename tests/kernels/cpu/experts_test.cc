@@ -13,42 +13,13 @@ namespace {
 
 using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
-// The arrays that a call fills.
-struct Routed {
-  explicit Routed(const ExpertRouting& rule, int32_t num_rows)
-      : chosen(static_cast<size_t>(num_rows * rule.num_chosen), -1),
-        chosen_weights(chosen.size(), kNaN),
-        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1}),
-        rows(chosen.size(), -1),
-        weights(chosen.size(), kNaN) {}
-  std::vector<int32_t> chosen;
-  std::vector<float> chosen_weights;
-  std::vector<ExpertRows> experts;
-  std::vector<int32_t> rows;
-  std::vector<float> weights;
-};
-
 class Experts : public CpuVariants {
  protected:
-  RouteExpertsParams ParamsOf(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
-                              int32_t num_rows, Routed* out) {
-    return {.rule = rule,
-            .logits = logits.data(),
-            .logits_stride = stride,
-            .correction = nullptr,
-            .num_rows = num_rows,
-            .decode_rows = 0,
-            .chosen = out->chosen.data(),
-            .chosen_weights = out->chosen_weights.data(),
-            .experts = out->experts.data(),
-            .rows = out->rows.data(),
-            .weights = out->weights.data()};
-  }
   Routed Route(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
                const float* correction = nullptr, int32_t decode_rows = 0) {
     const auto num_rows = static_cast<int32_t>(static_cast<int64_t>(logits.size()) / stride);
     Routed out(rule, num_rows);
-    RouteExpertsParams params = ParamsOf(rule, logits, stride, num_rows, &out);
+    RouteExpertsParams params = out.Params(rule, logits, stride, num_rows);
     params.correction = correction;
     params.decode_rows = decode_rows;
     EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kOk);
@@ -196,18 +167,7 @@ TEST_P(Experts, ARowOfNaNTakesExpertsThatExistAndNoneTwice) {
     const Routed clean = Route(c.rule, logits, c.rule.num_experts);
     std::fill_n(logits.begin() + c.rule.num_experts, c.rule.num_experts, kNaN);
     const Routed routed = Route(c.rule, logits, c.rule.num_experts);
-    const auto k = static_cast<size_t>(c.rule.num_chosen);
-    std::vector<int32_t> of_nan(routed.chosen.begin() + static_cast<int64_t>(k),
-                                routed.chosen.begin() + static_cast<int64_t>(2 * k));
-    std::sort(of_nan.begin(), of_nan.end());
-    EXPECT_GE(of_nan.front(), 0);
-    EXPECT_LT(of_nan.back(), c.rule.num_experts);
-    EXPECT_EQ(std::adjacent_find(of_nan.begin(), of_nan.end()), of_nan.end());
-    EXPECT_TRUE(std::isnan(routed.chosen_weights[k]));
-    for (size_t i = 0; i < k; ++i) {
-      EXPECT_EQ(routed.chosen_weights[i], clean.chosen_weights[i]);
-      EXPECT_EQ(routed.chosen_weights[2 * k + i], clean.chosen_weights[2 * k + i]);
-    }
+    ExpectOneRowOfNaN(c.rule, routed, clean);
   }
 }
 
@@ -222,10 +182,10 @@ TEST_P(Experts, RulesThatCannotBeFollowedAreRefused) {
                                {.num_experts = 4, .num_chosen = 3, .num_groups = 2, .num_chosen_groups = 1}};
   Routed out({.num_experts = kExpertsMax + 1, .num_chosen = 5}, 1);
   for (const ExpertRouting& rule : bad) {
-    const RouteExpertsParams params = ParamsOf(rule, logits, kExpertsMax + 1, 1, &out);
+    const RouteExpertsParams params = out.Params(rule, logits, kExpertsMax + 1, 1);
     EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kInvalidArgument);
   }
-  RouteExpertsParams params = ParamsOf({.num_experts = 4, .num_chosen = 1}, logits, 3, 1, &out);
+  RouteExpertsParams params = out.Params({.num_experts = 4, .num_chosen = 1}, logits, 3, 1);
   EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kInvalidArgument) << "stride";
 }
 

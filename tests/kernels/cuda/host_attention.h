@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A paged call of the CUDA device's attention on the host. Fails the test on a write past shared memory or the workspace.
+// A paged call of the CUDA device's attention on the host. Fails the test on a write past shared memory or the
+// workspace.
 #pragma once
 
 #include "kernels/api/attention.h"

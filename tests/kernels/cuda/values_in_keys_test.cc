@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages without value blocks (KvShape::values_in_keys) on the host: what is stored, and that every backend gives the bits
-// that it gives over pages whose values repeat their keys.
+// Pages without value blocks (KvShape::values_in_keys) on the host: what is stored, and that every backend gives the
+// bits that it gives over pages whose values repeat their keys.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,7 +147,8 @@ TEST(CudaValuesInKeys, StoresKeysOfRowsWithoutValues) {
       const std::byte* of_keys = pools[2 + joint].data() + cuda::KeyBlockOffset(layouts[1], page, layer, head);
       EXPECT_EQ(std::memcmp(of_both, of_keys, both.key_block_bytes), 0) << page << ", " << layer << ", " << head;
     });
-    EXPECT_TRUE(std::any_of(pools[2 + joint].begin(), pools[2 + joint].end(), [](std::byte b) { return b != std::byte{0}; }));
+    EXPECT_TRUE(
+        std::any_of(pools[2 + joint].begin(), pools[2 + joint].end(), [](std::byte b) { return b != std::byte{0}; }));
   }
 }
 
@@ -160,7 +161,8 @@ TEST(CudaValuesInKeys, BlocksOfColumnsAreCopied) {
   for (int64_t row = 0; row < 2; ++row) {
     for (int64_t i = 0; i < 9; ++i) {
       cuda::CopyColumnAt(params, row, i);
-      expected[static_cast<size_t>(row * 14 + 1 + i / 3 * 5 + i % 3)] = in[static_cast<size_t>(row * 20 + i / 3 * 7 + i % 3)];
+      expected[static_cast<size_t>(row * 14 + 1 + i / 3 * 5 + i % 3)] =
+          in[static_cast<size_t>(row * 20 + i / 3 * 7 + i % 3)];
     }
   }
   EXPECT_EQ(out, expected);

@@ -153,15 +153,6 @@ TEST_P(DeviceCodesTest, RefusesCodesThatAFormatDoesNotHold) {
   EXPECT_EQ(pack(WeightFormat::kQ4, no_factors), KernelStatus::kInvalidArgument);
 }
 
-// What a call of route_experts writes.
-struct Routed {
-  std::vector<int32_t> chosen;
-  std::vector<float> chosen_weights;
-  std::vector<ExpertRows> experts;
-  std::vector<int32_t> rows;
-  std::vector<float> weights;
-};
-
 Routed Route(Device& device, const RuleCase& c, const std::vector<float>& logits, const std::vector<float>& correction,
              int32_t num_rows) {
   const auto choices = static_cast<size_t>(num_rows * c.rule.num_chosen);
@@ -184,7 +175,13 @@ Routed Route(Device& device, const RuleCase& c, const std::vector<float>& logits
                                   .rows = rows.data(),
                                   .weights = weights.data()};
   EXPECT_EQ(device.ops->route_experts(device.context, params), KernelStatus::kOk);
-  return {chosen.Read(), chosen_weights.Read(), experts.Read(), rows.Read(), weights.Read()};
+  Routed routed(c.rule, num_rows);
+  routed.chosen = chosen.Read();
+  routed.chosen_weights = chosen_weights.Read();
+  routed.experts = experts.Read();
+  routed.rows = rows.Read();
+  routed.weights = weights.Read();
+  return routed;
 }
 
 TEST_P(DeviceCodesTest, RoutesToTheCpusExperts) {
