@@ -76,7 +76,7 @@ def make_quantised(dunlin, directory, folder, text):
     for name, arguments in QUANTISED.items():
         if (folder / name / "config.json").exists():
             continue
-        command = [dunlin, "quantize", directory, "--out", folder / name, "--max-tokens", "32768",
+        command = [dunlin, "quantize", directory, "--out", folder / name, "--max-tokens", "16384",
                    *(word.format(text=text) for word in arguments.split())]
         made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         print(folder.name, name, made.stdout.strip(), flush=True)
