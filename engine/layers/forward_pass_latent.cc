@@ -10,7 +10,7 @@ namespace {
 // Of both norms, whatever rms_norm_eps says. Source: transformers 5.23, modeling_deepseek_v3.py, DeepseekV3Attention.
 constexpr float kRankNormEpsilon = 1e-6F;
 
-// Columns of contiguous rows of their own, and those of wider rows.
+// Of each row `columns` floats.
 kernels::CopyColumnsParams CopyOf(const float* in, int64_t in_stride, float* out, int64_t out_stride, int32_t columns,
                                   int32_t num_rows) {
   return {.in = in,

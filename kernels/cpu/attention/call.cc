@@ -76,11 +76,10 @@ TileValueBlocks TileValues(const AttentionCall& call, const std::byte* const* va
   const int num_blocks = TileBlocks(layout);
   const auto block_bytes = static_cast<size_t>(MadeValueBytes(call) / num_blocks);
   for (int i = 0; i < num_blocks; ++i) {
-    const int32_t of_page = keys - i * layout.tokens_per_page;
-    made[i] = of_page > 0 ? memory + static_cast<size_t>(i) * block_bytes : memory;
-    if (of_page <= 0) continue;
-    UnpackPageValues(layout, values[i], std::min(of_page, layout.tokens_per_page),
-                     memory + static_cast<size_t>(i) * block_bytes);
+    std::byte* const block = memory + static_cast<size_t>(i) * block_bytes;
+    const int32_t of_page = std::min(keys - i * layout.tokens_per_page, layout.tokens_per_page);
+    if (of_page > 0) UnpackPageValues(layout, values[i], of_page, block);
+    made[i] = block;
   }
   return {.values = made, .next = made};
 }
