@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a model would need, from config.json and the headers of its files; of the weights only the scales and zero
-// points of integer codes are read.
+// The memory that a model would need, from config.json and the headers of its files; of the weights only the scales and
+// zero points of integer codes are read.
 #pragma once
 
 #include <array>
