@@ -11,6 +11,8 @@ import shapes
 
 MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32", "int8", "int4")
 MIXTURE_PRECISIONS = ("bf16", "int4")
+INTEGERS = ("int8", "int4")  # also with inputs of 8 bits, as models[].int8_inputs: the faster setting of a work counts
+SETTINGS = {"flash": (), "flash, int8_inputs": ("--int8-inputs",)}
 # A GGUF file served with its own codes, and the precision of their width.
 FILE_PRECISIONS = {"Q8_0": "int8", "Q4_0": "int4", "Q4_K_M": "int4"}
 
@@ -28,12 +30,12 @@ def attention_command(options, case):
 ROUGH_SECONDS = 0.05  # the roofs beside a batch are no part of the comparison; the batch itself has no such bound
 
 
-def model_command(options, path, precision, batch):
+def model_command(options, path, precision, batch, *more):
     seconds = options.decode_seconds if batch == 1 else ROUGH_SECONDS
     return (str(options.binary), "bench", "model", "--json", "--model", str(options.work / path),
             "--threads", str(options.threads), "--precision", precision, "--max-seconds", str(seconds),
             "--batch", str(batch), "--prompt-tokens", str(engines.PROMPT_TOKENS),
-            "--new-tokens", str(options.new_tokens))
+            "--new-tokens", str(options.new_tokens), *more)
 
 
 def block_command(options, shape):
@@ -53,9 +55,11 @@ def jobs(options, part, shape):
         sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()
                     if dtype in engines.gguf_dtypes(shape)]
         for path, precision, name in sources:
-            for batch in options.batches:
-                yield engines.Job(report.OURS, part, shape, name, "flash", model_command(options, path, precision, batch),
-                                  (*["prefill"] * (batch == 1), f"decode_b{batch}"))
+            for setting, more in SETTINGS.items() if precision in INTEGERS else (("flash", ()),):
+                for batch in options.batches:
+                    yield engines.Job(report.OURS, part, shape, name, setting,
+                                      model_command(options, path, precision, batch, *more),
+                                      (*["prefill"] * (batch == 1), f"decode_b{batch}"))
 
 
 def measurements(line, job):
