@@ -110,8 +110,8 @@ struct Int4Codes {
 constexpr Int4Codes RoundWith(const float* values, float scale, int32_t zero_point) {
   Int4Codes rounded{};
   rounded.word = NearestScaleWord(scale, 4, zero_point & 0xF);
-  rounded.error = RoundCodes(values, ScaleOfWord(rounded.word), static_cast<float>(zero_point), -8.0F, 7.0F,
-                             rounded.codes);
+  rounded.error =
+      RoundCodes(values, ScaleOfWord(rounded.word), static_cast<float>(zero_point), -8.0F, 7.0F, rounded.codes);
   return rounded;
 }
 
