@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -29,9 +30,9 @@ bool IsFp16(float value) {
   return kernels::Fp16ToFloat(kernels::FloatToFp16(value)) == value;
 }
 
-// At most 16 significant bits.
+// At most 16 significant bits, so that products with integers of 8 bits are exact; far from where these overflow.
 bool IsShort(float value) {
-  return (std::bit_cast<uint32_t>(value) & 0xFFU) == 0;
+  return (std::bit_cast<uint32_t>(value) & 0xFFU) == 0 && std::fabs(value) < 0x1p100F;
 }
 
 struct ScaleWidths {
@@ -105,7 +106,7 @@ absl::StatusOr<IntegerCodes> DescribeCodes(const TensorSource& source, const Int
   const absl::StatusOr<ScaleWidths> widths = WidthsOf(source, weight);
   if (!widths.ok()) return widths.status();
   if (zeros->any && !widths->all_fp16 && !widths->all_short) {
-    return Without("scales beside zero points have more than 16 significant bits");
+    return Without("products of scales and zero points are not exact");
   }
   const int32_t middle = 1 << (weight.bits - 1);
   return IntegerCodes{.traits = kernels::CodeTraits{.code_min = -middle,
