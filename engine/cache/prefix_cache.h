@@ -54,8 +54,8 @@ class PrefixCache {
   // unchanged, on a miss. proven_only: a block with an unproven page of a full group, or of group 0, is a miss.
   PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only = false) const;
 
-  // *chain advanced past a block that is missing: the next one is found by its key, which the tokens of all blocks before
-  // it have made, and by its own tokens. Nothing is published behind it.
+  // *chain advanced past a block that is missing: the next one is found by its key, which the tokens of all blocks
+  // before it have made, and by its own tokens. Nothing is published behind it.
   void Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
 
   // The page of a group of the block that `lead` stands for; kNoPage when it is lost.
