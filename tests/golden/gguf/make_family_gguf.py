@@ -309,6 +309,8 @@ def write_model(name):
     if layers is not None:
         tensors, config = keep_layers(tensors, config, layers)
     config |= assumed
+    if config["tie_word_embeddings"]:
+        tensors.pop("lm_head.weight")  # transformers would take it all the same
     folder = HERE / name
     folder.mkdir(exist_ok=True)
     write(folder / "model.gguf", arch, config, tensors)
