@@ -43,7 +43,9 @@ class DeviceRunner : public AttentionRunner {
     const size_t bytes = without ? 0 : device_->ops->paged_attention_workspace(device_->context, backend, batch.Plan());
     const Array<unsigned char> workspace(*device_, std::vector<unsigned char>(bytes, 0xFF));
     const Array<float> slopes(*device_, batch.alibi_slopes.empty() ? std::vector<float>(1) : batch.alibi_slopes);
+    const Array<float> sinks(*device_, batch.sinks.empty() ? std::vector<float>(1) : batch.sinks);
     if (params.alibi_slopes != nullptr) params.alibi_slopes = slopes.data();
+    if (params.sinks != nullptr) params.sinks = sinks.data();
     params.query = query.data();
     params.out = out.data();
     params.kv_pool = pool.data();

@@ -148,10 +148,14 @@ KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
   return Waited(context, Of(context).stream.DoFirst(*reinterpret_cast<uint64_t*>(event)));
 }
 
-// The source is the caller's again on return.
+// The source is the caller's again on return, and a refusal is the call's.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
-  const KernelStatus status = Run(context, Cpu().ops->pack_weight, params, HoldWeight<PackWeightParams>);
-  return status == KernelStatus::kOk ? Synchronize(context) : status;
+  Held<PackWeightParams> held{.params = params};
+  Translation to_host;
+  HoldWeight(to_host, held);
+  if (!to_host.valid()) return KernelStatus::kInvalidArgument;
+  const KernelStatus status = Synchronize(context);
+  return status == KernelStatus::kOk ? Cpu().ops->pack_weight(Cpu().context, held.params) : status;
 }
 
 bool SetTuning(DeviceContext* context, bool on, std::string* notice) {

@@ -35,11 +35,12 @@ TEST(RerankLimits, DocumentsThatTheCallerKeepsStayAdmittedUntilItsEnd) {
     harness.models.control().held = true;
     ClientEmbedRequest request = Rerank("a", 2);
     request.rerank->keeps_texts = kept;
-    const auto call = StartEmbed(&harness, request);
+    std::shared_ptr<FakeEmbedCall> call = StartEmbed(&harness, request);
     ASSERT_TRUE(Eventually([&] { return !harness.models.model("reranker").encoder->stats().idle; }));
     EXPECT_TRUE(Eventually([&] { return harness.core.admission_stats().queued_bytes == (kept ? kMessageBytes : 0); }));
     harness.models.control().held = false;
     EXPECT_TRUE(call->WaitUntilFinished().ok());
+    call.reset();
     EXPECT_TRUE(Eventually([&] { return harness.core.admission_stats().requests == 0; }));
     EXPECT_EQ(harness.core.admission_stats().queued_bytes, 0);
   }
