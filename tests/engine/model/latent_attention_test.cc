@@ -300,7 +300,7 @@ constexpr BadField kBadFields[] = {
     {kV2, "first_k_dense_replace", "-1", "first_k_dense_replace is -1; limit is [0, 1024]"},
     {kV3, "topk_method", "\"greedy\"", "topk_method is 'greedy'; known: noaux_tc"},
     {kV3, "scoring_func", "\"softmax\"", "scoring_func is 'softmax'; known: sigmoid"},
-    {kV3, "n_group", "3", "n_group is 3, which does not divide 16 experts"},
+    {kV3, "n_group", "5", "n_group is 5, which does not divide 16 experts"},
     {kV3, "topk_group", "9", "topk_group is 9; limit is [1, 8]"},
     {kV3, "kv_lora_rank", "1021", "kv_lora_rank is 1021; limit is [1, 1020]"},
     {kV3, "kv_lora_rank", "0", "kv_lora_rank is 0; limit is [1, 1020]"},
