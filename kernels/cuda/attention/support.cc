@@ -63,7 +63,6 @@ bool SupportsAttention(int sm_version, AttentionBackend backend, const Attention
                        std::vector<std::string>* reasons) {
   AttentionRefusals refuse(backend, "cuda", reasons);
   AddShapeRules(traits, &refuse);
-  refuse.If(traits.values_in_keys, [] { return std::string("does not support values that are in keys"); });
   const Capability* row = Find(sm_version, backend);
   refuse.If(row == nullptr, [&] {
     return "needs compute capability 8.0 or later; the device has " + std::to_string(sm_version / 10) + "." +
