@@ -331,11 +331,10 @@ struct Plan {
 };
 
 absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
-  Plan plan;
   absl::StatusOr<ModelAxes> axes =
       ParseModelAxes(options, options.grammar ? std::vector<int64_t>{8} : std::vector<int64_t>{1, 8, 32}, kBatchMax);
   if (!axes.ok()) return axes.status();
-  plan.axes = *std::move(axes);
+  Plan plan{{}, *std::move(axes)};
   if (!options.model.empty()) {
     if (options.case_name.empty()) return plan;
     return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
@@ -353,12 +352,11 @@ absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
 absl::Status RunModel(Session* session, const Plan& plan, const std::string& shape, Precision precision) {
   const BenchOptions& options = session->options();
   TimedDevice device(session->device());
-  engine::ModelSource source;
-  source.path = options.model;
-  source.random_shape = shape;
-  source.random_seed = options.seed;
-  source.precisions = {precision};
-  source.int8_inputs = options.int8_inputs;
+  const engine::ModelSource source{.path = options.model,
+                                   .random_shape = shape,
+                                   .random_seed = options.seed,
+                                   .precisions = {precision},
+                                   .int8_inputs = options.int8_inputs};
   const auto model = engine::Model::Load(source, device.device());
   if (!model.ok()) return model.status();
   const int32_t context = (*model)->config().max_context;
