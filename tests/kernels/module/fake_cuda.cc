@@ -150,7 +150,8 @@ KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
 
 // The source is the caller's again on return, and a refusal is the call's.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
-  Held<PackWeightParams> held{.params = params};
+  Held<PackWeightParams> held{};
+  held.params = params;
   Translation to_host;
   HoldWeight(to_host, held);
   if (!to_host.valid()) return KernelStatus::kInvalidArgument;
