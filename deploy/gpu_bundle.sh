@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 build=$1
 out=$2
-limit_bytes=60000000
+limit_bytes=67108864 # 64 MiB
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 stage=$work/dunlin-gpu-check
