@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::OpenSlices(std::uni
     const TensorInfo* tensor = tensors->stored_->Find(slice.stored);
     if (tensor == nullptr) continue;
     const int64_t rows = tensor->shape.empty() ? 0 : tensor->shape.front();
-    if (rows != slice.stored_rows) {
+    if (rows == 0 || rows != slice.stored_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", slice.stored, "' has ", rows, " rows; config.json makes it ", slice.stored_rows));
     }

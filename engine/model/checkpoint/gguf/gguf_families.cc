@@ -22,7 +22,8 @@ double QueryScalar(GgufConfigWriter* config, int64_t layers_of_27b) {
   if (scale > 0.0) return 1.0 / (scale * scale);
   if (config->num_layers() != layers_of_27b) return static_cast<double>(config->head_dim());
   const int64_t hidden = config->Required("embedding_length", 1, kMaxHiddenDim);
-  return static_cast<double>(hidden / config->Required("attention.head_count", 1, kMaxHeads));
+  const int64_t per_head = hidden / config->Required("attention.head_count", 1, kMaxHeads);
+  return static_cast<double>(per_head);
 }
 
 void RefuseTensor(GgufConfigWriter* config, const char* tensor, const char* what) {
