@@ -305,6 +305,7 @@ std::vector<std::string> DequantizedWarnings(const TensorSource& source, const s
     if (!reason.empty()) tensors[reason].insert(part.tensor);
   }
   std::vector<std::string> warnings;
+  warnings.reserve(tensors.size());
   for (const auto& [reason, names] : tensors) {
     warnings.push_back(absl::StrCat(names.size(), " quantised matrix(es) are dequantised: ", reason, " (",
                                     std::string(*names.begin()), names.size() > 1 ? ", ...)" : ")"));
