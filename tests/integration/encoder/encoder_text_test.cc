@@ -42,8 +42,8 @@ TEST_P(ClassifierText, EncodesPairsAsHuggingFaceDoes) {
     const int32_t num_first = AppendPair(*frame, *first, *second, &tokens);
     EXPECT_EQ(tokens, golden.token_ids) << golden.query;
     const auto ones = std::find(golden.type_ids.begin(), golden.type_ids.end(), 1);
-    // The tokenizers of models without token types name none.
-    if (ones != golden.type_ids.end()) {
+    // Transformers' tokenizer of ModernBERT, which has no token types, leaves out those of its post-processor.
+    if (GetParam().rfind("modernbert", 0) != 0) {
       EXPECT_EQ(num_first, ones - golden.type_ids.begin()) << golden.query;
     }
   }
