@@ -44,7 +44,7 @@ def prepare(peers):
     if not gguf.exists():
         code = ("import sys, pathlib; sys.path.insert(0, sys.argv[1]); import shapes, weights; "
                 "weights.make_gguf(pathlib.Path(sys.argv[3]), shapes.CONFIGS[sys.argv[5]], "
-                "weights.Checkpoint(pathlib.Path(sys.argv[2])), sys.argv[4], with_vocabulary=True)")
+                "weights.Checkpoint(pathlib.Path(sys.argv[2])), sys.argv[4])")
         subprocess.run([peers / "venv/bin/python", "-c", code, HERE / "peers", folder / "model.safetensors", gguf, DTYPE,
                         SHAPE], check=True, timeout=120)
     return folder, gguf

@@ -2,12 +2,12 @@
 """Makes the random weights that every engine of a comparison loads: one checkpoint, written once.
 
   DIR/SHAPE/hf/            config.json, model.safetensors (BF16): Dunlin, transformers
-  DIR/SHAPE/DTYPE.gguf     the same tensors for llama.cpp: BF16, F16, F32, Q8_0, Q4_0; no vocabulary. Q4_K_M is llama.cpp's
-                           own mixture, made by it from BF16.gguf
+  DIR/SHAPE/DTYPE.gguf     the same tensors for llama.cpp: BF16, F16, F32, Q8_0, Q4_0; Q4_K_M is llama.cpp's own
+                           mixture, made by it from BF16.gguf
   DIR/SHAPE/ct2/           the same for CTranslate2 (made by ctranslate2_worker.py)
 
-Each tensor depends on the seed and its name alone. Runs inside the peers' environment (numpy, gguf; llama-cpp-python for
-mixtures).
+Each tensor depends on the seed and its name alone; the vocabulary of GGUF files is synthetic. Runs inside the peers'
+environment (numpy, gguf; llama-cpp-python for mixtures).
 Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0|Q4_0|Q4_K_M]...
 """
 
@@ -170,7 +170,7 @@ FAMILIES = {"gpt2": ("gpt2", gpt2_words, add_gpt2_keys), "llama": ("llama", llam
             "qwen3_moe": ("qwen3moe", qwen3_moe_words, add_qwen3_moe_keys)}
 
 
-def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
+def make_gguf(file, config, checkpoint, dtype):
     """Vectors stay FP32, as llama.cpp's own converter keeps them."""
     import gguf
     import vocabulary
@@ -180,10 +180,7 @@ def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
     writer = gguf.GGUFWriter(temporary, architecture, use_temp_file=True)
     add_keys(writer, config)
     writer.add_vocab_size(config["vocab_size"])
-    if with_vocabulary:
-        vocabulary.add_to_gguf(writer, config["vocab_size"])
-    else:
-        writer.add_tokenizer_model("no_vocab")
+    vocabulary.add_to_gguf(writer, config["vocab_size"])
     if config["model_type"] == "llama" and config.get("rope_scaling"):
         writer.add_tensor("rope_freqs.weight", np.array(shapes.llama3_frequency_factors(config), dtype=np.float32))
     for name, source, change in words(config):
