@@ -3,7 +3,7 @@
 """The table of quantised files in docs/precision.md: makes each of a model's files, then measures all with precision_table.
 
   WORK/NAME/int4, int8                 `dunlin quantize`, groups of 32, rounded to nearest; Llama models alone
-  WORK/NAME/int4-gptq, int4-act-order  the same with --calibration TEXT, and with --act-order
+  WORK/NAME/int4-gptq, int4-no-order   the same with --calibration TEXT, and with --no-act-order
   WORK/NAME/*.gguf                     BF16, Q8_0 and Q4_0 by the package gguf, Q4_K_M by llama.cpp
 
 A model is a directory in BF16 of a GPT-2 or a Llama, or a GGUF file of a Llama, of which transformers makes WORK/NAME/hf in
@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE / "peers"))
 WIDE = ("fp32", "bf16", "fp16", "fp8", "int8", "int4")
 # Folder -> arguments of `dunlin quantize` beyond --out; {text} is the calibration text.
 QUANTISED = {"int8": "--to int8", "int4": "--to int4", "int4-gptq": "--to int4 --calibration {text}",
-             "int4-act-order": "--to int4 --calibration {text} --act-order"}
+             "int4-no-order": "--to int4 --calibration {text} --no-act-order"}
 # File -> the precision of its own codes.
 GGUF_FILES = {"Q8_0": "int8", "Q4_0": "int4", "Q4_K_M": "int4"}
 
