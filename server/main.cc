@@ -51,7 +51,7 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpCalibrate},
     {"quantize", "Write a checkpoint with weights of 4 or 8 bits",
      "Examples:\n  dunlin quantize models/llama --to int4 --out models/llama-int4\n"
-     "  dunlin quantize models/llama --to int4 --calibration corpus.txt --act-order --out models/llama-gptq\n"
+     "  dunlin quantize models/llama --to int4 --calibration corpus.txt --out models/llama-gptq\n"
      "Writes compressed-tensors' format pack-quantized, symmetric, with the model's other files beside it.\n"
      "Exit status: 0 written, 1 refused or failed, 2 usage error.",
      dunlin::server::SetUpQuantize},

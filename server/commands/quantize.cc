@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -38,7 +39,7 @@ struct Options {
   std::string text;
   std::string precision = "bf16";
   int64_t max_tokens = 65536;
-  bool by_activity = false;
+  std::optional<bool> act_order;  // none: with a text
   int64_t moments_mib = 4096;
   int threads = 0;
 };
@@ -130,7 +131,7 @@ absl::Status Run(const Options& options) {
   quantize.out = options.out;
   quantize.bits = options.format == "int8" ? 8 : 4;
   quantize.group = options.group;
-  quantize.by_activity = options.by_activity;
+  quantize.by_activity = options.act_order.value_or(true);
   quantize.num_threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   quantize.moments_bytes = static_cast<size_t>(options.moments_mib) << 20;
@@ -177,8 +178,9 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
   subcommand->add_option("--calibration", options->text,
                          "UTF-8 text, representative of the expected prompts: rounds by GPTQ, and measures the "
                          "perplexity of its last eighth before and after");
-  subcommand->add_flag("--act-order", options->by_activity,
-                       "Round columns in descending order of their inputs' energy (with --calibration)");
+  subcommand->add_flag("--act-order,!--no-act-order", options->act_order,
+                       "GPTQ rounds columns in descending order of their inputs' energy, not from left to right; the "
+                       "default with --calibration");
   subcommand->add_option("--precision", options->precision, "Precision of the runs over the text")
       ->check(CLI::IsMember(kernels::NamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();
@@ -193,8 +195,8 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
   subcommand->add_option("--threads", options->threads, "Compute threads; 0: every CPU available to the process")
       ->check(CLI::Range(0, 1024));
   return [options] {
-    if (options->by_activity && options->text.empty()) {
-      std::cerr << "--act-order needs --calibration\n";
+    if (options->act_order.has_value() && options->text.empty()) {
+      std::cerr << "--act-order and --no-act-order need --calibration\n";
       return kExitUsage;
     }
     const absl::Status status = Run(*options);

@@ -112,7 +112,7 @@ TEST(QuantizeTest, GptqKeepsThePerplexityNear) {
         "quantize",    llama.path(),    "--to",          "int4",  "--group-size",
         "0",           "--calibration", kText,           "--out", temp.File(by_activity ? "a" : "b"),
         "--precision", "fp32",          "--moments-mib", "1"};
-    if (by_activity) arguments.emplace_back("--act-order");
+    if (!by_activity) arguments.emplace_back("--no-act-order");
     const CommandResult result = RunDunlin(arguments);
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("inputs over"));
@@ -145,7 +145,7 @@ TEST(QuantizeTest, WhatCannotBeQuantisedIsRefused) {
               HasSubstr("is stored [in_features, out_features], which compressed-tensors has no layout for"));
   EXPECT_FALSE(std::filesystem::exists(out));
   EXPECT_THAT(refusal({llama.path(), "--to", "int3", "--out", out}), HasSubstr("int3"));
-  EXPECT_THAT(refusal({llama.path(), "--to", "int4", "--act-order", "--out", out}), HasSubstr("needs --calibration"));
+  EXPECT_THAT(refusal({llama.path(), "--to", "int4", "--act-order", "--out", out}), HasSubstr("need --calibration"));
   EXPECT_THAT(refusal({kDemoModel, "--to", "int4", "--out", llama.path()}), HasSubstr("has a model already"));
   EXPECT_THAT(refusal({llama.path(), "--to", "int4", "--calibration", temp.File("none"), "--out", out}),
               HasSubstr("none cannot be read"));
