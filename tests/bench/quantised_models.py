@@ -26,8 +26,7 @@ WIDE = ("fp32", "bf16", "fp16", "fp8", "int8", "int4")
 # Folder -> arguments of `dunlin quantize` beyond --out; {text} is the calibration text.
 QUANTISED = {"int8": "--to int8", "int4": "--to int4", "int4-gptq": "--to int4 --calibration {text}",
              "int4-no-order": "--to int4 --calibration {text} --no-act-order"}
-# File -> the precision of its own codes.
-GGUF_FILES = {"Q8_0": "int8", "Q4_0": "int4", "Q4_K_M": "int4"}
+GGUF_FILES = ("Q8_0", "Q4_0", "Q4_K_M")
 
 
 def directory_of(model, folder):
@@ -82,12 +81,20 @@ def make_quantised(dunlin, directory, folder, text):
         print(folder.name, name, made.stdout.strip(), flush=True)
 
 
-def measure(table, text, directory, folder, is_llama):
+def own_precision(dunlin, file):
+    """Of a file's own codes: a Q4_K_M file is mostly Q5_0 where rows are no multiple of 256."""
+    found = subprocess.run([dunlin, "inspect", "--json", file], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(found.stdout)["own_codes"]["precision"]
+
+
+def measure(build, text, directory, folder, is_llama):
     """[(what, precision, perplexity)], the first of them exact."""
+    dunlin, table = build / "dunlin", build / "tests/precision_table"
     subjects = [(directory, WIDE)]
     if is_llama:
         subjects += [(folder / name, ("bf16",)) for name in QUANTISED]
-    subjects += [(folder / f"{name}.gguf", (precision,)) for name, precision in GGUF_FILES.items()]
+    files = [folder / f"{name}.gguf" for name in GGUF_FILES]
+    subjects += [(file, (own_precision(dunlin, file),)) for file in files]
     command = [table, "text", text, directory, *(f"{path}={','.join(names)}" for path, names in subjects)]
     lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     return rows_of(lines, directory)
@@ -136,7 +143,7 @@ def main():
         make_gguf_files(directory, folder)
         if is_llama:  # GPT-2's matrices have no layout in the format
             make_quantised(args.build / "dunlin", directory, folder, args.calibration)
-        measured[name] = measure(args.build / "tests/precision_table", args.text, directory, folder, is_llama)
+        measured[name] = measure(args.build, args.text, directory, folder, is_llama)
         print(markdown(measured), flush=True)
 
 
