@@ -76,6 +76,10 @@ kernels::PagedAttentionParams ForwardPass::AttentionParamsOf(const LayerWeights&
   params.softcap = config_.attention_softcap;
   params.causal = config_.causal;
   params.alibi_slopes = config_.alibi_slopes.empty() ? nullptr : buffers_.position_constants;
+  if (!config_.key_bias.empty()) {
+    params.bias = {.data = buffers_.position_constants,
+                   .head_stride = static_cast<int64_t>(config_.key_bias.size()) / config_.num_heads};
+  }
   params.sinks = weights.sinks;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;

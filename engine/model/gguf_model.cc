@@ -27,7 +27,7 @@ absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config)
 // Biases of the attention and of dense MLPs are where the file has them.
 void SetBiases(const GgufTensors& tensors, ModelConfig* config) {
   const auto has = [&tensors](const char* name) { return tensors.Find(name) != nullptr; };
-  config->qkv_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
+  config->qkv_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias") || has("blk.0.attn_kv_a_mqa.bias");
   config->out_bias = has("blk.0.attn_output.bias");
   config->mlp_bias = has("blk.0.ffn_up.bias");
 }
@@ -79,7 +79,8 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   parsed->architecture = &(*architecture)->weights;
   if ((*architecture)->offset_norms) parsed->config.norm_weight_offset = 0.0F;
   if (!(*architecture)->fixed_biases) SetBiases(*tensors, &parsed->config);
-  parsed->config.interleaved_rotary = false;  // by the order of the rows
+  // By the order of the rows, but those of latent attention are as a directory has them.
+  parsed->config.interleaved_rotary = parsed->config.has_latent_attention();
   if ((*architecture)->interleaved_rotation) SeparateRotation(parsed->config, tensors);
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;

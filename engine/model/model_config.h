@@ -105,9 +105,12 @@ struct ModelConfig {
   // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and rotary_dim rope_dim.
   LatentAttention latent;
   std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
-  float attention_scale = 0.0F;     // multiplies Q K^T
-  float attention_softcap = 0.0F;   // scaled scores become cap * tanh(score / cap); 0: no cap
-  bool attention_sinks = false;     // PagedAttentionParams::sinks
+  // [num_heads, max_context] added to a scaled score by the position of the key (Falcon's ALiBi), without rotary
+  // positions; empty: none.
+  std::vector<float> key_bias;
+  float attention_scale = 0.0F;    // multiplies Q K^T
+  float attention_softcap = 0.0F;  // scaled scores become cap * tanh(score / cap); 0: no cap
+  bool attention_sinks = false;    // PagedAttentionParams::sinks
   // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
   // empty: all.
   std::vector<int32_t> layer_windows;
@@ -135,8 +138,10 @@ struct ModelConfig {
   float rotary_attention_factor(int32_t rotary) const {
     return rotary_attention_factors.empty() ? 1.0F : rotary_attention_factors[static_cast<size_t>(rotary)];
   }
-  // What the device holds of the positions: one of the two.
-  const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
+  // What the device holds of the positions: one of the three.
+  const std::vector<float>& position_constants() const {
+    return rotary_dim > 0 ? inv_freq : key_bias.empty() ? alibi_slopes : key_bias;
+  }
   int32_t rotary(int32_t layer) const {
     if (rotary_dim == 0) return -1;
     return layer_rotary.empty() ? 0 : layer_rotary[static_cast<size_t>(layer)];

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/opened_model.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -70,17 +72,32 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   return absl::OkStatus();
 }
 
-// Gives each head the matrices of its keys and values where there is latent attention. FP8 ones that are cut or ordered
-// anew are widened before.
+// Widens the FP8 matrices of latent attention that are cut or ordered anew.
+absl::Status WidenRearranged(const std::string& prefix, OpenedModel* model) {
+  const std::vector<std::string> names = ListRearranged(*model->parsed.architecture, model->parsed.config, prefix);
+  const bool any = std::any_of(names.begin(), names.end(), [model](const std::string& name) {
+    const TensorInfo* tensor = model->tensors->Find(name);
+    return tensor != nullptr && tensor->dtype->loadable == kernels::DType::kF8E4M3;
+  });
+  if (!any) return absl::OkStatus();  // integer codes go through as they are
+  absl::StatusOr<std::unique_ptr<TensorSource>> wide =
+      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
+  if (!wide.ok()) return wide.status();
+  model->tensors = *std::move(wide);
+  return absl::OkStatus();
+}
+
+// Gives each head the matrices of its keys and values where there is latent attention.
 absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_latent_attention()) return absl::OkStatus();
+  if (absl::Status status = WidenRearranged(prefix, model); !status.ok()) return status;
   const Architecture& architecture = *model->parsed.architecture;
-  absl::StatusOr<std::unique_ptr<TensorSource>> wide = WidenedTensors::Open(
-      std::move(model->tensors), model->parsed.quantization, ListRearranged(architecture, config, prefix));
-  if (!wide.ok()) return wide.status();
+  const std::vector<ExpertStack> stacks = ListHeadStacks(architecture, config, prefix);
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      ExpertTensors::OpenSlices(*std::move(wide), ListHeadSlices(architecture, config, prefix));
+      stacks.empty()
+          ? ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(architecture, config, prefix))
+          : ExpertTensors::Open(std::move(model->tensors), stacks, config.num_heads);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();

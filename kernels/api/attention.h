@@ -96,6 +96,8 @@ struct PagedAttentionParams {
   float softcap = 0.0F;      // >= 0, finite; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
   bool causal = true;        // false: the bidirectional attention of an encoder
   const float* alibi_slopes = nullptr;  // as DenseAttentionParams
+  // By the absolute position of the key, the same for all sequences and queries: their strides are 0.
+  AttentionBias bias = {};
   // [num_heads] or null: a logit of each head that joins a row's softmax and has no value (GPT-OSS's attention sinks).
   const float* sinks = nullptr;
   void* workspace;         // 64-byte aligned

@@ -189,7 +189,8 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
       subcommand->add_option("directory", options->directory, "A Hugging Face model directory or a GGUF file");
   CLI::Option* shape = subcommand->add_option("--shape", options->random_shape,
                                               "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, "
-                                              "qwen3-0.6b, mistral-7b, qwen3-30b-a3b-8l or a config.json");
+                                              "qwen3-0.6b, mistral-7b, qwen3-30b-a3b-8l, deepseek-v2-lite-4l or a "
+                                              "config.json");
   directory->excludes(shape);
   options->device_options.cuda_module = options->device_options.cublas_library = "auto";
   CLI::Option* device =

@@ -97,9 +97,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].weights", kStr, "\"files\"", 1, 8, "files|random",
      "files: load the weights from path; random: random weights of the given shape, for benchmarks"},
     {"models[].shape", kStr, "\"\"", 0, 4096, nullptr,
-     "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b, qwen3-30b-a3b-8l, or the "
-     "path of a "
-     "config.json"},
+     "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b, qwen3-30b-a3b-8l, "
+     "deepseek-v2-lite-4l, or the path of a config.json"},
     {"models[].seed", kInt, "0", 0, INT64_MAX, nullptr, "Seed of random weights"},
     {"models[].device", kStr, "\"auto\"", 1, 8, kDeviceChoices.c_str(),
      "Device to run on; auto: a CUDA device if one can be opened, else the CPU"},

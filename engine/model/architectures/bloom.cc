@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BLOOM: LayerNorm, a norm after the embedding, biases everywhere, Q, K and V interleaved by head, and ALiBi in place
-// of positions. Source: transformers 5.23, models/bloom; Press et al. 2021 (ALiBi).
-#include <cmath>
-#include <vector>
-
+// of positions. Source: transformers 5.23, models/bloom.
+#include "engine/model/architectures/alibi.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/model_limits.h"
@@ -12,20 +10,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int64_t kDefaultContext = 2048;  // trained; ALiBi itself has no limit
-
-// Powers of 2^(-8 / n) for n heads, n a power of two; further heads take every other one of twice as many heads.
-std::vector<float> AlibiSlopes(int32_t num_heads) {
-  int32_t power_of_two = 1;
-  while (2 * power_of_two <= num_heads) power_of_two *= 2;
-  const auto base = static_cast<double>(static_cast<float>(std::exp2(-8.0 / power_of_two)));
-  const auto extra_base = static_cast<double>(static_cast<float>(std::exp2(-4.0 / power_of_two)));
-  std::vector<float> slopes;
-  for (int32_t i = 1; i <= num_heads; ++i) {
-    const bool extra = i > power_of_two;
-    slopes.push_back(static_cast<float>(extra ? std::pow(extra_base, 2 * (i - power_of_two) - 1) : std::pow(base, i)));
-  }
-  return slopes;
-}
 
 void ParseBloom(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"apply_residual_connection_post_layernorm"});

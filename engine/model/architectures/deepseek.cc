@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
@@ -114,7 +113,6 @@ using enum FusedPart;
 
 // Without a rank of the queries their one projection has another name.
 constexpr WeightName kNames[] = {
-    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
     {kQueryDown, kAll, "layers.#.self_attn.q_a_proj"},
     {kQueryDownNorm, kAll, "layers.#.self_attn.q_a_layernorm"},
     {kLatentQuery, kAll, "layers.#.self_attn.q_b_proj"},
@@ -122,25 +120,13 @@ constexpr WeightName kNames[] = {
     {kKvDownNorm, kAll, "layers.#.self_attn.kv_a_layernorm"},
     {kKeyUp, kAll, "layers.#.self_attn.kv_b_proj.@.key", true, true},
     {kValueUp, kAll, "layers.#.self_attn.kv_b_proj.@.value"},
-    {kRouter, kExperts, "layers.#.mlp.gate"},
-    {.slot = kRouterCorrection, .part = kAll, .name = "layers.#.mlp.gate.e_score_correction_bias", .weight = ""},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
-    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
-    {kSharedUp, kGate, "layers.#.mlp.shared_experts.gate_proj"},
-    {kSharedUp, kUp, "layers.#.mlp.shared_experts.up_proj"},
-    {kSharedDown, kAll, "layers.#.mlp.shared_experts.down_proj"},
 };
-
-// The family's names without those of Q, K and V, and kNames.
+// The family's names but those of Q, K and V.
 constexpr auto kWeights = [] {
-  std::array<WeightName, std::size(kLlamaCommonWeights) - 3 + std::size(kNames)> all{};
-  size_t at = 0;
-  for (const WeightName& name : kLlamaCommonWeights) {
-    if (name.slot != kQkv) all[at++] = name;
-  }
-  for (const WeightName& name : kNames) all[at++] = name;
-  return all;
+  constexpr auto kFamily = WithNorms(kLlamaNorms, kNames, kLlamaExperts, kDeepseekExperts);
+  std::array<WeightName, kFamily.size() - 3> names{};
+  std::copy_if(kFamily.begin(), kFamily.end(), names.begin(), [](const WeightName& name) { return name.slot != kQkv; });
+  return names;
 }();
 constexpr NameAlias kAliases[] = {{"q_b_proj", "q_proj"}};
 constexpr const char* kV2Types[] = {"deepseek_v2"};

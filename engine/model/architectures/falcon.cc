@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Falcon: LayerNorm, a plain MLP, rotary positions, Q, K and V interleaved by head of K. Falcon 7B has one head of K,
 // and one norm for attention and MLP, which are added in parallel; the new decoder architecture (40B, 180B) has several
-// heads of K and, unless num_ln_in_parallel_attn is 1 (11B), a norm for each. Source: transformers 5.23, models/falcon.
+// heads of K and, unless num_ln_in_parallel_attn is 1 (11B), a norm for each. Falcon RW has ALiBi, and its terms one
+// after the other. Source: transformers 5.23, models/falcon.
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/alibi.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/model_limits.h"
@@ -29,9 +32,19 @@ void SetNorms(JsonFields& fields, bool new_decoder, ModelConfig* config) {
   config->shared_norm = config->parallel_residual && num_norms == 1;
 }
 
+// ALiBi's bias takes a number for each head and position.
+void SetPositions(JsonFields& fields, ModelConfig* config) {
+  constexpr int64_t kMaxBiases = 1 << 24;
+  if (!fields.BoolOr("alibi", false)) return SetRotary(fields, {}, config);
+  if (!fields.status().ok()) return;
+  if (const int64_t limit = kMaxBiases / config->num_heads; config->max_context > limit) {
+    return fields.Fail(absl::StrCat("max_position_embeddings is ", config->max_context, " with alibi and ",
+                                    config->num_heads, " heads; limit is ", limit));
+  }
+  config->key_bias = RoundedAlibi(config->num_heads, config->max_context, config->attention_scale);
+}
+
 void ParseFalcon(JsonFields& fields, ModelConfig* config) {
-  // Falcon RW: its positions are a bias that is rounded to BF16 and scaled with the scores.
-  RefuseUnsupported(fields, {"alibi"});
   config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
   config->ffn_dim =
@@ -45,7 +58,7 @@ void ParseFalcon(JsonFields& fields, ModelConfig* config) {
   config->activation = ParseActivation(fields, "activation", "gelu");
   config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("bias", false);
   config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
-  SetRotary(fields, {}, config);
+  SetPositions(fields, config);
 }
 
 using enum WeightSlot;

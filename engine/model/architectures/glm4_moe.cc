@@ -27,23 +27,7 @@ void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
   for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
 }
 
-using enum WeightSlot;
-using enum FusedPart;
-
-constexpr WeightName kNames[] = {
-    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
-    {kQueryNorm, kAll, "layers.#.self_attn.q_norm"},
-    {kKeyNorm, kAll, "layers.#.self_attn.k_norm"},
-    {kRouter, kExperts, "layers.#.mlp.gate"},
-    {.slot = kRouterCorrection, .part = kAll, .name = "layers.#.mlp.gate.e_score_correction_bias", .weight = ""},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
-    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
-    {kSharedUp, kGate, "layers.#.mlp.shared_experts.gate_proj"},
-    {kSharedUp, kUp, "layers.#.mlp.shared_experts.up_proj"},
-    {kSharedDown, kAll, "layers.#.mlp.shared_experts.down_proj"},
-};
-constexpr auto kWeights = WithNorms(kNames);
+constexpr auto kWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);
 constexpr const char* kModelTypes[] = {"glm4_moe"};
 
 }  // namespace

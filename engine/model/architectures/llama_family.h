@@ -40,13 +40,16 @@ inline constexpr WeightName kLlamaCommonWeights[] = {
     {WeightSlot::kHead, FusedPart::kAll, "lm_head", false},
 };
 
-// kLlamaCommonWeights and an architecture's other norms.
-template <size_t kCount>
-constexpr auto WithNorms(const WeightName (&norms)[kCount]) {
-  std::array<WeightName, std::size(kLlamaCommonWeights) + kCount> all{};
+// kLlamaCommonWeights and an architecture's other weights.
+template <size_t... kCounts>
+constexpr auto WithNorms(const WeightName (&... others)[kCounts]) {
+  std::array<WeightName, std::size(kLlamaCommonWeights) + (kCounts + ...)> all{};
   size_t at = 0;
-  for (const WeightName& name : kLlamaCommonWeights) all[at++] = name;
-  for (const WeightName& name : norms) all[at++] = name;
+  const auto append = [&](const auto& names) {
+    for (const WeightName& name : names) all[at++] = name;
+  };
+  append(kLlamaCommonWeights);
+  (append(others), ...);
   return all;
 }
 
@@ -60,15 +63,22 @@ inline constexpr WeightName kLlamaQkNorms[] = {
     {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
     {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
 };
-// The same, with experts.
-inline constexpr WeightName kLlamaQkNormsAndExperts[] = {
-    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
-    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
-    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
+// Experts in place of the MLP.
+inline constexpr WeightName kLlamaExperts[] = {
     {WeightSlot::kRouter, FusedPart::kExperts, "layers.#.mlp.gate"},
     {WeightSlot::kExpertUp, FusedPart::kGate, "layers.#.mlp.experts.@.gate_proj"},
     {WeightSlot::kExpertUp, FusedPart::kUp, "layers.#.mlp.experts.@.up_proj"},
     {WeightSlot::kExpertDown, FusedPart::kAll, "layers.#.mlp.experts.@.down_proj"},
+};
+// What DeepSeek's rule of routing adds to kLlamaExperts: a correction of the scores, and the shared experts.
+inline constexpr WeightName kDeepseekExperts[] = {
+    {.slot = WeightSlot::kRouterCorrection,
+     .part = FusedPart::kAll,
+     .name = "layers.#.mlp.gate.e_score_correction_bias",
+     .weight = ""},
+    {WeightSlot::kSharedUp, FusedPart::kGate, "layers.#.mlp.shared_experts.gate_proj"},
+    {WeightSlot::kSharedUp, FusedPart::kUp, "layers.#.mlp.shared_experts.up_proj"},
+    {WeightSlot::kSharedDown, FusedPart::kAll, "layers.#.mlp.shared_experts.down_proj"},
 };
 inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
 inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};

@@ -43,6 +43,18 @@ constexpr NamedShape kNamedShapes[] = {
                              "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
                              "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
                              "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643})"},
+    // DeepSeek-V2-Lite, 4 of its 27 layers, of which the first is dense: 4.5 GB in BF16
+    {"deepseek-v2-lite-4l", R"({"model_type": "deepseek_v2", "num_hidden_layers": 4, "hidden_size": 2048,
+                                "intermediate_size": 10944, "moe_intermediate_size": 1408, "num_attention_heads": 16,
+                                "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+                                "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
+                                "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1,
+                                "topk_method": "greedy", "vocab_size": 102400, "max_position_embeddings": 163840,
+                                "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": false,
+                                "rope_scaling": {"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1,
+                                                 "mscale": 0.707, "mscale_all_dim": 0.707,
+                                                 "original_max_position_embeddings": 4096},
+                                "eos_token_id": 100001, "bos_token_id": 100000})"},
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
   config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
 }
 
-constexpr auto kWeights = WithNorms(kLlamaQkNormsAndExperts);
+constexpr auto kWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kModelTypes[] = {"olmoe"};
 
 }  // namespace

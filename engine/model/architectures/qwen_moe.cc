@@ -44,18 +44,13 @@ using enum WeightSlot;
 using enum FusedPart;
 
 constexpr WeightName kQwen2Names[] = {
-    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
-    {kRouter, kExperts, "layers.#.mlp.gate"},
     {kRouter, kSharedGate, "layers.#.mlp.shared_expert_gate"},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
-    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
     {kSharedUp, kGate, "layers.#.mlp.shared_expert.gate_proj"},
     {kSharedUp, kUp, "layers.#.mlp.shared_expert.up_proj"},
     {kSharedDown, kAll, "layers.#.mlp.shared_expert.down_proj"},
 };
-constexpr auto kQwen2Weights = WithNorms(kQwen2Names);
-constexpr auto kQwen3Weights = WithNorms(kLlamaQkNormsAndExperts);
+constexpr auto kQwen2Weights = WithNorms(kLlamaNorms, kLlamaExperts, kQwen2Names);
+constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kQwen2Types[] = {"qwen2_moe"};
 constexpr const char* kQwen3Types[] = {"qwen3_moe"};
 

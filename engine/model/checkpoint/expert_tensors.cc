@@ -11,15 +11,15 @@ namespace dunlin::engine {
 
 absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::Open(std::unique_ptr<TensorSource> stored,
                                                                   const std::vector<ExpertStack>& stacks,
-                                                                  int32_t num_experts) {
+                                                                  int32_t count_of_layer) {
   std::unique_ptr<ExpertTensors> tensors(new ExpertTensors(std::move(stored)));
   for (const ExpertStack& row : stacks) {
     const TensorInfo* stack = tensors->stored_->Find(row.stack);
     if (stack == nullptr) continue;
     const int64_t count = stack->shape.empty() ? 0 : stack->shape.front();
-    if (count != num_experts) {
+    if (count != count_of_layer) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", row.stack, "' holds ", count, " experts; config.json has ", num_experts));
+          absl::StrCat("tensor '", row.stack, "' holds ", count, " matrices; config.json makes it ", count_of_layer));
     }
     tensors->AddExperts(*stack, row.expert);
   }

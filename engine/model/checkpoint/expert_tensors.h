@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint in which the experts of a layer are stacked in one tensor, with one tensor for each expert in its place:
-// "a.experts.up" [num_experts, rows, columns] becomes "a.experts.0.up" [rows, columns], "a.experts.1.up", ... And one
-// in which rows of matrices are tensors of their own.
+// "a.experts.up" [num_experts, rows, columns] becomes "a.experts.0.up" [rows, columns], "a.experts.1.up", ... So are
+// matrices of heads. And one in which rows of matrices are tensors of their own.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ struct TensorSlice {
 class ExpertTensors final : public TensorSource {
  public:
   // Stacks that `stored` does not have are left to whoever looks for their experts. INVALID_ARGUMENT where a stack's
-  // first dimension is not num_experts.
+  // first dimension is not count_of_layer: the number of experts, or of heads.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
                                                             const std::vector<ExpertStack>& stacks,
-                                                            int32_t num_experts);
+                                                            int32_t count_of_layer);
 
   // The same for rows of matrices. INVALID_ARGUMENT where a tensor has another number of rows. REQUIRES: none is FP8,
   // whose scales are those of the whole tensor (WidenedTensors).

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxNamedMissing = 4;
 constexpr size_t kMaxNamedUnused = 8;
+constexpr std::string_view kIndex = ".@";  // of an expert or head, in a name
 
 struct RowRange {
   int64_t begin;  // in the slot's matrix
@@ -154,6 +155,31 @@ int64_t Elements(const WeightPart& part) {
   return part.num_rows * (part.is_vector() ? 1 : part.shape[part.transposed ? 0 : 1]);
 }
 
+// The tensors that hold the matrices of all experts or heads of a layer.
+std::vector<ExpertStack> ListStacks(const Architecture& architecture, const ModelConfig& config,
+                                    const std::string& prefix, bool (*is_stacked)(WeightSlot)) {
+  std::vector<ExpertStack> stacks;
+  for (const WeightName& name : architecture.weights) {
+    for (int32_t layer = 0; is_stacked(name.slot) && layer < config.num_layers; ++layer) {
+      if (!HasSlot(config, name.slot, layer)) continue;
+      const std::string one = FullName(name, prefix, {name.slot, layer, -1});
+      std::string stack = one;
+      stack.erase(stack.find(kIndex), kIndex.size());
+      for (const char* ending : {name.weight, name.bias}) {
+        stacks.push_back({absl::StrCat(stack, ending), absl::StrCat(one, ending)});
+      }
+    }
+  }
+  return stacks;
+}
+
+// Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.
+bool HeadsShareTensor(const Architecture& architecture) {
+  return std::any_of(architecture.weights.begin(), architecture.weights.end(), [](const WeightName& name) {
+    return IsPerHead(name.slot) && !std::string_view(name.name).ends_with(kIndex);
+  });
+}
+
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
@@ -182,24 +208,18 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
 
 std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
                                           const std::string& prefix) {
-  constexpr std::string_view kIndex = ".@";
-  std::vector<ExpertStack> stacks;
-  for (const WeightName& name : architecture.weights) {
-    for (int32_t layer = 0; IsPerExpert(name.slot) && layer < config.num_layers; ++layer) {
-      if (!HasSlot(config, name.slot, layer)) continue;
-      const std::string expert = FullName(name, prefix, {name.slot, layer, -1});
-      std::string stack = expert;
-      stack.erase(stack.find(kIndex), kIndex.size());
-      for (const char* ending : {name.weight, name.bias}) {
-        stacks.push_back({absl::StrCat(stack, ending), absl::StrCat(expert, ending)});
-      }
-    }
-  }
-  return stacks;
+  return ListStacks(architecture, config, prefix, &IsPerExpert);
+}
+
+std::vector<ExpertStack> ListHeadStacks(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix) {
+  if (HeadsShareTensor(architecture)) return {};
+  return ListStacks(architecture, config, prefix, &IsPerHead);
 }
 
 std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix) {
+  if (!HeadsShareTensor(architecture)) return {};
   const LatentAttention& latent = config.latent;
   const int64_t rows = latent.plain_dim + latent.value_dim;  // of a head
   std::vector<TensorSlice> slices;
@@ -208,7 +228,7 @@ std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const 
       const bool is_key = name.slot == WeightSlot::kKeyUp;
       const std::string head = FullName(name, prefix, {name.slot, layer, -1});
       for (int32_t i = 0; i < config.num_heads; ++i) {
-        slices.push_back({.stored = absl::StrCat(head.substr(0, head.find(".@")), name.weight),
+        slices.push_back({.stored = absl::StrCat(head.substr(0, head.find(kIndex)), name.weight),
                           .name = absl::StrCat(FullName(name, prefix, {name.slot, layer, i}), name.weight),
                           .stored_rows = rows * config.num_heads,
                           .first = rows * i + (is_key ? 0 : latent.plain_dim),

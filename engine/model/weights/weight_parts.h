@@ -55,8 +55,13 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
 std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
                                           const std::string& prefix);
 
-// The rows of each head in the tensors that hold the key and value matrices of all heads (kKeyUp, kValueUp), head by
-// head: plain_dim rows of its keys, then value_dim of its values.
+// The same for the key and value matrices of the heads (kKeyUp, kValueUp); none where the architecture has both in one
+// tensor.
+std::vector<ExpertStack> ListHeadStacks(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix);
+
+// The rows of each head in such a tensor, head by head: plain_dim rows of its keys, then value_dim of its values. Empty
+// where the architecture has stacks of them.
 std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix);
 

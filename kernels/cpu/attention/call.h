@@ -47,9 +47,8 @@ struct ScoreRule {
   float scale = 1.0F;                   // >= 0, of the softmax
   float softcap = 0.0F;                 // 0: none
   const float* alibi_slopes = nullptr;  // [num_heads]; null: none
-  // Dense only; null: none.
-  AttentionBias bias = {};
-  AttentionMask mask = {};
+  AttentionBias bias = {};              // paged: without strides of sequences and queries
+  AttentionMask mask = {};              // dense only
 };
 
 // The end of the keys that a row at `position` sees, in a sequence of kv_len. Without a causal mask a window reaches as

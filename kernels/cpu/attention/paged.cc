@@ -114,8 +114,8 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.num_heads = params.num_heads;
   call.group = params.num_heads / shape.num_kv_heads;
   call.SetScale(params.scale);
-  if (params.softcap > 0.0F || params.alibi_slopes != nullptr) {
-    call.SetRule(params.scale, {.softcap = params.softcap, .alibi_slopes = params.alibi_slopes});
+  if (params.softcap > 0.0F || params.alibi_slopes != nullptr || params.bias.data != nullptr) {
+    call.SetRule(params.scale, {.softcap = params.softcap, .alibi_slopes = params.alibi_slopes, .bias = params.bias});
   }
   call.window = params.window;
   call.sinks = params.sinks;

@@ -95,6 +95,7 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
   call.scale = params.scale;
   call.softcap = params.softcap;
   call.alibi_slopes = params.alibi_slopes;
+  call.bias = params.bias;
   call.sinks = params.sinks;
   call.max_query_tokens = params.max_query_tokens;
   call.max_kv_tokens = params.max_kv_tokens;

@@ -308,6 +308,22 @@ TEST(Falcon, HasThreeForms) {
               ::testing::HasSubstr("parallel_attn is false with new_decoder_architecture"));
 }
 
+TEST(Falcon, RoundsTheBiasOfAlibiToBf16BeforeItIsScaled) {
+  const std::string alibi = WithField(kFalconConfig, "alibi", "true");
+  const ModelConfig config = Parse(WithField(alibi, "max_position_embeddings", "600"));
+  EXPECT_EQ(config.rotary_dim, 0);
+  EXPECT_TRUE(config.alibi_slopes.empty());
+  ASSERT_EQ(config.key_bias.size(), 6U * 600U);
+  EXPECT_EQ(config.position_constants(), config.key_bias);
+  // Heads of 6 and slopes of 1/4, ..., 1/2, 1/8: position 515 is 516 in BF16, and 258 and 129 follow of it exactly.
+  EXPECT_EQ(config.key_bias[515], 129.0F * config.attention_scale);
+  EXPECT_EQ(config.key_bias[4 * 600 + 515], 258.0F * config.attention_scale);
+  EXPECT_EQ(config.key_bias[4 * 600], 0.0F);
+  const std::string wide = WithField(alibi, "max_position_embeddings", "2796203");
+  EXPECT_THAT(std::string(ParseModelConfig(wide, "").status().message()),
+              ::testing::HasSubstr("max_position_embeddings is 2796203 with alibi and 6 heads; limit is 2796202"));
+}
+
 TEST(Bloom, HasTheSlopesOfAnyNumberOfHeads) {
   const auto slopes = [](const char* heads) {
     const std::string config =

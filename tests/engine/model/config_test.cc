@@ -188,7 +188,6 @@ constexpr Unsupported kUnsupported[] = {
     {"olmoe", "clip_qkv", "8.0", "clip_qkv is set, which is not supported; must be null"},
     {"olmoe", "num_experts_per_tok", "65", "num_experts_per_tok is 65; limit is [1, 64]"},
     {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
-    {"falcon", "alibi", "true", "alibi is true, which is not supported"},
     {"nemotron", "partial_rotary_factor", "0.3", "which rotates 1 of 4 dimensions; it must be an even number"},
     {"olmo3", "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 3"},
     {"nomic_bert", "n_embd", "24", "n_layer is missing"},

@@ -12,8 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/model/model_directory.h"
 #include "kernels/api/float_formats.h"
-#include "tests/engine/model/plain_device.h"
-#include "tests/engine/model/small_checkpoints.h"
+#include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
 namespace {
@@ -94,17 +93,7 @@ std::vector<TestTensor> GptOssTensors(bool mxfp4) {
 }
 constexpr const char* kGptOssFields = R"(, "head_dim": 2)";
 
-class ExpertsTest : public ::testing::Test {
- protected:
-  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& config, const std::vector<TestTensor>& tensors) {
-    WriteModel(temp_, config, tensors);
-    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
-  }
-
-  TempDirectory temp_;
-  PlainDeviceState state_;
-  std::unique_ptr<kernels::Device> device_ = MakePlainDevice(&state_);
-};
+using ExpertsTest = ModelLoading;
 
 TEST_F(ExpertsTest, EachExpertHasItsTensors) {
   const auto model = Load(Config("mixtral"), MixtralTensors());
@@ -198,10 +187,7 @@ TEST_F(ExpertsTest, ExpertsKeepTheirFp8CodesAndTheRouterIsFp32) {
   }
   tensors.insert(tensors.end(), scales.begin(), scales.end());
   const std::string config = Config("mixtral", R"(, "quantization_config": {"quant_method": "fbgemm_fp8"})");
-  WriteModel(temp_, config, tensors);
-  const auto model = Model::Load(
-      {.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp8, Precision::kBf16, Precision::kInt4}},
-      device_.get());
+  const auto model = Load(config, tensors, {Precision::kFp8, Precision::kBf16, Precision::kInt4});
   ASSERT_TRUE(model.ok()) << model.status();
   for (const Precision precision : (*model)->precisions()) {
     const LayerWeights& layer = (*model)->weights(precision).layers[0];
@@ -225,7 +211,8 @@ TEST_F(ExpertsTest, AStackOfAnotherNumberOfExpertsIsRefused) {
   const std::string four = WithField(config, "num_local_experts", "4");
   const absl::Status status = Load(four, GraniteMoeTensors()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("input_linear.weight' holds 3 experts; config.json has 4"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("input_linear.weight' holds 3 matrices; config.json makes it 4"));
 }
 
 TEST_F(ExpertsTest, ActiveParametersAreThoseOfTheExpertsOfAToken) {

@@ -8,8 +8,7 @@
 
 #include "engine/model/model.h"
 #include "kernels/api/float_formats.h"
-#include "tests/engine/model/plain_device.h"
-#include "tests/engine/model/small_checkpoints.h"
+#include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
 namespace {
@@ -65,22 +64,17 @@ float Rounded(const std::string& tensor, int64_t index) {
   return kernels::E4M3ToFloat(kernels::FloatToE4M3(ValueOf(tensor, index)));
 }
 
-class Fp8Checkpoint : public ::testing::Test {
+class Fp8Checkpoint : public ModelLoading {
  protected:
   absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& quantization, const std::vector<TestTensor>& tensors,
                                               const std::vector<Precision>& precisions = {Precision::kFp8}) {
-    WriteModel(temp_, WithField(kLlamaConfig, "quantization_config", quantization), tensors);
-    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = precisions}, device_.get());
+    return ModelLoading::Load(WithField(kLlamaConfig, "quantization_config", quantization), tensors, precisions);
   }
   std::string Refusal(const std::string& quantization, const std::vector<TestTensor>& tensors) {
     const absl::Status status = Load(quantization, tensors).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   }
-
-  TempDirectory temp_;
-  PlainDeviceState state_;
-  std::unique_ptr<kernels::Device> device_ = MakePlainDevice(&state_);
 };
 
 TEST_F(Fp8Checkpoint, FusedPartsKeepTheirOwnScales) {

@@ -14,8 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/model/model_directory.h"
 #include "kernels/api/float_formats.h"
-#include "tests/engine/model/plain_device.h"
-#include "tests/engine/model/small_checkpoints.h"
+#include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
 namespace {
@@ -78,17 +77,7 @@ ModelConfig Parse(const std::string& text) {
   return parsed.ok() ? parsed->config : ModelConfig();
 }
 
-class LatentModels : public ::testing::Test {
- protected:
-  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& config, const std::vector<TestTensor>& tensors) {
-    WriteModel(temp_, config, tensors);
-    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
-  }
-
-  TempDirectory temp_;
-  PlainDeviceState state_;
-  std::unique_ptr<kernels::Device> device_ = MakePlainDevice(&state_);
-};
+using LatentModels = ModelLoading;
 
 // Row `row` of a tensor after its rotated rows, kRope from `first` on in every `block` rows, went from pairs to halves.
 int64_t StoredRow(int64_t row, int64_t block, int64_t first) {
@@ -152,9 +141,7 @@ TEST_F(LatentModels, BlockScaledFp8BecomesCodeTimesScale) {
   tensors.insert(tensors.end(), scales.begin(), scales.end());
   const std::string config = WithField(kV3, "quantization_config", R"({"quant_method": "fp8",
       "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128]})");
-  WriteModel(temp_, config, tensors);
-  const auto model = Model::Load(
-      {.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp8, Precision::kFp32}}, device_.get());
+  const auto model = Load(config, tensors, {Precision::kFp8, Precision::kFp32});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_TRUE((*model)->warnings().empty()) << (*model)->warnings().front();
   const std::string attention = "model.layers.0.self_attn.";

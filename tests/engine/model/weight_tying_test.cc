@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/model.h"
-#include "tests/engine/model/plain_device.h"
-#include "tests/engine/model/small_checkpoints.h"
+#include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
 namespace {
@@ -14,19 +13,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class WeightTyingTest : public ::testing::Test {
+class WeightTyingTest : public ModelLoading {
  protected:
   std::unique_ptr<Model> LoadOrDie(const std::string& config, const std::vector<TestTensor>& tensors) {
-    WriteModel(temp_, config, tensors);
-    auto model =
-        Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+    auto model = Load(config, tensors);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
-
-  TempDirectory temp_;
-  PlainDeviceState state_;
-  std::unique_ptr<kernels::Device> device_ = MakePlainDevice(&state_);
 };
 
 TEST_F(WeightTyingTest, DifferentHeadsAreNotTiedWhateverTheConfigSays) {

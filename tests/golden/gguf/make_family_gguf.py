@@ -32,6 +32,10 @@ from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensor
 Arch = gguf.MODEL_ARCH
 TIED = {"tie_word_embeddings": True}
 QWEN_LAYERS = {"mlp_only_layers": [], "decoder_sparse_step": 1, "use_sliding_window": False, "layer_types": None}
+YARN_OF_V3 = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
+              "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.8, "mscale_all_dim": 0.8}
+# A field of ours: the file is as converters wrote it before the key and value matrices of heads were apart.
+KV_B = "older_converter"
 # Name -> (architecture, fields that the file cannot say, layers that are kept where not all are).
 MODELS = {
     "gemma_tiny": (Arch.GEMMA, TIED), "gemma3_tiny": (Arch.GEMMA3,), "phi3_longrope": (Arch.PHI3,),
@@ -43,8 +47,12 @@ MODELS = {
     "cohere2_tiny": (Arch.COHERE2, TIED), "starcoder2_tiny": (Arch.STARCODER2, {"sliding_window": None}),
     "stablelm_tiny": (Arch.STABLELM,), "exaone4_tiny": (Arch.EXAONE4, {}, [0, 3]), "nemotron_tiny": (Arch.NEMOTRON,),
     "falcon_new": (Arch.FALCON,), "bloom_tiny": (Arch.BLOOM,), "ernie45_tiny": (Arch.ERNIE4_5,),
-    "seed_oss_tiny": (Arch.SEED_OSS,),
+    "seed_oss_tiny": (Arch.SEED_OSS,), "olmoe_tiny": (Arch.OLMOE,), "deepseek_v2_tiny": (Arch.DEEPSEEK2,),
+    "deepseek_v3_tiny": (Arch.DEEPSEEK2, {"rope_parameters": YARN_OF_V3}, [0, 1]),
+    "deepseek_v2_kv_b": (Arch.DEEPSEEK2, {KV_B: True}, [0, 1]),
 }
+# Names that differ from the checkpoint's.
+SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
 PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3)
@@ -83,6 +91,8 @@ def add_rotation(writer, arch, config):
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if "mscale_all_dim" in rope:
+            writer.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
         if "beta_fast" in rope:
             writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
             writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
@@ -123,15 +133,47 @@ def add_experts(writer, arch, config):
         writer.add_expert_feed_forward_length(width)
     if arch == Arch.QWEN2MOE:
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if arch == Arch.GLM4_MOE:
+    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2):
+        softmax = config["model_type"] == "deepseek_v2"
         writer.add_expert_group_count(config["n_group"])
         writer.add_expert_group_used_count(config["topk_group"])
         writer.add_expert_shared_count(config["n_shared_experts"])
         writer.add_leading_dense_block_count(config["first_k_dense_replace"])
-        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
+    if arch == Arch.GLM4_MOE:
         writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
+
+
+def add_latent_heads(writer, config):
+    """The sizes of the row that a page holds, and of a head; older files have the latter as those of any head."""
+    rank, key = config["kv_lora_rank"], config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
+    writer.add_kv_lora_rank(rank)
+    if config["q_lora_rank"]:
+        writer.add_q_lora_rank(config["q_lora_rank"])
+    writer.add_rope_dimension_count(config["qk_rope_head_dim"])
+    older = KV_B in config
+    writer.add_head_count_kv(config["num_attention_heads"] if older else 1)
+    writer.add_key_length(key if older else rank + config["qk_rope_head_dim"])
+    writer.add_value_length(config["v_head_dim"] if older else rank)
+    if not older:
+        writer.add_key_length_mla(key)
+        writer.add_value_length_mla(config["v_head_dim"])
+
+
+def split_heads(tensors, config):
+    """kv_b_proj as a stack of the heads' key matrices, transposed, and one of their value matrices."""
+    heads, rows = config["num_attention_heads"], config["qk_nope_head_dim"] + config["v_head_dim"]
+    split = {}
+    for name, tensor in tensors.items():
+        if "kv_b_proj" not in name or KV_B in config:
+            split[name] = tensor
+            continue
+        of_heads = tensor.reshape(heads, rows, -1)
+        split[name.replace("kv_b", "k_b")] = of_heads[:, :config["qk_nope_head_dim"]].mT.contiguous()
+        split[name.replace("kv_b", "v_b")] = of_heads[:, config["qk_nope_head_dim"]:].contiguous()
+    return split
 
 
 def add_metadata(writer, arch, config):
@@ -144,8 +186,11 @@ def add_metadata(writer, arch, config):
     ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
     writer.add_feed_forward_length(ffn)
     writer.add_head_count(heads)
-    writer.add_head_count_kv(kv_heads)
-    if config.get("head_dim"):
+    if arch == Arch.DEEPSEEK2:
+        add_latent_heads(writer, config)
+    else:
+        writer.add_head_count_kv(kv_heads)
+    if config.get("head_dim") and arch != Arch.DEEPSEEK2:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None:
@@ -244,6 +289,8 @@ def write(path, arch, config, tensors, kinds=None):
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, arch, config)
     names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
+    if arch == Arch.DEEPSEEK2:
+        tensors = split_heads(tensors, config)
     if arch == Arch.GPT_OSS:
         tensors = gpt_oss_experts(writer, tensors)
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
@@ -301,7 +348,7 @@ def keep_layers(tensors, config, layers):
 
 def write_model(name):
     arch, assumed, layers = MODELS[name] + ({}, None)[len(MODELS[name]) - 1:]
-    source = MODELS_FOLDER / name
+    source = MODELS_FOLDER / SOURCES.get(name, name)
     config = json.loads((source / "config.json").read_text())
     tensors = checkpoint_tensors(source)
     if not assumed and layers is None:

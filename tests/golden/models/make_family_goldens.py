@@ -68,6 +68,8 @@ FAMILIES = {
     "falcon_new": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
     "falcon_11b": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}),
     "falcon_sequential": ("falcon", {"parallel_attn": False, "multi_query": False, "bias": True}),
+    "falcon_alibi": ("falcon", {"alibi": True, "parallel_attn": False, "multi_query": False, "bias": True,
+                                "num_attention_heads": 10, "hidden_size": 40, "ffn_hidden_size": 56}),
     "bloom_tiny": ("bloom", {}),
     "bloom_heads": ("bloom", {"num_attention_heads": 6, "hidden_size": 36}),
     "mixtral_tiny": ("mixtral", {"num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 40}),
@@ -99,6 +101,10 @@ FAMILIES = {
 }
 
 
+def has_alibi(config):
+    return config.model_type == "bloom" or getattr(config, "alibi", False)
+
+
 def is_router(name):
     return name.endswith((".mlp.gate.weight", ".router.weight"))
 
@@ -125,7 +131,7 @@ def draw(model, seed):
             noise = 3.0 / math.sqrt(value.shape[1]) * noise  # scores that are far apart, so that rounding moves none
         else:
             # With ALiBi alone, attention must be more peaked for continuations that do not only repeat.
-            wide = model.config.model_type == "bloom" and "query_key_value" in name
+            wide = has_alibi(model.config) and "query_key_value" in name
             noise = (3.2 if wide else 1.6) / math.sqrt(min(value.shape[-2:])) * noise  # of a stack of experts: of each
         value.copy_(noise.bfloat16())
     for name, value in model.named_buffers():
@@ -146,8 +152,14 @@ def save(model, folder):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
 
 
+def attention_of(config):
+    """Falcon's eager attention adds ALiBi's bias twice: to the scores, and in the mask that it shares with SDPA."""
+    return "sdpa" if getattr(config, "alibi", False) else "eager"
+
+
 def load(folder, dtype):
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+    attention = attention_of(transformers.AutoConfig.from_pretrained(folder))
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention,
                                                              experts_implementation="eager")
 
 
@@ -188,9 +200,9 @@ def store_mxfp4(tensors, folder):
 def make(name):
     model_type, fields = FAMILIES[name]
     folder = HERE / name
-    distinct = 8 if model_type == "bloom" else make_goldens.MIN_DISTINCT_TOKENS
     for seed in range(100):
         model = build(model_type, fields)
+        distinct = 8 if has_alibi(model.config) else make_goldens.MIN_DISTINCT_TOKENS
         draw(model, seed)
         codes = mxfp4_tensors(model) if name.endswith("mxfp4") else {}
         save(model, folder)
@@ -212,7 +224,8 @@ def make(name):
     if codes:
         store_mxfp4(codes, folder)
     error = max(r[1] for r in results)
-    goldens = {"source": f"transformers {transformers.__version__}, float32, eager attention; torch "
+    attention = attention_of(loaded.config)
+    goldens = {"source": f"transformers {transformers.__version__}, float32, {attention} attention; torch "
                          f"{torch.__version__.split('+')[0]}; seed {seed}",
                "weights_dtype": "bfloat16", "vocab_size": VOCAB, "prompts": [r[0] for r in results]}
     (folder / "goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")

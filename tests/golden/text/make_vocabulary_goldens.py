@@ -25,7 +25,7 @@ from make_text_goldens import AWKWARD, CORPUS, LLAMA3_SPLIT, HERE, cases_of, enc
 FOLDER = HERE / "vocabularies"
 GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
 BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-# Source: tokenizer.json of Qwen 2, Mistral Nemo, GPT-OSS, Seed Coder, BLOOM, DeepSeek Coder and V3.
+# Source: tokenizer.json of Qwen 2, Mistral Nemo, GPT-OSS, Seed Coder, BLOOM, DeepSeek Coder, V2 and V3.
 QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
 TEKKEN_SPLIT = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
@@ -40,6 +40,19 @@ SEED_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| 
               r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 BLOOM_SPLIT = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 DEEPSEEK_CODER_SPLITS = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥\u0800-一가-\ud7ff]+")
+DEEPSEEK_LLM_LETTERS = (
+    "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376"
+    "\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"
+    "\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77"
+    "\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d"
+    "\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4"
+    "\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139"
+    "\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d"
+    "\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a"
+    "\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"
+    "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943]+")
+DEEPSEEK_LLM_SPLITS = ("[\r\n]", DEEPSEEK_LLM_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", r"\s+$",
+                       "[一-龥\u0800-一가-\ud7ff]+")
 DEEPSEEK_V3_SPLITS = (
     r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
@@ -69,6 +82,7 @@ SPLITS = {
     "command-r": (pre_tokenizers.Sequence([EACH_DIGIT, GPT2]), normalizers.NFC(), False),
     "seed-coder": (split(SEED_SPLIT), None, False),
     "deepseek-coder": (pre_tokenizers.Sequence([*splits(*DEEPSEEK_CODER_SPLITS), EACH_DIGIT, BYTES]), None, False),
+    "deepseek-llm": (pre_tokenizers.Sequence([*splits(*DEEPSEEK_LLM_SPLITS), EACH_DIGIT, BYTES]), None, False),
     "deepseek-v3": (split(*DEEPSEEK_V3_SPLITS), None, False),
     "falcon": (pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), GPT2,
                                         pre_tokenizers.Digits(individual_digits=False), *splits("[0-9][0-9][0-9]")]), None, False),

@@ -205,6 +205,38 @@ TEST(OwnCodeFormats, AreThoseOfStackedExperts) {
   }
 }
 
+// The key and value matrices of heads are stacks, and rows of queries and of the latent change places.
+TEST(OwnCodeFormats, AreThoseOfLatentAttention) {
+  const std::string path = SourcePath("tests/golden/gguf/deepseek_q8/model.gguf");
+  const TestModel test =
+      LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1, {Precision::kInt8, Precision::kFp32});
+  EXPECT_EQ(test.model->own_precision(), Precision::kInt8);
+  const auto expect_codes = [&test](const LinearWeights& own, const LinearWeights& wide) {
+    EXPECT_EQ(own.weight.format, kernels::WeightFormat::kQ8);
+    EXPECT_EQ(RowsOf(*test.device, own.weight), RowsOf(*test.device, wide.weight));
+  };
+  const std::vector<LayerWeights>& own = test.model->weights(Precision::kInt8).layers;
+  const std::vector<LayerWeights>& wide = test.model->weights(Precision::kFp32).layers;
+  for (size_t layer = 0; layer < own.size(); ++layer) {
+    const LatentWeights& latent = own[layer].latent;
+    for (const auto member : {&LatentWeights::query_down, &LatentWeights::query, &LatentWeights::kv_down}) {
+      expect_codes(latent.*member, wide[layer].latent.*member);
+    }
+    ASSERT_EQ(latent.key_up.size(), 2U);
+    for (size_t head = 0; head < latent.key_up.size(); ++head) {
+      expect_codes(latent.key_up[head], wide[layer].latent.key_up[head]);
+      expect_codes(latent.value_up[head], wide[layer].latent.value_up[head]);
+    }
+    expect_codes(own[layer].attention_out, wide[layer].attention_out);
+  }
+  ASSERT_EQ(own[1].experts.size(), 4U);
+  for (size_t expert = 0; expert < own[1].experts.size(); ++expert) {
+    expect_codes(own[1].experts[expert].up, wide[1].experts[expert].up);
+    expect_codes(own[1].experts[expert].down, wide[1].experts[expert].down);
+  }
+  expect_codes(own[1].shared_expert.up, wide[1].shared_expert.up);
+}
+
 TEST(FormatModels, LoadInEveryPrecision) {
   for (const FormatGolden& golden : FormatGoldens()) {
     const TestModel test =

@@ -41,6 +41,7 @@ struct ScoreCase {
   bool causal;
   float slope = 0.0F;  // ALiBi's of the first head; each further one has half of it
   bool sinks = false;
+  bool key_bias = false;
 };
 constexpr ScoreCase kPlain = {"plain", 0, 0.0F, true};
 // Windows within a tile, at its edge, across an EFFICIENT chunk, longer than any sequence.
@@ -63,6 +64,8 @@ constexpr ScoreCase kScoreCases[] = {
     {"alibi_both_sides", 65, 0.0F, false, 0.0625F},
     {"sinks", 0, 0.0F, true, 0.0F, true},
     {"window65_sinks", 65, 0.0F, true, 0.0F, true},
+    {"key_bias", 0, 0.0F, true, 0.0F, false, true},
+    {"window65_key_bias", 65, 0.0F, true, 0.0F, false, true},
 };
 
 class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase, ScoreCase>> {};
@@ -76,6 +79,7 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   for (int32_t head = 0; scores.slope > 0.0F && head < paged.shape.num_heads; ++head) {
     batch.alibi_slopes.push_back(std::ldexp(scores.slope, -head));
   }
+  if (scores.key_bias) batch.SetKeyBias();
   // Heads whose sinks take nearly all, about half and nothing of a row.
   constexpr float kSinks[] = {6.0F, 0.5F, -20.0F, 2.0F};
   for (int32_t head = 0; scores.sinks && head < paged.shape.num_heads; ++head) batch.sinks.push_back(kSinks[head % 4]);
@@ -118,6 +122,7 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
                                  .softcap = scores.softcap,
                                  .slope = std::ldexp(scores.slope, -head),
                                  .position = position,
+                                 .bias = batch.KeyBias(head),
                                  .sink = scores.sinks ? &batch.sinks[static_cast<size_t>(head)] : nullptr};
           const std::vector<double> exact = ExactRow(row);
           const std::vector<float> unfused = UnfusedRow(row, rounding);

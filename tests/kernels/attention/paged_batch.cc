@@ -189,9 +189,24 @@ PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) co
           .softcap = softcap,
           .causal = causal,
           .alibi_slopes = alibi_slopes.empty() ? nullptr : alibi_slopes.data(),
+          .bias = {.data = KeyBias(0), .head_stride = static_cast<int64_t>(key_bias.size()) / shape_.num_heads},
           .sinks = sinks.empty() ? nullptr : sinks.data(),
           .workspace = nullptr,
           .workspace_bytes = 0};
+}
+
+void PagedBatch::SetKeyBias() {
+  const int32_t keys = Plan().max_kv_tokens;
+  for (int32_t head = 0; head < shape_.num_heads; ++head) {
+    for (int32_t key = 0; key < keys; ++key) {
+      key_bias.push_back(std::floor(static_cast<float>(key) / static_cast<float>(3 << head)) * 0.125F);
+    }
+  }
+}
+
+const float* PagedBatch::KeyBias(int32_t head) const {
+  return key_bias.empty() ? nullptr
+                          : key_bias.data() + head * (key_bias.size() / static_cast<size_t>(shape_.num_heads));
 }
 
 std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& variant, int num_threads) {

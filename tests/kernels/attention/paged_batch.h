@@ -73,12 +73,18 @@ class PagedBatch {
   // Writes `value` into every slot of every page that holds no token, pair partners included.
   void FillUnusedSlots(float value);
 
+  // A bias that rises with the key's position and differs from head to head, in steps of an eighth.
+  void SetKeyBias();
+  // The head's row of key_bias, or null.
+  const float* KeyBias(int32_t head) const;
+
   const std::vector<SequenceSpan>& spans() const { return spans_; }
   float scale = 0.5F;
   int32_t window = 0;
   float softcap = 0.0F;
   bool causal = true;
   std::vector<float> alibi_slopes;  // [num_heads], or empty
+  std::vector<float> key_bias;      // [num_heads, keys of the longest sequence], or empty
   std::vector<float> sinks = {};    // [num_heads]; empty: none
   int32_t slack = 0;                // by which the call's bounds exceed its longest sequence
 

@@ -71,6 +71,7 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
             .softcap = batch.softcap,
             .slope = batch.alibi_slopes.empty() ? 0.0F : batch.alibi_slopes[static_cast<size_t>(head)],
             .position = position,
+            .bias = batch.KeyBias(head),
             .sink = batch.sinks.empty() ? nullptr : &batch.sinks[static_cast<size_t>(head)]};
         bound.Add(ExactRow(row), UnfusedRow(row, rounding), batch.Row(out, i, t, head));
       }
@@ -93,7 +94,7 @@ TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {
   }
 }
 
-TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiSinksAndNoCausalMask) {
+TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiBiasesSinksAndNoCausalMask) {
   const HeadShape shape{4, 2, 32};
   const std::vector<BatchSequence> sequences = {{1, 0, 1}, {3, 180, 40}, {4, 63, 3}};
   struct Scores {
@@ -102,6 +103,7 @@ TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiSinksAndNoCausalMask) {
     bool causal;
     std::vector<float> alibi_slopes = {};
     std::vector<float> sinks = {};
+    bool key_bias = false;
   };
   const std::vector<float> slopes = {0.5F, 0.125F, 0.03125F, 0.0078125F};
   // Heads whose sinks take nearly all, about half and nothing of a row.
@@ -115,13 +117,16 @@ TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiSinksAndNoCausalMask) {
                                {0, 0.0F, true, slopes},
                                {33, 0.0F, false, slopes},
                                {0, 0.0F, true, {}, sinks},
-                               {33, 0.0F, true, slopes, sinks}}) {
+                               {33, 0.0F, true, slopes, sinks},
+                               {0, 0.0F, true, {}, {}, true},
+                               {33, 0.0F, true, {}, sinks, true}}) {
     PagedBatch batch = Batch(shape, sequences);
     batch.window = scores.window;
     batch.softcap = scores.softcap;
     batch.causal = scores.causal;
     batch.alibi_slopes = scores.alibi_slopes;
     batch.sinks = scores.sinks;
+    if (scores.key_bias) batch.SetKeyBias();
     ExpectExact(batch, shape, sequences);
   }
 }

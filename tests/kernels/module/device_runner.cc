@@ -44,7 +44,9 @@ class DeviceRunner : public AttentionRunner {
     const Array<unsigned char> workspace(*device_, std::vector<unsigned char>(bytes, 0xFF));
     const Array<float> slopes(*device_, batch.alibi_slopes.empty() ? std::vector<float>(1) : batch.alibi_slopes);
     const Array<float> sinks(*device_, batch.sinks.empty() ? std::vector<float>(1) : batch.sinks);
+    const Array<float> key_bias(*device_, batch.key_bias.empty() ? std::vector<float>(1) : batch.key_bias);
     if (params.alibi_slopes != nullptr) params.alibi_slopes = slopes.data();
+    if (params.bias.data != nullptr) params.bias.data = key_bias.data();
     if (params.sinks != nullptr) params.sinks = sinks.data();
     params.query = query.data();
     params.out = out.data();

@@ -268,8 +268,8 @@ bool SupportsAttention(const DeviceContext*, AttentionBackend backend, const Att
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   if (Idle()) return KernelStatus::kOk;
   return Run(context, Cpu().ops->paged_attention, params, Plain([](Translation& to_host, PagedAttentionParams& p) {
-               to_host(&p.query, &p.out, &p.kv_pool, &p.page_table, &p.sequences, &p.alibi_slopes, &p.sinks,
-                       &p.workspace);
+               to_host(&p.query, &p.out, &p.kv_pool, &p.page_table, &p.sequences, &p.alibi_slopes, &p.bias.data,
+                       &p.sinks, &p.workspace);
              }));
 }
 

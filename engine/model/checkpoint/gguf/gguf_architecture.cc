@@ -50,8 +50,11 @@ constexpr GgufFieldName kBloomFields[] = {{"block_count", "n_layer"},
 constexpr const char* kPrefixes[] = {""};
 constexpr const char* kBuffers[] = {kGgufRotaryFactors, kGgufShortFactors, kGgufLongFactors};
 
+// Queries of latent attention without a rank.
+constexpr NameAlias kAliases[] = {{"attn_q_b", "attn_q"}};
+
 constexpr Architecture Names(const char* name, std::span<const WeightName> weights) {
-  return {name, {}, nullptr, kPrefixes, weights, kBuffers};
+  return {name, {}, nullptr, kPrefixes, weights, kBuffers, kAliases};
 }
 
 constexpr const char* kFusedQkvTensor = "blk.0.attn_qkv.weight";
@@ -178,6 +181,26 @@ constexpr GgufArchitecture kArchitectures[] = {
      .write_fields = &WriteGgufGlm4Moe,
      .partial_rotary_field = kPartialFactor,
      .experts = true},
+    {.name = "olmoe",
+     .model_type = "olmoe",
+     .fields = kRmsFields,
+     .weights = Names("olmoe", gguf_names::kGated),
+     .experts = true},
+    {.name = "deepseek2",
+     .model_type = "deepseek_v2",
+     .fields = kRmsFields,
+     .weights = Names("deepseek_v2", gguf_names::kGatedLatentRows),
+     .write_fields = &WriteGgufDeepseek2,
+     .tensor = kGgufHeadRows,
+     .experts = true,
+     .latent_attention = true},
+    {.name = "deepseek2",
+     .model_type = "deepseek_v2",
+     .fields = kRmsFields,
+     .weights = Names("deepseek_v2", gguf_names::kGatedLatent),
+     .write_fields = &WriteGgufDeepseek2,
+     .experts = true,
+     .latent_attention = true},
     {.name = "command-r",
      .model_type = "cohere",
      .fields = kNormFields,

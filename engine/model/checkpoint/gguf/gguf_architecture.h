@@ -35,6 +35,7 @@ struct GgufArchitecture {
   bool head_dim_follows = false;               // from the hidden size: config.json has no head_dim
   bool fixed_biases = false;                   // as the config has them; else where layer 0 has tensors for them
   bool experts = false;                        // layers may have experts
+  bool latent_attention = false;               // heads are those of multi-head latent attention
 };
 
 // The row for a file, by general.architecture and its tensors. INVALID_ARGUMENT lists the known names.
@@ -57,5 +58,6 @@ inline constexpr const char* kGgufRotaryFactors = "rope_freqs.weight";
 inline constexpr const char* kGgufShortFactors = "rope_factors_short.weight";
 inline constexpr const char* kGgufLongFactors = "rope_factors_long.weight";
 inline constexpr const char* kGgufRouter = "blk.0.ffn_gate_inp.weight";
+inline constexpr const char* kGgufHeadRows = "blk.0.attn_kv_b.weight";
 
 }  // namespace dunlin::engine

@@ -105,7 +105,27 @@ void GgufConfigWriter::WriteVocabulary() {
   json_["tie_word_embeddings"] = !HasTensor(kGgufHead) && std::string_view(architecture_.name) != "phi2";
 }
 
+// A file has the sizes of the row that a page holds, and those of a head's key and value under names of their own.
+// Where one tensor has the key and value matrices of the heads, files of older converters have a head's sizes alone.
+void GgufConfigWriter::WriteLatentHeads() {
+  const bool rows = HasTensor(kGgufHeadRows);
+  const auto length = [&](const char* own, const char* usual) { return rows && !fields_.Has(Key(own)) ? usual : own; };
+  const char* key_length = length("attention.key_length_mla", "attention.key_length");
+  const int64_t key_dim = Required(key_length, 1, kMaxHeadDim);
+  head_dim_ = Required("rope.dimension_count", 1, kMaxHeadDim);
+  if (fields_.status().ok() && key_dim <= head_dim_) {
+    fields_.Fail(Key(key_length), absl::StrCat("is ", key_dim, "; must be above rope.dimension_count ", head_dim_));
+  }
+  json_["kv_lora_rank"] = Required("attention.kv_lora_rank", 1, kMaxHeadDim);
+  json_["q_lora_rank"] = nullptr;
+  Copy("attention.q_lora_rank", "q_lora_rank");
+  json_["qk_rope_head_dim"] = head_dim_;
+  json_["qk_nope_head_dim"] = key_dim - head_dim_;
+  json_["v_head_dim"] = Required(length("attention.value_length_mla", "attention.value_length"), 1, kMaxHeadDim);
+}
+
 void GgufConfigWriter::WriteHeads() {
+  if (architecture_.latent_attention) return WriteLatentHeads();
   const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
   Copy("attention.head_count_kv", "num_key_value_heads");

@@ -39,7 +39,7 @@ class GgufConfigWriter {
   int64_t Required(const char* suffix, int64_t min, int64_t max);
 
   int64_t num_layers() const { return num_layers_; }  // without those that predict further tokens
-  int64_t head_dim() const { return head_dim_; }
+  int64_t head_dim() const { return head_dim_; }      // with latent attention the part that rotates
 
   // attention.sliding_window in tokens; 0: none.
   int64_t Window();
@@ -54,6 +54,7 @@ class GgufConfigWriter {
   void WriteFields();
   void WriteVocabulary();
   void WriteHeads();
+  void WriteLatentHeads();
   void WriteRotation();
   void WriteScaling(const std::string& type);
   void WriteLongrope(int64_t num_pairs);

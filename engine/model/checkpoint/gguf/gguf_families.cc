@@ -2,6 +2,7 @@
 #include "engine/model/checkpoint/gguf/gguf_families.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,7 @@ double QueryScalar(GgufConfigWriter* config, int64_t layers_of_27b) {
   return static_cast<double>(per_head);
 }
 
-void RefuseTensor(GgufConfigWriter* config, const char* tensor, const char* what) {
+void RefuseTensor(GgufConfigWriter* config, const std::string& tensor, const char* what) {
   if (config->HasTensor(tensor)) config->fields().Fail(tensor, absl::StrCat("is there: ", what, " is not supported"));
 }
 
@@ -36,9 +37,39 @@ void RefuseSharedExperts(GgufConfigWriter* config) {
   config->fields().Fail(key, "is above 0: shared experts are not supported in this architecture");
 }
 
+// DeepSeek's rules. num_groups and chosen_groups: where the file has none.
+void WriteRouting(GgufConfigWriter* config, int64_t num_groups, int64_t chosen_groups) {
+  (*config)["moe_intermediate_size"] = config->ExpertWidth();
+  config->Copy("expert_shared_count", "n_shared_experts");
+  (*config)["first_k_dense_replace"] = 0;
+  config->Copy("leading_dense_block_count", "first_k_dense_replace");
+  (*config)["n_group"] = num_groups;
+  config->Copy("expert_group_count", "n_group");
+  (*config)["topk_group"] = chosen_groups;
+  config->Copy("expert_group_used_count", "topk_group");
+  config->CopyOr("expert_weights_scale", "routed_scaling_factor", 1.0);
+  (*config)["norm_topk_prob"] = false;
+  config->CopyFlag("expert_weights_norm", "norm_topk_prob");
+}
+
 // A window without which the family's positions have no meaning.
 void RequireWindow(GgufConfigWriter* config) {
   config->Required("attention.sliding_window", 1, kMaxContextTokens);
+}
+
+void RefuseVariantsOfDeepseek2(GgufConfigWriter* config, bool sigmoid) {
+  GgufFields& fields = config->fields();
+  const std::string temperature = config->Key("attention.temperature_scale");
+  if (fields.Number(temperature).value_or(0.0) != 0.0) {
+    fields.Fail(temperature, "is not 0: scores scaled by position are not supported");
+  }
+  const int64_t first_sparse = config->Required("leading_dense_block_count", 0, kMaxLayers);
+  config->Required("expert_shared_count", 1, kMaxFfnDim);
+  if (sigmoid) return;
+  RefuseTensor(config, absl::StrCat("blk.", first_sparse, ".exp_probs_b.bias"),
+               "a correction of softmax scores (expert_gating_func is not 2)");
+  const std::string norm = config->Key("expert_weights_norm");
+  if (fields.Bool(norm).value_or(false)) fields.Fail(norm, "is true, which is not supported with softmax gating");
 }
 
 }  // namespace
@@ -133,16 +164,39 @@ void WriteGgufGlm4Moe(GgufConfigWriter* config) {
     if (function != kSigmoidGating)
       config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
   }
-  (*config)["moe_intermediate_size"] = config->ExpertWidth();
-  config->Copy("expert_shared_count", "n_shared_experts");
-  (*config)["first_k_dense_replace"] = 0;
-  config->Copy("leading_dense_block_count", "first_k_dense_replace");
-  config->Copy("expert_group_count", "n_group");
-  config->Copy("expert_group_used_count", "topk_group");
-  config->Copy("expert_weights_scale", "routed_scaling_factor");
-  (*config)["norm_topk_prob"] = false;
-  config->CopyFlag("expert_weights_norm", "norm_topk_prob");
+  WriteRouting(config, 1, 1);
   (*config)["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
+}
+
+// Sigmoid gating is V3's, softmax V2's, as without the key. Files of older converters have no groups: those of the
+// published models are told by the number of experts. No file has mscale, which is mscale_all_dim in every published
+// config; the key has a tenth of that.
+void WriteGgufDeepseek2(GgufConfigWriter* config) {
+  constexpr int64_t kExpertsOfV2 = 160;
+  constexpr int64_t kExpertsOfV3 = 256;
+  GgufFields& fields = config->fields();
+  const std::string gating = config->Key("expert_gating_func");
+  const int64_t function = fields.Int(gating, 0, 255).value_or(0);
+  const bool sigmoid = function == kSigmoidGating;
+  if (function > kSigmoidGating) {
+    fields.Fail(gating, absl::StrCat("is ", function, "; must be 1 (softmax) or 2 (sigmoid)"));
+  }
+  RefuseVariantsOfDeepseek2(config, sigmoid);
+  const bool grouped = !fields.Has(config->Key("expert_group_count")) &&
+                       config->Required("expert_count", 1, kMaxExperts) == (sigmoid ? kExpertsOfV3 : kExpertsOfV2);
+  if (grouped) {
+    WriteRouting(config, 8, sigmoid ? 4 : 3);
+  } else {
+    WriteRouting(config, 1, 1);
+  }
+  if (sigmoid) {
+    (*config)["model_type"] = "deepseek_v3";
+  } else {
+    (*config)["topk_method"] = (*config)["n_group"] == 1 ? "greedy" : "group_limited_greedy";
+  }
+  GgufConfigWriter::Json& scaling = (*config)["rope_scaling"];
+  const std::optional<double> tenth = fields.Number(config->Key("rope.scaling.yarn_log_multiplier"));
+  if (scaling.is_object() && tenth.has_value()) scaling["mscale"] = scaling["mscale_all_dim"] = *tenth * 10.0;
 }
 
 void WriteGgufCohere(GgufConfigWriter* config) {

@@ -21,6 +21,7 @@ void WriteGgufGranite(GgufConfigWriter* config);
 void WriteGgufGraniteMoe(GgufConfigWriter* config);
 void WriteGgufOlmo2(GgufConfigWriter* config);
 void WriteGgufGlm4Moe(GgufConfigWriter* config);
+void WriteGgufDeepseek2(GgufConfigWriter* config);
 void WriteGgufCohere(GgufConfigWriter* config);
 void WriteGgufCohere2(GgufConfigWriter* config);
 void WriteGgufStablelm(GgufConfigWriter* config);

@@ -57,6 +57,17 @@ inline constexpr Names<9> kExpertNames = {
      {kSharedUp, kUp, "blk.#.ffn_up_shexp"},
      {kSharedDown, kAll, "blk.#.ffn_down_shexp"}}};
 
+// Multi-head latent attention. The key and value matrices of the heads are two stacks, or rows of one tensor in files
+// of older converters, whose key matrices are stored transposed.
+inline constexpr Names<5> kLatent = {{{kQueryDown, kAll, "blk.#.attn_q_a"},
+                                      {kQueryDownNorm, kAll, "blk.#.attn_q_a_norm"},
+                                      {kLatentQuery, kAll, "blk.#.attn_q_b"},
+                                      {kKvDown, kLatentAndRotary, "blk.#.attn_kv_a_mqa"},
+                                      {kKvDownNorm, kAll, "blk.#.attn_kv_a_norm"}}};
+inline constexpr Names<2> kHeadStacks = {{{kKeyUp, kAll, "blk.#.attn_k_b.@"}, {kValueUp, kAll, "blk.#.attn_v_b.@"}}};
+inline constexpr Names<2> kHeadRows = {
+    {{kKeyUp, kAll, "blk.#.attn_kv_b.@.key", true, true}, {kValueUp, kAll, "blk.#.attn_kv_b.@.value"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -76,6 +87,8 @@ inline constexpr Names<2> kEncoderNorms = {
 
 inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
+inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kGatedLatentRows = Join(kCommon, kLatent, kHeadRows, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/model/gguf/gguf_files.h"
@@ -154,6 +156,123 @@ TEST(GgufFamilies, RefuseExpertsThatAreNone) {
   GgufWriter wide = Experts("qwen3moe");
   ExpectGgufRefused(wide.AddUnsigned("qwen3moe.expert_feed_forward_length", 4000000000U),
                     "qwen3moe.expert_feed_forward_length is 4000000000; limit is [1, 1048576]");
+}
+
+// Of DeepSeek's architecture, one head of 8 + 4 dimensions and values of 6, as the converter writes it, or as it did
+// before key and value matrices were apart. Keys of `without` are left out.
+GgufWriter Deepseek(bool older, const std::set<std::string>& without = {}, uint32_t num_experts = 8) {
+  const std::string arch = "deepseek2.";
+  GgufWriter writer = WithLayers("deepseek2", 2);
+  const auto add = [&](const std::string& key, uint32_t value) {
+    if (!without.contains(key)) writer.AddUnsigned(arch + key, value);
+  };
+  writer.AddFloat(arch + "attention.layer_norm_rms_epsilon", 1e-6F);
+  add("attention.kv_lora_rank", 20);
+  add("attention.key_length", older ? 12 : 24);
+  add("attention.value_length", older ? 6 : 20);
+  if (!older) add("attention.key_length_mla", 12);
+  if (!older) add("attention.value_length_mla", 6);
+  add("rope.dimension_count", 4);
+  add("leading_dense_block_count", 1);
+  add("expert_count", num_experts);
+  add("expert_used_count", 2);
+  add("expert_shared_count", 2);
+  add("expert_feed_forward_length", 24);
+  if (older) AddTensorNamed("blk.0.attn_kv_b.weight", &writer);
+  return writer;
+}
+
+TEST(GgufFamilies, HaveTheLatentHeadsOfBothConverters) {
+  for (const bool older : {false, true}) {
+    const ModelConfig config = ConfigOf(Deepseek(older));
+    EXPECT_EQ(config.architecture, "deepseek_v2");
+    EXPECT_EQ(config.latent.kv_rank, 20);
+    EXPECT_EQ(config.latent.query_rank, 0);
+    EXPECT_EQ(config.latent.plain_dim, 8);
+    EXPECT_EQ(config.latent.rope_dim, 4);
+    EXPECT_EQ(config.latent.value_dim, 6);
+    EXPECT_EQ(config.num_heads, 4);
+    EXPECT_EQ(config.head_dim, 24);
+    EXPECT_TRUE(config.interleaved_rotary) << "rows are as in a directory";
+    EXPECT_FALSE(config.qkv_bias);
+    EXPECT_EQ(config.shared_ffn_dim, 48);
+    EXPECT_EQ(config.dense_layers, (std::vector<bool>{true, false}));
+  }
+  GgufWriter ranked = Deepseek(false);
+  ranked.AddUnsigned("deepseek2.attention.q_lora_rank", 10);
+  AddTensorNamed("blk.0.attn_kv_a_mqa.bias", &ranked);
+  EXPECT_EQ(ConfigOf(ranked).latent.query_rank, 10);
+  EXPECT_TRUE(ConfigOf(ranked).qkv_bias);
+}
+
+TEST(GgufFamilies, RouteAsTheVersionOfDeepseekThatTheGatingTells) {
+  EXPECT_EQ(ConfigOf(Deepseek(false)).routing.scoring, kernels::ExpertScoring::kSoftmax);
+  EXPECT_EQ(ConfigOf(Deepseek(false)).routing.scale, 1.0F);
+  EXPECT_EQ(ConfigOf(Deepseek(false)).routing.num_groups, 1);
+  GgufWriter limited = Deepseek(false);
+  limited.AddUnsigned("deepseek2.expert_group_count", 4).AddUnsigned("deepseek2.expert_group_used_count", 2);
+  EXPECT_EQ(ConfigOf(limited).routing.num_groups, 4);
+  EXPECT_EQ(ConfigOf(limited).routing.num_chosen_groups, 2);
+  EXPECT_EQ(ConfigOf(limited).routing.group_scoring, kernels::GroupScoring::kLargest);
+  limited.AddUnsigned("deepseek2.expert_gating_func", 2).AddBool("deepseek2.expert_weights_norm", true);
+  limited.AddFloat("deepseek2.expert_weights_scale", 1.5F);
+  const ModelConfig third = ConfigOf(limited);
+  EXPECT_EQ(third.architecture, "deepseek_v3");
+  EXPECT_EQ(third.routing.scoring, kernels::ExpertScoring::kSigmoid);
+  EXPECT_EQ(third.routing.group_scoring, kernels::GroupScoring::kTwoLargest);
+  EXPECT_TRUE(third.routing.normalized && third.router_correction);
+  EXPECT_EQ(third.routing.scale, 1.5F);
+  // Files of older converters, of the published models.
+  const ModelConfig v2 = ConfigOf(Deepseek(true, {}, 160));
+  EXPECT_EQ(std::pair(v2.routing.num_groups, v2.routing.num_chosen_groups), std::pair(8, 3));
+  GgufWriter older = Deepseek(true, {}, 256);
+  const ModelConfig v3 = ConfigOf(older.AddUnsigned("deepseek2.expert_gating_func", 2));
+  EXPECT_EQ(std::pair(v3.routing.num_groups, v3.routing.num_chosen_groups), std::pair(8, 4));
+  EXPECT_FALSE(v3.routing.normalized);
+  GgufWriter all = Deepseek(false, {}, 256);
+  EXPECT_EQ(ConfigOf(all.AddUnsigned("deepseek2.expert_group_count", 1)).routing.num_groups, 1);
+}
+
+TEST(GgufFamilies, ScaleScoresUnderYarnByTheKeyOfTheMultiplier) {
+  GgufWriter writer = Deepseek(false);
+  writer.AddText("deepseek2.rope.scaling.type", "yarn").AddFloat("deepseek2.rope.scaling.factor", 40.0F);
+  writer.AddUnsigned("deepseek2.rope.scaling.original_context_length", 64);
+  EXPECT_FLOAT_EQ(ConfigOf(writer).attention_scale, 1.0F / std::sqrt(12.0F));
+  writer.AddFloat("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F);
+  const ModelConfig config = ConfigOf(writer);
+  const double mscale = 0.1 * 0.707 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(config.attention_scale, static_cast<float>(mscale * mscale / std::sqrt(12.0)));
+  EXPECT_FLOAT_EQ(config.rotary_attention_factor(0), 1.0F);
+  EXPECT_EQ(config.max_context, 64 * 40);
+}
+
+TEST(GgufFamilies, NameTheKeysThatLatentHeadsNeed) {
+  for (const char* key : {"attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
+                          "rope.dimension_count", "leading_dense_block_count", "expert_shared_count"}) {
+    ExpectGgufRefused(Deepseek(false, {key}), std::string("deepseek2.") + key + " is missing");
+  }
+  ExpectGgufRefused(Deepseek(true, {"attention.key_length"}), "deepseek2.attention.key_length is missing");
+  const auto with = [](const std::string& key, uint32_t value) {
+    GgufWriter writer = Deepseek(false, {key});
+    return writer.AddUnsigned("deepseek2." + key, value);
+  };
+  ExpectGgufRefused(with("attention.key_length_mla", 4),
+                    "deepseek2.attention.key_length_mla is 4; must be above rope.dimension_count 4");
+  ExpectGgufRefused(with("attention.kv_lora_rank", 1000000000),
+                    "deepseek2.attention.kv_lora_rank is 1000000000; limit is [1, 1024]");
+  ExpectGgufRefused(with("attention.value_length_mla", 0), "deepseek2.attention.value_length_mla is 0; limit is [1, ");
+  ExpectGgufRefused(with("expert_count", 0), "deepseek2.expert_count is 0; limit is [1, 1024]");
+  ExpectGgufRefused(with("expert_shared_count", 0), "deepseek2.expert_shared_count is 0; limit is [1, ");
+  ExpectGgufRefused(with("expert_gating_func", 3), "deepseek2.expert_gating_func is 3; must be 1 (softmax) or 2");
+  GgufWriter norm = Deepseek(false);
+  ExpectGgufRefused(norm.AddBool("deepseek2.expert_weights_norm", true),
+                    "deepseek2.expert_weights_norm is true, which is not supported with softmax gating");
+  GgufWriter correction = Deepseek(false);
+  AddTensorNamed("blk.1.exp_probs_b.bias", &correction);
+  ExpectGgufRefused(correction, "blk.1.exp_probs_b.bias is there: a correction of softmax scores");
+  GgufWriter temperature = Deepseek(false);
+  ExpectGgufRefused(temperature.AddFloat("deepseek2.attention.temperature_scale", 0.1F),
+                    "deepseek2.attention.temperature_scale is not 0: scores scaled by position");
 }
 
 TEST(GgufFamilies, TakeTheFactorsOfLongropeFromATensor) {

@@ -36,7 +36,7 @@ struct Rule {
 const PLAIN: Rule =
     Rule { names: &[], steps: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_eos: false };
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule { names: &["", "default", "gpt-2", "phi-2", "exaone4"], ..PLAIN },
     Rule { names: &["roberta-bpe"], add_bos: true, add_eos: true, ..PLAIN },
     Rule { names: &["olmo", "mpt"], nfc: true, ..PLAIN },
@@ -63,6 +63,18 @@ const RULES: [Rule; 18] = [
             Split(patterns::LINE_BREAK),
             Split(patterns::LETTERS),
             Split(patterns::MARKS),
+            Split(patterns::CJK),
+            EachDigit,
+        ],
+        ..PLAIN
+    },
+    Rule {
+        names: &["deepseek-llm"],
+        steps: &[
+            Split(patterns::LINE_BREAK),
+            Split(patterns::CASED_LETTERS),
+            Split(patterns::ASCII_AND_WIDE_MARKS),
+            Split(patterns::SPACES_AT_END),
             Split(patterns::CJK),
             EachDigit,
         ],
