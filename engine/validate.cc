@@ -201,6 +201,14 @@ std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits
   return CheckPages(request, limits);
 }
 
+int64_t KvBlocks(const RequestLimits& limits, kernels::Precision precision) {
+  const KvGroups& groups = limits.kv_groups;
+  const int32_t page_tokens = limits.tokens_per_page[static_cast<size_t>(precision)];
+  const int64_t longest =
+      groups.TokensThatFit(limits.num_pages, limits.max_context_tokens, page_tokens, limits.max_tokens_per_step);
+  return std::max(int64_t{limits.num_pages} / groups.count(), (longest + page_tokens - 1) / page_tokens);
+}
+
 absl::Status ValidateRequest(const Request& request, const RequestLimits& limits) {
   std::optional<Violation> violation = CheckParams(request, limits);
   if (!violation.has_value()) violation = CheckPrompt(request, limits);

@@ -47,6 +47,13 @@ Violation PromptTooLong(const RequestLimits& limits);
 // The prompt, and what it leaves for the output: context, queue and KV pages.
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits);
 
+// The KV blocks of a precision's pages that routers are told the pool holds. Each counts a page of every group: so many
+// fit however long the sequences are. Sequences beyond the window of sliding groups take fewer pages, so that more may
+// fit; told as if all were long, a router would send short ones that do not fit. But never fewer than the longest
+// request takes, which a router would refuse. The share of the pool that is in use is exact in pages, not in blocks.
+// REQUIRES: the model has the precision.
+int64_t KvBlocks(const RequestLimits& limits, kernels::Precision precision);
+
 // All of them: OK, or INVALID_ARGUMENT with the field's plain name, value and limit: `top_p is 1.5; limit is (0, 1]`.
 absl::Status ValidateRequest(const Request& request, const RequestLimits& limits);
 

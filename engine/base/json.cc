@@ -14,40 +14,49 @@ namespace {
 
 using nlohmann::json;
 
-// Called for every event of the parser. The parser is iterative, so a fault can be reported after it returns.
-class StrictnessCheck {
+// Reads a text's events without building anything. json::parse with a callback would look through the parent of every
+// object that ends, which takes quadratic time for a list of objects.
+class StructureCheck final : public json::json_sax_t {
  public:
-  bool operator()(int /*depth*/, json::parse_event_t event, const json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        keys_.emplace_back();
-        if (keys_.size() > kMaxJsonDepth) Fail(absl::StrCat("nested deeper than ", kMaxJsonDepth));
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        keys_.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (const auto* key = parsed.get_ptr<const std::string*>(); !keys_.back().insert(*key).second) {
-          Fail(absl::StrCat("key '", *key, "' appears twice"));
-        }
-        break;
-      case json::parse_event_t::value:
-        break;
-    }
+  StructureCheck(size_t max_depth, bool unique_keys) : max_depth_(max_depth), unique_keys_(unique_keys) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return Open(); }
+  bool start_array(std::size_t) override { return Open(); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+  bool key(string_t& name) override {
+    if (!unique_keys_ || keys_.back().insert(name).second) return true;
+    twin_ = absl::StrCat("key '", name, "' appears twice");
+    return false;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+  bool too_deep() const { return too_deep_; }
+  const std::string& twin() const { return twin_; }  // what to say of the first key that an object has twice, or empty
+
+ private:
+  bool Open() {
+    keys_.emplace_back();
+    too_deep_ = keys_.size() > max_depth_;
+    return !too_deep_;
+  }
+  bool Close() {
+    keys_.pop_back();
     return true;
   }
 
-  const std::string& fault() const { return fault_; }
-
- private:
-  void Fail(std::string fault) {
-    if (fault_.empty()) fault_ = std::move(fault);
-  }
-
-  std::vector<std::set<std::string>> keys_;  // of every open object
-  std::string fault_;                        // the first, or empty
+  const size_t max_depth_;
+  const bool unique_keys_;
+  std::vector<std::set<std::string>> keys_;  // of every open object and list
+  bool too_deep_ = false;
+  std::string twin_;
 };
 
 }  // namespace
@@ -58,18 +67,24 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view whe
   };
   // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
   if (text.find('\0') != std::string_view::npos) return error("not valid JSON: it holds a NUL byte");
-  StrictnessCheck check;
+  StructureCheck check(kMaxJsonDepth, true);
+  json::sax_parse(text.begin(), text.end(), &check);
+  if (check.too_deep()) return error(absl::StrCat("nested deeper than ", kMaxJsonDepth));
+  if (!check.twin().empty()) return error(check.twin());
   json value;
   try {
-    value = json::parse(text.begin(), text.end(), [&check](int depth, json::parse_event_t event, json& parsed) {
-      return check(depth, event, parsed);
-    });
+    value = json::parse(text.begin(), text.end());
   } catch (const std::exception& e) {
     return error(absl::StrCat("not valid JSON: ", e.what()));
   }
-  if (!check.fault().empty()) return error(check.fault());
   if (!value.is_object()) return error("not a JSON object");
   return value;
+}
+
+bool IsNestedDeeper(std::string_view text, int max_depth) {
+  StructureCheck check(static_cast<size_t>(max_depth), false);
+  json::sax_parse(text.begin(), text.end(), &check);
+  return check.too_deep();
 }
 
 }  // namespace dunlin::engine

@@ -18,4 +18,8 @@ inline constexpr int kMaxJsonDepth = 32;
 // The caller bounds the size of `text`; memory is about 20 times that in the worst case.
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view where);
 
+// Whether more than max_depth lists and objects are open at once somewhere in the text, up to its first fault. Builds
+// nothing: what is not deeper is parsed afterwards. O(bytes).
+bool IsNestedDeeper(std::string_view text, int max_depth);
+
 }  // namespace dunlin::engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What enters and leaves the prefix cache, as numbered batches of events that routers follow: a batch per engine step
-// in which something changed, numbers from 1 without gaps, the last ones kept for readers that come late.
+// Which blocks of the prefix cache become reusable and stop being so, as numbered batches of events that routers
+// follow: a batch per engine step in which something changed, numbers from 1 without gaps, the last ones kept for
+// readers that come late.
 //
 // The engine thread marks pages while a step runs and compares them with what it published before at the step's end, so
 // that a batch is a step's net effect. It takes the lock only where that is free: a batch that meets a reader goes out
@@ -32,11 +33,12 @@ struct KvEventLogOptions {
 
 enum class KvEventKind : uint8_t { kStored, kRemoved, kCleared };
 
-// One block of tokens that the cache holds, or no longer holds. Where layers slide, a block whose pages of sliding
-// groups are gone is held, too: it can be gone on from behind it, a window further.
+// One block of tokens that requests can use, or can no longer use. Where layers slide, that takes a cached prefix which
+// leads through the block to a whole window (block_tree.h): a block without pages of sliding groups is removed when no
+// such prefix is left, and stored again when one is computed again.
 struct KvEvent {
   KvEventKind kind = KvEventKind::kStored;
-  BlockId block = kNoBlock;     // none with kCleared, after which the cache holds nothing
+  BlockId block = kNoBlock;     // none with kCleared, after which no block is reusable
   BlockId parent = kNoBlock;    // kStored: of the block before it in its prefix; none for the first
   uint64_t domain = 0;          // kStored: 0, or what identifies (profile, salt) of requests that can read the block
   std::vector<TokenId> tokens;  // kStored: of this block; their number is the block size of its profile
@@ -79,7 +81,7 @@ class KvEventLog {
   // when the next one is no longer kept, and when `after` is not a number of this log: the reader starts from Snapshot.
   absl::Status Read(uint64_t after, size_t max_batches, std::vector<KvEventBatch>* batches) const;
 
-  // What the cache holds, as far as it has been published: reading after its number continues it.
+  // What is reusable, as far as it has been published: reading after its number continues it.
   KvSnapshot Snapshot() const;
 
   // A listener is called from now on until RemoveListener returns. At most kMaxListeners; false when there are as many.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pages have entered or left the prefix cache since the list was last cleared: each page once, so that it is
-// bounded by the pool, however long nobody clears it. Allocates nothing after construction.
+// Which pages stand for a block of the prefix cache that has become reusable, or is no more, since the list was last
+// cleared: each page once, so that it is bounded by the pool, however long nobody clears it. Allocates nothing after
+// construction.
 // Thread rule: the engine thread only.
 #pragma once
 

@@ -25,8 +25,9 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
       groups_(options.groups),
       others_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(options.groups.count() - 1), kNoPage),
       lead_(static_cast<size_t>(options.num_pages), kNoPage),
-      proven_(static_cast<size_t>(options.num_pages)),
-      changes_(options.changes) {}
+      proven_(static_cast<size_t>(options.num_pages)) {
+  if (options.changes != nullptr) tree_.emplace(options.num_pages, options.groups, options.changes);
+}
 
 PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
   const uint8_t words[] = {static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
@@ -91,6 +92,7 @@ PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, const Pag
   const PageId present = Find(key, *chain, tokens, num_tokens);
   if (present != kNoPage) {
     Complete(present, pages);
+    if (tree_.has_value()) tree_->SetWhole(present, IsWhole(present));
     Advance(key, present, chain);
     return present;
   }
@@ -103,9 +105,25 @@ PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, const Pag
   lead_[static_cast<size_t>(lead)] = lead;
   Complete(lead, pages);
   ++num_cached_;
-  MarkChanged(lead);
+  if (tree_.has_value()) tree_->Enter(lead, LastOf(*chain), chain->num_pages, num_tokens, IsWhole(lead));
   Advance(key, lead, chain);
   return lead;
+}
+
+// What stands for the last block of a chain; kNoPage where that has left, and of the root.
+PageId PrefixCache::LastOf(const PrefixChain& chain) const {
+  if (chain.num_pages == 0) return kNoPage;
+  for (uint32_t slot = HomeSlot(chain.key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
+    if (entries_[static_cast<size_t>(slots_[slot])].serial == chain.serial) return slots_[slot];
+  }
+  return kNoPage;
+}
+
+bool PrefixCache::IsWhole(PageId lead) const {
+  for (int32_t group = groups_.num_full; group < groups_.count(); ++group) {
+    if (PageOf(lead, group) == kNoPage) return false;
+  }
+  return true;
 }
 
 // The block takes the pages of groups of which it has none.
@@ -137,7 +155,10 @@ void PrefixCache::Forget(PageId page) {
     Unlink(other);
     other = kNoPage;
   }
-  if (!ends) return;
+  if (!ends) {
+    if (tree_.has_value()) tree_->SetWhole(lead, false);
+    return;
+  }
   Unlink(lead);
   RemoveEntry(lead);
 }
@@ -149,7 +170,7 @@ void PrefixCache::RemoveEntry(PageId lead) {
   while (slots_[hole] != lead) hole = (hole + 1) & slot_mask_;
   entry.serial = 0;
   --num_cached_;
-  MarkChanged(lead);
+  if (tree_.has_value()) tree_->Leave(lead);
   // Entries after the hole move into it unless that would put them before their home.
   for (uint32_t slot = (hole + 1) & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const uint32_t home = HomeSlot(entries_[static_cast<size_t>(slots_[slot])].key);
@@ -167,14 +188,14 @@ void PrefixCache::Clear() {
 
 CachedBlock PrefixCache::BlockOf(PageId page) const {
   const Entry& entry = entries_[static_cast<size_t>(page)];
-  if (entry.serial == 0) return {};
+  if (entry.serial == 0 || !IsReusable(page)) return {};
   return {BlockIdOf(entry.key), entry.parent, entry.serial, entry.num_tokens, tokens_of(page), &entry.domain};
 }
 
 bool PrefixCache::HoldsBlock(BlockId block) const {
   const auto first_word = static_cast<uint32_t>(block);
   for (uint32_t slot = first_word & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
-    if (BlockIdOf(entries_[static_cast<size_t>(slots_[slot])].key) == block) return true;
+    if (BlockIdOf(entries_[static_cast<size_t>(slots_[slot])].key) == block && IsReusable(slots_[slot])) return true;
   }
   return false;
 }

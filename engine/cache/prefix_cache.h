@@ -6,16 +6,19 @@
 // groups may be lost one by one, because what follows them further away than the window never reads them; a block lives
 // on without, unless the lost page stands for it.
 // A page is unproven until a finite row of logits has depended on it: a fault may have written NaN into it.
-// Nothing is allocated after construction; every operation O(groups) (and one hash of a page's tokens).
+// Nothing is allocated after construction; every operation O(groups) (and one hash of a page's tokens), and where
+// somebody follows the cache what BlockTree says.
 // Holds no references: the caller calls Forget before a page is overwritten.
 // Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/cache/block_tree.h"
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
@@ -30,14 +33,16 @@ struct PrefixCacheOptions {
   KvGroups groups;                  // pages of a block
   Digest hash_key{};                // random per process
   int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
-  PageChanges* changes = nullptr;   // marks pages that enter or leave; outlives the cache; null: nobody follows them
+  // Marks the pages of blocks that become reusable or stop being so (block_tree.h); outlives the cache; null: nobody
+  // follows them, and every cached block counts as reusable.
+  PageChanges* changes = nullptr;
 };
 
-// The block that a page stands for, for those who follow the cache. Valid until the page changes.
+// The reusable block that a page stands for, for those who follow the cache. Valid until the page changes.
 struct CachedBlock {
   BlockId id = kNoBlock;
   BlockId parent = kNoBlock;  // kNoBlock for the first block of a prefix
-  uint64_t serial = 0;        // grows with every block that enters; 0: the page stands for none
+  uint64_t serial = 0;        // grows with every block that enters; 0: the page stands for no reusable one
   int32_t num_tokens = 0;
   const TokenId* tokens = nullptr;  // [num_tokens]
   const Digest* domain = nullptr;   // PrefixChain::domain
@@ -81,7 +86,7 @@ class PrefixCache {
   void Clear();
 
   CachedBlock BlockOf(PageId page) const;
-  // Whether some page holds the block. REQUIRES: key_words >= 2.
+  // Whether some page stands for the block, reusable. REQUIRES: key_words >= 2.
   bool HoldsBlock(BlockId block) const;
 
   // Table and entries agree: INTERNAL with the first contradiction. O(pages).
@@ -102,6 +107,9 @@ class PrefixCache {
   void Advance(const Digest& key, PageId page, PrefixChain* chain) const;
   bool HasProvenLead(PageId lead) const;
   void Complete(PageId lead, const PageId* pages);
+  bool IsWhole(PageId lead) const;
+  PageId LastOf(const PrefixChain& chain) const;
+  bool IsReusable(PageId lead) const { return !tree_.has_value() || tree_->IsReusable(lead); }
   void Unlink(PageId page);
   void RemoveEntry(PageId lead);
   size_t OtherIndex(PageId lead, int32_t group) const {
@@ -111,10 +119,6 @@ class PrefixCache {
   TokenId* tokens_of(PageId page) { return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_; }
   const TokenId* tokens_of(PageId page) const {
     return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_;
-  }
-
-  void MarkChanged(PageId page) {
-    if (changes_ != nullptr) changes_->Mark(page);
   }
 
   KeyedHash hash_;
@@ -130,7 +134,7 @@ class PrefixCache {
   std::vector<bool> proven_;    // [num_pages]
   uint64_t last_serial_ = 0;
   int32_t num_cached_ = 0;
-  PageChanges* changes_;
+  std::optional<BlockTree> tree_;  // where somebody follows
 };
 
 }  // namespace dunlin::engine

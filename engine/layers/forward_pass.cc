@@ -32,8 +32,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       observer_(observer),
       ops_(*buffers.device->ops),
       context_(buffers.device->context),
-      groups_(KvGroupsOf(config)),
-      layout_(KvLayoutOf(config, profile.precision, buffers.kv_fp8)) {}
+      layout_(KvLayoutOf(buffers.kv_shape, profile.precision, buffers.kv_fp8)) {}
 
 absl::Status ForwardPass::RunLayers() {
   rows_ = AllRows(config_, buffers_, inputs_);

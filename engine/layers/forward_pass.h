@@ -162,7 +162,7 @@ class ForwardPass {
   bool norms_inside() const { return config_.norm_placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config_.norm_placement == NormPlacement::kPost; }
   // Where the running layer's keys and values lie.
-  KvPlace kv_place() const { return KvPlaceOf(config_, groups_, layer_); }
+  const KvPlace& kv_place() const { return buffers_.kv_places[static_cast<size_t>(layer_)]; }
   // The first product that reads the layer's input.
   Target QkvOf(int32_t layer) const {
     const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
@@ -183,7 +183,6 @@ class ForwardPass {
   InputObserver* const observer_;
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
-  const KvGroups groups_;
   const kernels::KvLayout layout_;
   LayerRows rows_{};
   kernels::Activation activation_;      // the input of the next GEMM

@@ -18,7 +18,7 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
 }
 
 kernels::RotateAndStoreKvParams ForwardPass::HeadsOf(const LayerWeights& weights) const {
-  const KvPlace place = kv_place();
+  const KvPlace& place = kv_place();
   return {.qkv = buffers_.qkv,
           .cos_sin = CosSin(),
           .rotary_dim = config_.rotary_dim,
@@ -55,7 +55,7 @@ bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
 }
 
 kernels::PagedAttentionParams ForwardPass::AttentionParamsOf(const LayerWeights& weights) const {
-  const KvPlace place = kv_place();
+  const KvPlace& place = kv_place();
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;

@@ -5,18 +5,23 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "engine/kv_groups.h"
 #include "kernels/api/device.h"
+#include "kernels/api/kv_layout.h"
 
 namespace dunlin::engine {
 
 // T = max_tokens, K = max_kept_rows. Rows are contiguous; pointers are null where the model has no use for a buffer.
 struct LayerBuffers {
   kernels::Device* device = nullptr;
-  int32_t max_tokens = 0;     // rows of a batch
-  int32_t max_kept_rows = 0;  // KeptRows::count where rows are copied
-  bool kv_fp8 = false;        // of KvLayoutOf: how the pool is divided into pages
-  bool deterministic = true;  // GemmParams::deterministic
+  int32_t max_tokens = 0;              // rows of a batch
+  int32_t max_kept_rows = 0;           // KeptRows::count where rows are copied
+  bool kv_fp8 = false;                 // of KvLayoutOf: how the pool is divided into pages
+  kernels::KvShape kv_shape{};         // of a page
+  std::span<const KvPlace> kv_places;  // [num_layers] where a layer's keys and values lie
+  bool deterministic = true;           // GemmParams::deterministic
 
   void* kv_pool = nullptr;
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream

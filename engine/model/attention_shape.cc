@@ -46,13 +46,18 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
   return groups;
 }
 
-KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer) {
-  if (config.is_encoder()) return {};
-  const bool slides = Slides(config, layer);
-  int32_t index = 0;  // among the layers of its kind
-  for (int32_t before = 0; before < layer; ++before) index += Slides(config, before) == slides ? 1 : 0;
-  return {.group = (slides ? groups.num_full : 0) + index / groups.layers_per_page,
-          .layer_in_page = index % groups.layers_per_page};
+std::vector<KvPlace> KvPlacesOf(const ModelConfig& config, const KvGroups& groups) {
+  std::vector<KvPlace> places(static_cast<size_t>(config.num_layers));
+  if (config.is_encoder()) return places;
+  int32_t num_full = 0;  // layers so far
+  int32_t num_sliding = 0;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    const bool slides = Slides(config, layer);
+    const int32_t index = slides ? num_sliding++ : num_full++;
+    places[static_cast<size_t>(layer)] = {.group = (slides ? groups.num_full : 0) + index / groups.layers_per_page,
+                                          .layer_in_page = index % groups.layers_per_page};
+  }
+  return places;
 }
 
 kernels::KvShape KvShapeOf(const ModelConfig& config) {
@@ -63,12 +68,15 @@ kernels::KvShape KvShapeOf(const ModelConfig& config) {
           .values_in_keys = config.has_latent_attention()};
 }
 
-kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8) {
-  const kernels::KvShape shape = KvShapeOf(config);
+kernels::KvLayout KvLayoutOf(const kernels::KvShape& shape, Precision precision, bool kv_fp8) {
   const kernels::DType own = kernels::Traits(precision).kv_dtype;
   if (!kv_fp8) return kernels::MakeKvLayout(own, shape);
   const kernels::KvLayout fp8 = kernels::MakeKvLayout(kernels::DType::kF8E4M3, shape);
   return precision == Precision::kFp8 ? fp8 : kernels::MakeKvLayout(own, shape, fp8.page_bytes);
+}
+
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8) {
+  return KvLayoutOf(KvShapeOf(config), precision, kv_fp8);
 }
 
 kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype) {

@@ -3,6 +3,8 @@
 // Pure.
 #pragma once
 
+#include <vector>
+
 #include "engine/kv_groups.h"
 #include "engine/model/model_config.h"
 #include "engine/types.h"
@@ -16,14 +18,15 @@ namespace dunlin::engine {
 // leave the fewest empty. An encoder has one group.
 inline constexpr int32_t kMaxKvGroups = 16;
 KvGroups KvGroupsOf(const ModelConfig& config);
-// REQUIRES: 0 <= layer < num_layers. All layers of an encoder have one place.
-KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer);
+// [num_layers] All layers of an encoder have one place. groups: of KvGroupsOf.
+std::vector<KvPlace> KvPlacesOf(const ModelConfig& config, const KvGroups& groups);
 
 // Of a page: its layers are those of one group.
 kernels::KvShape KvShapeOf(const ModelConfig& config);
 
 // The pages that hold keys and values of a precision. kv_fp8: the pool is planned for E4M3 pages in FP8; then every
 // page of the pool has the size of an E4M3 page, the largest.
+kernels::KvLayout KvLayoutOf(const kernels::KvShape& shape, Precision precision, bool kv_fp8);
 kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8 = false);
 
 // kv_dtype: of keys and values. window is the widest of the model's, 0 when no layer has one.

@@ -262,9 +262,9 @@ class Quantizer {
     for (const TensorInfo* tensor : kept_) {
       const bool matrix = tensor->shape.size() == 2 && tensor->name.ends_with(kWeightEnding);
       std::string module = matrix ? tensor->name.substr(0, tensor->name.size() - kWeightEnding.size()) : "";
-      if (matrix && std::find(ignored.begin(), ignored.end(), module) == ignored.end()) {
-        ignored.push_back(std::move(module));
-      }
+      const bool is_head =
+          std::find(std::begin(kHeadModules), std::end(kHeadModules), module) != std::end(kHeadModules);
+      if (matrix && !is_head) ignored.push_back(std::move(module));
     }
     nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_text_);
     const CodeLayout layout = {.bits = options_.bits, .group = options_.group};

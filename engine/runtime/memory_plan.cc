@@ -145,6 +145,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
   }
   plan.kv_groups = KvGroupsOf(config);
+  plan.kv_shape = KvShapeOf(config);
+  plan.kv_places = KvPlacesOf(config, plan.kv_groups);
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
   const size_t num_pages = options.kv_memory_bytes / page_bytes;
   const auto num_groups = static_cast<size_t>(plan.kv_groups.count());

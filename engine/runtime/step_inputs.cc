@@ -84,7 +84,8 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
   StageHeadSpans(batch.first_sequence);
 }
 
-// Kernels may read whole tiles of keys, so that entries behind a window name pages, too.
+// Kernels may read whole tiles of keys, so that entries behind a window name pages, too. Pages that have been given
+// back are a sequence's first ones: from its end on, only those that it has are looked at one by one.
 void StepInputs::StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_blocks) {
   const std::span<const PageId> pages = plan.PagesOf(step);
   DUNLIN_CHECK(pages.size() >= static_cast<size_t>(num_blocks) * static_cast<size_t>(num_groups_),
@@ -94,10 +95,11 @@ void StepInputs::StagePages(const StepPlan& plan, const SequenceStep& step, int3
     const PageId* of_group = pages.data() + group;
     const PageId last = of_group[int64_t{num_blocks - 1} * num_groups_];
     DUNLIN_CHECK(last != kNoPage, "a planned token has no page");
-    for (int32_t block = 0; block < num_blocks; ++block) {
-      const PageId page = of_group[int64_t{block} * num_groups_];
-      table[block] = page == kNoPage ? last : page;
+    int32_t block = num_blocks;
+    for (; block > 0 && of_group[int64_t{block - 1} * num_groups_] != kNoPage; --block) {
+      table[block - 1] = of_group[int64_t{block - 1} * num_groups_];
     }
+    std::fill_n(table, block, last);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/file.h"
+#include "engine/cache/page.h"
 #include "engine/encoder/encoder_memory.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/inspect.h"
@@ -34,8 +35,13 @@ namespace {
 // kernels/cpu maps blocks from 4 MiB on in huge pages.
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMapFrom = 2 * kHugePage;
-// Of a page, on the host: its nodes in the pool and in the prefix cache, and its tokens, 32 at most.
+// Of a page, on the host: its nodes in the pool and in the prefix cache, and its tokens, 32 at most. Beside them its
+// block has a link to the page of every other group.
 constexpr size_t kIndexBytesPerPage = 256;
+// With models[].kv_cache.event_batches: a node of BlockTree, what was published of the page, two events of it, and the
+// tokens of these three. And a batch with two events more.
+constexpr size_t kEventBytesPerPage = 640;
+constexpr size_t kBytesPerEventBatch = 384;
 // Tokenizers of 32k to 256k tokens took 17 to 21 times the size of their tokenizer.json.
 constexpr size_t kTextBytesPerByte = 20;
 // Of the tokenizer.json that a SentencePiece model amounts to: Llama 2's has 1.84 MB for 0.50 MB.
@@ -57,8 +63,9 @@ struct Draft {
   const kernels::Device* device = nullptr;
   engine::ModelConfig config;
   engine::KvDemand demand;  // of a decoder
-  KvShare share;            // with automatic KV memory
-  ModelMemory memory;       // kv 0 until that is settled
+  size_t index_bytes_per_page = kIndexBytesPerPage;
+  KvShare share;       // with automatic KV memory
+  ModelMemory memory;  // kv 0 until that is settled
 };
 
 size_t WeightBytes(const engine::ModelSummary& summary, const std::vector<engine::Precision>& resident) {
@@ -98,7 +105,7 @@ void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   draft->memory.pages = pages;
   draft->memory.page_bytes = page_bytes;
   draft->memory.kv = Resident(pool_bytes);
-  draft->memory.workspace += static_cast<size_t>(pages) * kIndexBytesPerPage;
+  draft->memory.workspace += static_cast<size_t>(pages) * draft->index_bytes_per_page;
   if (draft->demand.one_context > 0) {
     draft->memory.contexts = static_cast<int64_t>(pool_bytes / draft->demand.one_context);
   }
@@ -128,6 +135,11 @@ absl::Status PlanDraft(Draft* draft) {
               : engine::PlanMemory(draft->config, resident, device, options);
   if (!plan.ok()) return plan.status();
   memory.workspace = WorkspaceBytes(*plan);
+  draft->index_bytes_per_page += static_cast<size_t>(plan->kv_groups.count() - 1) * sizeof(engine::PageId);
+  if (const int32_t batches = options.kv_events.max_batches; batches > 0 && !encoder) {
+    draft->index_bytes_per_page += kEventBytesPerPage;
+    memory.workspace += static_cast<size_t>(batches) * kBytesPerEventBatch;
+  }
   memory.context_tokens = plan->max_context_tokens;
   if (!memory.kv_auto) {
     SetPages(plan->num_pages, (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages), draft);
@@ -135,7 +147,7 @@ absl::Status PlanDraft(Draft* draft) {
   }
   draft->share.least = static_cast<int64_t>(draft->demand.one_context / draft->demand.page_bytes);
   draft->share.most = static_cast<int64_t>(draft->demand.most / draft->demand.page_bytes);
-  draft->share.bytes_per_page = draft->demand.page_bytes + kIndexBytesPerPage;
+  draft->share.bytes_per_page = draft->demand.page_bytes + draft->index_bytes_per_page;
   return absl::OkStatus();
 }
 

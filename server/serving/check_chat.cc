@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/json.h"
 #include "engine/base/string_view.h"
 #include "engine/field_checks.h"
 #include "engine/text/tokenizer.h"
@@ -39,17 +40,11 @@ std::optional<Violation> CheckUtf8(F field, std::string_view text, engine::Field
 // The value, or a violation; `text` is not empty. Depth is bounded before anything is built.
 std::optional<Violation> ParseJson(F field, const std::string& text, engine::FieldIndex index, Json* value) {
   if (auto v = CheckUtf8(field, text, index)) return v;
-  bool too_deep = false;
-  const auto bound_depth = [&too_deep](int depth, Json::parse_event_t event, Json&) {
-    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    too_deep = too_deep || (opens && depth >= kMaxChatJsonDepth);
-    return !too_deep;
-  };
-  *value = Json::parse(text, bound_depth, /*allow_exceptions=*/false);
-  if (too_deep) {
+  if (engine::IsNestedDeeper(text, kMaxChatJsonDepth)) {
     return Violation{field, absl::StrCat("is nested deeper than ", kMaxChatJsonDepth), absl::StrCat(kMaxChatJsonDepth),
                      index, std::nullopt};
   }
+  *value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value->is_discarded()) return Violation{field, "is not JSON", "", index, std::nullopt};
   return std::nullopt;
 }

@@ -33,6 +33,7 @@ absl::StatusOr<Quantization> Parse(JsonFields fields, const QuantizationFormat* 
   quantization.format = format;
   format->parse(fields, &quantization);
   if (!fields.status().ok()) return fields.status();
+  std::sort(quantization.ignored.begin(), quantization.ignored.end());
   return quantization;
 }
 
@@ -56,10 +57,11 @@ absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_v
 }
 
 bool IsIgnored(const Quantization& quantization, std::string_view module) {
-  return std::any_of(quantization.ignored.begin(), quantization.ignored.end(), [&](const std::string& name) {
-    if (!module.ends_with(name)) return false;
-    return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
-  });
+  const std::vector<std::string>& ignored = quantization.ignored;
+  for (std::string_view name = module;; name.remove_prefix(name.find('.') + 1)) {
+    if (std::binary_search(ignored.begin(), ignored.end(), name)) return true;
+    if (name.find('.') == std::string_view::npos) return false;
+  }
 }
 
 }  // namespace dunlin::engine

@@ -40,7 +40,7 @@ struct Quantization {
   IntegerQuantization integer;  // its layout is kNone where the codes are FP8
   // Dynamic input scales saturate larger magnitudes; > 0.
   float input_amax_limit = std::numeric_limits<float>::infinity();
-  std::vector<std::string> ignored;   // modules that are not quantised: full names or suffixes, no patterns
+  std::vector<std::string> ignored;   // modules that are not quantised: full names or suffixes, no patterns; sorted
   std::vector<std::string> warnings;  // where serving differs from what the files ask for
 };
 

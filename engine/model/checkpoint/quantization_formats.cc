@@ -14,6 +14,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxIgnored = 1 << 16;
 constexpr int64_t kMaxBlockRows = 1 << 20;
+constexpr int64_t kMaxGroupSize = 1 << 24;
 
 constexpr const char* kScale[] = {"weight_scale"};
 constexpr const char* kInput[] = {"input_scale"};
@@ -72,11 +73,19 @@ int32_t ReadBits(JsonFields& fields, const char* name) {
   return 0;
 }
 
-// Integers of compressed-tensors. The tensors' shapes say how they are grouped.
+// IntegerQuantization::group_size.
+int64_t ReadGroupSize(JsonFields& fields) {
+  const int64_t size = fields.IntOr("group_size", -1, kMaxGroupSize, 0);
+  if (size == 0 && fields.Has("group_size")) fields.Fail("group_size is 0; must be -1 or a number of columns");
+  return size;
+}
+
+// Integers of compressed-tensors.
 Quantization ReadIntegerGroup(JsonFields& group, JsonFields& weights) {
   Quantization quantization;
   quantization.integer = {IntegerLayout::kPacked, ReadBits(weights, "num_bits")};
-  Word(weights, "strategy", "group", {"group", "channel"});
+  const bool by_row = Word(weights, "strategy", "group", {"group", "channel"}) == "channel";
+  quantization.integer.group_size = by_row ? -1 : ReadGroupSize(weights);
   if (weights.BoolOr("dynamic", false)) weights.Fail("dynamic is true, which weights cannot be");
   group.Adopt(weights.status());
   if (group.Has("input_activations")) {
@@ -177,9 +186,11 @@ void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
     if (!first && !SameScaling(*quantization, parsed)) {
       return fields.Fail("config_groups has groups of different strategies; all must be scaled in one way");
     }
-    const int32_t bits = first || quantization->integer.bits == parsed.integer.bits ? parsed.integer.bits : 0;
+    // Where the groups differ, the tensors say which one they are of.
+    const IntegerQuantization before = first ? parsed.integer : quantization->integer;
     *quantization = std::move(parsed);
-    quantization->integer.bits = bits;
+    if (before.bits != quantization->integer.bits) quantization->integer.bits = 0;
+    if (before.group_size != quantization->integer.group_size) quantization->integer.group_size = 0;
     first = false;
   }
   quantization->format = format;
@@ -209,12 +220,15 @@ void ParseGptq(JsonFields& fields, Quantization* quantization) {
   const std::string format = Word(fields, "checkpoint_format", "gptq", {"gptq", "gptq_v2"});
   if (format == "gptq_v2") quantization->integer.zero_offset = 0;
   Word(fields, "pack_dtype", "int32", {"int32"});
+  // GPTQModel's "dynamic" gives modules sizes of their own.
+  if (!fields.Has("dynamic")) quantization->integer.group_size = ReadGroupSize(fields);
 }
 
 void ParseAwq(JsonFields& fields, Quantization* quantization) {
   quantization->integer = {IntegerLayout::kAwq, ReadBits(fields, "bits")};
   if (fields.status().ok() && quantization->integer.bits != 4) fields.Fail("bits is 8; AWQ is read with 4");
   Word(fields, "version", "gemm", {"gemm", "GEMM"});
+  quantization->integer.group_size = ReadGroupSize(fields);
 }
 
 void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization) {

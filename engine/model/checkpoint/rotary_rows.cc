@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<TensorSource>> RotaryRows::Open(std::unique_ptr<T
     info.end = tensor->end - tensor->begin;
     rows->entries_.push_back({std::move(info), tensor, block_rows, first});
   }
+  // Last, because entries move while there come more. Of a tensor that several parts share the first entry counts.
+  for (size_t i = 0; i < rows->entries_.size(); ++i) rows->by_name_.emplace(rows->entries_[i].info.name, i);
   return rows;
 }
 
@@ -55,9 +57,8 @@ int64_t RotaryRows::StoredRow(const Entry& entry, int64_t row) const {
 }
 
 const TensorInfo* RotaryRows::Find(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [name](const Entry& e) { return e.info.name == name; });
-  return found == entries_.end() ? stored_->Find(name) : &found->info;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? stored_->Find(name) : &entries_[found->second].info;
 }
 
 // Whole heads are read, and the rows that are wanted picked out of them.
@@ -114,9 +115,8 @@ std::string RotaryRows::FileOf(const TensorInfo& tensor) const {
 std::vector<const TensorInfo*> RotaryRows::List() const {
   std::vector<const TensorInfo*> list = stored_->List();
   for (const TensorInfo*& tensor : list) {
-    const auto found =
-        std::find_if(entries_.begin(), entries_.end(), [tensor](const Entry& e) { return e.stored == tensor; });
-    if (found != entries_.end()) tensor = &found->info;
+    const auto found = by_name_.find(tensor->name);
+    if (found != by_name_.end()) tensor = &entries_[found->second].info;
   }
   return list;
 }

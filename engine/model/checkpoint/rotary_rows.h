@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,8 @@ class RotaryRows final : public TensorSource {
 
   const std::unique_ptr<TensorSource> stored_;
   const int64_t rotary_dim_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;                            // by file_index
+  std::unordered_map<std::string_view, size_t> by_name_;  // indices of entries_
 };
 
 }  // namespace dunlin::engine

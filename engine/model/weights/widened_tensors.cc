@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/weights/widened_tensors.h"
 
-#include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,31 +24,38 @@ absl::StatusOr<std::unique_ptr<TensorSource>> WidenedTensors::Open(std::unique_p
   for (const std::string& name : names) {
     const TensorInfo* tensor = tensors->stored_->Find(name);
     if (tensor == nullptr || tensor->dtype->loadable != kernels::DType::kF8E4M3) continue;
-    if (tensor->shape.size() != 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", name, "' has ", tensor->shape.size(), " dimensions; must have 2"));
-    }
-    std::vector<WeightPart> part;
-    part.push_back({.slot = WeightSlot::kLatentQuery,  // any matrix's
-                    .layer = 0,
-                    .is_bias = false,
-                    .transposed = false,
-                    .tensor = name,
-                    .shape = tensor->shape,
-                    .row_begin = 0,
-                    .num_rows = tensor->shape[0],
-                    .source_row = 0,
-                    .scaled_rows = 0,
-                    .scale = 1.0F});
-    if (absl::Status status = FindScales(quantization, *tensors->stored_, &part); !status.ok()) return status;
-    TensorInfo info = *tensor;
-    info.dtype = &TensorDTypeOf(kernels::DType::kF32);
-    info.file_index = kFirstFileIndex + static_cast<int32_t>(tensors->entries_.size());
-    info.begin = 0;
-    info.end = (tensor->end - tensor->begin) * sizeof(float);
-    tensors->entries_.push_back({std::move(info), tensor, part.front().scales});
+    if (absl::Status status = tensors->Add(quantization, *tensor); !status.ok()) return status;
   }
+  // Last, because entries move while there come more.
+  for (size_t i = 0; i < tensors->entries_.size(); ++i) tensors->by_name_.emplace(tensors->entries_[i].info.name, i);
   return tensors;
+}
+
+absl::Status WidenedTensors::Add(const Quantization& quantization, const TensorInfo& tensor) {
+  if (tensor.shape.size() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", tensor.name, "' has ", tensor.shape.size(), " dimensions; must have 2"));
+  }
+  std::vector<WeightPart> part;
+  part.push_back({.slot = WeightSlot::kLatentQuery,  // any matrix's
+                  .layer = 0,
+                  .is_bias = false,
+                  .transposed = false,
+                  .tensor = tensor.name,
+                  .shape = tensor.shape,
+                  .row_begin = 0,
+                  .num_rows = tensor.shape[0],
+                  .source_row = 0,
+                  .scaled_rows = 0,
+                  .scale = 1.0F});
+  if (absl::Status status = FindScales(quantization, *stored_, &part); !status.ok()) return status;
+  TensorInfo info = tensor;
+  info.dtype = &TensorDTypeOf(kernels::DType::kF32);
+  info.file_index = kFirstFileIndex + static_cast<int32_t>(entries_.size());
+  info.begin = 0;
+  info.end = (tensor.end - tensor.begin) * sizeof(float);
+  entries_.push_back({std::move(info), &tensor, part.front().scales});
+  return absl::OkStatus();
 }
 
 const WidenedTensors::Entry* WidenedTensors::EntryOf(const TensorInfo& tensor) const {
@@ -57,9 +64,8 @@ const WidenedTensors::Entry* WidenedTensors::EntryOf(const TensorInfo& tensor) c
 }
 
 const TensorInfo* WidenedTensors::Find(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [name](const Entry& e) { return e.info.name == name; });
-  return found == entries_.end() ? stored_->Find(name) : &found->info;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? stored_->Find(name) : &entries_[found->second].info;
 }
 
 absl::Status WidenedTensors::Widen(const Entry& entry, uint64_t first, std::span<float> values) const {
@@ -104,13 +110,14 @@ std::string WidenedTensors::FileOf(const TensorInfo& tensor) const {
 }
 
 std::vector<const TensorInfo*> WidenedTensors::List() const {
+  std::unordered_set<const TensorInfo*> replaced;
   std::vector<const TensorInfo*> list;
-  for (const Entry& entry : entries_) list.push_back(&entry.info);
+  for (const Entry& entry : entries_) {
+    replaced.insert({entry.stored, entry.scales.weight, entry.scales.input});
+    list.push_back(&entry.info);
+  }
   for (const TensorInfo* tensor : stored_->List()) {
-    const bool used = std::any_of(entries_.begin(), entries_.end(), [tensor](const Entry& e) {
-      return tensor == e.stored || tensor == e.scales.weight || tensor == e.scales.input;
-    });
-    if (!used) list.push_back(tensor);
+    if (!replaced.contains(tensor)) list.push_back(tensor);
   }
   return list;
 }

@@ -3,7 +3,11 @@
 // rows change places or are cut, whose scales then no longer fit. A product is rounded once.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,8 +19,8 @@ namespace dunlin::engine {
 
 class WidenedTensors final : public TensorSource {
  public:
-  // names: of matrices; those that `stored` does not have, or has in another dtype, stay as they are. Errors: as
-  // FindScales; INVALID_ARGUMENT where such a tensor has not two dimensions.
+  // names: of matrices, each once; those that `stored` does not have, or has in another dtype, stay as they are.
+  // Errors: as FindScales; INVALID_ARGUMENT where such a tensor has not two dimensions.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
                                                             const Quantization& quantization,
                                                             const std::vector<std::string>& names);
@@ -36,12 +40,15 @@ class WidenedTensors final : public TensorSource {
     PartScales scales;
   };
   explicit WidenedTensors(std::unique_ptr<TensorSource> stored) : stored_(std::move(stored)) {}
+  // Of a tensor of stored_ that is read as FP32 from now on.
+  absl::Status Add(const Quantization& quantization, const TensorInfo& tensor);
   const Entry* EntryOf(const TensorInfo& tensor) const;
   // Elements [first, first + values.size()) of a matrix.
   absl::Status Widen(const Entry& entry, uint64_t first, std::span<float> values) const;
 
   const std::unique_ptr<TensorSource> stored_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;                            // by file_index
+  std::unordered_map<std::string_view, size_t> by_name_;  // indices of entries_
 };
 
 }  // namespace dunlin::engine

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/json.h"
 #include "engine/text/utf8.h"
 #include "server/serving/errors.h"
 
@@ -137,13 +138,10 @@ std::vector<engine::TokenId> FieldValue::TokenIds() const {
 }
 
 absl::StatusOr<std::vector<JsonField>> ReadJsonFields(std::string_view field, std::string_view text) {
-  bool too_deep = false;
-  const Json::parser_callback_t bound = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxJsonDepth;
-    return !too_deep;
-  };
-  const Json object = Json::parse(text, bound, false);
-  if (too_deep) return InvalidField(field, "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  if (engine::IsNestedDeeper(text, kMaxJsonDepth)) {
+    return InvalidField(field, "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  }
+  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return InvalidField(field, "is not a JSON object", "");
   if (object.size() > kMaxJsonFields) {
     return InvalidField(field, absl::StrCat("has ", object.size(), " members"), absl::StrCat(kMaxJsonFields));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/json.h"
 #include "server/fronts/kserve/json_tensor.h"
 #include "server/fronts/kserve/tensor_codec.h"
 #include "server/serving/errors.h"
@@ -24,13 +25,11 @@ constexpr char kBinaryData[] = "binary_data";
 constexpr char kBinaryDataOutput[] = "binary_data_output";
 
 absl::StatusOr<Json> ParseObject(std::string_view text) {
-  bool too_deep = false;
-  const Json::parser_callback_t bound = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxJsonDepth;
-    return !too_deep;
-  };
-  Json object = Json::parse(text, bound, false);
-  if (too_deep) return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  if (engine::IsNestedDeeper(text, kMaxJsonDepth)) {
+    return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  }
+  // Not into a Json, which would compare each key of an object with all before it.
+  Json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return InvalidField("body", "is not a JSON object", "");
   return object;
 }

@@ -36,7 +36,7 @@ void DescribeServer(const ServedModel& model, const std::string& version, const 
   wire->set_instance_id(instance_id);
   wire->set_max_model_len(static_cast<uint32_t>(limits.max_context_tokens));
   wire->set_kv_block_size(static_cast<uint32_t>(limits.tokens_per_page[static_cast<size_t>(precision)]));
-  wire->set_total_kv_blocks(static_cast<uint64_t>(limits.num_pages / limits.kv_groups.count()));
+  wire->set_total_kv_blocks(static_cast<uint64_t>(engine::KvBlocks(limits, precision)));
   wire->set_max_running_requests(static_cast<uint64_t>(model.engine_options.max_sequences));
   wire->set_max_batched_tokens(static_cast<uint64_t>(model.engine_options.max_tokens_per_step));
   ::vllm::ParallelismInfo* parallelism = wire->mutable_parallelism();  // one process, one device

@@ -2,10 +2,13 @@
 #include "server/fronts/vllm_engine/server_facts.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/time/clock.h"
+#include "engine/validate.h"
 #include "kernels/api/kv_layout.h"
 
 namespace dunlin::server {
@@ -34,6 +37,15 @@ engine::ExecutionProfile DefaultProfile(const ServedModel& model) {
 
 int32_t AtLeastOne(int32_t value) {
   return std::max(value, 1);
+}
+
+// The tokens that the KV pool holds in pages of the default profile.
+int64_t CapacityTokens(const ServedModel& model, const engine::EngineStats& stats) {
+  const engine::ExecutionProfile profile = DefaultProfile(model);
+  const int64_t blocks = model.engine == nullptr ? int64_t{stats.pages_total}  // an encoder's
+                                                 : engine::KvBlocks(model.engine->limits(), profile.precision);
+  const int64_t tokens = blocks * kernels::TokensPerPage(profile.kv_dtype());
+  return std::min(tokens, int64_t{std::numeric_limits<int32_t>::max()});  // of the message's field
 }
 
 }  // namespace
@@ -74,15 +86,14 @@ wire::GetServerInfoResponse ServerInfoOf(const ServedModel& model, const Serving
 
 wire::SchedulerLoad LoadOf(const ServedModel& model, const ServingCore& core) {
   const engine::EngineStats stats = model.any_engine()->stats();
-  const int32_t page_tokens = kernels::TokensPerPage(DefaultProfile(model).kv_dtype());
+  const int64_t tokens = CapacityTokens(model, stats);
   const int32_t capacity = core.limits().max_concurrent_requests;
   wire::SchedulerLoad load;
   load.set_num_running_reqs(stats.running);
   load.set_num_waiting_reqs(stats.waiting);
   load.set_num_total_reqs(stats.running + stats.waiting);
-  const int32_t groups = model.engine == nullptr ? 1 : model.engine->limits().kv_groups.count();
-  load.set_num_used_tokens(stats.pages_used / groups * page_tokens);
-  load.set_max_total_num_tokens(stats.pages_total / groups * page_tokens);
+  load.set_num_used_tokens(static_cast<int32_t>(tokens * stats.pages_used / AtLeastOne(stats.pages_total)));
+  load.set_max_total_num_tokens(static_cast<int32_t>(tokens));
   load.set_token_usage(static_cast<double>(stats.pages_used) / AtLeastOne(stats.pages_total));
   load.set_cache_hit_rate(stats.prefix_queries == 0
                               ? 0.0

@@ -54,5 +54,22 @@ TEST(ParseJsonObject, RefusesWhatIsNotStrict) {
   EXPECT_TRUE(ParseJsonObject(R"({"a": {"k": 1}, "b": {"k": 2}})", "f.json").ok());
 }
 
+// As large as an index of shards may be: a parser that looks through a list at each of its objects would not come back.
+TEST(ParseJsonObject, TakesAListOfManyObjects) {
+  std::string text = "{\"a\":[{}";
+  for (int i = 1; i < 1'000'000; ++i) text += ",{}";
+  const auto value = ParseJsonObject(text + "]}", "f.json");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ((*value)["a"].size(), 1'000'000U);
+}
+
+TEST(IsNestedDeeper, CountsWhatIsOpenAtOnce) {
+  EXPECT_FALSE(IsNestedDeeper("1", 0));
+  EXPECT_FALSE(IsNestedDeeper("[{}, [], {\"a\": 1, \"a\": 2}]", 2));
+  EXPECT_TRUE(IsNestedDeeper("[{}, [], {\"a\": 1, \"a\": 2}]", 1));
+  EXPECT_TRUE(IsNestedDeeper(std::string(100'000, '['), 64));
+  EXPECT_FALSE(IsNestedDeeper("[} [[[[", 2)) << "what follows a fault is not looked at";
+}
+
 }  // namespace
 }  // namespace dunlin::engine

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events against what the cache holds. A reader that applies them, in order, must know the cache's blocks exactly.
+// Events against what the cache holds. A reader that applies them, in order, must know exactly the blocks that requests
+// find.
 #include "engine/cache/kv_events.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,8 +38,10 @@ void Apply(const KvEvent& event, Blocks* blocks) {
 // A cache whose pages a test fills, with a log.
 class Followed {
  public:
-  explicit Followed(int32_t num_pages, int32_t max_batches = 100000)
-      : log_({num_pages, kPageTokens, max_batches, {}}), cache_(Options(num_pages, &log_)), num_pages_(num_pages) {}
+  explicit Followed(int32_t num_pages, int32_t max_batches = 100000, const KvGroups& groups = {})
+      : log_({num_pages, kPageTokens, max_batches, {}}),
+        cache_(Options(num_pages, groups, &log_)),
+        num_pages_(num_pages) {}
 
   // Publishes `pages_of_tokens` one after another from the root of `salt`, in the pages that `next_page` gives.
   template <typename NextPage>
@@ -76,9 +81,10 @@ class Followed {
   PrefixCache& cache() { return cache_; }
 
  private:
-  static PrefixCacheOptions Options(int32_t num_pages, KvEventLog* log) {
+  static PrefixCacheOptions Options(int32_t num_pages, const KvGroups& groups, KvEventLog* log) {
     PrefixCacheOptions options;
     options.num_pages = num_pages;
+    options.groups = groups;
     options.max_tokens_per_page = kPageTokens;
     options.hash_key = {1, 2, 3, 4, 5, 6, 7, 8};
     options.changes = log->changes();
@@ -117,6 +123,77 @@ TEST(KvEventLog, ReplayedEventsAreTheCachesContent) {
   }
   EXPECT_EQ(number, followed.log().last());
   EXPECT_GT(number, 5000U);
+}
+
+// The blocks that are found behind `chain`, of pages of one token each of {0, 1, 2}.
+void FindBlocks(const PrefixCache& cache, const PrefixChain& chain, std::set<BlockId>* found) {
+  for (TokenId token = 0; token < 3; ++token) {
+    const Tokens tokens(kPageTokens, token);
+    PrefixChain behind = chain;
+    if (cache.Match(tokens.data(), kPageTokens, &behind) == kNoPage) continue;
+    found->insert(BlockIdOf(behind.key));
+    FindBlocks(cache, behind, found);
+  }
+}
+
+// What follows a lost block is in the cache, but no request comes there.
+TEST(KvEventLog, StoredBlocksAreThoseThatRequestsFind) {
+  constexpr int32_t kPages = 12;
+  Followed followed(kPages);
+  std::mt19937 random(14);
+  Blocks replayed;
+  uint64_t number = 0;
+  int32_t most_unreachable = 0;
+  for (int step = 0; step < 5000; ++step) {
+    UseRandomly(&random, kPages, &followed);
+    ASSERT_TRUE(followed.log().Publish(followed.cache(), step));
+    ASSERT_TRUE(followed.Follow(&number, &replayed).ok());
+    std::set<BlockId> found;
+    for (const char* salt : {"", "salt"}) FindBlocks(followed.cache(), followed.cache().Root({}, salt), &found);
+    std::set<BlockId> stored;
+    for (const auto& [id, block] : replayed) stored.insert(id);
+    ASSERT_EQ(stored, found) << "step " << step;
+    most_unreachable = std::max(most_unreachable, followed.cache().num_cached() - static_cast<int32_t>(found.size()));
+  }
+  EXPECT_GT(most_unreachable, 2);
+}
+
+// Five blocks, of which the next token reads the last two in the sliding groups.
+TEST(KvEventLog, BlocksAreRemovedWithTheLastWindowBehindThem) {
+  Followed followed(24, 100, {.layers_per_page = 1, .num_full = 1, .num_sliding = 2, .window = 8});
+  PrefixCache& cache = followed.cache();
+  const auto publish = [&cache](PageId first_page) {
+    PrefixChain chain = cache.Root({}, "");
+    for (PageId block = 0; block < 5; ++block) {
+      const Tokens tokens(kPageTokens, block);
+      const PageId first = first_page + 3 * block;
+      const std::vector<PageId> pages = {first, first + 1, first + 2};
+      if (first_page == 0 || block == 3) {
+        cache.Publish(tokens.data(), kPageTokens, pages.data(), &chain);
+      } else {
+        ASSERT_NE(cache.Match(tokens.data(), kPageTokens, &chain), kNoPage);
+      }
+    }
+  };
+  const auto kinds = [&followed](uint64_t after) {
+    std::vector<KvEventBatch> batches;
+    EXPECT_TRUE(followed.log().Publish(followed.cache(), 1));
+    EXPECT_TRUE(followed.log().Read(after, 10, &batches).ok());
+    std::vector<KvEventKind> all;
+    for (const KvEventBatch& batch : batches) {
+      for (const KvEvent& event : batch.events) all.push_back(event.kind);
+    }
+    return all;
+  };
+  publish(0);
+  EXPECT_EQ(kinds(0), std::vector<KvEventKind>(5, KvEventKind::kStored));
+  for (const PageId page : {1, 2, 4, 8}) cache.Forget(page);  // of the first three blocks
+  EXPECT_TRUE(kinds(1).empty()) << "the last two are whole, and lead through all";
+  cache.Forget(10);  // of the fourth
+  EXPECT_EQ(kinds(1), std::vector<KvEventKind>(5, KvEventKind::kRemoved));
+  EXPECT_EQ(cache.num_cached(), 5);
+  publish(9);  // the fourth is computed again, in pages 18 to 20
+  EXPECT_EQ(kinds(2), std::vector<KvEventKind>(5, KvEventKind::kStored));
 }
 
 TEST(KvEventLog, SnapshotAndWhatFollowsItAreTheCachesContent) {

@@ -179,5 +179,29 @@ TEST(Validate, RefusesAPromptThatCouldNeverBeQueued) {
             "prompt has 4 tokens; limit is 3 (scheduler.max_queued_tokens)");
 }
 
+TEST(KvBlocks, AreThoseThatFitWhateverTheLengths) {
+  RequestLimits limits = Limits();
+  limits.num_pages = 100;
+  limits.max_context_tokens = 10000;
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kFp32), 100);
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kBf16), 100);
+  limits.kv_groups = {.layers_per_page = 1, .num_full = 1, .num_sliding = 3, .window = 2000};
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kBf16), 25) << "a page of each group";
+}
+
+// One full group and three that hold 2 blocks of 16 tokens for a window of 17 and a step of 1: 90 blocks take 96 pages.
+TEST(KvBlocks, AreNoFewerThanTheLongestRequestTakes) {
+  RequestLimits limits = Limits();
+  limits.num_pages = 96;
+  limits.max_context_tokens = 10000;
+  limits.kv_groups = {.layers_per_page = 1, .num_full = 1, .num_sliding = 3, .window = 17};
+  EXPECT_EQ(limits.kv_groups.MostPages(90 * 16, 16, 1), 96);
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kBf16), 90);
+  limits.max_context_tokens = 40 * 16;
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kBf16), 40);
+  limits.kv_groups = {.layers_per_page = 1, .num_full = 0, .num_sliding = 1, .window = 17};
+  EXPECT_EQ(KvBlocks(limits, kernels::Precision::kBf16), 96) << "two contexts of 40 blocks fit, and more";
+}
+
 }  // namespace
 }  // namespace dunlin::engine

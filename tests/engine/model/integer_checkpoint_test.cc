@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/integer/integer_weight.h"
 #include "engine/model/model.h"
 #include "tests/engine/model/changed_golden.h"
 #include "tests/engine/model/plain_device.h"
+#include "tests/engine/model/safetensors_writer.h"
 
 namespace dunlin::engine {
 namespace {
@@ -20,10 +25,10 @@ using ::testing::HasSubstr;
 
 class IntegerCheckpoint : public ::testing::Test {
  protected:
-  // Loads a golden after `change`; OK, or the error.
-  absl::Status Load(const std::string& golden, const GoldenChange& change) {
+  // Loads a golden after `change`, with `config` merged into its quantization_config; OK, or the error.
+  absl::Status Load(const std::string& golden, const GoldenChange& change, const json& config = json::object()) {
     const TempDirectory directory;
-    WriteChangedGolden(golden, change, directory);
+    WriteChangedGolden(golden, change, directory, {{"quantization_config", config}});
     PlainDeviceState state;
     const auto device = MakePlainDevice(&state);
     return Model::Load({.path = directory.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device.get())
@@ -145,6 +150,61 @@ TEST_F(IntegerCheckpoint, NamesWhatIsWrong) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.golden << ", " << row.what << ": " << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(row.message)) << row.golden << ", " << row.what;
     }
+  }
+}
+
+TEST_F(IntegerCheckpoint, ComparesTheGroupSizeOfItsConfigWithTheScales) {
+  const auto of_group_0 = [](const json& weights) {
+    return json{{"config_groups", {{"group_0", {{"weights", weights}}}}}};
+  };
+  const json other_group = {{"weights", {{"num_bits", 4}, {"type", "int"}, {"strategy", "group"}, {"group_size", 64}}}};
+  const struct {
+    const char* golden;
+    json config;
+    const char* message;  // empty: it loads
+  } cases[] = {
+      {"gptq_desc_act4",
+       {{"group_size", 64}},
+       "mlp.down_proj.scales' is F16 [3, 64]: 3 group(s); group_size of quantization_config is 64, which divides 96 "
+       "columns into 2"},
+      {"gptq_symmetric4", {{"group_size", -1}}, "is -1, which divides 96 columns into 1"},
+      {"gptq_v2_8", {{"group_size", 32}}, "1 group(s); group_size of quantization_config is 32, which divides 96"},
+      {"awq4", {{"group_size", 16}}, "mlp.down_proj.scales' is F16 [3, 64]: 3 group(s); group_size"},
+      {"compressed_actorder4", of_group_0({{"group_size", 64}}), "group_size of quantization_config is 64, which"},
+      {"compressed_group4", of_group_0({{"strategy", "channel"}}), "group_size of quantization_config is -1, which"},
+      {"gptq_symmetric4", {{"group_size", 0}}, "group_size is 0; must be -1 or a number of columns"},
+      {"gptq_symmetric4", {{"group_size", -2}}, "group_size is -2"},
+      {"gptq_v2_8", {{"group_size", 96}, {"desc_act", true}}, ""},  // of as many columns as any row has
+      {"gptq_v2_8", {{"group_size", 1 << 24}}, ""},
+      {"gptq_asymmetric4", {{"group_size", nullptr}}, ""},
+      {"gptq_symmetric4", {{"group_size", 64}, {"dynamic", {{"+:.*", {{"group_size", 32}}}}}}, ""},
+      {"compressed_group4", {{"config_groups", {{"group_1", other_group}}}}, ""},
+  };
+  for (const auto& row : cases) {
+    const absl::Status status = Load(
+        row.golden, [](GoldenTensors*) {}, row.config);
+    EXPECT_EQ(status.ok(), *row.message == '\0') << row.golden << " " << row.config << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message)) << row.golden << " " << row.config;
+  }
+}
+
+// 96 columns in groups of 64: without the config they would be two halves.
+TEST_F(IntegerCheckpoint, TheLastGroupMayHaveFewerColumns) {
+  const TempDirectory directory;
+  directory.Write("model.safetensors",
+                  SafetensorsBytes({TestTensor{"m.qweight", {12, 8}, "I32"}, TestTensor{"m.scales", {2, 8}, "F16"},
+                                    TestTensor{"m.qzeros", {2, 1}, "I32"}}));
+  const absl::StatusOr<Directory> opened = Directory::Open(directory.path());
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*opened);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  for (const auto& [size, group] : {std::pair<int64_t, int64_t>{64, 64}, {80, 80}, {0, 48}}) {
+    const auto weights = FindIntegerWeights(
+        {.layout = IntegerLayout::kGptq, .bits = 4, .zero_offset = 1, .group_size = size}, **checkpoint);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    ASSERT_EQ(weights->size(), 1U);
+    EXPECT_EQ(weights->front().num_groups, 2);
+    EXPECT_EQ(weights->front().group, group);
   }
 }
 

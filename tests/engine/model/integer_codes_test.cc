@@ -129,10 +129,19 @@ TEST(IntegerCodes, KeepScalesThatAreNoFp16Numbers) {
   }
 }
 
+// A config with a second group, so that the scales alone tell which one a matrix is of.
+nlohmann::json AlsoGroupsOf(int32_t columns) {
+  const nlohmann::json weights = {{"num_bits", 4}, {"type", "int"}, {"strategy", "group"}, {"group_size", columns}};
+  return {{"quantization_config", {{"config_groups", {{"group_1", {{"weights", weights}}}}}}}};
+}
+
 TEST(IntegerCodes, HaveGroupsOf16ColumnsAndMultiples) {
-  const absl::StatusOr<OpenedModel> model = Open("compressed_group4", [](GoldenTensors* tensors) {
-    tensors->Replace(kUp + ".weight_scale", "F16", {96, 4}, std::vector<uint16_t>(384, 0x2C01));
-  });
+  const absl::StatusOr<OpenedModel> model = Open(
+      "compressed_group4",
+      [](GoldenTensors* tensors) {
+        tensors->Replace(kUp + ".weight_scale", "F16", {96, 4}, std::vector<uint16_t>(384, 0x2C01));
+      },
+      AlsoGroupsOf(16));
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(FormatOf(*model, kUpWeight), WeightFormat::kQ8Wide);
   ExpectCodesHaveTheValues(*model->tensors, kUpWeight);
@@ -154,7 +163,7 @@ std::vector<WithoutCodes> AllWithoutCodes() {
        [](GoldenTensors* t) {
          t->Replace(kUp + ".weight_scale", "F16", {96, 8}, std::vector<uint16_t>(768, 0x2C01));
        },
-       none, "groups have 8 columns; limit is a multiple of 16"},
+       AlsoGroupsOf(8), "groups have 8 columns; limit is a multiple of 16"},
       {"torchao_int8_group", [](GoldenTensors* t) { t->Set<int8_t>(kUp + "._weight_zero_point", 5, 3); }, none,
        "products of scales and zero points are not exact"},
       {"compressed_asymmetric4",

@@ -56,8 +56,10 @@ TEST(KvGroups, AnEncoderHasOnePlace) {
   ModelConfig config = ConfigOf({9, 0, 9});
   config.kind = ModelKind::kEncoder;
   ExpectGroups(config, 1, 1, 0);
-  EXPECT_EQ(KvPlaceOf(config, KvGroupsOf(config), 2).group, 0);
-  EXPECT_EQ(KvPlaceOf(config, KvGroupsOf(config), 2).layer_in_page, 0);
+  const std::vector<KvPlace> places = KvPlacesOf(config, KvGroupsOf(config));
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[2].group, 0);
+  EXPECT_EQ(places[2].layer_in_page, 0);
 }
 
 TEST(KvGroups, EveryLayerHasAPlaceOfItsOwnInAGroupOfItsKind) {
@@ -67,8 +69,10 @@ TEST(KvGroups, EveryLayerHasAPlaceOfItsOwnInAGroupOfItsKind) {
       const KvGroups groups = KvGroupsOf(config);
       EXPECT_LE(groups.count(), kMaxKvGroups);
       std::set<std::pair<int32_t, int32_t>> places;
+      const std::vector<KvPlace> of_layers = KvPlacesOf(config, groups);
+      ASSERT_EQ(of_layers.size(), static_cast<size_t>(layers));
       for (int32_t layer = 0; layer < layers; ++layer) {
-        const KvPlace place = KvPlaceOf(config, groups, layer);
+        const KvPlace& place = of_layers[static_cast<size_t>(layer)];
         EXPECT_LT(place.group, groups.count());
         EXPECT_LT(place.layer_in_page, groups.layers_per_page);
         EXPECT_EQ(groups.slides(place.group), config.window(layer) > 0);

@@ -109,6 +109,15 @@ TEST_F(MemoryBudgetTest, SizesThatAreGivenStayAndTheOthersShareTheRest) {
   EXPECT_LE(budget->total(), 304 * kMiB);
 }
 
+TEST_F(MemoryBudgetTest, CountsWhatIsKeptForRouters) {
+  const auto alone = Plan(1);
+  const auto followed = Plan(1, {"models.0.kv_cache.event_batches=1000"});
+  ASSERT_TRUE(alone.ok() && followed.ok());
+  const ModelMemory& model = followed->models[0];
+  EXPECT_EQ(model.pages, alone->models[0].pages);
+  EXPECT_GE(model.workspace, alone->models[0].workspace + static_cast<size_t>(model.pages) * 512);
+}
+
 TEST_F(MemoryBudgetTest, RefusesWhenNoContextFitsWithThePlansFigures) {
   const auto refused = Plan(2, {"memory.limit_bytes=83886080"});
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);

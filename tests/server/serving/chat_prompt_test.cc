@@ -88,6 +88,13 @@ constexpr BadChat kBadChats[] = {
      "tools_json is not a JSON list of objects; limit is a list of function definitions"},
     {"deep tools", [](ChatInput* c) { c->tools_json = std::string(9999, '[') + std::string(9999, ']'); },
      "tools_json is nested deeper than 64; limit is 64"},
+    {"many tools",
+     [](ChatInput* c) {
+       c->tools_json = "[{}";
+       for (int i = 1; i < 300'000; ++i) c->tools_json += ",{}";
+       c->tools_json += "]";
+     },
+     "tools_json has 300000 entries; limit is 1024"},
     {"options", [](ChatInput* c) { c->template_options_json = "[]"; },
      "template_options_json is a JSON array; limit is an object"},
     {"both endings", [](ChatInput* c) { c->continue_final_message = true; },

@@ -45,8 +45,19 @@ absl::Status CheckTensor(const TensorInfo& tensor, const char* dtype, const Shap
   return Unfit(tensor, absl::StrCat(dtype, " [", absl::StrJoin(shape, ", "), "]"));
 }
 
-// Scales [rows, groups] or [groups, rows], as `by_row` says; a scale per row may be a vector.
-absl::Status CheckScales(IntegerWeight* weight, bool by_row) {
+// Divides the columns as the config says, which the scales must agree with. REQUIRES: group_size is not 0.
+absl::Status TakeGroupSize(int64_t group_size, IntegerWeight* weight) {
+  weight->group = group_size < 0 ? weight->columns : std::min(group_size, weight->columns);
+  const int64_t groups = (weight->columns + weight->group - 1) / weight->group;
+  if (groups == weight->num_groups) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(Described(*weight->scales), ": ", weight->num_groups,
+                                                 " group(s); group_size of quantization_config is ", group_size,
+                                                 ", which divides ", weight->columns, " columns into ", groups));
+}
+
+// Scales [rows, groups] or [groups, rows], as `by_row` says; a scale per row may be a vector. group_size: of the
+// config.
+absl::Status CheckScales(int64_t group_size, bool by_row, IntegerWeight* weight) {
   const TensorInfo& scales = *weight->scales;
   const auto fits = [&](int64_t groups) {
     const Shape shape = by_row ? Shape{weight->rows, groups} : Shape{groups, weight->rows};
@@ -59,6 +70,7 @@ absl::Status CheckScales(IntegerWeight* weight, bool by_row) {
     return Unfit(scales, absl::StrCat("F32, F16 or BF16 ", wanted, " with up to ", weight->columns, " groups"));
   }
   weight->num_groups = groups;
+  if (group_size != 0) return TakeGroupSize(group_size, weight);
   weight->group = (weight->columns + groups - 1) / groups;
   // Of groups the last may be shorter; which columns it has must not be open.
   if ((weight->columns + weight->group - 1) / weight->group != groups) {
@@ -165,7 +177,7 @@ class Finder {
     if (weight->scales->shape == Shape{1} && weight->rows > 1) {
       return Unfit(*weight->scales, absl::StrCat("a scale per row or group; rows are ", weight->rows));
     }
-    if (absl::Status status = CheckScales(weight, true); !status.ok()) return status;
+    if (absl::Status status = CheckScales(quantization_.group_size, true, weight); !status.ok()) return status;
     weight->zeros = Part(module, ".weight_zero_point");
     if (weight->zeros != nullptr) {
       const int64_t words = (weight->rows * weight->bits + kWordBits - 1) / kWordBits;
@@ -218,7 +230,7 @@ class Finder {
     weight->columns = gptq ? codes.shape[0] * codes_per_word : codes.shape[0];
     weight->rows = gptq ? codes.shape[1] : codes.shape[1] * codes_per_word;
     if (absl::Status status = Require(module, ".scales", &weight->scales); !status.ok()) return status;
-    if (absl::Status status = CheckScales(weight, false); !status.ok()) return status;
+    if (absl::Status status = CheckScales(quantization_.group_size, false, weight); !status.ok()) return status;
     if (absl::Status status = Require(module, ".qzeros", &weight->zeros); !status.ok()) return status;
     const int64_t zero_words = (weight->rows + codes_per_word - 1) / codes_per_word;
     if (absl::Status status = CheckTensor(*weight->zeros, "I32", {weight->num_groups, zero_words}); !status.ok()) {
@@ -314,7 +326,7 @@ class Finder {
     weight->rows = codes.shape[0];
     weight->columns = codes.shape[1];
     if (absl::Status status = Require(module, "._weight_scale", &weight->scales); !status.ok()) return status;
-    if (absl::Status status = CheckScales(weight, true); !status.ok()) return status;
+    if (absl::Status status = CheckScales(quantization_.group_size, true, weight); !status.ok()) return status;
     weight->zeros = Part(module, "._weight_zero_point");
     if (weight->zeros == nullptr) return absl::OkStatus();
     return CheckTensor(*weight->zeros, "I8", {weight->rows, weight->num_groups});

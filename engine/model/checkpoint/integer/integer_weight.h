@@ -29,6 +29,7 @@ struct IntegerQuantization {
   IntegerLayout layout = IntegerLayout::kNone;
   int32_t bits = 0;         // of a code: 4 or 8; 0: the tensors' shapes say
   int32_t zero_offset = 0;  // added to stored zero points (1 in GPTQ's first version)
+  int64_t group_size = 0;   // columns of a group, of which a row's last may have fewer; -1: all; 0: the shapes say
 };
 
 // Tensors belong to the source; null where the weight has none.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/fronts/kserve/tensor_codec.h"
 
 namespace dunlin::server::kserve {
@@ -103,6 +104,16 @@ TEST(InferJson, RefusesWhatIsMalformed) {
     const Read read = ReadBody(one.json, one.tensors);
     EXPECT_THAT(std::string(read.status.message()), HasSubstr(one.message)) << one.json;
   }
+}
+
+// As many as a body of 4 MiB has: parsers that look at all before each of them would not come back.
+TEST(InferJson, IsDoneWithManyObjectsAndKeys) {
+  std::string objects = R"({"inputs": [{})";
+  for (int i = 0; i < 1'000'000; ++i) objects += ",{}";
+  EXPECT_THAT(std::string(ReadBody(objects + "]}", "").status.message()), HasSubstr("is not a list of integers"));
+  std::string keys = R"({"id": 7)";
+  for (int i = 0; i < 400'000; ++i) absl::StrAppend(&keys, ",\"", i, "\":0");
+  EXPECT_THAT(std::string(ReadBody(keys + "}", "").status.message()), HasSubstr("id is not a string"));
 }
 
 TEST(InferJson, RefusesALengthBeyondTheBody) {

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What routers are told of the prefix cache against the prefixes that requests get from it, in a small pool whose pages
+// are given back behind windows and overwritten.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/cache/kv_events.h"
+#include "engine/scheduler/sequence_pages.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int32_t kPageTokens = 4;
+constexpr size_t kMostBlocks = 6;   // of a prompt
+constexpr int32_t kNumTokens = 2;   // that a block is filled with
+using Path = std::vector<TokenId>;  // the token of each block
+using Ids = std::set<BlockId>;
+
+class Pool {
+ public:
+  Pool(const KvGroups& groups, int32_t num_pages, uint32_t seed)
+      : log_({num_pages, kPageTokens, 100, {}}),
+        pages_(Options(groups, num_pages, &log_), true, true, kMostBlocks + 1),
+        random_(seed) {}
+
+  uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_()) % below; }
+  // A prompt of these blocks and one token more, with the pages that the cache has of it.
+  std::unique_ptr<Sequence> Start(const Path& path) {
+    Request request;
+    for (const TokenId token : path) request.prompt.insert(request.prompt.end(), kPageTokens, token);
+    request.prompt.push_back(kNumTokens);
+    auto sequence = MakeSequence(std::move(request), nullptr, kPageTokens, pages_.groups().count());
+    pages_.AttachCached(sequence.get());
+    return sequence;
+  }
+  // Computes tokens of a sequence in some steps, as far as there are pages.
+  void Compute(Sequence* sequence) {
+    while (sequence->num_computed < sequence->num_tokens() && Random(8) > 0) {
+      const auto wanted =
+          std::min(sequence->num_tokens(), sequence->num_computed + 1 + static_cast<int32_t>(Random(9)));
+      const int32_t covered = std::min(wanted, pages_.Reserve(sequence, wanted));
+      if (covered <= sequence->num_computed) return;
+      sequence->num_computed = covered;
+      pages_.Publish(sequence, covered, Random(2) == 0);
+      pages_.FreeBehindWindow(sequence);
+    }
+  }
+  // A prompt comes, an old one goes on, or one ends.
+  void UseRandomly() {
+    if (running_.size() < 2 && Random(2) == 0) {
+      Path path(1 + Random(kMostBlocks));
+      for (TokenId& token : path) token = static_cast<TokenId>(Random(kNumTokens));
+      running_.push_back(Start(path));
+    }
+    if (running_.empty()) return;
+    Sequence* sequence = running_[Random(static_cast<uint32_t>(running_.size()))].get();
+    Compute(sequence);
+    if (Random(40) == 0) pages_.Distrust(*sequence);
+    if (Random(200) == 0) pages_.ClearCache();
+    if (Random(3) > 0) return;
+    pages_.Release(sequence);
+    std::erase_if(running_, [sequence](const auto& other) { return other.get() == sequence; });
+  }
+
+  // The blocks that routers know.
+  const Ids& Told() {
+    EXPECT_TRUE(log_.Publish(pages_.cache(), 1));
+    std::vector<KvEventBatch> batches;
+    EXPECT_TRUE(log_.Read(number_, 100, &batches).ok());
+    for (const KvEventBatch& batch : batches) {
+      number_ = batch.number;
+      for (const KvEvent& event : batch.events) {
+        if (event.kind == KvEventKind::kCleared) told_.clear();
+        if (event.kind == KvEventKind::kRemoved) told_.erase(event.block);
+        if (event.kind == KvEventKind::kStored) told_.insert(event.block);
+      }
+    }
+    return told_;
+  }
+  // The blocks of the prefix that a request with this prompt gets.
+  std::vector<BlockId> Hit(const Path& path) {
+    const std::unique_ptr<Sequence> request = Start(path);
+    const int32_t num_blocks = request->num_computed / kPageTokens;
+    pages_.Release(request.get());
+    std::vector<BlockId> ids;
+    PrefixChain chain = pages_.cache().Root({}, "");
+    for (int32_t i = 0; i < num_blocks; ++i) {
+      const std::vector<TokenId> tokens(kPageTokens, path[static_cast<size_t>(i)]);
+      pages_.cache().Skip(tokens.data(), kPageTokens, &chain);
+      ids.push_back(BlockIdOf(chain.key));
+    }
+    return ids;
+  }
+  int32_t num_cached() const { return pages_.cache().num_cached(); }
+
+ private:
+  static PrefixCacheOptions Options(const KvGroups& groups, int32_t num_pages, KvEventLog* log) {
+    PrefixCacheOptions options;
+    options.num_pages = num_pages;
+    options.max_tokens_per_page = kPageTokens;
+    options.groups = groups;
+    options.hash_key = {1, 2, 3, 4, 5, 6, 7, 8};
+    options.changes = log->changes();
+    return options;
+  }
+
+  KvEventLog log_;
+  SequencePages pages_;
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Sequence>> running_;
+  Ids told_;
+  uint64_t number_ = 0;
+};
+
+// Every prompt of up to kMostBlocks blocks.
+std::vector<Path> AllPaths() {
+  std::vector<Path> paths = {{}};
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (paths[i].size() == kMostBlocks) break;
+    for (TokenId token = 0; token < kNumTokens; ++token) {
+      Path longer = paths[i];
+      longer.push_back(token);
+      paths.push_back(std::move(longer));
+    }
+  }
+  paths.erase(paths.begin());
+  return paths;
+}
+
+TEST(ReusableBlocks, AreTheOnesOfThePrefixesThatRequestsGet) {
+  const std::vector<Path> paths = AllPaths();
+  uint32_t seed = 1;
+  for (const KvGroups& groups : {KvGroups{1, 1, 0, 0}, KvGroups{1, 1, 2, 8}, KvGroups{1, 1, 1, 11},
+                                 KvGroups{1, 2, 1, 1}, KvGroups{1, 1, 1, 4}}) {
+    Pool pool(groups, 10 * groups.count(), seed++);
+    int32_t most_useless = 0;
+    for (int step = 0; step < 400; ++step) {
+      pool.UseRandomly();
+      Ids found;
+      for (const Path& path : paths) {
+        for (const BlockId block : pool.Hit(path)) found.insert(block);
+      }
+      ASSERT_EQ(pool.Told(), found) << "window " << groups.window << ", step " << step;
+      most_useless = std::max(most_useless, pool.num_cached() - static_cast<int32_t>(found.size()));
+    }
+    EXPECT_TRUE(most_useless > 0 || groups.window < 4) << "window " << groups.window;
+  }
+}
+
+// Where every group slides, a prefix is found by its last window, whatever is lost before.
+TEST(ReusableBlocks, OfSlidingLayersAloneHaveTheEndsOfAllPrefixes) {
+  const std::vector<Path> paths = AllPaths();
+  Pool pool({1, 0, 1, 8}, 8, 7);
+  int32_t num_ends = 0;
+  for (int step = 0; step < 1000; ++step) {
+    pool.UseRandomly();
+    std::vector<BlockId> ends;
+    for (const Path& path : paths) {
+      const std::vector<BlockId> hit = pool.Hit(path);
+      if (hit.size() == path.size()) ends.push_back(hit.back());
+    }
+    const Ids& told = pool.Told();
+    for (const BlockId end : ends) ASSERT_TRUE(told.contains(end)) << "step " << step;
+    ASSERT_LE(told.size(), static_cast<size_t>(pool.num_cached())) << "step " << step;
+    num_ends += static_cast<int32_t>(ends.size());
+  }
+  EXPECT_GT(num_ends, 1000);
+}
+
+}  // namespace
+}  // namespace dunlin::engine
