@@ -10,70 +10,104 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// A column of a panel and the row of the codes that fills it.
-struct Column {
-  const PackedWeight* weight;
-  const WeightCodes* codes;
-  int64_t row;
-  int64_t column;
+// What the rows of the codes have for each of their blocks or groups.
+template <typename T>
+struct RowValues {
+  const T* first;   // of the first column's row, [columns, per_row]; null: every row has `absent`
+  int64_t per_row;  // blocks or groups
+  T absent;
 
-  int64_t depth() const { return weight->in_features; }
-  uint16_t FactorAt(int64_t k) const {
-    return codes->factors[row * BlocksOf(codes->traits, depth()) + k / codes->traits.block];
+  // Value `index` of each column's row. Columns are stored side by side, so they come innermost.
+  void Copy(int64_t index, int64_t columns, T* out) const {
+    if (first == nullptr) {
+      std::fill_n(out, columns, absent);
+      return;
+    }
+    for (int64_t c = 0; c < columns; ++c) out[c] = first[c * per_row + index];
   }
-  uint16_t MinFactorAt(int64_t k) const {
-    return codes->traits.minimums ? codes->min_factors[row * BlocksOf(codes->traits, depth()) + k / codes->traits.block]
-                                  : uint16_t{0};
-  }
-  int64_t GroupAt(int64_t k) const { return row * GroupsOf(codes->traits, depth()) + k / codes->traits.group; }
-  int8_t ZeroPointAt(int64_t k) const { return codes->traits.zero_points ? codes->zero_points[GroupAt(k)] : int8_t{0}; }
-  int8_t IntegerAt(int64_t k) const { return codes->traits.scales ? codes->scales[GroupAt(k)] : int8_t{1}; }
-  int8_t MinimumIntegerAt(int64_t k) const { return codes->traits.minimums ? codes->minimums[GroupAt(k)] : int8_t{0}; }
 };
 
-void PackHalves(const Column& at, std::byte* scales) {
-  auto* words = reinterpret_cast<uint16_t*>(scales) + at.column;
+// Columns of a panel and the rows of the codes that fill them.
+struct Columns {
+  const PackedWeight* weight;
+  const WeightCodes* codes;
+  int64_t first_row;
+  int64_t first_column;
+  int64_t count;
+
+  int64_t depth() const { return weight->in_features; }
+  // values: null where the codes have none, as in OfGroups.
+  RowValues<uint16_t> OfBlocks(const uint16_t* values) const {
+    const int64_t blocks = BlocksOf(codes->traits, depth());
+    return {values == nullptr ? nullptr : values + first_row * blocks, blocks, 0};
+  }
+  RowValues<int8_t> OfGroups(const int8_t* values, int8_t absent) const {
+    const int64_t groups = GroupsOf(codes->traits, depth());
+    return {values == nullptr ? nullptr : values + first_row * groups, groups, absent};
+  }
+  RowValues<uint16_t> Factors() const { return OfBlocks(codes->factors); }
+  RowValues<uint16_t> MinFactors() const { return OfBlocks(codes->traits.minimums ? codes->min_factors : nullptr); }
+  RowValues<int8_t> ZeroPoints() const { return OfGroups(codes->traits.zero_points ? codes->zero_points : nullptr, 0); }
+  RowValues<int8_t> Integers() const { return OfGroups(codes->traits.scales ? codes->scales : nullptr, 1); }
+  RowValues<int8_t> MinimumIntegers() const { return OfGroups(codes->traits.minimums ? codes->minimums : nullptr, 0); }
+};
+
+void PackHalves(const Columns& at, std::byte* scales) {
+  auto* words = reinterpret_cast<uint16_t*>(scales) + at.first_column;
+  const RowValues<uint16_t> factors = at.Factors();
   const int64_t group = Traits(at.weight->format).group;
-  for (int64_t k = 0; k < at.depth(); k += group) words[k / group * kPanelColumns] = at.FactorAt(k);
+  for (int64_t k = 0; k < at.depth(); k += group, words += kPanelColumns) {
+    factors.Copy(k / at.codes->traits.block, at.count, words);
+  }
 }
 
-void PackHalfZeros(const Column& at, std::byte* scales) {
+void PackHalfZeros(const Columns& at, std::byte* scales) {
   constexpr int64_t kGroupBytes = kPanelColumns * 3;
+  const RowValues<uint16_t> factors = at.Factors();
+  const RowValues<int8_t> zero_points = at.ZeroPoints();
   const int64_t group = Traits(at.weight->format).group;
   for (int64_t k = 0; k < at.depth(); k += group, scales += kGroupBytes) {
-    reinterpret_cast<uint16_t*>(scales)[at.column] = at.FactorAt(k);
-    reinterpret_cast<int8_t*>(scales + kPanelColumns * 2)[at.column] = at.ZeroPointAt(k);
+    factors.Copy(k / at.codes->traits.block, at.count, reinterpret_cast<uint16_t*>(scales) + at.first_column);
+    zero_points.Copy(k / at.codes->traits.group, at.count,
+                     reinterpret_cast<int8_t*>(scales + kPanelColumns * 2) + at.first_column);
   }
 }
 
-void PackWide(const Column& at, std::byte* scales) {
-  auto* floats = reinterpret_cast<float*>(scales) + at.column;
+void PackWide(const Columns& at, std::byte* scales) {
+  auto* floats = reinterpret_cast<float*>(scales) + at.first_column;
   const int64_t group = Traits(at.weight->format).group;
   for (int64_t k = 0; k < at.depth(); k += group, floats += 2 * kPanelColumns) {
-    floats[0] = ScaleAt(*at.codes, at.depth(), at.row, k);
-    floats[kPanelColumns] = MinimumAt(*at.codes, at.depth(), at.row, k);
-  }
-}
-
-void PackSupers(const Column& at, std::byte* scales) {
-  const WeightFormatTraits& traits = Traits(at.weight->format);
-  const bool minima = traits.scales == GroupScales::kSuperMin;
-  const int64_t numbers = minima ? 2 : 1;
-  const auto super_bytes = static_cast<int64_t>(SuperScaleBytes(traits.scales, traits.group));
-  for (int64_t first = 0; first < at.depth(); first += kSuperBlock, scales += super_bytes) {
-    auto* factors = reinterpret_cast<uint16_t*>(scales) + at.column;
-    factors[0] = at.FactorAt(first);
-    if (minima) factors[kPanelColumns] = at.MinFactorAt(first);
-    auto* integers = reinterpret_cast<int8_t*>(scales) + numbers * kPanelColumns * 2 + at.column;
-    const int64_t end = std::min<int64_t>(first + kSuperBlock, at.depth());
-    for (int64_t k = first; k < end; k += traits.group, integers += numbers * kPanelColumns) {
-      integers[0] = at.IntegerAt(k);
-      if (minima) integers[kPanelColumns] = at.MinimumIntegerAt(k);
+    for (int64_t c = 0; c < at.count; ++c) {
+      floats[c] = ScaleAt(*at.codes, at.depth(), at.first_row + c, k);
+      floats[kPanelColumns + c] = MinimumAt(*at.codes, at.depth(), at.first_row + c, k);
     }
   }
 }
 
-void PackScales(const Column& at, std::byte* scales) {
+void PackSupers(const Columns& at, std::byte* scales) {
+  const WeightFormatTraits& traits = Traits(at.weight->format);
+  const bool minima = traits.scales == GroupScales::kSuperMin;
+  const int64_t numbers = minima ? 2 : 1;
+  const auto super_bytes = static_cast<int64_t>(SuperScaleBytes(traits.scales, traits.group));
+  const CodeTraits& codes = at.codes->traits;
+  const RowValues<uint16_t> of_blocks[2] = {at.Factors(), at.MinFactors()};
+  const RowValues<int8_t> of_groups[2] = {at.Integers(), at.MinimumIntegers()};
+  for (int64_t first = 0; first < at.depth(); first += kSuperBlock, scales += super_bytes) {
+    auto* factors = reinterpret_cast<uint16_t*>(scales) + at.first_column;
+    for (int64_t i = 0; i < numbers; ++i) {
+      of_blocks[i].Copy(first / codes.block, at.count, factors + i * kPanelColumns);
+    }
+    auto* integers = reinterpret_cast<int8_t*>(scales) + numbers * kPanelColumns * 2 + at.first_column;
+    const int64_t end = std::min<int64_t>(first + kSuperBlock, at.depth());
+    for (int64_t k = first; k < end; k += traits.group) {
+      for (int64_t i = 0; i < numbers; ++i, integers += kPanelColumns) {
+        of_groups[i].Copy(k / codes.group, at.count, integers);
+      }
+    }
+  }
+}
+
+void PackScales(const Columns& at, std::byte* scales) {
   switch (Traits(at.weight->format).scales) {
     case GroupScales::kHalf:
       return PackHalves(at, scales);
@@ -103,14 +137,13 @@ void PackCodes(const PackedWeight& weight, const WeightCodes& codes, int64_t fir
     const int64_t count = PaddedDepth(weight.format, real);
     for (int64_t c = 0; c < columns; ++c) {
       std::byte* out = staged + c * kStagedStride;
-      std::memcpy(out, codes.codes + (first_row + c) * depth + first, static_cast<size_t>(real));
+      // Not memcpy: GCC expands it to `rep movs` for these sizes, which took as long as packing what it copies.
+      std::memmove(out, codes.codes + (first_row + c) * depth + first, static_cast<size_t>(real));
       std::memset(out + real, 0, static_cast<size_t>(count - real));
     }
     ScatterStaged(weight.format, staged, first_column, columns, first, count, start);
   }
-  for (int64_t c = 0; c < columns; ++c) {
-    PackScales({&weight, &codes, first_row + c, first_column + c}, PanelGroupScales(weight, panel));
-  }
+  PackScales({&weight, &codes, first_row, first_column, columns}, PanelGroupScales(weight, panel));
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -90,45 +90,107 @@ void CopyPairs(const SliceSource& source, int64_t columns, int64_t depth, uint32
   for (int64_t c = 0; k < depth && c < columns; ++c) out[c] = row[c];
 }
 
+template <typename Word>
+Word WordAt(const std::byte* bytes) {
+  Word word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// Four K of four columns that are stored together: the first pair of each column, then the second.
+void ScatterQuarter(const std::byte* staged, std::byte* out) {
+  uint64_t pairs[2] = {};
+  for (int64_t c = 0; c < 4; ++c) {
+    const auto codes = WordAt<uint32_t>(staged + c * kStagedStride);
+    pairs[0] |= uint64_t{codes & 0xFFFFU} << (16 * c);
+    pairs[1] |= uint64_t{codes >> 16} << (16 * c);
+  }
+  std::memcpy(out, pairs, sizeof(pairs));
+}
+
 // Two pairs of K per column, 8 bytes apart.
 void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
                   std::byte* panel) {
   for (int64_t k = 0; k < count; k += 4) {
-    for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t c = 0; c < columns;) {
       std::byte* out = panel + ElementIndex(WeightFormat::kE4M3, first + k, first_column + c);
       const std::byte* in = staged + c * kStagedStride + k;
+      if ((first_column + c) % 4 == 0 && c + 4 <= columns) {
+        ScatterQuarter(in, out);
+        c += 4;
+        continue;
+      }
       std::memcpy(out, in, 2);
       std::memcpy(out + 8, in + 2, 2);
+      ++c;
     }
   }
 }
 static_assert(ElementIndex(WeightFormat::kE4M3, 2, 0) == 8 && ElementIndex(WeightFormat::kE4M3, 1, 0) == 1);
 static_assert(DepthUnit(WeightFormat::kE4M3) == 4 && DepthUnit(WeightFormat::kBf16) == 2);
 
-// The 32-bit words of eight K of a column.
+// The low four bits of eight codes, a byte each, in the order of a column's word.
+constexpr uint32_t NibbleWord(uint64_t codes) {
+  constexpr uint64_t kEveryOther = 0x000F000F000F000F;
+  constexpr uint64_t kToTop = uint64_t{1} << 48 | uint64_t{1} << 36 | uint64_t{1} << 24 | uint64_t{1} << 12;
+  // No two products of a nibble and a bit overlap; those of bits 0, 16, 32 and 48 meet side by side in the top 16 bits.
+  const uint64_t even = (codes & kEveryOther) * kToTop;
+  const uint64_t odd = (codes >> 8 & kEveryOther) * kToTop;
+  return static_cast<uint32_t>(even >> 48 | odd >> 48 << 16);
+}
+static_assert([] {
+  bool placed = true;
+  for (int64_t k = 0; k < 8; ++k) {
+    placed = placed && NibbleWord(uint64_t{0xFB} << (8 * k)) == 0xBU << (4 * ElementIndex(WeightFormat::kInt4, k, 0));
+  }
+  return placed;
+}());
+
 void ScatterNibbles(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
                     std::byte* panel) {
   for (int64_t k = 0; k < count; k += 8) {
     std::byte* out = panel + ElementIndex(WeightFormat::kInt4, first + k, first_column) / 2;
     for (int64_t c = 0; c < columns; ++c, out += sizeof(uint32_t)) {
-      const std::byte* in = staged + c * kStagedStride + k;
-      uint32_t word = 0;
-      for (int64_t i = 0; i < 8; ++i) {
-        word |= static_cast<uint32_t>(in[i] & std::byte{0xF}) << (4 * ElementIndex(WeightFormat::kInt4, i, 0));
-      }
+      const uint32_t word = NibbleWord(WordAt<uint64_t>(staged + c * kStagedStride + k));
       std::memcpy(out, &word, sizeof(word));
     }
   }
 }
 
-// The 32-bit words of sixteen K of a column.
+// Two words, each with the low six bits of four codes, a byte each: K 0 and 2 in the low half, 1 and 3 in the high one.
+constexpr uint64_t SixBitPairs(uint64_t codes) {
+  constexpr uint64_t kBoth = uint64_t{1} << 32 | 1;
+  return (codes & kBoth * 0x3F) | (codes << 8 & kBoth * 0x3F0000) | (codes >> 10 & kBoth * 0xFC0) |
+         (codes >> 2 & kBoth * 0xFC00000);
+}
+
+// The words of K 0 to 7 and 8 to 15 of a column. K 12 to 15 are spread over the four bits left in each half.
+constexpr void PutSixBitCodes(uint64_t front_codes, uint64_t back_codes, uint32_t (&words)[3]) {
+  const uint64_t front = SixBitPairs(front_codes);
+  const uint64_t back = SixBitPairs(back_codes);
+  const auto last = static_cast<uint32_t>(back >> 32);
+  words[0] = static_cast<uint32_t>(front) | (last & 0x000F000FU) << 12;
+  words[1] = static_cast<uint32_t>(front >> 32) | (last & 0x00F000F0U) << 8;
+  words[2] = static_cast<uint32_t>(back) | (last & 0x0F000F00U) << 4;
+}
+static_assert([] {
+  bool placed = true;
+  for (int64_t k = 0; k < 16; ++k) {
+    const uint64_t code = uint64_t{0xD7} << (k % 8 * 8);  // of six bits: 23
+    uint32_t words[3] = {};
+    PutSixBitCodes(k < 8 ? code : 0, k < 8 ? 0 : code, words);
+    for (int64_t i = 0; i < 16; ++i) placed = placed && SixBitCode(words, i) == (i == k ? 23 : 0);
+  }
+  return placed;
+}());
+
 void ScatterSixBits(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
                     std::byte* panel) {
   for (int64_t k = 0; k < count; k += 16) {
     for (int64_t c = 0; c < columns; ++c) {
       const std::byte* in = staged + c * kStagedStride + k;
-      uint32_t words[3] = {};
-      for (int64_t i = 0; i < 16; ++i) PutSixBitCode(static_cast<int32_t>(in[i]), i, words);
+      uint32_t words[3];
+      PutSixBitCodes(WordAt<uint64_t>(in), WordAt<uint64_t>(in + 8), words);
       std::byte* out = panel + SixBitWords(first + k, first_column + c);
       for (int64_t w = 0; w < 3; ++w) std::memcpy(out + w * kSixBitWordStride, words + w, sizeof(uint32_t));
     }

@@ -177,16 +177,5 @@ constexpr int32_t SixBitCode(const uint32_t (&words)[3], int64_t k) {
   }
   return static_cast<int32_t>(code << 26) >> 26;
 }
-// Puts the code of element k % 16 into words whose bits for it are zero.
-constexpr void PutSixBitCode(int32_t code, int64_t k, uint32_t (&words)[3]) {
-  const auto half = static_cast<int32_t>(k % 2 * 16);
-  const auto step = static_cast<int32_t>(k % 16 / 2);
-  const uint32_t bits = (static_cast<uint32_t>(code) & 0x3FU) << (step % 2 * 6);
-  if (step < 6) {
-    words[step / 2] |= bits << half;
-    return;
-  }
-  for (int32_t w = 0; w < 3; ++w) words[w] |= (bits >> (4 * w) & 0xFU) << (half + 12);
-}
 
 }  // namespace dunlin::kernels::cpu

@@ -18,11 +18,33 @@ Word WordAt(const uint8_t* bytes) {
   return word;
 }
 
+// Codes are unpacked eight at a time, a byte each in a word.
+constexpr uint64_t kEach = 0x0101010101010101;
+
+void PutCodes(uint64_t word, int8_t* codes) {
+  std::memcpy(codes, &word, sizeof(word));
+}
+// The low four bits of each byte.
+constexpr uint64_t Nibbles(uint64_t word) {
+  return word & kEach * 0x0F;
+}
+// Subtracts `offset` from every byte. REQUIRES: no byte and no offset is over 127.
+constexpr uint64_t Subtract(uint64_t word, uint64_t offset) {
+  return ((word | kEach * 0x80) - kEach * offset) ^ kEach * 0x80;
+}
+// Bit i of `bits`, of which the low eight count, in byte i.
+constexpr uint64_t SpreadBits(uint32_t bits) {
+  const uint64_t selected = kEach * (bits & 0xFFU) & 0x8040201008040201;
+  return (selected + kEach * 0x7F) >> 7 & kEach;
+}
+static_assert(Subtract(0x0F0020, 32) == 0xE0E0E0E0E0EFE000 && SpreadBits(0x186) == 0x0100000000010100);
+
 // Blocks of 32 elements: byte i holds the low bits of elements i and i + 16.
-void Unpack32(const uint8_t* low, uint32_t high, int offset, int8_t* codes) {
-  for (size_t i = 0; i < 16; ++i) {
-    codes[i] = static_cast<int8_t>(static_cast<int>((low[i] & 0x0FU) | (high >> i & 1U) << 4) - offset);
-    codes[i + 16] = static_cast<int8_t>(static_cast<int>(low[i] >> 4 | (high >> (i + 16) & 1U) << 4) - offset);
+void Unpack32(const uint8_t* low, uint32_t high, uint64_t offset, int8_t* codes) {
+  for (size_t i = 0; i < 16; i += 8) {
+    const auto word = WordAt<uint64_t>(low + i);
+    PutCodes(Subtract(Nibbles(word) | SpreadBits(high >> i) << 4, offset), codes + i);
+    PutCodes(Subtract(Nibbles(word >> 4) | SpreadBits(high >> (i + 16)) << 4, offset), codes + i + 16);
   }
 }
 
@@ -88,7 +110,9 @@ void UnpackQ2K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       *out.minimums++ = static_cast<int8_t>(blocks[group] >> 4);
       const uint8_t* bytes = blocks + 16 + group / 8 * 32 + group % 2 * 16;
       const size_t shift = group % 8 / 2 * 2;
-      for (size_t i = 0; i < 16; ++i) out.codes[group * 16 + i] = static_cast<int8_t>(bytes[i] >> shift & 3U);
+      for (size_t i = 0; i < 16; i += 8) {
+        PutCodes(WordAt<uint64_t>(bytes + i) >> shift & kEach * 3, out.codes + group * 16 + i);
+      }
     }
   }
 }
@@ -101,9 +125,9 @@ void UnpackQ3K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       const uint8_t* low = blocks + 32 + group / 8 * 32 + group % 2 * 16;
       const uint8_t* high = blocks + group % 2 * 16;
       const size_t shift = group % 8 / 2 * 2;
-      for (size_t i = 0; i < 16; ++i) {
-        const int offset = (high[i] >> (group / 2) & 1) != 0 ? 0 : 4;
-        out.codes[group * 16 + i] = static_cast<int8_t>((low[i] >> shift & 3) - offset);
+      for (size_t i = 0; i < 16; i += 8) {
+        const uint64_t top = (WordAt<uint64_t>(high + i) >> (group / 2) & kEach) << 2;
+        PutCodes(Subtract((WordAt<uint64_t>(low + i) >> shift & kEach * 3) | top, 4), out.codes + group * 16 + i);
       }
     }
   }
@@ -121,44 +145,44 @@ void UnpackScales(const uint8_t* block, CodePointers* out) {
 }
 
 void UnpackQ4K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 144) {
+  for (; num_blocks > 0; --num_blocks, blocks += 144, out.codes += 256) {
     UnpackScales(blocks, &out);
-    for (size_t group = 0; group < 8; ++group) {
-      const uint8_t* bytes = blocks + 16 + group / 2 * 32;
-      const size_t shift = group % 2 * 4;
-      for (size_t i = 0; i < 32; ++i) *out.codes++ = static_cast<int8_t>(bytes[i] >> shift & 0x0FU);
+    for (size_t i = 0; i < 128; i += 8) {
+      const auto word = WordAt<uint64_t>(blocks + 16 + i);
+      int8_t* codes = out.codes + i / 32 * 64 + i % 32;  // the second 32 elements of each 64 have the high bits
+      PutCodes(Nibbles(word), codes);
+      PutCodes(Nibbles(word >> 4), codes + 32);
     }
   }
 }
 
 void UnpackQ5K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 176) {
+  for (; num_blocks > 0; --num_blocks, blocks += 176, out.codes += 256) {
     UnpackScales(blocks, &out);
-    for (size_t group = 0; group < 8; ++group) {
-      const uint8_t* low = blocks + 48 + group / 2 * 32;
-      const size_t shift = group % 2 * 4;
-      for (size_t i = 0; i < 32; ++i) {
-        *out.codes++ = static_cast<int8_t>((low[i] >> shift & 0x0FU) | (blocks[16 + i] >> group & 1U) << 4);
-      }
+    for (size_t i = 0; i < 128; i += 8) {
+      const auto word = WordAt<uint64_t>(blocks + 48 + i);
+      const uint64_t top = WordAt<uint64_t>(blocks + 16 + i % 32) >> (i / 32 * 2);  // bit `group` of each byte
+      int8_t* codes = out.codes + i / 32 * 64 + i % 32;
+      PutCodes(Nibbles(word) | (top & kEach) << 4, codes);
+      PutCodes(Nibbles(word >> 4) | (top >> 1 & kEach) << 4, codes + 32);
     }
   }
 }
 
 void UnpackQ6K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 210) {
+  for (; num_blocks > 0; --num_blocks, blocks += 210, out.codes += 256) {
     *out.factors++ = WordAt<uint16_t>(blocks + 208);
-    for (size_t group = 0; group < 16; ++group) {
-      *out.scales++ = static_cast<int8_t>(blocks[192 + group]);
-      // As in DequantizeQ6K.
-      const size_t in_half = group % 8 * 16;
-      const uint8_t* low = blocks + group / 8 * 64 + in_half % 64;
-      const uint8_t* top = blocks + 128 + group / 8 * 32 + in_half % 32;
-      const size_t low_shift = in_half / 64 * 4;
-      const size_t top_shift = in_half / 32 * 2;
-      for (size_t i = 0; i < 16; ++i) {
-        const uint32_t code = (low[i] >> low_shift & 0x0FU) | (top[i] >> top_shift & 3U) << 4;
-        *out.codes++ = static_cast<int8_t>(static_cast<int>(code) - 32);
-      }
+    std::memcpy(out.scales, blocks + 192, 16);
+    out.scales += 16;
+    // As in DequantizeQ6K: in each half of the block 64 bytes hold the low bits of elements i and i + 64, and 32 bytes
+    // the top bits of elements i, i + 32, i + 64 and i + 96.
+    for (size_t i = 0; i < 128; i += 8) {
+      const size_t in_half = i % 64;
+      const auto low = WordAt<uint64_t>(blocks + i);
+      const uint64_t top = WordAt<uint64_t>(blocks + 128 + i / 64 * 32 + i % 32) >> (in_half / 32 * 2);
+      int8_t* codes = out.codes + i / 64 * 128 + in_half;
+      PutCodes(Subtract(Nibbles(low) | (top & kEach * 3) << 4, 32), codes);
+      PutCodes(Subtract(Nibbles(low >> 4) | (top >> 4 & kEach * 3) << 4, 32), codes + 64);
     }
   }
 }
