@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -39,7 +38,7 @@ struct Options {
   std::string text;
   std::string precision = "bf16";
   int64_t max_tokens = 65536;
-  std::optional<bool> act_order;  // none: with a text
+  bool act_order = true;  // with a text
   int64_t moments_mib = 4096;
   int threads = 0;
 };
@@ -131,7 +130,7 @@ absl::Status Run(const Options& options) {
   quantize.out = options.out;
   quantize.bits = options.format == "int8" ? 8 : 4;
   quantize.group = options.group;
-  quantize.by_activity = options.act_order.value_or(true);
+  quantize.by_activity = options.act_order;
   quantize.num_threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   quantize.moments_bytes = static_cast<size_t>(options.moments_mib) << 20;
@@ -178,7 +177,8 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
   subcommand->add_option("--calibration", options->text,
                          "UTF-8 text, representative of the expected prompts: rounds by GPTQ, and measures the "
                          "perplexity of its last eighth before and after");
-  subcommand->add_flag("--act-order,!--no-act-order", options->act_order,
+  const CLI::Option* order =
+      subcommand->add_flag("--act-order,!--no-act-order", options->act_order,
                        "GPTQ rounds columns in descending order of their inputs' energy, not from left to right; the "
                        "default with --calibration");
   subcommand->add_option("--precision", options->precision, "Precision of the runs over the text")
@@ -194,8 +194,8 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
       ->capture_default_str();
   subcommand->add_option("--threads", options->threads, "Compute threads; 0: every CPU available to the process")
       ->check(CLI::Range(0, 1024));
-  return [options] {
-    if (options->act_order.has_value() && options->text.empty()) {
+  return [options, order] {
+    if (order->count() > 0 && options->text.empty()) {
       std::cerr << "--act-order and --no-act-order need --calibration\n";
       return kExitUsage;
     }
