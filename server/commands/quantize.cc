@@ -177,10 +177,10 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
   subcommand->add_option("--calibration", options->text,
                          "UTF-8 text, representative of the expected prompts: rounds by GPTQ, and measures the "
                          "perplexity of its last eighth before and after");
-  const CLI::Option* order =
-      subcommand->add_flag("--act-order,!--no-act-order", options->act_order,
-                       "GPTQ rounds columns in descending order of their inputs' energy, not from left to right; the "
-                       "default with --calibration");
+  const CLI::Option* order = subcommand->add_flag(
+      "--act-order,!--no-act-order", options->act_order,
+      "GPTQ rounds columns in descending order of their inputs' energy, not from left to right; the "
+      "default with --calibration");
   subcommand->add_option("--precision", options->precision, "Precision of the runs over the text")
       ->check(CLI::IsMember(kernels::NamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();

@@ -15,7 +15,7 @@ import machine
 import report
 
 READY_DEMO_SECONDS = 1.0
-OVER_DD = {"dd": 1.3, "dd, cached": 1.5}  # how the file is read -> READY's limit over that
+OVER_READING = {"dd": 1.3, "memory": 1.5}  # how the file is read -> READY's limit over that
 CACHED_FILE = "Q4_K_M"  # served with its own codes from the page cache
 MEMORY_SLACK = 150 * 10**6
 TOKENS = 16
@@ -40,8 +40,8 @@ class Case:
     name: str
     path: pathlib.Path  # served
     precision: str = "bf16"
-    file: pathlib.Path | None = None  # of the weights, read by dd for the limit
-    reading: str = "dd"
+    file: pathlib.Path | None = None  # of the weights, read for the limit
+    reading: str = "dd"  # from the disk; "memory": from the page cache into new memory
 
 
 def cases(options, demo, shapes):
@@ -50,27 +50,27 @@ def cases(options, demo, shapes):
         directory, file = options.work / shape / "hf", options.work / shape / f"{CACHED_FILE}.gguf"
         yield Case(shape, directory, file=directory / "model.safetensors")
         if file.exists():  # llama.cpp makes it
-            yield Case(f"{shape} {CACHED_FILE}", file, dunlin_bench.FILE_PRECISIONS[CACHED_FILE], file, "dd, cached")
+            yield Case(f"{shape} {CACHED_FILE}", file, dunlin_bench.FILE_PRECISIONS[CACHED_FILE], file, "memory")
 
 
 def ready_once(options, case):
     if case.file:
-        machine.read_ahead(case.file) if "cached" in case.reading else machine.evict(case.file)
+        machine.cache(case.file) if case.reading == "memory" else machine.evict(case.file)
     with dunlin_server.Server(options.binary, case.path, [case.precision], options.work, options.threads) as server:
         return server.ready_seconds, server.resident_bytes(), server.planned_bytes()
 
 
 def measure(run, options, demo, shapes):
     """READY of the demo model, of each shape with its file evicted, and of its GGUF file in the page cache; alternating
-    with dd of the file."""
+    with reading the file."""
     for case in cases(options, demo, shapes):
         for round_index in range(run.args.rounds):
             row = {"engine": report.OURS, "part": "startup", "precision": case.precision, "shape": case.name,
                    "round": round_index}
             try:
                 if case.file:
-                    seconds = machine.dd_seconds(case.file, "cached" in case.reading)
-                    run.keep(**row, setting=case.reading, metric="dd", value=seconds, unit="s")
+                    read = machine.memory_seconds if case.reading == "memory" else machine.dd_seconds
+                    run.keep(**row, setting=case.reading, metric="dd", value=read(case.file), unit="s")
                 ready, resident, planned = ready_once(options, case)
             except (OSError, RuntimeError, dunlin_server.subprocess.SubprocessError) as error:
                 run.keep(**row, metric="ready", setting="", error=str(error))
@@ -107,7 +107,7 @@ def starts(measurements):
     for shape in dict.fromkeys(m["shape"] for m in measured):
         limit, source = READY_DEMO_SECONDS, "fixed"
         if reads := [m for m in measured if m["shape"] == shape and m["metric"] == "dd"]:
-            over = OVER_DD[reads[0]["setting"]]
+            over = OVER_READING[reads[0]["setting"]]
             limit, source = over * statistics.median(m["value"] for m in reads), f"{over}x {reads[0]['setting']}"
         plan = next(m["planned"] for m in measured if m["shape"] == shape and m["metric"] == "rss")
         found.append(Start(shape, statistics.median(values(shape, "ready")), limit, source, max(values(shape, "rss")),
