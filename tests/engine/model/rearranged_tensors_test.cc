@@ -102,9 +102,9 @@ TEST(WidenedTensors, AreFoundByName) {
     const TensorInfo* cut = (*source)->Find(Name("cut", i));
     ASSERT_NE(cut, nullptr);
     EXPECT_EQ(cut->name, Name("cut", i));
-    EXPECT_EQ(cut->dtype->name, "F32");
+    EXPECT_STREQ(cut->dtype->name, "F32");
     EXPECT_EQ(FirstValue(**source, *cut, 2), 1.0F + 2.0F * static_cast<float>(i));
-    EXPECT_EQ((*source)->Find(Name("kept", i))->dtype->name, "F8_E4M3");
+    EXPECT_STREQ((*source)->Find(Name("kept", i))->dtype->name, "F8_E4M3");
     EXPECT_EQ((*source)->Find(Name("wide", i))->file_index, 0);
   }
   for (const char* name : {"model.absent.weight", "model.cut.500.weight", ""}) {
