@@ -15,6 +15,15 @@ namespace {
 
 constexpr const char* kVocabularyName = "vocabulary.json";  // kVocabularyFile of engine/text/tokenizer.h
 
+absl::StatusOr<Directory> OpenFolderOf(const std::string& path) {
+  const std::filesystem::path file(path);
+  return Directory::Open(file.has_parent_path() ? file.parent_path().string() : ".");
+}
+
+absl::StatusOr<GgufFile> OpenFirst(const Directory& directory, const std::string& path) {
+  return GgufFile::Open(directory, std::filesystem::path(path).filename().string());
+}
+
 // The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file.
 absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config) {
   if (tensors.Find(kGgufRotaryFactors) == nullptr || config->inv_freq.empty()) return absl::OkStatus();
@@ -60,13 +69,19 @@ bool IsGgufPath(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<GgufTensors>> OpenGguf(const std::string& path) {
-  const std::filesystem::path file(path);
-  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
-  const absl::StatusOr<Directory> directory = Directory::Open(folder);
+  const absl::StatusOr<Directory> directory = OpenFolderOf(path);
   if (!directory.ok()) return directory.status();
-  absl::StatusOr<GgufFile> first = GgufFile::Open(*directory, file.filename().string());
+  absl::StatusOr<GgufFile> first = OpenFirst(*directory, path);
   if (!first.ok()) return first.status();
   return GgufTensors::Open(*directory, *std::move(first));
+}
+
+absl::StatusOr<size_t> EstimateGgufText(const std::string& path) {
+  const absl::StatusOr<Directory> directory = OpenFolderOf(path);
+  if (!directory.ok()) return directory.status();
+  const absl::StatusOr<GgufFile> first = OpenFirst(*directory, path);
+  if (!first.ok()) return first.status();
+  return EstimateGgufVocabulary(first->header());
 }
 
 absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {

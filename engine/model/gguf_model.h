@@ -2,6 +2,7 @@
 // A GGUF file as a model: its metadata as the texts of a Hugging Face directory, its config, and its tensors.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,10 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors);
 // config.json, generation_config.json, tokenizer_config.json and kVocabularyFile of engine/text, as far as the metadata
 // has them, and the pooling of an encoder as sentence-transformers writes it.
 absl::StatusOr<std::unique_ptr<TextFiles>> ReadGgufTexts(const GgufTensors& tensors);
+
+// About the bytes of the vocabulary that ReadGgufTexts writes; only the file's header is read. Errors: as
+// GgufFile::Open.
+absl::StatusOr<size_t> EstimateGgufText(const std::string& path);
 
 // The text files of a model: those of its directory, or of its GGUF file.
 absl::StatusOr<std::unique_ptr<TextFiles>> OpenModelFiles(const std::string& path);

@@ -29,9 +29,14 @@ absl::Status CheckPrecisions(const std::vector<Precision>& precisions) {
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const ModelSource& source, kernels::Device* device,
                                                    const std::atomic<bool>* stop) {
   if (absl::Status status = CheckPrecisions(source.precisions); !status.ok()) return status;
-  absl::StatusOr<OpenedModel> opened = OpenModelSource(source, true);
+  const absl::StatusOr<OpenedModel> opened = OpenModelSource(source, true);
   if (!opened.ok()) return opened.status();
-  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(*opened, source, device, stop);
+  return LoadOpenedModel(*opened, source, device, stop);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> LoadOpenedModel(const OpenedModel& opened, const ModelSource& source,
+                                                       kernels::Device* device, const std::atomic<bool>* stop) {
+  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(opened, source, device, stop);
   if (model.ok()) return model;
   const std::string& where = source.path.empty() ? source.random_shape : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

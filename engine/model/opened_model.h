@@ -3,6 +3,7 @@
 // and inspection both start here.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "engine/model/model_directory.h"
 #include "engine/model/weights/weight_encodings.h"
 #include "engine/model/weights/weight_parts.h"
+#include "kernels/api/device.h"
 
 namespace dunlin::engine {
 
@@ -26,5 +28,10 @@ struct OpenedModel {
 // Errors: as Model::Load, prefixed with the path or shape. read_weights: also reads tensors to compare a tied pair and
 // to check the values of KV scales.
 absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights);
+
+// The second half of Model::Load, with its errors: packs the weights of what OpenModelSource(source, true) gave.
+// REQUIRES: source.precisions are one or more, distinct, as a configuration's are.
+absl::StatusOr<std::unique_ptr<Model>> LoadOpenedModel(const OpenedModel& opened, const ModelSource& source,
+                                                       kernels::Device* device, const std::atomic<bool>* stop);
 
 }  // namespace dunlin::engine

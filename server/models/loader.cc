@@ -5,16 +5,16 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/opened_model.h"
 #include "engine/model/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"
+#include "server/models/text_loader.h"
 #include "server/monotonic_clock.h"
 
 namespace dunlin::server {
@@ -41,20 +41,6 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
                  in_groups && model.int8_inputs() ? ", inputs of 8 bits" : "");
   }
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
-}
-
-// The model's text files; none for random weights.
-absl::StatusOr<std::unique_ptr<engine::TextFiles>> OpenFiles(const ModelSettings& settings) {
-  if (!settings.source.path.empty()) return engine::OpenModelFiles(settings.source.path);
-  return std::make_unique<engine::MemoryFiles>(std::map<std::string, std::string, std::less<>>());
-}
-
-// Null for random weights and for a model without a tokenizer: it then takes token ids only.
-absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings,
-                                                                 const engine::TextFiles& files, int64_t vocab_size) {
-  if (engine::Tokenizer::IsIn(files)) return engine::Tokenizer::Load(files, vocab_size);
-  spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
-  return std::unique_ptr<engine::Tokenizer>();
 }
 
 // The template that the configuration gives: the text itself, or of a file. Empty: none is given.
@@ -164,22 +150,27 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (!settings.source.path.empty()) served->directory = std::filesystem::absolute(settings.source.path).string();
   served->step_observer = std::move(step_observer);
 
-  auto model = engine::Model::Load(settings.source, device, &stop);
+  const absl::StatusOr<engine::OpenedModel> opened = engine::OpenModelSource(settings.source, true);
+  if (!opened.ok()) return Named(settings.name, opened.status());
+  TextLoader text_loader(settings.source.path, opened->parsed.config.vocab_size);
+  auto model = engine::LoadOpenedModel(*opened, settings.source, device, &stop);
   if (!model.ok()) return Named(settings.name, model.status());
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();
 
-  const auto files = OpenFiles(settings);
-  if (!files.ok()) return Named(settings.name, files.status());
-  auto tokenizer = LoadTokenizer(settings, **files, config.vocab_size);
-  if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
-  served->tokenizer = *std::move(tokenizer);
+  auto text = text_loader.Take();
+  if (!text.ok()) return Named(settings.name, text.status());
+  const engine::TextFiles& files = *text->files;
+  served->tokenizer = std::move(text->tokenizer);
+  if (served->tokenizer == nullptr) {
+    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
+  }
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";
   } else if (served->tokenizer != nullptr) {
     served->grammars = std::make_unique<GrammarCache>(*served->tokenizer, config.eos_token_ids,
                                                       static_cast<int32_t>(config.vocab_size));
-    const absl::Status status = LoadChatTemplate(settings, **files, served.get());
+    const absl::Status status = LoadChatTemplate(settings, files, served.get());
     if (!status.ok()) return Named(settings.name, status);
   }
 
@@ -189,7 +180,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
-  absl::Status started = start_engine(settings, **files, served.get());
+  absl::Status started = start_engine(settings, files, served.get());
   if (!started.ok()) return Named(settings.name, started);
   LogLoaded(settings, *served->model, start);
   return served;

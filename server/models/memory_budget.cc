@@ -87,11 +87,9 @@ size_t WorkspaceBytes(const engine::MemoryPlan& plan) {
 // By the text that the tokenizer is made from: of a GGUF file, its metadata.
 absl::StatusOr<size_t> TextBytes(const std::string& path) {
   if (!path.empty() && engine::IsGgufPath(path)) {
-    const absl::StatusOr<std::unique_ptr<engine::TextFiles>> files = engine::OpenModelFiles(path);
-    if (!files.ok()) return files.status();
-    const absl::StatusOr<std::string> text =
-        (*files)->ReadFile(engine::kVocabularyFile, engine::kMaxTokenizerJsonBytes);
-    return text.ok() ? kTextBytesPerByte * text->size() : 0;
+    const absl::StatusOr<size_t> text = engine::EstimateGgufText(path);
+    if (!text.ok()) return text.status();
+    return kTextBytesPerByte * *text;
   }
   const std::filesystem::path folder(path);
   std::error_code error;

@@ -48,7 +48,7 @@ const Rule kRules[] = {
 const Rule kThreadRule = {
     "^(kernels|engine|server|tools)/",
     "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread|quantize/gptq)|engine/model/"
-    "weights/weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
+    "weights/weight_reader|server/(serving/text_pool|models/(heartbeat|text_loader))|server/transport/(http/"
     "http_server|grpc/connection_acceptor|zmq/event_publisher)|"
     "server/(commands/(serve|quantize)|process/log_queue|tracing/span_exporter)|engine/text/rust/src/grammar/mod)",
     R"(std::(jthread|thread\b|async\())", "threads live in the places that docs/architecture.md lists"};

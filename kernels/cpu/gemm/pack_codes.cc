@@ -132,16 +132,25 @@ void PackCodes(const PackedWeight& weight, const WeightCodes& codes, int64_t fir
   const int64_t depth = weight.in_features;
   std::byte* start =
       static_cast<std::byte*>(weight.data) + static_cast<size_t>(panel) * PanelBytes(weight.format, depth);
+  // Codes of 8 bits are staged: 48 rows whose distance is a power of two share their sets of the cache. The others are
+  // read column by column.
+  const bool stage = Traits(weight.format).code_bits == 8;
   for (int64_t first = 0; first < depth; first += kSliceDepth) {
     const int64_t real = std::min(kSliceDepth, depth - first);
     const int64_t count = PaddedDepth(weight.format, real);
-    for (int64_t c = 0; c < columns; ++c) {
-      std::byte* out = staged + c * kStagedStride;
-      // Not memcpy: GCC expands it to `rep movs` for these sizes, which took as long as packing what it copies.
-      std::memmove(out, codes.codes + (first_row + c) * depth + first, static_cast<size_t>(real));
-      std::memset(out + real, 0, static_cast<size_t>(count - real));
+    const int8_t* slice = codes.codes + first_row * depth + first;
+    int64_t stride = depth;
+    if (stage || real != count) {
+      for (int64_t c = 0; c < columns; ++c) {
+        std::byte* out = staged + c * kStagedStride;
+        // Not memcpy: GCC expands it to `rep movs` for these sizes, which took as long as packing what it copies.
+        std::memmove(out, slice + c * depth, static_cast<size_t>(real));
+        std::memset(out + real, 0, static_cast<size_t>(count - real));
+      }
+      slice = reinterpret_cast<const int8_t*>(staged);
+      stride = kStagedStride;
     }
-    ScatterStaged(weight.format, staged, first_column, columns, first, count, start);
+    ScatterCodes(weight.format, slice, stride, first_column, columns, first, count, start);
   }
   PackScales({&weight, &codes, first_row, first_column, columns}, PanelGroupScales(weight, panel));
 }

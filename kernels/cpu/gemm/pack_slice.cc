@@ -98,10 +98,10 @@ Word WordAt(const std::byte* bytes) {
 }
 
 // Four K of four columns that are stored together: the first pair of each column, then the second.
-void ScatterQuarter(const std::byte* staged, std::byte* out) {
+void ScatterQuarter(const std::byte* in, int64_t stride, std::byte* out) {
   uint64_t pairs[2] = {};
   for (int64_t c = 0; c < 4; ++c) {
-    const auto codes = WordAt<uint32_t>(staged + c * kStagedStride);
+    const auto codes = WordAt<uint32_t>(in + c * stride);
     pairs[0] |= uint64_t{codes & 0xFFFFU} << (16 * c);
     pairs[1] |= uint64_t{codes >> 16} << (16 * c);
   }
@@ -109,14 +109,14 @@ void ScatterQuarter(const std::byte* staged, std::byte* out) {
 }
 
 // Two pairs of K per column, 8 bytes apart.
-void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
-                  std::byte* panel) {
+void ScatterBytes(const std::byte* codes, int64_t stride, int64_t first_column, int64_t columns, int64_t first,
+                  int64_t count, std::byte* panel) {
   for (int64_t k = 0; k < count; k += 4) {
     for (int64_t c = 0; c < columns;) {
       std::byte* out = panel + ElementIndex(WeightFormat::kE4M3, first + k, first_column + c);
-      const std::byte* in = staged + c * kStagedStride + k;
+      const std::byte* in = codes + c * stride + k;
       if ((first_column + c) % 4 == 0 && c + 4 <= columns) {
-        ScatterQuarter(in, out);
+        ScatterQuarter(in, stride, out);
         c += 4;
         continue;
       }
@@ -129,14 +129,14 @@ void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns
 static_assert(ElementIndex(WeightFormat::kE4M3, 2, 0) == 8 && ElementIndex(WeightFormat::kE4M3, 1, 0) == 1);
 static_assert(DepthUnit(WeightFormat::kE4M3) == 4 && DepthUnit(WeightFormat::kBf16) == 2);
 
-// The low four bits of eight codes, a byte each, in the order of a column's word.
+// The low four bits of eight codes, a byte each, in the order of a column's word. Shifts alone, so that the loop over
+// it vectorises without wide multiplications.
 constexpr uint32_t NibbleWord(uint64_t codes) {
-  constexpr uint64_t kEveryOther = 0x000F000F000F000F;
-  constexpr uint64_t kToTop = uint64_t{1} << 48 | uint64_t{1} << 36 | uint64_t{1} << 24 | uint64_t{1} << 12;
-  // No two products of a nibble and a bit overlap; those of bits 0, 16, 32 and 48 meet side by side in the top 16 bits.
-  const uint64_t even = (codes & kEveryOther) * kToTop;
-  const uint64_t odd = (codes >> 8 & kEveryOther) * kToTop;
-  return static_cast<uint32_t>(even >> 48 | odd >> 48 << 16);
+  const uint64_t nibbles = codes & 0x0F0F0F0F0F0F0F0F;
+  const uint64_t pairs =
+      nibbles | nibbles >> 12;  // bytes 0 and 1: K 0 with 2, 1 with 3; bytes 4 and 5: 4 with 6, 5 with 7
+  return static_cast<uint32_t>((pairs & 0xFF) | (pairs >> 24 & 0xFF00) | (pairs & 0xFF00) << 8 |
+                               (pairs >> 16 & 0xFF000000));
 }
 static_assert([] {
   bool placed = true;
@@ -146,15 +146,27 @@ static_assert([] {
   return placed;
 }());
 
-void ScatterNibbles(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
-                    std::byte* panel) {
-  for (int64_t k = 0; k < count; k += 8) {
-    std::byte* out = panel + ElementIndex(WeightFormat::kInt4, first + k, first_column) / 2;
-    for (int64_t c = 0; c < columns; ++c, out += sizeof(uint32_t)) {
-      const uint32_t word = NibbleWord(WordAt<uint64_t>(staged + c * kStagedStride + k));
-      std::memcpy(out, &word, sizeof(word));
-    }
+// Packs a slice column by column, so that codes are read in the order of memory: kGroup of them become kWords words,
+// which `put` stores. The slice's part of the panel stays in the L1 cache meanwhile.
+template <int64_t kGroup, int64_t kWords, typename PackGroup, typename Put>
+void PackColumns(const std::byte* codes, int64_t stride, int64_t columns, int64_t count, const PackGroup& pack,
+                 const Put& put) {
+  const int64_t groups = count / kGroup;
+  for (int64_t c = 0; c < columns; ++c) {
+    const std::byte* in = codes + c * stride;
+    uint32_t words[kSliceDepth / kGroup * kWords];
+    for (int64_t i = 0; i < groups; ++i) pack(in + i * kGroup, words + i * kWords);
+    for (int64_t i = 0; i < groups; ++i) put(i, c, words + i * kWords);
   }
+}
+
+void ScatterNibbles(const std::byte* codes, int64_t stride, int64_t first_column, int64_t columns, int64_t first,
+                    int64_t count, std::byte* panel) {
+  uint32_t* out = reinterpret_cast<uint32_t*>(panel) + first / 8 * kPanelColumns + first_column;
+  PackColumns<8, 1>(
+      codes, stride, columns, count,
+      [](const std::byte* in, uint32_t* word) { *word = NibbleWord(WordAt<uint64_t>(in)); },
+      [out](int64_t group, int64_t c, const uint32_t* word) { out[group * kPanelColumns + c] = *word; });
 }
 
 // Two words, each with the low six bits of four codes, a byte each: K 0 and 2 in the low half, 1 and 3 in the high one.
@@ -165,7 +177,7 @@ constexpr uint64_t SixBitPairs(uint64_t codes) {
 }
 
 // The words of K 0 to 7 and 8 to 15 of a column. K 12 to 15 are spread over the four bits left in each half.
-constexpr void PutSixBitCodes(uint64_t front_codes, uint64_t back_codes, uint32_t (&words)[3]) {
+constexpr void PutSixBitCodes(uint64_t front_codes, uint64_t back_codes, uint32_t* words) {
   const uint64_t front = SixBitPairs(front_codes);
   const uint64_t back = SixBitPairs(back_codes);
   const auto last = static_cast<uint32_t>(back >> 32);
@@ -184,17 +196,17 @@ static_assert([] {
   return placed;
 }());
 
-void ScatterSixBits(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
-                    std::byte* panel) {
-  for (int64_t k = 0; k < count; k += 16) {
-    for (int64_t c = 0; c < columns; ++c) {
-      const std::byte* in = staged + c * kStagedStride + k;
-      uint32_t words[3];
-      PutSixBitCodes(WordAt<uint64_t>(in), WordAt<uint64_t>(in + 8), words);
-      std::byte* out = panel + SixBitWords(first + k, first_column + c);
-      for (int64_t w = 0; w < 3; ++w) std::memcpy(out + w * kSixBitWordStride, words + w, sizeof(uint32_t));
-    }
-  }
+void ScatterSixBits(const std::byte* codes, int64_t stride, int64_t first_column, int64_t columns, int64_t first,
+                    int64_t count, std::byte* panel) {
+  PackColumns<16, 3>(
+      codes, stride, columns, count,
+      [](const std::byte* in, uint32_t* words) {
+        PutSixBitCodes(WordAt<uint64_t>(in), WordAt<uint64_t>(in + 8), words);
+      },
+      [=](int64_t group, int64_t c, const uint32_t* words) {
+        std::byte* out = panel + SixBitWords(first + group * 16, first_column + c);
+        for (int64_t w = 0; w < 3; ++w) std::memcpy(out + w * kSixBitWordStride, words + w, sizeof(uint32_t));
+      });
 }
 
 }  // namespace
@@ -234,6 +246,19 @@ void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int6
   }
 }
 
+void ScatterCodes(WeightFormat format, const int8_t* codes, int64_t stride, int64_t first_column, int64_t columns,
+                  int64_t first, int64_t count, std::byte* panel) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(codes);
+  switch (Traits(format).code_bits) {
+    case 4:
+      return ScatterNibbles(bytes, stride, first_column, columns, first, count, panel);
+    case 6:
+      return ScatterSixBits(bytes, stride, first_column, columns, first, count, panel);
+    default:
+      return ScatterBytes(bytes, stride, first_column, columns, first, count, panel);
+  }
+}
+
 void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel) {
   switch (Traits(format).code_bits) {
@@ -247,12 +272,8 @@ void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_c
       }
       return ScatterElements(staged, columns, count / 2, kStagedStride / 2,
                              reinterpret_cast<uint32_t*>(panel) + first / 2 * kPanelColumns + first_column);
-    case 4:
-      return ScatterNibbles(staged, first_column, columns, first, count, panel);
-    case 6:
-      return ScatterSixBits(staged, first_column, columns, first, count, panel);
     default:
-      return ScatterCodes(staged, first_column, columns, first, count, panel);
+      return ScatterBytes(staged, kStagedStride, first_column, columns, first, count, panel);
   }
 }
 

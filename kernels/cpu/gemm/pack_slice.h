@@ -35,12 +35,16 @@ void StageElements(const SliceSource& source, int64_t columns, int64_t count, st
 void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int64_t count, int8_t* codes,
                  uint16_t* words);
 
-// Puts staged elements (of the format's dtype; a byte for each integer code) of `columns` columns from first_column on,
-// K [first, first + count), into the panel. REQUIRES: first and count are multiples of DepthUnit(format).
+// Puts staged elements of `columns` columns from first_column on, K [first, first + count), into the panel of a plain
+// format. REQUIRES: first and count are multiples of DepthUnit(format), count is at most kSliceDepth.
 void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel);
 
-// The same for a source of the format's dtype, f32, f16 or bf16, whose columns of the panel lie side by side
+// The same for integer codes of a grouped format, a byte each: those of column c begin at codes[c * stride].
+void ScatterCodes(WeightFormat format, const int8_t* codes, int64_t stride, int64_t first_column, int64_t columns,
+                  int64_t first, int64_t count, std::byte* panel);
+
+// As ScatterStaged, for a source of the format's dtype, f32, f16 or bf16, whose columns of the panel lie side by side
 // (row_stride 1): the whole K, straight into the panel. An odd K of bf16 is padded with zeros.
 void CopyTransposed(WeightFormat format, const SliceSource& source, int64_t first_column, int64_t columns,
                     int64_t depth, std::byte* panel);

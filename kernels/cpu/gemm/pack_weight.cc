@@ -131,8 +131,8 @@ void PackGroups(const PanelPart& part, std::byte* scratch) {
     PadStaged(scratch, sizeof(float), part.columns(), real, count);
     RoundGroups(weight.format, floats, part.columns(), count, reinterpret_cast<int8_t*>(codes),
                 words + first / kWeightGroup * kPanelColumns);
-    ScatterStaged(weight.format, codes, part.first_column, part.columns(), first, PaddedDepth(weight.format, real),
-                  part.PanelStart());
+    ScatterCodes(weight.format, reinterpret_cast<const int8_t*>(codes), kStagedStride, part.first_column,
+                 part.columns(), first, PaddedDepth(weight.format, real), part.PanelStart());
   }
 }
 

@@ -67,8 +67,10 @@ GgufValue ReadValue(GgufCursor& cursor) {
     value.count = cursor.Unsigned(sizeof(uint64_t));
     value.offset = cursor.offset();
     if (cursor.status().ok()) SkipElements(cursor, value);
+    value.bytes = cursor.offset() - value.offset;
   } else if (value.type == GgufType::kString) {
     value.count = cursor.Unsigned(sizeof(uint64_t));
+    value.bytes = value.count;
     value.offset = cursor.Skip(value.count);
   } else if (cursor.status().ok()) {
     value.bits = cursor.Unsigned(ElementBytes(value.type));

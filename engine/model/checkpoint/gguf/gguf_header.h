@@ -34,6 +34,7 @@ struct GgufValue {
   bool is_array = false;
   uint64_t offset = 0;  // bytes, from the start of the file
   uint64_t count = 0;   // bytes of a string, elements of an array
+  uint64_t bytes = 0;   // in the file, of a string or of all elements (8 for the length of each string in an array)
   uint64_t bits = 0;    // a scalar as stored, the upper bytes zero
 };
 

@@ -19,6 +19,10 @@ constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;  // of the tokens or merg
 constexpr uint64_t kMaxTemplateBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxMerges = uint64_t{1} << 22;
 constexpr const char* kTemplate = "tokenizer.chat_template";
+constexpr const char* kTokens = "tokenizer.ggml.tokens";
+constexpr const char* kScores = "tokenizer.ggml.scores";
+constexpr const char* kTypes = "tokenizer.ggml.token_type";
+constexpr const char* kMerges = "tokenizer.ggml.merges";
 
 struct NamedToken {
   const char* key;
@@ -71,14 +75,13 @@ absl::StatusOr<GgufTokenizerTexts> WriteGgufTokenizer(const GgufFile& file) {
   if (!fields.status().ok()) return fields.status();
   if (model.empty() || model == "none" || model == "no_vocab") return GgufTokenizerTexts{"", Dump(config)};
 
-  std::vector<std::string> tokens =
-      fields.Texts("tokenizer.ggml.tokens", static_cast<uint64_t>(kMaxVocabSize), kMaxTextBytes);
-  if (tokens.empty()) fields.Fail("tokenizer.ggml.tokens", "is missing or empty");
+  std::vector<std::string> tokens = fields.Texts(kTokens, static_cast<uint64_t>(kMaxVocabSize), kMaxTextBytes);
+  if (tokens.empty()) fields.Fail(kTokens, "is missing or empty");
   vocabulary["model"] = model;
   vocabulary["pre"] = fields.Text("tokenizer.ggml.pre", kMaxWordBytes);
-  vocabulary["scores"] = BesideTokens(fields, "tokenizer.ggml.scores", tokens.size());
-  vocabulary["types"] = BesideTokens(fields, "tokenizer.ggml.token_type", tokens.size());
-  vocabulary["merges"] = fields.Texts("tokenizer.ggml.merges", kMaxMerges, kMaxTextBytes);
+  vocabulary["scores"] = BesideTokens(fields, kScores, tokens.size());
+  vocabulary["types"] = BesideTokens(fields, kTypes, tokens.size());
+  vocabulary["merges"] = fields.Texts(kMerges, kMaxMerges, kMaxTextBytes);
   for (const NamedToken& named : kNamedTokens) {
     const std::optional<int64_t> id = fields.Int(named.key, 0, UINT32_MAX);
     if (!id.has_value() || *id == UINT32_MAX) continue;  // some writers give 2^32 - 1 for none
@@ -97,6 +100,21 @@ absl::StatusOr<GgufTokenizerTexts> WriteGgufTokenizer(const GgufFile& file) {
   vocabulary["tokens"] = std::move(tokens);
   if (!fields.status().ok()) return fields.status();
   return GgufTokenizerTexts{Dump(vocabulary), Dump(config)};
+}
+
+size_t EstimateGgufVocabulary(const GgufHeader& header) {
+  // In JSON a string has two quotation marks and a comma, where the file has a length of 8 bytes.
+  constexpr uint64_t kSavedPerString = 5;
+  constexpr uint64_t kBytesPerNumber = 4;  // "1.0,"; scores have some more digits
+  uint64_t bytes = 0;
+  for (const char* key : {kTokens, kScores, kTypes, kMerges}) {
+    const auto found = header.metadata.find(key);
+    if (found == header.metadata.end()) continue;
+    const GgufValue& value = found->second;
+    bytes +=
+        value.type == GgufType::kString ? value.bytes - kSavedPerString * value.count : kBytesPerNumber * value.count;
+  }
+  return bytes;
 }
 
 }  // namespace dunlin::engine

@@ -4,6 +4,7 @@
 // Source: github.com/ggml-org/ggml, docs/gguf.md (tokenizer keys).
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,5 +20,8 @@ struct GgufTokenizerTexts {
 // INVALID_ARGUMENT names the key: of the wrong type, more than kMaxVocabSize tokens, more text than a tokenizer.json
 // may have, scores or types of another number than the tokens, an id outside the vocabulary.
 absl::StatusOr<GgufTokenizerTexts> WriteGgufTokenizer(const GgufFile& file);
+
+// About the bytes of GgufTokenizerTexts::vocabulary, from the header alone.
+size_t EstimateGgufVocabulary(const GgufHeader& header);
 
 }  // namespace dunlin::engine

@@ -56,6 +56,16 @@ void ExpectGoldenIds(const Tokenizer& tokenizer, const std::string& style) {
   }
 }
 
+// The memory plan knows the vocabulary by this estimate.
+void ExpectEstimateOfText(const std::string& path, const TextFiles& files) {
+  const auto text = files.ReadFile(kVocabularyFile, kMaxTokenizerJsonBytes);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto estimate = EstimateGgufText(path);
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  const auto size = static_cast<double>(text->size());
+  EXPECT_NEAR(static_cast<double>(*estimate), size, 0.15 * size + 512);
+}
+
 void ExpectGoldenIdsOfAFile(const std::string& style) {
   const json vocabulary = ReadGolden(style + "/vocabulary.json");
   const TempDirectory temp;
@@ -63,6 +73,7 @@ void ExpectGoldenIdsOfAFile(const std::string& style) {
   const auto files = OpenModelFiles(temp.File("model.gguf"));
   ASSERT_TRUE(files.ok()) << files.status();
   ASSERT_TRUE(Tokenizer::IsIn(**files));
+  ExpectEstimateOfText(temp.File("model.gguf"), **files);
   const auto tokenizer = Tokenizer::Load(**files, static_cast<int64_t>(vocabulary.at("tokens").size()));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   ExpectGoldenIds(**tokenizer, style);

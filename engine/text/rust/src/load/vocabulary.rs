@@ -2,16 +2,15 @@
 //! Rules for ids, tokens and merges: every id is inside the embedding table and used once, every token occurs once,
 //! every merge consists of existing tokens.
 
-use std::collections::HashMap;
-
+use ahash::AHashMap;
 use serde_json::Value;
 
 use super::document::{Document, Merge};
 use crate::error::{quote, Error, Result};
 
 pub(super) fn check(document: &Document, id_limit: u32) -> Result<()> {
-    let mut tokens = HashMap::with_capacity(document.model.vocab.0.len());
-    let mut owners: HashMap<u32, &str> = HashMap::with_capacity(document.model.vocab.0.len());
+    let mut tokens = AHashMap::with_capacity(document.model.vocab.0.len());
+    let mut owners: AHashMap<u32, &str> = AHashMap::with_capacity(document.model.vocab.0.len());
     for (token, id) in &document.model.vocab.0 {
         let place = || format!("model.vocab[{}]", quote(token));
         let id = checked_id(id, id_limit, place)?;
@@ -26,7 +25,7 @@ pub(super) fn check(document: &Document, id_limit: u32) -> Result<()> {
     check_merges(document, &tokens)
 }
 
-fn check_added_tokens<'a>(document: &'a Document, id_limit: u32, owners: &mut HashMap<u32, &'a str>) -> Result<()> {
+fn check_added_tokens<'a>(document: &'a Document, id_limit: u32, owners: &mut AHashMap<u32, &'a str>) -> Result<()> {
     for (i, added) in document.added_tokens.iter().enumerate() {
         let place = || format!("added_tokens[{i}] {}", quote(&added.content));
         let id = checked_id(&added.id, id_limit, place)?;
@@ -43,7 +42,7 @@ fn check_added_tokens<'a>(document: &'a Document, id_limit: u32, owners: &mut Ha
     Ok(())
 }
 
-fn check_merges(document: &Document, tokens: &HashMap<&str, u32>) -> Result<()> {
+fn check_merges(document: &Document, tokens: &AHashMap<&str, u32>) -> Result<()> {
     let prefix = document.model.continuing_subword_prefix.as_deref().unwrap_or("");
     let mut merged = String::new();
     for (i, merge) in document.model.merges.iter().enumerate() {

@@ -6,7 +6,7 @@
 
 use serde_json::{json, Value};
 
-use super::{document, types, Vocabulary};
+use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::{quote, Error, Result};
 use crate::load::patterns;
 
@@ -90,7 +90,7 @@ const RULES: [Rule; 19] = [
     Rule { names: &["superbpe"], steps: &[Split(patterns::NUMBERS), Split(patterns::THOUSANDS)], ..PLAIN },
 ];
 
-pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
+pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     let rule = find(&vocabulary.pre)?;
     vocabulary.ids()?;
     let mut merges = Vec::with_capacity(vocabulary.merges.len());
@@ -101,20 +101,24 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
         let Some(space) = space else {
             return Err(Error::invalid(format!("merges[{i}] of the vocabulary, {}, is not two tokens", quote(merge))));
         };
-        merges.push(json!([merge[..space], merge[space + 1..]]));
+        merges.push([&merge[..space], &merge[space + 1..]]);
     }
     let prefix_space = vocabulary.add_space_prefix.unwrap_or(false);
     // Rows of the embedding without a token have a name here; no text has them.
-    let vocab = vocabulary.vocab(|id| vocabulary.type_of(id) != types::UNUSED, |_, token| token.to_string());
+    let vocab = vocabulary.vocab(|id| vocabulary.type_of(id) != types::UNUSED, |_, token| token.into());
     Ok(document(
         vocabulary.added(),
         if rule.nfc { json!({"type": "NFC"}) } else { Value::Null },
         pre_tokenizer(rule.steps, prefix_space),
         vocabulary.bos_and_eos(rule.add_bos, rule.add_eos)?,
         byte_level(prefix_space, true),
-        json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-               "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-               "ignore_merges": rule.ignore_merges, "vocab": vocab, "merges": merges}),
+        ModelJson {
+            rules: json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                          "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+                          "ignore_merges": rule.ignore_merges}),
+            vocab,
+            merges: Some(merges),
+        },
     ))
 }
 

@@ -4,17 +4,17 @@
 //! Source: transformers 5.23, convert_slow_tokenizer.py (SentencePieceExtractor, LlamaConverter), and generate_merges.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
+use ahash::AHashMap;
 use serde_json::{json, Value};
 
-use super::{document, types, Vocabulary};
+use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::{Error, Result};
 
 /// Merges that one vocabulary may give; Gemma's 256,000 pieces give some 600,000.
 const MAX_MERGES: usize = 1 << 23;
 
-pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
+pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     if vocabulary.scores.len() != vocabulary.tokens.len() {
         let (scores, tokens) = (vocabulary.scores.len(), vocabulary.tokens.len());
         return Err(Error::invalid(format!("the vocabulary has {scores} scores for {tokens} pieces")));
@@ -31,9 +31,13 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
         Value::Null,
         vocabulary.bos_and_eos(true, false)?,
         decoder(prefix),
-        json!({"type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
-               "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": byte_fallback, "ignore_merges": false,
-               "vocab": vocabulary.vocab(|_| true, |_, token| token.to_string()), "merges": merges}),
+        ModelJson {
+            rules: json!({"type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
+                          "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": byte_fallback,
+                          "ignore_merges": false}),
+            vocab: vocabulary.vocab(|_| true, |_, token| token.into()),
+            merges: Some(merges),
+        },
     ))
 }
 
@@ -64,8 +68,8 @@ fn decoder(prefix: bool) -> Value {
 
 /// Every way in which two pieces make a third: the best score first, equal ones in the order of the pieces, a shorter
 /// left part first.
-fn merges(vocabulary: &Vocabulary, ids: &HashMap<&str, usize>) -> Result<Vec<[String; 2]>> {
-    let mut merges: Vec<(f64, &str, &str)> = Vec::new();
+fn merges<'a>(vocabulary: &'a Vocabulary, ids: &AHashMap<&str, usize>) -> Result<Vec<[&'a str; 2]>> {
+    let mut merges: Vec<(f64, &'a str, &'a str)> = Vec::new();
     for (piece, score) in vocabulary.tokens.iter().zip(&vocabulary.scores) {
         for (at, _) in piece.char_indices().skip(1) {
             let (left, right) = piece.split_at(at);
@@ -78,5 +82,5 @@ fn merges(vocabulary: &Vocabulary, ids: &HashMap<&str, usize>) -> Result<Vec<[St
         }
     }
     merges.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal));
-    Ok(merges.iter().map(|(_, left, right)| [left.to_string(), right.to_string()]).collect())
+    Ok(merges.iter().map(|(_, left, right)| [*left, *right]).collect())
 }

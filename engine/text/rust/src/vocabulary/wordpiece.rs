@@ -3,15 +3,15 @@
 //!
 //! Source: llama.cpp, convert_hf_to_gguf.py (BertModel); transformers 5.23, convert_slow_tokenizer.py (BertConverter).
 
-use serde_json::{json, Value};
+use serde_json::json;
 
-use super::{document, types, Vocabulary};
+use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::Result;
 
 /// The longest word that is not unknown as a whole: the library's default.
 const MAX_WORD_CHARS: usize = 100;
 
-pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
+pub(super) fn write<'a>(vocabulary: &'a Vocabulary) -> Result<TokenizerJson<'a>> {
     vocabulary.ids()?;
     // Files name these tokens in part: later ones give CLS as BOS, some give neither.
     let named = |text: &str| vocabulary.tokens.iter().position(|token| token == text);
@@ -26,10 +26,10 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
     let is_word = |id: usize| vocabulary.tokens[id].starts_with('▁');
     let cased = (0..vocabulary.tokens.len())
         .any(|id| is_word(id) && vocabulary.tokens[id].chars().any(|letter| letter.is_ascii_uppercase()));
-    let spell = |id: usize, token: &str| match token.strip_prefix('▁') {
-        Some(word) => word.to_string(),
-        None if is_whole(vocabulary, id) => token.to_string(),
-        None => format!("##{token}"),
+    let spell = |id: usize, token: &'a str| match token.strip_prefix('▁') {
+        Some(word) => word.into(),
+        None if is_whole(vocabulary, id) => token.into(),
+        None => format!("##{token}").into(),
     };
     Ok(document(
         vocabulary.added(),
@@ -38,8 +38,12 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
         json!({"type": "BertPreTokenizer"}),
         vocabulary.around(before, after),
         json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
-        json!({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
-               "max_input_chars_per_word": MAX_WORD_CHARS, "vocab": vocabulary.vocab(|_| true, spell)}),
+        ModelJson {
+            rules: json!({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
+                          "max_input_chars_per_word": MAX_WORD_CHARS}),
+            vocab: vocabulary.vocab(|_| true, spell),
+            merges: None,
+        },
     ))
 }
 
