@@ -145,11 +145,11 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& nam
   const auto model = engine::Model::Load(source, session->device());
   if (!model.ok()) return model.status();
   for (const int64_t batch : plan.axes.batches) {
-    for (const engine::AttentionBackend backend : plan.axes.backends) {
+    for (const std::optional<engine::AttentionBackend> backend : plan.axes.backends) {
       const Precision precision = source.precisions.front();
       const auto profile = ProfileOf(**model, precision, backend);
       absl::Status status = profile.ok() ? RunBatch(session, name, **model, *profile, batch) : profile.status();
-      status = session->SkipUnsupported(absl::StrCat(name, " ", Name(backend), " ", Name(precision)), status);
+      status = session->SkipUnsupported(absl::StrCat(name, " ", NameOf(backend), " ", Name(precision)), status);
       if (!status.ok()) return status;
     }
   }

@@ -367,7 +367,7 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
   }
   const std::string name = shape.empty() ? options.model : shape;
   for (const int64_t batch : plan.axes.batches) {
-    for (const engine::AttentionBackend backend : plan.axes.backends) {
+    for (const std::optional<engine::AttentionBackend> backend : plan.axes.backends) {
       const auto profile = ProfileOf(**model, precision, backend);
       absl::Status status = profile.status();
       if (status.ok() && options.grammar) {
@@ -375,7 +375,7 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
       } else if (status.ok()) {
         status = ModelRun(session, name, model->get(), &device, *profile, static_cast<int32_t>(batch)).Run();
       }
-      status = session->SkipUnsupported(absl::StrCat(name, " ", Name(backend), " ", Name(precision)), status);
+      status = session->SkipUnsupported(absl::StrCat(name, " ", NameOf(backend), " ", Name(precision)), status);
       if (!status.ok()) return status;
     }
   }

@@ -68,13 +68,17 @@ double ParametersRead(const ModelConfig& config, double tokens) {
 }  // namespace
 
 absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
-                                                   engine::AttentionBackend backend) {
+                                                   std::optional<engine::AttentionBackend> backend) {
   const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions(),
                                    model.own_precision(), model.int8_inputs());
   engine::ExecutionChoice choice;
   choice.attention_backend = backend;
   choice.precision = precision;
   return table.Resolve(choice);
+}
+
+std::string NameOf(std::optional<engine::AttentionBackend> backend) {
+  return backend.has_value() ? Name(*backend) : "auto";
 }
 
 engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend) {

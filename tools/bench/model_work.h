@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
@@ -13,10 +15,12 @@
 
 namespace dunlin::tools::bench {
 
-// The profile of a precision and a backend on the model's device; FAILED_PRECONDITION with every reason where the
-// device does not support it.
+// The profile of a precision and a backend (none: AUTO) on the model's device; FAILED_PRECONDITION with every reason
+// where the device does not support it.
 absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
-                                                   engine::AttentionBackend backend);
+                                                   std::optional<engine::AttentionBackend> backend);
+// For messages: the backend's name, or "auto".
+std::string NameOf(std::optional<engine::AttentionBackend> backend);
 
 // Default options, but with this attention backend as the only one enabled.
 engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend);

@@ -95,12 +95,16 @@ absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vecto
                                          int64_t batch_limit) {
   auto precisions = ParsePrecisions(options.precision, {kernels::Precision::kBf16});
   if (!precisions.ok()) return precisions.status();
-  auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
-  if (!backends.ok()) return backends.status();
+  std::vector<std::optional<kernels::AttentionBackend>> backends = {std::nullopt};
+  if (!options.backend.empty()) {
+    const auto named = ParseBackends(options.backend);
+    if (!named.ok()) return named.status();
+    backends.assign(named->begin(), named->end());
+  }
   auto asked = ParseNumbers("--batch", options.batch, 0, batch_limit);
   if (!asked.ok()) return asked.status();
   return ModelAxes{.precisions = *std::move(precisions),
-                   .backends = *std::move(backends),
+                   .backends = std::move(backends),
                    .batches = asked->empty() ? std::move(batches) : *std::move(asked)};
 }
 

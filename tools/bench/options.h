@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,10 +64,10 @@ absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string
 // What model benches iterate over; no list is empty.
 struct ModelAxes {
   std::vector<kernels::Precision> precisions;
-  std::vector<kernels::AttentionBackend> backends;
-  std::vector<int64_t> batches;  // 1..batch_limit
+  std::vector<std::optional<kernels::AttentionBackend>> backends;  // none: the one that AUTO takes
+  std::vector<int64_t> batches;                                    // 1..batch_limit
 };
-// From --precision (default bf16), --backend (default flash) and --batch (default `batches`).
+// From --precision (default bf16), --backend (default AUTO's) and --batch (default `batches`).
 absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vector<int64_t> batches,
                                          int64_t batch_limit);
 

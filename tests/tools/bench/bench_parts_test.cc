@@ -40,6 +40,8 @@ TEST(BenchOptions, RejectsUnknownNamesNamingTheOption) {
   EXPECT_THAT(*ParsePrecisions("", {kernels::Precision::kFp16}), ElementsAre(kernels::Precision::kFp16));
   EXPECT_THAT(std::string(ParsePrecisions("int3", {}).status().message()), HasSubstr("\"int3\"; known are fp32"));
   EXPECT_EQ(ParseBackends("all")->size(), 3U);
+  // A model without FLASH, as one with latent attention, is measured in what it has.
+  EXPECT_THAT(ParseModelAxes({}, {1}, 8)->backends, ElementsAre(std::nullopt));
   EXPECT_THAT(std::string(ParseBackends("triton").status().message()), HasSubstr("--backend is \"triton\""));
 }
 
