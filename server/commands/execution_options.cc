@@ -33,13 +33,13 @@ std::vector<std::string> PrecisionWords() {
 
 void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words) {
   subcommand->add_option("--attention-backend", words->attention_backend, "Attention implementation")
-      ->check(CLI::IsMember(BackendWords()))
+      ->check(CLI::IsMember(BackendWords(), CLI::ignore_case))
       ->capture_default_str();
   subcommand->add_option("--precision", words->precision, "Precision of weights and GEMMs")
-      ->check(CLI::IsMember(PrecisionWords()))
+      ->check(CLI::IsMember(PrecisionWords(), CLI::ignore_case))
       ->capture_default_str();
   subcommand->add_option("--device", words->device, "Device to run on")
-      ->check(CLI::IsMember(AutoAndNamesOf(kernels::kDeviceKindTable)))
+      ->check(CLI::IsMember(AutoAndNamesOf(kernels::kDeviceKindTable), CLI::ignore_case))
       ->capture_default_str();
   subcommand->add_flag("--allow-fallback", words->allow_fallback, "Use another backend if this one is not supported");
 }

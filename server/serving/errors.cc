@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -58,6 +59,7 @@ constexpr ReasonTraits kReasonTable[] = {
 };
 
 constexpr size_t kMaxQuotedBytes = 64;                   // of client-supplied text quoted in a message
+constexpr size_t kMaxQuotedNameBytes = 32;               // of a name that a table does not have
 constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;  // a cancel this close to the deadline counts as its expiry
 
 // The details of a status are stored as plain-text payloads, one per key.
@@ -163,6 +165,15 @@ absl::Status InvalidField(std::string_view field, std::string_view problem, std:
   Attach(kFieldKey, field, &status);
   Attach(kLimitKey, limit, &status);
   return status;
+}
+
+std::string UnknownName(std::string_view text, std::string_view noun) {
+  const bool is_name =
+      !text.empty() && text.size() <= kMaxQuotedNameBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+      });
+  if (is_name) return absl::StrCat("is \"", engine::AbslView(text), "\"");
+  return absl::StrCat("is another ", engine::AbslView(noun));
 }
 
 absl::Status UnknownModel(std::string_view name) {

@@ -90,6 +90,10 @@ absl::Status InvalidField(const engine::Violation& violation, const engine::Fiel
 absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names);
 // The same for a field that only one front end has.
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
+// The problem of a text that stands where one of a few names belongs: `is "nf4"`. Only a name of up to 32 letters,
+// digits,
+// '_', '-' and '.' is quoted: anything else may be a part of a prompt, and is "is another <noun>".
+std::string UnknownName(std::string_view text, std::string_view noun);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
 // FAILED_PRECONDITION with every reason why the profile is not supported.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/kserve/infer_fields.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "server/serving/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {
@@ -12,17 +14,17 @@ namespace {
 using V = FieldValue;
 using F = InferFields;
 
-// The enumerator of a table's row, by its name; "auto" leaves the choice empty.
+// The enumerator of a table's row, by its name in any case; "auto" leaves the choice empty.
 template <class Row, size_t kRows, class Enum>
 void ReadName(const V& value, const Row (&table)[kRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
   const std::string name = value.Text();
   choice->reset();
   std::string names = "auto";
   for (const Row& row : table) {
-    if (name == row.name) *choice = row.*enumerator;
+    if (absl::EqualsIgnoreCase(name, row.name)) *choice = row.*enumerator;
     absl::StrAppend(&names, ", ", row.name);
   }
-  if (name != "auto" && !choice->has_value()) value.Fail("is another name", names);
+  if (!absl::EqualsIgnoreCase(name, "auto") && !choice->has_value()) value.Fail(UnknownName(name, "name"), names);
 }
 
 void ReadDevice(const V& v, F* f) {
@@ -43,7 +45,7 @@ void ReadPooling(const V& v, F* f) {
     if (name == engine::Name(pooling)) f->pooling = pooling;
     absl::StrAppend(&names, names.empty() ? "" : ", ", engine::Name(pooling));
   }
-  if (!f->pooling.has_value()) v.Fail("is another name", names);
+  if (!f->pooling.has_value()) v.Fail(UnknownName(name, "name"), names);
 }
 
 template <OutputSet kOutput>

@@ -147,7 +147,7 @@ absl::Status ReadGuide(const InferFields& fields, ClientRequest* request) {
     }
     absl::StrAppend(&types, types.empty() ? "" : ", ", row.type);
   }
-  return InvalidField("guided_decoding_guide_type", "is another name", types);
+  return InvalidField("guided_decoding_guide_type", UnknownName(*fields.guide_type, "name"), types);
 }
 
 absl::Status ReadText(std::optional<std::vector<std::string>> texts, ClientRequest* request) {

@@ -192,7 +192,7 @@ absl::StatusOr<std::vector<Scalar>> DecodeTensor(const Input& input, const std::
   if (traits == nullptr) {
     std::string names;
     for (const DatatypeTraits& known : kTraits) absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
-    return Fail(input, "datatype", "is another name", names);
+    return Fail(input, "datatype", UnknownName(input.datatype(), "name"), names);
   }
   const auto row = static_cast<size_t>(traits - kTraits);
   const absl::StatusOr<size_t> elements = NumElements(input);

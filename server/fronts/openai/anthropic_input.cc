@@ -34,8 +34,8 @@ class BlockReader {
     } else if (name == "thinking" && role_ == "assistant") {
       Current().reasoning_content.append(block.At("thinking").Text());
     } else {
-      type.Fail("is another type of block of this role",
-                role_ == "user" ? "\"text\" or \"tool_result\"" : "\"text\", \"thinking\" or \"tool_use\"");
+      type.FailName("type of block of this role",
+                    role_ == "user" ? "\"text\" or \"tool_result\"" : "\"text\", \"thinking\" or \"tool_use\"");
     }
   }
 
@@ -77,7 +77,7 @@ void ReadMessage(const V& value, B* body) {
   if (!value.ExpectObject()) return;
   const V role = value.At("role");
   const std::string name = role.Text();
-  if (name != "user" && name != "assistant") return role.Fail("is another role", "\"user\" or \"assistant\"");
+  if (name != "user" && name != "assistant") return role.FailName("role", "\"user\" or \"assistant\"");
   const V content = value.At("content");
   if (content.is_string()) {
     ChatMessage& message = body->chat.messages.emplace_back();
@@ -117,7 +117,7 @@ void ReadAnthropicToolChoice(const V& value, B* body) {
     out.mode = Mode::kNamed;
     out.name = value.At("name").Text();
   } else if (name != "auto") {
-    type.Fail("is another type", "\"auto\", \"any\", \"tool\" or \"none\"");
+    type.FailName("type", "\"auto\", \"any\", \"tool\" or \"none\"");
   }
   const V disable = value.At("disable_parallel_tool_use");
   if (!disable.is_null()) out.parallel = !disable.Bool();
@@ -129,7 +129,7 @@ void ReadThinking(const V& value, B* body) {
   const V type = value.At("type");
   const std::string name = type.Text();
   const bool enabled = name == "enabled" || name == "adaptive";
-  if (!enabled && name != "disabled") return type.Fail("is another type", "\"enabled\", \"adaptive\" or \"disabled\"");
+  if (!enabled && name != "disabled") return type.FailName("type", "\"enabled\", \"adaptive\" or \"disabled\"");
   SetTemplateOption(value, "enable_thinking", enabled, body);
 }
 

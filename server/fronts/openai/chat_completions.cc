@@ -26,7 +26,11 @@ constexpr GenerationRow kFields[] = {
     Honoured<B>("tools", ReadTools),
     Honoured<B>("tool_choice", ReadToolChoice),
     Honoured<B>("parallel_tool_calls", [](const V& v, B* b) { b->request->tool_choice.parallel = v.Bool(); }),
-    Honoured<B>("max_tokens", ReadMaxTokens),
+    Honoured<B>("max_tokens",
+                [](const V& v, B* b) {
+                  ReadMaxTokens(v, b);
+                  b->request->field_names = &kOlderChatFieldNames;
+                }),
     Honoured<B>("max_completion_tokens", ReadMaxTokens),
     Honoured<B>("n", [](const V& v, B* b) { b->request->num_outputs = v.Int(); }),
     Honoured<B>("stop", [](const V& v, B* b) { b->request->stopping.stop = v.TextOrTexts(); }),

@@ -23,7 +23,7 @@ constexpr FieldRow<ChatToolCall> kFunction[] = {
 };
 
 void ExpectFunction(const V& type) {
-  if (type.ExpectText() && type.json() != "function") type.Fail("is another type", "\"function\"");
+  if (type.ExpectText() && type.json() != "function") type.FailName("type", "\"function\"");
 }
 
 constexpr FieldRow<ChatToolCall> kToolCall[] = {
@@ -48,7 +48,7 @@ void ReadRole(const V& role, ChatMessage* message) {
   if (message->role == "developer") {
     message->role = "system";
   } else if (!known) {
-    role.Fail("is another role", "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
+    role.FailName("role", "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
   }
 }
 
@@ -72,7 +72,7 @@ void ReadPart(const V& part, std::string_view types, engine::ChatPart* out) {
   const std::string name = type.Text();
   const std::vector<std::string> known = absl::StrSplit(engine::AbslView(types), ' ');
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    return type.Fail("is another type", types);
+    return type.FailName("type", types);
   }
   out->type = "text";
   out->text = part.At("text").Text();
@@ -135,7 +135,7 @@ void ReadFlatTools(const JsonValue& tools, std::string_view type, std::string_vi
     const V tool = tools.At(i);
     if (!tool.ExpectObject()) return;
     const V tool_type = tool.At("type");
-    if (!tool_type.is_null() && tool_type.json() != type) tool_type.Fail("is another type", type);
+    if (!tool_type.is_null() && tool_type.json() != type) tool_type.FailName("type", type);
     Json function = {{"name", tool.At("name").Text()}};
     const V description = tool.At("description");
     if (!description.is_null()) function["description"] = description.Text();
@@ -162,7 +162,7 @@ void ReadToolChoice(const JsonValue& choice, GenerationBody* body) {
   } else if (mode == "required") {
     out.mode = Mode::kRequired;
   } else if (mode != "auto") {
-    choice.Fail("is another mode", "\"auto\", \"none\", \"required\" or a function");
+    choice.FailName("mode", "\"auto\", \"none\", \"required\" or a function");
   }
 }
 

@@ -45,7 +45,7 @@ void ReadInput(const V& value, E* body) {
 void ReadEncoding(const V& value, E* body) {
   const std::string name = value.Text();
   body->base64 = name == "base64";
-  if (!body->base64 && name != "float") value.Fail("is another format", "\"float\" or \"base64\"");
+  if (!body->base64 && name != "float") value.FailName("format", "\"float\" or \"base64\"");
 }
 
 void ReadPooling(const V& value, E* body) {
@@ -55,7 +55,7 @@ void ReadPooling(const V& value, E* body) {
     if (name == Name(pooling)) body->request->pooling = pooling;
     absl::StrAppend(&names, names.empty() ? "" : ", ", Name(pooling));
   }
-  if (!body->request->pooling.has_value()) value.Fail("is another pooling", names);
+  if (!body->request->pooling.has_value()) value.FailName("pooling", names);
 }
 
 constexpr FieldRow<E> kFields[] = {

@@ -17,29 +17,34 @@ inline constexpr engine::FieldNames kCompletionFieldNames({
     {engine::RequestField::kGrammar, "structured_outputs.grammar"},
 });
 
-inline constexpr engine::FieldNames kChatFieldNames({
-    {engine::RequestField::kPrompt, "messages"},
-    {engine::RequestField::kPromptText, "messages"},
-    {engine::RequestField::kPromptTokens, "messages"},
-    {engine::RequestField::kMaxTokens, "max_completion_tokens"},
-    {engine::RequestField::kLogprobs, "top_logprobs"},
-    {engine::RequestField::kChat, "messages"},
-    {engine::RequestField::kChatParts, "messages[*].content"},
-    {engine::RequestField::kChatPartType, "messages[*].content[*].type"},
-    {engine::RequestField::kChatPartText, "messages[*].content[*].text"},
-    {engine::RequestField::kChatToolCallName, "messages[*].tool_calls[*].function.name"},
-    {engine::RequestField::kChatToolCallArguments, "messages[*].tool_calls[*].function.arguments"},
-    {engine::RequestField::kChatTools, "tools"},
-    {engine::RequestField::kChatTemplateOptions, "chat_template_kwargs"},
-    {engine::RequestField::kToolChoiceName, "tool_choice.function.name"},
-    {engine::RequestField::kStructuredOutput, "response_format"},
-    {engine::RequestField::kJsonSchema, "response_format.json_schema.schema"},
-    {engine::RequestField::kJsonObject, "response_format"},
-    {engine::RequestField::kRegex, "structured_outputs.regex"},
-    {engine::RequestField::kChoices, "structured_outputs.choice"},
-    {engine::RequestField::kChoice, "structured_outputs.choice[*]"},
-    {engine::RequestField::kGrammar, "structured_outputs.grammar"},
-});
+// max_tokens: the name that the body gives this limit; it has an older one.
+constexpr engine::FieldNames ChatFieldNames(const char* max_tokens) {
+  return engine::FieldNames({
+      {engine::RequestField::kPrompt, "messages"},
+      {engine::RequestField::kPromptText, "messages"},
+      {engine::RequestField::kPromptTokens, "messages"},
+      {engine::RequestField::kMaxTokens, max_tokens},
+      {engine::RequestField::kLogprobs, "top_logprobs"},
+      {engine::RequestField::kChat, "messages"},
+      {engine::RequestField::kChatParts, "messages[*].content"},
+      {engine::RequestField::kChatPartType, "messages[*].content[*].type"},
+      {engine::RequestField::kChatPartText, "messages[*].content[*].text"},
+      {engine::RequestField::kChatToolCallName, "messages[*].tool_calls[*].function.name"},
+      {engine::RequestField::kChatToolCallArguments, "messages[*].tool_calls[*].function.arguments"},
+      {engine::RequestField::kChatTools, "tools"},
+      {engine::RequestField::kChatTemplateOptions, "chat_template_kwargs"},
+      {engine::RequestField::kToolChoiceName, "tool_choice.function.name"},
+      {engine::RequestField::kStructuredOutput, "response_format"},
+      {engine::RequestField::kJsonSchema, "response_format.json_schema.schema"},
+      {engine::RequestField::kJsonObject, "response_format"},
+      {engine::RequestField::kRegex, "structured_outputs.regex"},
+      {engine::RequestField::kChoices, "structured_outputs.choice"},
+      {engine::RequestField::kChoice, "structured_outputs.choice[*]"},
+      {engine::RequestField::kGrammar, "structured_outputs.grammar"},
+  });
+}
+inline constexpr engine::FieldNames kChatFieldNames = ChatFieldNames("max_completion_tokens");
+inline constexpr engine::FieldNames kOlderChatFieldNames = ChatFieldNames("max_tokens");
 
 // Items become messages, whose indices are not those of the items: errors of a message name the list.
 inline constexpr engine::FieldNames kResponsesFieldNames({

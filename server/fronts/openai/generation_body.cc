@@ -72,7 +72,7 @@ void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, Generat
   const std::string name = type.Text();
   if (name == "text" || !type.ok()) return;
   if (name == "json_object") return SetConstraint(type, {GrammarKind::kJsonObject, {}, {}}, body);
-  if (name != "json_schema") return type.Fail("is another type", "\"text\", \"json_object\" or \"json_schema\"");
+  if (name != "json_schema") return type.FailName("type", "\"text\", \"json_object\" or \"json_schema\"");
   if (!schema_parent.ExpectObject()) return;
   const JsonValue schema = schema_parent.At("schema");
   if (schema.ExpectObject()) SetConstraint(schema, {GrammarKind::kJsonSchema, DumpJson(schema.json()), {}}, body);

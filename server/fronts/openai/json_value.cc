@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/text/utf8.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {
@@ -35,6 +36,9 @@ void AppendIndex(size_t index, std::string* path) {
 // Builds the value from the parser's events. The names of its functions are nlohmann's.
 class BodyBuilder {
  public:
+  // body: what is parsed.
+  explicit BodyBuilder(std::string_view body) : body_(body) {}
+
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
   bool number_integer(Json::number_integer_t value) { return Add(value); }
@@ -60,7 +64,8 @@ class BodyBuilder {
     if (error.id == kNumberOutOfRange) {
       status_ = InvalidField(Path(), "is a number out of range", "IEEE 754 double precision");
     } else {
-      status_ = MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", byte));
+      const char* const form = engine::IsValidUtf8(body_) ? "valid JSON" : "UTF-8";
+      status_ = MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not ", form, ": error at byte ", byte));
     }
     return false;
   }
@@ -129,6 +134,7 @@ class BodyBuilder {
     return true;
   }
 
+  const std::string_view body_;
   Json root_;
   std::vector<Level> open_;
   size_t num_values_ = 0;
@@ -142,7 +148,8 @@ absl::StatusOr<Json> ParseBody(std::string_view body) {
   if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
     return MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", nul + 1));
   }
-  BodyBuilder builder;
+  if (body.empty()) return MakeError(Reason::kMalformedMessage, "the body is empty, not a JSON object");
+  BodyBuilder builder(body);
   if (!Json::sax_parse(body.begin(), body.end(), &builder)) return builder.status();
   Json value = builder.Take();
   if (!value.is_object()) return MakeError(Reason::kMalformedMessage, "the body is not a JSON object");
@@ -177,6 +184,11 @@ void JsonValue::Fail(std::string_view problem, std::string_view limit) const {
   if (!status_->ok()) return;
   const std::string path = Path();
   *status_ = InvalidField(path.empty() ? "the body" : path, problem, limit);
+}
+
+void JsonValue::FailName(std::string_view noun, std::string_view limit) const {
+  const auto* text = json_->get_ptr<const std::string*>();
+  Fail(text == nullptr ? Shown() : UnknownName(*text, noun), limit);
 }
 
 std::string JsonValue::Shown() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strict JSON of request bodies: bounded in depth, keys and values, no key twice in an object. Every error names the
-// place in the body ("messages[2].content") and never quotes a string of the client's.
+// place in the body ("messages[2].content") and quotes no string of the client's but a short name (FailName).
 // Owner: the call's translator. Thread rule: one thread at a time.
 #pragma once
 
@@ -66,6 +66,8 @@ class JsonValue {
 
   // "<path> <problem>; limit is <limit>", unless an error has been recorded.
   void Fail(std::string_view problem, std::string_view limit) const;
+  // The same of a text that is none of the names of `limit`, which it quotes if it is a name (UnknownName).
+  void FailName(std::string_view noun, std::string_view limit) const;
   // "is 1.5", "is a string", "is missing".
   std::string Shown() const;
   bool ok() const { return status_->ok(); }

@@ -28,7 +28,7 @@ class InputReader {
     if (name == "reasoning") return ReadReasoning(item);
     if (name == "function_call") return ReadCall(item);
     if (name == "function_call_output") return ReadCallOutput(item);
-    type.Fail("is another type", "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
+    type.FailName("type", "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
   }
 
  private:
@@ -36,7 +36,7 @@ class InputReader {
     const V role = item.At("role");
     const std::string name = role.Text();
     const bool known = name == "user" || name == "assistant" || name == "system" || name == "developer";
-    if (!known) return role.Fail("is another role", "\"user\", \"assistant\", \"system\" or \"developer\"");
+    if (!known) return role.FailName("role", "\"user\", \"assistant\", \"system\" or \"developer\"");
     ChatMessage& message = Append(name == "developer" ? "system" : name);
     ReadContent(item.At("content"), kTextTypes, &message);
   }
@@ -101,7 +101,7 @@ void ReadInclude(const V& value, B* body) {
     if (names[i] == "message.output_text.logprobs") {
       body->logprobs = true;
     } else if (names[i] != "reasoning.encrypted_content") {
-      value.At(i).Fail("is another name", "\"message.output_text.logprobs\" or \"reasoning.encrypted_content\"");
+      value.At(i).FailName("name", "\"message.output_text.logprobs\" or \"reasoning.encrypted_content\"");
     }
   }
 }

@@ -2,6 +2,7 @@
 // Sampling, stopping, output and execution: the fields that all generating routes share.
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/api/attention_backend.h"
@@ -80,17 +81,17 @@ constexpr GenerationRow kStream[] = {
     Honoured<B>("stream_options", [](const V& v, B* b) { ReadFields(v, GenerationTable(kStreamOptions), b); }),
 };
 
-// The enumerator of a table's row, by its name; "auto" leaves the choice empty.
+// The enumerator of a table's row, by its name in any case; "auto" leaves the choice empty.
 template <class Row, size_t kRows, class Enum>
 void ReadName(const JsonValue& value, const Row (&table)[kRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
   if (!value.ExpectText()) return;
   const std::string name = value.Text();
   std::string names = "auto";
   for (const Row& row : table) {
-    if (name == row.name) *choice = row.*enumerator;
+    if (absl::EqualsIgnoreCase(name, row.name)) *choice = row.*enumerator;
     absl::StrAppend(&names, ", ", row.name);
   }
-  if (name != "auto" && !choice->has_value()) value.Fail("is another name", names);
+  if (!absl::EqualsIgnoreCase(name, "auto") && !choice->has_value()) value.FailName("name", names);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(InferFields, TakeDynamosNameOfStream) {
 TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   Wire wire = Prompt();
   (*wire.mutable_parameters())["attention_backend"].set_string_param("math");
-  (*wire.mutable_parameters())["precision"].set_string_param("bf16");
+  (*wire.mutable_parameters())["precision"].set_string_param("BF16");
   (*wire.mutable_parameters())["allow_fallback"].set_bool_param(true);
   const Read read = ReadWire(wire);
   ASSERT_TRUE(read.status.ok()) << read.status;
@@ -106,8 +106,7 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   EXPECT_EQ(read.request.execution.precision, engine::Precision::kBf16);
   EXPECT_TRUE(read.request.execution.allow_fallback);
   (*wire.mutable_parameters())["precision"].set_string_param("int3");
-  EXPECT_THAT(std::string(ReadWire(wire).status.message()),
-              HasSubstr("precision is another name; limit is auto, fp32"));
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("precision is \"int3\"; limit is auto, fp32"));
 }
 
 TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {

@@ -91,7 +91,7 @@ TEST(TensorCodec, RefusesShapesAndLengthsThatDoNotFit) {
     const char* message;
   };
   const Case cases[] = {
-      {"FP16", {1}, "ab", "inputs[x].datatype is another name; limit is BOOL, "},
+      {"FP16", {1}, "ab", "inputs[x].datatype is \"FP16\"; limit is BOOL, "},
       {"INT32", {-1}, "", "inputs[x].shape has the dimension -1; limit is 0 or more"},
       {"INT32", {1, 1, 1, 1, 1, 1, 1, 1, 1}, "abcd", "inputs[x].shape has 9 dimensions; limit is 8"},
       {"INT32", {int64_t{1} << 32, int64_t{1} << 32}, "", "inputs[x].shape has too many elements; limit is 65536"},

@@ -36,12 +36,12 @@ struct BadBody {
 
 TEST(ParseBody, RefusesWhatIsNotStrictJson) {
   const BadBody bodies[] = {
-      {"", "the body is not valid JSON: error at byte 1", "MALFORMED_MESSAGE"},
+      {"", "the body is empty, not a JSON object", "MALFORMED_MESSAGE"},
       {"secret", "the body is not valid JSON: error at byte 1", "MALFORMED_MESSAGE"},
       {"{\"a\":1} x", "the body is not valid JSON: error at byte 9", "MALFORMED_MESSAGE"},
       {"{\"a\":NaN}", "the body is not valid JSON: error at byte 6", "MALFORMED_MESSAGE"},
       {std::string("{\"a\":1}\0{", 9), "the body is not valid JSON: error at byte 8", "MALFORMED_MESSAGE"},
-      {"{\"a\":\"\xff\"}", "the body is not valid JSON: error at byte 7", "MALFORMED_MESSAGE"},
+      {"{\"a\":\"\xff\"}", "the body is not UTF-8: error at byte 7", "MALFORMED_MESSAGE"},
       {"{\"a\":\"\\ud800\"}", "the body is not valid JSON: error at byte 13", "MALFORMED_MESSAGE"},
       {"[1]", "the body is not a JSON object", "MALFORMED_MESSAGE"},
       {R"({"a":{"b":[{"c":1,"c":2}]}})", "a.b[0].c appears twice", "INVALID_FIELD"},

@@ -245,6 +245,21 @@ TEST(Requests, TokenizeTakesATextOrAChat) {
   EXPECT_FALSE(ids.keep_special_tokens);
 }
 
+TEST(Requests, NamesOfProfilesAreTakenInAnyCase) {
+  ClientRequest request;
+  const absl::Status status = Read<ChatCompletionsTranslator>(
+      R"({"model":"m","messages":[{"role":"user","content":"x"}],"device":"CPU","attention_backend":"Flash",
+          "precision":"FP8"})",
+      &request);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(request.execution.device, engine::DeviceKind::kCpu);
+  EXPECT_EQ(request.execution.attention_backend, engine::AttentionBackend::kFlash);
+  EXPECT_EQ(request.execution.precision, engine::Precision::kFp8);
+  ASSERT_TRUE(Read<ChatCompletionsTranslator>(
+                  R"({"model":"m","messages":[{"role":"user","content":"x"}],"precision":"AUTO"})", &request)
+                  .ok());
+}
+
 struct Refusal {
   absl::Status (*read)(std::string_view, ClientRequest*);
   const char* body;
@@ -255,11 +270,11 @@ const Refusal kRefusals[] = {
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"content":"x"}]})",
      "messages[0].role is missing; limit is a string"},
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
-     "messages[0].content[0].type is another type; limit is text"},
+     "messages[0].content[0].type is \"image_url\"; limit is text"},
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"user","content":"x","mood":1}]})",
      "messages[0].mood is not a field of this request"},
     {Read<ChatCompletionsTranslator>, R"({"tools":[{"type":"web_search"}]})",
-     "tools[0].type is another type; limit is \"function\""},
+     "tools[0].type is \"web_search\"; limit is \"function\""},
     {Read<ChatCompletionsTranslator>, R"({"functions":[]})", "functions is not supported"},
     {Read<ChatCompletionsTranslator>, R"({"store":true})", "store has a value that is not supported; limit is false"},
     {Read<ChatCompletionsTranslator>, R"({"max_tokens":1,"max_completion_tokens":2})",
@@ -275,7 +290,11 @@ const Refusal kRefusals[] = {
     {Read<ChatCompletionsTranslator>, R"({"reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"x"}})",
      "chat_template_kwargs.reasoning_effort gives the chat template's variable reasoning_effort twice; limit is once"},
     {Read<ChatCompletionsTranslator>, R"({"attention_backend":"fast"})",
-     "attention_backend is another name; limit is auto, math, flash, efficient"},
+     "attention_backend is \"fast\"; limit is auto, math, flash, efficient"},
+    {Read<ChatCompletionsTranslator>, R"({"precision":"a text of the user's"})",
+     "precision is another name; limit is auto, fp32, bf16, fp16, fp8, int8, int4"},
+    {Read<ChatCompletionsTranslator>, R"({"precision":"abcdefghijklmnopqrstuvwxyz1234567"})",
+     "precision is another name; limit is auto, fp32, bf16, fp16, fp8, int8, int4"},
     {Read<ChatCompletionsTranslator>, R"({"logit_bias":{"x":1}})",
      "logit_bias.x has a key that is not a token id; limit is a decimal integer"},
     {Read<CompletionsTranslator>, R"({"prompt":["a",2]})", "prompt[1] is 2; limit is a string"},
@@ -287,13 +306,13 @@ const Refusal kRefusals[] = {
      "n is 2 beside echo with logprobs; limit is 1"},
     {Read<ResponsesTranslator>, R"({"previous_response_id":"r"})", "previous_response_id is not supported"},
     {Read<ResponsesTranslator>, R"({"input":[{"type":"item_reference","id":"x"}]})",
-     "input[0].type is another type; limit is \"message\", \"reasoning\", \"function_call\" or "
+     "input[0].type is \"item_reference\"; limit is \"message\", \"reasoning\", \"function_call\" or "
      "\"function_call_output\""},
     {Read<AnthropicTranslator>, R"({"messages":[]})", "max_tokens is missing; limit is an integer"},
     {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image"}]}]})",
-     "messages[0].content[0].type is another type of block of this role; limit is \"text\" or \"tool_result\""},
+     "messages[0].content[0].type is \"image\"; limit is \"text\" or \"tool_result\""},
     {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"system","content":"x"}]})",
-     "messages[0].role is another role; limit is \"user\" or \"assistant\""},
+     "messages[0].role is \"system\"; limit is \"user\" or \"assistant\""},
 };
 
 TEST(Requests, RefusalsNameFieldProblemAndLimit) {

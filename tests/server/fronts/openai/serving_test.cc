@@ -117,7 +117,8 @@ TEST_F(Serving, ErrorsOfTheCoreNameTheRoutesFields) {
   const std::string chat = std::string("{") + kHi;
   const std::pair<std::string, const char*> errors[] = {
       {Post<ChatCompletionsTranslator>(chat + R"(,"top_p":2})"), R"("message":"top_p is 2; limit is (0, 1]")"},
-      {Post<ChatCompletionsTranslator>(chat + R"(,"max_tokens":0})"), R"("param":"max_completion_tokens")"},
+      {Post<ChatCompletionsTranslator>(chat + R"(,"max_tokens":0})"), R"("param":"max_tokens")"},
+      {Post<ChatCompletionsTranslator>(chat + R"(,"max_completion_tokens":0})"), R"("param":"max_completion_tokens")"},
       {Post<ChatCompletionsTranslator>(chat + R"(,"logprobs":true,"top_logprobs":21})"), R"("param":"top_logprobs")"},
       {Post<ChatCompletionsTranslator>(R"({"model":"tiny","messages":[]})"), R"("param":"messages")"},
       {Post<ChatCompletionsTranslator>(R"({"model":"none","messages":[]})"), R"("code":"UNKNOWN_MODEL")"},
