@@ -4,6 +4,7 @@
 #include <boost/asio/buffer.hpp>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/transport/http/posted_exchange.h"
 
@@ -17,6 +18,7 @@ using boost::beast::error_code;
 constexpr int64_t kMinBodyBytesPerMs = 16;       // 4 MiB in 4.4 minutes; a client that sends nothing has `read`
 constexpr size_t kMaxAheadBytes = 16 * 1024;     // of pipelined requests
 constexpr size_t kMaxLingerBytes = 1024 * 1024;  // thrown away after the last response
+constexpr size_t kMaxShownPathBytes = 128;       // of a path that no route has
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kNoContent = 204;
 constexpr int kUnsupportedMediaType = 415;
@@ -26,6 +28,13 @@ constexpr unsigned kHttp11 = 11;
 HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
   const std::string key = route.max_body_key == nullptr ? "" : absl::StrCat(" (", route.max_body_key, ")");
   return TextReply(413, absl::StrCat("the body has ", length, " bytes; limit is ", route.max_body_bytes, key));
+}
+
+// A refusal in the form of the route's API. A null route, or one without a form: as it is.
+HttpReply InTheFormOf(const HttpRoute* route, HttpReply reply) {
+  if (route == nullptr || route->refusal_body == nullptr) return reply;
+  const std::string_view message(reply.body);
+  return {reply.status, kJsonText, route->refusal_body(message.substr(0, message.find('\n')))};
 }
 
 }  // namespace
@@ -156,7 +165,7 @@ HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) cons
   if (match.malformed) return TextReply(400, "the path is not validly percent-encoded");
   const bool is_options = request_.method == "OPTIONS";
   if (is_options && request_.path == "*") return {kNoContent, "", ""};
-  if (match.allow.empty()) return TextReply(404, "not found");
+  if (match.allow.empty()) return NotFound();
   HttpReply reply = is_options ? HttpReply{kNoContent, "", ""} : TextReply(405, "allowed: " + match.allow);
   reply.headers.push_back({"Allow", match.allow});
   if (!is_options || !match.cors) return reply;
@@ -164,6 +173,14 @@ HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) cons
     reply.headers.push_back(std::move(header));
   }
   return reply;
+}
+
+HttpReply HttpConnection::NotFound() const {
+  const HttpRouteTable::Neighbour neighbour = shared_->routes.NeighbourOf(request_.path);
+  std::string message =
+      absl::StrCat("not found: nothing is served at ", absl::CHexEscape(request_.path.substr(0, kMaxShownPathBytes)));
+  if (neighbour.route != nullptr) absl::StrAppend(&message, "; ", neighbour.route->path, " is");
+  return InTheFormOf(neighbour.api, TextReply(404, message));
 }
 
 void HttpConnection::OpenHandler(const HttpRoute& route) {
@@ -217,9 +234,7 @@ void HttpConnection::Refuse(const HttpReply& reply) {
 }
 
 HttpReply HttpConnection::RefusalOfRoute(HttpReply reply) const {
-  if (route_ == nullptr || route_->refusal_body == nullptr) return reply;
-  const std::string_view message(reply.body);
-  return {reply.status, kJsonText, route_->refusal_body(message.substr(0, message.find('\n')))};
+  return InTheFormOf(route_, std::move(reply));
 }
 
 void HttpConnection::SendWhole(HttpReply reply) {

@@ -41,6 +41,11 @@ void AddMethod(std::string_view method, std::string* allow) {
   allow->append(method);
 }
 
+// "/v1/" of "/v1/models"
+std::string_view FirstSegment(std::string_view path) {
+  return path.substr(0, path.find('/', 1) + 1);
+}
+
 }  // namespace
 
 HttpRouteTable::Match HttpRouteTable::Find(std::string_view method, std::string_view path) const {
@@ -60,6 +65,20 @@ HttpRouteTable::Match HttpRouteTable::Find(std::string_view method, std::string_
   }
   if (!match.allow.empty()) AddMethod("OPTIONS", &match.allow);
   return match;
+}
+
+HttpRouteTable::Neighbour HttpRouteTable::NeighbourOf(std::string_view path) const {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  Neighbour neighbour;
+  for (const HttpRoute& route : routes_) {
+    const std::string_view known = route.path;
+    const bool near = path.size() > 1 && (known.ends_with(path) || path.ends_with(known));
+    if (near && (neighbour.route == nullptr || known.size() > neighbour.route->path.size())) neighbour.route = &route;
+    const bool same_api = known.find('/', 1) != known.npos && FirstSegment(known) == FirstSegment(path);
+    if (same_api && route.refusal_body != nullptr && neighbour.api == nullptr) neighbour.api = &route;
+  }
+  if (neighbour.route != nullptr) neighbour.api = neighbour.route;
+  return neighbour;
 }
 
 }  // namespace dunlin::server

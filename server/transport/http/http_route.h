@@ -51,6 +51,13 @@ class HttpRouteTable {
   // path: without the query.
   Match Find(std::string_view method, std::string_view path) const;
 
+  // What a client may have meant by a path that no route has.
+  struct Neighbour {
+    const HttpRoute* route = nullptr;  // "/v1/models" of "/models", "/v1/models/" and "/v1/v1/models"; null: none
+    const HttpRoute* api = nullptr;    // that route, or else one whose path begins with the same segment; null: none
+  };
+  Neighbour NeighbourOf(std::string_view path) const;
+
  private:
   const std::vector<HttpRoute> routes_;
 };

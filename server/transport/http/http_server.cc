@@ -55,9 +55,16 @@ absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
   error_code error;
   const auto ip = asio::ip::make_address(host, error);
   if (error || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("listen.http is \"", address, "\"; limit is IP:PORT"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen.http is \"", address, "\"; limit is IP:PORT, with a port in [0, 65535]"));
   }
   return tcp::endpoint(ip, static_cast<unsigned short>(port));
+}
+
+// "127.0.0.1:8080", "[::1]:8080"
+std::string TextOf(const tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  return absl::StrCat(endpoint.address().is_v6() ? absl::StrCat("[", host, "]") : host, ":", endpoint.port());
 }
 
 // OpenSSL writes to sockets by write(2), which raises the signal on its own thread.
@@ -86,10 +93,11 @@ struct HttpServer::State {
     if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor.bind(endpoint, error);
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-    if (error) return absl::UnavailableError(absl::StrCat("listen.http: ", error.message()));
-    const tcp::endpoint bound = acceptor.local_endpoint();
-    const std::string host = bound.address().to_string();
-    bound_address = absl::StrCat(bound.address().is_v6() ? absl::StrCat("[", host, "]") : host, ":", bound.port());
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("listen.http: cannot listen on ", TextOf(endpoint), ": ", error.message()));
+    }
+    bound_address = TextOf(acceptor.local_endpoint());
     return absl::OkStatus();
   }
 

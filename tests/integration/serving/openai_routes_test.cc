@@ -39,6 +39,22 @@ TEST(Models, AreThoseOfGrpc) {
   EXPECT_EQ(unknown.json()["error"]["model"], "no model");
 }
 
+// The error object is what OpenAI's clients print: of a base URL without /v1, too.
+TEST(Paths, ThatAreNotServedAreRefusedAsTheirApiDoes) {
+  const ServedEdge& edge = ServedEdge::Get();
+  const std::pair<const char*, const char*> cases[] = {
+      {"/chat/completions", "; /v1/chat/completions is"},
+      {"/v1/chat/completions/", "; /v1/chat/completions is"},
+      {"/v1/v1/messages", "; /v1/messages is"},
+      {"/v1/moderations", "not found: nothing is served at /v1/moderations"},
+  };
+  for (const auto& [path, end] : cases) {
+    const HttpAnswer answer = edge.Post(path, "{}");
+    EXPECT_EQ(answer.status, 404) << path;
+    EXPECT_THAT(answer.json()["error"]["message"].get<std::string>(), testing::EndsWith(end)) << path;
+  }
+}
+
 TEST(Tokens, AreThoseOfGrpc) {
   const ServedEdge& edge = ServedEdge::Get();
   const auto stub = v1::TokenizerService::NewStub(edge.channel());

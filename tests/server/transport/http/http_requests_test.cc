@@ -63,6 +63,21 @@ TEST_F(HttpRequests, AreRefusedInTheWordsOfTheirRoute) {
                     EndsWith("{\"refused\":\"this path takes no body\"}")));
 }
 
+TEST_F(HttpRequests, WhosePathNothingHasAreToldWhichOneIsNear) {
+  const auto body = [this](const std::string& path) {
+    const std::string answer = Send("POST " + path + " HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404 ")) << path;
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  EXPECT_EQ(body("/v1/calls"), "not found: nothing is served at /v1/calls; /calls is\n");
+  EXPECT_EQ(body("/calls/"), "not found: nothing is served at /calls/; /calls is\n");
+  EXPECT_EQ(body("/v1/plain"), R"({"refused":"not found: nothing is served at /v1/plain; /plain is"})");
+  EXPECT_EQ(body("/cal%22"), "not found: nothing is served at /cal%22\n");
+  EXPECT_EQ(body("/"), "not found: nothing is served at /\n");
+  EXPECT_EQ(body("/lls"), "not found: nothing is served at /lls\n") << "no part of a segment";
+  EXPECT_THAT(body("/" + std::string(1000, 'a')), testing::SizeIs(testing::Lt(200U)));
+}
+
 TEST_F(HttpRequests, AreAnsweredByMethodAndPath) {
   ExpectRefusals({
       {"GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n", "404 "},
