@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxModels = 16;
 constexpr size_t kMaxShownValue = 80;
+constexpr size_t kMaxNameBytes = 64;  // of a key that is compared with the known ones
 
 std::string Shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -119,6 +123,50 @@ std::string Below(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : absl::StrCat(parent, ".", name);
 }
 
+// Insertions, deletions and replacements of characters that make one name of the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);  // of the first i characters of a
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// "presicions" below "models[0]" (pattern: "models[]") -> "models[0].precisions"; a name that only another section has
+// -> that key. "" if nothing is near.
+std::string NearestKey(const std::string& name, const std::string& path, const std::string& pattern) {
+  std::string nearest;
+  if (name.size() > kMaxNameBytes) return nearest;
+  size_t least = 1 + std::max<size_t>(1, std::min<size_t>(3, name.size() / 3));
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::string_view full = key.path;
+    const size_t begin = pattern.empty() ? 0 : pattern.size() + 1;
+    if (full.substr(0, begin) != Below(pattern, "")) continue;
+    const std::string known(full.substr(begin, full.find_first_of(".[", begin) - begin));
+    const size_t distance = EditDistance(name, known);
+    if (distance < least) nearest = Below(path, known);
+    least = std::min(least, distance);
+  }
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (nearest.empty() && absl::EndsWith(key.path, absl::StrCat(".", name))) nearest = key.path;
+  }
+  return nearest;
+}
+
+absl::Status UnknownKey(const std::string& name, const std::string& path, const std::string& pattern) {
+  const std::string nearest = NearestKey(name, path, pattern);
+  return absl::InvalidArgumentError(absl::StrCat(
+      Below(path, name), " is not a config key; ",
+      nearest.empty() ? std::string("`dunlin schema` prints them all") : absl::StrCat("did you mean ", nearest, "?")));
+}
+
 // `pattern` is `path` without list indices.
 absl::Status CheckGiven(const Json& section, const std::string& path, const std::string& pattern) {
   if (!section.is_object()) return Fault(path.empty() ? "the config" : path, section, "an object");
@@ -140,7 +188,7 @@ absl::Status CheckGiven(const Json& section, const std::string& path, const std:
         if (!status.ok()) return status;
       }
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(item_path, " is not a config key; see configs/schema.json"));
+      return UnknownKey(name, path, pattern);
     }
   }
   return absl::OkStatus();
