@@ -139,6 +139,7 @@ absl::Status PlanDraft(Draft* draft) {
     memory.workspace += static_cast<size_t>(batches) * kBytesPerEventBatch;
   }
   memory.context_tokens = plan->max_context_tokens;
+  if (options.max_context_tokens > memory.context_tokens) memory.config_tokens = options.max_context_tokens;
   if (!memory.kv_auto) {
     SetPages(plan->num_pages, (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages), draft);
     return absl::OkStatus();
@@ -281,6 +282,20 @@ std::vector<std::string> Describe(const MemoryBudget& budget) {
   return lines;
 }
 
+std::vector<std::string> WarningsOf(const MemoryBudget& budget) {
+  std::vector<std::string> lines;
+  for (const ModelMemory& model : budget.models) {
+    if (model.config_tokens == 0) continue;
+    lines.push_back(absl::StrCat("model \"", model.name, "\": models[].max_context_tokens is ", model.config_tokens,
+                                 "; the model has ", model.context_tokens, ", and is served with these"));
+  }
+  if (budget.total() > budget.limit) {
+    lines.push_back(absl::StrCat("the memory plan exceeds its limit by ", budget.total() - budget.limit,
+                                 " bytes: lower models[].kv_cache.memory_bytes, or list fewer models[].precisions"));
+  }
+  return lines;
+}
+
 absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices) {
   std::vector<kernels::Device*> opened;
   for (const ModelSettings& settings : config.models) {
@@ -293,12 +308,7 @@ absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devi
   const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(*completed, opened, ReadHostFacts());
   if (!budget.ok()) return budget.status();
   for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
-  if (budget->total() > budget->limit) {
-    spdlog::warn(
-        "the memory plan exceeds its limit by {} bytes: lower models[].kv_cache.memory_bytes, or list fewer "
-        "models[].precisions",
-        budget->total() - budget->limit);
-  }
+  for (const std::string& line : WarningsOf(*budget)) spdlog::warn("{}", line);
   std::vector<ModelSettings> models = completed->models;
   for (size_t i = 0; i < models.size(); ++i) {
     const ModelMemory& memory = budget->models[i];

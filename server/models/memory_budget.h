@@ -30,6 +30,7 @@ struct ModelMemory {
   size_t page_bytes = 0;
   int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
   int32_t context_tokens = 0;  // of one
+  int32_t config_tokens = 0;   // models[].max_context_tokens, if the model has fewer
 
   size_t total() const { return weights + kv + workspace + text; }
   size_t on_host_bytes() const { return on_host ? total() : text; }
@@ -60,8 +61,11 @@ absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::v
 // One line per model, then the total.
 std::vector<std::string> Describe(const MemoryBudget& budget);
 
-// The config's models with every kv_memory_bytes set, ready for LoadModel. Opens their devices, logs the plan, and
-// warns when it exceeds the limit, as sizes that the config gives may.
+// What an operator may not have meant: a context longer than the model's, a plan beyond its limit.
+std::vector<std::string> WarningsOf(const MemoryBudget& budget);
+
+// The config's models with every kv_memory_bytes set, ready for LoadModel. Opens their devices, logs the plan and its
+// warnings: it exceeds the limit, for example, as sizes that the config gives may.
 absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices);
 
 }  // namespace dunlin::server

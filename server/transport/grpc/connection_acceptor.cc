@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -27,7 +28,8 @@ namespace dunlin::server {
 namespace {
 
 constexpr int kMaxAcceptsInARow = 256;  // then the other listeners and the stop have their turn
-constexpr int kBackoffMs = 100;         // without descriptors or memory
+constexpr uint32_t kMaxPort = 65535;
+constexpr int kBackoffMs = 100;                                  // without descriptors or memory
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(20);  // at most: a sweep takes 0.2 us per connection
 
 // "host:port" in parts; the brackets of "[v6]" are left out.
@@ -145,6 +147,9 @@ absl::Status ConnectionAcceptor::State::Bind(const std::string& address) {
   if (stop_event < 0) return failed(std::strerror(errno));
   const std::optional<HostPort> parts = Split(address);
   if (!parts.has_value()) return failed("it has no port");
+  // getaddrinfo takes a larger number modulo 65536.
+  uint32_t number = 0;
+  if (!absl::SimpleAtoi(parts->port, &number) || number > kMaxPort) return failed("the port is not in [0, 65535]");
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

@@ -181,7 +181,17 @@ TEST_F(MemoryBudgetTest, ADeviceSharesItsOwnMemory) {
 TEST_F(MemoryBudgetTest, GivenSizesAreNotRefused) {
   const auto budget = Plan(1, {"memory.limit_bytes=16777216", "models.0.kv_cache.memory_bytes=67108864"});
   ASSERT_TRUE(budget.ok()) << budget.status();
-  EXPECT_GT(budget->total(), budget->limit) << "a warning in the log";
+  EXPECT_GT(budget->total(), budget->limit);
+  ASSERT_EQ(WarningsOf(*budget).size(), 1U);
+  EXPECT_THAT(WarningsOf(*budget)[0], HasSubstr("the memory plan exceeds its limit by "));
+}
+
+TEST_F(MemoryBudgetTest, WarnsOfAContextThatTheModelDoesNotHave) {
+  EXPECT_TRUE(WarningsOf(*Plan(1, {"models.0.max_context_tokens=1024"})).empty());
+  const std::vector<std::string> lines = WarningsOf(*Plan(1, {"models.0.max_context_tokens=4096"}));
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0],
+            "model \"m0\": models[].max_context_tokens is 4096; the model has 1024, and is served with these");
 }
 
 TEST_F(MemoryBudgetTest, ErrorsNameTheModel) {
