@@ -162,6 +162,8 @@ void RequestLog::OnFinished(const RequestRecord& record) {
     spdlog::info("{} requests refused before reading, the last with {}", *refused, record.refusal_reason);
     return;
   }
+  // The only word of a refusal whose message may quote the client.
+  const std::string reason = ReasonName(record.status);
   const std::string line = absl::StrCat(
       "request id=", LogSafe(record.request_id, kMaxNameBytes), " model=", LogSafe(record.model, kMaxNameBytes),
       " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,
@@ -171,6 +173,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
       " total_ms=", Milliseconds(record.arrival, record.finished), " preemptions=", record.preemptions,
       " status=", StatusName(record.status.code()),
       record.finish_reason.empty() ? "" : absl::StrCat(" finish=", record.finish_reason),
+      reason.empty() ? "" : absl::StrCat(" reason=", reason),
       record.status.ok() || QuotesClient(record.status)
           ? ""
           : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));

@@ -100,6 +100,7 @@ TEST(RequestLog, WhatAChatTemplateRaisesIsNotLogged) {
   log.OnFinished(record);
   EXPECT_NE(captured.text().find("harmless"), std::string::npos);
   EXPECT_NE(captured.text().find("status=INVALID_ARGUMENT"), std::string::npos);
+  EXPECT_NE(captured.text().find("reason=CHAT_REFUSED"), std::string::npos);
   EXPECT_EQ(captured.text().find("secret"), std::string::npos);
 }
 
