@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/cache/prefix_cache.h"
+#include "tests/engine/cache/followed_options.h"
 
 namespace dunlin::engine {
 namespace {
@@ -40,7 +41,7 @@ class Followed {
  public:
   explicit Followed(int32_t num_pages, int32_t max_batches = 100000, const KvGroups& groups = {})
       : log_({num_pages, kPageTokens, max_batches, {}}),
-        cache_(Options(num_pages, groups, &log_)),
+        cache_(FollowedOptions(num_pages, kPageTokens, groups, &log_)),
         num_pages_(num_pages) {}
 
   // Publishes `pages_of_tokens` one after another from the root of `salt`, in the pages that `next_page` gives.
@@ -81,16 +82,6 @@ class Followed {
   PrefixCache& cache() { return cache_; }
 
  private:
-  static PrefixCacheOptions Options(int32_t num_pages, const KvGroups& groups, KvEventLog* log) {
-    PrefixCacheOptions options;
-    options.num_pages = num_pages;
-    options.groups = groups;
-    options.max_tokens_per_page = kPageTokens;
-    options.hash_key = {1, 2, 3, 4, 5, 6, 7, 8};
-    options.changes = log->changes();
-    return options;
-  }
-
   KvEventLog log_;
   PrefixCache cache_;
   int32_t num_pages_;

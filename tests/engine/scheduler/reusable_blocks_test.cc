@@ -12,6 +12,7 @@
 
 #include "engine/cache/kv_events.h"
 #include "engine/scheduler/sequence_pages.h"
+#include "tests/engine/cache/followed_options.h"
 
 namespace dunlin::engine {
 namespace {
@@ -26,7 +27,7 @@ class Pool {
  public:
   Pool(const KvGroups& groups, int32_t num_pages, uint32_t seed)
       : log_({num_pages, kPageTokens, 100, {}}),
-        pages_(Options(groups, num_pages, &log_), true, true, kMostBlocks + 1),
+        pages_(FollowedOptions(num_pages, kPageTokens, groups, &log_), true, true, kMostBlocks + 1),
         random_(seed) {}
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_()) % below; }
@@ -100,16 +101,6 @@ class Pool {
   int32_t num_cached() const { return pages_.cache().num_cached(); }
 
  private:
-  static PrefixCacheOptions Options(const KvGroups& groups, int32_t num_pages, KvEventLog* log) {
-    PrefixCacheOptions options;
-    options.num_pages = num_pages;
-    options.max_tokens_per_page = kPageTokens;
-    options.groups = groups;
-    options.hash_key = {1, 2, 3, 4, 5, 6, 7, 8};
-    options.changes = log->changes();
-    return options;
-  }
-
   KvEventLog log_;
   SequencePages pages_;
   std::mt19937 random_;
