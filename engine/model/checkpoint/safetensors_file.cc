@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@ namespace dunlin::engine {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
+constexpr std::string_view kPointerBegin = "version https://git-lfs";  // of the text in place of a large file
 
 // The header's length, checked against the file's size. REQUIRES: the file has kLengthBytes.
 absl::StatusOr<uint64_t> ReadHeaderLength(const File& file) {
@@ -19,6 +22,10 @@ absl::StatusOr<uint64_t> ReadHeaderLength(const File& file) {
   if (absl::Status status = file.ReadAt(0, bytes); !status.ok()) return status;
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(bytes[i]);
+  if (std::memcmp(bytes.data(), kPointerBegin.data(), kLengthBytes) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.name(), ": is a pointer of Git LFS and not the file itself: `git lfs pull` in its repository gets that"));
+  }
   if (length > kMaxHeaderBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.name(), ": header length is ", length, " bytes; limit is ", kMaxHeaderBytes));

@@ -202,6 +202,14 @@ TEST(ModelDirectory, FollowsLinksInside) {
   EXPECT_TRUE(LoadStatus(temp.path()).ok()) << LoadStatus(temp.path());
 }
 
+TEST(ModelDirectory, SaysThatAFileIsAPointerOfGitLfs) {
+  const TempDirectory temp;
+  WriteShards(temp);
+  temp.Write(kShard1, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+  EXPECT_THAT(std::string(LoadStatus(temp.path()).message()),
+              HasSubstr("model-00001-of-00002.safetensors: is a pointer of Git LFS and not the file itself"));
+}
+
 TEST(ModelDirectory, RefusesEachBadOneWithItsReason) {
   for (const BadDirectory& c : BadDirectories()) {
     const TempDirectory temp;

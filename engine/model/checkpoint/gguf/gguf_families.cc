@@ -225,7 +225,11 @@ void WriteGgufExaone4(GgufConfigWriter* config) {
 
 // Q, K and V stand one behind the other in every file, as in the new decoder architecture with any number of heads.
 void WriteGgufFalcon(GgufConfigWriter* config) {
-  RefuseTensor(config, "blk.0.ffn_norm.weight", "a residual of one term after the other");
+  if (config->HasTensor("blk.0.ffn_norm.weight")) {
+    config->fields().Fail("blk.0.ffn_norm.weight",
+                          "is there: parallel_attn false with alibi true, as of Falcon RW, is not supported in a GGUF "
+                          "file; its Hugging Face directory is served");
+  }
   (*config)["new_decoder_architecture"] = true;
   (*config)["num_kv_heads"] = 1;
   config->Copy("attention.head_count_kv", "num_kv_heads");

@@ -14,7 +14,8 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr uint64_t kMagic = 0x46554747;  // "GGUF"
+constexpr uint64_t kMagic = 0x46554747;     // "GGUF"
+constexpr uint64_t kLfsMagic = 0x73726576;  // "vers": "version https://git-lfs", the text in place of a large file
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 constexpr const char* kAlignmentKey = "general.alignment";
@@ -183,6 +184,9 @@ absl::Status CheckNames(const std::vector<GgufTensor>& tensors) {
 
 absl::Status ReadVersion(GgufCursor& cursor) {
   const uint64_t magic = cursor.Unsigned(sizeof(uint32_t));
+  if (cursor.status().ok() && magic == kLfsMagic) {
+    return Invalid("is a pointer of Git LFS and not the file itself: `git lfs pull` in its repository gets that");
+  }
   if (cursor.status().ok() && magic != kMagic) return Invalid("is no GGUF file: it does not begin with \"GGUF\"");
   const uint64_t version = cursor.Unsigned(sizeof(uint32_t));
   if (!cursor.status().ok() || version == 2 || version == 3) return cursor.status();

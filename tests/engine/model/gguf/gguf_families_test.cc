@@ -328,7 +328,7 @@ TEST(GgufFamilies, RefuseTensorsOfVariantsThatAreNotServed) {
   }
   GgufWriter falcon = BaseGguf("falcon");
   AddTensorNamed("blk.0.ffn_norm.weight", &falcon);
-  ExpectGgufRefused(falcon, "blk.0.ffn_norm.weight is there: a residual of one term after the other");
+  ExpectGgufRefused(falcon, "blk.0.ffn_norm.weight is there: parallel_attn false with alibi true, as of Falcon RW");
   GgufWriter heads = BaseGguf("falcon");
   ExpectGgufRefused(heads.AddUnsigned("falcon.attention.key_length", 32),
                     "falcon.attention.key_length is 32; 4 heads of 64 make it 16");

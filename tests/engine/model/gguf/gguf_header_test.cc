@@ -72,6 +72,7 @@ TEST(GgufHeader, RefusesEveryFileThatIsCutShort) {
 
 TEST(GgufHeader, RefusesOtherFilesAndVersions) {
   ExpectRefused("PK\3\4" + std::string(64, '\0'), "is no GGUF file");
+  ExpectRefused("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "is a pointer of Git LFS");
   std::string bytes = Small().Bytes();
   bytes[4] = 1;
   ExpectRefused(bytes, "has GGUF version 1; known are 2 and 3");
