@@ -17,6 +17,7 @@
 #include "engine/base/file.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/gguf_model.h"
 #include "engine/model/model_limits.h"
 #include "engine/model/opened_model.h"
 #include "engine/quantize/gptq.h"
@@ -125,7 +126,7 @@ class Quantizer {
     return report_;
   }
 
- private:
+  // What is rounded and what is copied. Errors: a matrix that the format has no layout for.
   absl::Status FindJobs(const std::vector<WeightPart>& parts) {
     std::set<const TensorInfo*> taken;
     bool stacked = false;
@@ -162,6 +163,7 @@ class Quantizer {
     return absl::OkStatus();
   }
 
+ private:
   std::vector<OutputTensor> PlanTensors() const {
     std::vector<OutputTensor> tensors;
     for (const TensorInfo* tensor : kept_) {
@@ -288,10 +290,9 @@ class Quantizer {
   QuantizeReport report_;
 };
 
-}  // namespace
-
-absl::StatusOr<QuantizeReport> QuantizeCheckpoint(const QuantizeOptions& options, const Model* model,
-                                                  std::span<const TokenId> tokens) {
+// Opens the directory and calls use(quantizer, parts of the weights).
+template <class Result, class Use>
+Result WithQuantizer(const QuantizeOptions& options, Use use) {
   ModelSource model_source;
   model_source.path = options.directory;
   model_source.precisions = {Precision::kFp32};
@@ -306,7 +307,29 @@ absl::StatusOr<QuantizeReport> QuantizeCheckpoint(const QuantizeOptions& options
   // As stored: the opened model may give rows in another order.
   const absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();
-  return Quantizer(options, *directory, **checkpoint).Run(opened->parts, model, tokens);
+  Quantizer quantizer(options, *directory, **checkpoint);
+  return use(&quantizer, opened->parts);
+}
+
+}  // namespace
+
+absl::Status CheckQuantizable(const QuantizeOptions& options) {
+  if (IsGgufPath(options.directory)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.directory, " is a GGUF file; a Hugging Face directory is wanted, with its wide weights"));
+  }
+  QuantizeOptions silent = options;
+  silent.progress = [](const std::string&) {};
+  return WithQuantizer<absl::Status>(
+      silent, [](Quantizer* quantizer, const std::vector<WeightPart>& parts) { return quantizer->FindJobs(parts); });
+}
+
+absl::StatusOr<QuantizeReport> QuantizeCheckpoint(const QuantizeOptions& options, const Model* model,
+                                                  std::span<const TokenId> tokens) {
+  return WithQuantizer<absl::StatusOr<QuantizeReport>>(
+      options, [model, tokens](Quantizer* quantizer, const std::vector<WeightPart>& parts) {
+        return quantizer->Run(parts, model, tokens);
+      });
 }
 
 }  // namespace dunlin::engine

@@ -34,6 +34,10 @@ struct QuantizeReport {
   uint64_t bytes_after = 0;
 };
 
+// Whether QuantizeCheckpoint has a layout for every matrix: its errors that come of names and shapes, before anything
+// is computed. A GGUF file is INVALID_ARGUMENT.
+absl::Status CheckQuantizable(const QuantizeOptions& options);
+
 // Rounds to nearest without a model, by GPTQ with one: it is the directory's own on a CPU, and `tokens` the text whose
 // inputs it observes. INVALID_ARGUMENT names the tensor or field and what is wrong: a model that is quantised already,
 // a tensor stored [in_features, out_features], columns that the group doesn't divide, a weight that is not finite.

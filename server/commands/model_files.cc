@@ -26,6 +26,13 @@ bool ShareBlocks(const fs::path& from, const fs::path& to) {
   return shared;
 }
 
+// 0 of a file that is not there.
+uintmax_t SizeOf(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  return error ? 0 : size;
+}
+
 // Copies atomically: `to` is either complete or absent. Not a hard link, which would change the ctime of a file that a
 // server may be reading, and would let a later edit of one change both.
 std::error_code CopyFile(const fs::path& from, const fs::path& to) {
@@ -34,7 +41,12 @@ std::error_code CopyFile(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!ShareBlocks(from, part)) fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(part, to, error);
-  return error;
+  if (!error) return error;
+  // The library says "Input/output error" of a full disk.
+  std::error_code ignored;
+  const bool full = SizeOf(from) > fs::space(to.parent_path(), ignored).available + SizeOf(part);
+  fs::remove(part, ignored);
+  return full ? std::make_error_code(std::errc::no_space_on_device) : error;
 }
 
 }  // namespace

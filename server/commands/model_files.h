@@ -16,7 +16,7 @@
 namespace dunlin::server {
 
 // Copies the regular files of a model directory whose names are wanted into `out`, which is made. Existing files are
-// kept, and nothing is copied where both are one directory.
+// kept, and nothing is copied where both are one directory. After an error, what was copied before is whole.
 std::error_code CopyModelFiles(const std::filesystem::path& from, const std::filesystem::path& out,
                                const std::function<bool(const std::string& name)>& wanted);
 

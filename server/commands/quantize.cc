@@ -90,11 +90,14 @@ absl::Status OutFailure(const Options& options, const std::error_code& error) {
   return absl::InternalError(absl::StrCat("--out ", options.out, " cannot be written: ", error.message()));
 }
 
+absl::Status CheckOut(const Options& options) {
+  std::error_code error;
+  if (!fs::exists(fs::path(options.out) / "config.json", error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("--out ", options.out, " has a model already"));
+}
+
 absl::Status MakeOut(const Options& options) {
   std::error_code error;
-  if (fs::exists(fs::path(options.out) / "config.json", error)) {
-    return absl::FailedPreconditionError(absl::StrCat("--out ", options.out, " has a model already"));
-  }
   fs::create_directories(options.out, error);
   return error ? OutFailure(options, error) : absl::OkStatus();
 }
@@ -135,6 +138,9 @@ absl::Status Run(const Options& options) {
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   quantize.moments_bytes = static_cast<size_t>(options.moments_mib) << 20;
   quantize.progress = [](const std::string& line) { std::cerr << line << "\n"; };
+  // Before the runs over the text, which take long.
+  if (absl::Status status = CheckOut(options); !status.ok()) return status;
+  if (absl::Status status = engine::CheckQuantizable(quantize); !status.ok()) return status;
   std::unique_ptr<engine::Model> model;
   Text text;
   if (!options.text.empty()) {

@@ -144,6 +144,13 @@ TEST(QuantizeTest, WhatCannotBeQuantisedIsRefused) {
   EXPECT_THAT(refusal({kDemoModel, "--to", "int4", "--out", out}),
               HasSubstr("is stored [in_features, out_features], which compressed-tensors has no layout for"));
   EXPECT_FALSE(std::filesystem::exists(out));
+  const CommandResult calibrated =
+      RunDunlin({"quantize", kDemoModel, "--to", "int4", "--calibration", kText, "--out", out});
+  EXPECT_EQ(calibrated.status, 1);
+  EXPECT_EQ(calibrated.out, "") << "it is refused before the text is run";
+  std::ofstream(temp.File("m.gguf")) << "GGUF";
+  EXPECT_THAT(refusal({temp.File("m.gguf"), "--to", "int4", "--out", out}),
+              HasSubstr("m.gguf is a GGUF file; a Hugging"));
   EXPECT_THAT(refusal({llama.path(), "--to", "int3", "--out", out}), HasSubstr("int3"));
   EXPECT_THAT(refusal({llama.path(), "--to", "int4", "--act-order", "--out", out}), HasSubstr("need --calibration"));
   EXPECT_THAT(refusal({kDemoModel, "--to", "int4", "--out", llama.path()}), HasSubstr("has a model already"));
