@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin load`: simulates many clients from one process and reports what they measured.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -8,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/commands/client_options.h"
 #include "server/commands/command.h"
 #include "server/commands/load_options.h"
@@ -50,6 +54,26 @@ bool Write(const tools::load::LoadOptions& options, const Json& result) {
   return written;
 }
 
+// The server of the protocol where --address is left out: DUNLIN_ADDRESS is the address of a gRPC port.
+std::string DefaultAddress(const std::string& protocol) {
+  if (protocol == "openai") return kDefaultHttpAddress;
+  const char* const from_environment = std::getenv("DUNLIN_ADDRESS");
+  return from_environment == nullptr || *from_environment == '\0' ? kDefaultAddress : from_environment;
+}
+
+// A run may take hours: whether its result can be written is asked first.
+absl::Status CheckWritable(const char* option, const std::string& path) {
+  if (path.empty() || path == "-") return absl::OkStatus();
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (exists ? !std::filesystem::is_directory(path, error) && access(path.c_str(), W_OK) == 0
+             : access(folder.c_str(), W_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(option, ": cannot write ", path));
+}
+
 int Refused(const absl::Status& status) {
   std::cerr << StatusName(status.code()) << ": " << status.message() << "\n";
   return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
@@ -59,6 +83,10 @@ int RunLoad(tools::load::LoadOptions options) {
   absl::StatusOr<std::string> key = ReadApiKey(options.api_key_file);
   if (!key.ok()) return Refused(key.status());
   options.request.api_key = *std::move(key);
+  if (options.address.empty()) options.address = DefaultAddress(options.protocol);
+  absl::Status writable = CheckWritable("--json", options.json_file);
+  writable.Update(CheckWritable("--report", options.report_file));
+  if (!writable.ok()) return Refused(writable);
   const auto session = tools::load::Session::Open(options);
   if (!session.ok()) return Refused(session.status());
   const absl::StatusOr<Json> result = (*session)->Run();

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/load_options.h"
 
+#include "absl/strings/str_cat.h"
 #include "server/commands/client_options.h"
 
 namespace dunlin::server {
 namespace {
 
 void AddTarget(CLI::App* app, tools::load::LoadOptions* o) {
-  app->add_option("--address", o->address, "HOST:PORT of the server")->capture_default_str()->group("Server");
+  app->add_option("--address", o->address,
+                  absl::StrCat("HOST:PORT of the server; default: ", kDefaultAddress,
+                               ", or the environment's DUNLIN_ADDRESS; openai: ", kDefaultHttpAddress))
+      ->group("Server");
   AddApiKeyOption(app, &o->api_key_file)->group("Server");
   AddTlsOptions(app, &o->request.tls);
   app->add_option("--protocol", o->protocol, "dunlin: Dunlin's gRPC API; openai: OpenAI-compatible HTTP with SSE")
@@ -214,7 +218,9 @@ const char kLoadFooter[] =
     "              end of the run (unfinished). The reason is the server's own where its error has one: ErrorInfo of\n"
     "              gRPC, the `code` of OpenAI's error object; else the status, or TRANSPORT, EARLY_END, BAD_EVENT\n"
     "  load generator  CPU time of this process from the first counted request on, in all and for each token received\n"
-    "Exit status: 0 done, 1 refused, a failed --check, more than --max-errors, or interrupted, 2 usage error.";
+    "Exit status: 0 done, 1 refused, failures alone, a failed --check, more than --max-errors, or interrupted, 2 "
+    "usage\n"
+    "error.";
 
 void AddLoadOptions(CLI::App* subcommand, tools::load::LoadOptions* options) {
   AddTarget(subcommand, options);

@@ -15,7 +15,7 @@
 namespace dunlin::tools::load {
 
 struct LoadOptions {
-  std::string address = "127.0.0.1:50051";
+  std::string address;       // HOST:PORT
   std::string api_key_file;  // whose key becomes request.api_key
   std::string protocol = "dunlin";
   std::string endpoint;  // OpenAI: path; "" is the API's own

@@ -191,6 +191,9 @@ std::vector<std::string> Session::Violations(const Json& result) const {
     if (std::string line = Violation(check, result); !line.empty()) lines.push_back(std::move(line));
   }
   const int64_t failed = result["failed"].get<int64_t>();
+  if (failed > 0 && result["completed"] == 0) {
+    lines.push_back(absl::StrCat("no request completed, and ", failed, " failed"));
+  }
   const int64_t limit = options_.shape.max_errors;
   if (limit >= 0 && failed > limit) {
     lines.push_back(absl::StrCat("failed is ", failed, "; limit is ", limit, " (--max-errors)"));

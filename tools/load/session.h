@@ -30,7 +30,7 @@ class Session {
   absl::StatusOr<Json> Run();
 
   bool interrupted() const { return interrupted_; }
-  // The limits of --check and --max-errors that the result violates, one line each.
+  // The limits of --check and --max-errors that the result violates, one line each; and that nothing worked.
   std::vector<std::string> Violations(const Json& result) const;
 
  private:

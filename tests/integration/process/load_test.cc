@@ -162,6 +162,27 @@ TEST_F(LoadTest, FailedChecksSetTheExitStatus) {
   EXPECT_EQ(failing.status, 1);
   EXPECT_THAT(failing.err, HasSubstr("--max-errors"));
   EXPECT_THAT(failing.out, HasSubstr("INVALID_FIELD"));
+  const CommandResult nothing = with({"--input-len", "100000"});
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("no request completed, and 3 failed"));
+}
+
+TEST_F(LoadTest, TheEnvironmentNamesTheServerOfTheGrpcProtocol) {
+  ASSERT_EQ(setenv("DUNLIN_ADDRESS", server_->grpc().c_str(), 1), 0);
+  const CommandResult grpc = RunDunlin({"load", "--model", "demo", "--num-prompts", "2", "--output-len", "2"});
+  EXPECT_EQ(grpc.status, 0) << grpc.err;
+  const CommandResult named =
+      RunDunlin({"load", "--model", "demo", "--address", "127.0.0.1:1", "--connect-timeout-ms", "300"});
+  EXPECT_THAT(named.err, HasSubstr("no connection to 127.0.0.1:1"));
+  ASSERT_EQ(unsetenv("DUNLIN_ADDRESS"), 0);
+}
+
+TEST_F(LoadTest, FilesThatCannotBeWrittenAreRefusedBeforeTheRun) {
+  for (const char* option : {"--json", "--report"}) {
+    const CommandResult result = Load(*server_, {option, "/nowhere/result", "--duration", "600"});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, HasSubstr(std::string(option) + ": cannot write /nowhere/result"));
+  }
 }
 
 TEST_F(LoadTest, UsageErrorsAndServerErrorsHaveDifferentStatuses) {
