@@ -26,7 +26,7 @@ const CommandRow kCommands[] = {
      "Examples:\n  dunlin serve models/demo\n  dunlin serve models/a models/b --precision bf16,fp8 --grpc 127.0.0.1:0\n"
      "  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
      "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
-     "SIGTERM drains and exits with status 0; a second one exits immediately with status 1.\n"
+     "SIGTERM drains and exits with status 0; a second one, 0.2 s later or more, exits at once with status 1.\n"
      "Exit status 70: a device failed; 71: a stall lasted; 72: a thread did not stop in time.",
      dunlin::server::SetUpServe},
     {"config", "Print the config that `dunlin serve DIR...` uses",

@@ -22,6 +22,8 @@ namespace {
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLoadPollPeriod = absl::Milliseconds(10);  // delays READY by half of it
 constexpr absl::Duration kLoadStopLimit = absl::Milliseconds(800);
+// Wrappers, timeout(1) among them, send one signal to their child and again to its process group.
+constexpr absl::Duration kSameSignal = absl::Milliseconds(200);
 constexpr absl::Duration kFlushLimit = absl::Milliseconds(200);
 // After a drain's time: gRPC takes up to a second to close streams whose clients do not read. Then the main thread says
 // that something is stuck and exits; the timer is for what hangs after that, or hangs the main thread.
@@ -64,11 +66,14 @@ std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(c
     done = true;
   });
   bool reload = false;
+  absl::Time stopped;
   while (!done) {
     const SignalRequest request = WaitForRequest(kLoadPollPeriod);
     reload = reload || request == SignalRequest::kReload;
     if (request != SignalRequest::kStop) continue;
+    if (stop && absl::Now() < stopped + kSameSignal) continue;
     if (stop) ExitNow(kExitFailed);
+    stopped = absl::Now();
     stop = true;
     ExitAfter(kLoadStopLimit, kExitOk);
     server->phase = Server::Phase::kDraining;
@@ -84,7 +89,8 @@ std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(c
 int Drain(int64_t timeout_ms, Server* server) {
   const absl::Duration timeout = absl::Milliseconds(timeout_ms);
   ExitAfter(timeout + kExitTimer, kExitStuck);
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time begun = absl::Now();
+  const absl::Time deadline = begun + timeout;
   spdlog::info("stopping: draining for at most {} ms", timeout_ms);
   server->phase = Server::Phase::kDraining;
   server->notifier.Stopping();
@@ -96,7 +102,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   });
   while (!done) {
     BeatIfHealthy(server);
-    if (WaitForRequest(kPollPeriod) == SignalRequest::kStop) {
+    if (WaitForRequest(kPollPeriod) == SignalRequest::kStop && absl::Now() > begun + kSameSignal) {
       spdlog::warn("second stop signal: exiting immediately");
       ExitNow(kExitFailed);
     }

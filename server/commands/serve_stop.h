@@ -23,7 +23,8 @@ std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(c
                                               Server* server);
 
 // Lets calls in flight finish within the time limit; returns the exit status. A thread that does not stop then ends the
-// process with kExitStuck, two seconds after the limit at the latest. A second stop signal ends it immediately.
+// process with kExitStuck, two seconds after the limit at the latest. A second stop signal ends it immediately,
+// unless it comes within 0.2 s of the first.
 int Drain(int64_t timeout_ms, Server* server);
 
 // This process cannot use a failed device again: it exits, and a supervisor restarts it. The engine has ended its

@@ -6,9 +6,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/integration/process/child.h"
@@ -125,6 +127,18 @@ TEST(Serve, SigtermLetsRunningRequestsFinish) {
   EXPECT_THAT(log.substr(ended), HasSubstr("completion_tokens=2400 "));
 }
 
+TEST(Serve, ASignalThatAWrapperSendsTwiceIsOne) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  RunningCommand client(EightLongOutputs(server, "fp32"));
+  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
+  server.Signal(SIGTERM);
+  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(30), 0) << server.Log();
+  EXPECT_EQ(client.Wait().status, 0) << "its request runs to its end";
+}
+
 TEST(Serve, SecondSigtermEndsAtOnce) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
@@ -132,6 +146,7 @@ TEST(Serve, SecondSigtermEndsAtOnce) {
   ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
   server.Signal(SIGTERM);
   ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(10), 1) << server.Log();
   EXPECT_THAT(server.Log(), HasSubstr("second stop signal: exiting immediately"));
