@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -85,17 +86,42 @@ std::string UsageError(const ServeOptions& options) {
   return "";
 }
 
-bool HasFile(const fs::path& directory, std::string_view extension) {
+// The first file of the directory with this extension, in the order of names; "" without one.
+std::string FileWith(const fs::path& directory, std::string_view extension) {
   std::error_code error;
+  std::string first;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() == extension) return true;
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == extension && (first.empty() || name < first)) first = name;
   }
-  return false;
+  return first;
+}
+
+// Of a name of the Hub, which other servers download: "HuggingFaceTB/SmolLM2-135M".
+std::string DownloadHint(const std::string& path) {
+  const size_t slash = path.find('/');
+  const bool is_name = slash != std::string::npos && slash > 0 && slash + 1 < path.size() && slash == path.rfind('/') &&
+                       path[0] != '.' && path[0] != '~';
+  std::error_code error;
+  if (!is_name || fs::exists(path.substr(0, slash), error)) return "";
+  return absl::StrCat("; nothing is downloaded: `hf download ", path, "` prints a directory that can be served");
+}
+
+// What a directory without a model has instead, "; ..." for the end of a message: a GGUF file, or snapshots of the
+// Hub's cache.
+std::string InsteadOfModel(const fs::path& path) {
+  const std::string gguf = FileWith(path, ".gguf");
+  if (!gguf.empty()) return absl::StrCat("; a GGUF file is served by its own path, ", (path / gguf).string());
+  const std::string snapshot = FileWith(path / "snapshots", "");
+  if (!snapshot.empty()) return absl::StrCat("; a snapshot is one, ", (path / "snapshots" / snapshot).string());
+  return "";
 }
 
 absl::Status CheckModelDirectory(const fs::path& path) {
   std::error_code error;
-  if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(path.string(), " does not exist"));
+  if (!fs::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path.string(), " does not exist", DownloadHint(path.string())));
+  }
   if (fs::is_regular_file(path, error) && path.extension() == ".gguf") return absl::OkStatus();
   if (!fs::is_directory(path, error)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -106,11 +132,11 @@ absl::Status CheckModelDirectory(const fs::path& path) {
   if (!fs::exists(path / "config.json", error)) missing.emplace_back("config.json");
   const bool pickled =
       fs::exists(path / "pytorch_model.bin", error) || fs::exists(path / "pytorch_model.bin.index.json", error);
-  if (!pickled && !HasFile(path, ".safetensors")) missing.emplace_back("*.safetensors");
+  if (!pickled && FileWith(path, ".safetensors").empty()) missing.emplace_back("*.safetensors");
   if (missing.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path.string(),
-                                                 " is not a model directory: ", absl::StrJoin(missing, " and "),
-                                                 missing.size() == 1 ? " is" : " are", " missing"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), " is not a model directory: ", absl::StrJoin(missing, " and "),
+                   missing.size() == 1 ? " is" : " are", " missing", InsteadOfModel(path)));
 }
 
 // "/models/llama/" -> "llama"; in the Hub's download cache, where the last component is a revision,
@@ -138,7 +164,8 @@ Json PrecisionsOf(const ServeOptions& options, size_t model) {
     return engine::IsGgufPath(options.directories[model]) ? Json::array() : DefaultOf("models[].precisions");
   }
   const std::string& text = options.precisions[options.precisions.size() == 1 ? 0 : model];
-  const std::vector<std::string> names = absl::StrSplit(text, ',');
+  std::vector<std::string> names = absl::StrSplit(text, ',');
+  for (std::string& name : names) name = absl::AsciiStrToLower(absl::StripAsciiWhitespace(name));
   return names;
 }
 
@@ -166,7 +193,7 @@ std::vector<std::string> Overrides(const ServeOptions& options) {
 }  // namespace
 
 void AddServeOptions(CLI::App* subcommand, ServeOptions* options) {
-  subcommand->add_option("DIR", options->directories, "Model directories, instead of --config");
+  subcommand->add_option("DIR", options->directories, "Model directories or .gguf files, instead of --config");
   subcommand->add_option("--config", options->config, "A config file (JSON, comments allowed)");
   subcommand
       ->add_option("--name", options->names,

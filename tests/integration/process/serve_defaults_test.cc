@@ -113,7 +113,7 @@ TEST(ServeDirectory, ServesASnapshotOfTheHubsCache) {
 struct Refusal {
   std::vector<std::string> arguments;
   int status;
-  const char* message;
+  std::string message;
 };
 
 TEST(ServeDirectory, RefusesWithWhatIsMissing) {
@@ -121,6 +121,10 @@ TEST(ServeDirectory, RefusesWithWhatIsMissing) {
   std::filesystem::create_directories(folder / "half");
   std::filesystem::copy_file(kDemoDir + "/config.json", folder / "half/config.json");
   std::ofstream(folder / "half/pytorch_model.bin") << "x";
+  std::filesystem::create_directories(folder / "hub/snapshots/1f2e");
+  std::filesystem::create_directories(folder / "files");
+  std::ofstream(folder / "files/b.gguf") << "GGUF";
+  std::ofstream(folder / "files/a.gguf") << "GGUF";
   const Refusal refusals[] = {
       {{}, 2, "give a model directory, or --config FILE"},
       {{kDemoDir, "--config", "x.json"}, 2, "not both"},
@@ -131,6 +135,9 @@ TEST(ServeDirectory, RefusesWithWhatIsMissing) {
       {{"/nowhere"}, 1, "/nowhere does not exist"},
       {{kDemoDir + "/config.json"}, 1, "is not a directory"},
       {{DUNLIN_SOURCE_DIR "/docs"}, 1, "is not a model directory: config.json and *.safetensors are missing"},
+      {{folder / "files"}, 1, "missing; a GGUF file is served by its own path, " + folder / "files/a.gguf"},
+      {{folder / "hub"}, 1, "are missing; a snapshot is one, " + folder / "hub/snapshots/1f2e"},
+      {{"org/name"}, 1, "org/name does not exist; nothing is downloaded: `hf download org/name` prints a directory"},
       {{folder / "half"}, 1, "pytorch_model.bin: is no file of torch.save: it is no zip archive"},
       {{kDemoDir, "--precision", "int3"}, 1, "models[0].precisions[0] is \"int3\""},
       {{kDemoDir, "--set", "memory.limit_bytes=40000000"}, 1, "the memory plan does not fit: model \"demo\": weights "},
