@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,6 +119,35 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
   return json;
 }
 
+// "6254714496     5.83 GiB"; a value that is no size of a mebibyte or more as it is.
+std::string WithUnit(const std::string& key, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  constexpr double kMib = 1024.0 * 1024.0;
+  const double mib = value.get<double>() / kMib;
+  if (!key.ends_with("_bytes") || mib < 1) return value.dump();
+  return absl::StrFormat("%-14s %.2f %s", value.dump(), mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
+}
+
+// One line for each profile; one for all of a device that has none, for the same reason.
+void PrintProfiles(const Json& profiles) {
+  std::map<std::string, std::set<std::string>> answers;  // by device
+  const auto answer = [](const Json& row) {
+    const auto reasons = row["reasons"].get<std::vector<std::string>>();
+    return row["supported"].get<bool>() ? std::string("yes") : absl::StrCat("no: ", absl::StrJoin(reasons, "; "));
+  };
+  for (const Json& row : profiles) answers[row["device"].get<std::string>()].insert(answer(row));
+  std::cout << absl::StreamFormat("\n%-7s %-10s %-10s %s\n", "device", "backend", "precision", "supported");
+  std::set<std::string> printed;
+  for (const Json& row : profiles) {
+    const auto device = row["device"].get<std::string>();
+    const bool all = answers[device].size() == 1 && answer(row) != "yes";
+    if (all && !printed.insert(device).second) continue;
+    std::cout << absl::StreamFormat("%-7s %-10s %-10s %s\n", device,
+                                    all ? "all" : row["attention_backend"].get<std::string>(),
+                                    all ? "all" : row["precision"].get<std::string>(), answer(row));
+  }
+}
+
 void PrintTable(const Json& json) {
   for (const auto& [key, value] : json.items()) {
     if (key != "profiles" && key != "warnings" && key != "memory")
@@ -124,16 +155,9 @@ void PrintTable(const Json& json) {
   }
   std::cout << "\nmemory of `dunlin serve`, in bytes\n";
   for (const auto& [key, value] : json["memory"].items()) {
-    std::cout << absl::StreamFormat("%-20s %s\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    std::cout << absl::StreamFormat("%-20s %s\n", key, WithUnit(key, value));
   }
-  std::cout << absl::StreamFormat("\n%-7s %-10s %-10s %s\n", "device", "backend", "precision", "supported");
-  for (const Json& row : json["profiles"]) {
-    const bool supported = row["supported"].get<bool>();
-    const auto reasons = row["reasons"].get<std::vector<std::string>>();
-    std::cout << absl::StreamFormat("%-7s %-10s %-10s %s\n", row["device"].get<std::string>(),
-                                    row["attention_backend"].get<std::string>(), row["precision"].get<std::string>(),
-                                    supported ? "yes" : absl::StrCat("no: ", absl::StrJoin(reasons, "; ")));
-  }
+  PrintProfiles(json["profiles"]);
   for (const Json& warning : json["warnings"]) std::cout << "warning: " << warning.get<std::string>() << "\n";
 }
 
