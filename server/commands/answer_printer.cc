@@ -18,6 +18,11 @@ void AnswerPrinter::Add(const v1::GenerateResponse& response) {
   out_ << std::flush;
 }
 
+void AnswerPrinter::EndLine() {
+  if (!line_begins_) out_ << "\n" << std::flush;
+  line_begins_ = true;
+}
+
 void AnswerPrinter::End(const CompletionOutput& output) {
   if (part_ == Part::kText || !line_begins_ || output.tool_calls.empty()) out_ << "\n";
   for (const v1::ToolCall& call : output.tool_calls) out_ << Shown(ToolCallJson(call).dump(), style_) << "\n";

@@ -18,6 +18,8 @@ class AnswerPrinter {
 
   // Of output 0; those of others are not printed.
   void Add(const v1::GenerateResponse& response);
+  // Ends a line that has begun: what follows is no part of the answer.
+  void EndLine();
   // Ends the line, and prints one line of JSON for each tool call.
   void End(const CompletionOutput& output);
 

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin chat`: options, the choice of the model, and the session (chat_session.h).
+// `dunlin chat`: options, and the session (chat_session.h).
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "dunlin/v1/generation.grpc.pb.h"
-#include "dunlin/v1/model.grpc.pb.h"
 #include "engine/base/string_view.h"
 #include "server/commands/chat_options.h"
 #include "server/commands/chat_session.h"
-#include "server/commands/client_error.h"
 #include "server/commands/client_options.h"
 #include "server/commands/command.h"
 #include "server/commands/line_input.h"
@@ -26,41 +21,12 @@
 namespace dunlin::server {
 namespace {
 
-constexpr std::chrono::seconds kListTimeout(5);
-
 struct ChatCommandOptions {
   RequestOptions request;
   ChatOptions chat;
   std::string system;
   bool quiet = false;
 };
-
-// The name of the only model that generates. An exit status and a line on stderr otherwise.
-int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kListTimeout);
-  v1::ListModelsResponse response;
-  const grpc::Status status = v1::ModelService::NewStub(channel)->ListModels(&context, {}, &response);
-  if (!status.ok()) {
-    std::cerr << Shown(ErrorLine(status), StyleOf(STDERR_FILENO)) << "\n";
-    return kExitFailed;
-  }
-  std::vector<std::string> names;
-  for (const v1::Model& model : response.models()) {
-    if (model.kind() != v1::MODEL_KIND_ENCODER) names.push_back(model.name());
-  }
-  if (names.size() == 1) {
-    *name = names[0];
-    return kExitOk;
-  }
-  if (names.empty()) {
-    std::cerr << "the server has no model that generates\n";
-    return kExitFailed;
-  }
-  std::cerr << Shown(absl::StrCat("give --model; the server has ", absl::StrJoin(names, ", ")), StyleOf(STDERR_FILENO))
-            << "\n";
-  return kExitUsage;
-}
 
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const ChatCommandOptions& options) {
   if (absl::Status s = CheckConstraints(options.chat, options.request.structured); !s.ok()) return s;
@@ -111,8 +77,6 @@ const char kChatFooter[] =
 
 std::function<int()> SetUpChat(CLI::App* subcommand) {
   auto options = std::make_shared<ChatCommandOptions>();
-  subcommand->add_option("--model", options->request.model,
-                         "Name of a served model; may be left out when the server has one that generates");
   AddRequestOptions(subcommand, &options->request);
   AddChatOptions(subcommand, &options->chat);
   subcommand->add_option("--system", options->system, "The system message")->group("Chat");

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -12,6 +13,8 @@ namespace dunlin::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr char kHttp1Server[] = "Trying to connect an http1.x server";  // gRPC's words
 
 std::string CodeName(const grpc::Status& status) {
   return StatusName(static_cast<absl::StatusCode>(status.error_code()));
@@ -36,7 +39,9 @@ Json ErrorJson(const grpc::Status& status) {
 }
 
 std::string ErrorLine(const grpc::Status& status) {
-  return absl::StrCat(CodeName(status), ": ", status.error_message());
+  const bool is_http_port = absl::StrContains(status.error_message(), kHttp1Server);
+  return absl::StrCat(CodeName(status), ": ", status.error_message(),
+                      is_http_port ? "; --address is the server's gRPC port, not its HTTP port" : "");
 }
 
 }  // namespace dunlin::server

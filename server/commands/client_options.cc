@@ -1,24 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/client_options.h"
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "dunlin/v1/model.grpc.pb.h"
 #include "engine/base/string_view.h"
+#include "server/commands/client_error.h"
+#include "server/commands/command.h"
+#include "server/commands/terminal.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr int kMaxReconnectMs = 1000;
+constexpr std::chrono::seconds kListTimeout(5);
+
+// gRPC takes a name without a port for port 0, and a URL for the name of a host.
+absl::Status CheckAddress(const std::string& address) {
+  const bool is_url = absl::StartsWith(address, "http://") || absl::StartsWith(address, "https://");
+  if (!is_url && absl::StrContains(address, ':')) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--address is ", address, "; limit is HOST:PORT of the server's gRPC port, ", kDefaultAddress));
+}
+
+grpc::Status ListGenerating(const std::shared_ptr<grpc::Channel>& channel, std::vector<std::string>* names) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kListTimeout);
+  v1::ListModelsResponse response;
+  grpc::Status status = v1::ModelService::NewStub(channel)->ListModels(&context, {}, &response);
+  for (const v1::Model& model : response.models()) {
+    if (model.kind() != v1::MODEL_KIND_ENCODER) names->push_back(model.name());
+  }
+  return status;
+}
 
 }  // namespace
 
@@ -81,8 +111,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server) {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   const absl::StatusOr<std::string> key = ReadApiKey(server.api_key_file);
-  if (!key.ok()) {
-    std::cerr << engine::StdView(key.status().message()) << "\n";
+  const absl::Status usable = key.ok() ? CheckAddress(server.address) : key.status();
+  if (!usable.ok()) {
+    std::cerr << engine::StdView(usable.message()) << "\n";
     return nullptr;
   }
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
@@ -92,12 +123,39 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server) {
   return nullptr;
 }
 
+int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name) {
+  std::vector<std::string> names;
+  const grpc::Status status = ListGenerating(channel, &names);
+  if (status.ok() && names.size() == 1) {
+    *name = names[0];
+    return kExitOk;
+  }
+  const std::string line = !status.ok()    ? ErrorLine(status)
+                           : names.empty() ? "the server has no model that generates"
+                                           : "give --model; the server has " + absl::StrJoin(names, ", ");
+  std::cerr << Shown(line, StyleOf(STDERR_FILENO)) << "\n";
+  return names.size() > 1 ? kExitUsage : kExitFailed;
+}
+
+std::string OtherModels(const grpc::Status& status, const std::shared_ptr<grpc::Channel>& channel) {
+  std::vector<std::string> names;
+  if (status.error_code() != grpc::StatusCode::NOT_FOUND || !ListGenerating(channel, &names).ok() || names.empty()) {
+    return "";
+  }
+  return absl::StrCat("; the server has ", absl::StrJoin(names, ", "));
+}
+
 absl::StatusOr<std::string> TextOrFile(const char* option, const std::string& value) {
   if (value.empty() || value[0] != '@') return value;
   return FileText(option, value.substr(1));
 }
 
 absl::StatusOr<std::string> FileText(const char* option, const std::string& path) {
+  if (path == "-") {
+    std::ostringstream input;
+    input << std::cin.rdbuf();
+    return input.str();
+  }
   std::error_code error;
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path, error)) {

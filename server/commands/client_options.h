@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the client commands share: how the server is reached, and values that may stand in a file.
+// What the client commands share: how the server is reached, which of its models is meant, and values that may stand in
+// a file.
 #pragma once
 
 #include <grpcpp/channel.h>
+#include <grpcpp/support/status.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -14,6 +16,7 @@
 namespace dunlin::server {
 
 inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
+inline constexpr char kDefaultHttpAddress[] = "127.0.0.1:8080";
 
 struct ServerAddress {
   std::string address = kDefaultAddress;
@@ -35,14 +38,21 @@ absl::StatusOr<std::string> ReadApiKey(const std::string& api_key_file);
 void AddServerOptions(CLI::App* subcommand, ServerAddress* server);
 
 // A channel without a limit on received messages, which reconnects within a second. Null after an error, which is
-// printed to stderr: the caller exits with kExitUsage.
+// printed to stderr: the caller exits with kExitUsage. An address without a port, or a URL, is one.
 std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server);
+
+// The name of the server's only model that generates. Errors, which are printed to stderr: kExitFailed if there is none
+// or the call fails, kExitUsage if there are several.
+int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name);
+
+// After a call that ended with `status`: "; the server has a, b" where it knows no model of that name, else "".
+std::string OtherModels(const grpc::Status& status, const std::shared_ptr<grpc::Channel>& channel);
 
 // The value itself, or the contents of the file that "@FILE" names.
 // Errors: INVALID_ARGUMENT with the option's name for a file that cannot be read.
 absl::StatusOr<std::string> TextOrFile(const char* option, const std::string& value);
 
-// Errors: as TextOrFile.
+// "-": the standard input. Errors: as TextOrFile.
 absl::StatusOr<std::string> FileText(const char* option, const std::string& path);
 
 }  // namespace dunlin::server

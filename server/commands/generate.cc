@@ -35,12 +35,12 @@ std::string SummaryLine(const Completion& completion) {
                          finish.usage().prompt_tokens(), finish.timings().ttft_ms(), DecodeTokensPerSecond(finish));
 }
 
-int Refused(const GenerateOptions& options, const grpc::Status& status) {
+int Refused(const GenerateOptions& options, const grpc::Status& status, const std::shared_ptr<grpc::Channel>& channel) {
   if (options.json) {
     std::cout << Shown(ErrorJson(status).dump(), StyleOf(STDOUT_FILENO)) << "\n";
   } else {
     std::cout << std::flush;
-    std::cerr << Shown(ErrorLine(status), StyleOf(STDERR_FILENO)) << "\n";
+    std::cerr << Shown(ErrorLine(status) + OtherModels(status, channel), StyleOf(STDERR_FILENO)) << "\n";
   }
   return kExitFailed;
 }
@@ -64,13 +64,16 @@ grpc::Status ReadPrompt(const v1::GenerateRequest& request, const std::shared_pt
 }
 
 int RunGenerate(const GenerateOptions& options) {
-  const absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
+  absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
   if (!request.ok()) {
     std::cerr << engine::StdView(request.status().message()) << "\n";
     return kExitUsage;
   }
   const auto channel = OpenChannel(options.request.server);
   if (channel == nullptr) return kExitUsage;
+  if (request->model().empty()) {
+    if (const int status = ChooseModel(channel, request->mutable_model()); status != kExitOk) return status;
+  }
   const auto stub = v1::GenerationService::NewStub(channel);
   grpc::ClientContext context;
   if (options.request.timeout_ms > 0) {
@@ -79,7 +82,7 @@ int RunGenerate(const GenerateOptions& options) {
   Completion completion;
   if (options.show_prompt) {
     if (const grpc::Status status = ReadPrompt(*request, channel, &completion); !status.ok()) {
-      return Refused(options, status);
+      return Refused(options, status, channel);
     }
   }
   const TerminalStyle style = StyleOf(STDOUT_FILENO);
@@ -91,7 +94,10 @@ int RunGenerate(const GenerateOptions& options) {
     if (!options.json) printer.Add(response);
   }
   const grpc::Status status = reader->Finish();
-  if (!status.ok()) return Refused(options, status);
+  if (!status.ok()) {
+    printer.EndLine();
+    return Refused(options, status, channel);
+  }
   if (options.json) {
     std::cout << Shown(completion.ToJson().dump(), style) << "\n";
   } else {
@@ -124,6 +130,7 @@ const char kGenerateFooter[] =
     "  dunlin generate --model mine --parse-special-tokens --truncate-prompt-tokens 512 --echo \"<|user|>Hi\"\n"
     "  dunlin generate --model mine --json --omit-text --logprobs 2 \"Once\"\n"
     "  dunlin generate --model mine --keep-special-tokens --n 2 --json \"Once\"\n"
+    "  dunlin generate --prompt-file article.txt --max-tokens 100\n"
     "Output that --json-schema, --regex or another option constrains may be incomplete when it ends for its length: a\n"
     "line on stderr says so, and finish.reason with --json. Control characters are escaped on a terminal.\n"
     "Exit status: 0 done, 1 refused or failed, 2 usage error.";

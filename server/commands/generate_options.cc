@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "engine/text/utf8.h"
+#include "server/commands/client_options.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -14,6 +17,10 @@ void AddInput(CLI::App* app, GenerateOptions* options) {
   AddChatOptions(app, &options->chat);
   app->add_flag("--continue-final-message", options->continue_final_message, "Continue the last message")->group(chat);
   const char* input = "Input";
+  app->add_option("--prompt-file", options->prompt_file,
+                  "The prompt's text from this file, as it is; -: from the standard input")
+      ->each([options](const std::string&) { options->has_prompt = true; })
+      ->group(input);
   app->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',')->group(input);
   app->add_flag("--parse-special-tokens", options->parse_special_tokens,
                 "Special tokens in the prompt or the chat are themselves and no text")
@@ -48,7 +55,8 @@ const char* InputProblem(const GenerateOptions& options) {
   if (options.prompt_is_message && !options.has_prompt) return "--chat needs a prompt";
   const int prompts =
       (options.has_prompt ? 1 : 0) + (options.token_ids.empty() ? 0 : 1) + (chat.messages.empty() ? 0 : 1);
-  if (prompts != 1) return "give one of a prompt, --token-ids and --messages";
+  const bool twice = !options.prompt.empty() && !options.prompt_file.empty();
+  if (prompts != 1 || twice) return "give one of a prompt, --prompt-file, --token-ids and --messages";
   const bool has_details =
       !chat.tools.empty() || !chat.template_options.empty() || options.continue_final_message || chat.raw_chat_output;
   if (has_details && !options.IsChat()) {
@@ -69,10 +77,19 @@ const char* OutputProblem(const GenerateOptions& options) {
   return nullptr;
 }
 
+absl::StatusOr<std::string> PromptOf(const GenerateOptions& options) {
+  const bool from_file = !options.prompt_file.empty();
+  absl::StatusOr<std::string> text = from_file ? FileText("--prompt-file", options.prompt_file) : options.prompt;
+  if (!text.ok() || engine::IsValidUtf8(*text)) return text;
+  return absl::InvalidArgumentError("the prompt is not UTF-8");
+}
+
 absl::Status FillInput(const GenerateOptions& options, v1::GenerateRequest* request) {
+  absl::StatusOr<std::string> prompt = PromptOf(options);
+  if (!prompt.ok()) return prompt.status();
   if (!options.IsChat()) {
     if (options.token_ids.empty()) {
-      request->set_text(options.prompt);
+      request->set_text(*std::move(prompt));
     } else {
       request->mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
     }
@@ -84,7 +101,7 @@ absl::Status FillInput(const GenerateOptions& options, v1::GenerateRequest* requ
   if (options.prompt_is_message) {
     v1::ChatMessage* message = chat->add_messages();
     message->set_role("user");
-    message->set_content(options.prompt);
+    message->set_content(*std::move(prompt));
   }
   chat->set_continue_final_message(options.continue_final_message);
   chat->set_parse_special_tokens(options.parse_special_tokens);
@@ -104,7 +121,6 @@ void FillOutput(const GenerateOptions& options, v1::OutputOptions* output) {
 }  // namespace
 
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--model", options->request.model, "Name of a served model")->required();
   AddRequestOptions(subcommand, &options->request);
   AddInput(subcommand, options);
   AddOutput(subcommand, options);

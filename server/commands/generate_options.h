@@ -35,7 +35,8 @@ struct GenerateOptions {
   bool json = false;
   std::string summary_file;
   std::string prompt;
-  bool has_prompt = false;
+  std::string prompt_file;  // "-": the standard input
+  bool has_prompt = false;  // of either
 
   bool IsChat() const { return prompt_is_message || !chat.messages.empty(); }
 };
@@ -43,7 +44,8 @@ struct GenerateOptions {
 // Declares the options. Values are validated by the server, not here, so that users see the server's own errors.
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options);
 
-// Errors: INVALID_ARGUMENT, with the options' names, for options that do not go together; and as FillRequest, MakeChat.
+// Reads --prompt-file. Errors: INVALID_ARGUMENT, with the options' names, for options that do not go together, and for
+// a prompt that is not UTF-8; and as FillRequest, MakeChat.
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options);
 
 }  // namespace dunlin::server

@@ -154,6 +154,8 @@ const char* StructuredOptions::name() const {
 }
 
 void AddRequestOptions(CLI::App* subcommand, RequestOptions* options) {
+  subcommand->add_option("--model", options->model,
+                         "Name of a served model; may be left out when the server has one that generates");
   AddServerOptions(subcommand, &options->server);
   AddExecutionOptions(subcommand, &options->execution);
   AddSampling(subcommand, &options->sampling);

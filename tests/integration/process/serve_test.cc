@@ -103,6 +103,33 @@ TEST_F(ServeTest, PrefixHitsAreCountedAndChangeNothing) {
   EXPECT_EQ(GenerateJson(salted)["finish"]["cached_tokens"], 0) << "salts do not share";
 }
 
+TEST_F(ServeTest, TheOnlyModelNeedsNoNameAndAWrongNameIsToldOfIt) {
+  const CommandResult unnamed = RunDunlin({"generate", "--address", server_->grpc(), "--max-tokens", "2", "The"});
+  EXPECT_EQ(unnamed.status, 0) << unnamed.err;
+  const CommandResult wrong = RunDunlin({"generate", "--address", server_->grpc(), "--model", "gpt-4", "The"});
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(wrong.err, "NOT_FOUND: model \"gpt-4\" is not served; the server has demo\n");
+}
+
+TEST_F(ServeTest, AddressesThatAreNoneOfAGrpcPortAreRefusedInWords) {
+  for (const std::string& address : {"http://" + server_->grpc(), std::string("127.0.0.1")}) {
+    const CommandResult result = RunDunlin({"generate", "--address", address, "The"});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(result.err,
+              "--address is " + address + "; limit is HOST:PORT of the server's gRPC port, 127.0.0.1:50051\n");
+  }
+  const CommandResult http = RunDunlin({"generate", "--address", server_->http(), "The"});
+  EXPECT_EQ(http.status, 1);
+  EXPECT_THAT(http.err, HasSubstr("; --address is the server's gRPC port, not its HTTP port"));
+}
+
+TEST_F(ServeTest, APromptComesFromTheStandardInput) {
+  const CommandResult result = RunDunlinWithInput(
+      {"generate", "--address", server_->grpc(), "--max-tokens", "2", "--echo", "--prompt-file", "-"}, "The people");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.substr(0, 10), "The people");
+}
+
 TEST_F(ServeTest, RefusalsExitWithOneAndExplain) {
   const CommandResult result = Generate({"--json", "--top-p", "1.5", "x"});
   EXPECT_EQ(result.status, 1);
@@ -115,7 +142,7 @@ TEST_F(ServeTest, RefusalsExitWithOneAndExplain) {
 TEST_F(ServeTest, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunDunlin({}).status, 2);
   EXPECT_EQ(RunDunlin({"fly"}).status, 2);
-  EXPECT_EQ(RunDunlin({"generate", "x"}).status, 2);
+  EXPECT_EQ(RunDunlin({"embed", "x"}).status, 2) << "no model";
   EXPECT_EQ(Generate({"--precision", "int3", "x"}).status, 2);
   EXPECT_EQ(Generate({}).status, 2) << "no prompt";
 }
@@ -192,6 +219,8 @@ TEST(Serve, RefusesToStartWithAReason) {
       {{"--set", "models.0.device=cuda"}, "device cuda cannot be opened"},
       {{"--set", "compute.cpu_variant=avx10"}, "compute.cpu_variant is \"avx10\""},
       {{"--set", "listen.grpc=256.0.0.1:x"}, "listen.grpc"},
+      {{"--set", "listen.grpc=127.0.0.1:99999"}, "cannot listen on 127.0.0.1:99999: the port is not in [0, 65535]"},
+      {{"--set", "listen.http=127.0.0.1:99999"}, "listen.http is \"127.0.0.1:99999\"; limit is IP:PORT"},
       {{"--set", "attention.enable_flash=false", "--set", "attention.enable_math=false", "--set",
         "attention.enable_efficient=false"},
        "attention.enable_"},
@@ -286,6 +315,10 @@ TEST(Inspect, ListsProfilesWithReasons) {
   }
   EXPECT_EQ(supported, 18);
   EXPECT_EQ(RunDunlin({"inspect", "/nowhere", "--json"}).status, 1);
+  const std::string table = RunDunlin({"inspect", DUNLIN_SOURCE_DIR "/models/demo"}).out;
+  EXPECT_THAT(table, HasSubstr("\ncpu     flash      fp32       yes\n"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\nweights_bytes +[0-9]+ +[0-9.]+ MiB\n"));
+  EXPECT_THAT(table, HasSubstr("\nkv_contexts          64\n"));
 }
 
 TEST(Schema, IsTheOneInTheTree) {

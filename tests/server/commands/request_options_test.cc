@@ -164,6 +164,27 @@ TEST(RequestOptions, StructuredOutput) {
   EXPECT_THAT(Parse({"--json-schema", "@/", "hi"}).error, HasSubstr("--json-schema: cannot read /"));
 }
 
+TEST(RequestOptions, ThePromptMayStandInAFile) {
+  const std::string path = ::testing::TempDir() + "dunlin_prompt_file_test" + std::to_string(getpid());
+  std::ofstream(path) << "Once\n";
+  EXPECT_EQ(Parse({"--prompt-file", path}).request.text(), "Once\n");
+  EXPECT_EQ(Parse({"--prompt-file", path, "--chat"}).request.chat().messages(0).content(), "Once\n");
+  EXPECT_THAT(Parse({"--prompt-file", path, "hi"}).error, HasSubstr("give one of a prompt, --prompt-file"));
+  EXPECT_THAT(Parse({"--prompt-file", path, "--token-ids", "1"}).error, HasSubstr("--prompt-file, --token-ids"));
+  std::remove(path.c_str());
+  EXPECT_THAT(Parse({"--prompt-file", path}).error, HasSubstr("--prompt-file: cannot read"));
+  EXPECT_EQ(Parse({"\xff"}).error, "the prompt is not UTF-8");
+}
+
+TEST(RequestOptions, NamesOfProfilesAreTakenInAnyCase) {
+  const v1::GenerateRequest request =
+      Parse({"--precision", "FP8", "--attention-backend", "Math", "--device", "CPU", "hi"}).request;
+  EXPECT_EQ(request.execution().precision(), v1::PRECISION_FP8);
+  EXPECT_EQ(request.execution().attention_backend(), v1::ATTENTION_BACKEND_MATH);
+  EXPECT_EQ(request.execution().device(), v1::DEVICE_CPU);
+  EXPECT_THAT(Parse({"--precision", "nf4", "hi"}).error, HasSubstr("nf4 not in {auto,fp32"));
+}
+
 TEST(RequestOptions, ToolChoices) {
   const auto choice = [](const std::string& word) {
     return Parse({"--tools", "[]", "--tool-choice", word, "--no-parallel-tool-calls", "--chat", "hi"}).request.chat();
