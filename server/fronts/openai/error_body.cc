@@ -63,7 +63,9 @@ void AppendDetails(const ErrorDetails& details, std::string* out) {
 
 // A message may quote a chat template's words, which need not be UTF-8.
 std::string MessageOf(const absl::Status& status) {
-  return Utf8OrReplaced(engine::StdView(status.message()));
+  std::string message = Utf8OrReplaced(engine::StdView(status.message()));
+  if (ReasonName(status) == Traits(Reason::kUnknownModel).name) message += "; GET /v1/models lists those that are";
+  return message;
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Errors, EveryReasonHasATypeForBothApis) {
     const absl::Status status = MakeError(static_cast<Reason>(i), "what \"it\" is\n");
     const Json openai = Json::parse(OpenAiError(status));
     const Json anthropic = Json::parse(AnthropicError(status));
-    EXPECT_EQ(openai["error"]["message"], "what \"it\" is\n");
+    EXPECT_TRUE(openai["error"]["message"].get<std::string>().starts_with("what \"it\" is\n"));
     EXPECT_EQ(openai["error"]["code"], Traits(static_cast<Reason>(i)).name);
     EXPECT_EQ(anthropic["error"]["reason"], Traits(static_cast<Reason>(i)).name);
     EXPECT_FALSE(openai["error"]["type"].get<std::string>().empty());

@@ -122,6 +122,8 @@ TEST_F(Serving, ErrorsOfTheCoreNameTheRoutesFields) {
       {Post<ChatCompletionsTranslator>(chat + R"(,"logprobs":true,"top_logprobs":21})"), R"("param":"top_logprobs")"},
       {Post<ChatCompletionsTranslator>(R"({"model":"tiny","messages":[]})"), R"("param":"messages")"},
       {Post<ChatCompletionsTranslator>(R"({"model":"none","messages":[]})"), R"("code":"UNKNOWN_MODEL")"},
+      {Post<ChatCompletionsTranslator>(R"({"model":"none","messages":[]})"),
+       R"(model \"none\" is not served; GET /v1/models lists those that are)"},
       {Post<CompletionsTranslator>(R"({"model":"tiny","prompt":[1,99999]})"), R"("param":"prompt[1]")"},
       {Post<CompletionsTranslator>(R"({"model":"tiny","prompt":"a","stop":[""]})"), R"("param":"stop[0]")"},
       {Post<ResponsesTranslator>(R"({"model":"tiny","input":"a","max_output_tokens":0})"),
