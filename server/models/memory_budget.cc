@@ -142,6 +142,7 @@ absl::Status PlanDraft(Draft* draft) {
   if (options.max_context_tokens > memory.context_tokens) memory.config_tokens = options.max_context_tokens;
   if (!memory.kv_auto) {
     SetPages(plan->num_pages, (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages), draft);
+    memory.lacks_context = !encoder && memory.contexts == 0;
     return absl::OkStatus();
   }
   draft->share.least = static_cast<int64_t>(draft->demand.one_context / draft->demand.page_bytes);
@@ -285,9 +286,15 @@ std::vector<std::string> Describe(const MemoryBudget& budget) {
 std::vector<std::string> WarningsOf(const MemoryBudget& budget) {
   std::vector<std::string> lines;
   for (const ModelMemory& model : budget.models) {
+    if (model.lacks_context) {
+      lines.push_back(absl::StrCat("model \"", model.name, "\": ", model.pages, " KV pages hold no context of ",
+                                   model.context_tokens,
+                                   " tokens: longer requests are refused "
+                                   "(models[].kv_cache.memory_bytes)"));
+    }
     if (model.config_tokens == 0) continue;
     lines.push_back(absl::StrCat("model \"", model.name, "\": models[].max_context_tokens is ", model.config_tokens,
-                                 "; the model has ", model.context_tokens, ", and is served with these"));
+                                 ", more than the model's ", model.context_tokens, ", which is used"));
   }
   if (budget.total() > budget.limit) {
     lines.push_back(absl::StrCat("the memory plan exceeds its limit by ", budget.total() - budget.limit,

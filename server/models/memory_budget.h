@@ -30,6 +30,7 @@ struct ModelMemory {
   size_t page_bytes = 0;
   int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
   int32_t context_tokens = 0;  // of one
+  bool lacks_context = false;  // the pages hold less than one
   int32_t config_tokens = 0;   // models[].max_context_tokens, if the model has fewer
 
   size_t total() const { return weights + kv + workspace + text; }

@@ -190,8 +190,14 @@ TEST_F(MemoryBudgetTest, WarnsOfAContextThatTheModelDoesNotHave) {
   EXPECT_TRUE(WarningsOf(*Plan(1, {"models.0.max_context_tokens=1024"})).empty());
   const std::vector<std::string> lines = WarningsOf(*Plan(1, {"models.0.max_context_tokens=4096"}));
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_EQ(lines[0],
-            "model \"m0\": models[].max_context_tokens is 4096; the model has 1024, and is served with these");
+  EXPECT_EQ(lines[0], "model \"m0\": models[].max_context_tokens is 4096, more than the model's 1024, which is used");
+}
+
+TEST_F(MemoryBudgetTest, WarnsOfPagesThatHoldNoContext) {
+  EXPECT_TRUE(WarningsOf(*Plan(1, {"models.0.kv_cache.memory_bytes=4718592"})).empty()) << "64 pages of 16 tokens";
+  const std::vector<std::string> lines = WarningsOf(*Plan(1, {"models.0.kv_cache.memory_bytes=4700000"}));
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("model \"m0\": 63 KV pages hold no context of 1024 tokens"));
 }
 
 TEST_F(MemoryBudgetTest, ErrorsNameTheModel) {
