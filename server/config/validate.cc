@@ -221,10 +221,10 @@ std::string Missing(const Protection& protection) {
 absl::Status CheckExposure(const char* key, const std::string& address, const Protection& protection) {
   const std::string missing = Missing(protection);
   if (missing.empty() || protection.behind_proxy || IsLoopback(address)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(key, " is \"", address, "\", which other machines can reach, ",
-                                                 missing,
-                                                 "; limit is a loopback address such as 127.0.0.1, unless "
-                                                 "access.behind_proxy is true because a proxy does this"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, " is \"", address, "\", which other machines can reach, ", missing,
+                   "; limit is a loopback address such as 127.0.0.1, unless "
+                   "access.behind_proxy (--behind-proxy) is true because a proxy does this"));
 }
 
 absl::Status CheckAndComplete(Json* document) {
