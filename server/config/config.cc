@@ -25,7 +25,9 @@ absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path)
   try {
     return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
   } catch (const Json::parse_error& parse_error) {
-    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", parse_error.what()));
+    const std::string what = parse_error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
+    const size_t begin = std::min(what.find("parse error"), what.size());
+    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", what.substr(begin)));
   }
 }
 

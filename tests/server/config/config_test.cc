@@ -169,7 +169,7 @@ const BadConfig kBadConfigs[] = {
      "hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
      "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, qwen3, think_tags, mistral"},
-    {"{", "parse error"},
+    {"{", "config.json: parse error at line 1, column 2: "},
     {"[]", "the config is []; limit is an object"},
     {"{}", "models must be given"},
     {R"({"models": []})", "models has 0 entries; limit is [1, 16]"},
