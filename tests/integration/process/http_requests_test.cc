@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <regex>
 #include <string>
+#include <thread>
 
 #include "tests/integration/process/child.h"
 #include "tests/server/transport/http/raw_client.h"
@@ -77,6 +79,7 @@ TEST(HttpRequests, SecondSigtermEndsStreamsAtOnce) {
   ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
   server.Signal(SIGTERM);
   ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // within 0.2 s it is the first one, sent twice
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(10), 1) << server.Log();
   EXPECT_THAT(client.ReadAll(), Not(HasSubstr("[DONE]")));
