@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/simd/half_lanes_avx2.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace dunlin::kernels::cpu::avx2 {
@@ -28,6 +29,8 @@ struct Lanes {
     __m256i high;
     int64_t count;  // leading lanes that are set; unspecified after a comparison
   };
+
+  using Half = HalfLanes;  // the type of `low` and `high`
 
   static constexpr int kNumVectors = 8;  // of sixteen lanes that the register file holds
 
@@ -244,6 +247,14 @@ struct Lanes {
   DUNLIN_INLINE Ints ShiftRight16(Ints x) {
     return {_mm256_srli_epi16(x.low, kBits), _mm256_srli_epi16(x.high, kBits)};
   }
+  template <int kBits>
+  DUNLIN_INLINE Ints ShiftRightSigned16(Ints x) {
+    return {_mm256_srai_epi16(x.low, kBits), _mm256_srai_epi16(x.high, kBits)};
+  }
+  DUNLIN_INLINE Ints AddBytes(Ints a, Ints b) {
+    return {_mm256_add_epi8(a.low, b.low), _mm256_add_epi8(a.high, b.high)};
+  }
+  DUNLIN_INLINE bool Any(ByteMask mask) { return _mm256_movemask_epi8(_mm256_or_si256(mask.low, mask.high)) != 0; }
   DUNLIN_INLINE Ints ShuffleBytes(Ints table, Ints index) {
     return {_mm256_shuffle_epi8(table.low, index.low), _mm256_shuffle_epi8(table.high, index.high)};
   }

@@ -60,14 +60,14 @@ TEST_P(Fp8Source, OtherPrecisionsPackAsTheDequantisedFloats) {
 TEST_P(Fp8Source, EveryCodeIsMultipliedExactly) {
   constexpr int32_t kCodes = 256;
   constexpr int32_t kDepth = 7;
-  const std::vector<float> a(static_cast<size_t>(9 * kDepth), kE4M3Max);  // scale 1
+  const std::vector<float> a(static_cast<size_t>(40 * kDepth), kE4M3Max);  // scale 1
   for (int32_t k = 0; k < kDepth; ++k) {
     Fp8Matrix matrix{kCodes, kDepth, 0, std::vector<uint8_t>(kCodes * kDepth), std::vector<float>(kCodes, 1.0F)};
     for (int32_t code = 0; code < kCodes; ++code) {
       matrix.codes[static_cast<size_t>(code * kDepth + k)] = static_cast<uint8_t>(code);
     }
     const auto weight = PackFp8(*device_, Precision::kFp8, matrix);
-    for (const int32_t rows : {1, 9}) {
+    for (const int32_t rows : {1, 9, 40}) {
       const auto activation = Quantized(*device_, Precision::kFp8, a, rows, kDepth);
       const std::vector<float> out = RunGemm(*device_, activation->activation, weight->weight, rows);
       for (size_t i = 0; i < out.size(); ++i) {

@@ -4,12 +4,13 @@
 // Few rows (decode): a panel is read once from memory and decoded in registers, by one tile, or by several tiles of
 // rows one after another where decoding costs little. Many rows: a slice of K of one panel meets all rows of the block
 // in tiles, each of which decodes it in registers: that costs less than reading floats, which are more bytes, from the
-// L2 cache. Codes for which it would cost more are widened into scratch once a slice, by the first tile, a few steps
-// before it multiplies them. Sums are parked between slices. Where the block's rows do not fit the L2 cache, several
-// panels take the same slice of K before the next, so that the rows' part of it stays there. While tiles multiply a
-// slice they prefetch the next one. Both paths compute the same chain per sum, so they give the same bits. With block
-// scales a slice is a block: its sums start at +0, are scaled and added to the totals, in ascending order in both. So
-// are the sums of each group of a grouped format.
+// L2 cache. Weights for which it would cost more are widened into scratch once a slice, by the first tile, a few steps
+// before it multiplies them: codes, and on AVX2, where a tile has a vector of columns only, every weight. Sums are
+// parked between slices. Where the block's rows do not fit the L2 cache, several panels take the same slice of K before
+// the next, so that the rows' part of it stays there. While tiles multiply a slice they prefetch the next one. Both
+// paths compute the same chain per sum, so they give the same bits. With block scales a slice is a block: its sums
+// start at +0, are scaled and added to the totals, in ascending order in both. So are the sums of each group of a
+// grouped format.
 //
 // Precision: Multiply; Panel, for few rows; SlicePanel, for many, and where it differs from Panel Widen, which makes
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
@@ -24,6 +25,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cpu/gemm/vector/few_rows.h"
 #include "kernels/cpu/gemm/vector/tile.h"
 
 namespace dunlin::kernels::cpu::simd {
@@ -44,7 +46,11 @@ struct VectorGemm {
   static constexpr bool kScaled = kScaledRows > 0;
   static_assert(kNarrowRows + 1 >= Tile::kTileRowsMin && (!kScaled || kScaledRows + 1 >= Tile::kTileRowsMin));
   static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
-  static constexpr int64_t kSliceSteps = kGemmDepthBlock;
+  // Where a tile decodes a weight for few products, slices are of floats, and few rows have their own way (few_rows.h).
+  static constexpr bool kWidensOnce = !Tile::kLarge && !Precision::kIntegers;
+  // Of floats so many that a tile's columns stay in L1.
+  static constexpr int64_t kSliceSteps = kWidensOnce ? 256 : kGemmDepthBlock;
+  static constexpr Locality kSliceLocality = kWidensOnce ? kIntoL2 : Precision::kLocality;
   // For one or two tiles of rows, which finish a slice sooner than memory delivers the next one: short enough that the
   // prefetched lines are still in L1 when they are read.
   static constexpr int64_t kFewTilesSteps = 128;
@@ -183,7 +189,7 @@ struct VectorGemm {
       part.units = left < kSliceUnits ? left : kSliceUnits;
       Sums<V, kRows, Tile::kTileVectors> sums;
       StartGroup<V, Precision>(block, row, group, sums);
-      AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(rows, part, sums);
+      AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, kSliceLocality, kPrefetches>(rows, part, sums);
       AddGroup<V, Precision>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
       rows.first += kGroupSteps * 4;
       part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
@@ -210,7 +216,7 @@ struct VectorGemm {
       Load(parked, sums);
     }
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
-    AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(
+    AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, kSliceLocality, kPrefetches>(
         {rows + slice.activation_offset, block.activation_stride}, slice.panel, sums);
     if (scaled) {
       Sums<V, kRows, Tile::kTileVectors> totals;
@@ -350,6 +356,10 @@ struct VectorGemm {
     if (kScaled && block.scales_per_row > 1) {
       if (block.rows > kScaledRows) return WideBlock(block);
       return NarrowScaledBlockOf<kScaledRows>(block);
+    }
+    if constexpr (kWidensOnce) {
+      using FewRows = FewRowsGemm<V, Precision>;
+      if (block.rows > kPanelRows && block.rows <= FewRows::kMaxRows) return FewRows::Run(block);
     }
     if constexpr (kPanelRows < kGemmRowsMax) {
       if (block.rows > kPanelRows) return WideBlock(block);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a panel's bytes (packed_layout.h) become dense weights. A unit is kSteps steps of a whole panel, kVectorBytes a
 // vector. Of the vector whose bytes start at `at`, Panel::Decode(at, weights) makes the kSteps dense vectors,
-// Panel::DecodeStep(at, s) the one of step s; the second is for panels that a tile reads again and again.
-// A panel type that widens codes into scratch has kUnits, the vectors that Decode makes.
+// Panel::DecodeStep(at, s) the one of step s; the second is for panels that a tile reads again and again. Panels
+// but DensePanel have Each(at, put), which calls put(s, vector) for the kSteps vectors in turn: for callers with few
+// registers left. A panel type that widens codes into scratch has kUnits, the vectors that Decode makes.
 #pragma once
 
 #include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/simd/e4m3.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace dunlin::kernels::cpu::simd {
@@ -14,6 +16,13 @@ namespace dunlin::kernels::cpu::simd {
 struct InPlace {
   static constexpr int kUnits = 0;
 };
+
+// Panel::Decode by Panel::Each.
+template <typename Panel, typename Floats, int kSteps>
+DUNLIN_INLINE void DecodeEach(const std::byte* at, Floats (&weights)[kSteps]) {
+  Panel::Each(
+      at, [&](int s, Floats vector) __attribute__((always_inline)) { weights[s] = vector; });
+}
 
 // The bytes are the steps' vectors themselves: fp32, or bf16 for the dot product.
 template <typename V>
@@ -30,6 +39,10 @@ struct Fp16Panel {
   static constexpr int kSteps = 1;
   static constexpr int64_t kVectorBytes = 32;
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[1]) { weights[0] = V::LoadFp16(at); }
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
+    put(0, V::LoadFp16(at));
+  }
   DUNLIN_INLINE typename V::Floats DecodeStep(const std::byte* at, int) { return V::LoadFp16(at); }
 };
 
@@ -43,6 +56,11 @@ struct PairPanel {
   DUNLIN_INLINE void Decode(const std::byte* at, Floats (&weights)[2]) {
     weights[0] = DecodeStep(at, 0);
     weights[1] = DecodeStep(at, 1);
+  }
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
+    put(0, DecodeStep(at, 0));
+    put(1, DecodeStep(at, 1));
   }
   DUNLIN_INLINE Floats DecodeStep(const std::byte* at, int s) {
     const Ints pairs = V::AsInts(V::Load(at));  // not LoadInts, with which GCC 12 spills more sums on AVX2
@@ -81,6 +99,60 @@ struct CodesToFloats {
   }
 };
 
+// Of E4M3ToFloats, which reads them from memory: in registers they would drive out sums.
+struct E4M3Constants {
+  alignas(64) uint32_t bits[16];
+  alignas(64) float scale[16];
+  alignas(64) uint8_t twice_nan[64];
+};
+constexpr E4M3Constants MakeE4M3Constants() {
+  E4M3Constants constants{};
+  for (uint32_t& bits : constants.bits) bits = 0x87F00000;
+  for (float& scale : constants.scale) scale = 0x1p120F;
+  for (uint8_t& byte : constants.twice_nan) byte = 0xFE;
+  return constants;
+}
+inline constexpr E4M3Constants kE4M3Constants = MakeE4M3Constants();
+
+// E4M3 codes to floats where registers are few: exponent and mantissa, moved to those of a float, are those of the
+// value times 2^-120, also of values below 2^-6, and a product with 2^120 is exact. A vector with NaN, which they are
+// not of, takes the other way. A product of subnormal floats takes some ten cycles more on a Zen 4; of weights that
+// fill E4M3's range, one code in some thousand is below 2^-6.
+template <typename V>
+struct E4M3ToFloats {
+  static constexpr int kSteps = 4;
+  static constexpr int64_t kVectorBytes = 64;
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
+    const typename V::Ints codes = V::LoadInts(at);
+    const E4M3Constants* constants = &kE4M3Constants;
+    asm("" : "+r"(constants));
+    if (V::Any(V::EqualBytes(V::AddBytes(codes, codes), V::LoadInts(constants->twice_nan)))) [[unlikely]] {
+      typename V::Floats weights[4];
+      CodesToFloats<V, E4M3ByShuffle<V>>::Decode(at, weights);
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s) put(s, weights[s]);
+      return;
+    }
+    PutTwo<0>(V::UnpackLowBytes(codes, codes), *constants, put);
+    PutTwo<2>(V::UnpackHighBytes(codes, codes), *constants, put);
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[4]) {
+    DecodeEach<E4M3ToFloats>(at, weights);
+  }
+
+ private:
+  // Of codes in the high bytes of words.
+  template <int kFirst, typename Put>
+  DUNLIN_INLINE void PutTwo(typename V::Ints words, const E4M3Constants& constants, const Put& put) {
+    const typename V::Ints moved = V::template ShiftRightSigned16<4>(words);
+    const typename V::Ints bits = V::LoadInts(constants.bits);
+    const typename V::Floats scale = V::Load(constants.scale);
+    put(kFirst, V::Mul(V::AsFloats(V::And(V::template ShiftLeft<16>(moved), bits)), scale));
+    put(kFirst + 1, V::Mul(V::AsFloats(V::And(moved, bits)), scale));
+  }
+};
+
 // Words of codes of 4 bits, eight K of a column, to floats.
 template <typename V, bool kSigned>
 struct Int4ToFloats {
@@ -92,16 +164,20 @@ struct Int4ToFloats {
     const typename V::Ints moved = V::template ShiftLeft<28 - kBit>(words);
     return V::ToFloats(kSigned ? V::template ShiftRightSigned<28>(moved) : V::template ShiftRight<28>(moved));
   }
-  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[8]) {
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
     const typename V::Ints words = V::LoadInts(at);
-    weights[0] = Code<0>(words);
-    weights[1] = Code<16>(words);
-    weights[2] = Code<4>(words);
-    weights[3] = Code<20>(words);
-    weights[4] = Code<8>(words);
-    weights[5] = Code<24>(words);
-    weights[6] = Code<12>(words);
-    weights[7] = Code<28>(words);
+    put(0, Code<0>(words));
+    put(1, Code<16>(words));
+    put(2, Code<4>(words));
+    put(3, Code<20>(words));
+    put(4, Code<8>(words));
+    put(5, Code<24>(words));
+    put(6, Code<12>(words));
+    put(7, Code<28>(words));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[8]) {
+    DecodeEach<Int4ToFloats>(at, weights);
   }
 };
 
@@ -123,23 +199,27 @@ struct Int6ToFloats {
   DUNLIN_INLINE typename V::Floats Code(typename V::Ints words) {
     return V::ToFloats(V::template ShiftRightSigned<26>(V::template ShiftLeft<26 - kBit>(words)));
   }
-  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[16]) {
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
     const typename V::Ints first = V::LoadInts(at);
     const typename V::Ints second = V::LoadInts(at + kSixBitWordStride);
     const typename V::Ints third = V::LoadInts(at + 2 * kSixBitWordStride);
-    DecodeFour<0>(first, weights);
-    DecodeFour<4>(second, weights);
-    DecodeFour<8>(third, weights);
-    DecodeFour<12>(SixBitRest<V>(first, second, third), weights);
+    PutFour<0>(first, put);
+    PutFour<4>(second, put);
+    PutFour<8>(third, put);
+    PutFour<12>(SixBitRest<V>(first, second, third), put);
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[16]) {
+    DecodeEach<Int6ToFloats>(at, weights);
   }
 
  private:
-  template <int kFirst>
-  DUNLIN_INLINE void DecodeFour(typename V::Ints words, typename V::Floats (&weights)[16]) {
-    weights[kFirst] = Code<0>(words);
-    weights[kFirst + 1] = Code<16>(words);
-    weights[kFirst + 2] = Code<6>(words);
-    weights[kFirst + 3] = Code<22>(words);
+  template <int kFirst, typename Put>
+  DUNLIN_INLINE void PutFour(typename V::Ints words, const Put& put) {
+    put(kFirst, Code<0>(words));
+    put(kFirst + 1, Code<16>(words));
+    put(kFirst + 2, Code<6>(words));
+    put(kFirst + 3, Code<22>(words));
   }
 };
 
@@ -148,15 +228,35 @@ template <typename V>
 struct Int8ToFloats {
   static constexpr int kSteps = 4;
   static constexpr int64_t kVectorBytes = 64;
-  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[4]) {
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
     const typename V::Ints codes = V::LoadInts(at);
-    const typename V::Ints first = V::UnpackLowBytes(V::BroadcastInts(0), codes);  // each code in a word's high byte
-    const typename V::Ints second = V::UnpackHighBytes(V::BroadcastInts(0), codes);
-    weights[0] = V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<16>(first)));
-    weights[1] = V::ToFloats(V::template ShiftRightSigned<24>(first));
-    weights[2] = V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<16>(second)));
-    weights[3] = V::ToFloats(V::template ShiftRightSigned<24>(second));
+    PutTwo<0>(V::UnpackLowBytes(V::BroadcastInts(0), codes), put);
+    PutTwo<2>(V::UnpackHighBytes(V::BroadcastInts(0), codes), put);
   }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[4]) {
+    DecodeEach<Int8ToFloats>(at, weights);
+  }
+
+ private:
+  // Of codes in the high bytes of words.
+  template <int kFirst, typename Put>
+  DUNLIN_INLINE void PutTwo(typename V::Ints words, const Put& put) {
+    put(kFirst, V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<16>(words))));
+    put(kFirst + 1, V::ToFloats(V::template ShiftRightSigned<24>(words)));
+  }
+};
+
+// A panel type of another lanes type.
+template <typename Panel, typename V>
+struct PanelOf;
+template <template <typename> typename Panel, typename From, typename V>
+struct PanelOf<Panel<From>, V> {
+  using Type = Panel<V>;
+};
+template <template <typename, bool> typename Panel, typename From, bool kSigned, typename V>
+struct PanelOf<Panel<From, kSigned>, V> {
+  using Type = Panel<V, kSigned>;
 };
 
 // Small integers, which BF16 holds exactly, to BF16 pairs by way of floats.
