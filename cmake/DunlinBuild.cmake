@@ -9,6 +9,12 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=${sloppiness} ${CCACHE_PROGRAM})
 endif()
 
+# GCC's collector starts at 128 MB on the heap, which most sources pass, some several times. At 512 MB they compile 8 % faster
+# (up to 25 % where protobuf meets JSON), with 100 MB more at the peak; the objects are the same.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>")
+endif()
+
 if(DUNLIN_SANITIZE)
   string(REPLACE ";" "," sanitizers "${DUNLIN_SANITIZE}")
   # GCC 12 takes members of std::regex for uninitialized between the sanitizers' checks.
