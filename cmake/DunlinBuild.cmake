@@ -26,7 +26,7 @@ endif()
 add_library(dunlin_warnings INTERFACE)
 target_compile_options(dunlin_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
 
-# dunlin_precompile(NAME PATH [LIBS target ...]): NAME compiles cmake/precompiled/PATH.h once, for targets that use it.
+# dunlin_precompile(NAME PATH [target ...]): NAME compiles cmake/precompiled/PATH.h once, for targets that use it.
 function(dunlin_precompile name header)
   set(source ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "// Holds the precompiled header alone.\n")
@@ -63,16 +63,37 @@ function(dunlin_add_library name)
   endif()
 endfunction()
 
-# dunlin_add_test(NAME SOURCES a_test.cc ... [LIBS target ...] [LABELS label ...] [TIMEOUT seconds])
-# One GoogleTest program, one ctest entry. DUNLIN_SOURCE_DIR names the tree, for goldens.
+# dunlin_precompile_test(NAME PATH [FLAGS flag ...] [LIBS target ...]): the same for test programs, which are compiled
+# with -fPIE, where libraries have -fPIC.
+function(dunlin_precompile_test name header)
+  cmake_parse_arguments(ARG "" "" "FLAGS;LIBS" ${ARGN})
+  dunlin_precompile(${name} ${header} GTest::gmock GTest::gtest ${ARG_LIBS})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE ${ARG_FLAGS})
+endfunction()
+
+# dunlin_add_test(NAME SOURCES a_test.cc ... [LIBS target ...] [LABELS label ...] [TIMEOUT seconds] [PCH edge])
+# One GoogleTest program, one ctest entry. DUNLIN_SOURCE_DIR names the tree, for goldens. PCH edge: of programs that call
+# an Edge through gRPC, whose headers take as long as the rest of a source.
+# What a program tests is in libraries; its own sources have no optimisation, which takes half of their compile time.
+# Folders whose tests compute as much as what they test set DUNLIN_OPTIMIZED_TESTS.
 function(dunlin_add_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PCH" "SOURCES;LIBS;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE DUNLIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest GTest::gtest_main dunlin_warnings)
-  dunlin_use_precompiled(${name} dunlin_pch_test)
+  if(DUNLIN_OPTIMIZED_TESTS)
+    dunlin_use_precompiled(${name} dunlin_pch_test_optimized)
+  elseif(ARG_PCH)
+    dunlin_use_precompiled(${name} dunlin_pch_test_${ARG_PCH})
+  else()
+    dunlin_use_precompiled(${name} dunlin_pch_test)
+  endif()
+  if(NOT DUNLIN_OPTIMIZED_TESTS)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
