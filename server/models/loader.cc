@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TextFiles& files = *text->files;
   served->tokenizer = std::move(text->tokenizer);
   if (served->tokenizer == nullptr) {
-    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
+    spdlog::warn("model \"{}\": has no tokenizer; it takes token ids only", settings.name);
   }
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";
