@@ -129,10 +129,9 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_option("--shape", options->shape, "Comma-separated integers that replace the shape of the case");
   }
   if (row.backend) {
-    subcommand->add_option(
-        "--backend", options->backend,
-        kernels::JoinNames(kernels::kAttentionBackendTable, ", ") +
-            ": one or more, comma-separated, or all; default: the case's own, of a model the one that AUTO takes");
+    subcommand->add_option("--backend", options->backend,
+                           kernels::JoinNames(kernels::kAttentionBackendTable, ", ") +
+                               ": one or more, comma-separated, or all; default: the case's own or AUTO's");
   }
   if (row.attention) {
     subcommand->add_option("--kv-heads", options->kv_heads, "KV heads; 0: as many as heads")
