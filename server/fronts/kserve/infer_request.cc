@@ -196,8 +196,11 @@ PeekedRequest Peek(const grpc::ByteBuffer& message) {
         !input.ReadString(&value, size)) {
       break;
     }
-    if (field == Wire::kModelNameFieldNumber) peeked.model = std::move(value);
-    if (field == Wire::kIdFieldNumber) peeked.id = std::move(value);
+    if (field == Wire::kModelNameFieldNumber) {
+      peeked.model = std::move(value);
+    } else if (field == Wire::kIdFieldNumber) {
+      peeked.id = std::move(value);
+    }
   }
   if (!engine::IsValidUtf8(peeked.id)) peeked.id.clear();
   return peeked;
