@@ -15,10 +15,10 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 
-constexpr int64_t kMinBodyBytesPerMs = 16;       // 4 MiB in 4.4 minutes; a client that sends nothing has `read`
-constexpr size_t kMaxAheadBytes = 16 * 1024;     // of pipelined requests
-constexpr size_t kMaxLingerBytes = 1024 * 1024;  // thrown away after the last response
-constexpr size_t kMaxShownPathBytes = 128;       // of a path that no route has
+constexpr int64_t kMinBodyBytesPerMs = 16;           // 4 MiB in 4.4 minutes; a client that sends nothing has `read`
+constexpr size_t kMaxAheadBytes = size_t{16} << 10;  // of pipelined requests
+constexpr size_t kMaxLingerBytes = size_t{1} << 20;  // thrown away after the last response
+constexpr size_t kMaxShownPathBytes = 128;           // of a path that no route has
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kNoContent = 204;
 constexpr int kUnsupportedMediaType = 415;

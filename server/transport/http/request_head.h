@@ -13,7 +13,7 @@
 namespace dunlin::server {
 
 inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
-inline constexpr size_t kMaxHttpTargetBytes = 8 * 1024;
+inline constexpr size_t kMaxHttpTargetBytes = size_t{8} << 10;
 
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 using HttpParsedHead = HttpParser::value_type;
