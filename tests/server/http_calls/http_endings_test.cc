@@ -122,8 +122,8 @@ TEST(HttpEndings, AStreamThatWaitsSendsComments) {
   HttpFront front(options);
   RawClient running = front.Connect();
   front.control().step_us = 5'000;
-  running.Send(HttpFront::Request("/generate", R"({"prompt": "abc", "max_tokens": 400})"));
-  ASSERT_TRUE(Eventually([&] { return !front.model("tiny").engine->stats().idle; }));
+  running.Send(HttpFront::Request("/generate", R"({"prompt": "abc", "max_tokens": 400, "stream": true})"));
+  running.ReadUntil("data: ");  // it has the only place
   RawClient waiting = front.Connect();
   waiting.Send(HttpFront::Request("/generate", R"({"prompt": "def", "stream": true})"));
   EXPECT_THAT(waiting.ReadHeader(), StartsWith("HTTP/1.1 200 "));
