@@ -127,13 +127,18 @@ TEST(Serve, SigtermLetsRunningRequestsFinish) {
   EXPECT_THAT(log.substr(ended), HasSubstr("completion_tokens=2400 "));
 }
 
+// Tells a server that runs eight requests to stop, and waits until it drains.
+void StopWhileEightRun(ServerProcess& server) {
+  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
+  server.Signal(SIGTERM);
+  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+}
+
 TEST(Serve, ASignalThatAWrapperSendsTwiceIsOne) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
   RunningCommand client(EightLongOutputs(server, "fp32"));
-  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
-  server.Signal(SIGTERM);
-  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  ASSERT_NO_FATAL_FAILURE(StopWhileEightRun(server));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(30), 0) << server.Log();
   EXPECT_EQ(client.Wait().status, 0) << "its request runs to its end";
@@ -143,9 +148,7 @@ TEST(Serve, SecondSigtermEndsAtOnce) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
   RunningCommand client(EightLongOutputs(server, "fp32"));
-  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
-  server.Signal(SIGTERM);
-  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  ASSERT_NO_FATAL_FAILURE(StopWhileEightRun(server));
   std::this_thread::sleep_for(std::chrono::milliseconds(250));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(10), 1) << server.Log();

@@ -6,7 +6,7 @@
 
 use serde_json::{json, Value};
 
-use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
+use super::{types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::{quote, Error, Result};
 use crate::load::patterns;
 
@@ -106,20 +106,20 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     let prefix_space = vocabulary.add_space_prefix.unwrap_or(false);
     // Rows of the embedding without a token have a name here; no text has them.
     let vocab = vocabulary.vocab(|id| vocabulary.type_of(id) != types::UNUSED, |_, token| token.into());
-    Ok(document(
-        vocabulary.added(),
-        if rule.nfc { json!({"type": "NFC"}) } else { Value::Null },
-        pre_tokenizer(rule.steps, prefix_space),
-        vocabulary.bos_and_eos(rule.add_bos, rule.add_eos)?,
-        byte_level(prefix_space, true),
-        ModelJson {
+    Ok(TokenizerJson {
+        added_tokens: vocabulary.added(),
+        normalizer: if rule.nfc { json!({"type": "NFC"}) } else { Value::Null },
+        pre_tokenizer: pre_tokenizer(rule.steps, prefix_space),
+        post_processor: vocabulary.bos_and_eos(rule.add_bos, rule.add_eos)?,
+        decoder: byte_level(prefix_space, true),
+        ..TokenizerJson::of(ModelJson {
             rules: json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
                           "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
                           "ignore_merges": rule.ignore_merges}),
             vocab,
             merges: Some(merges),
-        },
-    ))
+        })
+    })
 }
 
 fn find(name: &str) -> Result<&'static Rule> {

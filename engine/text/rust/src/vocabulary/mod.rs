@@ -190,23 +190,19 @@ fn as_object<S: Serializer>(entries: &[(Cow<str>, usize)], serializer: S) -> std
     serializer.collect_map(entries.iter().map(|(token, id)| (token, id)))
 }
 
-fn document<'a>(
-    added_tokens: Vec<Value>,
-    normalizer: Value,
-    pre_tokenizer: Value,
-    post_processor: Value,
-    decoder: Value,
-    model: ModelJson<'a>,
-) -> TokenizerJson<'a> {
-    TokenizerJson {
-        version: "1.0",
-        truncation: Value::Null,
-        padding: Value::Null,
-        added_tokens,
-        normalizer,
-        pre_tokenizer,
-        post_processor,
-        decoder,
-        model,
+impl<'a> TokenizerJson<'a> {
+    /// Of a model alone: every other part is null or empty.
+    fn of(model: ModelJson<'a>) -> Self {
+        TokenizerJson {
+            version: "1.0",
+            truncation: Value::Null,
+            padding: Value::Null,
+            added_tokens: Vec::new(),
+            normalizer: Value::Null,
+            pre_tokenizer: Value::Null,
+            post_processor: Value::Null,
+            decoder: Value::Null,
+            model,
+        }
     }
 }

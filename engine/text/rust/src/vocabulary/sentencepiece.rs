@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use ahash::AHashMap;
 use serde_json::{json, Value};
 
-use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
+use super::{types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::{Error, Result};
 
 /// Merges that one vocabulary may give; Gemma's 256,000 pieces give some 600,000.
@@ -25,20 +25,19 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     let unknown = vocabulary.unk_token.or(unknown).and_then(|id| vocabulary.tokens.get(id));
     let byte_fallback = vocabulary.types.contains(&types::BYTE);
     let prefix = vocabulary.add_space_prefix.unwrap_or(true);
-    Ok(document(
-        vocabulary.added(),
-        normalizer(prefix, vocabulary.remove_extra_whitespaces.unwrap_or(false)),
-        Value::Null,
-        vocabulary.bos_and_eos(true, false)?,
-        decoder(prefix),
-        ModelJson {
+    Ok(TokenizerJson {
+        added_tokens: vocabulary.added(),
+        normalizer: normalizer(prefix, vocabulary.remove_extra_whitespaces.unwrap_or(false)),
+        post_processor: vocabulary.bos_and_eos(true, false)?,
+        decoder: decoder(prefix),
+        ..TokenizerJson::of(ModelJson {
             rules: json!({"type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
                           "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": byte_fallback,
                           "ignore_merges": false}),
             vocab: vocabulary.vocab(|_| true, |_, token| token.into()),
             merges: Some(merges),
-        },
-    ))
+        })
+    })
 }
 
 fn normalizer(prefix: bool, collapse: bool) -> Value {

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::{document, types, ModelJson, TokenizerJson, Vocabulary};
+use super::{types, ModelJson, TokenizerJson, Vocabulary};
 use crate::error::Result;
 
 /// The longest word that is not unknown as a whole: the library's default.
@@ -31,20 +31,20 @@ pub(super) fn write<'a>(vocabulary: &'a Vocabulary) -> Result<TokenizerJson<'a>>
         None if is_whole(vocabulary, id) => token.into(),
         None => format!("##{token}").into(),
     };
-    Ok(document(
-        vocabulary.added(),
-        json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+    Ok(TokenizerJson {
+        added_tokens: vocabulary.added(),
+        normalizer: json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
                "lowercase": !cased}),
-        json!({"type": "BertPreTokenizer"}),
-        vocabulary.around(before, after),
-        json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
-        ModelJson {
+        pre_tokenizer: json!({"type": "BertPreTokenizer"}),
+        post_processor: vocabulary.around(before, after),
+        decoder: json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
+        ..TokenizerJson::of(ModelJson {
             rules: json!({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
                           "max_input_chars_per_word": MAX_WORD_CHARS}),
             vocab: vocabulary.vocab(|_| true, spell),
             merges: None,
-        },
-    ))
+        })
+    })
 }
 
 /// Special tokens, and "[unused7]", stand for themselves.
