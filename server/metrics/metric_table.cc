@@ -114,8 +114,8 @@ const Metric kMetrics[] = {
     {"dunlin_access_denied_total", "Calls refused because their key does not allow them", kCounter,
      ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.denied); }}},
 
-    {"dunlin_log_lines_dropped_total", "Log lines dropped because stderr was not read fast enough", kCounter,
-     ServerValue{[](const ServerSnapshot&) { return Double(NumDroppedLogLines()); }}},
+    {"dunlin_log_lines_dropped_total", "Log lines lost: stderr was not read fast enough, or could not be written",
+     kCounter, ServerValue{[](const ServerSnapshot&) { return Double(NumLostLogLines()); }}},
     {"dunlin_trace_spans_exported_total", "Spans that the collector has taken", kCounter,
      ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_exported); }}},
     {"dunlin_trace_spans_dropped_total", "Spans dropped because the collector was away, too slow or refused them",

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <thread>
@@ -14,19 +15,24 @@
 namespace dunlin::server {
 namespace {
 
-// Blocks while nobody reads. What cannot be written (a closed pipe, a full disk) is lost.
-void WriteAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
+// Writes the beginning of the text that the descriptor takes, and returns its bytes. Blocks while nobody reads; a
+// closed pipe and a full disk take less than the whole: *error is why, else 0.
+size_t WriteAll(int descriptor, std::string_view text, int* error) {
+  *error = 0;
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
     if (written > 0) {
-      text.remove_prefix(static_cast<size_t>(written));
+      done += static_cast<size_t>(written);
     } else if (written < 0 && errno == EAGAIN) {
       pollfd writable{descriptor, POLLOUT, 0};
       poll(&writable, 1, -1);
     } else if (written == 0 || errno != EINTR) {
-      return;
+      *error = written == 0 ? ENOSPC : errno;
+      break;
     }
   }
+  return done;
 }
 
 }  // namespace
@@ -45,12 +51,24 @@ struct LogQueue::State {
         writing = false;
         mutex.Await(absl::Condition(this, &State::HasWork));
         if (stopping) return;
-        batch.clear();
-        batch.swap(waiting);
+        batch = broken_line ? "\n" : "";  // what follows half a line begins one of its own
+        batch.append(waiting);
+        waiting.clear();
         writing = true;
       }
-      WriteAll(descriptor, batch);
+      int error = 0;
+      const size_t written = WriteAll(descriptor, batch, &error);
+      const size_t own = broken_line ? 1 : 0;  // the line break that is not of a line
+      if (written > 0) broken_line = batch[written - 1] != '\n';
+      NoteWritten(std::string_view(batch).substr(std::max(written, own)), error);
     }
+  }
+
+  void NoteWritten(std::string_view rest, int error) {
+    absl::MutexLock lock(&mutex);
+    losses.unwritten += static_cast<uint64_t>(std::count(rest.begin(), rest.end(), '\n'));
+    losses.writable = error == 0;
+    if (error != 0) losses.error = error;
   }
 
   const int descriptor;
@@ -59,7 +77,8 @@ struct LogQueue::State {
   std::string waiting ABSL_GUARDED_BY(mutex);
   bool writing ABSL_GUARDED_BY(mutex) = false;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
-  uint64_t num_dropped ABSL_GUARDED_BY(mutex) = 0;
+  LogLosses losses ABSL_GUARDED_BY(mutex);
+  bool broken_line = false;  // of the thread: the last write ended within a line
 };
 
 LogQueue::LogQueue(int descriptor, size_t max_bytes) : state_(std::make_shared<State>(descriptor, max_bytes)) {
@@ -74,7 +93,7 @@ LogQueue::~LogQueue() {
 bool LogQueue::Push(std::string_view line) {
   absl::MutexLock lock(&state_->mutex);
   if (state_->waiting.size() + line.size() > state_->max_bytes) {
-    ++state_->num_dropped;
+    ++state_->losses.dropped;
     return false;
   }
   state_->waiting.append(line);
@@ -86,9 +105,9 @@ bool LogQueue::Flush(absl::Duration limit) {
   return state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::Written), limit);
 }
 
-uint64_t LogQueue::num_dropped() const {
+LogLosses LogQueue::losses() const {
   absl::MutexLock lock(&state_->mutex);
-  return state_->num_dropped;
+  return state_->losses;
 }
 
 }  // namespace dunlin::server

@@ -13,6 +13,13 @@
 
 namespace dunlin::server {
 
+struct LogLosses {
+  uint64_t dropped = 0;    // lines for which there was no room
+  uint64_t unwritten = 0;  // lines that the descriptor did not take in whole
+  int error = 0;           // errno of the last write that failed; 0: none has
+  bool writable = true;    // the last write succeeded
+};
+
 class LogQueue {
  public:
   // descriptor stays open; max_bytes bounds what waits, beside as much again that is being written.
@@ -22,11 +29,12 @@ class LogQueue {
   LogQueue(const LogQueue&) = delete;
   LogQueue& operator=(const LogQueue&) = delete;
 
-  // Never blocks. False if there is no room: the line is dropped and counted.
+  // Never blocks. False if there is no room: the line is dropped and counted. line: ends with a line break; may be
+  // several.
   bool Push(std::string_view line);
-  // Waits until everything pushed so far is written; false if `limit` passed first.
+  // Waits until everything pushed so far is written or lost; false if `limit` passed first.
   bool Flush(absl::Duration limit);
-  uint64_t num_dropped() const;
+  LogLosses losses() const;
 
  private:
   struct State;

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "engine/base/string_view.h"
+#include "server/process/log_text.h"
 #include "server/serving/errors.h"
 #include "server/serving/status_name.h"
 
@@ -26,12 +29,22 @@ constexpr size_t kMaxMessageBytes = 500;
 constexpr engine::TimeNs kRefusalLinePeriod = 1'000'000'000;
 constexpr size_t kMaxQueuedBytes = size_t{1} << 20;  // of log lines; some 4000 requests
 
-// Formats the message as a JSON string, so that a log entry is always a single line.
+// The message as text that is always a single line.
+class TextMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = WithoutControls({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<TextMessage>(); }
+};
+
+// The same as a JSON string.
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    const std::string quoted = nlohmann::json(std::string(message.payload.data(), message.payload.size()))
-                                   .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    const std::string text = WithoutControls({message.payload.data(), message.payload.size()});
+    const std::string quoted = nlohmann::json(text).dump(-1, ' ', true);
     out.append(quoted.data(), quoted.data() + quoted.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
@@ -59,7 +72,7 @@ void LogGrpcLine(gpr_log_func_args* line) {
   int64_t left_out = 0;
   if (!spdlog::should_log(level) || !rate->Take(Second(), &left_out)) return;
   if (left_out > 0) spdlog::log(level, "grpc: {} more lines", left_out);
-  spdlog::log(level, "grpc: {}", LogSafe(line->message, kMaxMessageBytes));
+  spdlog::log(level, "grpc: {}", LogQuoted(line->message, kMaxMessageBytes));
 }
 
 // Formats lines into the queue.
@@ -68,20 +81,35 @@ class QueueSink final : public spdlog::sinks::base_sink<std::mutex> {
   explicit QueueSink(LogQueue* queue) : queue_(queue) {}
 
  private:
-  // The line that says how many were dropped goes with the next one that fits.
+  // The lines that say how many were lost go with the next one that fits, once stderr takes lines again.
   void sink_it_(const spdlog::details::log_msg& message) override {
+    const LogLosses losses = queue_->losses();
+    const auto notice = [&](const std::string& text, spdlog::memory_buf_t* lines) {
+      formatter_->format({message.time, {}, message.logger_name, spdlog::level::warn, text}, *lines);
+    };
     spdlog::memory_buf_t lines;
     if (unreported_ > 0) {
-      const std::string text = absl::StrCat(unreported_, " log lines dropped: stderr is not read fast enough");
-      formatter_->format({message.time, {}, message.logger_name, spdlog::level::warn, text}, lines);
+      notice(absl::StrCat(unreported_, " log lines dropped: stderr is not read fast enough"), &lines);
+    }
+    const bool unwritten = losses.unwritten > reported_unwritten_ && losses.writable;
+    if (unwritten) {
+      notice(absl::StrCat(losses.unwritten - reported_unwritten_,
+                          " log lines lost: stderr could not be written: ", std::strerror(losses.error)),
+             &lines);
     }
     formatter_->format(message, lines);
-    unreported_ = queue_->Push({lines.data(), lines.size()}) ? 0 : unreported_ + 1;
+    if (!queue_->Push({lines.data(), lines.size()})) {
+      ++unreported_;
+      return;
+    }
+    unreported_ = 0;
+    if (unwritten) reported_unwritten_ = losses.unwritten;
   }
   void flush_() override {}
 
   LogQueue* const queue_;
-  uint64_t unreported_ = 0;  // lines dropped since a line last said so
+  uint64_t unreported_ = 0;          // lines dropped since a line last said so
+  uint64_t reported_unwritten_ = 0;  // of LogLosses::unwritten, those that a line has told of
 };
 
 // Of the process. Never destroyed: threads may log until the very end.
@@ -95,13 +123,13 @@ LogQueue& StderrQueue() {
 std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format) {
   auto logger = std::make_shared<spdlog::logger>("dunlin", std::make_shared<QueueSink>(queue));
   logger->set_level(spdlog::level::from_str(level));
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
   if (format == "json") {
-    auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<JsonMessage>('*').set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%*})");
-    logger->set_formatter(std::move(formatter));
   } else {
-    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+    formatter->add_flag<TextMessage>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %l %*");
   }
+  logger->set_formatter(std::move(formatter));
   return logger;
 }
 
@@ -114,34 +142,21 @@ void FlushLog(absl::Duration limit) {
   StderrQueue().Flush(limit);
 }
 
-uint64_t NumDroppedLogLines() {
-  return StderrQueue().num_dropped();
+uint64_t NumLostLogLines() {
+  const LogLosses losses = StderrQueue().losses();
+  return losses.dropped + losses.unwritten;
 }
 
 void SetLogLevel(const std::string& level) {
   spdlog::default_logger_raw()->set_level(spdlog::level::from_str(level));
 }
 
-std::string LogSafe(const std::string& text, size_t limit) {
-  std::string safe;
-  for (const char character : text) {
-    if (safe.size() >= limit) return safe + "...";
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte < 0x20 || byte == 0x7F || character == '"' || character == '\\') {
-      absl::StrAppendFormat(&safe, "\\x%02x", byte);
-    } else {
-      safe.push_back(character);
-    }
-  }
-  return safe;
-}
-
 void AuditLog::OnDenied(const AccessDenial& denial) {
   int64_t left_out = 0;
   if (denial.key == kUnknownKey && !unknown_.Take(Second(), &left_out)) return;
   if (left_out > 0) spdlog::warn("access denied: {} more calls without a valid key", left_out);
-  spdlog::warn("access denied key={} endpoint=\"{}\" peer={} reason=\"{}\"", denial.key, denial.endpoint,
-               LogSafe(std::string(denial.peer), kMaxNameBytes), denial.reason);
+  spdlog::warn("access denied key={} endpoint=\"{}\" peer={} reason={}", denial.key, denial.endpoint,
+               LogQuoted(denial.peer, kMaxNameBytes), LogQuoted(denial.reason, kMaxMessageBytes));
 }
 
 void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
@@ -165,7 +180,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
   // The only word of a refusal whose message may quote the client.
   const std::string reason = ReasonName(record.status);
   const std::string line = absl::StrCat(
-      "request id=", LogSafe(record.request_id, kMaxNameBytes), " model=", LogSafe(record.model, kMaxNameBytes),
+      "request id=", LogQuoted(record.request_id, kMaxNameBytes), " model=", LogQuoted(record.model, kMaxNameBytes),
       " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,
       " completion_tokens=", record.completion_tokens,
       " queue_ms=", Milliseconds(record.arrival, record.first_scheduled),
@@ -176,7 +191,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
       reason.empty() ? "" : absl::StrCat(" reason=", reason),
       record.status.ok() || QuotesClient(record.status)
           ? ""
-          : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));
+          : absl::StrCat(" message=", LogQuoted(engine::StdView(record.status.message()), kMaxMessageBytes)));
   spdlog::info("{}", line);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logging to stderr, as text or JSON; one line per request, written when it ends. Prompts and outputs are never logged.
 // Lines go through a bounded queue (log_queue.h): logging never waits for whoever reads them. Lines for which there is
-// no room are dropped and counted, and a later line says how many.
+// no room, and those that cannot be written (a full disk), are counted, and a later line says how many.
+// Text of clients is quoted in every field, and no line shows a control character (log_text.h).
 // Thread rule: SetUpLogging once, before threads are started; the rest from any thread.
 #pragma once
 
@@ -34,8 +35,8 @@ void SetLogLevel(const std::string& level);
 // Waits until every line so far is written, for at most `limit`.
 void FlushLog(absl::Duration limit);
 
-// Lines dropped since start.
-uint64_t NumDroppedLogLines();
+// Lines lost since start: dropped because there was no room, or not written because stderr took none.
+uint64_t NumLostLogLines();
 
 // A logger that writes to the queue, which outlives it.
 std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format);
@@ -65,9 +66,5 @@ class AuditLog : public AccessObserver {
  private:
   LineRate unknown_{kMaxUnknownLines};
 };
-
-// `text` with control characters, quotes and backslashes escaped, truncated to `limit` bytes, so that clients cannot
-// forge log lines.
-std::string LogSafe(const std::string& text, size_t limit);
 
 }  // namespace dunlin::server

@@ -19,6 +19,7 @@ void BlockSignals() {
   const sigset_t signals = AwaitedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a log file at its limit (ulimit -f) loses lines, not the server
 }
 
 SignalRequest WaitForRequest(absl::Duration timeout) {

@@ -83,10 +83,29 @@ TEST(RequestLog, TheLineShowsEveryField) {
   record.first_token = 1010 * kMillisecond;
   record.finished = 1023 * kMillisecond;
   log.OnFinished(record);
-  EXPECT_EQ(captured.text(),
-            "request id=mine model=m profile=cpu/math/fp16 prompt_tokens=31 cached_tokens=17 completion_tokens=58 "
-            "queue_ms=3.000 ttft_ms=10.000 total_ms=23.000 preemptions=43 status=DEADLINE_EXCEEDED finish=deadline "
-            "message=\"too late\"\n");
+  EXPECT_EQ(
+      captured.text(),
+      "request id=\"mine\" model=\"m\" profile=cpu/math/fp16 prompt_tokens=31 cached_tokens=17 completion_tokens=58 "
+      "queue_ms=3.000 ttft_ms=10.000 total_ms=23.000 preemptions=43 status=DEADLINE_EXCEEDED finish=deadline "
+      "message=\"too late\"\n");
+}
+
+TEST(RequestLog, NoFieldOfAClientForgesAnother) {
+  const CapturedLog captured;
+  RequestLog log;
+  RequestRecord record;
+  record.request_id = "a status=OK finish=stop";
+  record.model = "b\" status=OK \u202e\u009b2J";
+  record.status = UnknownModel("c\u2028\u2066\" status=OK");
+  log.OnFinished(record);
+  AuditLog().OnDenied({"key", "GET /metrics", "192.0.2.1 key=other", "a\nb\u0085"});
+  const std::string text = captured.text();
+  EXPECT_NE(text.find(R"(request id="a status=OK finish=stop" model="b\" status=OK \u202e\u009b2J" profile=-)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"(peer="192.0.2.1 key=other" reason="a\x0ab\u0085")"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  for (const char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80) << text;
 }
 
 TEST(RequestLog, WhatAChatTemplateRaisesIsNotLogged) {

@@ -67,7 +67,7 @@ TEST(HttpRequests, SigtermLetsStreamsFinish) {
   const std::string stream = client.ReadAll();
   EXPECT_THAT(stream, HasSubstr("data: [DONE]\n\n"));
   EXPECT_EQ(server.Wait(30), 0);
-  EXPECT_THAT(server.Log(), HasSubstr("request id=long model=demo profile=cpu/math/fp32 prompt_tokens="));
+  EXPECT_THAT(server.Log(), HasSubstr("request id=\"long\" model=\"demo\" profile=cpu/math/fp32 prompt_tokens="));
   EXPECT_THAT(server.Log(), HasSubstr("completion_tokens=3840 "));
 }
 
@@ -89,7 +89,7 @@ TEST(HttpRequests, SecondSigtermEndsStreamsAtOnce) {
 std::string LineOf(const ServerProcess& server, const std::string& id) {
   std::smatch match;
   const std::string log = server.Log();
-  if (!std::regex_search(log, match, std::regex("request id=" + id + " [^\n]*"))) return "";
+  if (!std::regex_search(log, match, std::regex("request id=\"" + id + "\" [^\n]*"))) return "";
   const std::string line = std::regex_replace(match.str(), std::regex("id=\\S+"), "id=");
   return std::regex_replace(line, std::regex("_ms=\\S+"), "_ms=");
 }
@@ -105,7 +105,7 @@ TEST(HttpRequests, AreLoggedAsThoseOfGrpc) {
   client.Send(Post("/v1/completions", R"({"model":"demo","prompt":"The dunlin","max_tokens":4,"temperature":0})",
                    "x-request-id: http\r\n"));
   EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: http\r\n")));
-  ASSERT_TRUE(ComesToLog(server, "request id=http "));
+  ASSERT_TRUE(ComesToLog(server, "request id=\"http\" "));
   EXPECT_NE(LineOf(server, "rpc"), "");
   EXPECT_EQ(LineOf(server, "http"), LineOf(server, "rpc"));
 }

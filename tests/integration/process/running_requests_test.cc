@@ -121,7 +121,7 @@ TEST(Serve, SigtermLetsRunningRequestsFinish) {
   const std::string log = server.Log();
   const size_t draining = log.find("stopping: draining");
   ASSERT_NE(draining, std::string::npos) << log;
-  const size_t ended = log.find("request id=long ");
+  const size_t ended = log.find("request id=\"long\" ");
   ASSERT_NE(ended, std::string::npos) << log;
   EXPECT_GT(ended, draining) << "it had ended before the signal";
   EXPECT_THAT(log.substr(ended), HasSubstr("completion_tokens=2400 "));

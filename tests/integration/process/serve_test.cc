@@ -177,7 +177,7 @@ TEST_F(ServeTest, ProbesAndMetricsAnswer) {
 
 TEST_F(ServeTest, PromptsAreNotLogged) {
   GenerateJson({"--max-tokens", "2", "--request-id", "canary-request", "canarywordneverlogged"});
-  EXPECT_THAT(server_->Log(), HasSubstr("id=canary-request model=demo profile=cpu/flash/bf16"));
+  EXPECT_THAT(server_->Log(), HasSubstr("id=\"canary-request\" model=\"demo\" profile=cpu/flash/bf16"));
   EXPECT_THAT(server_->Log(), testing::Not(HasSubstr("canarywordneverlogged")));
 }
 
