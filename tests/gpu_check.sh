@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks and measures the CUDA device on a machine with an NVIDIA GPU and a driver, beside PyTorch where there is one.
-# Needs bash and Python 3.10. It has never run on a GPU: only --rehearse, on the fake module, has shown that it works.
+# Needs bash and Python 3.10. --rehearse runs it on the fake module.
 # Usage: tests/gpu_check.sh [FOLDER] [--part 1|2|sanitize|all] [--rows NAME,...] [--list] [--out FOLDER] [--rehearse]
 # (and what --help lists).
 # FOLDER: a build folder (build/release), an unpacked bundle of deploy/gpu_bundle.sh, or bin of a dist with the CUDA
