@@ -22,6 +22,9 @@ import urllib.request
 
 LIMIT_S = 60
 BASE_URL, MODEL, ENCODER, MODEL_DIR, FOLDER = (sys.argv[1:] + [""] * 5)[:5]
+RERANKER = "reranker"  # the name of the model that scores documents
+SMALL = "small"  # the name of the demo model with a context of 256 tokens
+SERVED = (MODEL, SMALL, ENCODER, RERANKER)
 METRICS_S = 10  # within which the server must have released what a client left
 
 # What the demo model knows.

@@ -10,27 +10,23 @@ if the server is not idle afterwards or does not end with status 0. Standard lib
 
 import argparse
 import collections
-import contextlib
 import json
 import os
 import pathlib
-import queue
-import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import checks
+import serving
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-MODEL_DIR = ROOT / "models/demo"
-ENCODER_DIR = ROOT / "tests/golden/encoders/bert_sentence"
-READY_S, STOP_S, INSTALL_S = 60, 30, 900
+MODEL_DIR = serving.ROOT / "models/demo"
+INSTALL_S = 900
 
-# program: in this folder; its packages are requirements/PROGRAM.txt, node/package-lock.json, or its crate's Cargo.lock.
+# program: in this folder; its packages are requirements/PROGRAM.txt, requirements/PROGRAM/package-lock.json, or its crate's
+# Cargo.lock.
 # slow: only with --full, as it takes gigabytes, or a minute. limit_s: of the whole program.
 Client = collections.namedtuple("Client", "name program slow limit_s")
 CLIENTS = [
@@ -48,10 +44,6 @@ CLIENTS = [
     Client("aiperf", "aiperf_run.py", True, 300),
     Client("smg-idle", "smg_idle.py", True, 780),
 ]
-
-
-# What programs are told of the server: the URL of its HTTP port as an argument, the others as INTEROP_GRPC and INTEROP_BINARY.
-Server = collections.namedtuple("Server", "base_url grpc binary")
 
 
 class CannotInstall(Exception):
@@ -77,31 +69,41 @@ def kept(folder, made_of):
 
 
 def python_command(client, work):
-    requirements = HERE / "requirements" / (pathlib.Path(client.program).stem + ".txt")
+    """Of a Python with the program's packages; of this one where it has none, or npm's."""
+    packages = HERE / "requirements" / pathlib.Path(client.program).stem
+    requirements = packages.with_suffix(".txt")
     folder = work / client.name
+    if packages.is_dir():
+        install_npm(packages, folder)
+    if not requirements.exists():
+        return [sys.executable, HERE / client.program]
     made_of = f"{sys.executable} {sys.version}\n{requirements.read_text()}"
     if not kept(folder, made_of):
         shutil.rmtree(folder, ignore_errors=True)
         install([sys.executable, "-m", "venv", folder], folder)
         options = ["--no-deps"] if "# --no-deps" in requirements.read_text() else []
-        install([folder / "bin/python", "-m", "pip", "install", "--quiet", *options, "-r", requirements], folder)
+        options += ["--quiet", "--no-compile", "-r", requirements]
+        install([folder / "bin/python", "-m", "pip", "install", *options], folder)
         (folder / "made_of").write_text(made_of)
     return [folder / "bin/python", HERE / client.program]
 
 
-def node_command(client, work):
-    folder = work / client.name
-    made_of = (HERE / "node/package-lock.json").read_text()
+def install_npm(packages, folder):
+    """Scripts of packages are not run: they could download what no lock file has."""
+    made_of = (packages / "package-lock.json").read_text()
     if not kept(folder, made_of):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / "node" / name, folder)
+        shutil.copytree(packages, folder)
         install(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder, cwd=folder)
         (folder / "made_of").write_text(made_of)
-    program = folder / pathlib.Path(client.program).name  # packages are looked for beside the program
-    shutil.copy(HERE / client.program, program)
-    return ["node", program]
+
+
+def node_command(client, work):
+    folder, program = work / client.name, HERE / client.program
+    install_npm(HERE / "requirements" / program.stem, folder)
+    for name in (program, program.parent / "checks.mjs"):  # packages are looked for beside the program
+        shutil.copy(name, folder)
+    return ["node", folder / program.name]
 
 
 def cargo_command(client, work):
@@ -118,40 +120,20 @@ def command_of(client, work):
     return COMMANDS[pathlib.Path(client.program).suffix](client, work)
 
 
-@contextlib.contextmanager
-def serve(binary, work):
-    """A Server of both models on loopback; checks how it ends."""
-    config = {"listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"}, "log": {"level": "warn"},
-              "models": [{"name": "demo", "path": str(MODEL_DIR), "device": "cpu", "precisions": ["bf16"],
-                          "kv_cache": {"memory_bytes": 64 << 20, "event_batches": 1000,
-                                       "events_endpoint": "tcp://127.0.0.1:0"}},
-                         {"name": "encoder", "path": str(ENCODER_DIR), "device": "cpu", "precisions": ["fp32"]}]}
-    (work / "server.json").write_text(json.dumps(config))
-    with open(work / "server.log", "wb") as log:
-        process = subprocess.Popen([binary, "serve", "--config", work / "server.json"], stdout=subprocess.PIPE,
-                                   stderr=log)
-    # The wait for the ready line is bounded.
-    lines = queue.Queue()
-    threading.Thread(target=lambda: lines.put(process.stdout.readline().decode()), daemon=True).start()
-    try:
-        ready = re.search(r"^READY grpc=(\S+) http=(\S+)", lines.get(timeout=READY_S))
-        if ready is None:
-            raise RuntimeError(f"the server did not start: {(work / 'server.log').read_text()[-800:]}")
-        yield Server(f"http://{ready.group(2)}", ready.group(1), str(binary))
-        process.terminate()
-        if process.wait(STOP_S) != 0:
-            raise RuntimeError(f"the server ended with exit status {process.returncode}")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+def models():
+    """What the server has: the demo model, twice, an encoder and a reranker."""
+    encoders = serving.ROOT / "tests/golden/encoders"
+    return [serving.model("demo", MODEL_DIR, event_batches=1000, events_endpoint="tcp://127.0.0.1:0"),
+            {**serving.model(checks.SMALL, MODEL_DIR), "max_context_tokens": 256},
+            *({"name": name, "path": str(encoders / folder), "device": "cpu", "precisions": ["fp32"]}
+              for name, folder in (("encoder", "bert_sentence"), (checks.RERANKER, "bert_rerank")))]
 
 
 def run_client(client, server, work):
     """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
     command = [*command_of(client, work), server.base_url, "demo", "encoder", MODEL_DIR, work]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
-                   "INTEROP_GRPC": server.grpc, "INTEROP_BINARY": server.binary}
+                   "INTEROP_GRPC": server.grpc, "INTEROP_BINARY": server.binary, "INTEROP_PACKAGES": str(work / client.name)}
     log = work / f"{client.name}.log"
     with open(log, "wb") as errors:
         try:
@@ -173,7 +155,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     parser.add_argument("--full", action="store_true", help="the slow clients, too")
     parser.add_argument("--only", nargs="*", choices=[client.name for client in clients])
     parser.add_argument("--allow-missing", action="store_true", help="a client that cannot be installed is no failure")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/interop")
+    parser.add_argument("--work", type=pathlib.Path, default=serving.ROOT / "build/interop")
     options = parser.parse_args(arguments)
     options.work = options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -185,7 +167,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
         print(f"{client:18}{check:36}{outcome}", flush=True)
 
     row("client", "check", "outcome")
-    with serve(options.binary.resolve(), options.work) as server:
+    with serving.serve(options.binary.resolve(), options.work, models()) as server:
         for client in chosen:
             started = time.monotonic()
             try:

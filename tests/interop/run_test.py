@@ -3,28 +3,37 @@
 """The runner with clients made for the test. Usage: run_test.py DUNLIN_BINARY. Standard library only, no network."""
 
 import contextlib
+import http.client
+import http.server
 import io
+import json
 import pathlib
 import sys
 import tempfile
+import threading
 import unittest
+import urllib.error
+import urllib.request
 
 BINARY = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
+import recorder
 import run
+import scripted_model
+import serving
 
 HERE = pathlib.Path(__file__).resolve().parent
 SPEAKS = """
 import sys
 sys.path.insert(0, "%s")
 import json, urllib.request
-from checks import BASE_URL, ENCODER, MODEL, Checks, metric, same
+from checks import BASE_URL, SERVED, Checks, metric, same
 checks = Checks()
 
 @checks.add("models")
 def models():
     with urllib.request.urlopen(BASE_URL + "/v1/models", timeout=10) as reply:
-        same([model["id"] for model in json.load(reply)["data"]], [MODEL, ENCODER])
+        same([model["id"] for model in json.load(reply)["data"]], list(SERVED))
     same(metric("vllm:num_requests_running"), 0)
 
 @checks.add("async")
@@ -83,6 +92,63 @@ class RunTest(unittest.TestCase):
             status, output = self.run_client(SPEAKS + "checks.run()", *asked, slow=True)
             self.assertIn("2 checks of 1 clients, 0 failed", output)
             self.assertEqual(status, 0)
+
+
+class AgentPartsTest(unittest.TestCase):
+    """What coding agents are run with, without an agent."""
+
+    TOOL = {"type": "function", "function": {"name": "read", "parameters": {
+        "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}}
+    CALL = {"name": "read", "arguments": {"path": "wren.md"}}
+
+    def test_the_scripted_model_calls_its_tool_and_ends_when_it_has_the_result(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            scripted_model.write(folder / "scripted", run.MODEL_DIR, self.CALL, "It is a bird.")
+            models = [serving.model("scripted", folder / "scripted")]
+            with serving.serve(BINARY, folder, models) as server, recorder.Recorder(server.base_url) as record:
+                self.converse(record)
+
+    def converse(self, record):
+        history = [{"role": "user", "content": "word " * 20000}]  # a prompt as long as an agent's
+        message = self.chat(record, history)
+        [call] = message["tool_calls"]
+        self.assertEqual({"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])},
+                         self.CALL)
+        history += [message, {"role": "tool", "tool_call_id": call["id"], "content": "The wren is brown."}]
+        self.assertEqual(self.chat(record, history)["content"], "It is a bird.")
+        record.check_all_answered()
+        self.assertEqual([each.status for each in record.posts("/v1/chat/completions")], [200, 200])
+        self.assertEqual(record.exchanges[-1].body["messages"][-1]["content"], "The wren is brown.")
+
+    def chat(self, record, messages):
+        body = json.dumps({"model": "scripted", "messages": messages, "tools": [self.TOOL], "max_tokens": 64})
+        with urllib.request.urlopen(record.base_url + "/v1/chat/completions", body.encode(), timeout=60) as reply:
+            return json.load(reply)["choices"][0]["message"]
+
+    def test_the_recorder_tells_of_answers_that_are_errors_and_of_other_hosts(self):
+        with serving_nothing() as url, recorder.Recorder(url) as record:
+            with self.assertRaises(urllib.error.HTTPError):
+                urllib.request.urlopen(record.base_url + "/v1/models", timeout=10)
+            with self.assertRaisesRegex(AssertionError, "GET /v1/models: 501"):
+                record.check_all_answered()
+            record.exchanges.clear()
+            record.check_all_answered()
+            proxied = http.client.HTTPConnection(record.base_url.removeprefix("http://"), timeout=10)
+            proxied.request("CONNECT", "example.org:443")
+            self.assertEqual(proxied.getresponse().status, 403)
+            proxied.close()
+            with self.assertRaisesRegex(AssertionError, "example.org:443"):
+                record.check_all_answered()
+
+
+@contextlib.contextmanager
+def serving_nothing():
+    """A server that has no method."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.server_port}"
+        listener.shutdown()
 
 
 if __name__ == "__main__":

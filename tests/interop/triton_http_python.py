@@ -7,7 +7,7 @@ import numpy
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
-from checks import BASE_URL, ENCODER, MODEL, QUESTION, Checks, holds, same, wait_until_idle
+from checks import BASE_URL, ENCODER, MODEL, QUESTION, SERVED, Checks, holds, same, wait_until_idle
 
 client = triton.InferenceServerClient(url=BASE_URL.removeprefix("http://"), concurrency=4, network_timeout=30)
 checks = Checks()
@@ -101,7 +101,7 @@ def statistics():
 
 @checks.add("http: repository")
 def repository():
-    same({model["name"]: model["state"] for model in client.get_model_repository_index()}, {MODEL: "READY", ENCODER: "READY"})
+    same({model["name"]: model["state"] for model in client.get_model_repository_index()}, dict.fromkeys(SERVED, "READY"))
     client.load_model(MODEL)
     holds("models[]" in refusal(lambda: client.load_model("nobody"))[1], "the refusal does not name the key")
     refusal(lambda: client.unload_model(MODEL))

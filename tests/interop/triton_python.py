@@ -8,7 +8,7 @@ import queue
 import numpy
 import tritonclient.grpc as triton
 
-from checks import ENCODER, MODEL, QUESTION, Checks, holds, same, wait_until_idle
+from checks import ENCODER, MODEL, QUESTION, SERVED, Checks, holds, same, wait_until_idle
 
 client = triton.InferenceServerClient(url=os.environ["INTEROP_GRPC"])
 checks = Checks()
@@ -163,7 +163,7 @@ def statistics():
 @checks.add("repository")
 def repository():
     same({model.name: model.state for model in client.get_model_repository_index().models},
-         {MODEL: "READY", ENCODER: "READY"})
+         dict.fromkeys(SERVED, "READY"))
     client.load_model(MODEL)
     status, message = refusal(lambda: client.load_model("nobody"))
     holds("UNIMPLEMENTED" in status and "models[]" in message, f"{status}: {message}")

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `openai` npm package. Arguments and output as of checks.py: BASE_URL MODEL ENCODER; a JSON line for each check.
+// The `openai` npm package.
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { baseUrl, encoder, model, run } from "./checks.mjs";
 
-const LIMIT_MS = 60000;
-const [baseUrl, model, encoder] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: baseUrl + "/v1", apiKey: "unused", maxRetries: 0, timeout: 30000 });
 const ask = {
   model,
@@ -99,18 +98,4 @@ const checks = {
   },
 };
 
-for (const [name, check] of Object.entries(checks)) {
-  let error = null;
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`took longer than ${LIMIT_MS / 1000} s`)), LIMIT_MS);
-  });
-  try {
-    await Promise.race([check(), late]);
-  } catch (failure) {
-    error = `${failure.name}: ${failure.message}`;
-    console.error(failure);
-  }
-  clearTimeout(timer);
-  console.log(JSON.stringify({ check: name, error }));
-}
+await run(checks);
