@@ -110,7 +110,7 @@ std::vector<HttpRoute> HttpRoutes(const EdgeHttpOptions& options, std::vector<Ht
   std::vector<HttpRoute> routes = ProbeRoutes(options.sources);
   std::move(kserve_routes.begin(), kserve_routes.end(), std::back_inserter(routes));
   if (!options.openai) return routes;
-  const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
+  const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant, options.strict};
   std::vector<HttpRoute> openai = OpenAiRoutes(core, sources);
   std::move(openai.begin(), openai.end(), std::back_inserter(routes));
   return routes;

@@ -34,7 +34,8 @@ struct EdgeHttpOptions {
   HttpTimeouts timeouts;                  // `write` is not used: it is limits.slow_reader_timeout_ms
   std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
   HttpObserver on_response;               // HttpServerOptions::on_response
-  bool openai = true;                     // serve the OpenAI API
+  bool openai = true;                     // serve the APIs of OpenAI and Anthropic
+  bool strict = false;                    // OpenAiSources::strict
   std::string version;                    // of the server, for clients
   std::string cpu_variant;                // of its kernels, for clients
 };

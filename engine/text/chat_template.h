@@ -56,6 +56,8 @@ struct ChatInput {
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
   bool parse_special_tokens = false;    // special tokens in the client's strings are special tokens
+  // The caller of Render, not Render, moves system messages to where the template takes them.
+  bool moves_system_messages = false;
 };
 
 // The time that strftime_now of a template reads.

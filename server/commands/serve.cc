@@ -82,6 +82,7 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
   options.on_response = [server](std::string_view route, int status) { server->metrics.OnHttpResponse(route, status); };
   options.openai = config.serve_openai;
+  options.strict = config.strict_openai;
   options.version = kVersion;
   const std::string& variant = config.device.cpu_variant;
   options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;

@@ -85,6 +85,7 @@ struct Config {
   int32_t sse_keepalive_ms = 0;  // 0: never
   bool serve_kserve = false;
   bool serve_openai = false;
+  bool strict_openai = false;
   bool serve_vllm_engine = false;
   std::string vllm_engine_model;  // "": the first of each kind
   bool profile_aliases = false;

@@ -78,7 +78,12 @@ constexpr ConfigKey kListenAndModelKeys[] = {
 
     {"protocols.kserve", kBool, "true", 0, 0, nullptr,
      "Serve the Open Inference Protocol (KServe v2) on listen.grpc and listen.http"},
-    {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
+    {"protocols.openai.enabled", kBool, "true", 0, 0, nullptr,
+     "Serve the APIs of OpenAI and Anthropic on listen.http; protocols.openai may be true or false instead of an "
+     "object"},
+    {"protocols.openai.strict", kBool, "false", 0, 0, nullptr,
+     "Refuse requests with members that the API does not have, and with tools that cannot be run; false: these have no "
+     "effect, and the response names them in x-dunlin-ignored"},
     {"protocols.vllm_engine", kBool, "true", 0, 0, nullptr,
      "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},
     {"protocols.vllm_engine_model", kStr, "\"\"", 0, 128, nullptr,

@@ -11,6 +11,7 @@ namespace dunlin::server {
 // kIntegerOrAuto: an integer, or the word "auto".
 enum class KeyType : uint8_t { kString, kInteger, kIntegerOrAuto, kBool, kStringList };
 
+// A section with a key "enabled" may be given as that key's value: "protocols.openai": false.
 // path: dotted, with "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
 struct ConfigKey {
   const char* path;

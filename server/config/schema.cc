@@ -82,6 +82,7 @@ Json ConfigSchema() {
     for (size_t i = 0; i + 1 < names.size(); ++i) at = &Section(*at, names[i]);
     (*at)["properties"][names.back()] = KeySchema(key);
     if (key.default_json == nullptr) (*at)["required"].push_back(names.back());
+    if (names.back() == "enabled") (*at)["type"] = {"boolean", "object"};
   }
   return root;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/string_view.h"
 #include "server/access/listen_address.h"
 #include "server/config/key_table.h"
 
@@ -194,6 +195,22 @@ absl::Status CheckGiven(const Json& section, const std::string& path, const std:
   return absl::OkStatus();
 }
 
+// Sections that are given as the value of their key "enabled" become objects.
+void ExpandSwitches(Json* document) {
+  constexpr std::string_view kSwitch = ".enabled";
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (!absl::EndsWith(key.path, engine::AbslView(kSwitch))) continue;
+    const std::string_view path(key.path);
+    Json* at = document;
+    for (const absl::string_view name :
+         absl::StrSplit(engine::AbslView(path.substr(0, path.size() - kSwitch.size())), '.')) {
+      const bool known = at != nullptr && at->is_object() && at->contains(std::string(name));
+      at = known ? &(*at)[std::string(name)] : nullptr;
+    }
+    if (at != nullptr && at->is_boolean()) *at = Json{{"enabled", at->get<bool>()}};
+  }
+}
+
 // Sets `rest` (dotted, relative to object) to its default where it is missing.
 absl::Status Complete(const ConfigKey& key, const std::string& rest, const std::string& path, Json* object) {
   Json* at = object;
@@ -228,6 +245,7 @@ absl::Status CheckExposure(const char* key, const std::string& address, const Pr
 }
 
 absl::Status CheckAndComplete(Json* document) {
+  ExpandSwitches(document);
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;
   if (!document->contains("models")) return absl::InvalidArgumentError("models must be given");
   for (const ConfigKey& key : ConfigKeys()) {
@@ -252,6 +270,7 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
   if (equals == std::string::npos || equals == 0) {
     return absl::InvalidArgumentError(absl::StrCat("--set ", assignment, ": expected key=value"));
   }
+  ExpandSwitches(document);
   Json* at = document;
   const std::string path = assignment.substr(0, equals);
   for (absl::string_view piece : absl::StrSplit(path, '.')) {

@@ -39,6 +39,14 @@ std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body
 
 void HttpCall::AddHeaders(HttpReply* reply) const {
   if (quota_ != nullptr) AppendQuotaHeaders(quota_->Levels(core_->now()), reply);
+  if (!ignored_.empty()) reply->headers.push_back({kIgnoredHeader, ignored_.List()});
+}
+
+// A route that names what it ignores has no parameter: its path is that of the request.
+void HttpCall::SetIgnored(IgnoredNames names) {
+  ignored_ = std::move(names);
+  if (ignored_.empty() || core_->observer() == nullptr) return;
+  core_->observer()->OnIgnored(exchange_->request().path, ignored_);
 }
 
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {

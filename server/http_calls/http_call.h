@@ -43,6 +43,9 @@ class HttpCall : public HttpHandler {
   // From Serve on; until it is parsed.
   const std::string& body() const { return body_; }
   void DropBody() { std::string().swap(body_); }
+  // What of the request had no effect: every response from now on names it in x-dunlin-ignored; the core's observer is
+  // told. Before the response begins.
+  void SetIgnored(IgnoredNames names);
   void RespondWithError(const absl::Status& status, const std::string& request_id);
 
  private:
@@ -51,6 +54,7 @@ class HttpCall : public HttpHandler {
   std::shared_ptr<Quota> quota_;            // of the caller, const from Admit on; null: no limits
   std::shared_ptr<HttpExchange> exchange_;  // const from Start on
   std::string body_;
+  IgnoredNames ignored_;  // const once the response begins
 };
 
 }  // namespace dunlin::server

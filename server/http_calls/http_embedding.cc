@@ -21,6 +21,7 @@ void HttpEmbedding::Serve(const ClientCall& call, Admission::Ticket ticket) {
 absl::Status HttpEmbedding::ReadRequest(ClientEmbedRequest* request) {
   absl::Status status = translator_->Read(body(), request);
   DropBody();
+  SetIgnored(std::exchange(request->ignored, {}));
   if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());
   return status;
 }

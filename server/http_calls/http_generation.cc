@@ -67,6 +67,7 @@ absl::Status HttpGeneration::Part::ReadRequest(ClientRequest* request) {
 absl::Status HttpGeneration::ReadFirst(ClientRequest* request) {
   absl::Status status = translator_->Read(body(), request);
   DropBody();
+  SetIgnored(std::exchange(request->ignored, {}));
   if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());
   if (!status.ok()) return status;
   num_outputs_ = request->num_outputs;

@@ -12,6 +12,7 @@
 namespace dunlin::server {
 
 inline constexpr char kRequestIdHeader[] = "x-request-id";
+inline constexpr char kIgnoredHeader[] = "x-dunlin-ignored";  // IgnoredNames::List
 
 // 200 for OK. Of the reasons of server/serving/errors.h, those that name a limit of the server give 429, and those that
 // pass by themselves 503.

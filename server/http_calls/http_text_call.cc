@@ -21,8 +21,10 @@ void HttpTextCall::Serve(const ClientCall& call, Admission::Ticket ticket) {
 
 // The exchange may end as soon as its last call is made; the pool keeps this object until Run returns.
 void HttpTextCall::Run() {
-  absl::StatusOr<std::string> document = work_.document(*core(), caller_, body());
+  IgnoredNames ignored;
+  absl::StatusOr<std::string> document = work_.document(*core(), caller_, body(), work_.strict ? nullptr : &ignored);
   DropBody();
+  SetIgnored(std::move(ignored));
   ticket_.ReleaseBytes();
   const std::string request_id = EchoedRequestIdOf(exchange()->request());
   if (!document.ok()) return RespondWithError(document.status(), request_id);

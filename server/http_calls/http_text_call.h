@@ -13,10 +13,13 @@
 
 namespace dunlin::server {
 
-// The work of a route, and how it renders errors: pure functions of their arguments and constant state.
+// The work of a route, and how it renders errors: pure functions of their arguments and constant state. ignored: takes
+// what of the body has no effect; null: such members are refused.
 struct TextWork {
-  absl::StatusOr<std::string> (*document)(const ServingCore& core, const Principal& caller, std::string_view body);
+  absl::StatusOr<std::string> (*document)(const ServingCore& core, const Principal& caller, std::string_view body,
+                                          IgnoredNames* ignored);
   std::string (*error_body)(const absl::Status& status);
+  bool strict = false;  // members without effect are refused
 };
 
 class HttpTextCall final : public HttpCall, public TextTask {

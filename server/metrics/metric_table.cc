@@ -94,6 +94,10 @@ const Metric kMetrics[] = {
      HttpResponseCount{[](const HttpResponse& r) {
        return MetricLabels{{"route", std::string(r.route)}, {"status", std::to_string(r.status)}};
      }}},
+    {"dunlin_ignored_members_total", "Members, tools and blocks of HTTP requests that had no effect, by route",
+     kCounter, IgnoredCount{[](std::string_view route) {
+       return MetricLabels{{"route", std::string(route)}};
+     }}},
     {"dunlin_requests_in_flight", "Calls accepted but not yet ended", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.requests_in_flight); }}},
     {"dunlin_queued_bytes", "Bytes of requests accepted but not yet tokenised", kGauge,

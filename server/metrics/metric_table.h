@@ -85,6 +85,9 @@ struct RequestCount {  // counts every call by labels; nullopt: not counted
 struct HttpResponseCount {  // counts every response of the HTTP port by labels
   MetricLabels (*labels)(const HttpResponse& response);
 };
+struct IgnoredCount {  // counts what requests had without effect, by labels; route: one of a fixed set
+  MetricLabels (*labels)(std::string_view route);
+};
 struct ServerValue {  // read at each scrape; kNoValue: has no series now
   double (*value)(const ServerSnapshot& server);
 };
@@ -96,8 +99,9 @@ struct Info {  // constant 1
   MetricLabels (*labels)();
 };
 
-using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, HttpResponseCount, ServerValue, RpcStarted, RpcValue, Info>;
+using MetricSource =
+    std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount, RequestCount,
+                 HttpResponseCount, IgnoredCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

@@ -13,7 +13,7 @@
 
 namespace dunlin::server {
 
-// One RequestCount or HttpResponseCount row.
+// One RequestCount, HttpResponseCount or IgnoredCount row.
 struct ServerMetrics::Counter {
   explicit Counter(const Metric& metric) : row(metric), counts(metric.name, metric.help, {}) {}
 
@@ -22,7 +22,8 @@ struct ServerMetrics::Counter {
     std::vector<std::unique_ptr<Counter>> counters;
     for (const Metric& metric : Metrics()) {
       const bool counts = std::holds_alternative<RequestCount>(metric.source) ||
-                          std::holds_alternative<HttpResponseCount>(metric.source);
+                          std::holds_alternative<HttpResponseCount>(metric.source) ||
+                          std::holds_alternative<IgnoredCount>(metric.source);
       counters.push_back(counts ? std::make_unique<Counter>(metric) : nullptr);
     }
     return counters;
@@ -122,6 +123,13 @@ void ServerMetrics::OnHttpResponse(std::string_view route, int status) {
   for (const auto& counter : counters_) {
     const auto* source = counter == nullptr ? nullptr : std::get_if<HttpResponseCount>(&counter->row.source);
     if (source != nullptr) counter->counts.Add(source->labels({route, status})).Increment();
+  }
+}
+
+void ServerMetrics::OnIgnored(std::string_view route, const IgnoredNames& names) {
+  for (const auto& counter : counters_) {
+    const auto* source = counter == nullptr ? nullptr : std::get_if<IgnoredCount>(&counter->row.source);
+    if (source != nullptr) counter->counts.Add(source->labels(route)).Increment(double(names.names().size()));
   }
 }
 

@@ -47,6 +47,7 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
 
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
+  void OnIgnored(std::string_view route, const IgnoredNames& names) override;
 
   // route: HttpResponse::route, one of a fixed set.
   void OnHttpResponse(std::string_view route, int status);

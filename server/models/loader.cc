@@ -71,6 +71,8 @@ absl::Status LoadChatTemplate(const ModelSettings& settings, const engine::TextF
         engine::ChooseForms(settings.tool_parser, settings.reasoning_parser, served->chat_template->source());
     if (!forms.ok()) return forms.status();
     served->chat_forms = *forms;
+    if (served->tokenizer != nullptr)
+      served->system_places = SystemPlacesOf(*served->chat_template, *served->tokenizer);
   } else if (!absl::IsNotFound(loaded.status())) {
     served->chat_refusal = absl::StrCat("its chat template is of no use: ", loaded.status().message(),
                                         "; correct it, or set models[].chat_template");

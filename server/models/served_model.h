@@ -18,6 +18,7 @@
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
 #include "server/models/grammar_cache.h"
+#include "server/models/system_places.h"
 
 namespace dunlin::server {
 
@@ -31,8 +32,9 @@ struct ServedModel {
   std::unique_ptr<GrammarCache> grammars;               // null without a tokenizer and for an encoder
   std::unique_ptr<engine::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
   std::string chat_refusal = "it has no chat template; set models[].chat_template, or send text";
-  bool chat_special_tokens = false;    // requests may let special tokens in their messages be parsed
-  engine::ChatOutputForms chat_forms;  // how the model writes reasoning and tool calls
+  bool chat_special_tokens = false;                      // requests may let special tokens in their messages be parsed
+  SystemPlaces system_places = SystemPlaces::kAnywhere;  // of the chat template
+  engine::ChatOutputForms chat_forms;                    // how the model writes reasoning and tool calls
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
   bool names_temperature = false;                       // that file does

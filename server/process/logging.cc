@@ -168,6 +168,18 @@ std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {
   return num_refused_.exchange(0, std::memory_order_relaxed);
 }
 
+// Names are safe in a line: IgnoredNames::Add.
+void RequestLog::OnIgnored(std::string_view route, const IgnoredNames& names) {
+  for (const std::string& name : names.names()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ignored_.size() == kMaxIgnoredNames) return;
+      if (!ignored_.insert(absl::StrCat(engine::AbslView(route), " ", name)).second) continue;
+    }
+    spdlog::info("{}: \"{}\" of requests has no effect here (protocols.openai.strict)", route, name);
+  }
+}
+
 void RequestLog::OnFinished(const RequestRecord& record) {
   if (!spdlog::should_log(spdlog::level::info)) return;
   const bool refused_for_now = absl::IsResourceExhausted(record.status) || absl::IsUnavailable(record.status);

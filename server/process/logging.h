@@ -11,7 +11,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/access/access_control.h"
 #include "server/process/line_rate.h"
@@ -42,11 +46,14 @@ uint64_t NumLostLogLines();
 std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format);
 
 // Writes one line per finished request: id, model, profile, tokens, times, status. Calls refused by admission have no
-// id and come in bursts, so at most one line per second reports their number.
+// id and come in bursts, so at most one line per second reports their number. What requests have without effect is
+// named once, kMaxIgnoredNames names at most.
 class RequestLog : public RequestObserver {
  public:
+  static constexpr size_t kMaxIgnoredNames = 256;
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
+  void OnIgnored(std::string_view route, const IgnoredNames& names) override;
 
  private:
   // Whether to log a line for a call refused by admission now; if so, the number of such calls since the last line.
@@ -54,6 +61,8 @@ class RequestLog : public RequestObserver {
 
   std::atomic<int64_t> num_refused_{0};  // since the last line
   std::atomic<engine::TimeNs> next_refusal_line_{0};
+  absl::Mutex mutex_;                                                 // guards what follows
+  absl::flat_hash_set<std::string> ignored_ ABSL_GUARDED_BY(mutex_);  // "route name", those that have had their line
 };
 
 // Writes one line per call that was refused by permission. Of callers without a valid key, who may be many, at most

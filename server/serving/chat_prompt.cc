@@ -12,6 +12,7 @@
 #include "server/serving/check_chat.h"
 #include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
+#include "server/serving/system_messages.h"
 
 namespace dunlin::server {
 namespace {
@@ -50,6 +51,15 @@ absl::StatusOr<engine::RenderedChat> RenderWithinBudget(const ServingCore& core,
   return model.chat_template->Render(*model.tokenizer, chat, Now());
 }
 
+absl::StatusOr<engine::RenderedChat> RenderWithSystem(const ServingCore& core, const ServedModel& model,
+                                                      const engine::ChatInput& chat) {
+  const bool moves = chat.moves_system_messages && model.system_places != SystemPlaces::kAnywhere;
+  if (!moves) return RenderWithinBudget(core, model, chat);
+  engine::ChatInput moved = chat;
+  moved.messages = WithSystemMoved(chat.messages, model.system_places);
+  return RenderWithinBudget(core, model, moved);
+}
+
 }  // namespace
 
 absl::Status CheckChats(const ServedModel& model) {
@@ -68,7 +78,7 @@ absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedM
     return InvalidField(
         {F::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)", {}, std::nullopt}, names);
   }
-  absl::StatusOr<engine::RenderedChat> rendered = RenderWithinBudget(core, model, chat);
+  absl::StatusOr<engine::RenderedChat> rendered = RenderWithSystem(core, model, chat);
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
   if (!rendered.ok()) return Refused(rendered.status(), names);
   absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeChat(core, *model.tokenizer, *rendered, max_tokens);

@@ -18,6 +18,7 @@
 #include "engine/text/grammar_source.h"
 #include "engine/types.h"
 #include "server/access/principal.h"
+#include "server/serving/ignored_names.h"
 #include "server/serving/trace_context.h"
 
 namespace dunlin::server {
@@ -96,6 +97,7 @@ struct ClientRequest {
   int32_t priority = 0;
   std::string cache_salt;
   bool bypass_prefix_cache = false;  // read nothing from the prefix cache
+  IgnoredNames ignored;              // what the front end left out
 };
 
 // An input to embed, as text or as token ids.
@@ -122,6 +124,7 @@ struct ClientEmbedRequest {
   std::string prompt_name;  // of the model's prompts, which precedes every text; "": its default, if it has one
   std::optional<ClientRerank> rerank;  // then pooling, normalize, dimensions and prompt_name are not read
   engine::ExecutionChoice execution;
+  IgnoredNames ignored;  // as of ClientRequest
 };
 
 }  // namespace dunlin::server

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/serving/request_record.h"
@@ -22,6 +23,9 @@ class ObserverList : public RequestObserver {
   }
   void OnFinished(const RequestRecord& record) override {
     for (RequestObserver* observer : observers_) observer->OnFinished(record);
+  }
+  void OnIgnored(std::string_view route, const IgnoredNames& names) override {
+    for (RequestObserver* observer : observers_) observer->OnIgnored(route, names);
   }
 
  private:

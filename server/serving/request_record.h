@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "engine/types.h"
+#include "server/serving/ignored_names.h"
 #include "server/serving/trace_context.h"
 
 namespace dunlin::server {
@@ -45,6 +47,8 @@ class RequestObserver {
   virtual void OnTokenInterval(const std::string& model, engine::TimeNs interval) = 0;
   // Called exactly once for every generation and embedding that reached a front end, refused ones included.
   virtual void OnFinished(const RequestRecord& record) = 0;
+  // A request had members, tools or blocks that had no effect. route: one of a fixed set. On the text pool.
+  virtual void OnIgnored(std::string_view /*route*/, const IgnoredNames& /*names*/) {}
 };
 
 }  // namespace dunlin::server

@@ -50,6 +50,30 @@ TEST(RequestLog, RefusalsBeforeReadingShareOneLinePerSecond) {
             "1000 requests refused before reading, the last with TOO_MANY_REQUESTS\n");
 }
 
+TEST(RequestLog, WhatHasNoEffectIsNamedOnce) {
+  const CapturedLog captured;
+  RequestLog log;
+  IgnoredNames names;
+  names.Add("mood\n");
+  for (int i = 0; i < 3; ++i) log.OnIgnored("/v1/messages", names);
+  log.OnIgnored("/v1/responses", names);
+  EXPECT_EQ(captured.text(),
+            "/v1/messages: \"mood?\" of requests has no effect here (protocols.openai.strict)\n"
+            "/v1/responses: \"mood?\" of requests has no effect here (protocols.openai.strict)\n");
+}
+
+TEST(RequestLog, NamesThatClientsMakeUpAreBounded) {
+  const CapturedLog captured;
+  RequestLog log;
+  for (int i = 0; i < 10'000; ++i) {
+    IgnoredNames names;
+    names.Add("x" + std::to_string(i));
+    log.OnIgnored("/v1/messages", names);
+  }
+  const std::string text = captured.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ptrdiff_t{RequestLog::kMaxIgnoredNames});
+}
+
 TEST(RequestLog, EveryOtherRequestHasItsOwnLine) {
   const CapturedLog captured;
   RequestLog log;

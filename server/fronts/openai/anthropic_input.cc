@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/chat_messages.h"
+#include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/serving/errors.h"
 
@@ -16,38 +17,142 @@ using engine::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 
-// What the content of one message becomes: a message of the assistant, or results of tools and a message of the user.
+constexpr std::string_view kTextAlone = "blocks of text: models here read text alone";
+
+// Collects the texts inside a block that is no text itself: a document, a search result, the result of a tool that ran
+// elsewhere. The order is that of the block's members.
+class TextsInside {
+ public:
+  explicit TextsInside(ChatMessage* message) : message_(message) {}
+
+  // False if there is none.
+  bool Read(const V& block) {
+    const Json& type = block.At("type").json();
+    if (type == "document" || type == "search_result") {
+      AddMember(block, "title");
+      AddMember(block, "context");
+    }
+    AddMember(block, "stdout");
+    AddMember(block, "stderr");
+    const V source = block.At("source");
+    if (source.is_object() && source.At("type").json() == "text") AddMember(source, "data");
+    if (source.is_object()) ReadContent(source);
+    AddMember(block, "content");
+    ReadContent(block);
+    return found_;
+  }
+
+ private:
+  void ReadContent(const V& block) {
+    const V content = block.At("content");
+    if (content.is_object()) ReadElement(content);
+    for (size_t i = 0; content.is_array() && i < content.size(); ++i) {
+      const V element = content.At(i);
+      if (element.is_object()) ReadElement(element);
+    }
+  }
+
+  void ReadElement(const V& element) {
+    const V type = element.At("type");
+    if (type.json() == "text") return AddMember(element, "text");
+    if (type.json() == "image") return type.FailName("type of block", kTextAlone);
+    Read(element);
+  }
+
+  void AddMember(const V& object, const char* name) {
+    const V text = object.At(name);
+    if (!text.is_string() || text.json() == "") return;
+    message_->parts.push_back({"text", text.Text()});
+    found_ = true;
+  }
+
+  ChatMessage* const message_;
+  bool found_ = false;
+};
+
+void ExpectText(const V& source) {
+  if (!source.ExpectObject()) return;
+  const V type = source.At("type");
+  if (type.json() == "text" || type.json() == "content") return;
+  type.FailName("source", "\"text\" or \"content\": models here read text alone");
+}
+
+// A block that every list of blocks may have: adds its text to *message, or leaves it out. Errors: a block whose
+// content the model would have to see.
+void ReadPlainBlock(const V& block, ChatMessage* message) {
+  const V type = block.At("type");
+  const std::string name = type.Text();
+  if (name == "text") {
+    block.IgnoreAllBut("type text cache_control citations");
+    message->parts.push_back({"text", block.At("text").Text()});
+    return;
+  }
+  if (name == "image" || name == "container_upload") return type.FailName("type of block", kTextAlone);
+  if (name == "document") ExpectText(block.At("source"));
+  if (type.ok() && !TextsInside(message).Read(block)) block.LeaveOut("type", kTextAlone);
+}
+
+// Content of a message, of a result of a tool, or of the system: a text, or blocks.
+void ReadBlocks(const V& content, ChatMessage* message) {
+  if (content.is_string()) {
+    message->content = content.Text();
+    return;
+  }
+  if (!content.is_array()) return content.Fail(content.Shown(), "a string or an array of blocks");
+  for (size_t i = 0; i < content.size() && content.ok(); ++i) {
+    const V block = content.At(i);
+    if (block.ExpectObject()) ReadPlainBlock(block, message);
+  }
+  if (message->parts.empty()) message->content = "";
+}
+
+// What the blocks of one message become: a message of its role, and results of tools before it.
 class BlockReader {
  public:
-  BlockReader(std::string role, engine::ChatInput* chat) : role_(std::move(role)), chat_(chat) {}
+  BlockReader(std::string role, engine::ChatInput* chat)
+      : role_(std::move(role)), chat_(chat), num_before_(chat->messages.size()) {}
 
   void Read(const V& block) {
     if (!block.ExpectObject()) return;
-    const V type = block.At("type");
-    const std::string name = type.Text();
-    if (name == "text") {
-      Current().parts.push_back({"text", block.At("text").Text()});
-    } else if (name == "tool_result" && role_ == "user") {
-      ReadToolResult(block);
-    } else if (name == "tool_use" && role_ == "assistant") {
-      ReadToolUse(block);
-    } else if (name == "thinking" && role_ == "assistant") {
-      Current().reasoning_content.append(block.At("thinking").Text());
+    const Json& type = block.At("type").json();
+    if (type == "tool_result" && role_ == "user") return ReadToolResult(block);
+    if (type == "tool_use" && role_ == "assistant") return ReadToolUse(block);
+    if (type == "thinking" && role_ == "assistant") return ReadThinking(block);
+    if (type == "tool_result" || type == "tool_use") {
+      const char* limit = role_ == "user" ? "blocks of the user" : "blocks of the assistant";
+      return block.At("type").FailName("type of block of this role", limit);
+    }
+    ReadPlainBlock(block, &Current());
+  }
+
+  // A message of which all blocks were left out stays unless it had results of tools, so that roles take turns.
+  void End() {
+    ChatMessage* const message = std::exchange(message_, nullptr);
+    if (message == nullptr || !message->parts.empty() || !message->tool_calls.empty()) return;
+    if (!message->reasoning_content.empty()) return;
+    if (chat_->messages.size() > num_before_ + 1) {
+      chat_->messages.pop_back();
     } else {
-      type.FailName("type of block of this role",
-                    role_ == "user" ? "\"text\" or \"tool_result\"" : "\"text\", \"thinking\" or \"tool_use\"");
+      message->content = "";
     }
   }
 
  private:
+  void ReadThinking(const V& block) {
+    block.IgnoreAllBut("type thinking signature cache_control");
+    Current().reasoning_content.append(block.At("thinking").Text());
+  }
+
   void ReadToolUse(const V& block) {
+    block.IgnoreAllBut("type id name input cache_control caller");
     const V input = block.At("input");
     if (!input.ExpectObject()) return;
     Current().tool_calls.push_back({block.At("id").Text(), block.At("name").Text(), DumpJson(input.json())});
   }
 
   void ReadToolResult(const V& block) {
-    message_ = nullptr;
+    block.IgnoreAllBut("type tool_use_id content is_error cache_control");
+    End();
     ChatMessage& message = chat_->messages.emplace_back();
     message.role = "tool";
     message.tool_call_id = block.At("tool_use_id").Text();
@@ -55,7 +160,7 @@ class BlockReader {
     if (content.is_null()) {
       message.content = "";
     } else {
-      ReadContent(content, "text", &message);
+      ReadBlocks(content, &message);
     }
   }
 
@@ -70,24 +175,28 @@ class BlockReader {
 
   const std::string role_;
   engine::ChatInput* const chat_;
-  ChatMessage* message_ = nullptr;  // that text is added to
+  const size_t num_before_;         // messages
+  ChatMessage* message_ = nullptr;  // that text is added to: the last one
 };
 
 void ReadMessage(const V& value, B* body) {
   if (!value.ExpectObject()) return;
+  value.IgnoreAllBut("role content");
   const V role = value.At("role");
   const std::string name = role.Text();
-  if (name != "user" && name != "assistant") return role.FailName("role", "\"user\" or \"assistant\"");
+  if (name != "user" && name != "assistant" && name != "system") {
+    return role.FailName("role", "\"user\", \"assistant\" or \"system\"");
+  }
   const V content = value.At("content");
-  if (content.is_string()) {
+  if (content.is_string() || name == "system") {
     ChatMessage& message = body->chat.messages.emplace_back();
     message.role = name;
-    message.content = content.Text();
-    return;
+    return ReadBlocks(content, &message);
   }
   if (!content.is_array()) return content.Fail(content.Shown(), "a string or an array of blocks");
   BlockReader reader(name, &body->chat);
   for (size_t i = 0; i < content.size() && content.ok(); ++i) reader.Read(content.At(i));
+  reader.End();
 }
 
 void ReadMessageList(const V& value, B* body) {
@@ -95,17 +204,16 @@ void ReadMessageList(const V& value, B* body) {
   for (size_t i = 0; i < value.size() && value.ok(); ++i) ReadMessage(value.At(i), body);
 }
 
-// The first message, wherever the field stands in the body.
 void ReadSystem(const V& value, B* body) {
-  ChatMessage message;
-  message.role = "system";
-  ReadContent(value, "text", &message);
-  body->chat.messages.insert(body->chat.messages.begin(), std::move(message));
+  body->system.emplace();
+  body->system->role = "system";
+  ReadBlocks(value, &*body->system);
 }
 
 void ReadAnthropicToolChoice(const V& value, B* body) {
   using Mode = ClientToolChoice::Mode;
   if (!value.ExpectObject()) return;
+  value.IgnoreAllBut("type name disable_parallel_tool_use");
   ClientToolChoice& out = body->request->tool_choice;
   const V type = value.At("type");
   const std::string name = type.Text();
@@ -126,6 +234,7 @@ void ReadAnthropicToolChoice(const V& value, B* body) {
 // Templates that can think read enable_thinking. How long they think is not bounded: budget_tokens has no effect.
 void ReadThinking(const V& value, B* body) {
   if (!value.ExpectObject()) return;
+  value.IgnoreAllBut("type budget_tokens display");
   const V type = value.At("type");
   const std::string name = type.Text();
   const bool enabled = name == "enabled" || name == "adaptive";
@@ -133,13 +242,26 @@ void ReadThinking(const V& value, B* body) {
   SetTemplateOption(value, "enable_thinking", enabled, body);
 }
 
+void ReadOutputFormat(const V& value, B* body) {
+  if (!value.ExpectObject()) return;
+  value.IgnoreAllBut("type schema");
+  ReadFormat(value, value, body);
+}
+
 constexpr GenerationRow kOutputConfig[] = {
-    Honoured<B>("format",
-                [](const V& v, B* b) {
-                  if (v.ExpectObject()) ReadFormat(v, v, b);
-                }),
+    Honoured<B>("format", ReadOutputFormat),
     Honoured<B>("effort", [](const V& v, B* b) { SetTemplateOption(v, "reasoning_effort", v.Text(), b); }),
+    Ignored<B>("task_budget"),
 };
+
+constexpr FlatToolForm kToolForm = {
+    "custom", "input_schema",
+    "cache_control strict defer_loading allowed_callers input_examples eager_input_streaming"};
+
+// Tools of servers that nobody asks here.
+void LeaveOutServers(const V& value, B* /*body*/) {
+  if (value.ExpectArray() && value.size() > 0) value.Ignore();
+}
 
 constexpr GenerationRow kFields[] = {
     Honoured<B>("messages", ReadMessageList),
@@ -147,22 +269,29 @@ constexpr GenerationRow kFields[] = {
     Honoured<B>("max_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.Int(); }),
     Honoured<B>("stop_sequences", [](const V& v, B* b) { b->request->stopping.stop = v.Texts(); }),
     Honoured<B>("stream", [](const V& v, B* b) { b->stream = v.Bool(); }),
-    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, "custom", "input_schema", b); }),
+    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kToolForm, b); }),
     Honoured<B>("tool_choice", ReadAnthropicToolChoice),
     Honoured<B>("thinking", ReadThinking),
     Honoured<B>("output_config", [](const V& v, B* b) { ReadFields(v, GenerationTable(kOutputConfig), b); }),
-    Honoured<B>("output_format",
-                [](const V& v, B* b) {
-                  if (v.ExpectObject()) ReadFormat(v, v, b);
-                }),
+    Honoured<B>("output_format", ReadOutputFormat),
     Honoured<B>("chat_template_kwargs", ReadTemplateOptions),
     Ignored<B>("metadata"),
     Ignored<B>("service_tier"),
     Ignored<B>("inference_geo"),
     Ignored<B>("cache_control"),
     Ignored<B>("context_management"),
-    Refused<B>("container"),
-    Refused<B>("mcp_servers"),
+    Ignored<B>("compaction"),
+    Ignored<B>("betas"),
+    Ignored<B>("speed"),
+    Ignored<B>("diagnostics"),
+    Ignored<B>("fallbacks"),
+    Ignored<B>("fallback_credit_token"),
+    Ignored<B>("billing_policy"),
+    Ignored<B>("user_profile_id"),
+    Ignored<B>("workspace_id"),
+    Ignored<B>("mcp_servers", LeaveOutServers),
+    Refused<B>("container", "no code is run, and there are no skills"),
+    Refused<B>("thread", "nothing is stored; send all messages"),
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ void AppendBlock(const OutputBlock& block, bool started, std::string* out) {
     case Kind::kText:
       out->append("{\"type\":\"text\",");
       AppendJsonMember("text", text, out);
-      out->append(",\"citations\":null}");
+      out->push_back('}');
       return;
     case Kind::kToolCall:
       out->append("{\"type\":\"tool_use\",");
@@ -96,7 +96,7 @@ const char* StopReason(const OutputFinish& finish) {
 }  // namespace
 
 absl::Status AnthropicTranslator::Read(std::string_view text, ClientRequest* request) {
-  GenerationBody body(request);
+  GenerationBody body(request, facts_.strict);
   const absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/false, &body);
   stream_ = body.stream;
   model_ = request->model;
@@ -204,8 +204,8 @@ std::string AnthropicTranslator::ErrorBody(const absl::Status& status) {
   return AnthropicError(status);
 }
 
-absl::Status ReadCountTokens(std::string_view text, ClientRequest* request) {
-  GenerationBody body(request);
+absl::Status ReadCountTokens(std::string_view text, bool strict, ClientRequest* request) {
+  GenerationBody body(request, strict);
   absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/true, &body);
   // As a generation with this choice, whose template sees no tools.
   auto* chat = std::get_if<engine::ChatInput>(&request->prompt);

@@ -40,8 +40,9 @@ class AnthropicTranslator final : public RequestTranslator {
   CallTotals totals_;
 };
 
-// The body of POST /v1/messages/count_tokens -> the model and the chat, in *request. Errors: as Read.
-absl::Status ReadCountTokens(std::string_view body, ClientRequest* request);
+// The body of POST /v1/messages/count_tokens -> the model and the chat, in *request. strict: as ResponseFacts::strict.
+// Errors: as Read.
+absl::Status ReadCountTokens(std::string_view body, bool strict, ClientRequest* request);
 // {"input_tokens": N}
 std::string CountTokensBody(size_t tokens);
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/chat_messages.h"
+#include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/json_text.h"
 #include "server/fronts/openai/logprobs_text.h"
@@ -52,24 +53,27 @@ constexpr GenerationRow kFields[] = {
     Ignored<B>("prediction"),
     Ignored<B>("prompt_cache_key"),
     Ignored<B>("prompt_cache_retention"),
-    Refused<B>("store", "false"),
-    Refused<B>("modalities", "[\"text\"]"),
-    Refused<B>("verbosity", "\"medium\""),
-    Refused<B>("include_reasoning", "true"),
-    Refused<B>("add_special_tokens", "false"),
-    Refused<B>("audio"),
-    Refused<B>("functions"),
-    Refused<B>("function_call"),
-    Refused<B>("web_search_options"),
-    Refused<B>("chat_template"),
-    Refused<B>("documents"),
-    Refused<B>("mm_processor_kwargs"),
-    Refused<B>("best_of", "1"),
+    Ignored<B>("prompt_cache_options"),
+    Ignored<B>("store", [](const V& v, B*) { v.Bool(); }),
+    Ignored<B>("verbosity", [](const V& v, B*) { ExpectVerbosity(v); }),
+    Ignored<B>("web_search_options", [](const V& v, B*) { v.Ignore(); }),
+    Refused<B>("modalities", "models here write text alone", "[\"text\"]"),
+    Refused<B>("audio", "models here write text alone"),
+    Refused<B>("moderation", "there is no moderation model"),
+    Refused<B>("functions", "tools has them", "[]"),
+    Refused<B>("function_call", "tool_choice has it", "\"none\""),
+    Refused<B>("include_reasoning", "an answer has its reasoning", "true"),
+    Refused<B>("add_special_tokens", "the chat template writes them", "false"),
+    Refused<B>("chat_template", "models[].chat_template sets it"),
+    Refused<B>("documents", "messages have them as text"),
+    Refused<B>("mm_processor_kwargs", "models here read text alone"),
+    Refused<B>("logits_processors", "no code of requests is run"),
+    Refused<B>("best_of", "n outputs are returned, none chosen", "1"),
 };
 
 // What no single field tells.
 absl::Status CheckTogether(const GenerationBody& body) {
-  if (body.top_logprobs.has_value() && !body.logprobs) {
+  if (body.top_logprobs.value_or(0) != 0 && !body.logprobs) {
     return InvalidField("top_logprobs", "is given without logprobs", "requests with \"logprobs\": true");
   }
   if (body.stream && body.request->output.prompt_logprobs.has_value()) {
@@ -114,6 +118,13 @@ void AppendToolCalls(const std::vector<ToolCallDelta>& calls, Append append, std
   out->push_back(']');
 }
 
+// Under both names that clients know: the one of vLLM and DeepSeek, and the one of OpenRouter and later vLLM.
+void AppendReasoning(std::string_view text, std::string* out) {
+  AppendJsonMember("reasoning_content", text, out);
+  out->push_back(',');
+  AppendJsonMember("reasoning", text, out);
+}
+
 void AppendLogprobsObject(std::string_view elements, std::string* out) {
   out->append(",\"logprobs\":{\"content\":[");
   out->append(elements);
@@ -129,7 +140,7 @@ std::span<const GenerationTable> ChatCompletionsFields() {
 
 absl::Status ChatCompletionsTranslator::Read(std::string_view text, ClientRequest* request) {
   request->field_names = &kChatFieldNames;
-  GenerationBody body(request);
+  GenerationBody body(request, facts().strict);
   absl::Status status = ReadGenerationBody(text, ChatCompletionsFields(), &body);
   FinishChat(&body);
   SetOptions(body);
@@ -145,7 +156,7 @@ void ChatCompletionsTranslator::AppendDelta(const OutputChunk& chunk, Choice* ch
   }
   if (!chunk.reasoning.empty()) {
     out->append(separator);
-    AppendJsonMember("reasoning_content", chunk.reasoning, out);
+    AppendReasoning(chunk.reasoning, out);
     separator = ",";
   }
   const bool first_and_empty = !choice->begun && chunk.reasoning.empty() && chunk.tool_calls.empty();
@@ -182,7 +193,7 @@ void ChatCompletionsTranslator::AppendChoice(int32_t /*index*/, const Choice& ch
   out->append(",\"refusal\":null");
   if (!choice.reasoning.empty()) {
     out->push_back(',');
-    AppendJsonMember("reasoning_content", choice.reasoning, out);
+    AppendReasoning(choice.reasoning, out);
   }
   if (!choice.tool_calls.empty()) {
     out->push_back(',');

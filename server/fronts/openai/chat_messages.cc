@@ -22,16 +22,25 @@ constexpr FieldRow<ChatToolCall> kFunction[] = {
     Honoured<ChatToolCall>("arguments", [](const V& v, ChatToolCall* c) { c->arguments_json = v.Text(); }),
 };
 
-void ExpectFunction(const V& type) {
-  if (type.ExpectText() && type.json() != "function") type.FailName("type", "\"function\"");
+constexpr FieldRow<ChatToolCall> kCustom[] = {
+    Honoured<ChatToolCall>("name", [](const V& v, ChatToolCall* c) { c->name = v.Text(); }),
+    Honoured<ChatToolCall>("input", [](const V& v, ChatToolCall* c) { c->arguments_json = InputArguments(v); }),
+};
+
+void ExpectCallType(const V& type) {
+  if (!type.ExpectText()) return;
+  if (type.json() != "function" && type.json() != "custom") type.FailName("type", "\"function\" or \"custom\"");
 }
 
 constexpr FieldRow<ChatToolCall> kToolCall[] = {
     Honoured<ChatToolCall>("id", [](const V& v, ChatToolCall* c) { c->id = v.Text(); }),
-    Honoured<ChatToolCall>("type", [](const V& v, ChatToolCall*) { ExpectFunction(v); }),
+    Honoured<ChatToolCall>("type", [](const V& v, ChatToolCall*) { ExpectCallType(v); }),
     Honoured<ChatToolCall>("function",
                            [](const V& v, ChatToolCall* c) { ReadFields(v, FieldTable<ChatToolCall>(kFunction), c); }),
+    Honoured<ChatToolCall>("custom",
+                           [](const V& v, ChatToolCall* c) { ReadFields(v, FieldTable<ChatToolCall>(kCustom), c); }),
     Ignored<ChatToolCall>("index"),
+    Ignored<ChatToolCall>("extra_content"),
 };
 
 void ReadToolCalls(const V& calls, ChatMessage* message) {
@@ -47,9 +56,17 @@ void ReadRole(const V& role, ChatMessage* message) {
       message->role == "system" || message->role == "user" || message->role == "assistant" || message->role == "tool";
   if (message->role == "developer") {
     message->role = "system";
+  } else if (message->role == "function") {
+    message->role = "tool";
   } else if (!known) {
-    role.FailName("role", "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
+    role.FailName("role", "\"system\", \"developer\", \"user\", \"assistant\", \"tool\" or \"function\"");
   }
+}
+
+// What the assistant said instead of an answer; content that comes too replaces it.
+void ReadRefusal(const V& refusal, ChatMessage* message) {
+  std::string text = refusal.Text();
+  if (!message->content.has_value() && message->parts.empty()) message->content = std::move(text);
 }
 
 constexpr FieldRow<ChatMessage> kMessage[] = {
@@ -61,30 +78,38 @@ constexpr FieldRow<ChatMessage> kMessage[] = {
     Honoured<ChatMessage>("reasoning_content", [](const V& v, ChatMessage* m) { m->reasoning_content = v.Text(); }),
     Honoured<ChatMessage>("reasoning", [](const V& v, ChatMessage* m) { m->reasoning_content = v.Text(); }),
     Ignored<ChatMessage>("annotations"),
-    Refused<ChatMessage>("refusal"),
-    Refused<ChatMessage>("audio"),
-    Refused<ChatMessage>("function_call"),
+    Honoured<ChatMessage>("refusal", ReadRefusal),
+    Honoured<ChatMessage>("function_call",
+                          [](const V& v, ChatMessage* m) {
+                            ReadFields(v, FieldTable<ChatToolCall>(kFunction), &m->tool_calls.emplace_back());
+                          }),
+    Refused<ChatMessage>("audio", "no audio is stored"),
 };
+
+// types: separated by spaces.
+bool IsOneOf(const std::string& name, std::string_view types) {
+  const std::vector<absl::string_view> known = absl::StrSplit(engine::AbslView(types), ' ');
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
 
 void ReadPart(const V& part, std::string_view types, engine::ChatPart* out) {
   if (!part.ExpectObject()) return;
   const V type = part.At("type");
   const std::string name = type.Text();
-  const std::vector<std::string> known = absl::StrSplit(engine::AbslView(types), ' ');
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    return type.FailName("type", types);
+  const bool refusal = name == "refusal";
+  if (!refusal && !IsOneOf(name, types)) {
+    return type.FailName("type", absl::StrCat(engine::AbslView(types), ": models here read text alone"));
   }
   out->type = "text";
-  out->text = part.At("text").Text();
-  for (const auto& member : part.json().items()) {
-    const std::string& key = member.key();
-    const bool known_key = key == "type" || key == "text" || key == "cache_control" || key == "citations" ||
-                           key == "annotations" || key == "logprobs";
-    if (!known_key && !member.value().is_null()) part.At(key).Fail("is not a field of a text part", "");
-  }
+  out->text = part.At(refusal ? "refusal" : "text").Text();
+  part.IgnoreAllBut("type text refusal cache_control citations annotations logprobs prompt_cache_breakpoint");
 }
 
 }  // namespace
+
+std::string InputArguments(const JsonValue& input) {
+  return DumpJson(Json{{"input", input.Text()}});
+}
 
 void ReadContent(const JsonValue& content, std::string_view types, engine::ChatMessage* message) {
   if (content.is_string()) {
@@ -92,6 +117,7 @@ void ReadContent(const JsonValue& content, std::string_view types, engine::ChatM
     return;
   }
   if (!content.is_array()) return content.Fail(content.Shown(), "a string or an array of parts");
+  message->content.reset();
   if (content.size() == 0) message->content = "";
   for (size_t i = 0; i < content.size() && content.ok(); ++i) {
     ReadPart(content.At(i), types, &message->parts.emplace_back());
@@ -113,56 +139,6 @@ void ReadMessages(const JsonValue& messages, GenerationBody* body) {
     ReadFields(message, FieldTable<ChatMessage>(kMessage), &body->chat.messages.emplace_back());
     const V role = message.At("role");
     if (role.is_null()) role.Fail(role.Shown(), "a string");
-  }
-}
-
-void ReadTools(const JsonValue& tools, GenerationBody* body) {
-  if (!tools.ExpectArray()) return;
-  for (size_t i = 0; i < tools.size() && tools.ok(); ++i) {
-    const V tool = tools.At(i);
-    if (!tool.ExpectObject()) return;
-    ExpectFunction(tool.At("type"));
-    const V function = tool.At("function");
-    if (function.ExpectObject()) function.At("name").ExpectText();
-  }
-  if (tools.size() > 0) body->chat.tools_json = DumpJson(tools.json());
-}
-
-void ReadFlatTools(const JsonValue& tools, std::string_view type, std::string_view schema, GenerationBody* body) {
-  if (!tools.ExpectArray()) return;
-  Json list = Json::array();
-  for (size_t i = 0; i < tools.size() && tools.ok(); ++i) {
-    const V tool = tools.At(i);
-    if (!tool.ExpectObject()) return;
-    const V tool_type = tool.At("type");
-    if (!tool_type.is_null() && tool_type.json() != type) tool_type.FailName("type", type);
-    Json function = {{"name", tool.At("name").Text()}};
-    const V description = tool.At("description");
-    if (!description.is_null()) function["description"] = description.Text();
-    const V parameters = tool.At(schema);
-    if (!parameters.is_null() && parameters.ExpectObject()) function["parameters"] = parameters.json();
-    list.push_back({{"type", "function"}, {"function", std::move(function)}});
-  }
-  if (!list.empty()) body->chat.tools_json = DumpJson(list);
-}
-
-void ReadToolChoice(const JsonValue& choice, GenerationBody* body) {
-  using Mode = ClientToolChoice::Mode;
-  ClientToolChoice& out = body->request->tool_choice;
-  if (choice.is_object()) {
-    ExpectFunction(choice.At("type"));
-    out.mode = Mode::kNamed;
-    const V function = choice.At("function");
-    out.name = (function.is_object() ? function.At("name") : choice.At("name")).Text();
-    return;
-  }
-  const std::string mode = choice.Text();
-  if (mode == "none") {
-    out.mode = Mode::kNone;
-  } else if (mode == "required") {
-    out.mode = Mode::kRequired;
-  } else if (mode != "auto") {
-    choice.FailName("mode", "\"auto\", \"none\", \"required\" or a function");
   }
 }
 

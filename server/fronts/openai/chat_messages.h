@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages, tools and tool_choice of a chat completion -> engine::ChatInput. Pure functions, any thread.
+// Messages of a chat completion -> engine::ChatInput. Pure functions, any thread.
 #pragma once
 
 #include <optional>
@@ -9,27 +9,19 @@
 
 namespace dunlin::server {
 
-// "messages": roles system, developer (as system), user, assistant and tool; content as text or parts of type "text".
+// "messages": roles system, developer (as system), user, assistant, tool and function (as tool); content as text or
+// parts of type "text". A refusal is the assistant's content.
 void ReadMessages(const JsonValue& messages, GenerationBody* body);
-
-// "tools": functions. They become the JSON list that the chat template sees, as they came.
-void ReadTools(const JsonValue& tools, GenerationBody* body);
-
-// "auto", "none", "required", or an object {"type": "function"} that names a function: in itself (Responses), or in its
-// member "function" (chat completions).
-void ReadToolChoice(const JsonValue& choice, GenerationBody* body);
-
-// Tools whose members "name", "description" and `schema` stand in themselves (Responses, Anthropic): they become what
-// the chat template sees, {"type": "function", "function": {...}}. `type`: the one type of tool, which may be left out.
-void ReadFlatTools(const JsonValue& tools, std::string_view type, std::string_view schema, GenerationBody* body);
 
 // Variables of the chat template: all of an object's members.
 void ReadTemplateOptions(const JsonValue& options, GenerationBody* body);
 
 // Content of one message or block: a string, or an array of parts {"type", "text"} whose type is one of `types`
-// (separated by spaces). Other members of a part may only be null, or be called cache_control, citations, annotations
-// or logprobs.
+// (separated by spaces), or "refusal" with its text.
 void ReadContent(const JsonValue& content, std::string_view types, engine::ChatMessage* message);
+
+// The arguments of a call of a tool that takes a text and no object: {"input": text}.
+std::string InputArguments(const JsonValue& input);
 
 // The texts of content, joined by line breaks.
 std::string ContentText(const engine::ChatMessage& message);

@@ -55,6 +55,7 @@ class ChoicesTranslator : public RequestTranslator {
   // Keeps what the response depends on. Called by Read.
   void SetOptions(const GenerationBody& body);
   const Options& options() const { return options_; }
+  const ResponseFacts& facts() const { return facts_; }
 
   // Appends what a chunk brings to a choice: `,"delta":{...},"logprobs":...`.
   virtual void AppendDelta(const OutputChunk& chunk, Choice* choice, std::string* out) = 0;

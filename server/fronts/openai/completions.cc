@@ -43,9 +43,10 @@ constexpr GenerationRow kFields[] = {
     Honoured<B>("parse_special_tokens", [](const V& v, B* b) { b->request->parse_special_tokens = v.Bool(); }),
     Ignored<B>("user"),
     Ignored<B>("service_tier"),
-    Refused<B>("suffix"),
-    Refused<B>("add_special_tokens", "true"),
-    Refused<B>("prompt_embeds"),
+    Refused<B>("suffix", "models here continue a text at its end"),
+    Refused<B>("add_special_tokens", "the tokenizer decides; send token ids instead", "true"),
+    Refused<B>("prompt_embeds", "models here read tokens alone"),
+    Refused<B>("logits_processors", "no code of requests is run"),
 };
 
 // What no single field tells.
@@ -75,7 +76,7 @@ std::span<const GenerationTable> CompletionsFields() {
 
 absl::Status CompletionsTranslator::Read(std::string_view text, ClientRequest* request) {
   request->field_names = &kCompletionFieldNames;
-  GenerationBody body(request);
+  GenerationBody body(request, facts().strict);
   absl::Status status = ReadGenerationBody(text, CompletionsFields(), &body);
   SetOptions(body);
   if (status.ok()) status = CheckTogether(body);

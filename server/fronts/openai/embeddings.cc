@@ -73,8 +73,8 @@ constexpr FieldRow<E> kFields[] = {
     Honoured<E>("precision", [](const V& v, E* b) { ReadPrecision(v, &b->request->execution); }),
     Honoured<E>("allow_fallback", [](const V& v, E* b) { b->request->execution.allow_fallback = v.Bool(); }),
     Ignored<E>("user"),
-    Refused<E>("truncate_prompt_tokens"),
-    Refused<E>("add_special_tokens", "true"),
+    Refused<E>("truncate_prompt_tokens", "truncate cuts inputs to the context"),
+    Refused<E>("add_special_tokens", "the tokenizer decides; send token ids instead", "true"),
 };
 
 void AppendVector(std::span<const float> vector, bool base64, std::string* out) {
@@ -103,7 +103,7 @@ absl::Status EmbeddingsTranslator::Read(std::string_view text, ClientEmbedReques
   if (!json.ok()) return json.status();
   absl::Status status;
   EmbeddingsBody body{.request = request, .base64 = false};
-  ReadFields(JsonValue(*json, &status), EmbeddingsFields(), &body);
+  ReadFields(JsonValue(*json, &status, facts_.strict ? nullptr : &request->ignored), EmbeddingsFields(), &body);
   model_ = request->model;
   base64_ = body.base64;
   return status;

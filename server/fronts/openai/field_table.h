@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a JSON object as tables: what is honoured and how, what is accepted without effect, what is refused.
-// A name that no table has is refused. Pure functions, any thread.
+// A name that no table has is ignored or refused, as JsonValue::Ignore. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ template <class Target>
 struct FieldRow {
   std::string_view name;
   FieldUse use;
-  void (*read)(const JsonValue& value, Target* target) = nullptr;  // of kHonoured
+  void (*read)(const JsonValue& value, Target* target) = nullptr;  // of kHonoured; of kIgnored: checks it, may be null
+  std::string_view reason = {};                                    // of kRefused: completes "is not supported: "
   std::string_view neutral = {};  // of kRefused: the one value, in JSON, that changes nothing; "": there is none
 };
 
@@ -31,25 +32,26 @@ constexpr FieldRow<Target> Honoured(std::string_view name, void (*read)(const Js
   return {name, FieldUse::kHonoured, read};
 }
 template <class Target>
-constexpr FieldRow<Target> Ignored(std::string_view name) {
-  return {name, FieldUse::kIgnored};
+constexpr FieldRow<Target> Ignored(std::string_view name,
+                                   void (*check)(const JsonValue& value, Target* target) = nullptr) {
+  return {name, FieldUse::kIgnored, check};
 }
 template <class Target>
-constexpr FieldRow<Target> Refused(std::string_view name, std::string_view neutral = {}) {
-  return {name, FieldUse::kRefused, nullptr, neutral};
+constexpr FieldRow<Target> Refused(std::string_view name, std::string_view reason, std::string_view neutral = {}) {
+  return {name, FieldUse::kRefused, nullptr, reason, neutral};
 }
 
 template <class Target>
 using FieldTable = std::span<const FieldRow<Target>>;
 
 // Records the error of a refused field that has another value than the neutral one.
-void RefuseField(const JsonValue& value, std::string_view neutral);
+void RefuseField(const JsonValue& value, std::string_view reason, std::string_view neutral);
 
 template <class Target>
 void ReadField(const JsonValue& value, const FieldRow<Target>& row, Target* target) {
-  if (value.is_null() || row.use == FieldUse::kIgnored) return;
-  if (row.use == FieldUse::kRefused) return RefuseField(value, row.neutral);
-  row.read(value, target);
+  if (value.is_null()) return;
+  if (row.use == FieldUse::kRefused) return RefuseField(value, row.reason, row.neutral);
+  if (row.read != nullptr) row.read(value, target);
 }
 
 // Reads the members of an object by the rows of the first table that has them, in the order of the object.
@@ -64,9 +66,12 @@ void ReadFields(const JsonValue& object, std::span<const FieldTable<Target>> tab
         if (found == nullptr && row.name == member.key()) found = &row;
       }
     }
-    const JsonValue value = object.At(member.key());
-    if (found == nullptr) return value.Fail("is not a field of this request", "");
-    ReadField(value, *found, target);
+    const JsonValue value = object.Of(member.key(), member.value());
+    if (found == nullptr) {
+      value.Ignore();
+    } else {
+      ReadField(value, *found, target);
+    }
   }
 }
 

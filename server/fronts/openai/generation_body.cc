@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/fronts/openai/chat_tools.h"
 
 namespace dunlin::server {
 namespace {
@@ -41,11 +42,14 @@ constexpr GenerationRow kStructuredOutputs[] = {
     Honoured<B>("choice", SetChoice),
     Honoured<B>("grammar", SetGrammar),
     Honoured<B>("json_object", SetJsonObject),
+    Refused<B>("structural_tag", "json, regex, choice and grammar are the constraints"),
 };
 
 void ReadResponseFormat(const V& value, B* body) {
   if (!value.ExpectObject()) return;
   const V schema = value.At("json_schema");
+  value.IgnoreAllBut("type json_schema");
+  if (schema.is_object()) schema.IgnoreAllBut("name description schema strict");
   ReadFormat(value, schema, body);
 }
 
@@ -61,6 +65,12 @@ constexpr GenerationRow kStructure[] = {
 }  // namespace
 
 const GenerationTable kStructureFields(kStructure);
+
+void ExpectVerbosity(const JsonValue& value) {
+  const std::string name = value.Text();
+  if (name != "low" && name != "medium" && name != "high")
+    value.FailName("verbosity", "\"low\", \"medium\" or \"high\"");
+}
 
 void SetConstraint(const JsonValue& value, engine::GrammarSource source, GenerationBody* body) {
   if (body->request->structured_output.has_value()) value.Fail("is a second constraint of the output", "one");
@@ -89,8 +99,9 @@ absl::Status ReadGenerationBody(std::string_view text, std::span<const Generatio
   absl::StatusOr<Json> json = ParseBody(text);
   if (!json.ok()) return json.status();
   absl::Status status;
-  const JsonValue root(*json, &status);
+  const JsonValue root(*json, &status, body->strict ? nullptr : &body->request->ignored);
   ReadFields(root, tables, body);
+  SettleTools(root, body);
   for (const std::string_view name : body->echoed_names) {
     const JsonValue value = root.At(name);
     if (!value.is_null()) body->echoed[std::string(name)] = value.json();
@@ -103,6 +114,8 @@ absl::Status ReadGenerationBody(std::string_view text, std::span<const Generatio
 
 void FinishChat(GenerationBody* body) {
   engine::ChatInput& chat = body->chat;
+  if (body->system.has_value()) chat.messages.insert(chat.messages.begin(), *std::exchange(body->system, std::nullopt));
+  chat.moves_system_messages = true;
   chat.add_generation_prompt = body->add_generation_prompt.value_or(!chat.continue_final_message);
   if (!body->template_options.empty()) chat.template_options_json = DumpJson(body->template_options);
   if (body->logprobs) body->request->output.logprobs = body->top_logprobs.value_or(0);

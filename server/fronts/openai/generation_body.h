@@ -16,12 +16,23 @@
 
 namespace dunlin::server {
 
+// A function of a namespace of tools (responses).
+struct NamespacedTool {
+  std::string offered;  // its name among the chat's tools
+  std::string space;
+  std::string name;  // in its namespace
+};
+
 // What the response depends on besides the ClientRequest, and what is put together from several fields.
 struct GenerationBody {
-  explicit GenerationBody(ClientRequest* client_request) : request(client_request) {}
+  // refuses_unknown: members, tools and blocks without effect are errors; else request->ignored names them.
+  explicit GenerationBody(ClientRequest* client_request, bool refuses_unknown = false)
+      : request(client_request), strict(refuses_unknown) {}
 
   ClientRequest* request;
+  bool strict;
   engine::ChatInput chat;                     // of a chat
+  std::optional<engine::ChatMessage> system;  // its first message, wherever the body has it
   std::vector<ClientPrompt> further_prompts;  // of completions: those behind the request's
   Json template_options = Json::object();     // of a chat: chat_template_kwargs and what stands for one of them
   std::optional<bool> add_generation_prompt;
@@ -34,6 +45,15 @@ struct GenerationBody {
   std::optional<int32_t> best_of;                  // of completions
   std::span<const std::string_view> echoed_names;  // set before reading: fields that the response repeats as they came
   Json echoed = Json::object();                    // those that the body has
+  std::optional<std::vector<std::string>> allowed_tools;  // of tool_choice: no other tool is the chat's
+  std::vector<NamespacedTool> namespaced;                 // of tools
+  // A call in the history of a function in a namespace: a message of the chat, and one of its calls.
+  struct NamespacedCall {
+    size_t message = 0;
+    size_t call = 0;
+    std::string space;
+  };
+  std::vector<NamespacedCall> namespaced_calls;
 };
 
 using GenerationRow = FieldRow<GenerationBody>;
@@ -55,6 +75,8 @@ inline std::array<GenerationTable, 5> WithSharedFields(const GenerationTable& ow
 // The constraint of a "text", "json_object" or "json_schema" format. `format`: {"type", ...}; `schema_parent`: where
 // "schema" is, an object with "name", "schema", "strict" and "description".
 void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, GenerationBody* body);
+// Records an error unless the value is "low", "medium" or "high".
+void ExpectVerbosity(const JsonValue& value);
 // Records an error if there is a constraint already.
 void SetConstraint(const JsonValue& value, engine::GrammarSource source, GenerationBody* body);
 // A variable of the chat template. Records an error if the body gives it twice.
@@ -68,7 +90,7 @@ void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice);
 
 // Parses a body by its tables into *body. Errors: as ParseBody, and the first of any field.
 absl::Status ReadGenerationBody(std::string_view text, std::span<const GenerationTable> tables, GenerationBody* body);
-// Moves the chat into the request, with the template's options and the generation prompt.
+// Moves the chat into the request, with its first message, the template's options and the generation prompt.
 void FinishChat(GenerationBody* body);
 
 }  // namespace dunlin::server

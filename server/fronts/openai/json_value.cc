@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/json_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
 #include "engine/text/utf8.h"
 #include "server/serving/errors.h"
@@ -178,6 +180,36 @@ std::string JsonValue::Path() const {
     AppendKey(key_, &path);
   }
   return path;
+}
+
+std::string JsonValue::Place() const {
+  if (parent_ == nullptr) return "";
+  std::string place = parent_->Place();
+  if (parent_->is_array()) {
+    place.append("[]");
+  } else {
+    AppendKey(key_, &place);
+  }
+  return place;
+}
+
+void JsonValue::Ignore() const {
+  if (ignored_ == nullptr) return Fail("is not a field of this request", "");
+  if (!is_null()) ignored_->Add(Place());
+}
+
+void JsonValue::IgnoreAllBut(std::string_view known) const {
+  const std::vector<absl::string_view> names = absl::StrSplit(engine::AbslView(known), ' ');
+  for (const auto& member : json_->items()) {
+    if (std::find(names.begin(), names.end(), member.key()) == names.end()) Of(member.key(), member.value()).Ignore();
+  }
+}
+
+void JsonValue::LeaveOut(std::string_view type, std::string_view limit) const {
+  if (ignored_ == nullptr) return At(type).FailName("type", limit);
+  const auto* name = At(type).json().get_ptr<const std::string*>();
+  const std::string list = parent_->Place();
+  ignored_->Add(absl::StrCat(list, "[", name == nullptr ? "" : *name, "]"));
 }
 
 void JsonValue::Fail(std::string_view problem, std::string_view limit) const {

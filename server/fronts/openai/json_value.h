@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/types.h"
+#include "server/serving/ignored_names.h"
 
 namespace dunlin::server {
 
@@ -35,11 +36,14 @@ std::string DumpJson(const Json& json);
 // error in *status. A value does not outlive its parent.
 class JsonValue {
  public:
-  // The body itself.
-  JsonValue(const Json& body, absl::Status* status) : json_(&body), status_(status) {}
+  // The body itself. ignored: takes the names of what has no effect (Ignore, LeaveOut); null: it is refused.
+  JsonValue(const Json& body, absl::Status* status, IgnoredNames* ignored = nullptr)
+      : json_(&body), status_(status), ignored_(ignored) {}
 
   // A member of an object; null if there is none. Keeps a view of key.
   JsonValue At(std::string_view key) const;
+  // A member that a loop over the object has come to. Keeps a view of key.
+  JsonValue Of(std::string_view key, const Json& member) const { return {member, this, key, 0}; }
   // An element of an array. REQUIRES: index < size().
   JsonValue At(size_t index) const;
 
@@ -68,18 +72,29 @@ class JsonValue {
   void Fail(std::string_view problem, std::string_view limit) const;
   // The same of a text that is none of the names of `limit`, which it quotes if it is a name (UnknownName).
   void FailName(std::string_view noun, std::string_view limit) const;
+  // This member, which the API does not have, has no effect: "messages[].mood". null is as good as absent. Records an
+  // error where members without effect are refused.
+  void Ignore() const;
+  // The same of all members of this object but the known ones, separated by spaces.
+  void IgnoreAllBut(std::string_view known) const;
+  // This element of a list is left out, which the value of its member `type` names: "tools[web_search]". Records an
+  // error of that member, with this limit, where elements that are left out are refused.
+  void LeaveOut(std::string_view type, std::string_view limit) const;
   // "is 1.5", "is a string", "is missing".
   std::string Shown() const;
   bool ok() const { return status_->ok(); }
   std::string Path() const;
 
  private:
+  // The path without indices: "messages[].content[]".
+  std::string Place() const;
   JsonValue(const Json& json, const JsonValue* parent, std::string_view key, size_t index)
-      : json_(&json), status_(parent->status_), parent_(parent), key_(key), index_(index) {}
+      : json_(&json), status_(parent->status_), ignored_(parent->ignored_), parent_(parent), key_(key), index_(index) {}
   int64_t Integer(int64_t min, int64_t max) const;
 
   const Json* json_;
   absl::Status* status_;
+  IgnoredNames* ignored_;
   const JsonValue* parent_ = nullptr;
   std::string_view key_;  // of an object's member
   size_t index_ = 0;      // of an array's element

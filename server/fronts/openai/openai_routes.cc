@@ -79,7 +79,7 @@ HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpReques
 }
 
 ResponseFacts FactsNow(const OpenAiSources& sources) {
-  return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant};
+  return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant, sources.strict};
 }
 
 std::string OpenAiRefusal(std::string_view message) {
@@ -87,6 +87,11 @@ std::string OpenAiRefusal(std::string_view message) {
 }
 std::string AnthropicRefusal(std::string_view message) {
   return AnthropicError(absl::InvalidArgumentError(engine::AbslView(message)));
+}
+
+HttpRoute TextRoute(ServingCore* core, const char* path, const OpenAiSources& sources, TextWork work) {
+  work.strict = sources.strict;
+  return HttpTextCall::Route(core, path, work);
 }
 
 template <class Translator>
@@ -109,15 +114,15 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       GenerationRoute<CompletionsTranslator>(core, "/v1/completions", sources),
       GenerationRoute<ResponsesTranslator>(core, "/v1/responses", sources),
       GenerationRoute<AnthropicTranslator>(core, "/v1/messages", sources),
-      HttpTextCall::Route(core, "/v1/messages/count_tokens", kCountTokensWork),
+      TextRoute(core, "/v1/messages/count_tokens", sources, kCountTokensWork),
       HttpEmbedding::Route(core, "/v1/embeddings",
                            [sources] { return std::make_unique<EmbeddingsTranslator>(FactsNow(sources)); }),
       HttpEmbedding::Route(core, "/v1/rerank",
                            [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
       HttpEmbedding::Route(core, "/rerank",
                            [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
-      HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
-      HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
+      TextRoute(core, "/tokenize", sources, kTokenizeWork),
+      TextRoute(core, "/detokenize", sources, kDetokenizeWork),
   };
   for (HttpRoute& route : routes) {
     route.refusal = &RefusalReply;

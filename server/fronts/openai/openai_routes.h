@@ -15,6 +15,7 @@ struct OpenAiSources {
   std::function<std::string()> unready_reason;  // empty: requests are taken; called on the HTTP thread, must not block
   std::string version;                          // of the server
   std::string cpu_variant;                      // of its kernels
+  bool strict = false;                          // ResponseFacts::strict, of all routes
 };
 
 // core outlives the routes.

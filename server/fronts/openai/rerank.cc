@@ -20,6 +20,7 @@ void ReadDocuments(const V& value, R* body) {
   for (size_t i = 0; i < value.size() && value.ok(); ++i) {
     const V document = value.At(i);
     if (document.json().is_object()) {
+      document.IgnoreAllBut("text");
       body->request->inputs.emplace_back(document.At("text").Text());
     } else {
       body->request->inputs.emplace_back(document.Text());
@@ -41,10 +42,12 @@ constexpr FieldRow<R> kFields[] = {
     Honoured<R>("precision", [](const V& v, R* b) { ReadPrecision(v, &b->request->execution); }),
     Honoured<R>("allow_fallback", [](const V& v, R* b) { b->request->execution.allow_fallback = v.Bool(); }),
     Ignored<R>("user"),
-    Refused<R>("truncate_prompt_tokens"),
-    Refused<R>("max_chunks_per_doc"),
-    Refused<R>("max_tokens_per_doc"),
-    Refused<R>("rank_fields"),
+    Ignored<R>("priority"),
+    Refused<R>("truncate_prompt_tokens", "truncate cuts documents to the context"),
+    Refused<R>("max_chunks_per_doc", "a document is one text; truncate cuts it to the context"),
+    Refused<R>("max_tokens_per_doc", "truncate cuts documents to the context"),
+    Refused<R>("rank_fields", "a document is its member text"),
+    Refused<R>("relevant_spans", "a score is of a whole document"),
 };
 
 }  // namespace
@@ -60,7 +63,7 @@ absl::Status RerankTranslator::Read(std::string_view text, ClientEmbedRequest* r
   if (!json.ok()) return json.status();
   absl::Status status;
   RerankBody body{.request = request, .return_documents = false};
-  ReadFields(JsonValue(*json, &status), RerankFields(), &body);
+  ReadFields(JsonValue(*json, &status, facts_.strict ? nullptr : &request->ignored), RerankFields(), &body);
   model_ = request->model;
   request->rerank->keeps_texts = body.return_documents;
   for (const ClientEmbedInput& input : request->inputs) {

@@ -12,11 +12,12 @@
 
 namespace dunlin::server {
 
-// What the caller of a translator knows; a translator reads no clock.
+// What the caller of a translator knows; a translator reads no clock and no configuration.
 struct ResponseFacts {
   int64_t created = 0;      // Unix time of the call, seconds
   std::string version;      // of the server
   std::string cpu_variant;  // of its kernels: "avx512"
+  bool strict = false;      // members, tools and blocks without effect are refused (protocols.openai.strict)
 };
 
 // "dunlin-<version>-<CPU variant>-<device>-<attention backend>-<precision>": equal fingerprints and seeds give equal

@@ -77,7 +77,7 @@ class ResponsesTranslator::Events final : public OutputBlocks::Listener {
     if (block.kind == Kind::kText) absl::StrAppend(out_, ",\"logprobs\":[", block.logprobs, "]");
     if (block.kind == Kind::kToolCall) {
       out_->push_back(',');
-      AppendJsonMember("name", block.name, out_);
+      translator_->AppendFunctionName(block.name, out_);
     }
     EndEvent(out_);
     if (block.kind != Kind::kToolCall) AppendPartEvent("response.content_part.done", index, block);
@@ -112,14 +112,15 @@ class ResponsesTranslator::Events final : public OutputBlocks::Listener {
 
 absl::Status ResponsesTranslator::Read(std::string_view text, ClientRequest* request) {
   request->field_names = &kResponsesFieldNames;
-  GenerationBody body(request);
+  GenerationBody body(request, facts_.strict);
   body.echoed_names = EchoedResponsesFields();
   const absl::Status status = ReadGenerationBody(text, ResponsesFields(), &body);
   FinishChat(&body);
+  for (const NamespacedTool& tool : body.namespaced) namespaced_.emplace(tool.offered, tool);
   stream_ = body.stream;
   model_ = request->model;
   echoed_ = EchoedMembers(body.echoed);
-  if (status.ok() && body.top_logprobs.has_value() && !body.logprobs) {
+  if (status.ok() && body.top_logprobs.value_or(0) != 0 && !body.logprobs) {
     return InvalidField("top_logprobs", "is given alone", "requests that include \"message.output_text.logprobs\"");
   }
   return status;
@@ -138,6 +139,14 @@ std::string ResponsesTranslator::ItemId(size_t index, const OutputBlock& block) 
   return absl::StrCat(RowOf(block.kind).id_prefix, request_id_, "_", index);
 }
 
+void ResponsesTranslator::AppendFunctionName(const std::string& offered, std::string* out) const {
+  const auto found = namespaced_.find(offered);
+  if (found == namespaced_.end()) return AppendJsonMember("name", offered, out);
+  AppendJsonMember("name", found->second.name, out);
+  out->push_back(',');
+  AppendJsonMember("namespace", found->second.space, out);
+}
+
 void ResponsesTranslator::AppendItem(size_t index, const OutputBlock& block, std::string_view status,
                                      std::string* out) const {
   const bool added = status == "in_progress";
@@ -153,7 +162,7 @@ void ResponsesTranslator::AppendItem(size_t index, const OutputBlock& block, std
       out->append("\"type\":\"function_call\",");
       AppendJsonMember("call_id", block.call_id, out);
       out->push_back(',');
-      AppendJsonMember("name", block.name, out);
+      AppendFunctionName(block.name, out);
       out->push_back(',');
       AppendJsonMember("arguments", block.text, out);
       out->push_back('}');

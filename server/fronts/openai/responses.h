@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/container/flat_hash_map.h"
+#include "server/fronts/openai/generation_body.h"
 #include "server/fronts/openai/output_blocks.h"
 #include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
@@ -35,16 +37,19 @@ class ResponsesTranslator final : public RequestTranslator {
   static void EndEvent(std::string* out) { out->append("}\n\n"); }
   void AppendResponseEvent(const char* type, const char* status, const absl::Status* failure, std::string* out);
   void AppendItem(size_t index, const OutputBlock& block, std::string_view status, std::string* out) const;
+  // `"name":...`, with the namespace of a function that has one. offered: its name among the chat's tools.
+  void AppendFunctionName(const std::string& offered, std::string* out) const;
   std::string ItemId(size_t index, const OutputBlock& block) const;
   const char* final_status() const { return incomplete_ ? "incomplete" : "completed"; }
 
   const ResponseFacts facts_;
   bool stream_ = false;
   std::string model_;
-  std::string echoed_;      // members of the response that repeat the request's
-  std::string request_id_;  // "" before the first chunk
-  std::string head_;        // of the response object: "id" to "created_at"
-  std::string execution_;   // in JSON
+  std::string echoed_;                                           // members of the response that repeat the request's
+  absl::flat_hash_map<std::string, NamespacedTool> namespaced_;  // by the name that is offered
+  std::string request_id_;                                       // "" before the first chunk
+  std::string head_;                                             // of the response object: "id" to "created_at"
+  std::string execution_;                                        // in JSON
   std::string fingerprint_;
   bool incomplete_ = false;
   int64_t sequence_number_ = 0;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/responses_input.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/chat_messages.h"
+#include "server/fronts/openai/chat_tools.h"
 
 namespace dunlin::server {
 namespace {
@@ -15,24 +18,33 @@ using B = GenerationBody;
 
 constexpr std::string_view kTextTypes = "input_text output_text text";
 
-// What the items of an input become, one after another.
+// What the items of an input become, one after another. Items of tools that ran elsewhere, and whatever else is no text
+// of the conversation, are left out.
 class InputReader {
  public:
-  explicit InputReader(engine::ChatInput* chat) : chat_(chat) {}
+  explicit InputReader(B* body) : body_(body) {}
 
   void Read(const V& item) {
     if (!item.ExpectObject()) return;
     const V type = item.At("type");
     const std::string name = type.is_null() ? "message" : type.Text();
-    if (name == "message") return ReadMessage(item);
-    if (name == "reasoning") return ReadReasoning(item);
-    if (name == "function_call") return ReadCall(item);
-    if (name == "function_call_output") return ReadCallOutput(item);
-    type.FailName("type", "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
+    for (const Row& row : Rows()) {
+      if (row.type == name) return (this->*row.read)(item);
+    }
+    if (!type.ok()) return;
+    if (name == "item_reference") return type.FailName("type", "items in full (\"store\": false): nothing is stored");
+    item.LeaveOut("type", "\"message\", \"reasoning\", and calls with their outputs");
   }
 
  private:
+  struct Row {
+    std::string_view type;
+    void (InputReader::*read)(const V& item);
+  };
+  static std::span<const Row> Rows();
+
   void ReadMessage(const V& item) {
+    item.IgnoreAllBut("type id role content status phase");
     const V role = item.At("role");
     const std::string name = role.Text();
     const bool known = name == "user" || name == "assistant" || name == "system" || name == "developer";
@@ -41,7 +53,9 @@ class InputReader {
     ReadContent(item.At("content"), kTextTypes, &message);
   }
 
+  // Of encrypted reasoning, nothing can be read.
   void ReadReasoning(const V& item) {
+    item.IgnoreAllBut("type id summary content encrypted_content status");
     const V content = item.At("content");
     const V summary = item.At("summary");
     const V& parts = content.is_array() && content.size() > 0 ? content : summary;
@@ -53,77 +67,147 @@ class InputReader {
 
   // Calls belong to the assistant's message before them.
   void ReadCall(const V& item) {
-    const bool follows = !chat_->messages.empty() && chat_->messages.back().role == "assistant" && reasoning_.empty();
-    ChatMessage& message = follows ? chat_->messages.back() : Append("assistant");
-    message.tool_calls.push_back({item.At("call_id").Text(), item.At("name").Text(), item.At("arguments").Text()});
+    item.IgnoreAllBut("type id call_id name arguments namespace status caller");
+    const V space = item.At("namespace");
+    const std::string arguments = item.At("arguments").Text();
+    AddCall(item.At("call_id").Text(), item.At("name").Text(), arguments);
+    if (space.is_null()) return;
+    const std::vector<ChatMessage>& messages = body_->chat.messages;
+    body_->namespaced_calls.push_back({messages.size() - 1, messages.back().tool_calls.size() - 1, space.Text()});
+  }
+
+  void ReadCustomCall(const V& item) {
+    item.IgnoreAllBut("type id call_id name input namespace status caller");
+    AddCall(item.At("call_id").Text(), item.At("name").Text(), InputArguments(item.At("input")));
+  }
+
+  // A call of a tool that OpenAI defines: the arguments are what it was asked to do.
+  void ReadActionCall(const V& item, const char* name, const char* arguments) {
+    const V action = item.At(arguments);
+    if (action.ExpectObject()) AddCall(item.At("call_id").Text(), name, DumpJson(action.json()));
+  }
+  void ReadLocalShellCall(const V& item) { ReadActionCall(item, "local_shell", "action"); }
+  void ReadShellCall(const V& item) { ReadActionCall(item, "shell", "action"); }
+  void ReadApplyPatchCall(const V& item) { ReadActionCall(item, "apply_patch", "operation"); }
+
+  void AddCall(std::string id, std::string name, std::string arguments) {
+    std::vector<ChatMessage>& messages = body_->chat.messages;
+    const bool follows = !messages.empty() && messages.back().role == "assistant" && reasoning_.empty();
+    ChatMessage& message = follows ? messages.back() : Append("assistant");
+    message.tool_calls.push_back({std::move(id), std::move(name), std::move(arguments)});
   }
 
   void ReadCallOutput(const V& item) {
+    item.IgnoreAllBut("type id call_id output status caller");
     ChatMessage& message = Append("tool");
     message.tool_call_id = item.At("call_id").Text();
     ReadContent(item.At("output"), kTextTypes, &message);
   }
 
+  // Of a tool that OpenAI defines, whose output need not be text. The shell of old names its call in "id".
+  void ReadActionOutput(const V& item) {
+    const V output = item.At("output");
+    const V call_id = item.At("call_id");
+    ChatMessage& message = Append("tool");
+    message.tool_call_id = (call_id.is_null() ? item.At("id") : call_id).Text();
+    message.content = output.is_string() ? output.Text() : DumpJson(output.json());
+  }
+
   ChatMessage& Append(const std::string& role) {
-    ChatMessage& message = chat_->messages.emplace_back();
+    ChatMessage& message = body_->chat.messages.emplace_back();
     message.role = role;
     if (role == "assistant") message.reasoning_content = std::exchange(reasoning_, {});
     return message;
   }
 
-  engine::ChatInput* const chat_;
+  B* const body_;
   std::string reasoning_;  // of the assistant's next message
 };
 
+std::span<const InputReader::Row> InputReader::Rows() {
+  static const Row kRows[] = {
+      {"message", &InputReader::ReadMessage},
+      {"reasoning", &InputReader::ReadReasoning},
+      {"function_call", &InputReader::ReadCall},
+      {"function_call_output", &InputReader::ReadCallOutput},
+      {"custom_tool_call", &InputReader::ReadCustomCall},
+      {"custom_tool_call_output", &InputReader::ReadCallOutput},
+      {"local_shell_call", &InputReader::ReadLocalShellCall},
+      {"local_shell_call_output", &InputReader::ReadActionOutput},
+      {"shell_call", &InputReader::ReadShellCall},
+      {"shell_call_output", &InputReader::ReadActionOutput},
+      {"apply_patch_call", &InputReader::ReadApplyPatchCall},
+      {"apply_patch_call_output", &InputReader::ReadActionOutput},
+  };
+  return kRows;
+}
+
+void AddUserMessage(std::string text, B* body) {
+  ChatMessage& message = body->chat.messages.emplace_back();
+  message.role = "user";
+  message.content = std::move(text);
+}
+
+// Without any item, an empty message of the user: templates demand one.
 void ReadInput(const V& input, B* body) {
-  if (input.is_string()) {
-    ChatMessage& message = body->chat.messages.emplace_back();
-    message.role = "user";
-    message.content = input.Text();
-    return;
-  }
+  if (input.is_string()) return AddUserMessage(input.Text(), body);
   if (!input.is_array()) return input.Fail(input.Shown(), "a string or an array of items");
-  InputReader reader(&body->chat);
+  InputReader reader(body);
   for (size_t i = 0; i < input.size() && input.ok(); ++i) reader.Read(input.At(i));
+  if (body->chat.messages.empty()) AddUserMessage("", body);
 }
 
-// The first message, wherever the field stands in the body.
 void ReadInstructions(const V& value, B* body) {
-  ChatMessage message;
-  message.role = "system";
-  message.content = value.Text();
-  body->chat.messages.insert(body->chat.messages.begin(), std::move(message));
+  body->system.emplace();
+  body->system->role = "system";
+  body->system->content = value.Text();
 }
 
+// What is there to include in an answer: of the rest, an answer has nothing.
 void ReadInclude(const V& value, B* body) {
+  constexpr std::string_view kOthers[] = {"reasoning.encrypted_content",           "web_search_call.results",
+                                          "web_search_call.action.sources",        "file_search_call.results",
+                                          "computer_call_output.output.image_url", "message.input_image.image_url",
+                                          "code_interpreter_call.outputs"};
   const std::vector<std::string> names = value.Texts();
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == "message.output_text.logprobs") {
       body->logprobs = true;
-    } else if (names[i] != "reasoning.encrypted_content") {
-      value.At(i).FailName("name", "\"message.output_text.logprobs\" or \"reasoning.encrypted_content\"");
+    } else if (std::find(std::begin(kOthers), std::end(kOthers), names[i]) == std::end(kOthers)) {
+      value.At(i).Ignore();
     }
   }
+}
+
+void ExpectTruncation(const V& value) {
+  const std::string name = value.Text();
+  if (name != "auto" && name != "disabled") value.FailName("truncation", "\"auto\" or \"disabled\"");
 }
 
 constexpr GenerationRow kText[] = {
     Honoured<B>("format",
                 [](const V& v, B* b) {
-                  if (v.ExpectObject()) ReadFormat(v, v, b);
+                  if (!v.ExpectObject()) return;
+                  v.IgnoreAllBut("type name description schema strict");
+                  ReadFormat(v, v, b);
                 }),
-    Refused<B>("verbosity", "\"medium\""),
+    Ignored<B>("verbosity", [](const V& v, B*) { ExpectVerbosity(v); }),
 };
 constexpr GenerationRow kReasoning[] = {
     Honoured<B>("effort", [](const V& v, B* b) { SetTemplateOption(v, "reasoning_effort", v.Text(), b); }),
     Ignored<B>("summary"),
     Ignored<B>("generate_summary"),
+    Ignored<B>("context"),
+    Ignored<B>("mode"),
 };
+
+constexpr FlatToolForm kToolForm = {"function", "parameters", "strict defer_loading allowed_callers output_schema"};
 
 constexpr GenerationRow kFields[] = {
     Honoured<B>("input", ReadInput),
     Honoured<B>("instructions", ReadInstructions),
     Honoured<B>("max_output_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.Int(); }),
-    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, "function", "parameters", b); }),
+    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kToolForm, b); }),
     Honoured<B>("tool_choice", ReadToolChoice),
     Honoured<B>("parallel_tool_calls", [](const V& v, B* b) { b->request->tool_choice.parallel = v.Bool(); }),
     Honoured<B>("text", [](const V& v, B* b) { ReadFields(v, GenerationTable(kText), b); }),
@@ -132,20 +216,26 @@ constexpr GenerationRow kFields[] = {
     Honoured<B>("top_logprobs", [](const V& v, B* b) { b->top_logprobs = v.Int(); }),
     Honoured<B>("stop", [](const V& v, B* b) { b->request->stopping.stop = v.TextOrTexts(); }),
     Honoured<B>("chat_template_kwargs", ReadTemplateOptions),
+    Ignored<B>("store", [](const V& v, B*) { v.Bool(); }),
+    Ignored<B>("truncation", [](const V& v, B*) { ExpectTruncation(v); }),
     Ignored<B>("metadata"),
+    Ignored<B>("client_metadata"),
     Ignored<B>("user"),
     Ignored<B>("safety_identifier"),
     Ignored<B>("service_tier"),
+    Ignored<B>("access_programs"),
     Ignored<B>("prompt_cache_key"),
+    Ignored<B>("prompt_cache_options"),
     Ignored<B>("prompt_cache_retention"),
     Ignored<B>("max_tool_calls"),
-    Refused<B>("store", "false"),
-    Refused<B>("background", "false"),
-    Refused<B>("truncation", "\"disabled\""),
-    Refused<B>("previous_response_id"),
-    Refused<B>("conversation"),
-    Refused<B>("prompt"),
-    Refused<B>("context_management"),
+    Ignored<B>("context_management"),
+    Ignored<B>("background_options"),
+    Ignored<B>("image"),
+    Refused<B>("background", "nothing runs after its response", "false"),
+    Refused<B>("previous_response_id", "nothing is stored; send the whole input"),
+    Refused<B>("conversation", "nothing is stored; send the whole input"),
+    Refused<B>("prompt", "no templates of prompts are stored"),
+    Refused<B>("moderation", "there is no moderation model"),
 };
 
 constexpr std::string_view kEchoed[] = {"instructions", "max_output_tokens",

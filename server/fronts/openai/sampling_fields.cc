@@ -54,9 +54,9 @@ constexpr GenerationRow kSampling[] = {
     Honoured<B>("include_stop_str_in_output", [](const V& v, B* b) { b->request->stopping.include_stop = v.Bool(); }),
     Honoured<B>("skip_special_tokens", [](const V& v, B* b) { b->request->output.keep_special_tokens = !v.Bool(); }),
     Honoured<B>("truncate_prompt_tokens", [](const V& v, B* b) { b->request->truncate_prompt_tokens = v.Int(); }),
-    Refused<B>("spaces_between_special_tokens", "true"),
-    Refused<B>("use_beam_search", "false"),
-    Refused<B>("length_penalty", "1"),
+    Refused<B>("spaces_between_special_tokens", "the tokenizer decides", "true"),
+    Refused<B>("use_beam_search", "outputs are sampled, each by itself", "false"),
+    Refused<B>("length_penalty", "outputs are sampled, each by itself", "1"),
 };
 
 constexpr GenerationRow kServing[] = {

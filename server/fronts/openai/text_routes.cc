@@ -27,9 +27,10 @@ absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const Principal& call
   return std::move(prompt->token_ids);
 }
 
-absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text) {
+absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text,
+                                             IgnoredNames* ignored) {
   TokenizeBody body;
-  if (absl::Status s = ReadTokenize(text, &body); !s.ok()) return s;
+  if (absl::Status s = ReadTokenize(text, ignored, &body); !s.ok()) return s;
   const absl::StatusOr<TokenIds> tokens = TokensOf(core, caller, body);
   if (!tokens.ok()) return tokens.status();
   const ModelLease model = core.Lease(body.model);
@@ -37,20 +38,22 @@ absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Prin
   return TokenizeResponseBody(*tokens, model->any_engine()->max_context_tokens());
 }
 
-absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller,
-                                               std::string_view text) {
+absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text,
+                                               IgnoredNames* ignored) {
   DetokenizeBody body;
-  if (absl::Status s = ReadDetokenize(text, &body); !s.ok()) return s;
+  if (absl::Status s = ReadDetokenize(text, ignored, &body); !s.ok()) return s;
   const absl::StatusOr<std::string> prompt =
       Detokenise(core, caller, body.model, body.tokens, body.keep_special_tokens, kTextRouteFieldNames);
   if (!prompt.ok()) return prompt.status();
   return DetokenizeResponseBody(*prompt);
 }
 
-absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const Principal& caller,
-                                                std::string_view text) {
+absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const Principal& caller, std::string_view text,
+                                                IgnoredNames* ignored) {
   ClientRequest request;
-  if (absl::Status s = ReadCountTokens(text, &request); !s.ok()) return s;
+  const absl::Status read = ReadCountTokens(text, /*strict=*/ignored == nullptr, &request);
+  if (ignored != nullptr) *ignored = std::move(request.ignored);
+  if (!read.ok()) return read;
   const absl::StatusOr<ChatPrompt> prompt =
       ApplyChatTemplate(core, caller, request.model, std::get<engine::ChatInput>(request.prompt), *request.field_names);
   if (!prompt.ok()) return prompt.status();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/chat_messages.h"
+#include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/json_text.h"
 #include "server/serving/errors.h"
 
@@ -42,8 +43,8 @@ constexpr FieldRow<Reading> kTokenize[] = {
                       [](const V& v, Reading* r) { r->body->options.add_special_tokens = v.Bool(); }),
     Honoured<Reading>("parse_special_tokens",
                       [](const V& v, Reading* r) { r->body->options.parse_special = v.Bool(); }),
-    Refused<Reading>("return_token_strs", "false"),
-    Refused<Reading>("chat_template"),
+    Refused<Reading>("return_token_strs", "/detokenize has them", "false"),
+    Refused<Reading>("chat_template", "models[].chat_template sets it"),
 };
 
 constexpr FieldRow<DetokenizeBody> kDetokenize[] = {
@@ -54,19 +55,19 @@ constexpr FieldRow<DetokenizeBody> kDetokenize[] = {
 };
 
 template <class Target>
-absl::Status ReadInto(std::string_view text, FieldTable<Target> table, Target* target) {
+absl::Status ReadInto(std::string_view text, FieldTable<Target> table, IgnoredNames* ignored, Target* target) {
   const absl::StatusOr<Json> json = ParseBody(text);
   if (!json.ok()) return json.status();
   absl::Status status;
-  ReadFields(JsonValue(*json, &status), table, target);
+  ReadFields(JsonValue(*json, &status, ignored), table, target);
   return status;
 }
 
 }  // namespace
 
-absl::Status ReadTokenize(std::string_view text, TokenizeBody* body) {
+absl::Status ReadTokenize(std::string_view text, IgnoredNames* ignored, TokenizeBody* body) {
   Reading reading(body);
-  if (absl::Status s = ReadInto(text, FieldTable<Reading>(kTokenize), &reading); !s.ok()) return s;
+  if (absl::Status s = ReadInto(text, FieldTable<Reading>(kTokenize), ignored, &reading); !s.ok()) return s;
   if (reading.text.has_value() == reading.has_messages) {
     return InvalidField("prompt", reading.has_messages ? "is given besides messages" : "is missing",
                         "one of prompt and messages");
@@ -88,8 +89,8 @@ std::string TokenizeResponseBody(std::span<const engine::TokenId> tokens, int32_
   return out;
 }
 
-absl::Status ReadDetokenize(std::string_view text, DetokenizeBody* body) {
-  return ReadInto(text, FieldTable<DetokenizeBody>(kDetokenize), body);
+absl::Status ReadDetokenize(std::string_view text, IgnoredNames* ignored, DetokenizeBody* body) {
+  return ReadInto(text, FieldTable<DetokenizeBody>(kDetokenize), ignored, body);
 }
 
 std::string DetokenizeResponseBody(std::string_view text) {

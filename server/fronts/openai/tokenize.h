@@ -12,6 +12,7 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
+#include "server/serving/ignored_names.h"
 
 namespace dunlin::server {
 
@@ -22,7 +23,8 @@ struct TokenizeBody {
 };
 // {"model","prompt","add_special_tokens"} or {"model","messages","tools","chat_template_kwargs",...}.
 // Errors: INVALID_ARGUMENT, as the generating routes.
-absl::Status ReadTokenize(std::string_view text, TokenizeBody* body);
+// ignored: as JsonValue.
+absl::Status ReadTokenize(std::string_view text, IgnoredNames* ignored, TokenizeBody* body);
 // {"count","max_model_len","tokens"}
 std::string TokenizeResponseBody(std::span<const engine::TokenId> tokens, int32_t max_context_tokens);
 
@@ -32,7 +34,7 @@ struct DetokenizeBody {
   bool keep_special_tokens = true;  // vLLM's default
 };
 // {"model","tokens","skip_special_tokens"}
-absl::Status ReadDetokenize(std::string_view text, DetokenizeBody* body);
+absl::Status ReadDetokenize(std::string_view text, IgnoredNames* ignored, DetokenizeBody* body);
 // {"prompt"}
 std::string DetokenizeResponseBody(std::string_view text);
 

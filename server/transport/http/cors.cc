@@ -7,7 +7,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr char kHeadersOfReplies[] =
-    "retry-after, x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "retry-after, x-dunlin-ignored, x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
     "x-ratelimit-reset-requests, "
     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 constexpr char kPreflightSeconds[] = "600";  // Chromium keeps no answer for longer than two hours

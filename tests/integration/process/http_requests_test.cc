@@ -110,6 +110,42 @@ TEST(HttpRequests, AreLoggedAsThoseOfGrpc) {
   EXPECT_EQ(LineOf(server, "http"), LineOf(server, "rpc"));
 }
 
+// A typing error and a tool that nobody runs, whole and as a stream, on routes of both vendors.
+TEST(HttpRequests, NameWhatHadNoEffectUnlessTheServerIsStrict) {
+  const std::string messages =
+      R"({"model":"demo","max_tokens":2,"mood":1,"messages":[{"role":"user","content":"Hi"}],)";
+  const std::pair<const char*, std::string> requests[] = {
+      {"/v1/chat/completions", messages + R"("tools":[{"type":"web_search"}]})"},
+      {"/v1/chat/completions", messages + R"("stream":true,"tools":[{"type":"web_search"}]})"},
+      {"/v1/messages", messages + R"("stream":true,"tools":[{"type":"web_search","name":"w"}]})"},
+      {"/v1/messages/count_tokens", messages + R"("tools":[{"type":"web_search","name":"w"}]})"},
+      {"/v1/responses",
+       R"({"model":"demo","max_output_tokens":2,"mood":1,"input":"Hi","tools":[{"type":"web_search"}]})"},
+  };
+  ServerProcess server(kDemo);
+  ServerProcess strict(kDemo, {"--set", "protocols.openai.strict=true"});
+  ASSERT_TRUE(server.ready() && strict.ready()) << server.Log() << strict.Log();
+  for (const auto& [path, body] : requests) {
+    RawClient client(server.http());
+    client.Send(Post(path, body, "Connection: close\r\n"));
+    EXPECT_THAT(client.ReadAll(),
+                AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-dunlin-ignored: mood, tools[web_search]\r\n")))
+        << path;
+    RawClient refused(strict.http());
+    refused.Send(Post(path, body, "Connection: close\r\n"));
+    EXPECT_THAT(refused.ReadAll(), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("mood is not a field of this request"),
+                                         Not(HasSubstr("x-dunlin-ignored"))))
+        << path;
+  }
+  const std::string metrics = HttpGet(server.http(), "/metrics");
+  EXPECT_EQ(MetricValue(metrics, R"(dunlin_ignored_members_total{route="/v1/chat/completions"})"), 4);
+  EXPECT_EQ(MetricValue(metrics, R"(dunlin_ignored_members_total{route="/v1/messages/count_tokens"})"), 2);
+  ASSERT_TRUE(ComesToLog(server, R"(/v1/chat/completions: "mood" of requests has no effect here)"));
+  const std::string line = "/v1/chat/completions: \"mood\"";
+  const std::string log = server.Log();
+  EXPECT_EQ(log.find(line, log.find(line) + 1), std::string::npos) << "one line for each name";
+}
+
 TEST(HttpRequests, AreProbesAloneWithoutTheProtocol) {
   ServerProcess server(kDemo, {"--set", "protocols.openai=false"});
   ASSERT_TRUE(server.ready()) << server.Log();

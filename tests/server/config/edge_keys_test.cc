@@ -33,6 +33,36 @@ TEST_F(ConfigTest, BoundsOfTheEdgeAreKeys) {
   EXPECT_EQ(set->max_http_connections_per_address, 9);
 }
 
+// A section with a switch may be given as the switch.
+TEST_F(ConfigTest, TheOpenAiProtocolIsASwitchOrASection) {
+  struct Case {
+    const char* protocols;
+    std::vector<std::string> overrides;
+    bool serves;
+    bool strict;
+  };
+  const Case cases[] = {
+      {"{}", {}, true, false},
+      {R"({"openai": false})", {}, false, false},
+      {R"({"openai": {"strict": true}})", {}, true, true},
+      {R"({"openai": {"enabled": false, "strict": true}})", {}, false, true},
+      {R"({"openai": true})", {"protocols.openai.strict=true"}, true, true},
+      {R"({"openai": {"strict": true}})", {"protocols.openai=false"}, false, false},
+      {"{}", {"protocols.openai=false", "protocols.openai.enabled=true"}, true, false},
+  };
+  for (const Case& c : cases) {
+    const auto config = Load(
+        absl::StrCat(R"({"models": [{"name": "m", "path": "here"}], "protocols": )", c.protocols, "}"), c.overrides);
+    ASSERT_TRUE(config.ok()) << c.protocols << config.status();
+    EXPECT_EQ(config->serve_openai, c.serves) << c.protocols;
+    EXPECT_EQ(config->strict_openai, c.strict) << c.protocols;
+  }
+  EXPECT_THAT(std::string(Load(kSmallest, {"protocols.openai=1"}).status().message()),
+              HasSubstr("protocols.openai is 1; limit is an object"));
+  EXPECT_THAT(std::string(Load(kSmallest, {"protocols.openai.strict=1"}).status().message()),
+              HasSubstr("protocols.openai.strict is 1; limit is true or false"));
+}
+
 TEST_F(ConfigTest, ReadsTlsFilesRelativeToTheFile) {
   const auto config = Load(R"({"models": [{"name": "m", "path": "here"}],
       "tls": {"cert_file": "server.pem", "key_file": "/keys/server.key", "client_ca_file": "ca/clients.pem"}})");

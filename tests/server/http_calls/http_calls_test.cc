@@ -39,6 +39,22 @@ TEST(HttpCalls, GenerateAStream) {
                     ContainsRegex("x-request-id: [0-9a-f-]+\r\n"), HasSubstr("data: [DONE]\n\n")));
 }
 
+// Documents, streams, documents of the text pool, and errors.
+TEST(HttpCalls, NameWhatHadNoEffect) {
+  HttpFront front;
+  const auto names_it = HasSubstr("x-dunlin-ignored: odd\r\n");
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "odd": 1})"), AllOf(StartsWith("HTTP/1.1 200 "), names_it));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "further": ["x"], "odd": 1, "stream": true})"),
+              AllOf(StartsWith("HTTP/1.1 200 "), names_it, HasSubstr("data: [DONE]\n\n")));
+  EXPECT_THAT(front.Call("/text", "odd words"), AllOf(StartsWith("HTTP/1.1 200 "), names_it, EndsWith("ODD WORDS")));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "odd": 1, "model": "none"})"),
+              AllOf(StartsWith("HTTP/1.1 404 "), names_it));
+  EXPECT_THAT(front.observer().ignored(),
+              testing::ElementsAre("/generate: odd", "/generate: odd", "/text: odd", "/generate: odd"));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc"})"), Not(HasSubstr("x-dunlin-ignored")));
+  EXPECT_EQ(front.observer().ignored().size(), 4U);
+}
+
 // On one connection, each of its calls after the other, small and large bodies alike.
 TEST(HttpCalls, FollowEachOtherOnOneConnection) {
   HttpFront front;

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/string_view.h"
 #include "server/http_calls/http_embedding.h"
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_text_call.h"
@@ -32,7 +34,9 @@ class TestEmbedTranslator final : public EmbedTranslator {
   std::string ErrorBody(const absl::Status& status) const override { return "error " + ReasonName(status); }
 };
 
-absl::StatusOr<std::string> Capitals(const ServingCore& /*core*/, const Principal& /*caller*/, std::string_view body) {
+absl::StatusOr<std::string> Capitals(const ServingCore& /*core*/, const Principal& /*caller*/, std::string_view body,
+                                     IgnoredNames* ignored) {
+  if (absl::StartsWith(engine::AbslView(body), "odd")) ignored->Add("odd");
   if (body.empty()) return MakeError(Reason::kMalformedMessage, "the body is empty");
   return absl::AsciiStrToUpper(std::string(body));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest translator: its body is {"prompt", "further": [further prompts], "max_tokens", "stream", "pad"}, an
-// event is "data: TEXT" and a blank line, and takes at least `pad` bytes for each token. A document is the outputs'
-// texts, with a '|' after each but the last.
+// The smallest translator: its body is {"prompt", "further": [further prompts], "max_tokens", "stream", "pad", "odd"},
+// an event is "data: TEXT" and a blank line, and takes at least `pad` bytes for each token. A document is the outputs'
+// texts, with a '|' after each but the last. "odd" has no effect.
 #pragma once
 
 #include <map>
@@ -28,6 +28,7 @@ class TestTranslator final : public RequestTranslator {
     streams_ = json.value("stream", false);
     pad_ = json.value("pad", size_t{0});
     request->model = json.value("model", "tiny");
+    if (json.contains("odd")) request->ignored.Add("odd");
     request->prompt = json.value("prompt", "");
     for (const std::string& prompt : json.value("further", std::vector<std::string>())) further_.emplace_back(prompt);
     request->sampling.temperature = 0.0F;

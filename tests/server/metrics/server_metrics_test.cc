@@ -64,6 +64,16 @@ TEST(ServerMetrics, CountsResponsesOfTheHttpPort) {
   EXPECT_THAT(text, HasSubstr("dunlin_http_responses_total{route=\"other\",status=\"404\"} 1"));
 }
 
+TEST(ServerMetrics, CountsWhatRequestsHadWithoutEffect) {
+  ServerMetrics metrics;
+  IgnoredNames names;
+  names.Add("mood");
+  names.Add("tools[web_search]");
+  metrics.OnIgnored("/v1/responses", names);
+  metrics.OnIgnored("/v1/responses", names);
+  EXPECT_THAT(metrics.Render(), HasSubstr("dunlin_ignored_members_total{route=\"/v1/responses\"} 4"));
+}
+
 TEST(ServerMetrics, NamesMatchTheGoldenFile) {
   ServerMetrics metrics;
   const std::set<std::string> rendered = Families(metrics.Render());

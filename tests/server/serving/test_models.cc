@@ -72,6 +72,16 @@ std::vector<RequestRecord> RecordingObserver::WaitFor(size_t count) const {
   return records_;
 }
 
+void RecordingObserver::OnIgnored(std::string_view route, const IgnoredNames& names) {
+  absl::MutexLock lock(&mutex_);
+  ignored_.push_back(std::string(route) + ": " + names.List());
+}
+
+std::vector<std::string> RecordingObserver::ignored() const {
+  absl::MutexLock lock(&mutex_);
+  return ignored_;
+}
+
 int64_t RecordingObserver::intervals() const {
   absl::MutexLock lock(&mutex_);
   return intervals_;

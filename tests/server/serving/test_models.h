@@ -28,14 +28,18 @@ class RecordingObserver : public RequestObserver {
  public:
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
+  void OnIgnored(std::string_view route, const IgnoredNames& names) override;
   // Waits until `count` calls have ended, 10 s at most; what has ended so far, in order.
   std::vector<RequestRecord> WaitFor(size_t count) const;
   int64_t intervals() const;
+  // "ROUTE: NAMES", in order.
+  std::vector<std::string> ignored() const;
 
  private:
   mutable absl::Mutex mutex_;  // guards what follows
   std::vector<RequestRecord> records_ ABSL_GUARDED_BY(mutex_);
   int64_t intervals_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> ignored_ ABSL_GUARDED_BY(mutex_);
 };
 
 class TestModels {

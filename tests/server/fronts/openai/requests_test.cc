@@ -211,7 +211,8 @@ TEST(Requests, BlocksOfAMessageBecomeMessages) {
   EXPECT_FALSE(request.tool_choice.parallel);
   EXPECT_THAT(request.stopping.stop, ElementsAre("x"));
   ClientRequest counted;
-  EXPECT_TRUE(ReadCountTokens(R"({"model":"m","messages":[{"role":"user","content":"a"}]})", &counted).ok());
+  EXPECT_TRUE(
+      ReadCountTokens(R"({"model":"m","messages":[{"role":"user","content":"a"}]})", /*strict=*/true, &counted).ok());
   EXPECT_EQ(Messages(counted), R"([{"role":"user","content":"a"}])");
 }
 
@@ -231,16 +232,16 @@ TEST(Requests, EmbeddingsTakeTextsAndTokenIds) {
 
 TEST(Requests, TokenizeTakesATextOrAChat) {
   TokenizeBody text;
-  ASSERT_TRUE(ReadTokenize(R"({"model":"m","prompt":"a","add_special_tokens":false})", &text).ok());
+  ASSERT_TRUE(ReadTokenize(R"({"model":"m","prompt":"a","add_special_tokens":false})", nullptr, &text).ok());
   EXPECT_EQ(std::get<std::string>(text.prompt), "a");
   EXPECT_FALSE(text.options.add_special_tokens);
   TokenizeBody chat;
-  ASSERT_TRUE(ReadTokenize(R"({"model":"m","messages":[{"role":"user","content":"a"}]})", &chat).ok());
+  ASSERT_TRUE(ReadTokenize(R"({"model":"m","messages":[{"role":"user","content":"a"}]})", nullptr, &chat).ok());
   EXPECT_EQ(std::get<engine::ChatInput>(chat.prompt).messages.size(), 1U);
-  EXPECT_EQ(engine::StdView(ReadTokenize(R"({"model":"m"})", &text).message()),
+  EXPECT_EQ(engine::StdView(ReadTokenize(R"({"model":"m"})", nullptr, &text).message()),
             "prompt is missing; limit is one of prompt and messages");
   DetokenizeBody ids;
-  ASSERT_TRUE(ReadDetokenize(R"({"model":"m","tokens":[1,2],"skip_special_tokens":true})", &ids).ok());
+  ASSERT_TRUE(ReadDetokenize(R"({"model":"m","tokens":[1,2],"skip_special_tokens":true})", nullptr, &ids).ok());
   EXPECT_THAT(ids.tokens, ElementsAre(1, 2));
   EXPECT_FALSE(ids.keep_special_tokens);
 }
@@ -270,13 +271,21 @@ const Refusal kRefusals[] = {
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"content":"x"}]})",
      "messages[0].role is missing; limit is a string"},
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
-     "messages[0].content[0].type is \"image_url\"; limit is text"},
-    {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"user","content":"x","mood":1}]})",
-     "messages[0].mood is not a field of this request"},
-    {Read<ChatCompletionsTranslator>, R"({"tools":[{"type":"web_search"}]})",
-     "tools[0].type is \"web_search\"; limit is \"function\""},
-    {Read<ChatCompletionsTranslator>, R"({"functions":[]})", "functions is not supported"},
-    {Read<ChatCompletionsTranslator>, R"({"store":true})", "store has a value that is not supported; limit is false"},
+     "messages[0].content[0].type is \"image_url\"; limit is text: models here read text alone"},
+    {Read<ChatCompletionsTranslator>, R"({"functions":[{"name":"f"}]})",
+     "functions has a value that is not supported: tools has them; limit is []"},
+    {Read<ChatCompletionsTranslator>, R"({"store":1})", "store is 1; limit is true or false"},
+    {Read<ChatCompletionsTranslator>, R"({"verbosity":"loud"})",
+     "verbosity is \"loud\"; limit is \"low\", \"medium\" or \"high\""},
+    {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"assistant","audio":{"id":"a"}}]})",
+     "messages[0].audio is not supported: no audio is stored"},
+    {Read<ChatCompletionsTranslator>, R"({"tools":[{"function":{"name":"f"}}]})",
+     "tools[0].type is missing; limit is a string"},
+    {Read<ChatCompletionsTranslator>, R"({"tool_choice":{"type":"custom","custom":{"name":"f"}}})",
+     "tool_choice.type is \"custom\"; limit is \"function\": the server runs no tools of its own"},
+    {Read<ChatCompletionsTranslator>,
+     R"({"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}})",
+     "tool_choice allows a tool that is not there; limit is functions of tools"},
     {Read<ChatCompletionsTranslator>, R"({"max_tokens":1,"max_completion_tokens":2})",
      "max_completion_tokens differs from its other name; limit is 1"},
     {Read<ChatCompletionsTranslator>, R"({"top_logprobs":1})",
@@ -300,19 +309,36 @@ const Refusal kRefusals[] = {
     {Read<CompletionsTranslator>, R"({"prompt":["a",2]})", "prompt[1] is 2; limit is a string"},
     {Read<CompletionsTranslator>, R"({"prompt":[1,2.5]})",
      "prompt[1] is 2.5; limit is an integer in [-2147483648, 2147483647]"},
-    {Read<CompletionsTranslator>, R"({"prompt":"a","suffix":"b"})", "suffix is not supported"},
+    {Read<CompletionsTranslator>, R"({"prompt":"a","suffix":"b"})",
+     "suffix is not supported: models here continue a text at its end"},
     {Read<CompletionsTranslator>, R"({"prompt":"a","best_of":3})", "best_of is 3; limit is n, which is 1"},
     {Read<CompletionsTranslator>, R"({"prompt":"a","echo":true,"logprobs":1,"n":2})",
      "n is 2 beside echo with logprobs; limit is 1"},
-    {Read<ResponsesTranslator>, R"({"previous_response_id":"r"})", "previous_response_id is not supported"},
+    {Read<ResponsesTranslator>, R"({"previous_response_id":"r"})",
+     "previous_response_id is not supported: nothing is stored; send the whole input"},
+    {Read<ResponsesTranslator>, R"({"truncation":"middle"})",
+     "truncation is \"middle\"; limit is \"auto\" or \"disabled\""},
+    {Read<ResponsesTranslator>, R"({"tool_choice":{"type":"web_search"}})",
+     "tool_choice.type is \"web_search\"; limit is \"function\": the server runs no tools of its own"},
+    {Read<ResponsesTranslator>, R"({"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]})",
+     "input[0].content[0].type is \"input_image\"; limit is input_text output_text text: models here read text alone"},
     {Read<ResponsesTranslator>, R"({"input":[{"type":"item_reference","id":"x"}]})",
-     "input[0].type is \"item_reference\"; limit is \"message\", \"reasoning\", \"function_call\" or "
-     "\"function_call_output\""},
+     "input[0].type is \"item_reference\"; limit is items in full (\"store\": false): nothing is stored"},
     {Read<AnthropicTranslator>, R"({"messages":[]})", "max_tokens is missing; limit is an integer"},
     {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image"}]}]})",
-     "messages[0].content[0].type is \"image\"; limit is \"text\" or \"tool_result\""},
-    {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"system","content":"x"}]})",
-     "messages[0].role is \"system\"; limit is \"user\" or \"assistant\""},
+     "messages[0].content[0].type is \"image\"; limit is blocks of text: models here read text alone"},
+    {Read<AnthropicTranslator>,
+     R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","title":"t","source":{"type":"base64","data":"x"}}]}]})",
+     "messages[0].content[0].source.type is \"base64\"; limit is \"text\" or \"content\": models here read text alone"},
+    {Read<AnthropicTranslator>,
+     R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"search_result","content":[{"type":"image"}]}]}]})",
+     "messages[0].content[0].content[0].type is \"image\"; limit is blocks of text: models here read text alone"},
+    {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_use"}]}]})",
+     "messages[0].content[0].type is \"tool_use\"; limit is blocks of the user"},
+    {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"developer","content":"x"}]})",
+     "messages[0].role is \"developer\"; limit is \"user\", \"assistant\" or \"system\""},
+    {Read<AnthropicTranslator>, R"({"max_tokens":1,"container":"c","messages":[]})",
+     "container is not supported: no code is run, and there are no skills"},
 };
 
 TEST(Requests, RefusalsNameFieldProblemAndLimit) {
