@@ -128,6 +128,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // The request that comes in.
   std::optional<HttpParser> parser_;
   bool any_parsed_ = false;  // the request line
+  size_t header_bytes_ = 0;  // parsed of the request's header, line ends included
   HttpRequest request_;
   std::vector<HttpHeader> cors_headers_;  // of every reply to it
   const HttpRoute* route_ = nullptr;      // null before the header is read, and if no route has the path

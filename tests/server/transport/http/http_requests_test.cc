@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/transport/http/request_head.h"
@@ -117,6 +119,32 @@ TEST_F(HttpRequests, AreRefusedWhenTheyAreMalformedOrTooLong) {
       {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;x=" + std::string(21'000, 'a'), "431 "},
       {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(21'000, 'a'), "431 "},
   });
+}
+
+// A request of so many bytes up to and with the empty line, in fields of a few bytes.
+std::string RequestOfSize(size_t size) {
+  const std::string end = "\r\n\r\n";
+  std::string request = "GET /plain HTTP/1.1\r\nConnection: close";
+  while (request.size() + 100 < size) request += "\r\nA: 1";
+  request += "\r\nX:";
+  return request + std::string(size - request.size() - end.size(), 'x') + end;
+}
+
+TEST_F(HttpRequests, HaveAHeaderOfSixteenKibibytesAtMostInHoweverManyPieces) {
+  for (const size_t piece : {kMaxHttpHeaderBytes, 16000U, 1000U}) {
+    const auto send = [this, piece](size_t size) {
+      const std::string request = RequestOfSize(size);
+      RawClient client = Connect();
+      for (size_t at = 0; at < request.size(); at += piece) {
+        if (at > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        client.Send(request.substr(at, piece));
+      }
+      return client.ReadAll();
+    };
+    EXPECT_THAT(send(kMaxHttpHeaderBytes), HasSubstr(" 200 OK")) << piece;
+    EXPECT_THAT(send(kMaxHttpHeaderBytes + 1), HasSubstr(" 431 ")) << piece;
+    EXPECT_THAT(send(kMaxHttpHeaderBytes + 3000), HasSubstr(" 431 ")) << piece;
+  }
 }
 
 // Whatever a proxy may read differently: the place where a body ends is given once, in one way, or the request is
