@@ -168,8 +168,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
     services.push_back({state->vllm_engine.get(), ::vllm::grpc::engine::VllmEngine::service_full_name()});
   }
   if (options.vllm.enabled) AddVllm(options.vllm, state.get(), &services);
-  const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
-                                  options.rpcs, options.certificates};
+  const GrpcServerOptions grpc = {limits,       options.reflection,   repository,    &state->core.access(),
+                                  options.rpcs, options.certificates, options.on_cut};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
@@ -254,6 +254,10 @@ void Edge::Shutdown(absl::Time deadline) {
 
 AdmissionStats Edge::admission_stats() const {
   return state_->core.admission_stats();
+}
+
+uint64_t Edge::num_connections_cut() const {
+  return state_->grpc.num_cut();
 }
 
 }  // namespace dunlin::server

@@ -57,6 +57,7 @@ struct EdgeOptions {
   EdgeVllmOptions vllm;
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
+  CutObserver on_cut;                              // GrpcServerOptions::on_cut
   std::optional<bool> reflection;                  // gRPC reflection; unset: on when the address is a loopback address
 };
 
@@ -105,6 +106,8 @@ class Edge {
 
   // Calls and bytes admitted at the moment, for metrics. REQUIRES: started.
   AdmissionStats admission_stats() const;
+  // Connections of the gRPC port that were cut. REQUIRES: started.
+  uint64_t num_connections_cut() const;
 
  private:
   struct State;

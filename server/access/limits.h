@@ -20,6 +20,7 @@ struct Limits {
   int32_t max_connection_age_ms = 0;                      // then a connection takes no further call; 0: unlimited
   int32_t max_connection_age_grace_ms = 600000;           // for the calls that it has then
   int32_t handshake_timeout_ms = 10000;                   // for a new gRPC connection to become one
+  int32_t max_abandoned_calls_per_second = 200;           // of one connection; more of an address and of the port
   int32_t max_ping_strikes = 100;                   // pings more often than every 5 s before a connection is closed
   int64_t max_tokenising_bytes = int64_t{1} << 20;  // of texts without a place to cut them, at once
   int32_t slow_reader_timeout_ms = 30000;           // a write that a client does not read ends its call after this

@@ -107,6 +107,7 @@ EdgeSnapshot SnapshotOf(const Server& server) {
   snapshot.requests_in_flight = stats.requests;
   snapshot.queued_bytes = stats.queued_bytes;
   snapshot.access = server.access.stats();
+  snapshot.connections_cut = server.edge.num_connections_cut();
   if (server.certificates == nullptr) return snapshot;
   const CertificateStats certificates = server.certificates->stats();
   snapshot.certificate_expires_in_s = absl::ToDoubleSeconds(certificates.expires - absl::Now());
@@ -132,6 +133,7 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
+  options.on_cut = [server](const std::string& address, const char* reason) { server->cuts.OnCut(address, reason); };
   options.vllm = {config.serve_vllm, kVersion, [] { kill(getpid(), SIGTERM); }};
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";

@@ -60,6 +60,7 @@ struct Server {
   AccessControl access{&audit};
   std::optional<KeyFile> keys;  // unset: no keys are asked for
   RequestLog log;
+  CutLog cuts;
   ServerMetrics metrics;
   const std::unique_ptr<SpanExporter> spans;  // null: no tracing
   ObserverList observer;

@@ -219,6 +219,7 @@ Limits ReadLimits(const Json& document) {
   limits.max_connection_age_ms = Get<int32_t>(document, "/limits/max_connection_age_ms");
   limits.max_connection_age_grace_ms = Get<int32_t>(document, "/limits/max_connection_age_grace_ms");
   limits.handshake_timeout_ms = Get<int32_t>(document, "/limits/handshake_timeout_ms");
+  limits.max_abandoned_calls_per_second = Get<int32_t>(document, "/limits/max_abandoned_calls_per_second");
   limits.max_ping_strikes = Get<int32_t>(document, "/limits/max_ping_strikes");
   limits.max_message_memory_bytes = Get<int64_t>(document, "/limits/max_message_memory_bytes");
   limits.slow_reader_timeout_ms = Get<int32_t>(document, "/limits/slow_reader_timeout_ms");

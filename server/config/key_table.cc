@@ -207,6 +207,10 @@ constexpr ConfigKey kServerKeys[] = {
      "How long calls may go on after that before the connection is closed"},
     {"limits.max_ping_strikes", kInt, "100", 0, 1 << 20, nullptr,
      "Close a connection after this many pings less than 5 s apart without a call's data between them; 0: never"},
+    {"limits.max_abandoned_calls_per_second", kInt, "200", 10, 100000, nullptr,
+     "Cut a gRPC connection that opens more calls than this, and a second's worth at once, without seeing them "
+     "through (resets, deadlines that pass at once, half a call); 5 times as many are allowed to an address, 10 times "
+     "to all"},
     {"limits.handshake_timeout_ms", kInt, "10000", 100, 3600000, nullptr,
      "Close a new gRPC connection that has not finished its TLS handshake and sent its HTTP/2 settings within this "
      "time"},

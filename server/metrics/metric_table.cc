@@ -118,6 +118,9 @@ const Metric kMetrics[] = {
     {"dunlin_access_denied_total", "Calls refused because their key does not allow them", kCounter,
      ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.denied); }}},
 
+    {"dunlin_grpc_connections_cut_total", "gRPC connections cut because they opened too many calls and abandoned them",
+     kCounter, ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.connections_cut); }}},
+
     {"dunlin_log_lines_dropped_total", "Log lines lost: stderr was not read fast enough, or could not be written",
      kCounter, ServerValue{[](const ServerSnapshot&) { return Double(NumLostLogLines()); }}},
     {"dunlin_trace_spans_exported_total", "Spans that the collector has taken", kCounter,

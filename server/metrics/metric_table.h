@@ -42,6 +42,7 @@ struct EdgeSnapshot {
   uint64_t certificate_reloads = 0;
   uint64_t certificate_reload_failures = 0;
   AccessStats access;
+  uint64_t connections_cut = 0;  // of the gRPC port, for the calls that they did not see through
 };
 
 struct TracingSnapshot {

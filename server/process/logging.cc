@@ -159,6 +159,13 @@ void AuditLog::OnDenied(const AccessDenial& denial) {
                LogQuoted(denial.peer, kMaxNameBytes), LogQuoted(denial.reason, kMaxMessageBytes));
 }
 
+void CutLog::OnCut(const std::string& address, const char* reason) {
+  int64_t left_out = 0;
+  if (!lines_.Take(Second(), &left_out)) return;
+  if (left_out > 0) spdlog::warn("gRPC connections cut: {} more", left_out);
+  spdlog::warn("gRPC connection from {} cut: {}", address, reason);
+}
+
 void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
 
 std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {

@@ -76,4 +76,15 @@ class AuditLog : public AccessObserver {
   LineRate unknown_{kMaxUnknownLines};
 };
 
+// Writes a line for a gRPC connection that was cut, with the reason: at most kMaxLines a second, and then their
+// number.
+class CutLog {
+ public:
+  static constexpr int kMaxLines = 5;
+  void OnCut(const std::string& address, const char* reason);
+
+ private:
+  LineRate lines_{kMaxLines};
+};
+
 }  // namespace dunlin::server

@@ -147,5 +147,14 @@ TEST(RequestLog, WhatAChatTemplateRaisesIsNotLogged) {
   EXPECT_EQ(captured.text().find("secret"), std::string::npos);
 }
 
+TEST(CutLog, AFloodOfConnectionsWritesFewLines) {
+  const CapturedLog captured;
+  CutLog log;
+  for (int i = 0; i < 1000; ++i) log.OnCut("192.0.2.1", "it opened too many calls");
+  const std::string text = captured.text();
+  EXPECT_EQ(text.find("gRPC connection from 192.0.2.1 cut: it opened too many calls\n"), 0U);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 2 * (CutLog::kMaxLines + 1)) << "of two seconds at most";
+}
+
 }  // namespace
 }  // namespace dunlin::server

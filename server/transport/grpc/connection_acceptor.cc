@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/grpc/connection_acceptor.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -21,16 +17,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr int kMaxAcceptsInARow = 256;  // then the other listeners and the stop have their turn
 constexpr uint32_t kMaxPort = 65535;
-constexpr int kBackoffMs = 100;                                  // without descriptors or memory
-constexpr absl::Duration kSweepPeriod = absl::Milliseconds(20);  // at most: a sweep takes 0.2 us per connection
+constexpr int kBackoffMs = 100;  // without descriptors or memory
 
 // "host:port" in parts; the brackets of "[v6]" are left out.
 struct HostPort {
@@ -81,25 +74,6 @@ int BindAndListen(const addrinfo& info, bool only_v6) {
   return -1;
 }
 
-// The client's address without its port. An IPv4 address is the same over an IPv6 socket.
-std::string AddressOf(const sockaddr_storage& peer) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (peer.ss_family != AF_INET6) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&peer)->sin_addr, text.data(), text.size());
-    return text.data();
-  }
-  const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr;
-  const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&address);
-  inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? &address.s6_addr[12] : &address.s6_addr[0], text.data(), text.size());
-  return text.data();
-}
-
-// 0 when the descriptor is not open.
-ino_t InodeOf(int fd) {
-  struct stat info {};
-  return fstat(fd, &info) == 0 ? info.st_ino : 0;
-}
-
 bool IsLackOfResources(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -107,8 +81,8 @@ bool IsLackOfResources(int error) {
 }  // namespace
 
 struct ConnectionAcceptor::State {
-  State(const ConnectionLimits& limits, unsigned int unacknowledged_ms)
-      : user_timeout_ms(unacknowledged_ms), counts(limits) {}
+  State(OpenConnections* open, unsigned int unacknowledged_ms)
+      : connections(open), user_timeout_ms(unacknowledged_ms) {}
   ~State() {
     for (const pollfd& listener : listeners) close(listener.fd);
     if (stop_event >= 0) close(stop_event);
@@ -119,24 +93,13 @@ struct ConnectionAcceptor::State {
   // False when the process lacks descriptors or memory.
   bool AcceptAll(int listener);
   void Take(int fd, const sockaddr_storage& peer);
-  void Sweep();
 
-  // Handed to gRPC and not known to be closed.
-  struct Connection {
-    int fd;
-    ino_t inode;
-    std::string address;
-  };
-
+  OpenConnections* const connections;
   const unsigned int user_timeout_ms;
   int port = 0;
   int stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::vector<pollfd> listeners;  // const once bound
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server;
-  // The accepting thread.
-  ConnectionCounts counts;
-  std::vector<Connection> connections;
-  absl::Time last_sweep = absl::InfinitePast();
   std::thread thread;
 };
 
@@ -206,35 +169,18 @@ bool ConnectionAcceptor::State::AcceptAll(int listener) {
 }
 
 void ConnectionAcceptor::State::Take(int fd, const sockaddr_storage& peer) {
-  std::string address = AddressOf(peer);
-  if (!counts.TryAdd(address)) {
-    Sweep();
-    if (!counts.TryAdd(address)) {
-      close(fd);
-      return;
-    }
+  if (!connections->TryAdd(fd, peer)) {
+    close(fd);
+    return;
   }
   const int on = 1;
   // As gRPC's listener does. Without the second a client that does not read its socket holds a write, and with it its
   // calls, for ever: keepalive waits for the write.
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
-  connections.push_back({fd, InodeOf(fd), std::move(address)});
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = fd;
   grpc_server->HandleNewConnection(&connection);
-}
-
-void ConnectionAcceptor::State::Sweep() {
-  const absl::Time now = absl::Now();
-  if (now - last_sweep < kSweepPeriod && now >= last_sweep) return;
-  last_sweep = now;
-  const auto is_closed = [this](const Connection& connection) {
-    if (InodeOf(connection.fd) == connection.inode) return false;
-    counts.Remove(connection.address);
-    return true;
-  };
-  connections.erase(std::remove_if(connections.begin(), connections.end(), is_closed), connections.end());
 }
 
 ConnectionAcceptor::ConnectionAcceptor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -247,9 +193,9 @@ ConnectionAcceptor::~ConnectionAcceptor() {
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(const std::string& address,
-                                                                               const ConnectionLimits& limits,
+                                                                               OpenConnections* connections,
                                                                                unsigned int user_timeout_ms) {
-  auto state = std::make_unique<State>(limits, user_timeout_ms);
+  auto state = std::make_unique<State>(connections, user_timeout_ms);
   if (absl::Status status = state->Bind(address); !status.ok()) return status;
   return std::unique_ptr<ConnectionAcceptor>(new ConnectionAcceptor(std::move(state)));
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listens for gRPC's connections and hands them over, within the limits on their number, which gRPC 1.51 does not have.
-// One thread accepts, closes what is over a limit, and waits a moment when the process has no descriptor left: gRPC's
-// own listener would accept every connection, and spin without descriptors.
-//
-// gRPC does not say when it has closed a connection, but the descriptor does: it then refers to nothing or to another
-// inode. All connections are looked at when a limit is reached.
-// Thread rule: Listen, Serve and the destructor on one thread; port from any thread.
+// Listens for gRPC's connections and hands them over, within the limits of OpenConnections, which gRPC 1.51 does not
+// have. One thread accepts, closes what is over a limit, and waits a moment when the process has no descriptor left:
+// gRPC's own listener would accept every connection, and spin without descriptors. Thread rule: Listen, Serve and the
+// destructor on one thread; port from any thread.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -14,17 +11,17 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/access/connection_counts.h"
+#include "server/transport/grpc/open_connections.h"
 
 namespace dunlin::server {
 
 class ConnectionAcceptor {
  public:
   // Binds every address that "host:port" stands for (an IP address, [v6] in brackets, or a name; port 0 picks a free
-  // one). user_timeout_ms: a connection whose client acknowledges no data for so long is closed. Errors: UNAVAILABLE
-  // (it cannot be bound), with the reason.
+  // one). connections outlives the result. user_timeout_ms: a connection whose client acknowledges no data for so long
+  // is closed. Errors: UNAVAILABLE (it cannot be bound), with the reason.
   static absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> Listen(const std::string& address,
-                                                                    const ConnectionLimits& limits,
+                                                                    OpenConnections* connections,
                                                                     unsigned int user_timeout_ms);
   // Stops accepting. Connections that were handed over are gRPC's.
   ~ConnectionAcceptor();

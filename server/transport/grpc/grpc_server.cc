@@ -17,15 +17,19 @@
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_counter.h"
 #include "server/transport/grpc/connection_acceptor.h"
+#include "server/transport/grpc/ended_calls.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
 #include "server/transport/grpc/listen_options.h"
+#include "server/transport/grpc/open_connections.h"
 #include "server/transport/grpc/reflection_service.h"
 #include "server/transport/grpc/tls_credentials.h"
 
 namespace dunlin::server {
 namespace {
 
+// Of max_metadata_bytes, which gRPC counts unpacked and without continuations: room for names, paths and padding.
+constexpr int64_t kHeaderBlocks = 8;
 constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses still being sent
 
 std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, bool reflection) {
@@ -40,18 +44,25 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
   return names;
 }
 
-void CountCalls(RpcObserver* observer, const std::vector<std::string>& services, grpc::ServerBuilder* builder) {
+// observer: may be null.
+void WatchCalls(RpcObserver* observer, const std::vector<std::string>& services, const OpenConnections* connections,
+                grpc::ServerBuilder* builder) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(NewCallCounter(observer, services));
+  interceptors.push_back(NewEndedCalls(connections));
+  if (observer != nullptr) interceptors.push_back(NewCallCounter(observer, services));
   builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
 }  // namespace
 
 struct GrpcServer::State {
-  State(const std::vector<std::string>& names, ModelRepository* served, const AccessControl* given)
-      : repository(served),
-        access(given == nullptr ? &no_keys : given),
+  State(const std::vector<std::string>& names, const GrpcServerOptions& options)
+      : repository(options.repository),
+        access(options.access == nullptr ? &no_keys : options.access),
+        shared(std::make_shared<ConnectionShared>(
+            CallBudgetLimits{options.limits.max_streams_per_connection, options.limits.max_abandoned_calls_per_second},
+            static_cast<size_t>(kHeaderBlocks * options.limits.max_metadata_bytes))),
+        connections({options.limits.max_connections, options.limits.max_connections_per_address}, shared),
         health(names, access),
         reflection_v1(names, access),
         reflection_v1alpha(names, access) {}
@@ -59,6 +70,8 @@ struct GrpcServer::State {
   ModelRepository* const repository;
   const AccessControl no_keys;
   const AccessControl* const access;
+  const std::shared_ptr<ConnectionShared> shared;
+  OpenConnections connections;
   HealthService health;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
@@ -84,9 +97,10 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   const bool reflection = options.reflection.value_or(IsLoopback(address));
   const std::vector<std::string> names = ServiceNames(services, reflection);
   if (absl::Status listed = CheckEndpointsListed(names); !listed.ok()) return listed;
-  auto state = std::make_unique<State>(names, options.repository, options.access);
+  auto state = std::make_unique<State>(names, options);
+  state->shared->on_cut = options.on_cut;
   grpc::ServerBuilder builder;
-  if (options.rpcs != nullptr) CountCalls(options.rpcs, names, &builder);
+  WatchCalls(options.rpcs, names, &state->connections, &builder);
   ApplyLimits(options.limits, &builder);
   int port = 0;
   state->credentials =
@@ -98,8 +112,8 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
     const Limits& limits = options.limits;
     // Not before a slow reader is told so.
     const int32_t user_timeout_ms = std::max(limits.keepalive_timeout_ms, limits.slow_reader_timeout_ms);
-    auto acceptor = ConnectionAcceptor::Listen(address, {limits.max_connections, limits.max_connections_per_address},
-                                               static_cast<unsigned int>(user_timeout_ms));
+    auto acceptor =
+        ConnectionAcceptor::Listen(address, &state->connections, static_cast<unsigned int>(user_timeout_ms));
     if (!acceptor.ok()) return acceptor.status();
     port = (*acceptor)->port();
     state->acceptor = *std::move(acceptor);
@@ -129,6 +143,10 @@ void GrpcServer::SetServing(bool serving) {
 
 void GrpcServer::StopServing() {
   state_->health.StopServing();
+}
+
+uint64_t GrpcServer::num_cut() const {
+  return state_->shared->num_cut.load(std::memory_order_relaxed);
 }
 
 uint64_t GrpcServer::ticks() const {

@@ -6,7 +6,6 @@
 #include <grpcpp/impl/service_type.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "server/access/limits.h"
 #include "server/models/repository.h"
 #include "server/serving/rpc_observer.h"
+#include "server/transport/grpc/grpc_connection.h"
 #include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
@@ -33,6 +33,7 @@ struct GrpcServerOptions {
   const AccessControl* access = nullptr;           // for health and reflection; outlives the server; null: no keys
   RpcObserver* rpcs = nullptr;                     // of every call, health and reflection too; outlives the server
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
+  CutObserver on_cut;                              // of connections that the server cuts; may be empty
 };
 
 class GrpcServer {
@@ -53,6 +54,8 @@ class GrpcServer {
   void SetServing(bool serving);
   // From now on Health reports NOT_SERVING; calls are still accepted. REQUIRES, as SetServing: started.
   void StopServing();
+  // Connections cut so far. REQUIRES: started.
+  uint64_t num_cut() const;
   // Advances a few times a second while gRPC's threads handle calls. REQUIRES: started.
   uint64_t ticks() const;
   // Closes the port, allows one second for statuses still being sent, and joins gRPC's threads. No tick comes

@@ -163,8 +163,8 @@ Group FloodRows() {
           kConfig,
           {},
           {
-              {"a hundred continuations", port, Continuations(100), "open"},
-              {"twenty thousand continuations", port, Continuations(20000), "open"},
+              {"fifty continuations", port, Continuations(50), "open"},
+              {"twenty thousand continuations", port, Continuations(20000), "closed"},
               {"a thousand pings", port, Pings(1000), "closed"},
               {"ten thousand settings", port, Settings(10000), "open"},
           }};

@@ -17,19 +17,26 @@ TEST_F(ConfigTest, BoundsOfTheEdgeAreKeys) {
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   const Limits own;
   const auto bounds = [](const Limits& limits) {
-    return std::vector<int64_t>{
-        limits.max_connections,       limits.max_connections_per_address, limits.max_message_memory_bytes,
-        limits.max_connection_age_ms, limits.max_connection_age_grace_ms, limits.max_ping_strikes,
-        limits.max_tokenising_bytes,  limits.slow_reader_timeout_ms,      limits.handshake_timeout_ms};
+    return std::vector<int64_t>{limits.max_connections,
+                                limits.max_connections_per_address,
+                                limits.max_message_memory_bytes,
+                                limits.max_connection_age_ms,
+                                limits.max_connection_age_grace_ms,
+                                limits.max_ping_strikes,
+                                limits.max_tokenising_bytes,
+                                limits.slow_reader_timeout_ms,
+                                limits.handshake_timeout_ms,
+                                limits.max_abandoned_calls_per_second};
   };
   EXPECT_EQ(bounds(defaults->limits), bounds(own));
-  const auto set = Load(kSmallest, {"limits.max_connections=1", "limits.max_connections_per_address=2",
-                                    "limits.max_message_memory_bytes=30000000", "limits.max_connection_age_ms=4",
-                                    "limits.max_connection_age_grace_ms=5000", "limits.max_ping_strikes=6",
-                                    "limits.max_tokenising_bytes=70000", "limits.slow_reader_timeout_ms=800",
-                                    "limits.handshake_timeout_ms=900", "limits.max_http_connections_per_address=9"});
+  const auto set = Load(
+      kSmallest,
+      {"limits.max_connections=1", "limits.max_connections_per_address=2", "limits.max_message_memory_bytes=30000000",
+       "limits.max_connection_age_ms=4", "limits.max_connection_age_grace_ms=5000", "limits.max_ping_strikes=6",
+       "limits.max_tokenising_bytes=70000", "limits.slow_reader_timeout_ms=800", "limits.handshake_timeout_ms=900",
+       "limits.max_abandoned_calls_per_second=70", "limits.max_http_connections_per_address=9"});
   ASSERT_TRUE(set.ok()) << set.status();
-  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800, 900}));
+  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800, 900, 70}));
   EXPECT_EQ(set->max_http_connections_per_address, 9);
 }
 

@@ -159,7 +159,7 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   const auto steps = metrics.AddModel("m");
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0) << "still loading";
   EXPECT_EQ(Value(metrics.Render(), "dunlin_tls_certificate_expires_in_seconds"), -1) << "no series without TLS";
-  EdgeSnapshot edge{true, 3, 4096, 5.5, 7, 9, {}};
+  EdgeSnapshot edge{true, 3, 4096, 5.5, 7, 9, {}, 0};
   metrics.WatchEdge([&edge] { return edge; });
   const std::string serving = metrics.Render();
   EXPECT_EQ(Value(serving, "dunlin_ready"), 1);
@@ -172,11 +172,13 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   edge.access.file_ok = false;
   edge.access.unauthenticated = 7;
   edge.access.denied = 11;
+  edge.connections_cut = 13;
   const std::string keyed = metrics.Render();
   EXPECT_EQ(Value(keyed, "dunlin_access_keys"), 5);
   EXPECT_EQ(Value(keyed, "dunlin_access_keys_file_ok"), 0);
   EXPECT_EQ(Value(keyed, "dunlin_access_unauthenticated_total"), 7);
   EXPECT_EQ(Value(keyed, "dunlin_access_denied_total"), 11);
+  EXPECT_EQ(Value(keyed, "dunlin_grpc_connections_cut_total"), 13);
   edge.ready = false;
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
 }
