@@ -2,6 +2,7 @@
 """`langchain-openai`."""
 
 import pydantic
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
@@ -78,6 +79,16 @@ def tools():
 def responses():
     own = ChatOpenAI(model=MODEL, temperature=0, max_tokens=48, use_responses_api=True, store=False, **SERVER)
     holds(own.invoke(QUESTION).text, "the answer is empty")
+
+
+@checks.add("context overflow")
+def overflow():
+    for own in (chat, ChatOpenAI(model=MODEL, use_responses_api=True, store=False, **SERVER)):
+        try:
+            own.invoke("word " * 3000)
+        except ContextOverflowError:
+            continue
+        raise AssertionError("the prompt was accepted")
 
 
 @checks.add("embeddings")

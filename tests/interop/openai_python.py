@@ -211,10 +211,18 @@ def errors():
     same((bad.param, bad.code, bad.type), ("temperature", "INVALID_FIELD", "invalid_request_error"))
     holds("temperature" in bad.message, bad.message)
     same(refused(openai.NotFoundError, model="nothing").status_code, 404)
-    refused(openai.BadRequestError, extra_body={"no_such_field": 1})
-    refused(openai.BadRequestError, messages=[{"role": "user", "content": "word " * 3000}])
+    full = refused(openai.BadRequestError, messages=[{"role": "user", "content": "word " * 3000}])
+    same(full.code, "context_length_exceeded")
+    holds("maximum context length is 1024 tokens" in full.message, full.message)
     holds(bad.request_id, "no x-request-id")
     same(client.chat.completions.create(**ASK)._request_id is None, False)
+
+
+@checks.add("members that the API does not have")
+def other_members():
+    answer = client.chat.completions.with_raw_response.create(**ASK, extra_body={"no_such_member": 1})
+    same(answer.headers["x-dunlin-ignored"], "no_such_member")
+    same(answer.parse().choices[0].message.content, client.chat.completions.create(**ASK).choices[0].message.content)
 
 
 checks.run()

@@ -63,7 +63,7 @@ TEST(Documents, EveryRoomHasAShortReadme) {
 TEST(Documents, StayWithinTheirLengths) {
   const std::vector<std::pair<const char*, size_t>> limits = {{"README.md", 150},      {"CONTRIBUTING.md", 120},
                                                               {"SECURITY.md", 80},     {"docs/benchmarks.md", 150},
-                                                              {"docs/openai.md", 150}, {"docs/architecture.md", 400}};
+                                                              {"docs/openai.md", 200}, {"docs/architecture.md", 400}};
   for (const auto& [path, limit] : limits) {
     ASSERT_TRUE(fs::exists(kRoot / path)) << path;
     EXPECT_LE(LinesOf(kRoot / path).size(), limit) << path;
