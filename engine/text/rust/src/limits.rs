@@ -15,6 +15,8 @@ pub const MAX_VOCAB_SIZE: u32 = 1 << 22;
 pub const MAX_TOKENIZER_CONFIG_BYTES: usize = 16 << 20;
 /// Parts (normalizers, pre-tokenizers, ...) in one component of tokenizer.json; real files have at most 12.
 pub const MAX_COMPONENT_PARTS: usize = 64;
+/// Tokens and texts that the post-processor of tokenizer.json puts one after another; real ones have some 10.
+pub const MAX_POST_PROCESSOR_TOKENS: usize = 256;
 /// Largest factor by which all normalizers together may expand a text. Llama 2's turn a space into 3 bytes.
 pub const MAX_NORMALIZER_GROWTH: usize = 64;
 /// Longest word that WordPiece searches, in quadratic time.

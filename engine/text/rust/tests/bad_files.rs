@@ -116,6 +116,24 @@ fn post_processors_outside_the_vocabulary_are_refused() {
 }
 
 #[test]
+fn post_processors_that_multiply_are_refused_before_they_run() {
+    let special = json!({"SpecialToken": {"id": "X", "type_id": 0}});
+    let text = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let template = |single: Vec<Value>, ids: usize| {
+        json!({"type": "TemplateProcessing", "single": single, "pair": [],
+               "special_tokens": {"X": {"id": "X", "ids": vec![0; ids], "tokens": vec!["X"; ids]}}})
+    };
+    let refused = |post_processor: Value| edited("byte_level_gpt2", |file| file["post_processor"] = post_processor);
+    let many = [vec![special.clone(); 10_000], vec![text.clone()]].concat();
+    expect(refused(template(many.clone(), 10_000)), &["post_processor adds 100000001 tokens", "256"]);
+    let inner = template([vec![special.clone(); 20], vec![text.clone()]].concat(), 10);
+    expect(refused(json!({"type": "Sequence", "processors": [inner, inner]})), &["adds 402 tokens", "256"]);
+    let texts = json!({"type": "TemplateProcessing", "single": [text], "pair": vec![text; 100_000],
+                       "special_tokens": {}});
+    expect(refused(texts), &["adds 100001 tokens", "256"]);
+}
+
+#[test]
 fn a_cut_file_is_refused_at_any_cut() {
     for style in STYLES {
         let json = read_json(style, "tokenizer.json").to_string();

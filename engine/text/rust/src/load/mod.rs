@@ -9,6 +9,7 @@ mod config;
 mod cut_points;
 mod document;
 pub(crate) mod patterns;
+mod post_processor;
 mod vocabulary;
 
 use tokenizers::models::ModelWrapper;
@@ -47,6 +48,7 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     };
     vocabulary::check(&document, id_limit)?;
     components::check(&document)?;
+    post_processor::check(&document.post_processor)?;
 
     let mut tokenizer =
         Tokenizer::from_bytes(json).map_err(|error| Error::invalid(format!("tokenizer.json: {error}")))?;
