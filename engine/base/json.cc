@@ -14,6 +14,12 @@ namespace {
 
 using nlohmann::json;
 
+// A value is 16 bytes in a list, which doubles as it grows; an object's member has its key too, and lies in a node or
+// in such a list; a list or an object is a block of the allocator's of its own, and holds another.
+constexpr size_t kValueTreeBytes = 32;
+constexpr size_t kKeyTreeBytes = 96;
+constexpr size_t kListTreeBytes = 96;
+
 // Reads a text's events without building anything. json::parse with a callback would look through the parent of every
 // object that ends, which takes quadratic time for a list of objects.
 class StructureCheck final : public json::json_sax_t {
@@ -79,6 +85,27 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view whe
   }
   if (!value.is_object()) return error("not a JSON object");
   return value;
+}
+
+size_t JsonTreeBytes(std::string_view text) {
+  size_t bytes = 0;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\') ++at;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == ',') {
+      bytes += kValueTreeBytes;
+    } else if (c == ':') {
+      bytes += kKeyTreeBytes;
+    } else if (c == '[' || c == '{') {
+      bytes += kListTreeBytes;
+    }
+  }
+  return bytes;
 }
 
 bool IsNestedDeeper(std::string_view text, int max_depth) {

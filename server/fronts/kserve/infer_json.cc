@@ -19,6 +19,8 @@ using Wire = inference::ModelInferRequest;
 using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
 
 constexpr int kMaxJsonDepth = 16;
+// Of a body's tree, the strings apart. It is made twice.
+constexpr size_t kMaxTreeBytes = size_t{48} << 20;
 constexpr char kSamplingParameters[] = "sampling_parameters";
 constexpr char kBinaryDataSize[] = "binary_data_size";
 constexpr char kBinaryData[] = "binary_data";
@@ -27,6 +29,10 @@ constexpr char kBinaryDataOutput[] = "binary_data_output";
 absl::StatusOr<Json> ParseObject(std::string_view text) {
   if (engine::IsNestedDeeper(text, kMaxJsonDepth)) {
     return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  }
+  if (engine::JsonTreeBytes(text) > kMaxTreeBytes) {
+    return InvalidField("body", "holds too many values, lists and objects",
+                        absl::StrCat(kMaxTreeBytes >> 20U, " MiB of memory for them"));
   }
   // Not into a Json, which would compare each key of an object with all before it.
   Json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/json.h"
 #include "engine/base/string_view.h"
 #include "engine/text/utf8.h"
 #include "server/serving/errors.h"
@@ -146,6 +147,10 @@ class BodyBuilder {
 }  // namespace
 
 absl::StatusOr<Json> ParseBody(std::string_view body) {
+  if (engine::JsonTreeBytes(body) > kMaxBodyTreeBytes) {
+    return InvalidField("the body", "holds too many values, lists and objects",
+                        absl::StrCat(kMaxBodyTreeBytes >> 20U, " MiB of memory for them"));
+  }
   // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
   if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
     return MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", nul + 1));

@@ -25,8 +25,12 @@ inline constexpr size_t kMaxBodyDepth = 64;
 inline constexpr size_t kMaxObjectKeys = 4096;             // of one object
 inline constexpr size_t kMaxBodyValues = size_t{1} << 20;  // of the whole body: 16 MiB, and the strings
 
+// Memory of a body's tree, the strings apart (engine::JsonTreeBytes): a million numbers take 32 MiB.
+inline constexpr size_t kMaxBodyTreeBytes = size_t{48} << 20;
+
 // One JSON object. Errors: MALFORMED_MESSAGE (not JSON, not UTF-8, or something after the object; with the byte);
-// INVALID_FIELD with its path (too deep, too many keys or values, a key twice, a number out of range).
+// INVALID_FIELD with its path (too deep, too many keys or values, too much memory for them, a key twice, a number out
+// of range).
 absl::StatusOr<Json> ParseBody(std::string_view body);
 
 // Compact, in the order of the keys. All strings of a parsed body are UTF-8.

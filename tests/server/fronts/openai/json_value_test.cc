@@ -64,6 +64,12 @@ TEST(ParseBody, BoundsKeysAndValues) {
   EXPECT_EQ(Message(ParseBody(keys + ",\"x\":0}}").status()), "a.x makes too many keys of one object; limit is 4096");
   const std::string values = "{\"a\":[0" + Repeated(",0", (size_t{1} << 20) - 3);
   EXPECT_TRUE(ParseBody(values + "]}").ok());
+  std::string lists = R"({"a":[{})";
+  for (size_t bytes = 0; bytes < kMaxBodyTreeBytes; bytes += 128) lists += ",{}";
+  EXPECT_EQ(Message(ParseBody(lists + "]}").status()),
+            "the body holds too many values, lists and objects; limit is 48 MiB of memory for them");
+  const std::string text = Repeated(R"([{,:\")", size_t{1} << 19);
+  EXPECT_TRUE(ParseBody(R"({"a":")" + text + R"("})").ok()) << "what stands in strings does not count";
   EXPECT_EQ(Message(ParseBody(values + ",0]}").status()), "a[1048574] makes too many values; limit is 1048576");
 }
 
