@@ -11,6 +11,7 @@
 #include "server/commands/command.h"
 #include "server/commands/load_options.h"
 #include "server/process/version.h"
+#include "server/text_worker/worker_main.h"
 
 namespace {
 
@@ -86,6 +87,7 @@ constexpr char kFirstSteps[] =
     "  dunlin --help         lists every command; dunlin COMMAND --help its options\n";
 
 int RunCommand(int argc, char** argv) {
+  if (dunlin::server::IsTextWorker(argc, argv)) return dunlin::server::RunTextWorker(argv);
   if (argc <= 1) {
     std::fputs(kFirstSteps, stderr);
     return dunlin::server::kExitUsage;

@@ -18,6 +18,9 @@ namespace dunlin::engine::text_abi {
 // code: the number of an absl::StatusCode; 0 is OK.
 absl::Status ToStatus(int32_t code, const dunlin_text_error& error);
 
+// The other way: the code, and the message as far as it fits, cut between two characters.
+int32_t ToError(const absl::Status& status, dunlin_text_error* error);
+
 inline const uint8_t* Data(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }

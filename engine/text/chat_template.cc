@@ -109,6 +109,19 @@ absl::Status ReadToolUse(const TextFiles& model, std::string* text) {
   return ReadIfThere(**folder, "tool_use.jinja", kMaxChatTemplateBytes, text);
 }
 
+int32_t CallWorker(void* context, const uint8_t* request, size_t request_size, bool prepares, dunlin_text_reply* reply,
+                   dunlin_text_error* error) {
+  const std::string_view bytes(reinterpret_cast<const char*>(request), request_size);
+  const absl::StatusOr<std::string> answer = static_cast<TextWorkerCalls*>(context)->Call(bytes, prepares);
+  if (!answer.ok()) return text_abi::ToError(answer.status(), error);
+  dunlin_text_reply_append(reply, text_abi::Data(*answer), answer->size());
+  return 0;
+}
+
+dunlin_text_apart Apart(TextWorkerCalls* workers) {
+  return {workers == nullptr ? nullptr : &CallWorker, workers};
+}
+
 }  // namespace
 
 std::string MessagesJson(const std::vector<ChatMessage>& messages) {
@@ -131,14 +144,16 @@ std::string MessagesJson(const std::vector<ChatMessage>& messages) {
   return out;
 }
 
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::string& model_dir, std::string_view given) {
-  if (model_dir.empty()) return Load(MemoryFiles({}), given);
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::string& model_dir, std::string_view given,
+                                                                 std::unique_ptr<TextWorkerCalls> workers) {
+  if (model_dir.empty()) return Load(MemoryFiles({}), given, std::move(workers));
   const absl::StatusOr<Directory> directory = Directory::Open(model_dir);
   if (!directory.ok()) return directory.status();
-  return Load(*directory, given);
+  return Load(*directory, given, std::move(workers));
 }
 
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const TextFiles& model, std::string_view given) {
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const TextFiles& model, std::string_view given,
+                                                                 std::unique_ptr<TextWorkerCalls> workers) {
   ChatFiles files;
   absl::Status read = ReadIfThere(model, "tokenizer_config.json", kMaxTokenizerConfigBytes, &files.config);
   if (!read.ok()) return read;
@@ -152,9 +167,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const TextFiles
                                         text_abi::Data(files.tool_use),      files.tool_use.size()};
   dunlin_text_chat* handle = nullptr;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_chat_load(&views, text_abi::Data(given), given.size(), &handle, &error);
+  const int32_t code =
+      dunlin_text_chat_load(&views, text_abi::Data(given), given.size(), Apart(workers.get()), &handle, &error);
   if (code != 0) return text_abi::ToStatus(code, error);
-  std::unique_ptr<ChatTemplate> loaded(new ChatTemplate(handle));
+  std::unique_ptr<ChatTemplate> loaded(new ChatTemplate(std::move(workers), handle));
   text_abi::Bytes source;
   const int32_t source_code = dunlin_text_chat_source(handle, source.out(), &error);
   if (source_code != 0) return text_abi::ToStatus(source_code, error);

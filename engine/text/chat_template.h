@@ -13,11 +13,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
+#include "engine/text/text_worker.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
 
@@ -89,10 +91,14 @@ class ChatTemplate {
   // The template of a model directory ("": none): chat_template.jinja, or chat_template of tokenizer_config.json; of
   // several, "default", and "tool_use" for chats with tools. given: replaces the model's own if it is not empty. Files
   // are read as Directory opens them: through no link that leaves the model's directory.
-  // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line).
-  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& model_dir, std::string_view given);
+  // workers: where it is compiled and rendered; null: in this process, whose memory and stack a template may exhaust.
+  // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line);
+  // those of workers.
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& model_dir, std::string_view given,
+                                                            std::unique_ptr<TextWorkerCalls> workers = nullptr);
   // As Load, from the texts that stand for such a directory.
-  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const TextFiles& files, std::string_view given);
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const TextFiles& files, std::string_view given,
+                                                            std::unique_ptr<TextWorkerCalls> workers = nullptr);
 
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;
@@ -100,7 +106,7 @@ class ChatTemplate {
 
   // The prompt of a chat, at most kMaxTextBytes. Errors: INVALID_ARGUMENT (a JSON text; more steps, depth or output
   // than the limits); FAILED_PRECONDITION (what the template raises, in its words, which may be the client's: not for
-  // logs). Messages complete the sentence "chat ...".
+  // logs); those of Load's workers, RESOURCE_EXHAUSTED among them. Messages complete the sentence "chat ...".
   absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatInput& chat, const LocalTime& now) const;
   absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatJson& chat, const LocalTime& now) const;
 
@@ -112,9 +118,11 @@ class ChatTemplate {
   static absl::StatusOr<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, const RenderedChat& chat);
 
  private:
-  explicit ChatTemplate(dunlin_text_chat* handle) : handle_(handle) {}
+  ChatTemplate(std::unique_ptr<TextWorkerCalls> workers, dunlin_text_chat* handle)
+      : workers_(std::move(workers)), handle_(handle) {}
 
-  dunlin_text_chat* handle_;  // owned, never null
+  std::unique_ptr<TextWorkerCalls> workers_;  // null: none
+  dunlin_text_chat* handle_;                  // owned, never null
   std::string source_;
 };
 

@@ -75,6 +75,26 @@ class FlatSource {
   std::vector<size_t> sizes_;
 };
 
+// The same with its parts.
+class WholeSource {
+ public:
+  explicit WholeSource(const GrammarSource& source) : whole_(source), parts_(source.parts.begin(), source.parts.end()) {
+    for (const FlatSource& part : parts_) views_.push_back(part.view());
+    view_ = whole_.view();
+    view_.parts = views_.data();
+    view_.num_parts = views_.size();
+  }
+  WholeSource(const WholeSource&) = delete;
+  WholeSource& operator=(const WholeSource&) = delete;
+  const dunlin_text_grammar_source* view() const { return &view_; }
+
+ private:
+  const FlatSource whole_;
+  const std::vector<FlatSource> parts_;
+  std::vector<dunlin_text_grammar_source> views_;
+  dunlin_text_grammar_source view_{};
+};
+
 // An error of a part says which.
 absl::Status Refused(const absl::Status& status, const GrammarSource& source, int64_t part) {
   if (part < 0 || source.parts[static_cast<size_t>(part)].of.empty()) return status;
@@ -99,19 +119,40 @@ GrammarCompiler::~GrammarCompiler() {
   dunlin_text_grammar_compiler_free(handle_);
 }
 
+absl::StatusOr<std::string> GrammarCompiler::WorkerSetup(const Tokenizer& tokenizer,
+                                                         std::span<const TokenId> eos_token_ids, int32_t vocab_size) {
+  text_abi::Bytes request;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_grammar_setup(tokenizer.handle(), eos_token_ids.data(), eos_token_ids.size(),
+                                                 vocab_size, request.out(), &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return request.Take();
+}
+
+absl::StatusOr<std::string> GrammarCompiler::WorkerRequest(const GrammarSource& source) {
+  const WholeSource whole(source);
+  text_abi::Bytes request;
+  int64_t refused_part = -1;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_grammar_request(whole.view(), request.out(), &refused_part, &error);
+  if (code != 0) return Refused(text_abi::ToStatus(code, error), source, refused_part);
+  return request.Take();
+}
+
+absl::Status GrammarCompiler::CheckReply(const GrammarSource& source, std::string_view reply) {
+  int64_t refused_part = -1;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_grammar_check_reply(text_abi::Data(reply), reply.size(), &refused_part, &error);
+  return code == 0 ? absl::OkStatus() : Refused(text_abi::ToStatus(code, error), source, refused_part);
+}
+
 absl::StatusOr<std::shared_ptr<const TokenConstraint>> GrammarCompiler::Compile(const GrammarSource& source,
                                                                                 size_t* bytes) const {
-  const FlatSource whole(source);
-  const std::vector<FlatSource> parts(source.parts.begin(), source.parts.end());
-  std::vector<dunlin_text_grammar_source> views;
-  for (const FlatSource& part : parts) views.push_back(part.view());
-  dunlin_text_grammar_source view = whole.view();
-  view.parts = views.data();
-  view.num_parts = views.size();
+  const WholeSource whole(source);
   dunlin_text_grammar* handle = nullptr;
   int64_t refused_part = -1;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_grammar_compile(handle_, &view, &handle, &refused_part, &error);
+  const int32_t code = dunlin_text_grammar_compile(handle_, whole.view(), &handle, &refused_part, &error);
   if (code != 0) return Refused(text_abi::ToStatus(code, error), source, refused_part);
   if (bytes != nullptr) *bytes = dunlin_text_grammar_bytes(handle);
   return std::make_shared<Grammar>(handle);

@@ -2,13 +2,15 @@
 // Grammars to masks over one model's tokens, by llguidance in the Rust library (engine/text/rust/src/grammar). Which
 // schemas, expressions and grammars are supported: docs/structured_output.md.
 // Owner: the model. Thread rule: immutable; any number of threads at once. Compile takes up to seconds and tens of MiB:
-// call it on the text pool only.
+// call it where nothing waits for it (server/models/grammar_lane.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "engine/sampling/token_constraint.h"
@@ -27,6 +29,10 @@ inline constexpr size_t kMaxChoiceBytes = size_t{64} << 10;  // together
 // Of a composed one: its text and those of its parts, each of which is bounded as above.
 inline constexpr size_t kMaxComposedBytes = size_t{1} << 20;
 
+// What the state of one output may grow by while it runs. Beyond it the states of a model's outputs share 64 MiB, and
+// one that would take more ends with RESOURCE_EXHAUSTED.
+inline constexpr size_t kGrammarStateGrowth = size_t{256} << 10;
+
 class GrammarCompiler {
  public:
   // Takes what it needs of the tokenizer: some 20 bytes for each byte of its tokens. eos_token_ids: where a text may
@@ -39,6 +45,14 @@ class GrammarCompiler {
   ~GrammarCompiler();
   GrammarCompiler(const GrammarCompiler&) = delete;
   GrammarCompiler& operator=(const GrammarCompiler&) = delete;
+
+  // Requests of a TextWorker: first one that prepares it, with arguments as Create's, then one for each source that it
+  // is to compile, and whether its reply says that it could. What it has compiled stays there: the reply proves that
+  // the same work here ends. Errors: as Create and Compile.
+  static absl::StatusOr<std::string> WorkerSetup(const Tokenizer& tokenizer, std::span<const TokenId> eos_token_ids,
+                                                 int32_t vocab_size);
+  static absl::StatusOr<std::string> WorkerRequest(const GrammarSource& source);
+  static absl::Status CheckReply(const GrammarSource& source, std::string_view reply);
 
   // The constraint may outlive the compiler. *bytes, unless null: an estimate of its memory. Errors: INVALID_ARGUMENT
   // (malformed, or no text matches); UNIMPLEMENTED (a part that is not supported, by name); RESOURCE_EXHAUSTED (a

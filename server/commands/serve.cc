@@ -43,6 +43,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+constexpr char kThisProgram[] = "/proc/self/exe";
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
 absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
@@ -53,9 +54,10 @@ absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
 }
 
 absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Server* server) {
-  const absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
+  absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
   if (!models.ok()) return models.status();
-  for (const ModelSettings& settings : *models) {
+  for (ModelSettings& settings : *models) {
+    settings.text_worker = kThisProgram;
     const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
     if (!device.ok()) return device.status();
     auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name), stop);

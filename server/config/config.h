@@ -33,6 +33,7 @@ struct ModelSettings {
   std::string device;                     // "auto", "cpu" or "cuda"
   engine::EngineOptions engine;           // kv_memory_bytes may be kAutoBytes
   std::string chat_template;              // a template's text or file; "": the model's own
+  std::string text_worker;                // program of its text workers; "": none. No key: serve.cc sets it
   bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/grammar_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 
 namespace dunlin::server {
 namespace {
@@ -23,56 +26,86 @@ std::string KeyOf(const engine::GrammarSource& source) {
 
 }  // namespace
 
-absl::StatusOr<const engine::GrammarCompiler*> GrammarCache::Compiler() {
-  absl::MutexLock lock(&compiler_mutex_);
-  if (compiler_ == nullptr) {
-    auto compiler = engine::GrammarCompiler::Create(tokenizer_, eos_token_ids_, vocab_size_);
-    if (!compiler.ok()) return compiler.status();
-    compiler_ = *std::move(compiler);
-  }
-  return compiler_.get();
-}
+GrammarCache::GrammarCache(GrammarLane::Model model)
+    : lane_(std::move(model), [this](const std::shared_ptr<GrammarJob>& job, absl::StatusOr<Grammar> grammar) {
+        OnCompiled(job, std::move(grammar));
+      }) {}
 
-absl::StatusOr<GrammarCache::Constraint> GrammarCache::Get(const engine::GrammarSource& source) {
+std::unique_ptr<GrammarCache::Wait> GrammarCache::Find(const engine::GrammarSource& source, const Caller& caller) {
   const std::string key = KeyOf(source);
-  std::shared_ptr<Compilation> compilation;
-  bool is_mine = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (const auto found = by_key_.find(key); found != by_key_.end()) {
-      ++stats_.hits;
-      entries_.splice(entries_.begin(), entries_, found->second);
-      return entries_.front().constraint;
+  const absl::Time deadline = std::min(caller.deadline, absl::Now() + GrammarLane::kTimeLimit);
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) {
+    ++stats_.hits;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    auto compilation = std::make_shared<Compilation>();
+    compilation->result = entries_.front().grammar;
+    return std::unique_ptr<Wait>(new Wait(this, std::move(compilation)));
+  }
+  std::shared_ptr<Compilation>& running = running_[key];
+  if (running == nullptr) {
+    running = std::make_shared<Compilation>();
+    running->job = std::make_shared<GrammarJob>(key, source, caller.tenant);
+    running->job->Extend(deadline);
+    if (!lane_.Add(running->job)) {
+      running_.erase(key);
+      return nullptr;
     }
-    std::shared_ptr<Compilation>& running = running_[key];
-    is_mine = running == nullptr;
-    if (is_mine) running = std::make_shared<Compilation>();
-    compilation = running;
-    ++(is_mine ? stats_.compiled : stats_.hits);
-  }
-  if (!is_mine) {
-    compilation->done.WaitForNotification();
-    return compilation->result;
-  }
-  size_t bytes = 0;
-  const absl::StatusOr<const engine::GrammarCompiler*> compiler = Compiler();
-  if (compiler.ok()) {
-    compilation->result = (*compiler)->Compile(source, &bytes);
+    ++stats_.compiled;
   } else {
-    compilation->result = compiler.status();
+    running->job->Extend(deadline);
+    ++stats_.hits;
   }
-  {
-    absl::MutexLock lock(&mutex_);
-    running_.erase(key);
-    if (compilation->result.ok()) Keep(key, *compilation->result, bytes + 2 * key.size());
-  }
-  compilation->done.Notify();
-  return compilation->result;
+  ++running->num_waits;
+  running->on_done.push_back(caller.on_done);
+  return std::unique_ptr<Wait>(new Wait(this, running));
 }
 
-void GrammarCache::Keep(const std::string& key, Constraint constraint, size_t bytes) {
-  if (bytes > kMaxBytes) return;
-  entries_.push_front({key, std::move(constraint), bytes});
+absl::StatusOr<Grammar> GrammarCache::Get(const engine::GrammarSource& source) {
+  auto done = std::make_shared<absl::Notification>();
+  const std::unique_ptr<Wait> wait = Find(source, {.on_done = [done] { done->Notify(); }});
+  if (wait == nullptr) return absl::ResourceExhaustedError("too many grammars wait to be compiled");
+  if (const auto result = wait->result()) return *result;
+  done->WaitForNotification();
+  return *wait->result();
+}
+
+void GrammarCache::OnCompiled(const std::shared_ptr<GrammarJob>& job, absl::StatusOr<Grammar> grammar) {
+  std::list<std::function<void()>> on_done;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (grammar.ok()) Keep(job->key, *grammar);
+    const auto running = running_.find(job->key);
+    if (running == running_.end() || running->second->job != job) return;  // everybody has left
+    running->second->result = std::move(grammar);
+    on_done.swap(running->second->on_done);
+    running_.erase(running);
+  }
+  for (const std::function<void()>& call : on_done) {
+    if (call != nullptr) call();
+  }
+}
+
+void GrammarCache::Leave(const std::shared_ptr<Compilation>& compilation) {
+  absl::MutexLock lock(&mutex_);
+  if (compilation->result.has_value() || --compilation->num_waits > 0) return;
+  running_.erase(compilation->job->key);
+  if (!lane_.Remove(compilation->job)) compilation->job->Cancel();
+}
+
+GrammarCache::Wait::~Wait() {
+  cache_->Leave(compilation_);
+}
+
+std::optional<absl::StatusOr<Grammar>> GrammarCache::Wait::result() const {
+  absl::MutexLock lock(&cache_->mutex_);
+  return compilation_->result;
+}
+
+void GrammarCache::Keep(const std::string& key, const Grammar& grammar) {
+  const size_t bytes = grammar.bytes + 2 * key.size();
+  if (bytes > kMaxBytes || by_key_.contains(key)) return;
+  entries_.push_front({key, grammar, bytes});
   by_key_[key] = entries_.begin();
   stats_.bytes += bytes;
   while (entries_.size() > kMaxEntries || stats_.bytes > kMaxBytes) {

@@ -16,6 +16,7 @@
 #include "engine/runtime/model_runtime.h"
 #include "server/models/text_loader.h"
 #include "server/monotonic_clock.h"
+#include "server/text_worker/worker_pool.h"
 
 namespace dunlin::server {
 namespace {
@@ -26,6 +27,10 @@ absl::Status Named(const std::string& model_name, const absl::Status& status) {
 
 // What ChatTemplate::Load takes; one byte more of a file is read, so that it refuses a larger one.
 constexpr size_t kMaxTemplateFileBytes = size_t{1} << 20;
+
+// Of a model's chat template. A chat takes some 50 us, and the steps of a rendering end after seconds.
+constexpr WorkerLimits kChatLimits{.memory_bytes = size_t{128} << 20};
+constexpr WorkerPool::Bounds kChatBounds{.workers = 4, .time = absl::Seconds(5), .processor_time = absl::Seconds(3)};
 
 double Seconds(engine::TimeNs from) {
   return static_cast<double>(MonotonicNs() - from) * 1e-9;
@@ -59,12 +64,19 @@ absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
   return text;
 }
 
+// Null: templates run in this process.
+std::unique_ptr<engine::TextWorkerCalls> ChatWorkers(const ModelSettings& settings) {
+  if (settings.text_worker.empty()) return nullptr;
+  return std::make_unique<WorkerPool>(settings.text_worker, kChatLimits, kChatBounds);
+}
+
 // A model without a usable template serves; it only takes no chats.
 absl::Status LoadChatTemplate(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   served->chat_special_tokens = settings.chat_special_tokens;
   const absl::StatusOr<std::string> given = GivenChatTemplate(settings);
   if (!given.ok()) return given.status();
-  auto loaded = engine::ChatTemplate::Load(files, *given);
+  auto loaded = engine::ChatTemplate::Load(files, *given, ChatWorkers(settings));
+  if (absl::IsUnavailable(loaded.status())) return loaded.status();
   if (loaded.ok()) {
     served->chat_template = *std::move(loaded);
     const absl::StatusOr<engine::ChatOutputForms> forms =
@@ -170,8 +182,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";
   } else if (served->tokenizer != nullptr) {
-    served->grammars = std::make_unique<GrammarCache>(*served->tokenizer, config.eos_token_ids,
-                                                      static_cast<int32_t>(config.vocab_size));
+    served->grammars = std::make_unique<GrammarCache>(GrammarLane::Model{
+        served->tokenizer.get(), config.eos_token_ids, static_cast<int32_t>(config.vocab_size), settings.text_worker});
     const absl::Status status = LoadChatTemplate(settings, files, served.get());
     if (!status.ok()) return Named(settings.name, status);
   }

@@ -30,7 +30,7 @@ engine::LocalTime Now() {
 
 // The text library's message, "takes more than 5; limit is 5". A fault of ours stays one.
 absl::Status Refused(const absl::Status& status, const engine::FieldNames& names) {
-  if (!absl::IsInvalidArgument(status)) return status;
+  if (!absl::IsInvalidArgument(status) && !absl::IsResourceExhausted(status)) return status;
   const std::string_view message = engine::StdView(status.message());
   const size_t end = std::min(message.find(kLimitWords), message.size());
   const std::string_view limit = message.substr(std::min(end + kLimitWords.size(), message.size()));

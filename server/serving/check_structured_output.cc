@@ -3,11 +3,10 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "engine/field_checks.h"
+#include "engine/text/grammar.h"
 #include "engine/text/utf8.h"
-#include "server/serving/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -32,13 +31,6 @@ F FieldOf(GrammarKind kind) {
       break;
   }
   return F::kStructuredOutput;
-}
-
-// What the client set of a grammar: tools are parts that say so.
-F FieldOf(const engine::GrammarSource& source) {
-  if (source.kind != GrammarKind::kComposed) return FieldOf(source.kind);
-  if (source.parts.empty() || !source.parts[0].of.empty()) return F::kChatTools;
-  return FieldOf(source.parts[0].kind);
 }
 
 std::optional<Violation> CheckText(F field, const std::string& text, size_t max_bytes, engine::FieldIndex index) {
@@ -77,15 +69,10 @@ std::optional<Violation> CheckStructuredOutput(const engine::GrammarSource& sour
   return Violation{F::kStructuredOutput, "is of an unknown kind", "", {}, std::nullopt};
 }
 
-absl::StatusOr<GrammarCache::Constraint> CompileStructuredOutput(const ServedModel& model,
-                                                                 const engine::GrammarSource& source,
-                                                                 const engine::FieldNames& names) {
-  if (model.grammars == nullptr) {
-    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; structured output needs one");
-  }
-  absl::StatusOr<GrammarCache::Constraint> constraint = model.grammars->Get(source);
-  if (constraint.ok()) return constraint;
-  return GrammarRefused(constraint.status(), FieldOf(source), names);
+F FieldOfStructuredOutput(const engine::GrammarSource& source) {
+  if (source.kind != GrammarKind::kComposed) return FieldOf(source.kind);
+  if (source.parts.empty() || !source.parts[0].of.empty()) return F::kChatTools;
+  return FieldOf(source.parts[0].kind);
 }
 
 }  // namespace dunlin::server

@@ -274,8 +274,8 @@ absl::Status TenantShareRefused(const Limits& limits) {
 
 absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
   return Overloaded(Reason::kTooManyOutputBytes,
-                    absl::StrCat("the buffers for the tokens and log-probabilities of the request take ", bytes,
-                                 " bytes, more than the others leave; limit is ", limits.max_output_bytes,
+                    absl::StrCat("the buffers for the tokens, log-probabilities and grammar of the request take ",
+                                 bytes, " bytes, more than the others leave; limit is ", limits.max_output_bytes,
                                  " bytes for all (limits.max_output_bytes)"),
                     "limits.max_output_bytes", limits.retry_after_ms);
 }

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/access/tenant.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
@@ -18,6 +20,11 @@ constexpr size_t kInlineMessageBytes = 256;
 constexpr size_t kInlineQueueBytes = size_t{64} << 10;
 // A prompt that one step computes: its first token comes early enough for the first chunk to wait for it.
 constexpr size_t kShortPromptTokens = 256;
+
+// Of one output.
+size_t ConstraintBytes(const GenerationPlan& plan) {
+  return plan.request.constraint == nullptr ? 0 : plan.constraint_bytes + engine::kGrammarStateGrowth;
+}
 
 }  // namespace
 
@@ -92,6 +99,9 @@ void Generation::Advance(bool inline_run) {
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }
   if (phase_ == Phase::kPlanned) {
+    const absl::StatusOr<bool> settled = SettleConstraint();
+    if (!settled.ok()) return End(settled.status());
+    if (!*settled) return;
     if (inline_run && GenerationOutputs::QueueBytes(*plan_, core_->limits()) > kInlineQueueBytes) {
       return core_->text_pool()->Schedule(this);
     }
@@ -121,6 +131,41 @@ absl::Status Generation::Plan() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> Generation::SettleConstraint() {
+  if (plan_->grammar.has_value()) {
+    if (absl::Status s = StartConstraint(); !s.ok()) return s;
+  }
+  if (constraint_ == nullptr) return true;
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  const std::optional<absl::StatusOr<Grammar>> grammar = constraint_->result();
+  if (!grammar.has_value()) return false;
+  constraint_ = nullptr;
+  if (!grammar->ok()) return grammar->status();
+  plan_->request.constraint = (*grammar)->constraint;
+  plan_->constraint_bytes = (*grammar)->bytes;
+  return true;
+}
+
+absl::Status Generation::StartConstraint() {
+  GrammarCache::Caller caller;
+  caller.tenant = TenantOf(call_.principal.name);
+  if (call_.deadline != engine::kNoDeadline) {
+    caller.deadline = absl::Now() + absl::Nanoseconds(call_.deadline - core_->now());
+  }
+  caller.on_done = [weak = weak_from_this()] {
+    // The core outlives every generation.
+    if (const std::shared_ptr<TextTask> self = weak.lock()) static_cast<Generation*>(self.get())->Resume();
+  };
+  absl::StatusOr<std::unique_ptr<PendingConstraint>> started = PendingConstraint::Start(
+      *plan_->model, *plan_->grammar, *plan_->field_names, caller, core_->limits().retry_after_ms);
+  plan_->grammar.reset();
+  if (absl::IsResourceExhausted(started.status())) core_->overload()->OnRefusal(core_->now());
+  if (!started.ok()) return started.status();
+  constraint_ = *std::move(started);
+  return absl::OkStatus();
+}
+
 absl::Status Generation::Submit() {
   GenerationPlan plan = *std::exchange(plan_, std::nullopt);
   model_ = plan.model;
@@ -130,7 +175,8 @@ absl::Status Generation::Submit() {
   request.tenant = TenantOf(call_.principal.name);
   const int64_t max_tokens = std::ssize(request.prompt) + int64_t{plan.num_outputs} * request.stopping.max_tokens;
   if (absl::Status s = ReserveTokens(*core_, call_.principal, max_tokens, &ticket_); !s.ok()) return s;
-  const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
+  const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits()) +
+                              static_cast<size_t>(plan.num_outputs) * ConstraintBytes(plan);
   if (!ticket_.TakeOutputBytes(output_bytes)) {
     core_->overload()->OnRefusal(core_->now());
     return OutputBytesRefused(output_bytes, core_->limits());
@@ -185,6 +231,8 @@ void Generation::Continue() {
 
 void Generation::End(const absl::Status& status) {
   phase_ = Phase::kEnded;
+  constraint_ = nullptr;
+  plan_.reset();
   UseDeliveryLane();
   record_.status = status;
   requests_.CancelAll(engine::FinishReason::kCancelled);

@@ -3,6 +3,7 @@
 //
 //   Start             on the transport's thread: plans a small message inline, leaves a larger one to the text pool
 //   text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile
+//                     SettleConstraint: structured output leaves the pool until its grammar is compiled
 //                     Submit: n requests to the engine
 //                     Continue: whenever no write is outstanding, one chunk of the pending tokens of the next output.
 //                     The first chunk carries the profile; it is sent immediately, or with the first token if the
@@ -29,6 +30,7 @@
 #include "server/serving/generation_outputs.h"
 #include "server/serving/generation_plan.h"
 #include "server/serving/output_chunk.h"
+#include "server/serving/pending_constraint.h"
 #include "server/serving/request_record.h"
 #include "server/serving/response_writer.h"
 #include "server/serving/serving_core.h"
@@ -66,6 +68,10 @@ class Generation final : public TextTask, public StallWatch::Call {
   void Advance(bool inline_run);
   absl::Status Read();
   absl::Status Plan();
+  // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
+  absl::StatusOr<bool> SettleConstraint();
+  absl::Status StartConstraint();
+  void Resume() { core_->text_pool()->Schedule(this); }
   absl::Status Submit();
   void Continue();
   // The terminal status of a call that fails.
@@ -96,13 +102,14 @@ class Generation final : public TextTask, public StallWatch::Call {
 
   // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
-  ResponseWriter* const writer_;                // until its Finish
-  std::optional<ClientRequest> request_;        // while kRead
-  std::optional<GenerationPlan> plan_;          // while kPlanned
-  ModelLease model_;                            // from Submit to the end
-  std::unique_ptr<GenerationOutputs> outputs_;  // null before Submit
-  OutputChunk chunk_;                           // the next one, as far as filled; its memory is reused
-  bool first_chunk_waits_ = false;              // for the first token
+  ResponseWriter* const writer_;                   // until its Finish
+  std::optional<ClientRequest> request_;           // while kRead
+  std::optional<GenerationPlan> plan_;             // while kPlanned
+  std::unique_ptr<PendingConstraint> constraint_;  // while kPlanned, of a plan with a grammar; uses plan_->model
+  ModelLease model_;                               // from Submit to the end
+  std::unique_ptr<GenerationOutputs> outputs_;     // null before Submit
+  OutputChunk chunk_;                              // the next one, as far as filled; its memory is reused
+  bool first_chunk_waits_ = false;                 // for the first token
   bool first_chunk_sent_ = false;
   bool watched_ = false;
   bool reported_ = false;

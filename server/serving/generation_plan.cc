@@ -164,18 +164,6 @@ void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* p
   prompt->erase(prompt->begin(), prompt->end() - *keep);
 }
 
-// Last of all, as it may take the most time.
-absl::Status SetConstraint(const ServingCore& core, const ClientRequest& client, const ServedModel& model,
-                           engine::Request* request) {
-  if (!client.structured_output.has_value()) return absl::OkStatus();
-  core.text_pool()->NoteProgress();
-  absl::StatusOr<GrammarCache::Constraint> constraint =
-      CompileStructuredOutput(model, *client.structured_output, *client.field_names);
-  if (!constraint.ok()) return constraint.status();
-  request->constraint = *std::move(constraint);
-  return absl::OkStatus();
-}
-
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
   const std::optional<Violation> violation = engine::CheckPrompt(request, limits);
@@ -261,10 +249,11 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   SettleMaxTokens(client, core.limits(), model, &request);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
   record->max_tokens = request.stopping.max_tokens;
-  if (absl::Status s = SetConstraint(core, client, model, &request); !s.ok()) return s;
   plan.output_text = TextOptions(client, plan);
   plan.output_text.chat =
       PlanChatOutput(model, client, chat_text, static_cast<size_t>(core.limits().max_message_bytes));
+  plan.grammar = std::move(client.structured_output);
+  plan.field_names = client.field_names;
   return plan;
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a client's request into requests for the engine: model, bounds, tokens, profile.
+// Turns a client's request into requests for the engine: model, bounds, tokens, profile; all but the constraint of
+// structured output, which takes its own time (pending_constraint.h).
 // Pure except for drawn ids and seeds. Thread rule: any thread; takes time linear in the length of the prompt, and for
 // a chat what its template takes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/statusor.h"
+#include "engine/request_field.h"
+#include "engine/text/grammar_source.h"
 #include "engine/types.h"
 #include "server/serving/client_request.h"
 #include "server/serving/output_text.h"
@@ -17,8 +24,11 @@ struct GenerationPlan {
   ModelLease model;
   engine::Request request;  // of every output; arrival, deadline and output_index not set
   int32_t num_outputs = 1;
-  bool prompt_token_ids = false;    // the first chunk has them
-  OutputText::Options output_text;  // of every output; prompt_tail points into request.prompt
+  bool prompt_token_ids = false;                    // the first chunk has them
+  OutputText::Options output_text;                  // of every output; prompt_tail points into request.prompt
+  std::optional<engine::GrammarSource> grammar;     // that request.constraint is to be made of
+  size_t constraint_bytes = 0;                      // of request.constraint, and of each output's state
+  const engine::FieldNames* field_names = nullptr;  // of the client
 };
 
 // Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in

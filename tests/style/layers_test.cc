@@ -48,7 +48,8 @@ const Rule kRules[] = {
 const Rule kThreadRule = {
     "^(kernels|engine|server|tools)/",
     "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread|quantize/gptq)|engine/model/"
-    "weights/weight_reader|server/(serving/text_pool|models/(heartbeat|text_loader))|server/transport/(http/"
+    "weights/weight_reader|server/(serving/text_pool|models/(grammar_lane|heartbeat|text_loader))|server/transport/"
+    "(http/"
     "http_server|grpc/connection_acceptor|zmq/event_publisher)|"
     "server/(commands/(serve|quantize)|process/log_queue|tracing/span_exporter)|engine/text/rust/src/grammar/mod)",
     R"(std::(jthread|thread\b|async\())", "threads live in the places that docs/architecture.md lists"};
@@ -96,7 +97,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
      {"engine/base", "engine/layers", "engine/model", "engine/runtime", "engine/scheduler", "engine/text"}},
     {"server/access", {}},
     {"server/config", {"server/access"}},
-    {"server/models", {"server/config"}},
+    {"server/text_worker", {}},
+    {"server/models", {"server/config", "server/text_worker"}},
     {"server/serving", {"server/access", "server/models"}},
     {"server/transport", {"server/access", "server/models", "server/serving"}},
     {"server/http_calls", {"server/access", "server/models", "server/serving", "server/transport"}},

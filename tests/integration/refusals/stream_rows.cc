@@ -54,9 +54,10 @@ Group QueueRows() {
                       "the request exceeds the memory for requests waiting to be tokenised; limit is 65536 bytes "
                       "(limits.max_queued_bytes)")},
           {"bytes of log-probabilities", GenerateSlowly(2000, "sampling { n: 8 } output { logprobs: 20 }"),
-           Overloaded("TOO_MANY_OUTPUT_BYTES", "limits.max_output_bytes",
-                      "the buffers for the tokens and log-probabilities of the request take ~ bytes, more than the "
-                      "others leave; limit is 1048576 bytes for all (limits.max_output_bytes)")},
+           Overloaded(
+               "TOO_MANY_OUTPUT_BYTES", "limits.max_output_bytes",
+               "the buffers for the tokens, log-probabilities and grammar of the request take ~ bytes, more than the "
+               "others leave; limit is 1048576 bytes for all (limits.max_output_bytes)")},
           {"inputs of a narrow server", Embed(Times(4, "inputs { text: 'x' } ")),
            Invalid("inputs", "has 5 entries; limit is 1 to 4 (limits.max_embedding_inputs)")},
           {"a message over a narrow limit", Bytes(kGenerateMethod, Times(262145, "x")),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -10,9 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/serving/check_structured_output.h"
 #include "server/serving/errors.h"
 #include "server/serving/generation_plan.h"
+#include "server/serving/pending_constraint.h"
+#include "tests/server/serving/fake_front.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
@@ -32,7 +38,17 @@ class StructuredOutputTest : public testing::Test {
     request.prompt = std::vector<engine::TokenId>{7};
     request.structured_output = std::move(source);
     RequestRecord record;
-    return PlanGeneration(request, core_, &record);
+    absl::StatusOr<GenerationPlan> plan = PlanGeneration(request, core_, &record);
+    if (!plan.ok() || !plan->grammar.has_value()) return plan;
+    auto compiled = std::make_shared<absl::Notification>();
+    const auto pending = PendingConstraint::Start(*plan->model, *plan->grammar, *plan->field_names,
+                                                  {.on_done = [compiled] { compiled->Notify(); }}, 0);
+    if (!pending.ok()) return pending.status();
+    if (!(*pending)->result().has_value()) compiled->WaitForNotification();
+    absl::StatusOr<Grammar> grammar = *(*pending)->result();
+    if (!grammar.ok()) return grammar.status();
+    plan->request.constraint = grammar->constraint;
+    return plan;
   }
 
   TestModels models_;
@@ -96,10 +112,10 @@ TEST_F(StructuredOutputTest, RefusalsSayWhy) {
 TEST_F(StructuredOutputTest, EqualGrammarsCompileOnce) {
   GrammarCache& cache = *models_.model("tiny").grammars;
   std::vector<std::thread> threads;
-  std::vector<GrammarCache::Constraint> constraints(8);
+  std::vector<std::shared_ptr<const engine::TokenConstraint>> constraints(8);
   threads.reserve(constraints.size());
   for (auto& constraint : constraints) {
-    threads.emplace_back([&] { constraint = *cache.Get({GrammarKind::kJsonObject, "", {}}); });
+    threads.emplace_back([&] { constraint = cache.Get({GrammarKind::kJsonObject, "", {}})->constraint; });
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& constraint : constraints) EXPECT_EQ(constraint, constraints.front());
@@ -113,14 +129,16 @@ TEST_F(StructuredOutputTest, EqualGrammarsCompileOnce) {
 
 TEST_F(StructuredOutputTest, LeastRecentlyUsedGrammarsLeaveFirst) {
   GrammarCache& cache = *models_.model("tiny").grammars;
-  const auto number = [&](size_t i) { return cache.Get({GrammarKind::kChoice, "", {absl::StrCat("choice ", i)}}); };
-  const GrammarCache::Constraint first = *number(0);
-  for (size_t i = 1; i < GrammarCache::kMaxEntries; ++i) ASSERT_TRUE(number(i).ok());
-  EXPECT_EQ(*number(0), first) << "used last";
-  ASSERT_TRUE(number(GrammarCache::kMaxEntries).ok());
-  EXPECT_EQ(*number(0), first);
+  const auto number = [&](size_t i) {
+    return cache.Get({GrammarKind::kChoice, "", {absl::StrCat("choice ", i)}})->constraint;
+  };
+  const auto first = number(0);
+  for (size_t i = 1; i < GrammarCache::kMaxEntries; ++i) ASSERT_NE(number(i), nullptr);
+  EXPECT_EQ(number(0), first) << "used last";
+  ASSERT_NE(number(GrammarCache::kMaxEntries), nullptr);
+  EXPECT_EQ(number(0), first);
   const int64_t compiled = cache.stats().compiled;
-  ASSERT_TRUE(number(1).ok());
+  ASSERT_NE(number(1), nullptr);
   EXPECT_EQ(cache.stats().compiled, compiled + 1) << "it had left";
   EXPECT_EQ(cache.stats().entries, GrammarCache::kMaxEntries);
   EXPECT_LE(cache.stats().bytes, GrammarCache::kMaxBytes);
@@ -128,7 +146,8 @@ TEST_F(StructuredOutputTest, LeastRecentlyUsedGrammarsLeaveFirst) {
 
 TEST_F(StructuredOutputTest, ChoicesWithEqualConcatenationsDiffer) {
   GrammarCache& cache = *models_.model("tiny").grammars;
-  EXPECT_NE(*cache.Get({GrammarKind::kChoice, "", {"ab", "c"}}), *cache.Get({GrammarKind::kChoice, "", {"a", "bc"}}));
+  EXPECT_NE(cache.Get({GrammarKind::kChoice, "", {"ab", "c"}})->constraint,
+            cache.Get({GrammarKind::kChoice, "", {"a", "bc"}})->constraint);
 }
 
 TEST_F(StructuredOutputTest, ComposedGrammarsWithOtherPartsDiffer) {
@@ -141,12 +160,58 @@ TEST_F(StructuredOutputTest, ComposedGrammarsWithOtherPartsDiffer) {
   const engine::GrammarSource a = {GrammarKind::kChoice, "", {"a"}};
   const engine::GrammarSource b = {GrammarKind::kChoice, "", {"b"}};
   const engine::GrammarSource regex = {GrammarKind::kRegex, "a", {}};
-  const GrammarCache::Constraint first = *cache.Get(composed({a}));
-  EXPECT_EQ(*cache.Get(composed({a})), first);
-  EXPECT_NE(*cache.Get(composed({b})), first);
-  EXPECT_NE(*cache.Get(composed({regex})), first);
-  EXPECT_NE(*cache.Get(composed({a, b})), first);
+  const auto get = [&](const engine::GrammarSource& source) { return cache.Get(source)->constraint; };
+  const auto first = get(composed({a}));
+  EXPECT_EQ(get(composed({a})), first);
+  EXPECT_NE(get(composed({b})), first);
+  EXPECT_NE(get(composed({regex})), first);
+  EXPECT_NE(get(composed({a, b})), first);
   EXPECT_EQ(cache.stats().compiled, 4);
+}
+
+// Takes most of a second to compile.
+GrammarSource SlowGrammar(int number) {
+  return {GrammarKind::kGrammar,
+          absl::StrCat("start: T\nT: /(.{11})*a/ & /(.{13})*a/ & /(.{17})*a/ & /(.{19})*a/\n// ", number, "\n"),
+          {}};
+}
+
+TEST_F(StructuredOutputTest, AGrammarThatIsCompiledHoldsNoTextThread) {
+  core_.Open();
+  std::vector<std::shared_ptr<FakeGenerateCall>> slow;
+  for (int i = 0; i < 4; ++i) {
+    ClientRequest request = ClientTextRequest("a", 1);
+    request.structured_output = SlowGrammar(i);
+    slow.push_back(std::make_shared<FakeGenerateCall>(request));
+    FakeGenerateCall::Start(&core_, slow.back());
+  }
+  const auto plain = std::make_shared<FakeGenerateCall>(ClientTextRequest("a", 1));
+  FakeGenerateCall::Start(&core_, plain);
+  EXPECT_TRUE(plain->WaitUntilFinished().status.ok());
+  EXPECT_LE(models_.model("tiny").grammars->stats().entries, 1U) << "two text threads, and four grammars before it";
+  for (size_t i = 1; i < slow.size(); ++i) slow[i]->Cancel();
+  for (size_t i = 1; i < slow.size(); ++i) {
+    EXPECT_EQ(slow[i]->WaitUntilFinished().status.code(), absl::StatusCode::kCancelled);
+  }
+  slow[0]->WaitUntilFinished();
+  EXPECT_TRUE(core_.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+}
+
+TEST_F(StructuredOutputTest, GrammarsThatWaitAreBoundedForEachTenant) {
+  GrammarCache& cache = *models_.model("tiny").grammars;
+  std::vector<std::unique_ptr<GrammarCache::Wait>> waits;
+  const auto find = [&](engine::TenantId tenant) {
+    GrammarCache::Caller caller;
+    caller.tenant = tenant;
+    return cache.Find(SlowGrammar(static_cast<int>(waits.size())), caller);
+  };
+  do {
+    waits.push_back(find(7));
+  } while (waits.back() != nullptr && waits.size() < 2 * GrammarLane::kMaxJobsPerTenant);
+  EXPECT_EQ(waits.back(), nullptr);
+  EXPECT_GT(waits.size(), GrammarLane::kMaxJobsPerTenant);
+  const std::unique_ptr<GrammarCache::Wait> other = find(8);
+  EXPECT_NE(other, nullptr) << "another tenant's";
 }
 
 }  // namespace

@@ -136,8 +136,8 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
     auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
-    served->grammars =
-        std::make_unique<GrammarCache>(*served->tokenizer, served->model->config().eos_token_ids, kTinyVocab);
+    served->grammars = std::make_unique<GrammarCache>(
+        GrammarLane::Model{served->tokenizer.get(), served->model->config().eos_token_ids, kTinyVocab, ""});
     served->chat_template = *engine::ChatTemplate::Load("", kChatTemplate);
   }
   served->profiles =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h,
-// stream_decoder.h, chat_template.h and grammar.h.
+// stream_decoder.h, chat_template.h, grammar.h and text_worker.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
@@ -116,6 +116,30 @@ int32_t dunlin_text_stream_push(dunlin_text_stream* stream, const int32_t* ids, 
                                 dunlin_text_error* error);
 int32_t dunlin_text_stream_finish(dunlin_text_stream* stream, dunlin_text_bytes* text, dunlin_text_error* error);
 
+// --- Worker: what no bound holds, in a process of its own ---------------------------------------------------------
+
+typedef struct dunlin_text_worker dunlin_text_worker;
+typedef struct dunlin_text_reply dunlin_text_reply;
+
+// Carries a request to a worker and appends its reply. prepares: every worker must have had the request before others.
+// Any number of threads at once. Errors: a status, and a message.
+typedef struct {
+  int32_t (*call)(void* context, const uint8_t* request, size_t request_size, bool prepares, dunlin_text_reply* reply,
+                  dunlin_text_error* error);  // null: there is no worker, the work is done in the caller's process
+  void* context;                              // outlives whatever was given it
+} dunlin_text_apart;
+
+void dunlin_text_reply_append(dunlin_text_reply* reply, const uint8_t* data, size_t size);
+
+// The worker's side. One thread at a time.
+int32_t dunlin_text_worker_new(dunlin_text_worker** worker, dunlin_text_error* error);
+void dunlin_text_worker_free(dunlin_text_worker* worker);
+// The reply to a request, which holds the work's errors too. Errors: INTERNAL.
+int32_t dunlin_text_worker_handle(dunlin_text_worker* worker, const uint8_t* request, size_t request_size,
+                                  dunlin_text_bytes* reply, dunlin_text_error* error);
+// Frees what the last request has left, so that its memory can be seen before: a grammar.
+void dunlin_text_worker_clear(dunlin_text_worker* worker);
+
 // --- Chat: messages in, a prompt out ------------------------------------------------------------------------------
 
 typedef struct dunlin_text_chat dunlin_text_chat;
@@ -145,10 +169,10 @@ typedef struct {
   size_t tool_use_size;
 } dunlin_text_chat_files;
 
-// The chat template of the model whose files these are, or `given` if that is not empty. Errors: NOT_FOUND (there is
-// none), INVALID_ARGUMENT (too large, does not compile).
+// The chat template of the model whose files these are, or `given` if that is not empty. It is compiled and run by
+// `apart`. Errors: NOT_FOUND (there is none), INVALID_ARGUMENT (too large, does not compile), those of `apart`.
 int32_t dunlin_text_chat_load(const dunlin_text_chat_files* files, const uint8_t* given, size_t given_size,
-                              dunlin_text_chat** chat, dunlin_text_error* error);
+                              dunlin_text_apart apart, dunlin_text_chat** chat, dunlin_text_error* error);
 void dunlin_text_chat_free(dunlin_text_chat* chat);
 // The template's text; of several, one after another.
 int32_t dunlin_text_chat_source(const dunlin_text_chat* chat, dunlin_text_bytes* text, dunlin_text_error* error);
@@ -194,6 +218,14 @@ void dunlin_text_grammar_compiler_free(dunlin_text_grammar_compiler* compiler);
 int32_t dunlin_text_grammar_compile(const dunlin_text_grammar_compiler* compiler,
                                     const dunlin_text_grammar_source* source, dunlin_text_grammar** grammar,
                                     int64_t* refused_part, dunlin_text_error* error);
+// Requests of a worker: one that it must have first, with arguments as compiler_new's, and one that compiles a source;
+// and whether its reply says that it could. Errors as compiler_new's and compile's.
+int32_t dunlin_text_grammar_setup(const dunlin_text_tokenizer* tokenizer, const int32_t* eos_ids, size_t num_eos_ids,
+                                  int32_t vocab_size, dunlin_text_bytes* request, dunlin_text_error* error);
+int32_t dunlin_text_grammar_request(const dunlin_text_grammar_source* source, dunlin_text_bytes* request,
+                                    int64_t* refused_part, dunlin_text_error* error);
+int32_t dunlin_text_grammar_check_reply(const uint8_t* reply, size_t reply_size, int64_t* refused_part,
+                                        dunlin_text_error* error);
 // A grammar is immutable and may be used by any number of threads at once.
 void dunlin_text_grammar_free(dunlin_text_grammar* grammar);
 // Estimate of its memory.

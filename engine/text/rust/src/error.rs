@@ -7,8 +7,12 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Code {
+    /// Nobody waits for the result.
+    Cancelled = 1,
     /// An argument or a file breaks a rule.
     InvalidArgument = 3,
+    /// The time that the work had.
+    DeadlineExceeded = 4,
     /// A file does not exist.
     NotFound = 5,
     /// A bound on time or memory.
@@ -21,6 +25,28 @@ pub enum Code {
     Unimplemented = 12,
     /// A bug in this library or its dependencies.
     Internal = 13,
+    /// A text worker could not be started.
+    Unavailable = 14,
+}
+
+impl Code {
+    /// None: no code has this number.
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
+        use Code::*;
+        let all = [
+            InvalidArgument,
+            NotFound,
+            ResourceExhausted,
+            FailedPrecondition,
+            OutOfRange,
+            Unimplemented,
+            Internal,
+            Cancelled,
+            DeadlineExceeded,
+            Unavailable,
+        ];
+        all.into_iter().find(|code| *code as u8 == number)
+    }
 }
 
 /// A code and a message for the operator. Messages never quote the text of a request.

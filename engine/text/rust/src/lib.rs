@@ -6,7 +6,8 @@
 //!
 //! `vocabulary` writes a tokenizer.json where a model has none: for GGUF files and SentencePiece models.
 //!
-//! `chat` renders chat templates (minijinja). `grammar` compiles grammars of structured output (llguidance).
+//! `chat` renders chat templates (minijinja). `grammar` compiles grammars of structured output (llguidance). `worker` does
+//! the work of both that no bound holds in a process of its own.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod load;
 mod tokenizer;
 mod vocabulary;
+pub mod worker;
 
 pub use encode::{EncodeOptions, Encoded};
 pub use error::{Code, Error, Result};

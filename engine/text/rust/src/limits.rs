@@ -69,5 +69,9 @@ pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
 pub const GRAMMAR_ROW_ITEMS: usize = 10_000;
 /// States that the lexer of one output makes: 1 to 2 KiB each.
 pub const MAX_LEXER_STATES: usize = 20_000;
+/// What the lexer of one output may grow by, beside what it has when the output begins.
+pub const GRAMMAR_STATE_GROWTH: usize = 256 << 10;
+/// What those of a model's outputs may grow by beyond that, together. Nobody else loses what one takes of it.
+pub const MAX_GRAMMAR_GROWTH: usize = 64 << 20;
 /// Stack of the thread that compiles a grammar: both compilers descend by recursion.
 pub const GRAMMAR_STACK_BYTES: usize = 64 << 20;

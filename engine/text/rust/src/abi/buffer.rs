@@ -57,10 +57,9 @@ impl ErrorMessage {
         self.message[size] = 0;
     }
 
-    #[cfg(test)]
     pub(super) fn text(&self) -> String {
         let size = self.message.iter().position(|byte| *byte == 0).unwrap_or(0);
-        String::from_utf8(self.message[..size].to_vec()).unwrap()
+        String::from_utf8_lossy(&self.message[..size]).into_owned()
     }
 }
 

@@ -4,6 +4,7 @@
 use super::buffer::{put, put_ids, slice, Bytes, ErrorMessage, Ids};
 use super::guard;
 use super::tokenizer::{live, PARSE_SPECIAL};
+use super::worker::Caller;
 use crate::chat::{self, ChatFiles, ChatRequest, ChatTemplate, LocalTime, RenderOptions};
 use crate::error::{Error, Result};
 use crate::TextTokenizer;
@@ -41,6 +42,7 @@ pub unsafe extern "C" fn dunlin_text_chat_load(
     files: *const Files,
     given: *const u8,
     given_size: usize,
+    apart: Caller,
     out: *mut *mut ChatTemplate,
     error: *mut ErrorMessage,
 ) -> i32 {
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn dunlin_text_chat_load(
         };
         // SAFETY: the header asks for a writable pointer.
         let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;
-        let template = chat::load(&files, Some(given).filter(|text| !text.is_empty()))?;
+        let template = chat::load(&files, Some(given).filter(|text| !text.is_empty()), apart.into_apart())?;
         *out = Box::into_raw(Box::new(template));
         Ok(())
     })

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Section "Grammar" of the header.
 
-use super::buffer::{checked_ids, slice, ErrorMessage};
+use super::buffer::{checked_ids, put, slice, Bytes, ErrorMessage};
 use super::guard;
 use super::tokenizer::live;
 use crate::error::{Error, Result};
 use crate::grammar::{CompiledGrammar, GrammarCompiler, GrammarSource, GrammarState};
-use crate::TextTokenizer;
+use crate::{worker, TextTokenizer};
 
 const JSON_SCHEMA: i32 = 0;
 const JSON_OBJECT: i32 = 1;
@@ -64,23 +64,75 @@ pub unsafe extern "C" fn dunlin_text_grammar_compile(
         let compiler = compiler.ok_or_else(|| Error::invalid("the compiler handle is null"))?;
         let source = source.ok_or_else(|| Error::invalid("the source is null"))?;
         // SAFETY: the header's rule for inputs.
-        let parts = unsafe { slice(source.parts, source.num_parts) };
-        let parts = parts.iter().enumerate().map(|(at, part)| {
-            // SAFETY: as above.
-            unsafe { grammar_source(part, vec![]) }.map_err(|error| Error { part: Some(at), ..error })
-        });
-        let compiled = parts.collect::<Result<Vec<_>>>().and_then(|parts| {
-            // SAFETY: as above.
-            compiler.compile(&unsafe { grammar_source(source, parts) }?)
-        });
-        if let Some(refused) = compiled.as_ref().err().and_then(|error| error.part) {
-            // SAFETY: null or writable.
-            if let Some(out) = unsafe { refused_part.as_mut() } {
-                *out = refused as i64;
-            }
-        }
-        put_handle(out, compiled?)
+        let compiled = unsafe { whole_source(source) }.and_then(|source| compiler.compile(&source));
+        compiled.map_err(|error| noted(error, refused_part)).and_then(|compiled| put_handle(out, compiled))
     })
+}
+
+/// The index of the part that is refused.
+fn noted(error: Error, refused_part: *mut i64) -> Error {
+    // SAFETY: null or writable.
+    if let (Some(part), Some(out)) = (error.part, unsafe { refused_part.as_mut() }) {
+        *out = part as i64;
+    }
+    error
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_grammar_setup(
+    tokenizer: *const TextTokenizer,
+    eos_ids: *const i32,
+    num_eos_ids: usize,
+    vocab_size: i32,
+    request: *mut Bytes,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a live handle and the header's rule for inputs.
+        let (tokenizer, eos_ids) = unsafe { (live(tokenizer)?, slice(eos_ids, num_eos_ids)) };
+        let width = u32::try_from(vocab_size).unwrap_or(0);
+        put(request, worker::setup_of(tokenizer, &checked_ids(eos_ids)?, width)?)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_grammar_request(
+    source: *const Source,
+    request: *mut Bytes,
+    refused_part: *mut i64,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a readable struct, and the header's rule for inputs.
+        let source = unsafe { source.as_ref() }.ok_or_else(|| Error::invalid("the source is null"))?;
+        let source = unsafe { whole_source(source) }.map_err(|error| noted(error, refused_part))?;
+        put(request, worker::compilation_of(&source))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_grammar_check_reply(
+    reply: *const u8,
+    reply_size: usize,
+    refused_part: *mut i64,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: the header's rule for inputs.
+        worker::check_reply(unsafe { slice(reply, reply_size) }).map_err(|error| noted(error, refused_part))
+    })
+}
+
+/// SAFETY: the header's rule for inputs, for as long as what is returned lives.
+unsafe fn whole_source<'a>(source: &Source) -> Result<GrammarSource<'a>> {
+    // SAFETY: as above.
+    let parts = unsafe { slice(source.parts, source.num_parts) };
+    let parts = parts.iter().enumerate().map(|(at, part)| {
+        // SAFETY: as above.
+        unsafe { grammar_source(part, vec![]) }.map_err(|error| Error { part: Some(at), ..error })
+    });
+    // SAFETY: as above.
+    unsafe { grammar_source(source, parts.collect::<Result<Vec<_>>>()?) }
 }
 
 /// SAFETY: the header's rule for inputs, for as long as what is returned lives.
@@ -185,7 +237,7 @@ unsafe fn live_state<'a>(state: *mut GrammarState) -> Result<&'a mut GrammarStat
     unsafe { state.as_mut() }.ok_or_else(|| Error::invalid("the state handle is null"))
 }
 
-fn put_handle<T>(out: *mut *mut T, value: T) -> Result<()> {
+pub(super) fn put_handle<T>(out: *mut *mut T, value: T) -> Result<()> {
     // SAFETY: the header asks for a writable pointer.
     let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;
     *out = Box::into_raw(Box::new(value));
@@ -193,7 +245,7 @@ fn put_handle<T>(out: *mut *mut T, value: T) -> Result<()> {
 }
 
 /// SAFETY: null, or made by [`put_handle`] and freed once.
-unsafe fn free<T>(handle: *mut T) {
+pub(super) unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
         // SAFETY: as above.
         drop(unsafe { Box::from_raw(handle) });

@@ -11,5 +11,6 @@ mod grammar;
 mod guard;
 mod stream;
 mod tokenizer;
+mod worker;
 
 pub use buffer::{Bytes, ErrorMessage, Ids};

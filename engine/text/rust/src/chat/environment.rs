@@ -45,11 +45,14 @@ pub(super) fn new() -> Environment<'static> {
     environment
 }
 
-/// Compiles a template. Errors: INVALID_ARGUMENT with the line.
+/// The text as it is compiled. As Jinja2 does it: a carriage return ends a line, alone or before a line feed.
+pub(super) fn normalized(text: &str) -> String {
+    tags::replace_generation_tags(&text.replace("\r\n", "\n").replace('\r', "\n"))
+}
+
+/// Compiles a template whose text is normalized. Errors: INVALID_ARGUMENT with the line.
 pub(super) fn add(environment: &mut Environment<'static>, name: &str, text: &str) -> Result<()> {
-    // As Jinja2 does it: a carriage return ends a line, alone or before a line feed.
-    let text = tags::replace_generation_tags(&text.replace("\r\n", "\n").replace('\r', "\n"));
-    environment.add_template_owned(name.to_string(), text).map_err(|error| {
+    environment.add_template_owned(name.to_string(), text.to_string()).map_err(|error| {
         let line = error.line().map_or(String::new(), |line| format!(", line {line}"));
         Error::invalid(format!("chat template{line}: {}", error.detail().unwrap_or("syntax error")))
     })

@@ -2,8 +2,9 @@
 //! Chat templates: from messages to a prompt, as `apply_chat_template` of Hugging Face transformers 5.24 renders it.
 //!
 //! In the order of use: `source` finds a model's template, `environment` compiles it with the functions, filters and
-//! whitespace rules that transformers gives it, `request` reads a chat, `marks` marks special tokens that stand in the
-//! client's strings, `render` runs the template within bounds, `encode` turns the result into ids.
+//! whitespace rules that transformers gives it, `templates` holds the result, here or in another process, `request` reads a
+//! chat, `marks` marks special tokens that stand in the client's strings, `render` runs the template within bounds, `encode`
+//! turns the result into ids.
 
 mod content_format;
 mod encode;
@@ -19,8 +20,8 @@ mod request;
 mod source;
 mod strftime;
 mod tags;
+mod templates;
 
-use minijinja::Environment;
 use serde_json::{Map, Value as Json};
 
 pub use render::{Prompt, RenderOptions};
@@ -28,11 +29,13 @@ pub use request::ChatRequest;
 pub use source::{load, ChatFiles};
 pub use strftime::LocalTime;
 
+pub(crate) use templates::{Context, Templates};
+
 use content_format::ContentFormat;
 
-/// The compiled chat template of a model. Immutable: any thread may render.
+/// The chat template of a model. Immutable: any thread may render.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    templates: Templates,
     /// bos_token, eos_token and the like, as tokenizer_config.json names them.
     special_tokens: Map<String, Json>,
     content_format: ContentFormat,
@@ -41,12 +44,7 @@ pub struct ChatTemplate {
 impl ChatTemplate {
     /// The texts of the templates, one after another.
     pub fn source(&self) -> String {
-        [DEFAULT, TOOL_USE]
-            .iter()
-            .filter_map(|name| self.environment.get_template(name).ok())
-            .map(|template| template.source().to_string())
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.templates.source()
     }
 }
 

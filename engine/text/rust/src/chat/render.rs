@@ -7,12 +7,13 @@ use std::error::Error as _;
 use std::io;
 
 use minijinja::{Error as JinjaError, ErrorKind, Template, Value};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use super::environment::Raised;
 use super::marks::{self, Marks};
-use super::strftime::{self, LocalTime};
-use super::{is_python_space, ChatRequest, ChatTemplate, DEFAULT, TOOL_USE};
+use super::strftime::LocalTime;
+use super::templates::Context;
+use super::{is_python_space, ChatRequest, ChatTemplate};
 use crate::error::{Code, Error, Result};
 use crate::limits::{MAX_CHAT_STEPS, MAX_TEXT_BYTES};
 use crate::tokenizer::TextTokenizer;
@@ -100,19 +101,20 @@ impl ChatTemplate {
         variables.tools = tools;
         let Json::Object(choice) = choice else { return Err(Error::new(Code::Internal, "options are an object")) };
 
-        let name = if variables.tools.is_null() { DEFAULT } else { TOOL_USE };
-        let template = self.environment.get_template(name).or_else(|_| self.environment.get_template(DEFAULT));
-        let template = template.map_err(|_| Error::new(Code::Internal, "the template is gone"))?;
+        let name = self.templates.name(!variables.tools.is_null());
         let continued = match request.continue_final_message {
-            true => Some(tag_final_message(&mut variables.messages, template.source())?),
+            true => Some(tag_final_message(&mut variables.messages, self.templates.text(name))?),
             false => None,
         };
         let mut context = self.special_tokens.clone();
         context.extend(choice);
-        let context = context_of(context, variables.messages, variables.tools, request, &marks, options.now);
+        context.insert("messages".to_string(), variables.messages);
+        context.insert("tools".to_string(), variables.tools);
+        context.insert("add_generation_prompt".to_string(), request.add_generation_prompt.into());
+        let context = Context { variables: context, mark: marks.variable(), now: options.now };
         // What a template raises may quote the client's strings.
         let unmarked = |error: Error| Error::new(error.code, marks.remove(error.message).0);
-        let mut rendered = run(&template, context).map_err(unmarked)?;
+        let mut rendered = self.templates.run(name, context).map_err(unmarked)?;
         if let Some(final_text) = continued {
             rendered = cut_at_tag(rendered, &final_text)?;
         }
@@ -121,44 +123,7 @@ impl ChatTemplate {
     }
 }
 
-fn context_of(
-    variables: Map<String, Json>,
-    messages: Json,
-    tools: Json,
-    request: &ChatRequest,
-    marks: &Marks,
-    now: LocalTime,
-) -> Value {
-    let now = move |format: &str| strftime::format(format, now);
-    let mut context = vec![
-        ("strftime_now".to_string(), Value::from_function(now)),
-        ("documents".to_string(), Value::from(())),
-        (marks::VARIABLE.to_string(), Value::from(marks.variable())),
-    ];
-    context.extend(variables.into_iter().map(|(name, value)| (name, value_of(value))));
-    context.push(("messages".to_string(), value_of(messages)));
-    context.push(("tools".to_string(), value_of(tools)));
-    context.push(("add_generation_prompt".to_string(), Value::from(request.add_generation_prompt)));
-    Value::from_pairs(context)
-}
-
-/// Not through minijinja's serde support: it gives a key of its own a meaning, which a request could use.
-fn value_of(json: Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(value) => Value::from(value),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(value), _, _) => Value::from(value),
-            (_, Some(value), _) => Value::from(value),
-            (_, _, value) => Value::from(value.unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::from(text),
-        Json::Array(items) => Value::from(items.into_iter().map(value_of).collect::<Vec<_>>()),
-        Json::Object(fields) => Value::from_pairs(fields.into_iter().map(|(key, value)| (key, value_of(value)))),
-    }
-}
-
-fn run(template: &Template, context: Value) -> Result<String> {
+pub(super) fn run(template: &Template, context: Value) -> Result<String> {
     let mut output = BoundedOutput::default();
     let result = template.render_captured_to(context, &mut output).map(drop);
     if output.overflowed {

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::{environment, ChatTemplate, ContentFormat, DEFAULT, TOOL_USE};
+use super::templates::Templates;
+use super::{ChatTemplate, ContentFormat, DEFAULT, TOOL_USE};
 use crate::error::{quote, Code, Error, Result};
-use crate::limits::MAX_CHAT_TEMPLATE_BYTES;
+use crate::worker::Apart;
 
 /// The variables of transformers' `special_tokens_map`, by name.
 const TOKEN_NAMES: [&str; 7] =
@@ -17,7 +18,7 @@ const TOKEN_NAMES: [&str; 7] =
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Templates {
+enum Given {
     One(String),
     Named(Vec<NamedTemplate>),
 }
@@ -38,9 +39,10 @@ pub struct ChatFiles<'a> {
     pub tool_use: &'a str,
 }
 
-/// The template of the model. `given`: the operator's template; it replaces the model's own. Errors: NOT_FOUND (none),
-/// INVALID_ARGUMENT (it is too large or does not compile).
-pub fn load(files: &ChatFiles, given: Option<&str>) -> Result<ChatTemplate> {
+/// The template of the model. `given`: the operator's template; it replaces the model's own. `apart`: where it runs;
+/// none: in this process. Errors: NOT_FOUND (none), INVALID_ARGUMENT (it is too large or does not compile), those of
+/// `apart`.
+pub fn load(files: &ChatFiles, given: Option<&str>, apart: Option<Box<dyn Apart>>) -> Result<ChatTemplate> {
     let config = parse_config(files.config)?;
     let texts = match given {
         Some(text) => BTreeMap::from([(DEFAULT.to_string(), text.to_string())]),
@@ -56,19 +58,9 @@ pub fn load(files: &ChatFiles, given: Option<&str>) -> Result<ChatTemplate> {
         let names: Vec<String> = texts.keys().map(|name| quote(name)).collect();
         return Err(Error::invalid(format!("chat templates {} do not include \"default\"", names.join(", "))));
     }
-    compile(texts, special_tokens(&config))
-}
-
-fn compile(texts: BTreeMap<String, String>, special_tokens: Map<String, Json>) -> Result<ChatTemplate> {
-    let mut environment = environment::new();
-    for (name, text) in texts.into_iter().filter(|(name, _)| name == DEFAULT || name == TOOL_USE) {
-        if text.len() > MAX_CHAT_TEMPLATE_BYTES {
-            let size = text.len();
-            return Err(Error::invalid(format!("chat template has {size} bytes; limit is {MAX_CHAT_TEMPLATE_BYTES}")));
-        }
-        environment::add(&mut environment, &name, &text)?;
-    }
-    let mut template = ChatTemplate { environment, special_tokens, content_format: ContentFormat::Parts };
+    let templates = Templates::new(texts, apart)?;
+    let special_tokens = special_tokens(&config);
+    let mut template = ChatTemplate { templates, special_tokens, content_format: ContentFormat::Parts };
     template.content_format = ContentFormat::of(&template);
     Ok(template)
 }
@@ -84,12 +76,12 @@ fn from_config(config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
     let Some(value) = config.get("chat_template").filter(|value| !value.is_null()) else {
         return Ok(BTreeMap::new());
     };
-    let templates = Templates::deserialize(value).map_err(|_| {
+    let templates = Given::deserialize(value).map_err(|_| {
         Error::invalid("tokenizer_config.json: chat_template is neither a text nor a list of {name, template}")
     })?;
     Ok(match templates {
-        Templates::One(text) => BTreeMap::from([(DEFAULT.to_string(), text)]),
-        Templates::Named(list) => list.into_iter().map(|entry| (entry.name, entry.template)).collect(),
+        Given::One(text) => BTreeMap::from([(DEFAULT.to_string(), text)]),
+        Given::Named(list) => list.into_iter().map(|entry| (entry.name, entry.template)).collect(),
     })
 }
 

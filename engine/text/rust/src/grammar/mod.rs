@@ -22,7 +22,9 @@ use llguidance::toktrie::InferenceCapabilities;
 use llguidance::{JsonCompileOptions, ParserFactory, TokenParser};
 use serde_json::{json, Value};
 
+use state::Growth;
 pub use state::{CompiledGrammar, GrammarState};
+pub(crate) use vocabulary::words_of;
 
 use crate::error::{Code, Error, Result};
 use crate::limits::*;
@@ -58,6 +60,7 @@ impl GrammarSource<'_> {
 /// Compiles grammars for one tokenizer. Immutable; any thread.
 pub struct GrammarCompiler {
     factory: ParserFactory,
+    growth: Growth,
     eos_ids: Arc<[u32]>,
     width: u32,
 }
@@ -66,13 +69,14 @@ impl GrammarCompiler {
     /// `eos_ids`: end a text. `width`: of the model's logits. Errors: FAILED_PRECONDITION (the tokens' bytes are not
     /// known), INVALID_ARGUMENT.
     pub fn new(tokenizer: &TextTokenizer, eos_ids: &[u32], width: u32) -> Result<Self> {
-        if width == 0 || width > MAX_VOCAB_SIZE {
-            return Err(Error::invalid(format!("vocab_size is {width}; limit is [1, {MAX_VOCAB_SIZE}]")));
-        }
-        if let Some(id) = eos_ids.iter().find(|id| **id >= width) {
-            return Err(Error::invalid(format!("eos_token_ids has {id}; limit is [0, {width})")));
-        }
-        let env = vocabulary::token_env(tokenizer, width)?;
+        check_ids(eos_ids, width)?;
+        Self::of_words(&words_of(tokenizer, width)?, eos_ids, width)
+    }
+
+    /// As `new`, of the bytes of `width` ids, as [`words_of`] has them.
+    pub fn of_words(words: &[Vec<u8>], eos_ids: &[u32], width: u32) -> Result<Self> {
+        check_ids(eos_ids, width)?;
+        let env = vocabulary::token_env(words, width);
         let mut factory =
             ParserFactory::new(&env, InferenceCapabilities::default(), &SlicedBiasComputer::json_slices())
                 .map_err(|error| Error::new(Code::Internal, format!("the token trie: {}", first_line(&error))))?;
@@ -87,7 +91,7 @@ impl GrammarCompiler {
             precompute_large_lexemes: true,
             verbose_errors: false,
         };
-        Ok(Self { factory, eos_ids: eos_ids.into(), width })
+        Ok(Self { factory, growth: Growth::default(), eos_ids: eos_ids.into(), width })
     }
 
     /// Errors: INVALID_ARGUMENT (malformed, or no text matches), UNIMPLEMENTED (what it names), RESOURCE_EXHAUSTED (a
@@ -109,7 +113,17 @@ impl GrammarCompiler {
         };
         let grammar = TopLevelGrammar { grammars, max_tokens: None };
         let parser = self.factory.create_parser(grammar).map_err(refusal)?;
-        CompiledGrammar::new(started(parser), self.eos_ids.clone(), self.width, source.bytes())
+        CompiledGrammar::new(started(parser), self.growth.clone(), self.eos_ids.clone(), self.width, source.bytes())
+    }
+}
+
+fn check_ids(eos_ids: &[u32], width: u32) -> Result<()> {
+    if width == 0 || width > MAX_VOCAB_SIZE {
+        return Err(Error::invalid(format!("vocab_size is {width}; limit is [1, {MAX_VOCAB_SIZE}]")));
+    }
+    match eos_ids.iter().find(|id| **id >= width) {
+        Some(id) => Err(Error::invalid(format!("eos_token_ids has {id}; limit is [0, {width})"))),
+        None => Ok(()),
     }
 }
 

@@ -2,15 +2,54 @@
 //! A compiled grammar, and how far one output has come in it. States share nothing that changes, so the mask of an output
 //! and its bounds do not depend on others.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use llguidance::api::StopReason;
 use llguidance::TokenParser;
 
 use crate::error::{Error, Result};
+use crate::limits::{GRAMMAR_STATE_GROWTH, MAX_GRAMMAR_GROWTH};
 
 /// Rules and symbols of a grammar, for each byte of its source.
 const BYTES_PER_SOURCE_BYTE: usize = 100;
+
+/// What the states of all grammars of a compiler have grown by, beyond what each may: one counter for them.
+#[derive(Clone, Default)]
+pub(super) struct Growth(Arc<AtomicUsize>);
+
+/// The part of one state, which it gives back.
+struct GrowthShare {
+    all: Growth,
+    start_bytes: usize,
+    bytes: usize,
+}
+
+impl GrowthShare {
+    fn new(all: Growth, start_bytes: usize) -> Self {
+        Self { all, start_bytes, bytes: 0 }
+    }
+
+    /// Errors: RESOURCE_EXHAUSTED (the states of all outputs together).
+    fn set(&mut self, bytes: usize) -> Result<()> {
+        let grown = bytes.saturating_sub(self.start_bytes + GRAMMAR_STATE_GROWTH).saturating_sub(self.bytes);
+        if grown == 0 {
+            return Ok(());
+        }
+        let before = self.all.0.fetch_add(grown, Ordering::Relaxed);
+        self.bytes += grown;
+        if before + grown <= MAX_GRAMMAR_GROWTH {
+            return Ok(());
+        }
+        Err(Error::exhausted("the grammars of all outputs take more memory than they may"))
+    }
+}
+
+impl Drop for GrowthShare {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
 
 /// Immutable; any thread.
 pub struct CompiledGrammar {
@@ -21,6 +60,7 @@ pub struct CompiledGrammar {
 /// One thread at a time.
 pub struct GrammarState {
     parser: TokenParser,
+    growth: GrowthShare,
     eos_ids: Arc<[u32]>,
     /// Of a state without a token: computed once.
     first_mask: Option<Arc<[u32]>>,
@@ -30,16 +70,22 @@ pub struct GrammarState {
 
 impl CompiledGrammar {
     /// Errors: INVALID_ARGUMENT (no text can begin), RESOURCE_EXHAUSTED.
-    pub(super) fn new(parser: TokenParser, eos_ids: Arc<[u32]>, width: u32, source_bytes: usize) -> Result<Self> {
-        let mut start = GrammarState { parser, eos_ids, first_mask: None, accepting: false, is_broken: false };
+    pub(super) fn new(
+        parser: TokenParser,
+        growth: Growth,
+        eos_ids: Arc<[u32]>,
+        width: u32,
+        source_bytes: usize,
+    ) -> Result<Self> {
+        let growth = GrowthShare::new(growth, usize::MAX / 2); // the compilation is bounded by itself
+        let mut start = GrammarState { parser, growth, eos_ids, first_mask: None, accepting: false, is_broken: false };
         start.settle()?;
         let mut mask = vec![0; (width as usize).div_ceil(32)];
         start.fill_mask(&mut mask)?;
         if !start.accepting && mask.iter().all(|word| *word == 0) {
             return Err(Error::invalid("matches nothing that the model's tokens can spell"));
         }
-        let lexer = start.parser.parser.lexer_stats();
-        let bytes = 2 * lexer.num_bytes + 4 * mask.len() + BYTES_PER_SOURCE_BYTE * source_bytes;
+        let bytes = lexer_bytes(&start.parser) + 4 * mask.len() + BYTES_PER_SOURCE_BYTE * source_bytes;
         start.first_mask = Some(mask.into());
         Ok(Self { start, bytes })
     }
@@ -54,6 +100,7 @@ impl CompiledGrammar {
         let start = &self.start;
         GrammarState {
             parser: start.parser.deep_clone(),
+            growth: GrowthShare::new(start.growth.all.clone(), lexer_bytes(&start.parser)),
             eos_ids: start.eos_ids.clone(),
             first_mask: start.first_mask.clone(),
             accepting: start.accepting,
@@ -73,7 +120,10 @@ impl GrammarState {
                 let size = first.len().min(mask.len());
                 mask[..size].copy_from_slice(&first[..size]);
             }
-            None => self.compute_mask(mask)?,
+            None => {
+                self.compute_mask(mask)?;
+                self.note_growth()?;
+            }
         }
         for id in self.eos_ids.iter() {
             if let Some(word) = mask.get_mut(*id as usize / 32) {
@@ -112,6 +162,13 @@ impl GrammarState {
         }
     }
 
+    /// Of the lexer, which makes its states when a text needs them.
+    fn note_growth(&mut self) -> Result<()> {
+        let noted = self.growth.set(lexer_bytes(&self.parser));
+        self.is_broken = self.is_broken || noted.is_err();
+        noted
+    }
+
     fn settle(&mut self) -> Result<()> {
         self.accepting = self.parser.is_accepting();
         self.parser.check_stop().map(|_| ()).map_err(exhausted)
@@ -136,6 +193,11 @@ impl GrammarState {
             }
         }
     }
+}
+
+/// About what the allocator gives for what the lexer counts.
+fn lexer_bytes(parser: &TokenParser) -> usize {
+    2 * parser.parser.lexer_stats().num_bytes
 }
 
 fn exhausted<E>(_: E) -> Error {

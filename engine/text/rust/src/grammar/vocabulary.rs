@@ -11,9 +11,9 @@ use crate::TextTokenizer;
 /// A byte that no UTF-8 text has. llguidance marks special tokens with it.
 const NO_TEXT: u8 = TokTrie::SPECIAL_TOKEN_MARKER;
 
-/// A trie of `width` ids. A special token, an id without a token, and one whose bytes are in no text match nothing, and
-/// are therefore in no mask. The end of a text is not the trie's concern.
-pub(super) fn token_env(tokenizer: &TextTokenizer, width: u32) -> Result<TokEnv> {
+/// The bytes of `width` ids, at most 255 each. A special token, an id without a token, and one whose bytes are in no
+/// text have none. Errors: FAILED_PRECONDITION (the tokens' bytes are not known).
+pub fn words_of(tokenizer: &TextTokenizer, width: u32) -> Result<Vec<Vec<u8>>> {
     if tokenizer.plan.is_none() {
         return Err(Error::new(Code::FailedPrecondition, "the tokenizer's decoder has no bytes for single tokens"));
     }
@@ -29,6 +29,11 @@ pub(super) fn token_env(tokenizer: &TextTokenizer, width: u32) -> Result<TokEnv>
             Err(error) => return Err(error),
         }
     }
-    let trie = TokTrie::from(&TokRxInfo::new(width, INVALID_TOKEN), &words);
-    Ok(Arc::new(ApproximateTokEnv::new(trie)))
+    Ok(words)
+}
+
+/// Their trie. Ids without bytes match nothing, and are therefore in no mask. The end of a text is not the trie's concern.
+pub(super) fn token_env(words: &[Vec<u8>], width: u32) -> TokEnv {
+    let trie = TokTrie::from(&TokRxInfo::new(width, INVALID_TOKEN), words);
+    Arc::new(ApproximateTokEnv::new(trie))
 }
