@@ -16,6 +16,7 @@ using B = GenerationBody;
 using Mode = ClientToolChoice::Mode;
 
 constexpr std::string_view kFunctionAlone = "\"function\": the server runs no tools of its own";
+constexpr std::string_view kNoneOfItsOwn = ": the server runs no tools of its own";
 
 // Of a tool as the chat template sees it; "" if there is none.
 std::string NameOf(const Json& tool) {
@@ -46,12 +47,16 @@ class FlatToolReader {
     const V type = tool.At("type");
     if (IsFunction(tool)) return ReadFunction(tool, "");
     if (type.json() == "namespace") return ReadNamespace(tool);
-    if (type.ExpectText()) tool.LeaveOut("type", kFunctionAlone);
+    if (type.ExpectText()) LeaveOut(tool);
   }
 
   const Json& list() const { return list_; }
 
  private:
+  void LeaveOut(const V& tool) const {
+    tool.LeaveOut("type", absl::StrCat("\"", engine::AbslView(form_.type), "\"", engine::AbslView(kNoneOfItsOwn)));
+  }
+
   bool IsFunction(const V& tool) const {
     const V type = tool.At("type");
     return type.is_null() || type.json() == form_.type;
@@ -68,7 +73,7 @@ class FlatToolReader {
       if (IsFunction(function)) {
         ReadFunction(function, name);
       } else {
-        function.LeaveOut("type", kFunctionAlone);
+        LeaveOut(function);
       }
     }
   }

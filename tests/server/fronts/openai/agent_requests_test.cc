@@ -205,6 +205,9 @@ TEST(Tools, ThatCannotBeRunAreRefusedWhereTheServerIsStrict) {
       engine::StdView(
           Read<ChatCompletionsTranslator>(R"({"tools":[{"type":"web_search"}]})", &request, /*strict=*/true).message()),
       "tools[0].type is \"web_search\"; limit is \"function\": the server runs no tools of its own");
+  EXPECT_EQ(engine::StdView(
+                Read<AnthropicTranslator>(R"({"tools":[{"type":"web_search"}]})", &request, /*strict=*/true).message()),
+            "tools[0].type is \"web_search\"; limit is \"custom\": the server runs no tools of its own");
   EXPECT_EQ(
       engine::StdView(Read<AnthropicTranslator>(
                           R"({"messages":[{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]}]})",
