@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 import agents
-from checks import Checks, holds, same
+from checks import Checks, holds, same, wait_until_idle
 
 # The package of the program itself: the package opencode-ai names one of these for each machine, and its script copies it.
 PROGRAM = agents.PACKAGES / "opencode-linux-x64-baseline/bin/opencode"
@@ -106,6 +106,11 @@ def overflow():
     with home_of("overflow", 65536) as home:  # opencode believes in a context that the demo model does not have
         parts = ask(home, "demo", "Print the name of a bird.")
         same({error["name"] for error in parts["error"]}, {"ContextOverflowError"}, "errors")
+
+
+@checks.add("the server is idle afterwards")
+def idle():
+    wait_until_idle(server.base_url)
 
 
 with agents.server("opencode", CALL) as server:

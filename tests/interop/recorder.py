@@ -24,11 +24,7 @@ class Exchange:
     def __init__(self, method, path, body):
         self.method, self.path, self.body = method, path, body
         self.status, self.headers, self.answer = None, {}, b""
-
-    def events(self):
-        """The JSON documents of a stream of events."""
-        lines = [line[6:] for line in self.answer.decode().splitlines() if line.startswith("data: ")]
-        return [json.loads(line) for line in lines if line != "[DONE]"]
+        self.ended = threading.Event()
 
 
 class Recorder:
@@ -58,7 +54,10 @@ class Recorder:
         return [each for each in self.exchanges if (each.method, each.path.split("?")[0]) == ("POST", path)]
 
     def check_all_answered(self):
-        """Every request had an answer of the 200s, and no other host was asked for."""
+        """Every request had an answer of the 200s, and no other host was asked for. A client may leave before its last
+        request, such as one for a title, is answered."""
+        for each in list(self.exchanges):
+            each.ended.wait(TIMEOUT_S)
         bad = [f"{each.method} {each.path}: {each.status} {each.answer[:300]!r}" for each in self.exchanges
                if each.status is None or not 200 <= each.status < 300]
         if bad or self.refused_hosts:
@@ -90,6 +89,7 @@ def handler_of(recorder):
                 server.request(self.command, self.path, body, headers)
                 self.answer(exchange, server.getresponse())
             finally:
+                exchange.ended.set()
                 server.close()
 
         def answer(self, exchange, response):
