@@ -21,6 +21,7 @@ CallBudgets::CallBudgets(const CallBudgetLimits& limits)
     : per_second_(limits.abandoned_calls_per_second),
       max_open_(2 * static_cast<size_t>(limits.max_streams)),
       max_owed_(limits.max_streams + kBurstSeconds * per_second_),
+      brief_(limits.max_streams * int64_t{1'000'000'000} / per_second_),
       max_of_address_(kSharedBurstSeconds * kAddressRates * per_second_),
       max_of_port_(kSharedBurstSeconds * kPortRates * per_second_),
       of_port_(kPortRates * per_second_),
@@ -68,10 +69,10 @@ bool CallBudgets::TryOpen(size_t num_open, Connection* connection, TimeNs now) {
   return !connection->is_over;
 }
 
-bool CallBudgets::OnEnded(bool is_abandoned, Connection* connection, TimeNs now) {
+bool CallBudgets::OnEnded(bool is_abandoned, TimeNs lived, Connection* connection, TimeNs now) {
   const engine::MutexLock lock(&mutex_);
   if (connection->is_over) return false;
-  if (!is_abandoned) {
+  if (!is_abandoned || lived >= brief_) {
     connection->owed.Remove(1);
     return true;
   }

@@ -8,7 +8,9 @@
 // second of the rate, and have open twice as many as HTTP/2 lets it: a client need not acknowledge that limit, but one
 // that has not heard of it yet is not to blame. Calls abandoned also count against the client's address and the port;
 // while either has had too many, those of each of its connections cost more, and a new connection may owe few but those
-// that it has open. Thread rule: any thread.
+// that it has open. A call that had its stream for long before it was abandoned is as good as answered: HTTP/2's limit
+// on streams bounds how many of these there can be in a second.
+// Thread rule: any thread.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +51,8 @@ class CallBudgets {
   // Counts a call that is opened while `num_open` streams are, this one not included. False: the connection is over its
   // budget, and from now on remains so.
   bool TryOpen(size_t num_open, Connection* connection, TimeNs now);
-  // A call has ended: answered in full, or abandoned. False, as for TryOpen.
-  bool OnEnded(bool is_abandoned, Connection* connection, TimeNs now);
+  // A call has ended, so long after it was begun: answered in full, or abandoned. False, as for TryOpen.
+  bool OnEnded(bool is_abandoned, TimeNs lived, Connection* connection, TimeNs now);
 
  private:
   // Whether the address, or all of them together, have abandoned too many calls.
@@ -62,6 +64,8 @@ class CallBudgets {
   const int64_t per_second_;
   const size_t max_open_;
   const int64_t max_owed_;
+  const TimeNs brief_;  // the life of a call that counts when it is abandoned: after more, streams change no faster
+                        // than the rate
   const int64_t max_of_address_;
   const int64_t max_of_port_;
   engine::Mutex mutex_;                          // guards what follows, and every Connection

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "server/monotonic_clock.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -21,7 +23,7 @@ class EndedCall final : public Interceptor {
 
   void Intercept(InterceptorBatchMethods* batch) override {
     if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_CLOSE)) {
-      connection_->OnEnded(info_->server_context()->IsCancelled());
+      connection_->OnEnded(info_->server_context()->IsCancelled(), MonotonicNs() - begin_);
     }
     batch->Proceed();
   }
@@ -29,6 +31,7 @@ class EndedCall final : public Interceptor {
  private:
   const std::shared_ptr<GrpcConnection> connection_;
   ServerRpcInfo* const info_;
+  const engine::TimeNs begin_ = MonotonicNs();
 };
 
 class EndedCalls final : public ServerInterceptorFactoryInterface {

@@ -53,8 +53,8 @@ bool GrpcConnection::TakeHeaderBytes(size_t bytes) {
   return false;
 }
 
-void GrpcConnection::OnEnded(bool is_abandoned) {
-  if (!shared_->budgets.OnEnded(is_abandoned, calls_.get(), MonotonicNs())) Cut(kTooManyCalls);
+void GrpcConnection::OnEnded(bool is_abandoned, engine::TimeNs lived) {
+  if (!shared_->budgets.OnEnded(is_abandoned, lived, calls_.get(), MonotonicNs())) Cut(kTooManyCalls);
 }
 
 void GrpcConnection::Cut(const char* reason) {

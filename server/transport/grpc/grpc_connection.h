@@ -49,8 +49,9 @@ class GrpcConnection {
   // So many more bytes of headers have come on the connection. False: there are too many since the last call was
   // opened; it is cut.
   bool TakeHeaderBytes(size_t bytes);
-  // A call has ended: answered in full, or abandoned. A connection that is over its budget is cut.
-  void OnEnded(bool is_abandoned);
+  // A call has ended, so long after it was begun: answered in full, or abandoned. A connection that is over its budget
+  // is cut.
+  void OnEnded(bool is_abandoned, engine::TimeNs lived);
 
  private:
   void Cut(const char* reason);

@@ -23,10 +23,10 @@ class CallBudgetsTest : public ::testing::Test {
   Connection Connect(const std::string& address = "192.0.2.1") { return budgets_.Add(address, now_); }
   // Whether the connection is within its budget afterwards.
   bool OpenAndReset(const Connection& connection) {
-    return budgets_.TryOpen(0, connection.get(), now_) && budgets_.OnEnded(true, connection.get(), now_);
+    return budgets_.TryOpen(0, connection.get(), now_) && budgets_.OnEnded(true, 0, connection.get(), now_);
   }
   bool OpenAndAnswer(const Connection& connection) {
-    return budgets_.TryOpen(0, connection.get(), now_) && budgets_.OnEnded(false, connection.get(), now_);
+    return budgets_.TryOpen(0, connection.get(), now_) && budgets_.OnEnded(false, 0, connection.get(), now_);
   }
   // As many a second as given, for so long; how many until the connection is over its budget.
   int ResetsUntilCut(const Connection& connection, int per_second, int seconds) {
@@ -61,13 +61,28 @@ TEST_F(CallBudgetsTest, AllOpenStreamsMayBeAbandonedAtOnceAndAgain) {
   const Connection connection = Connect();
   for (int second = 0; second < 100; ++second, now_ += kSecond) {
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.TryOpen(static_cast<size_t>(i), connection.get(), now_));
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, connection.get(), now_));
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, 0, connection.get(), now_));
   }
 }
 
 TEST_F(CallBudgetsTest, AnsweredCallsCostNothing) {
   const Connection connection = Connect();
   for (int i = 0; i < 100000; ++i) ASSERT_TRUE(OpenAndAnswer(connection)) << i;
+}
+
+// Clients with deadlines before a server that is overloaded.
+TEST_F(CallBudgetsTest, CallsThatHadTheirStreamForHalfASecondMayAllBeAbandoned) {
+  std::vector<Connection> connections;
+  for (int i = 0; i < 50; ++i) connections.push_back(Connect());
+  for (int round = 0; round < 20; ++round) {
+    for (const Connection& connection : connections) {
+      for (size_t i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.TryOpen(i, connection.get(), now_));
+    }
+    now_ += kSecond / 2;
+    for (const Connection& connection : connections) {
+      for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, kSecond / 2, connection.get(), now_));
+    }
+  }
 }
 
 TEST_F(CallBudgetsTest, CallsThatNoServiceSeesCostAsMuch) {
