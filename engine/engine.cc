@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/thread_name.h"
 #include "engine/engine_counters.h"
 #include "engine/engine_loop.h"
 #include "engine/mailbox.h"
@@ -127,6 +128,7 @@ Engine::Engine(const EngineOptions& options, const ModelConfig& config, std::uni
                StepObserver* observer)
     : state_(std::make_unique<State>(options, config, std::move(runtime), clock, observer)) {
   state_->thread = std::thread([state = state_.get()] {
+    NameThread("engine");
     const absl::Status status = state->loop.Run();
     if (!status.ok()) spdlog::error("engine stopped, the device failed: {}", status.ToString());
   });

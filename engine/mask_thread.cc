@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/thread_name.h"
+
 namespace dunlin::engine {
 
 MaskThread::MaskThread(size_t capacity) : capacity_(capacity) {
   queue_.reserve(capacity);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    NameThread("masks");
+    Run();
+  });
   MutexLock lock(&mutex_);
   while (!started_) changed_.Wait(&mutex_);
 }

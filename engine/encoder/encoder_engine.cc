@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/thread_name.h"
 #include "engine/encoder/encoder_memory.h"
 #include "engine/encoder/encoder_scheduler.h"
 #include "engine/encoder/live_call.h"
@@ -141,6 +142,7 @@ EncoderEngine::EncoderEngine(const EngineOptions& options, const ModelConfig& co
                              std::unique_ptr<EncoderRuntime> runtime, Clock clock, StepObserver* observer)
     : state_(std::make_unique<State>(options, config, std::move(runtime), clock, observer)) {
   state_->thread = std::thread([state = state_.get()] {
+    NameThread("encoder");
     const absl::Status status = state->Run();
     if (!status.ok()) spdlog::error("encoder stopped, the device failed: {}", status.ToString());
   });

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/thread_name.h"
+
 namespace dunlin::engine {
 namespace {
 
@@ -132,7 +134,12 @@ CodedMatrix GptqFactor::Quantize(const CodeLayout& layout, std::vector<float> va
   };
   {
     std::vector<std::jthread> threads;
-    for (int64_t i = 1; i < num_threads && i * kSliceRows < rows; ++i) threads.emplace_back(work);
+    for (int64_t i = 1; i < num_threads && i * kSliceRows < rows; ++i) {
+      threads.emplace_back([&work] {
+        NameThread("gptq");
+        work();
+      });
+    }
     work();
   }
   return out;

@@ -5,9 +5,12 @@
 // std::mutex, not absl::Mutex: the packaged absl is not instrumented, and TSan must be able to check this file.
 #include "kernels/cpu/thread_pool.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -107,7 +110,10 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
   for (int worker = 1; worker < num_threads; ++worker) {
-    state_->workers.emplace_back([state = state_.get(), worker] { state->WorkerLoop(worker); });
+    state_->workers.emplace_back([state = state_.get(), worker] {
+      pthread_setname_np(pthread_self(), ("compute-" + std::to_string(worker)).c_str());
+      state->WorkerLoop(worker);
+    });
   }
 }
 

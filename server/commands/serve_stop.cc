@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/thread_name.h"
 #include "server/commands/command.h"
 #include "server/process/exit_timer.h"
 #include "server/process/signals.h"
@@ -58,6 +59,7 @@ std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(c
   std::atomic<bool> done{false};
   absl::Status status;
   std::thread loader([&] {
+    engine::NameThread("loader");
     try {
       status = load(stop);
     } catch (const std::exception& problem) {  // no memory, no thread
@@ -97,6 +99,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   server->edge.StartDraining();
   std::atomic<bool> done{false};
   std::thread drainer([&] {
+    engine::NameThread("drainer");
     server->edge.Shutdown(deadline);
     done = true;
   });
@@ -123,6 +126,7 @@ void EndFailed(Server* server) {
   server->phase = Server::Phase::kDraining;
   server->edge.StartDraining(AdmissionRefusal::kDeviceFailed);
   std::thread([server] {
+    engine::NameThread("drainer");
     server->edge.Shutdown(absl::Now() + kFailedGrace);
     ExitNow(kExitDeviceFailed);
   }).detach();

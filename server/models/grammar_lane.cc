@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -119,7 +120,12 @@ bool GrammarLane::Add(std::shared_ptr<GrammarJob> job) {
   if (new_.size + slow_.size >= kMaxJobs) return false;
   if (new_.bytes + slow_.bytes + job->key.size() > kMaxSourceBytes) return false;
   if (new_.SizeOf(job->tenant) + slow_.SizeOf(job->tenant) >= kMaxJobsPerTenant) return false;
-  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] {
+      engine::NameThread("grammar-lane");
+      Loop();
+    });
+  }
   new_.Push(std::move(job));
   return true;
 }

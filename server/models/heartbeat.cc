@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -153,7 +154,10 @@ void Heartbeat::Forget(const std::string& name) {
 }
 
 void Heartbeat::Start() {
-  state_->thread = std::thread([state = state_.get()] { state->Run(); });
+  state_->thread = std::thread([state = state_.get()] {
+    engine::NameThread("watchdog");
+    state->Run();
+  });
 }
 
 void Heartbeat::Stop() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/thread_name.h"
 #include "engine/model/gguf_model.h"
 
 namespace dunlin::server {
@@ -20,7 +21,10 @@ absl::StatusOr<std::unique_ptr<engine::TextFiles>> OpenFiles(const std::string& 
 
 TextLoader::TextLoader(std::string path, int64_t vocab_size) : path_(std::move(path)), vocab_size_(vocab_size) {
   try {
-    thread_ = std::thread([this] { status_ = Read(); });
+    thread_ = std::thread([this] {
+      engine::NameThread("load-text");
+      status_ = Read();
+    });
   } catch (const std::system_error& error) {
     status_ = absl::ResourceExhaustedError(absl::StrCat("could not start the tokenizer's thread: ", error.what()));
   }

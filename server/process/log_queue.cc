@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -82,7 +83,10 @@ struct LogQueue::State {
 };
 
 LogQueue::LogQueue(int descriptor, size_t max_bytes) : state_(std::make_shared<State>(descriptor, max_bytes)) {
-  std::thread([state = state_] { state->Run(); }).detach();
+  std::thread([state = state_] {
+    engine::NameThread("log");
+    state->Run();
+  }).detach();
 }
 
 LogQueue::~LogQueue() {

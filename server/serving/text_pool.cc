@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "engine/base/thread_name.h"
 #include "server/monotonic_clock.h"
 
 namespace dunlin::server {
@@ -17,8 +18,16 @@ constexpr engine::TimeNs kTickPeriod = 200'000'000;
 
 TextPool::TextPool(int num_threads, std::function<void()> on_tick) : on_tick_(std::move(on_tick)) {
   workers_.reserve(static_cast<size_t>(num_threads) + 1);
-  for (int i = 0; i < num_threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
-  workers_.emplace_back([this] { DeliveryLoop(); });
+  for (int i = 0; i < num_threads; ++i) {
+    workers_.emplace_back([this, i] {
+      engine::NameThread("text", i);
+      WorkerLoop();
+    });
+  }
+  workers_.emplace_back([this] {
+    engine::NameThread("delivery");
+    DeliveryLoop();
+  });
 }
 
 TextPool::~TextPool() {

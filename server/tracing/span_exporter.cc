@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "engine/base/check.h"
+#include "engine/base/thread_name.h"
 #include "server/serving/entropy.h"
 
 namespace dunlin::server {
@@ -94,6 +95,7 @@ bool SpanExporter::Await(bool (SpanExporter::*condition)() const, absl::Time dea
 }
 
 void SpanExporter::Run() {
+  engine::NameThread("spans");
   for (std::vector<Entry> entries = Take(); !entries.empty(); entries = Take()) Send(entries);
 }
 

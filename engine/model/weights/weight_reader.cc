@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::engine {
 namespace {
@@ -26,7 +27,10 @@ WeightReader::WeightReader(const TensorSource& source, const std::vector<WeightP
   });
   MakeBlocks();
   try {
-    thread_ = std::thread([this] { ReadBlocks(); });
+    thread_ = std::thread([this] {
+      NameThread("load-weights");
+      ReadBlocks();
+    });
   } catch (const std::system_error& error) {
     const MutexLock lock(&mutex_);
     status_ = absl::ResourceExhaustedError(absl::StrCat("could not start the weight reader's thread: ", error.what()));

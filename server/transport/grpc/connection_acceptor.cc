@@ -17,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -206,7 +207,10 @@ int ConnectionAcceptor::port() const {
 
 void ConnectionAcceptor::Serve(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server) {
   state_->grpc_server = std::move(grpc_server);
-  state_->thread = std::thread([state = state_.get()] { state->Run(); });
+  state_->thread = std::thread([state = state_.get()] {
+    engine::NameThread("grpc-accept");
+    state->Run();
+  });
 }
 
 }  // namespace dunlin::server

@@ -19,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/thread_name.h"
 #include "server/transport/http/byte_stream.h"
 #include "server/transport/http/http_connection.h"
 
@@ -199,6 +200,7 @@ struct HttpServer::State {
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {
   state_->Accept();
   state_->thread = std::thread([io = &state_->io] {
+    engine::NameThread("http");
     BlockBrokenPipe();
     io->run();
   });

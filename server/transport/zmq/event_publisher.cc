@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/thread_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -231,7 +232,10 @@ absl::StatusOr<std::unique_ptr<EventPublisher>> EventPublisher::Start(const Even
   }
   if (!state->log->AddListener(state.get())) return absl::UnavailableError("too many readers of KV events");
   state->published = state->log->last();
-  state->thread = std::thread([running = state.get()] { running->Run(); });
+  state->thread = std::thread([running = state.get()] {
+    engine::NameThread("kv-events");
+    running->Run();
+  });
   return std::unique_ptr<EventPublisher>(new EventPublisher(std::move(state)));
 }
 

@@ -99,7 +99,7 @@ impl GrammarCompiler {
     pub fn compile(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
         // Descends by recursion, whatever stack the caller has.
         std::thread::scope(|scope| {
-            let compile = std::thread::Builder::new().stack_size(GRAMMAR_STACK_BYTES);
+            let compile = std::thread::Builder::new().name("grammar".into()).stack_size(GRAMMAR_STACK_BYTES);
             let thread = compile.spawn_scoped(scope, || self.compile_here(source));
             let thread = thread.map_err(|_| Error::exhausted("cannot be compiled: no thread could be created"))?;
             thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the grammar compiler failed")))
