@@ -7,9 +7,9 @@ namespace dunlin::server {
 namespace {
 
 constexpr char kHeadersOfReplies[] =
-    "retry-after, x-dunlin-ignored, x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
-    "x-ratelimit-reset-requests, "
-    "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
+    "retry-after, retry-after-ms, x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, "
+    "x-dunlin-ignored, x-dunlin-max-tokens";
 constexpr char kPreflightSeconds[] = "600";  // Chromium keeps no answer for longer than two hours
 
 }  // namespace
@@ -19,10 +19,9 @@ bool CorsPolicy::Allows(std::string_view origin) const {
                                         [origin](const std::string& own) { return own == "*" || own == origin; });
 }
 
-std::vector<HttpHeader> CorsPolicy::HeadersOf(const HttpRequest& request) const {
+std::vector<HttpHeader> CorsPolicy::HeadersFor(std::string_view origin) const {
   if (origins_.empty()) return {};
   std::vector<HttpHeader> headers = {{"Vary", "Origin"}};
-  const std::string_view origin = request.header("Origin");
   if (!Allows(origin)) return headers;
   headers.push_back({"Access-Control-Allow-Origin", std::string(origin)});
   headers.push_back({"Access-Control-Expose-Headers", kHeadersOfReplies});

@@ -16,8 +16,9 @@ class CorsPolicy {
   // origins: "https://chat.example", or "*" for all; none: nothing is allowed.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
-  // What lets a page of the request's origin read the reply, if that origin is allowed.
-  std::vector<HttpHeader> HeadersOf(const HttpRequest& request) const;
+  // What lets a page of this origin read a reply, if it is allowed: on every one, since a page sees no error without.
+  // origin: the request's header of that name, or "".
+  std::vector<HttpHeader> HeadersFor(std::string_view origin) const;
   // What a preflight, which asks on behalf of a page whether it may call, gets besides. methods: "POST, OPTIONS".
   std::vector<HttpHeader> PreflightHeadersOf(const HttpRequest& request, const std::string& methods) const;
 

@@ -147,11 +147,11 @@ void HttpConnection::OnHeader() {
   output_.Start({.http10 = head.version() == kHttp10,
                  .head_only = head.method() == http::verb::head,
                  .keep_alive = head.keep_alive() && !shared_->draining});
+  cors_headers_ = CorsHeaders();
   if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
   request_ = RequestOf(head);
   request_.peer = peer_;
   HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
-  if (match.cors) cors_headers_ = shared_->cors.HeadersOf(request_);
   request_.parameter = std::move(match.parameter);
   route_ = match.route;
   if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
@@ -232,9 +232,17 @@ void HttpConnection::Answer(HttpReply reply) {
 
 void HttpConnection::Refuse(const HttpReply& reply) {
   handler_.reset();
-  if (!parser_->is_header_done()) output_.Start({});
+  if (!parser_->is_header_done()) {
+    output_.Start({});
+    cors_headers_ = CorsHeaders();
+  }
   output_.DenyKeepAlive();
   SendWhole(RefusalOfRoute(reply));
+}
+
+std::vector<HttpHeader> HttpConnection::CorsHeaders() const {
+  const auto origin = parser_->get()[http::field::origin];
+  return shared_->cors.HeadersFor({origin.data(), origin.size()});
 }
 
 HttpReply HttpConnection::RefusalOfRoute(HttpReply reply) const {

@@ -94,6 +94,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Answer(HttpReply reply);
   // Answers bytes that are no request, or did not come in time.
   void Refuse(const HttpReply& reply);
+  // What lets a page read the reply, by what of the header has been parsed.
+  std::vector<HttpHeader> CorsHeaders() const;
   // A refusal as the route's clients expect it.
   HttpReply RefusalOfRoute(HttpReply reply) const;
   void SendWhole(HttpReply reply);

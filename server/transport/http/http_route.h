@@ -34,7 +34,8 @@ struct HttpRoute {
   HttpReply (*refusal)(const HttpRequest& request, const absl::Status& status) = nullptr;
   // The body of a refusal by the transport (a body that is too long, say), as JSON; null: its message as a text.
   std::string (*refusal_body)(std::string_view message) = nullptr;
-  bool cors = false;  // browsers may call it from the origins of HttpServerOptions::cors_origins
+  bool cors =
+      false;  // answers the preflights of HttpServerOptions::cors_origins: their pages may send it JSON and keys
 };
 
 class HttpRouteTable {

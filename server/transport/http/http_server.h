@@ -23,7 +23,7 @@ inline constexpr char kHttpApplicationProtocol[] = "http/1.1";
 struct HttpServerOptions {
   ConnectionLimits connections;
   std::vector<HttpRoute> routes;
-  std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
+  std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all (cors.h)
   HttpTimeouts timeouts;
   HttpObserver on_response = nullptr;              // may be null
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain HTTP

@@ -243,13 +243,45 @@ TEST_F(HttpRequests, FromAllowedOriginsGetCorsHeaders) {
               AllOf(HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"), HasSubstr("Vary: Origin\r\n")));
   EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nOrigin: https://b.example\r\nConnection: close\r\n\r\n"),
               AllOf(Not(HasSubstr("Access-Control")), HasSubstr("Vary: Origin\r\n")));
-  EXPECT_THAT(Send("GET /items/x HTTP/1.1\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n"),
-              Not(HasSubstr("Access-Control")))
-      << "a route without CORS";
   EXPECT_THAT(Send("OPTIONS /calls HTTP/1.1\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n"
                    "Access-Control-Request-Headers: content-type, x-y\r\nConnection: close\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Access-Control-Allow-Methods: POST, OPTIONS\r\n"),
                     HasSubstr("Access-Control-Allow-Headers: content-type, x-y\r\n")));
+  EXPECT_THAT(Send("OPTIONS /items/x HTTP/1.1\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n"
+                   "Connection: close\r\n\r\n"),
+              Not(HasSubstr("Access-Control-Allow-Methods")))
+      << "a route that takes no preflight";
+}
+
+// Without them a page sees no status and no message, only that the request failed.
+TEST_F(HttpRequests, GetCorsHeadersWithEveryErrorToo) {
+  Start({}, {"https://a.example"});
+  const std::vector<Refusal> refusals = {
+      {"GET /plain HTTP/1.1\r\n@Connection: close\r\n\r\n", "200"},
+      {"GET /items/x HTTP/1.1\r\n@Connection: close\r\n\r\n", "200"},
+      {"GET /nope HTTP/1.1\r\n@Connection: close\r\n\r\n", "404"},
+      {"POST /plain HTTP/1.1\r\n@Connection: close\r\n\r\n", "405"},
+      {"GET /items/%zz HTTP/1.1\r\n@Connection: close\r\n\r\n", "400"},
+      {"POST /calls HTTP/1.1\r\n@Content-Length: 1001\r\n\r\n", "413"},
+      {"POST /calls HTTP/1.1\r\n@Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n", "415"},
+      {"POST /calls HTTP/1.1\r\n@Content-Length: 3\r\nContent-Length: 4\r\n\r\n", "400"},
+      {"GET /plain HTTP/1.1\r\n@Transfer-Encoding: gzip\r\n\r\n", "501"},
+      {"GET /plain HTTP/1.1\r\n@X: " + std::string(kMaxHttpHeaderBytes, 'x') + "\r\n\r\n", "431"},
+      {"POST /calls HTTP/1.1\r\n@Transfer-Encoding: chunked\r\n\r\nno chunk\r\n", "400"},
+  };
+  for (const Refusal& refusal : refusals) {
+    std::string bytes = refusal.bytes;
+    bytes.replace(bytes.find('@'), 1, "Origin: https://a.example\r\n");
+    const std::string shown = bytes.substr(0, 100);
+    const std::string answer = Send(bytes);
+    EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + refusal.status)) << shown;
+    EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n")) << shown;
+  }
+  refusal_ = HttpReply{503, kPlainText, "later\n", {{"Retry-After", "1"}}};
+  EXPECT_THAT(
+      Send("POST /calls HTTP/1.1\r\nOrigin: https://a.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+      AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"),
+            HasSubstr("Access-Control-Expose-Headers: retry-after, ")));
 }
 
 }  // namespace
