@@ -130,7 +130,8 @@ std::optional<Violation> CheckRoom(const Request& request, const RequestLimits& 
   return CheckInt(F::kMinTokens, stopping.min_tokens, 0, stopping.max_tokens);
 }
 
-// The last token drawn is never computed, so it needs no room in a page.
+// The last token drawn is never computed, so it needs no room in a page. Where not even one token of output fits, the
+// prompt is at fault.
 std::optional<Violation> CheckPages(const Request& request, const RequestLimits& limits) {
   const int32_t page_tokens = limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   if (page_tokens <= 0) {
@@ -140,14 +141,25 @@ std::optional<Violation> CheckPages(const Request& request, const RequestLimits&
                      {},
                      std::nullopt};
   }
-  const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
-  const int64_t tokens = int64_t{prompt_tokens} + request.stopping.max_tokens - 1;
-  const int64_t pages = limits.kv_groups.MostPages(tokens, page_tokens, limits.max_tokens_per_step);
+  const auto pages_of = [&limits, page_tokens](int64_t tokens) {
+    return limits.kv_groups.MostPages(tokens, page_tokens, limits.max_tokens_per_step);
+  };
+  const int64_t prompt_tokens = std::ssize(request.prompt);
+  const int64_t pages = pages_of(prompt_tokens + request.stopping.max_tokens - 1);
   if (pages <= limits.num_pages) return std::nullopt;
+  const std::string limit = absl::StrCat(limits.num_pages, " (models[].kv_cache.memory_bytes)");
+  const int64_t prompt_pages = pages_of(prompt_tokens);
+  if (prompt_pages > limits.num_pages) {
+    return Violation{F::kPromptTokens,
+                     absl::StrCat("has ", prompt_tokens, " tokens: that takes ", prompt_pages, " KV pages"),
+                     limit,
+                     {},
+                     std::nullopt};
+  }
   return Violation{F::kMaxTokens,
                    absl::StrCat("is ", request.stopping.max_tokens, " after a prompt of ", prompt_tokens,
                                 ": that takes ", pages, " KV pages"),
-                   absl::StrCat(limits.num_pages, " (models[].kv_cache.memory_bytes)"),
+                   limit,
                    {},
                    std::nullopt};
 }
@@ -185,13 +197,24 @@ size_t MaxPromptTokens(const RequestLimits& limits) {
   return static_cast<size_t>(std::min(int64_t{limits.max_context_tokens} - 1, limits.max_queued_tokens));
 }
 
+size_t MaxCountedPromptTokens(const RequestLimits& limits) {
+  return 2 * MaxPromptTokens(limits);
+}
+
 Violation PromptTooLong(const RequestLimits& limits) {
-  const size_t most = MaxPromptTokens(limits);
+  const size_t counted = MaxCountedPromptTokens(limits);
   return {F::kPromptTokens,
-          absl::StrCat("has more than ", most, " tokens"),
-          PromptLengthLimit(most + 1, limits),
+          absl::StrCat("has more than ", counted, " tokens"),
+          PromptLengthLimit(MaxPromptTokens(limits) + 1, limits),
           {},
           std::nullopt};
+}
+
+int64_t OutputRoom(size_t prompt_tokens, kernels::Precision precision, const RequestLimits& limits) {
+  const int32_t page_tokens = limits.tokens_per_page[static_cast<size_t>(precision)];
+  const int64_t pool_tokens = 1 + limits.kv_groups.TokensThatFit(limits.num_pages, limits.max_context_tokens,
+                                                                 page_tokens, limits.max_tokens_per_step);
+  return std::min<int64_t>(limits.max_context_tokens, pool_tokens) - static_cast<int64_t>(prompt_tokens);
 }
 
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits) {

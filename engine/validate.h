@@ -42,8 +42,14 @@ std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t v
 std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value);
 // The longest prompt that the context leaves room for and the queue takes.
 size_t MaxPromptTokens(const RequestLimits& limits);
-// Of a text with more tokens than that, which are not counted to the end: "has more than 1023 tokens".
+// How many tokens of a longer one are counted: so that the refusal has the exact number where the prompt is at most
+// twice too long, and a hostile one takes at most twice the time of one that is served.
+size_t MaxCountedPromptTokens(const RequestLimits& limits);
+// Of a prompt with more tokens than are counted: "has more than 2046 tokens".
 Violation PromptTooLong(const RequestLimits& limits);
+// The tokens of output that context and KV pool have room for after such a prompt; 0 or less: none. The last token
+// drawn takes no room in a page. REQUIRES: the model has the precision.
+int64_t OutputRoom(size_t prompt_tokens, kernels::Precision precision, const RequestLimits& limits);
 // The prompt, and what it leaves for the output: context, queue and KV pages.
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits);
 

@@ -39,8 +39,12 @@ std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, cons
   return WrongLength(input, absl::StrCat("has ", num_tokens, " tokens"), limits);
 }
 
+int64_t MaxCountedInputTokens(const EncodeLimits& limits) {
+  return int64_t{2} * limits.max_input_tokens;
+}
+
 Violation InputTooLong(size_t input, const EncodeLimits& limits) {
-  return WrongLength(input, absl::StrCat("has more than ", limits.max_input_tokens, " tokens"), limits);
+  return WrongLength(input, absl::StrCat("has more than ", MaxCountedInputTokens(limits), " tokens"), limits);
 }
 
 std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits& limits) {

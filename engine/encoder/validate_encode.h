@@ -27,7 +27,10 @@ std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeL
 // "inputs[3] has 600 tokens; limit is 1 to 512 (models[].max_context_tokens)"
 std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits);
 
-// Of a text with more tokens than that, which are not counted to the end: "has more than 512 tokens".
+// How many tokens of a text that is too long are counted, so that most refusals have the exact number.
+int64_t MaxCountedInputTokens(const EncodeLimits& limits);
+
+// Of a text with more tokens than that: "has more than 1024 tokens".
 Violation InputTooLong(size_t input, const EncodeLimits& limits);
 
 // "dimensions is 37; limit is [1, 36]"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often each token has occurred in a sequence, kept up to date token by token for the penalties: a draw copies the
 // list instead of reading the whole sequence. A function of the tokens alone, so that a preemption changes nothing.
-// All memory is reserved by Start. Thread rule: one thread at a time.
+// Start reserves memory for the prompt and a usual output; a longer one doubles it. Thread rule: one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ struct TokenCount {
 
 class TokenCounts {
  public:
-  // Counts `prompt`, with room for `max_tokens` tokens of output.
+  // Counts `prompt`, with room for `max_tokens` tokens of output, but at most 1024.
   void Start(std::span<const TokenId> prompt, int32_t max_tokens);
-  // Counts a token of the output. No-op before Start. Does not allocate.
+  // Counts a token of the output. No-op before Start. Allocates only where there is no room left.
   void AddOutput(TokenId token);
 
   // Distinct tokens, in the order in which they first occurred; empty before Start.
@@ -32,9 +32,12 @@ class TokenCounts {
  private:
   // The element of `token`, added with a count of 0 when it is new.
   TokenCount& At(TokenId token);
+  // Where the token's slot is, or would be.
+  size_t SlotOf(TokenId token) const;
+  void Grow();
 
-  std::vector<TokenCount> list_;  // capacity prompt + max_tokens
-  std::vector<int32_t> slots_;    // open addressing, half full at most: index in list_ + 1, or 0
+  std::vector<TokenCount> list_;
+  std::vector<int32_t> slots_;  // open addressing, half full at most: index in list_ + 1, or 0
 };
 
 }  // namespace dunlin::engine

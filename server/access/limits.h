@@ -27,7 +27,7 @@ struct Limits {
   int32_t max_unsent_tokens = 1024;                 // tokens a client may lag behind before its stream is ended
   int32_t busy_message_interval_ms = 50;            // minimum between messages of a stream under overload; 0: none
   int32_t max_embedding_inputs = 256;               // of one embedding call
-  int32_t default_max_tokens = 512;                 // if the request sets none; less if the context does not allow it
+  int32_t default_max_tokens = 0;                   // if the request sets none; 0: what the context leaves
   int32_t retry_after_ms = 1000;                    // sent as RetryInfo when a queue is full
   int32_t keepalive_time_ms = 30000;                // server pings an idle connection
   int32_t keepalive_timeout_ms = 10000;

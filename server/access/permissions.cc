@@ -97,6 +97,7 @@ constexpr Endpoint kEndpoints[] = {
     {"POST /v1/embeddings", Permission::kInfer},
     {"POST /v1/rerank", Permission::kInfer},
     {"POST /rerank", Permission::kInfer},
+    {"POST /v2/rerank", Permission::kInfer},
     {"POST /tokenize", Permission::kInfer},
     {"POST /detokenize", Permission::kInfer},
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http_calls/http_generation.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -16,15 +18,6 @@ namespace {
 
 constexpr char kEventStream[] = "text/event-stream; charset=utf-8";
 constexpr char kKeepAliveComment[] = ": keep-alive\n\n";
-
-// X-Accel-Buffering: nginx passes events on as they come.
-HttpReply EventsReply(const std::string& request_id, std::string events) {
-  HttpReply reply = OkReply(kEventStream, request_id);
-  reply.headers.push_back({"Cache-Control", "no-cache"});
-  reply.headers.push_back({"X-Accel-Buffering", "no"});
-  reply.body = std::move(events);
-  return reply;
-}
 
 size_t BytesOf(const ClientPrompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
@@ -69,6 +62,7 @@ absl::Status HttpGeneration::ReadFirst(ClientRequest* request) {
   DropBody();
   SetIgnored(std::exchange(request->ignored, {}));
   if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());
+  request->stopping.clamp_max_tokens = true;  // clients of HTTP APIs ask for tens of thousands whatever the model has
   if (!status.ok()) return status;
   num_outputs_ = request->num_outputs;
   std::vector<ClientPrompt> further = translator_->TakeFurtherPrompts();
@@ -107,7 +101,21 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
   return absl::OkStatus();
 }
 
+HttpReply HttpGeneration::ReplyOf(const std::string& request_id, std::string body) const {
+  HttpReply reply = OkReply(translator_->streams() ? kEventStream : kJsonText, request_id);
+  if (clamped_max_tokens_.has_value()) reply.headers.push_back({kMaxTokensHeader, absl::StrCat(*clamped_max_tokens_)});
+  if (translator_->streams()) {
+    reply.headers.push_back({"Cache-Control", "no-cache"});
+    reply.headers.push_back({"X-Accel-Buffering", "no"});  // nginx passes events on as they come
+  }
+  reply.body = std::move(body);
+  return reply;
+}
+
 void HttpGeneration::Render(const Part& part, const OutputChunk& chunk) {
+  if (chunk.clamped_max_tokens.has_value()) {
+    clamped_max_tokens_ = std::min(*chunk.clamped_max_tokens, clamped_max_tokens_.value_or(INT32_MAX));
+  }
   if (part.prompt_ == 0) return translator_->OnChunk(chunk, &pending_);
   OutputChunk counted = chunk;
   counted.index += static_cast<int32_t>(part.prompt_) * num_outputs_;
@@ -121,7 +129,7 @@ void HttpGeneration::SendPending(const std::string& request_id) {
   }
   std::string events = std::exchange(pending_, std::string());
   if (std::exchange(begun_, true)) return exchange()->Write(std::move(events));
-  exchange()->Begin(EventsReply(request_id, std::move(events)), kKeepAliveComment);
+  exchange()->Begin(ReplyOf(request_id, std::move(events)), kKeepAliveComment);
 }
 
 // The first chunk begins the stream even if it has no events.
@@ -166,10 +174,7 @@ void HttpGeneration::EndResponse(const Part& part, const std::string& request_id
   translator_->OnEnd({failure_, request_id}, &pending_);
   std::string rest = std::exchange(pending_, std::string());
   if (begun_) return exchange()->End(std::move(rest));
-  if (translator_->streams()) return exchange()->Respond(EventsReply(request_id, std::move(rest)));
-  HttpReply reply = OkReply(kJsonText, request_id);
-  reply.body = std::move(rest);
-  exchange()->Respond(std::move(reply));
+  exchange()->Respond(ReplyOf(request_id, std::move(rest)));
 }
 
 void HttpGeneration::OnWriteDone(bool ok) {

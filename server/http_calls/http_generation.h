@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@
 #include "server/serving/response_writer.h"
 
 namespace dunlin::server {
+
+// Of a response: max_tokens that applied, where the client asked for more than context and KV pool leave. Of a stream
+// of several prompts, where it is known as the stream begins.
+inline constexpr char kMaxTokensHeader[] = "x-dunlin-max-tokens";
 
 class HttpGeneration final : public HttpCall, public std::enable_shared_from_this<HttpGeneration> {
  public:
@@ -70,6 +75,8 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
   void WritePart(Part* part, const OutputChunk& chunk);
   void FinishPart(Part* part, const ResponseEnd& end, const OutputChunk* last);
 
+  // A reply of status 200 in the translator's form, with the headers that are known by now.
+  HttpReply ReplyOf(const std::string& request_id, std::string body) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Render(const Part& part, const OutputChunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Renders a part's chunk, if it has one and no part has failed. False if there is nothing to send.
   bool RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id)
@@ -91,7 +98,9 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
   std::vector<std::unique_ptr<Part>> parts_ ABSL_GUARDED_BY(mutex_);  // by prompt
   size_t num_unfinished_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string pending_ ABSL_GUARDED_BY(mutex_);  // events to send
-  bool begun_ ABSL_GUARDED_BY(mutex_) = false;   // the stream
+  // Of the prompts whose output has begun, the lowest; none while no max_tokens was lowered.
+  std::optional<int32_t> clamped_max_tokens_ ABSL_GUARDED_BY(mutex_);
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // the stream
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // of the first part that failed

@@ -53,7 +53,10 @@ struct ClientSampling {
 };
 
 struct ClientStopping {
-  std::optional<int32_t> max_tokens;  // empty: limits.default_max_tokens, or less if the context does not allow it
+  // Empty: what context and KV pool leave, at most limits.default_max_tokens and the model's max_new_tokens. 0: none is
+  // generated; the prompt is computed, scored and echoed as asked.
+  std::optional<int32_t> max_tokens;
+  bool clamp_max_tokens = false;  // lower max_tokens to what context and KV pool leave instead of refusing it
   int32_t min_tokens = 0;
   std::vector<std::string> stop;
   std::vector<engine::TokenId> stop_token_ids;
@@ -106,9 +109,10 @@ using ClientEmbedInput = std::variant<std::monostate, std::string, std::vector<e
 // What a rerank call asks for: the score of each input, a document, for one query.
 struct ClientRerank {
   std::string query;
-  std::optional<int32_t> top_n;  // the best so many, >= 1; unset: all
-  bool raw_scores = false;       // the model's logits, whatever it makes of them
-  bool keeps_texts = false;      // the caller keeps the documents until the response: their bytes stay admitted
+  std::optional<int32_t> top_n;               // the best so many, >= 1; unset: all
+  std::optional<int32_t> max_tokens_per_doc;  // of each document the first ones alone, >= 1; the front checks it
+  bool raw_scores = false;                    // the model's logits, whatever it makes of them
+  bool keeps_texts = false;  // the caller keeps the documents until the response: their bytes stay admitted
 };
 
 struct ClientEmbedRequest {

@@ -12,6 +12,7 @@
 #include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
 #include "server/serving/pair_tokens.h"
+#include "server/serving/prompt_overflow.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -43,18 +44,31 @@ absl::StatusOr<std::string> PromptOf(const ServedModel& model, const ClientEmbed
       *client.field_names);
 }
 
-// *truncate: in: whether the input may be truncated; out: whether it was. Errors: as Tokenizer::Encode.
-absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const engine::Tokenizer* tokenizer, size_t limit,
-                                  const std::string& prompt, ClientEmbedInput* input, bool* truncate) {
+// *truncate: in: whether the input may be truncated; out: whether it was. Errors: as Tokenizer::Encode, for an input
+// with more tokens than are counted.
+absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const ServedModel& model, const std::string& prompt,
+                                  ClientEmbedInput* input, bool* truncate) {
+  const engine::EncodeLimits& limits = model.encoder->limits();
+  const auto limit = static_cast<size_t>(limits.max_input_tokens);
   if (auto* given = std::get_if<TokenIds>(input)) {
     *truncate = *truncate && given->size() > limit;
     if (*truncate) given->resize(limit);
     return std::move(*given);
   }
-  const engine::EncodeOptions options{.max_tokens = limit, .truncate = *truncate};
+  const auto counted = static_cast<size_t>(engine::MaxCountedInputTokens(limits));
+  const engine::EncodeOptions options{.max_tokens = *truncate ? limit : counted, .truncate = *truncate};
   std::string& text = std::get<std::string>(*input);
   text.insert(0, prompt);
-  return EncodeText(core, *tokenizer, text, options, truncate);
+  return EncodeText(core, *model.tokenizer, text, options, truncate);
+}
+
+absl::Status Overflowed(const engine::Violation& violation, const ClientEmbedRequest& client, int64_t num_tokens,
+                        bool at_least, const engine::EncodeLimits& limits) {
+  return PromptOverflowed(violation, *client.field_names,
+                          {.context_tokens = limits.max_input_tokens,
+                           .max_prompt_tokens = limits.max_input_tokens,
+                           .prompt_tokens = num_tokens,
+                           .at_least = at_least});
 }
 
 // Appends the tokens of every input to the call; stops at the first input that is too long.
@@ -75,16 +89,21 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
   }
   for (size_t i = 0; i < client->inputs.size(); ++i) {
     bool truncated = client->truncate;
-    const absl::StatusOr<TokenIds> ids =
-        TokensOf(core, plan->model->tokenizer.get(), static_cast<size_t>(limits.max_input_tokens), *prompt,
-                 &client->inputs[i], &truncated);
-    if (absl::IsOutOfRange(ids.status())) return ToStatus(engine::InputTooLong(i, limits), *client);
+    const absl::StatusOr<TokenIds> ids = TokensOf(core, *plan->model, *prompt, &client->inputs[i], &truncated);
+    if (absl::IsOutOfRange(ids.status())) {
+      const int64_t least = engine::MaxCountedInputTokens(limits) + 1;
+      return Overflowed(engine::InputTooLong(i, limits), *client, least, /*at_least=*/true, limits);
+    }
     if (!ids.ok()) {
       const std::string problem(engine::StdView(ids.status().message()));
       return InvalidField({F::kInputText, problem, "", {static_cast<int64_t>(i)}, std::nullopt}, *client->field_names);
     }
     const auto num_tokens = static_cast<int64_t>(ids->size());
-    if (absl::Status s = ToStatus(engine::CheckInputLength(i, num_tokens, limits), *client); !s.ok()) return s;
+    const std::optional<engine::Violation> length = engine::CheckInputLength(i, num_tokens, limits);
+    if (length.has_value() && num_tokens > 0) {
+      return Overflowed(*length, *client, num_tokens, /*at_least=*/false, limits);
+    }
+    if (absl::Status s = ToStatus(length, *client); !s.ok()) return s;
     request.tokens.insert(request.tokens.end(), ids->begin(), ids->end());
     request.lengths.push_back(static_cast<int32_t>(num_tokens));
     plan->truncated.push_back(truncated);

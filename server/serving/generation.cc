@@ -173,8 +173,8 @@ absl::Status Generation::Submit() {
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
   request.tenant = TenantOf(call_.principal.name);
-  const int64_t max_tokens = std::ssize(request.prompt) + int64_t{plan.num_outputs} * request.stopping.max_tokens;
-  if (absl::Status s = ReserveTokens(*core_, call_.principal, max_tokens, &ticket_); !s.ok()) return s;
+  const int64_t reserved = std::ssize(request.prompt) + int64_t{plan.num_outputs} * plan.reserved_tokens;
+  if (absl::Status s = ReserveTokens(*core_, call_.principal, reserved, &ticket_); !s.ok()) return s;
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits()) +
                               static_cast<size_t>(plan.num_outputs) * ConstraintBytes(plan);
   if (!ticket_.TakeOutputBytes(output_bytes)) {
@@ -199,6 +199,7 @@ absl::Status Generation::Submit() {
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
   chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  chunk_.clamped_max_tokens = plan.clamped_max_tokens;
   if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@ int32_t MaxTokensPerChunk(const engine::SamplingParams& sampling, const Limits& 
       std::clamp(limits.max_message_bytes / (96 + 56 * num_top), int64_t{1}, kMaxTokensPerChunk));
 }
 
-OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text) {
+// no_output: the only token was drawn because the engine draws one, and is nobody's.
+OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text, bool no_output) {
   OutputFinish finish;
   finish.usage = {info.prompt_tokens, info.cached_tokens, text.num_tokens()};
   finish.timings = {MillisecondsBetween(info.arrival, info.first_scheduled),
@@ -31,8 +32,8 @@ OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text) {
   if (text.stopped()) {
     if (const std::string* stop = text.matched_stop()) finish.stop_string = *stop;
   } else {
-    finish.reason = info.reason;
-    finish.stop_token_id = info.stop_token_id;
+    finish.reason = no_output ? engine::FinishReason::kLength : info.reason;
+    if (!no_output) finish.stop_token_id = info.stop_token_id;
   }
   return finish;
 }
@@ -60,7 +61,8 @@ GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* co
       requests_(requests),
       max_tokens_per_chunk_(MaxTokensPerChunk(plan.request.sampling, core->limits())),
       max_echo_bytes_per_chunk_(static_cast<size_t>(std::max<int64_t>(core->limits().max_message_bytes / 2, 4))),
-      token_bytes_(plan.model->tokenizer.get()) {
+      token_bytes_(plan.model->tokenizer.get()),
+      no_output_(plan.no_output) {
   const OutputQueue::Links links = {plan.model->engine.get(),
                                     core->text_pool(),
                                     generation,
@@ -149,7 +151,7 @@ absl::Status GenerationOutputs::FillTokens(size_t index, OutputChunk* chunk) {
   if (output.text.TakeEcho(max_echo_bytes_per_chunk_, chunk)) return absl::OkStatus();
   TokenRing& tokens = output.queue.tokens();
   while (const TokenRing::Token* token = tokens.Front()) {
-    if (!output.text.stopped()) {
+    if (!no_output_ && !output.text.stopped()) {
       if (std::ssize(chunk->token_ids) >= max_tokens_per_chunk_) return absl::OkStatus();
       ObserveInterval(&output, token->time);
       if (absl::Status s = output.text.Add(*token, tokens.FrontTop(), chunk); !s.ok()) return s;
@@ -162,7 +164,7 @@ absl::Status GenerationOutputs::FillTokens(size_t index, OutputChunk* chunk) {
 
 absl::Status GenerationOutputs::FillFinish(const engine::FinishInfo& info, Output* output, OutputChunk* chunk) const {
   if (absl::Status s = output->text.Finish(chunk); !s.ok()) return s;
-  chunk->finish = FinishOf(info, output->text);
+  chunk->finish = FinishOf(info, output->text, no_output_);
   return absl::OkStatus();
 }
 
@@ -209,7 +211,9 @@ void GenerationOutputs::FillRecord(RequestRecord* record) const {
     record->finished = std::max(record->finished, info.finished);
     if (i != 0) continue;
     if (record->finish_reason.empty()) {
-      record->finish_reason = output.text.stopped() ? "stop" : FinishReasonName(info.reason);
+      const bool cut = no_output_ && EndsWell(info.reason);
+      const engine::FinishReason reason = cut ? engine::FinishReason::kLength : info.reason;
+      record->finish_reason = output.text.stopped() ? "stop" : FinishReasonName(reason);
     }
     record->prompt_tokens = info.prompt_tokens;
     record->cached_tokens = info.cached_tokens;

@@ -79,6 +79,7 @@ class GenerationOutputs {
   const int32_t max_tokens_per_chunk_;
   const size_t max_echo_bytes_per_chunk_;
   const engine::Tokenizer* const token_bytes_;    // for log-probabilities; may be null
+  const bool no_output_;                          // tokens are dropped
   std::vector<std::unique_ptr<Output>> outputs_;  // [n]
   size_t num_submitted_ = 0;
   size_t num_closed_ = 0;

@@ -22,6 +22,8 @@
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/output_length.h"
+#include "server/serving/prompt_overflow.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -69,10 +71,9 @@ engine::SamplingParams Sampling(ClientRequest* client, const ServedModel& model)
   return params;
 }
 
-// max_tokens is the whole context until the prompt's length is known, unless the client has set it.
 engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_tokens) {
   engine::StoppingParams params;
-  params.max_tokens = client->stopping.max_tokens.value_or(max_context_tokens);
+  params.max_tokens = MaxTokensBeforePrompt(client->stopping, max_context_tokens);
   params.min_tokens = client->stopping.min_tokens;
   params.stop_token_ids = std::move(client->stopping.stop_token_ids);
   params.ignore_eos = client->stopping.ignore_eos;
@@ -82,8 +83,11 @@ engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_token
 // The checks that are possible before the prompt is tokenised.
 absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedModel& model,
                                    const engine::Request& request) {
+  const engine::RequestLimits& limits = model.engine->limits();
   if (absl::Status s = ToStatus(CheckGenerateFields(client), client); !s.ok()) return s;
-  if (absl::Status s = ToStatus(engine::CheckParams(request, model.engine->limits()), client); !s.ok()) return s;
+  const auto length = CheckOutputLength(client.stopping, limits.max_context_tokens);
+  if (absl::Status s = ToStatus(length, client); !s.ok()) return s;
+  if (absl::Status s = ToStatus(engine::CheckParams(request, limits), client); !s.ok()) return s;
   if (!client.stopping.stop.empty() && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; stop strings need one");
   }
@@ -94,8 +98,8 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
     if (absl::Status s = ToStatus(CheckStructuredOutput(*client.structured_output), client); !s.ok()) return s;
   }
   if (client.truncate_prompt_tokens.has_value()) {
-    const auto v = engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1,
-                                    model.engine->limits().max_context_tokens);
+    const auto v =
+        engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1, limits.max_context_tokens);
     if (v.has_value()) return ToStatus(v, client);
   }
   if (std::holds_alternative<engine::ChatInput>(client.prompt)) return CheckChats(model);
@@ -120,24 +124,44 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
 }
 
 // The engine only knows token prompts; for a client that sent text or a chat, the error names that.
-absl::Status PromptError(Violation violation, const ClientRequest& client) {
+Violation AsClientSent(Violation violation, const ClientRequest& client) {
   if (violation.field == F::kPromptTokens) {
     if (std::holds_alternative<std::string>(client.prompt)) violation.field = F::kPromptText;
     if (std::holds_alternative<engine::ChatInput>(client.prompt)) violation.field = F::kChat;
   }
-  return InvalidField(violation, *client.field_names);
+  return violation;
+}
+
+// prompt_tokens: as far as they were counted.
+absl::Status Overflowed(const Violation& violation, const ClientRequest& client, const engine::Request& request,
+                        size_t prompt_tokens, bool at_least, const engine::RequestLimits& limits) {
+  const int64_t most = std::min(static_cast<int64_t>(engine::MaxPromptTokens(limits)),
+                                engine::OutputRoom(0, request.profile.precision, limits) - 1);
+  return PromptOverflowed(AsClientSent(violation, client), *client.field_names,
+                          {.context_tokens = limits.max_context_tokens,
+                           .max_prompt_tokens = most,
+                           .prompt_tokens = static_cast<int64_t>(prompt_tokens),
+                           .at_least = at_least});
+}
+
+// Of a prompt that was not read to its end.
+absl::Status OverflowedUncounted(const ClientRequest& client, const engine::Request& request,
+                                 const engine::RequestLimits& limits) {
+  return Overflowed(engine::PromptTooLong(limits), client, request, engine::MaxCountedPromptTokens(limits) + 1,
+                    /*at_least=*/true, limits);
 }
 
 // *chat_text: of a chat, the prompt's text.
 absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
-                        std::vector<engine::TokenId>* prompt, std::string* chat_text) {
+                        engine::Request* request, std::string* chat_text) {
   const engine::RequestLimits& limits = model.engine->limits();
+  std::vector<engine::TokenId>* prompt = &request->prompt;
   // Of a prompt to be truncated the last tokens count, so that all of it is read.
   const size_t max_tokens =
-      client->truncate_prompt_tokens.has_value() ? SIZE_MAX : static_cast<size_t>(engine::MaxPromptTokens(limits));
+      client->truncate_prompt_tokens.has_value() ? SIZE_MAX : engine::MaxCountedPromptTokens(limits);
   if (const auto* chat = std::get_if<engine::ChatInput>(&client->prompt)) {
     absl::StatusOr<ChatPrompt> rendered = MakeChatPrompt(core, model, *chat, max_tokens, *client->field_names);
-    if (absl::IsOutOfRange(rendered.status())) return PromptError(engine::PromptTooLong(limits), *client);
+    if (absl::IsOutOfRange(rendered.status())) return OverflowedUncounted(*client, *request, limits);
     if (!rendered.ok()) return rendered.status();
     *prompt = std::move(rendered->token_ids);
     *chat_text = std::move(rendered->text);
@@ -150,7 +174,7 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
   const engine::EncodeOptions options{.parse_special = client->parse_special_tokens, .max_tokens = max_tokens};
   absl::StatusOr<std::vector<engine::TokenId>> ids =
       EncodeText(core, *model.tokenizer, std::get<std::string>(client->prompt), options);
-  if (absl::IsOutOfRange(ids.status())) return PromptError(engine::PromptTooLong(limits), *client);
+  if (absl::IsOutOfRange(ids.status())) return OverflowedUncounted(*client, *request, limits);
   if (!ids.ok()) {
     const std::string problem(engine::StdView(ids.status().message()));
     return InvalidField({F::kPromptText, problem, "", {}, std::nullopt}, *client->field_names);
@@ -167,22 +191,21 @@ void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* p
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
   const std::optional<Violation> violation = engine::CheckPrompt(request, limits);
-  return violation.has_value() ? PromptError(*violation, client) : absl::OkStatus();
+  if (!violation.has_value()) return absl::OkStatus();
+  if (violation->field == F::kPromptTokens && !request.prompt.empty()) {
+    return Overflowed(*violation, client, request, request.prompt.size(), /*at_least=*/false, limits);
+  }
+  return InvalidField(AsClientSent(*violation, client), *client.field_names);
 }
 
-// The default is as much as context and KV pool have room for, so that it never refuses a request. The last token drawn
-// takes no room in a page. REQUIRES: the profile is resolved.
-void SettleMaxTokens(const ClientRequest& client, const Limits& limits, const ServedModel& model,
-                     engine::Request* request) {
-  if (client.stopping.max_tokens.has_value()) return;
-  const engine::RequestLimits& bounds = model.engine->limits();
-  const int32_t page_tokens = bounds.tokens_per_page[static_cast<size_t>(request->profile.precision)];
-  const int64_t pool_tokens = 1 + bounds.kv_groups.TokensThatFit(bounds.num_pages, bounds.max_context_tokens,
-                                                                 page_tokens, bounds.max_tokens_per_step);
-  const int64_t room =
-      std::min<int64_t>(bounds.max_context_tokens, pool_tokens) - static_cast<int64_t>(request->prompt.size());
-  const int64_t most = std::min(limits.default_max_tokens, model.default_max_tokens.value_or(INT32_MAX));
-  request->stopping.max_tokens = static_cast<int32_t>(std::clamp(most, int64_t{1}, std::max(room, int64_t{1})));
+void SettleMaxTokens(const ClientRequest& client, const Limits& limits, GenerationPlan* plan) {
+  const ServedModel& model = *plan->model;
+  const OutputLength length = SettleOutputLength(client.stopping, plan->request, model.engine->limits(),
+                                                 limits.default_max_tokens, model.default_max_tokens);
+  plan->request.stopping.max_tokens = length.max_tokens;
+  plan->clamped_max_tokens = length.clamped;
+  plan->reserved_tokens = length.reserved;
+  plan->no_output = client.stopping.max_tokens == 0;
 }
 
 // REQUIRES: plan.request.prompt is not reallocated from now on.
@@ -242,13 +265,13 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   request.profile = *profile;
   std::string chat_text;
   if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;
-  if (absl::Status s = TakePrompt(core, model, &client, &request.prompt, &chat_text); !s.ok()) return s;
+  if (absl::Status s = TakePrompt(core, model, &client, &request, &chat_text); !s.ok()) return s;
   if (absl::Status s = SettleConstraint(model, chat_text, &client); !s.ok()) return s;
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
-  SettleMaxTokens(client, core.limits(), model, &request);
+  SettleMaxTokens(client, core.limits(), &plan);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
-  record->max_tokens = request.stopping.max_tokens;
+  record->max_tokens = plan.no_output ? 0 : request.stopping.max_tokens;
   plan.output_text = TextOptions(client, plan);
   plan.output_text.chat =
       PlanChatOutput(model, client, chat_text, static_cast<size_t>(core.limits().max_message_bytes));

@@ -24,6 +24,9 @@ struct GenerationPlan {
   ModelLease model;
   engine::Request request;  // of every output; arrival, deadline and output_index not set
   int32_t num_outputs = 1;
+  std::optional<int32_t> clamped_max_tokens;        // that the client asked for more than
+  int32_t reserved_tokens = 0;                      // of each output, from the quota of the caller's key
+  bool no_output = false;                           // max_tokens is 0: the token that ends the prompt's step is dropped
   bool prompt_token_ids = false;                    // the first chunk has them
   OutputText::Options output_text;                  // of every output; prompt_tail points into request.prompt
   std::optional<engine::GrammarSource> grammar;     // that request.constraint is to be made of

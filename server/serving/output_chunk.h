@@ -100,10 +100,12 @@ struct OutputFinish {
 };
 
 struct OutputChunk {
-  // Only in the first chunk of a generation: the request id, the execution profile, and what the prompt is.
+  // Only in the first chunk of a generation: the request id, the execution profile, what the prompt is, and max_tokens
+  // where it is less than was asked for.
   std::string request_id;
   std::optional<engine::ExecutionProfile> profile;
   int32_t num_prompt_tokens = 0;
+  std::optional<int32_t> clamped_max_tokens;
   std::vector<engine::TokenId> prompt_token_ids;  // if requested
 
   int32_t index = 0;                       // which of the n outputs
@@ -119,6 +121,7 @@ struct OutputChunk {
     request_id.clear();
     profile.reset();
     num_prompt_tokens = 0;
+    clamped_max_tokens.reset();
     prompt_token_ids.clear();
     token_ids.clear();
     text.clear();

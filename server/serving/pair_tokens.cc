@@ -24,10 +24,11 @@ struct Room {
   std::string limit;
 };
 
-// A text without special tokens around it. problem: what a longer one than `room` has, unless it may be truncated.
+// A text without special tokens around it. too_long: of one with more tokens than `room`, unless it may be truncated.
 absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const ServedModel& model, const ClientEmbedRequest& client,
-                                  const std::string& text, size_t room, engine::Violation too_long, bool* truncated) {
-  const engine::EncodeOptions options{.add_special_tokens = false, .max_tokens = room, .truncate = client.truncate};
+                                  const std::string& text, size_t room, bool truncate, engine::Violation too_long,
+                                  bool* truncated) {
+  const engine::EncodeOptions options{.add_special_tokens = false, .max_tokens = room, .truncate = truncate};
   absl::StatusOr<TokenIds> ids = EncodeText(core, *model.tokenizer, text, options, truncated);
   if (ids.ok()) return ids;
   if (!absl::IsOutOfRange(ids.status())) {
@@ -41,9 +42,11 @@ absl::Status AppendDocument(const ServingCore& core, const ServedModel& model, c
                             const TokenIds& query, const Room& room, size_t index, engine::EncodeRequest* request,
                             std::vector<bool>* truncated) {
   const size_t left = client.truncate ? room.tokens : room.tokens - query.size();
+  const auto most = static_cast<size_t>(client.rerank->max_tokens_per_doc.value_or(INT32_MAX));
   bool cut = false;
   const absl::StatusOr<TokenIds> document =
-      TokensOf(core, model, client, std::get<std::string>(client.inputs[index]), left,
+      TokensOf(core, model, client, std::get<std::string>(client.inputs[index]), std::min(left, most),
+               client.truncate || most <= left,
                {F::kInput,
                 absl::StrCat("has, with the query and special tokens, more than ", room.limit),
                 "",
@@ -71,7 +74,7 @@ absl::Status TokenisePairs(const ServingCore& core, const ServedModel& model, co
   const Room room{limit - std::min(limit, special), absl::StrCat(limit, " tokens (models[].max_context_tokens)")};
   bool cut = false;
   const absl::StatusOr<TokenIds> query = TokensOf(
-      core, model, client, client.rerank->query, room.tokens,
+      core, model, client, client.rerank->query, room.tokens, client.truncate,
       {F::kQuery, absl::StrCat("has, with special tokens, more than ", room.limit), "", {}, std::nullopt}, &cut);
   if (!query.ok()) return query.status();
   for (size_t i = 0; i < client.inputs.size(); ++i) {

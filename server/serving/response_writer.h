@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -58,6 +59,7 @@ struct EmbedResult {
   const RerankScores* rerank = nullptr;
   Usage usage;
   Timings timings;
+  std::string_view request_id = {};
 };
 
 class EmbedWriter {

@@ -54,6 +54,7 @@ void StoppingFromWire(v1::Stopping* wire, ClientStopping* out) {
   out->stop_token_ids.assign(wire->stop_token_ids().begin(), wire->stop_token_ids().end());
   out->ignore_eos = wire->ignore_eos();
   out->include_stop = wire->include_stop();
+  out->clamp_max_tokens = wire->clamp_max_tokens();
 }
 
 void OutputFromWire(const v1::OutputOptions& wire, ClientOutput* out) {

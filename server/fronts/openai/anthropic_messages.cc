@@ -160,6 +160,7 @@ void AnthropicTranslator::AppendDocument(std::string* out) const {
 }
 
 void AnthropicTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
+  totals_.Count(chunk);
   if (head_.empty()) {
     Begin(chunk);
     if (stream_) {
@@ -171,7 +172,6 @@ void AnthropicTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
       EndEvent(out);
     }
   }
-  totals_.Count(chunk);
   Events events(out);
   OutputBlocks::Listener* listener = stream_ ? &events : nullptr;
   blocks_.Add(chunk, listener);

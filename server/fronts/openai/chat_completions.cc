@@ -16,7 +16,7 @@ using V = JsonValue;
 using B = GenerationBody;
 
 void ReadMaxTokens(const V& value, B* body) {
-  const int32_t max_tokens = value.Int();
+  const int32_t max_tokens = value.AtLeast(1);
   std::optional<int32_t>& out = body->request->stopping.max_tokens;
   if (out.has_value() && *out != max_tokens) value.Fail("differs from its other name", absl::StrCat(*out));
   out = max_tokens;

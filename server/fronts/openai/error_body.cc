@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/error_body.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/json_text.h"
 #include "server/serving/errors.h"
+#include "server/serving/prompt_overflow.h"
 
 namespace dunlin::server {
 namespace {
@@ -25,6 +28,7 @@ constexpr TypeRow kTypes[] = {
     {absl::StatusCode::kUnavailable, "service_unavailable_error", "overloaded_error"},
     {absl::StatusCode::kDeadlineExceeded, "timeout_error", "timeout_error"},
 };
+constexpr char kContextLengthExceeded[] = "context_length_exceeded";
 constexpr TypeRow kOtherType = {absl::StatusCode::kInternal, "server_error", "api_error"};
 
 const TypeRow& TypeOf(absl::StatusCode code) {
@@ -68,26 +72,51 @@ std::string MessageOf(const absl::Status& status) {
   return message;
 }
 
+// The words by which clients recognise a prompt that is too long: LiteLLM, opencode and LangChain look for "maximum
+// context length is", the last also for the code; Anthropic's clients for "prompt is too long" and its two numbers.
+std::string OpenAiOverflow(const PromptOverflow& overflow, const absl::Status& status) {
+  // By the queue or the KV pool.
+  const bool narrowed = overflow.max_prompt_tokens + 1 < overflow.context_tokens;
+  const std::string most =
+      narrowed ? absl::StrCat(", and the server takes prompts of at most ", overflow.max_prompt_tokens) : "";
+  return absl::StrCat("This model's maximum context length is ", overflow.context_tokens, " tokens", most,
+                      ". However, your request has ", overflow.at_least ? "at least " : "", overflow.prompt_tokens,
+                      " prompt tokens. Please reduce the length of the prompt. (", MessageOf(status), ")");
+}
+
+std::string AnthropicOverflow(const PromptOverflow& overflow, const absl::Status& status) {
+  return absl::StrCat("prompt is too long: ", overflow.prompt_tokens, " tokens > ", overflow.max_prompt_tokens,
+                      " maximum", overflow.at_least ? ", counting stopped there" : "", " (", MessageOf(status), ")");
+}
+
 }  // namespace
 
 std::string OpenAiError(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
+  const std::optional<PromptOverflow> overflow = OverflowOf(status);
   std::string out = "{\"error\":{";
-  AppendJsonMember("message", MessageOf(status), &out);
+  AppendJsonMember("message", overflow.has_value() ? OpenAiOverflow(*overflow, status) : MessageOf(status), &out);
   AppendOptional("type", TypeOf(status.code()).openai, &out);
   AppendTextOrNull("param", details.field, &out);
-  AppendTextOrNull("code", details.reason, &out);
+  AppendTextOrNull("code", overflow.has_value() ? kContextLengthExceeded : details.reason, &out);
   AppendDetails(details, &out);
   out.append("}}");
   return out;
 }
 
+std::string CohereError(const absl::Status& status) {
+  std::string out = "{";
+  AppendJsonMember("message", MessageOf(status), &out);
+  return absl::StrCat(out, ",", OpenAiError(status).substr(1));
+}
+
 std::string AnthropicError(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
+  const std::optional<PromptOverflow> overflow = OverflowOf(status);
   std::string out = "{\"type\":\"error\",\"error\":{";
   AppendJsonMember("type", TypeOf(status.code()).anthropic, &out);
   out.push_back(',');
-  AppendJsonMember("message", MessageOf(status), &out);
+  AppendJsonMember("message", overflow.has_value() ? AnthropicOverflow(*overflow, status) : MessageOf(status), &out);
   AppendOptional("reason", details.reason, &out);
   AppendOptional("field", details.field, &out);
   AppendDetails(details, &out);

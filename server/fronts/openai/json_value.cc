@@ -282,6 +282,10 @@ int32_t JsonValue::Int() const {
   return static_cast<int32_t>(Integer(Bounds::min(), Bounds::max()));
 }
 
+int32_t JsonValue::AtLeast(int32_t min) const {
+  return static_cast<int32_t>(Integer(min, std::numeric_limits<int32_t>::max()));
+}
+
 uint64_t JsonValue::Unsigned64() const {
   if (json_->is_number_unsigned()) return json_->get<uint64_t>();
   if (json_->is_number_integer()) return static_cast<uint64_t>(json_->get<int64_t>());

@@ -62,6 +62,7 @@ class JsonValue {
   std::string Text() const;
   bool Bool() const;
   int32_t Int() const;
+  int32_t AtLeast(int32_t min) const;
   uint64_t Unsigned64() const;  // a negative number modulo 2^64
   float Number() const;
   std::vector<std::string> Texts() const;

@@ -4,7 +4,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/base/string_view.h"
@@ -29,6 +28,8 @@ namespace dunlin::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr char kCohereRerank[] = "/v2/rerank";
 
 HttpReply Health(const std::string& unready_reason) {
   if (unready_reason.empty()) return {200, kJsonText, Json{{"status", "ok"}}.dump()};
@@ -66,10 +67,15 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   return reply;
 }
 
-// To a caller who may not call: in the form of the API that the path belongs to.
+// In the form of the API that the path belongs to.
+std::string ErrorOf(std::string_view path, const absl::Status& status) {
+  if (path.starts_with("/v1/messages")) return AnthropicError(status);
+  return path == kCohereRerank ? CohereError(status) : OpenAiError(status);
+}
+
+// To a caller who may not call.
 HttpReply RefusalReply(const HttpRequest& request, const absl::Status& status) {
-  const bool anthropic = absl::StartsWith(request.path, "/v1/messages");
-  return ErrorReply(status, anthropic ? AnthropicError(status) : OpenAiError(status), EchoedRequestIdOf(request));
+  return ErrorReply(status, ErrorOf(request.path, status), EchoedRequestIdOf(request));
 }
 
 HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpRequest&)> answer) {
@@ -82,11 +88,9 @@ ResponseFacts FactsNow(const OpenAiSources& sources) {
   return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant, sources.strict};
 }
 
-std::string OpenAiRefusal(std::string_view message) {
-  return OpenAiError(absl::InvalidArgumentError(engine::AbslView(message)));
-}
-std::string AnthropicRefusal(std::string_view message) {
-  return AnthropicError(absl::InvalidArgumentError(engine::AbslView(message)));
+template <std::string (*kError)(const absl::Status& status)>
+std::string Refusal(std::string_view message) {
+  return kError(absl::InvalidArgumentError(engine::AbslView(message)));
 }
 
 HttpRoute TextRoute(ServingCore* core, const char* path, const OpenAiSources& sources, TextWork work) {
@@ -121,12 +125,17 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
                            [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
       HttpEmbedding::Route(core, "/rerank",
                            [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
+      HttpEmbedding::Route(
+          core, kCohereRerank,
+          [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources), RerankApi::kCohereV2); }),
       TextRoute(core, "/tokenize", sources, kTokenizeWork),
       TextRoute(core, "/detokenize", sources, kDetokenizeWork),
   };
   for (HttpRoute& route : routes) {
     route.refusal = &RefusalReply;
-    route.refusal_body = absl::StartsWith(route.path, "/v1/messages") ? &AnthropicRefusal : &OpenAiRefusal;
+    route.refusal_body = &Refusal<&OpenAiError>;
+    if (route.path.starts_with("/v1/messages")) route.refusal_body = &Refusal<&AnthropicError>;
+    if (route.path == kCohereRerank) route.refusal_body = &Refusal<&CohereError>;
   }
   return routes;
 }

@@ -28,11 +28,15 @@ void ReadDocuments(const V& value, R* body) {
   }
 }
 
+constexpr int32_t kCohereTokensPerDocument = 4096;  // Source: Cohere's API reference, POST /v2/rerank
+constexpr int64_t kDocumentsPerSearchUnit = 100;    // Source: Cohere's pricing of Rerank
+
 constexpr FieldRow<R> kFields[] = {
     Honoured<R>("model", [](const V& v, R* b) { b->request->model = v.Text(); }),
     Honoured<R>("query", [](const V& v, R* b) { b->request->rerank->query = v.Text(); }),
     Honoured<R>("documents", ReadDocuments),
     Honoured<R>("top_n", [](const V& v, R* b) { b->request->rerank->top_n = v.Int(); }),
+    Honoured<R>("max_tokens_per_doc", [](const V& v, R* b) { b->request->rerank->max_tokens_per_doc = v.AtLeast(1); }),
     Honoured<R>("return_documents", [](const V& v, R* b) { b->return_documents = v.Bool(); }),
     Honoured<R>("raw_scores", [](const V& v, R* b) { b->request->rerank->raw_scores = v.Bool(); }),
     Honoured<R>("truncate", [](const V& v, R* b) { b->request->truncate = v.Bool(); }),
@@ -45,7 +49,6 @@ constexpr FieldRow<R> kFields[] = {
     Ignored<R>("priority"),
     Refused<R>("truncate_prompt_tokens", "truncate cuts documents to the context"),
     Refused<R>("max_chunks_per_doc", "a document is one text; truncate cuts it to the context"),
-    Refused<R>("max_tokens_per_doc", "truncate cuts documents to the context"),
     Refused<R>("rank_fields", "a document is its member text"),
     Refused<R>("relevant_spans", "a score is of a whole document"),
 };
@@ -59,6 +62,10 @@ FieldTable<RerankBody> RerankFields() {
 absl::Status RerankTranslator::Read(std::string_view text, ClientEmbedRequest* request) {
   request->field_names = &kRerankRouteFieldNames;
   request->rerank.emplace();
+  if (api_ == RerankApi::kCohereV2) {
+    request->truncate = true;
+    request->rerank->max_tokens_per_doc = kCohereTokensPerDocument;
+  }
   const absl::StatusOr<Json> json = ParseBody(text);
   if (!json.ok()) return json.status();
   absl::Status status;
@@ -72,27 +79,43 @@ absl::Status RerankTranslator::Read(std::string_view text, ClientEmbedRequest* r
   return status;
 }
 
-std::string RerankTranslator::Document(const EmbedResult& result) const {
-  const engine::EncodeRequest& request = result.call.request;
-  std::string out = "{";
-  AppendJsonMember("model", model_, &out);
-  out.append(",\"results\":[");
+void RerankTranslator::AppendResults(const EmbedResult& result, std::string* out) const {
+  out->append("\"results\":[");
   bool first = true;
   for (const RankedDocument& document : RankDocuments(result)) {
-    absl::StrAppend(&out, first ? "" : ",", "{\"index\":", document.index, ",\"relevance_score\":");
+    absl::StrAppend(out, first ? "" : ",", "{\"index\":", document.index, ",\"relevance_score\":");
     first = false;
-    AppendJsonNumber(document.score, &out);
+    AppendJsonNumber(document.score, out);
     const auto index = static_cast<size_t>(document.index);
     if (!documents_.empty()) {
-      out.append(",\"document\":{");
-      AppendJsonMember("text", documents_[index], &out);
-      out.push_back('}');
+      out->append(",\"document\":{");
+      AppendJsonMember("text", documents_[index], out);
+      out->push_back('}');
     }
-    if (result.truncated[index]) out.append(",\"truncated\":true");
-    out.push_back('}');
+    if (result.truncated[index]) out->append(",\"truncated\":true");
+    out->push_back('}');
   }
-  absl::StrAppend(&out, "],\"usage\":{\"prompt_tokens\":", result.usage.prompt_tokens,
-                  ",\"total_tokens\":", result.usage.prompt_tokens, "},\"dunlin\":{\"execution\":");
+  out->push_back(']');
+}
+
+std::string RerankTranslator::Document(const EmbedResult& result) const {
+  const engine::EncodeRequest& request = result.call.request;
+  const int32_t tokens = result.usage.prompt_tokens;
+  std::string out = "{";
+  if (api_ == RerankApi::kCohereV2) {
+    AppendJsonMember("id", result.request_id, &out);
+    out.push_back(',');
+    AppendResults(result, &out);
+    const int64_t units = (std::ssize(request.lengths) + kDocumentsPerSearchUnit - 1) / kDocumentsPerSearchUnit;
+    absl::StrAppend(&out, ",\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"search_units\":", units,
+                    "},\"tokens\":{\"input_tokens\":", tokens, "}}");
+  } else {
+    AppendJsonMember("model", model_, &out);
+    out.push_back(',');
+    AppendResults(result, &out);
+    absl::StrAppend(&out, ",\"usage\":{\"prompt_tokens\":", tokens, ",\"total_tokens\":", tokens, "}");
+  }
+  out.append(",\"dunlin\":{\"execution\":");
   AppendExecution(request.profile, &out);
   absl::StrAppend(&out, ",\"raw_scores\":", result.rerank->sigmoid ? "false" : "true", ",\"system_fingerprint\":\"",
                   Fingerprint(facts_, request.profile), "\",\"timings\":");
@@ -102,7 +125,7 @@ std::string RerankTranslator::Document(const EmbedResult& result) const {
 }
 
 std::string RerankTranslator::ErrorBody(const absl::Status& status) const {
-  return OpenAiError(status);
+  return api_ == RerankApi::kCohereV2 ? CohereError(status) : OpenAiError(status);
 }
 
 }  // namespace dunlin::server

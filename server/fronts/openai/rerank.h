@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// POST /v1/rerank and /rerank, as Cohere's, Jina's and vLLM's servers have them. Owner: the call. Thread rule: one
-// function at a time.
+// POST /v1/rerank and /rerank, as Cohere's, Jina's and vLLM's servers have them, and POST /v2/rerank, as Cohere's
+// client does. Owner: the call. Thread rule: one function at a time. Source: the models of ClientV2.rerank in the
+// package cohere 7.3.1.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,16 +27,24 @@ struct RerankBody {
 // The fields of the route.
 FieldTable<RerankBody> RerankFields();
 
+// The second truncates what is too long, and has a form of its own around the results and for errors.
+enum class RerankApi : uint8_t { kShared, kCohereV2 };
+
 class RerankTranslator final : public EmbedTranslator {
  public:
-  explicit RerankTranslator(const ResponseFacts& facts) : facts_(facts) {}
+  explicit RerankTranslator(const ResponseFacts& facts, RerankApi api = RerankApi::kShared)
+      : facts_(facts), api_(api) {}
 
   absl::Status Read(std::string_view body, ClientEmbedRequest* request) override;
   std::string Document(const EmbedResult& result) const override;
   std::string ErrorBody(const absl::Status& status) const override;
 
  private:
+  // `"results":[...]`
+  void AppendResults(const EmbedResult& result, std::string* out) const;
+
   const ResponseFacts facts_;
+  const RerankApi api_;
   std::string model_;
   std::vector<std::string> documents_;  // where the response repeats them
 };

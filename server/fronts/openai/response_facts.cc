@@ -34,27 +34,29 @@ void AppendTimings(const Timings& timings, std::string* out) {
   out->push_back('}');
 }
 
-// Outputs 1 and up of a prompt find in the cache what output 0 computed.
-void CallTotals::CountPrompt(int32_t prompt, const Usage& of_output) {
-  const auto [counted, is_first] = cached_tokens_.try_emplace(prompt, of_output.cached_tokens);
-  if (is_first) {
-    usage.prompt_tokens += of_output.prompt_tokens;
-    usage.cached_tokens += of_output.cached_tokens;
-    return;
+void CallTotals::CountPrompt(const OutputChunk& chunk) {
+  if (!chunk.profile.has_value() && !chunk.finish.has_value()) return;
+  Prompt& prompt = prompts_[chunk.index / outputs_per_prompt];
+  if (prompt.tokens == 0) {
+    prompt.tokens = chunk.finish.has_value() ? chunk.finish->usage.prompt_tokens : chunk.num_prompt_tokens;
+    usage.prompt_tokens += prompt.tokens;
   }
-  const int32_t fewer = std::max(counted->second - of_output.cached_tokens, 0);
-  counted->second -= fewer;
-  usage.cached_tokens -= fewer;
+  if (!chunk.finish.has_value()) return;
+  // Outputs 1 and up of a prompt find in the cache what output 0 computed.
+  const int32_t cached = chunk.finish->usage.cached_tokens;
+  const int32_t fewest = std::min(prompt.cached_tokens.value_or(cached), cached);
+  usage.cached_tokens += fewest - prompt.cached_tokens.value_or(0);
+  prompt.cached_tokens = fewest;
 }
 
 void CallTotals::Count(const OutputChunk& chunk) {
+  CountPrompt(chunk);
   if (!chunk.reasoning.empty() && chunk.text.empty() && chunk.tool_calls.empty()) {
     reasoning_tokens += static_cast<int32_t>(chunk.token_ids.size());
   }
   if (!chunk.finish.has_value()) return;
   const OutputFinish& finish = *chunk.finish;
   usage.completion_tokens += finish.usage.completion_tokens;
-  CountPrompt(chunk.index / outputs_per_prompt, finish.usage);
   if (!any_finish) {
     timings = finish.timings;
   } else {

@@ -35,7 +35,9 @@ void AppendTimings(const Timings& timings, std::string* out);
 class CallTotals {
  public:
   int32_t outputs_per_prompt = 1;
-  Usage usage;  // prompt and cached tokens once for each prompt, however many outputs
+  // Prompt and cached tokens once for each prompt, however many outputs: those of the prompt from its first chunk on,
+  // which of them the cache held from its first finish on.
+  Usage usage;
   Timings timings;
   int32_t reasoning_tokens = 0;  // of chunks that held reasoning alone
   bool any_finish = false;
@@ -43,9 +45,13 @@ class CallTotals {
   void Count(const OutputChunk& chunk);
 
  private:
-  void CountPrompt(int32_t prompt, const Usage& of_output);
+  struct Prompt {
+    int32_t tokens = 0;                    // 0: not counted
+    std::optional<int32_t> cached_tokens;  // the fewest of any output
+  };
+  void CountPrompt(const OutputChunk& chunk);
 
-  std::map<int32_t, int32_t> cached_tokens_;  // by prompt
+  std::map<int32_t, Prompt> prompts_;
 };
 
 }  // namespace dunlin::server

@@ -206,7 +206,7 @@ constexpr FlatToolForm kToolForm = {"function", "parameters", "strict defer_load
 constexpr GenerationRow kFields[] = {
     Honoured<B>("input", ReadInput),
     Honoured<B>("instructions", ReadInstructions),
-    Honoured<B>("max_output_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.Int(); }),
+    Honoured<B>("max_output_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.AtLeast(1); }),
     Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kToolForm, b); }),
     Honoured<B>("tool_choice", ReadToolChoice),
     Honoured<B>("parallel_tool_calls", [](const V& v, B* b) { b->request->tool_choice.parallel = v.Bool(); }),

@@ -93,6 +93,7 @@ void SamplingFromWire(const ::vllm::GenerateRequest& wire, ClientSampling* out) 
 
 void StoppingFromWire(::vllm::StoppingCriteria* wire, ClientStopping* out) {
   out->max_tokens = wire->max_new_tokens() == 0 ? kDefaultMaxNewTokens : ToInt(wire->max_new_tokens());
+  out->clamp_max_tokens = wire->max_new_tokens() == 0;  // nobody asked for the default
   out->min_tokens = ToInt(wire->min_new_tokens());
   for (std::string& stop : *wire->mutable_stop_strings()) out->stop.push_back(std::move(stop));
   out->stop_token_ids = ToTokenIds(wire->stop_token_ids());

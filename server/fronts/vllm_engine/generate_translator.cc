@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "server/serving/profile_alias.h"
 #include "server/transport/grpc/wire_buffer.h"
 
 namespace dunlin::server {
@@ -32,18 +31,9 @@ absl::Status EngineGenerateTranslator::Read(const grpc::ByteBuffer& message, Cli
   if (ids != nullptr && !ids->empty() && !request->truncate_prompt_tokens.has_value()) {
     num_prompt_tokens_ = static_cast<uint32_t>(ids->size());
     first_token_ = ids->front();
-    LimitMaxTokens(request);
   }
+  request->stopping.clamp_max_tokens = true;  // routers of this contract leave it to the worker
   return status;
-}
-
-void EngineGenerateTranslator::LimitMaxTokens(ClientRequest* request) const {
-  if (!request->stopping.max_tokens.has_value()) return;
-  const ModelLease lease = LeaseNamed(*core_, request->model);
-  if (lease == nullptr) return;
-  const int64_t left = int64_t{lease->any_engine()->max_context_tokens()} - num_prompt_tokens_;
-  if (left >= 1)
-    request->stopping.max_tokens = static_cast<int32_t>(std::min<int64_t>(*request->stopping.max_tokens, left));
 }
 
 void EngineGenerateTranslator::OnChunk(const OutputChunk& chunk, WireMessages* out) {

@@ -18,19 +18,16 @@ namespace dunlin::server {
 
 class EngineGenerateTranslator final : public CallTranslator {
  public:
-  // Both outlive the translator.
-  EngineGenerateTranslator(const ServingCore* core, const EngineModel* model) : core_(core), model_(model) {}
+  // model outlives the translator.
+  explicit EngineGenerateTranslator(const EngineModel* model) : model_(model) {}
 
   absl::Status Read(const grpc::ByteBuffer& message, ClientRequest* request) override;
   void OnChunk(const OutputChunk& chunk, WireMessages* out) override;
 
  private:
-  // At most as many tokens as the model's context leaves beside the prompt, where it leaves any.
-  void LimitMaxTokens(ClientRequest* request) const;
   void AddChunk(const OutputChunk& chunk, WireMessages* out);
   void AddComplete(const OutputChunk& chunk, WireMessages* out);
 
-  const ServingCore* const core_;
   const EngineModel* const model_;
   bool streams_ = false;
   uint32_t num_prompt_tokens_ = 0;   // 0: not known before the finish

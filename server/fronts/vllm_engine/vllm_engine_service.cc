@@ -45,7 +45,7 @@ VllmEngineService::VllmEngineService(ServingCore* core, std::string model)
     : core_(core),
       model_(core, std::move(model)),
       admission_(core),
-      generate_{&admission_, kGenerate, [this] { return std::make_unique<EngineGenerateTranslator>(core_, &model_); },
+      generate_{&admission_, kGenerate, [this] { return std::make_unique<EngineGenerateTranslator>(&model_); },
                 &running_},
       embed_{&admission_, kEmbed, [this] { return std::make_unique<EngineEmbedTranslator>(&model_); }} {}
 

@@ -158,6 +158,35 @@ TEST(Validate, RefusesWhatCouldNeverFitThePool) {
       "max_tokens is 22 after a prompt of 4: that takes 13 KV pages; limit is 12 (models[].kv_cache.memory_bytes)");
 }
 
+TEST(Validate, NamesThePromptWhereItAloneFillsThePool) {
+  RequestLimits limits = Limits();
+  limits.num_pages = 1;
+  Request request = Good();
+  request.profile.precision = Precision::kFp32;  // 2 tokens a page
+  request.stopping.max_tokens = 1;
+  EXPECT_EQ(std::string(ValidateRequest(request, limits).message()),
+            "prompt has 4 tokens: that takes 2 KV pages; limit is 1 (models[].kv_cache.memory_bytes)");
+}
+
+TEST(Validate, LeavesRoomByContextAndPool) {
+  RequestLimits limits = Limits();  // a context of 64 tokens, 12 pages
+  EXPECT_EQ(OutputRoom(4, Precision::kFp32, limits), 21) << "24 tokens in pages, and the last one drawn";
+  limits.num_pages = 1000;
+  EXPECT_EQ(OutputRoom(4, Precision::kFp32, limits), 60);
+  EXPECT_EQ(OutputRoom(64, Precision::kFp32, limits), 0);
+}
+
+TEST(Validate, CountsAPromptThatIsTooLongUpToTwiceTheLimit) {
+  RequestLimits limits = Limits();
+  EXPECT_EQ(MaxCountedPromptTokens(limits), 126U);
+  const Violation of_context = PromptTooLong(limits);
+  EXPECT_EQ(Describe(of_context, kPlainFieldNames),
+            "prompt has more than 126 tokens; limit is 63, one less than the context (models[].max_context_tokens)");
+  limits.max_queued_tokens = 50;
+  EXPECT_EQ(Describe(PromptTooLong(limits), kPlainFieldNames),
+            "prompt has more than 100 tokens; limit is 50 (scheduler.max_queued_tokens)");
+}
+
 TEST(Validate, HoldsThePriorityAgainstTheModelsOwnRange) {
   RequestLimits limits = Limits();
   limits.min_priority = -5;

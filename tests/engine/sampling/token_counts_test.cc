@@ -55,6 +55,19 @@ TEST(TokenCounts, KeepTheirMemoryWhileTokensCome) {
   EXPECT_EQ(counts.list().size(), 1000U);
 }
 
+TEST(TokenCounts, GrowWithALongOutputAndNotWithWhatItMayHave) {
+  TokenCounts counts;
+  counts.Start(std::vector<TokenId>{4, 5}, 1 << 20);
+  std::vector<TokenId> output;
+  for (TokenId token = 0; token < 5000; ++token) {
+    output.push_back(token * 31 % 4001);
+    counts.AddOutput(output.back());
+  }
+  std::vector<std::pair<TokenId, int32_t>> listed;
+  for (const TokenCount& token : counts.list()) listed.emplace_back(token.id, token.count);
+  EXPECT_EQ(listed, Scan({4, 5}, output));
+}
+
 TEST(TokenCounts, CountNothingBeforeTheyAreStarted) {
   TokenCounts counts;
   counts.AddOutput(3);

@@ -121,7 +121,7 @@ Group ChatOptionRows() {
            Chat(absl::StrCat("chat { messages { role: 'user' content: '", Times(1000000, "a b "), "' } }")),
            Invalid(
                "chat",
-               "has more than 1023 tokens; limit is 1023, one less than the context (models[].max_context_tokens)")},
+               "has more than 2046 tokens; limit is 1023, one less than the context (models[].max_context_tokens)")},
           {"a chat that is served", With(""), Ok()},
       }};
 }

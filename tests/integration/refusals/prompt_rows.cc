@@ -16,7 +16,7 @@ Sent Text(int count, const std::string& unit) {
 
 Answer TextTooLong() {
   return Invalid("text",
-                 "has more than 1023 tokens; limit is 1023, one less than the context (models[].max_context_tokens)");
+                 "has more than 2046 tokens; limit is 1023, one less than the context (models[].max_context_tokens)");
 }
 
 }  // namespace

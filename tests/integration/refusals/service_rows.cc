@@ -101,7 +101,7 @@ Group EmbeddingRows() {
               {"tokens over the context", Embed(absl::StrCat("inputs { token_ids { ", Times(131, "ids: 5 "), "} }")),
                Invalid("inputs[1]", "has 131 tokens; limit is 1 to 130 (models[].max_context_tokens)")},
               {"a text over the context", Embed(absl::StrCat("inputs { text: '", Times(1000000, "x "), "' }")),
-               Invalid("inputs[1]", "has more than 130 tokens; limit is 1 to 130 (models[].max_context_tokens)")},
+               Invalid("inputs[1]", "has more than 260 tokens; limit is 1 to 130 (models[].max_context_tokens)")},
               {"dimensions zero", Embed("dimensions: 0"), Invalid("dimensions", "is 0; limit is [1, 36]")},
               {"dimensions negative", Embed("dimensions: -2147483648"),
                Invalid("dimensions", "is -2147483648; limit is [1, 36]")},

@@ -65,7 +65,7 @@ Group QueueRows() {
           {"a text that takes no bytes but the limit's", Generate(absl::StrCat("text: '", Times(60000, "a"), "'")),
            Invalid(
                "text",
-               "has more than 1023 tokens; limit is 1023, one less than the context (models[].max_context_tokens)")},
+               "has more than 2046 tokens; limit is 1023, one less than the context (models[].max_context_tokens)")},
       },
       {},
       /*fills_the_server=*/true};

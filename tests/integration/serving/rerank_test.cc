@@ -135,6 +135,48 @@ TEST(RerankServed, HttpGivesTheSame) {
   }
 }
 
+// As Cohere's ClientV2 asks and reads: what is too long loses its end.
+TEST(RerankServed, CohereGetsTheSameScoresInItsOwnForm) {
+  const ServedEdge& edge = ServedEdge::Get();
+  const std::string body = R"({"model":"reranker","query":"Where do dunlins breed?","top_n":2,"documents":[)"
+                           R"("Worms live in mud.","Dunlins breed in the Arctic.","A"])";
+  const Json shared = edge.Post("/v1/rerank", body + "}").json();
+  const Json json = edge.Post("/v2/rerank", body + R"(,"priority":1})").json();
+  EXPECT_FALSE(json["id"].get<std::string>().empty()) << json;
+  EXPECT_EQ(json["results"], shared["results"]);
+  EXPECT_EQ(json["meta"]["api_version"]["version"], "2");
+  EXPECT_EQ(json["meta"]["billed_units"]["search_units"], 1);
+  EXPECT_EQ(json["meta"]["tokens"]["input_tokens"], shared["usage"]["total_tokens"]);
+
+  const std::string longer(2000, 'x');
+  const HttpAnswer cut =
+      edge.Post("/v2/rerank", absl::StrCat(R"({"model":"reranker","query":"a","documents":["b",")", longer, R"("]})"));
+  EXPECT_EQ(cut.status, 200) << cut.body;
+  const HttpAnswer refused = edge.Post("/v2/rerank", R"({"model":"reranker","query":"","documents":["b"]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.json()["message"].get<std::string>(), HasSubstr("query has 0 bytes"));
+  EXPECT_EQ(refused.json()["error"]["param"], "query");
+}
+
+TEST(RerankServed, TokensPerDocumentCutDocumentsAlone) {
+  const ServedEdge& edge = ServedEdge::Get();
+  const auto tokens = [&edge](const char* more) {
+    const std::string body = R"({"model":"reranker","query":"Where do dunlins breed, and when?","documents":[)"
+                             R"("Dunlins breed in the Arctic, and they do so in summer, on the ground.","A"])";
+    const HttpAnswer answer = edge.Post("/v1/rerank", absl::StrCat(body, more, "}"));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json();
+  };
+  const Json whole = tokens("");
+  const Json cut = tokens(R"(,"max_tokens_per_doc":3)");
+  EXPECT_EQ(tokens(R"(,"max_tokens_per_doc":100)")["results"], whole["results"]);
+  EXPECT_LT(cut["usage"]["total_tokens"], whole["usage"]["total_tokens"]);
+  for (const Json& result : cut["results"]) EXPECT_EQ(result.contains("truncated"), result["index"] == 0) << result;
+  const HttpAnswer refused =
+      edge.Post("/v2/rerank", R"({"model":"reranker","query":"a","documents":["b"],"max_tokens_per_doc":0})");
+  EXPECT_EQ(refused.status, 400) << refused.body;
+}
+
 TEST(RerankServed, WhatDoesNotFitIsNamed) {
   const std::string longer(2000, 'x');
   struct Case {

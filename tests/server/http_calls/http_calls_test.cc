@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/http_calls/http_status.h"
 #include "server/serving/errors.h"
 #include "tests/server/http_calls/http_front.h"
@@ -53,6 +54,20 @@ TEST(HttpCalls, NameWhatHadNoEffect) {
               testing::ElementsAre("/generate: odd", "/generate: odd", "/text: odd", "/generate: odd"));
   EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc"})"), Not(HasSubstr("x-dunlin-ignored")));
   EXPECT_EQ(front.observer().ignored().size(), 4U);
+}
+
+TEST(HttpCalls, LowerMaxTokensToWhatTheContextLeavesAndSayIt) {
+  HttpFront front;
+  const std::string header = absl::StrCat("x-dunlin-max-tokens: ", kTinyContext - 3, "\r\n");
+  for (const char* stream : {"false", "true"}) {
+    const std::string body = absl::StrCat(R"({"prompt": "abc", "max_tokens": 32000, "stream": )", stream, "}");
+    EXPECT_THAT(front.Call("/generate", body), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(header)));
+  }
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "max_tokens": 4})"), Not(HasSubstr("x-dunlin-max-tokens")));
+  const auto records = front.observer().WaitFor(3);
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(records[0].completion_tokens, kTinyContext - 3);
+  EXPECT_EQ(records[0].max_tokens, kTinyContext - 3);
 }
 
 // On one connection, each of its calls after the other, small and large bodies alike.
@@ -150,7 +165,7 @@ TEST(HttpCalls, FailWithTheirStatus) {
               AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("x-request-id: mine\r\n"), EndsWith("error UNKNOWN_MODEL")));
   EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc"})", "x-request-id: a\tb\r\n"),
               AllOf(StartsWith("HTTP/1.1 400 "), Not(HasSubstr("a\tb")), EndsWith("error INVALID_FIELD")));
-  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "stream": true, "max_tokens": 0})"),
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "stream": true, "max_tokens": -1})"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("application/json"), EndsWith("error INVALID_FIELD")))
       << "before the stream begins, an error is a status";
   front.control().fail = true;

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "server/serving/errors.h"
+#include "server/serving/output_length.h"
+#include "server/serving/prompt_overflow.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
@@ -129,7 +131,7 @@ TEST_F(GenerationPlanTest, EveryIntFieldRefusesValuesOutOfRange) {
       {"truncate_prompt_tokens", [](ClientRequest* r, int32_t v) { r->truncate_prompt_tokens = v; }, 1, kTinyContext},
       {"allowed_token_ids[0]", [](ClientRequest* r, int32_t v) { r->sampling.allowed_token_ids = {v}; }, 0,
        kTinyVocab - 1},
-      {"max_tokens", [](ClientRequest* r, int32_t v) { r->stopping.max_tokens = v; }, 1, kTinyContext - 1},
+      {"max_tokens", [](ClientRequest* r, int32_t v) { r->stopping.max_tokens = v; }, 0, kTinyContext - 1},
       {"min_tokens", [](ClientRequest* r, int32_t v) { r->stopping.min_tokens = v; }, 0, 30},
       {"stop_token_ids[0]", [](ClientRequest* r, int32_t v) { r->stopping.stop_token_ids = {v}; }, 0, kTinyVocab - 1},
       {"logit_bias key",
@@ -157,6 +159,62 @@ TEST_F(GenerationPlanTest, EveryIntFieldRefusesValuesOutOfRange) {
       }
     }
   }
+}
+
+TEST_F(GenerationPlanTest, MaxTokensAreClampedWhereTheClientSaysSo) {
+  ClientRequest request = Ids(12);
+  request.stopping.max_tokens = kMax;
+  request.stopping.clamp_max_tokens = true;
+  auto plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->request.stopping.max_tokens, kTinyContext - 12);
+  EXPECT_EQ(plan->clamped_max_tokens, kTinyContext - 12);
+  EXPECT_EQ(plan->reserved_tokens, kTinyContext - 12);
+  EXPECT_EQ(record_.max_tokens, kTinyContext - 12);
+  request.stopping.max_tokens = kTinyContext - 12;
+  plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->clamped_max_tokens, std::nullopt) << "as much as there is";
+  request.stopping.max_tokens = -1;
+  EXPECT_EQ(Plan(request).status().message(), "max_tokens is -1; limit is [0, 2147483647]");
+}
+
+TEST_F(GenerationPlanTest, WithoutMaxTokensTheContextIsTheLimitAndAQuotaReservesLess) {
+  const ServingCore core({}, models_.repository(), nullptr, {});
+  const auto plan = PlanGeneration(Ids(12), core, &record_);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->request.stopping.max_tokens, kTinyContext - 12);
+  EXPECT_EQ(plan->clamped_max_tokens, std::nullopt);
+  EXPECT_EQ(plan->reserved_tokens, std::min(kTinyContext - 12, kReservedOutputTokens));
+}
+
+TEST_F(GenerationPlanTest, NoTokensAreOneThatIsDropped) {
+  ClientRequest request = Ids(3);
+  request.stopping.max_tokens = 0;
+  const auto plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->no_output);
+  EXPECT_EQ(plan->request.stopping.max_tokens, 1);
+  request.stopping.min_tokens = 1;
+  EXPECT_EQ(Plan(request).status().message(), "min_tokens is 1; limit is [0, 0]");
+}
+
+TEST_F(GenerationPlanTest, APromptThatIsTooLongCarriesItsCounts) {
+  const absl::Status status = Plan(Ids(kTinyContext)).status();
+  EXPECT_EQ(ReasonName(status), "INVALID_FIELD");
+  const std::optional<PromptOverflow> overflow = OverflowOf(status);
+  ASSERT_TRUE(overflow.has_value()) << status;
+  EXPECT_EQ(overflow->context_tokens, kTinyContext);
+  EXPECT_EQ(overflow->max_prompt_tokens, kTinyContext - 1);
+  EXPECT_EQ(overflow->prompt_tokens, kTinyContext);
+  EXPECT_FALSE(overflow->at_least);
+  ClientRequest text = Ids(0);
+  text.prompt = std::string(100'000, 'a');
+  const std::optional<PromptOverflow> uncounted = OverflowOf(Plan(text).status());
+  ASSERT_TRUE(uncounted.has_value());
+  EXPECT_TRUE(uncounted->at_least);
+  EXPECT_EQ(uncounted->prompt_tokens, 2 * (kTinyContext - 1) + 1);
+  EXPECT_EQ(OverflowOf(Plan(Ids(0)).status()), std::nullopt) << "an empty prompt is no long one";
 }
 
 TEST_F(GenerationPlanTest, TheModelsBansJoinTheRequestsAndCanBeDropped) {

@@ -106,14 +106,14 @@ std::vector<BadInput> StoppingCases() {
   using S = v1::Stopping;
   return {
       invalid(
-          "max_tokens zero", [](S* s) { s->set_max_tokens(0); }, "stopping.max_tokens",
-          "stopping.max_tokens is 0; limit is [1, 512]"),
+          "max_tokens negative", [](S* s) { s->set_max_tokens(-1); }, "stopping.max_tokens",
+          "stopping.max_tokens is -1; limit is [0, 512]"),
       invalid(
           "max_tokens least", [](S* s) { s->set_max_tokens(kIntMin); }, "stopping.max_tokens",
-          "stopping.max_tokens is -2147483648; limit is [1, 512]"),
+          "stopping.max_tokens is -2147483648; limit is [0, 512]"),
       invalid(
           "max_tokens most", [](S* s) { s->set_max_tokens(kIntMax); }, "stopping.max_tokens",
-          "stopping.max_tokens is 2147483647; limit is [1, 512]"),
+          "stopping.max_tokens is 2147483647; limit is [0, 512]"),
       invalid(
           "max_tokens with the prompt", [](S* s) { s->set_max_tokens(512); }, "stopping.max_tokens",
           "stopping.max_tokens is 512 after a prompt of 2; limit is 510 (models[].max_context_tokens is 512)"),

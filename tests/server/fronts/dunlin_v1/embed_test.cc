@@ -143,8 +143,9 @@ TEST(Embed, TruncatesOnlyWhenAsked) {
   v1::EmbedRequest request = Texts({"short", text});
   const Answer refused = Embed(edge, request);
   EXPECT_EQ(refused.status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(refused.status.error_message(),
-            "inputs[1] has more than 130 tokens; limit is 1 to 130 (models[].max_context_tokens)");
+  EXPECT_THAT(refused.status.error_message(),
+              testing::AllOf(testing::StartsWith("inputs[1] has "),
+                             testing::EndsWith(" tokens; limit is 1 to 130 (models[].max_context_tokens)")));
   request.set_truncate(true);
   const Answer answer = Embed(edge, request);
   ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();

@@ -37,8 +37,9 @@ TEST(LongTexts, AreRefusedWhileAStreamGoesOn) {
       const auto stream = v1::GenerationService::NewStub(channel)->Generate(&context, TextRequest(text, 1));
       ReadAll(stream.get(), &context, &reply);
       EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-      EXPECT_EQ(reply.status.error_message(),
-                "text has more than 511 tokens; limit is 511, one less than the context (models[].max_context_tokens)");
+      EXPECT_EQ(
+          reply.status.error_message(),
+          "text has more than 1022 tokens; limit is 511, one less than the context (models[].max_context_tokens)");
     });
   }
   for (std::thread& client : clients) client.join();

@@ -12,11 +12,13 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
+#include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/models.h"
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
 #include "server/serving/errors.h"
+#include "server/serving/prompt_overflow.h"
 #include "tests/server/fronts/openai/scripted_output.h"
 
 namespace dunlin::server {
@@ -176,7 +178,8 @@ TEST(Golden, Rerank) {
                            .truncated = truncated,
                            .rerank = &scores,
                            .usage = {.prompt_tokens = 15, .cached_tokens = 0, .completion_tokens = 0},
-                           .timings = {.queue_ms = 0.5, .ttft_ms = 0, .total_ms = 2.0}};
+                           .timings = {.queue_ms = 0.5, .ttft_ms = 0, .total_ms = 2.0},
+                           .request_id = "r1"};
   for (const bool documents : {false, true}) {
     RerankTranslator translator(TestFacts());
     ClientEmbedRequest request;
@@ -187,6 +190,13 @@ TEST(Golden, Rerank) {
     EXPECT_EQ(request.rerank->top_n, 2);
     ExpectGolden(documents ? "rerank_documents.json" : "rerank.json", translator.Document(result));
   }
+  RerankTranslator cohere(TestFacts(), RerankApi::kCohereV2);
+  ClientEmbedRequest request;
+  ASSERT_TRUE(cohere.Read(R"({"model":"m","query":"q","documents":["a","b","c"],"top_n":2})", &request).ok());
+  EXPECT_TRUE(request.truncate);
+  EXPECT_EQ(request.rerank->max_tokens_per_doc, 4096);
+  ExpectGolden("rerank_cohere.json", cohere.Document(result));
+  ExpectGolden("rerank_cohere_error.json", cohere.ErrorBody(UnknownModel("m")));
 }
 
 TEST(Golden, ModelsAndTokens) {
@@ -208,6 +218,11 @@ TEST(Golden, Errors) {
   ExpectGolden("error_profile.json", openai.ErrorBody(ProfileRefused("no", {"flash: a", "math: b"})));
   ExpectGolden("anthropic_error_field.json", anthropic.ErrorBody(field));
   ExpectGolden("anthropic_error_full.json", anthropic.ErrorBody(full));
+  const absl::Status overflow =
+      PromptOverflowed({engine::RequestField::kChat, "has 9000 tokens", "8191", {}, std::nullopt}, kChatFieldNames,
+                       {.context_tokens = 8192, .max_prompt_tokens = 8191, .prompt_tokens = 9000, .at_least = false});
+  ExpectGolden("error_overflow.json", openai.ErrorBody(overflow));
+  ExpectGolden("anthropic_error_overflow.json", anthropic.ErrorBody(overflow));
 }
 
 }  // namespace

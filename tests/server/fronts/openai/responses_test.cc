@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/anthropic_messages.h"
@@ -52,6 +53,22 @@ TEST(ChatStream, TokensWithoutTextMakeNoEvent) {
   script.Chunk().Chunk().Tokens(3).Chunk().Tokens(1).Text("a").Chunk().Finish();
   const std::string body = std::string(kBody) + R"(,"stream":true})";
   EXPECT_EQ(Events(Respond<ChatCompletionsTranslator>(body, script)).size(), 3U);
+}
+
+TEST(ChatStream, ContinuousUsageHasThePromptFromTheFirstEventOn) {
+  ChunkScript script;
+  script.Chunk(0).Chunk(1).Tokens(1).Text("x").Chunk(0).Tokens(1).Text("a").Finish().Chunk(1).Finish();
+  const std::string body =
+      std::string(kBody) + R"(,"stream":true,"n":2,"stream_options":{"continuous_usage_stats":true}})";
+  std::vector<std::string> usages;
+  for (const Json& event : Events(Respond<ChatCompletionsTranslator>(body, script))) {
+    usages.push_back(event["usage"].dump());
+  }
+  const auto usage = [](int completion, int cached) {
+    return absl::StrCat(R"({"prompt_tokens":5,"completion_tokens":)", completion, R"(,"total_tokens":)", 5 + completion,
+                        R"(,"prompt_tokens_details":{"cached_tokens":)", cached, "}}");
+  };
+  EXPECT_THAT(usages, ElementsAre(usage(0, 0), usage(1, 0), usage(2, 2), usage(2, 2)));
 }
 
 TEST(ChatStream, UsageCountsEveryChoiceAndThePromptOnce) {

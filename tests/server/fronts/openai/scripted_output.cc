@@ -21,6 +21,7 @@ ChunkScript& ChunkScript::Chunk(int32_t index) {
   if (first) {
     last().request_id = "r1";
     last().profile = engine::ExecutionProfile();
+    last().num_prompt_tokens = 5;
   }
   return *this;
 }

@@ -24,7 +24,8 @@ const engine::Tokenizer& TestTokenizer();
 // Makes a chunk by a chain of calls.
 class ChunkScript {
  public:
-  // Ends the chunk before and begins one of output `index`. The first of a script has request id "r1" and the profile.
+  // Ends the chunk before and begins one of output `index`. The first of a script has request id "r1", the profile
+  // and 5 prompt tokens.
   ChunkScript& Chunk(int32_t index = 0);
   // So many tokens, whose ids count up.
   ChunkScript& Tokens(int32_t count);

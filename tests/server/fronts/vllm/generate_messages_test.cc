@@ -53,6 +53,7 @@ TEST(VllmRequest, UnsetFieldsHaveTheDefaultsOfVllm) {
   EXPECT_FALSE(request.sampling.seed.has_value());
   EXPECT_FALSE(request.sampling.repetition_penalty.has_value());
   EXPECT_EQ(request.stopping.max_tokens, 20);
+  EXPECT_TRUE(request.stopping.clamp_max_tokens);
   EXPECT_FALSE(request.output.logprobs.has_value());
   EXPECT_FALSE(request.output.prompt_logprobs.has_value());
   EXPECT_FALSE(request.output.keep_special_tokens);

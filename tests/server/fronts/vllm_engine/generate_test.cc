@@ -160,7 +160,6 @@ TEST(VllmGenerate, WhatItCannotDoIsRefusedByName) {
       {[](R* r) { r->mutable_sampling_params()->set_structural_tag("{}"); }, "sampling_params.structural_tag is given"},
       {[](R* r) { r->mutable_sampling_params()->set_temperature(-1.0F); }, "sampling_params.temperature"},
       {[](R* r) { r->mutable_sampling_params()->set_top_p(2.0F); }, "sampling_params.top_p"},
-      {[](R* r) { r->mutable_sampling_params()->set_max_tokens(0); }, "sampling_params.max_tokens"},
       {[](R* r) { r->mutable_sampling_params()->set_min_tokens(4'000'000'000U); }, "sampling_params.min_tokens"},
       {[](R* r) { r->mutable_sampling_params()->set_n(99); }, "sampling_params.n"},
       {[](R* r) { r->mutable_sampling_params()->set_logprobs(-1); }, "sampling_params.logprobs"},
