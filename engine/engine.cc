@@ -10,6 +10,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/thread_name.h"
+#include "engine/deadline_gate.h"
 #include "engine/engine_counters.h"
 #include "engine/engine_loop.h"
 #include "engine/mailbox.h"
@@ -103,11 +104,12 @@ struct Engine::State {
         runtime(std::move(owned_runtime)),
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
+        deadlines(options.max_sequences),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
         kv_events(NewKvEventLog(options, limits)),
         scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get())),
         masks(2 * static_cast<size_t>(options.max_sequences)),
-        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, observer, kv_events.get(), clock},
+        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, &deadlines, observer, kv_events.get(), clock},
              PlanLimitsOf(options, config, limits)) {}
 
   const Clock clock;
@@ -115,6 +117,7 @@ struct Engine::State {
   const RequestLimits limits;
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
+  DeadlineGate deadlines;
   const int32_t max_forced_tokens;              // of a request
   const std::shared_ptr<KvEventLog> kv_events;  // null: nobody follows the prefix cache
   Scheduler scheduler;                          // engine thread
@@ -152,13 +155,21 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   if (request.arrival == 0) request.arrival = state_->clock();
   const uint64_t prompt_tokens = request.prompt.size();
   const TenantId tenant = request.tenant;
+  const int32_t priority = request.priority;
   std::unique_ptr<Sequence> sequence =
       MakeSequence(std::move(request), std::move(sink), page_tokens, state_->limits.kv_groups.count());
   if (sequence->request.constraint != nullptr) {
     if (absl::Status status = state_->mailbox.CheckRoomFor(tenant, prompt_tokens); !status.ok()) return status;
     StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);
   }
-  return state_->mailbox.Submit(std::move(sequence), tenant, prompt_tokens);
+  state_->deadlines.OnSubmit(tenant, priority);
+  absl::StatusOr<RequestId> id = state_->mailbox.Submit(std::move(sequence), tenant, prompt_tokens);
+  if (!id.ok()) state_->deadlines.OnRefused(tenant, priority);
+  return id;
+}
+
+std::optional<DeadlineMiss> Engine::CheckDeadline(const DeadlineDemand& demand) const {
+  return state_->deadlines.Check(demand, state_->clock());
 }
 
 void Engine::Cancel(RequestId id, FinishReason reason) {

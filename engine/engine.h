@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/cache/kv_events.h"
+#include "engine/deadline_gate.h"
 #include "engine/model/model_config.h"
 #include "engine/model_engine.h"
 #include "engine/options.h"
@@ -44,6 +46,9 @@ class Engine final : public ModelEngine {
   // once; the engine may hold the sink until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
   // A request with a constraint that is not refused has its first mask computed here, some milliseconds at most.
   absl::StatusOr<RequestId> Submit(Request request, std::shared_ptr<OutputSink> sink);
+
+  // Whether a request would end after its deadline, before it is made and submitted; an estimate. Nullopt: it may not.
+  std::optional<DeadlineMiss> CheckDeadline(const DeadlineDemand& demand) const;
 
   // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within
   // one step. Unknown and finished ids are ignored.

@@ -65,6 +65,7 @@ absl::Status EngineLoop::Step() {
   StepPlan& plan = InFlight(num_in_flight_).plan;
   parts_.scheduler->Plan(now, &plan);
   Publish();  // before the step, so that admitted requests make room in the queue at once
+  parts_.deadlines->Publish(*parts_.scheduler, now);
   if (!plan.empty()) {
     if (absl::Status status = Launch(now); !status.ok()) return status;
     if (num_in_flight_ < ring_.size()) return absl::OkStatus();  // room for another step before this one is collected
@@ -109,6 +110,7 @@ void EngineLoop::Publish() {
   const SchedulerCounters& counters = parts_.scheduler->counters();
   parts_.mailbox->SetDequeued(counters.dequeued_requests, counters.dequeued_tokens);
   parts_.counters->Publish(*parts_.scheduler, steps_);
+  parts_.deadlines->SetRunning(static_cast<int32_t>(parts_.scheduler->running().size()));
   parts_.counters->SetPaused(pause_.stopped() && num_in_flight_ == 0);
 }
 

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "engine/cache/kv_events.h"
 #include "engine/clock.h"
+#include "engine/deadline_gate.h"
 #include "engine/engine_counters.h"
 #include "engine/mailbox.h"
 #include "engine/mask_thread.h"
@@ -33,6 +34,7 @@ struct EngineLoopParts {
   Runtime* runtime;
   MaskThread* masks;
   EngineCounters* counters;
+  DeadlineGate* deadlines;
   StepObserver* observer;  // may be null
   KvEventLog* kv_events;   // may be null
   Clock clock;

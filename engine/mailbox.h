@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hand-over between callers' threads and an engine thread: submitted work and cancellations go in, retired work
 // comes back to be destroyed on a caller's thread. Bounded by MailboxLimits, for each tenant also by its share of the
-// queue (tenant_share.h); owns all live work. Its mutex is the only lock of an engine. Work is a Sequence or a
-// LiveCall: any type with the members `RequestId id` and `QueuePart* queue_part`. Thread rule: any thread, except where
-// a function says engine thread.
+// queue (tenant_share.h); owns all live work. Its mutex and DeadlineGate's are the only locks of an engine. Work is a
+// Sequence or a LiveCall: any type with the members `RequestId id` and `QueuePart* queue_part`. Thread rule: any
+// thread, except where a function says engine thread.
 #pragma once
 
 #include <algorithm>

@@ -65,6 +65,7 @@ void Scheduler::CountDequeued(const Sequence& sequence) {
 }
 
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {
+  LearnEnd(*sequence, reason, now);
   if (sequence->state == SequenceState::kWaiting) {
     waiting_.Erase(sequence);
     --sequence->tenant->num_waiting;

@@ -28,6 +28,11 @@
 // A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
 // pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
 //
+// A sequence that has not begun begins only if it is expected to end by its deadline in the batch that it makes
+// (service_forecast.h). What does not fit waits for a smaller batch, until another one that fits is there to begin, or
+// nothing runs in which it would: then it is ended with kDeadline, before its deadline, never scheduled. What has no
+// deadline, or comes while nothing runs, always begins.
+//
 // Once a step is committed, a sequence gives back the pages of sliding layers that lie behind its window. What it may
 // ever hold at once is bounded by that (KvGroups::MostPages), and admission counts no more.
 //
@@ -55,6 +60,7 @@
 #include "engine/plan/step_result.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
+#include "engine/scheduler/service_forecast.h"
 #include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/tenants.h"
 #include "engine/scheduler/waiting_queue.h"
@@ -96,6 +102,8 @@ class Scheduler {
  public:
   // Short prompts are expected until long ones have had the tokens of this many steps with none in between.
   static constexpr int32_t kStepsToForgetShort = 16;
+  // So many times the expected time is what a sequence must have left until its deadline to begin.
+  static constexpr double kStartMargin = 1.1;
 
   explicit Scheduler(const SchedulerOptions& options);
 
@@ -137,6 +145,10 @@ class Scheduler {
   int32_t num_pages() const { return pages_.pool().num_pages(); }
   const SchedulerCounters& counters() const { return counters_; }
   const SequencePages& pages() const { return pages_; }
+  const ServiceForecast& forecast() const { return forecast_; }
+  const Tenants& tenants() const { return tenants_; }
+  // Tenant::caution now: it falls back to 1.
+  static double CautionOf(const Tenant& tenant, TimeNs now);
 
   // Every page is free or listed by exactly as many sequences as it has references; shared pages are full; states and
   // lists agree. INTERNAL with the first contradiction. Allocates, O(pages); for tests and idle moments.
@@ -168,6 +180,14 @@ class Scheduler {
   void TakePublishedPages();
   int32_t SharedEnd(const Sequence& sequence, const Sequence& other) const;
   bool Follows(const Sequence& sequence, int32_t limit) const;
+
+  // Deadlines of what has not begun (scheduler_deadline.cc).
+  ServiceForecast::Demand DemandOf(const Sequence& sequence, TimeNs now) const;
+  bool MayBeLate(const Sequence& sequence) const;
+  bool Outranks(const Sequence& sequence) const;
+  bool StartsInTime(const Sequence& sequence, TimeNs now) const;
+  void EndLate(TimeNs now);
+  void LearnEnd(const Sequence& sequence, FinishReason reason, TimeNs now);
 
   // Planning prompts (scheduler_prefill.cc).
   // By its length at the start, not by what is left: else the ends of long prompts would crowd out short ones.
@@ -235,6 +255,7 @@ class Scheduler {
   bool others_served_ = false;             // in the plan being made, beside tenants that are behind: prompts of others
   bool yields_ = false;                    // to those; never in two plans after one another
   StepCost cost_;
+  ServiceForecast forecast_;
   TimeNs last_commit_ = 0;
   SchedulerCounters counters_;
 };

@@ -41,7 +41,13 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
 void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
   const TimeNs began = std::max(plan.planned, last_commit_);
   last_commit_ = now;
-  if (options_.step_time_target > 0 && now > began) cost_.Learn(StepCost::LoadOf(plan), now - began);
+  if (now <= began) return;
+  const StepCost::Load load = StepCost::LoadOf(plan);
+  if (options_.step_time_target > 0) cost_.Learn(load, now - began);
+  forecast_.LearnStep({.sequences = static_cast<int32_t>(plan.sequences.size()),
+                       .prompt_tokens = static_cast<int32_t>(load.prompt_tokens),
+                       .outputs = static_cast<int32_t>(load.decodes)},
+                      now - began, now);
 }
 
 void Scheduler::CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,

@@ -14,6 +14,8 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->planned = now;
   EndExpired(now);
   TakePublishedPages();
+  forecast_.Forget(now);
+  EndLate(now);
   OrderTenants(now);
   const int32_t budget = options_.max_tokens_per_step;
   const int32_t decodes = PlanDecodes(budget - ShareOfOldest());

@@ -261,7 +261,9 @@ bool Scheduler::AttachWithRoom(Sequence* sequence) {
 }
 
 bool Scheduler::Start(Sequence* sequence, TimeNs now) {
-  if (static_cast<int32_t>(running_.size()) == options_.max_sequences || !AttachWithRoom(sequence)) return false;
+  if (static_cast<int32_t>(running_.size()) == options_.max_sequences) return false;
+  if (!StartsInTime(*sequence, now) || !AttachWithRoom(sequence)) return false;
+  sequence->begun_in_time = !running_.empty() && sequence->info.preemptions == 0;
   waiting_.EraseStarted(sequence, tenants_.ordered());
   running_.Insert(sequence);
   --sequence->tenant->num_waiting;

@@ -49,6 +49,7 @@ struct Sequence {
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
   int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
   int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one of its tenant
+  bool begun_in_time = false;   // it was expected to end by its deadline when it began, beside others
   bool follows = false;         // in the plan being made: waits for pages that an older one computes
   // Admission found no room with this many spare pages: its prompt is not hashed again until there are more.
   int64_t blocked_pages = -1;

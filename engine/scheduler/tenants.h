@@ -48,6 +48,9 @@ struct Tenant {
   int64_t busy_tokens = 0;  // of these, since it last had no prompt to compute
   // Tokens of its long prompts since a short one was started; at first as if that had been long ago.
   int64_t long_since_short = std::numeric_limits<int32_t>::max();
+  // So many times longer than expected its sequences have to be taken for, as of caution_time (scheduler_deadline.cc).
+  double caution = 1.0;
+  TimeNs caution_time = 0;
   TimeNs last_live = 0;              // when its last sequence ended
   bool has_running_prompts = false;  // in the plan being made
   bool is_behind = false;            // has had more than another one, and its prompts never end
@@ -79,6 +82,7 @@ class Tenants {
   const std::vector<Tenant*>& ordered() const { return ordered_; }
   // Whether there are others than one.
   bool several() const { return known_.size() > 1; }
+  const std::vector<Tenant*>& known() const { return known_; }
   size_t num_known() const { return known_.size(); }
   int64_t window() const { return window_; }
 

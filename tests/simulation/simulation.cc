@@ -281,7 +281,9 @@ class Simulation {
     const engine::FinishInfo& info = live.sink->info;
     const TimeNs deadline = live.planned->request.deadline;
     const bool by_deadline = info.reason == FinishReason::kDeadline;
-    if (by_deadline ? info.finished < deadline : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
+    const bool dropped = by_deadline && info.first_scheduled == 0;
+    if (by_deadline ? info.finished < deadline && !dropped
+                    : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
       Fail(who + "the deadline was not kept");
     }
     if (info.reason == FinishReason::kCancelled && live.planned->cancel_at > info.finished)
