@@ -44,6 +44,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kTooManyQueuedBytes, "TOO_MANY_QUEUED_BYTES", StatusCode::kResourceExhausted},
     {Reason::kTooManyOutputBytes, "TOO_MANY_OUTPUT_BYTES", StatusCode::kResourceExhausted},
     {Reason::kQueueFull, "QUEUE_FULL", StatusCode::kResourceExhausted},
+    {Reason::kWouldMissDeadline, "WOULD_MISS_DEADLINE", StatusCode::kResourceExhausted},
     {Reason::kLoading, "LOADING", StatusCode::kUnavailable},
     {Reason::kDraining, "DRAINING", StatusCode::kUnavailable},
     {Reason::kShutdown, "SHUTDOWN", StatusCode::kUnavailable},
@@ -278,6 +279,20 @@ absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
                                  bytes, " bytes, more than the others leave; limit is ", limits.max_output_bytes,
                                  " bytes for all (limits.max_output_bytes)"),
                     "limits.max_output_bytes", limits.retry_after_ms);
+}
+
+absl::Status NotBegunForDeadline(int32_t retry_after_ms) {
+  return Overloaded(Reason::kWouldMissDeadline,
+                    "the request has not begun: its output would not be complete by the deadline", "", retry_after_ms);
+}
+
+absl::Status WouldMissDeadline(const engine::DeadlineMiss& miss, engine::TimeNs left, int32_t retry_after_ms) {
+  constexpr engine::TimeNs kNsPerMs = 1'000'000;
+  return Overloaded(Reason::kWouldMissDeadline,
+                    absl::StrCat("the output would be complete after ", miss.expected / kNsPerMs, " ms, beside ",
+                                 miss.running, " sequences that run and behind ", miss.ahead,
+                                 " that wait; the deadline is in ", left / kNsPerMs, " ms"),
+                    "", retry_after_ms);
 }
 
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/deadline_gate.h"
 #include "engine/request_field.h"
 #include "engine/types.h"
 #include "server/access/access_control.h"
@@ -42,6 +43,7 @@ enum class Reason : uint8_t {
   kTooManyQueuedBytes,
   kTooManyOutputBytes,
   kQueueFull,
+  kWouldMissDeadline,
   kLoading,
   kDraining,
   kShutdown,
@@ -113,6 +115,10 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
 absl::Status TenantShareRefused(const Limits& limits);
 // RESOURCE_EXHAUSTED: the buffers of a request's outputs, of so many bytes, exceed what the others leave.
 absl::Status OutputBytesRefused(size_t bytes, const Limits& limits);
+// RESOURCE_EXHAUSTED: the output would be complete after the deadline, which is `left` nanoseconds away.
+absl::Status WouldMissDeadline(const engine::DeadlineMiss& miss, engine::TimeNs left, int32_t retry_after_ms);
+// The same, of a request that was in the engine's queue.
+absl::Status NotBegunForDeadline(int32_t retry_after_ms);
 // For a refusal by an engine's Submit: the queue is full, the model is draining, or its device failed.
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 

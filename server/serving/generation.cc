@@ -124,8 +124,9 @@ absl::Status Generation::Read() {
 
 absl::Status Generation::Plan() {
   ClientRequest request = *std::exchange(request_, std::nullopt);
-  absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_);
+  absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_, call_.deadline);
   ticket_.ReleaseBytes();
+  if (absl::IsResourceExhausted(plan.status())) core_->overload()->OnRefusal(core_->now());
   if (!plan.ok()) return plan.status();
   plan_ = *std::move(plan);
   return absl::OkStatus();
@@ -209,6 +210,10 @@ void Generation::Continue() {
   if (const auto failure = outputs_->failure()) {
     record_.finish_reason = FinishReasonName(*failure);  // of the output that failed; the others are only cancelled
     if (outputs_->delivery_behind()) return End(DeliveryBehind(core_->limits().max_unsent_tokens));
+    if (outputs_->dropped_for(call_.deadline)) {
+      core_->overload()->OnRefusal(core_->now());
+      return End(NotBegunForDeadline(core_->limits().retry_after_ms));
+    }
     return End(StatusOf(*failure, core_->limits()));
   }
   if (write_pending_.load(std::memory_order_acquire)) return;
@@ -237,7 +242,9 @@ void Generation::End(const absl::Status& status) {
   UseDeliveryLane();
   record_.status = status;
   requests_.CancelAll(engine::FinishReason::kCancelled);
-  if (outputs_ == nullptr || outputs_->num_submitted() == 0) record_.refusal_reason = ReasonName(status);
+  const bool submitted = outputs_ != nullptr && outputs_->num_submitted() > 0;
+  const std::string reason = ReasonName(status);
+  if (!submitted || reason == Traits(Reason::kWouldMissDeadline).name) record_.refusal_reason = reason;
   WatchForStall();
   ended_at_.store(core_->now(), std::memory_order_relaxed);
   writer_->Finish({status, record_.request_id}, nullptr);

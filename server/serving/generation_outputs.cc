@@ -190,6 +190,14 @@ std::optional<engine::FinishReason> GenerationOutputs::failure() const {
   return std::nullopt;
 }
 
+bool GenerationOutputs::dropped_for(engine::TimeNs deadline) const {
+  return std::any_of(outputs_.begin(), outputs_.end(), [deadline](const auto& output) {
+    const engine::FinishInfo* info = output->queue.finish();
+    return info != nullptr && info->reason == engine::FinishReason::kDeadline && info->first_scheduled == 0 &&
+           info->finished < deadline;
+  });
+}
+
 bool GenerationOutputs::delivery_behind() const {
   return std::any_of(outputs_.begin(), outputs_.end(),
                      [](const auto& output) { return output->queue.delivery_behind(); });

@@ -50,6 +50,8 @@ class GenerationOutputs {
 
   // The finish reason of a failed output, if any: it ends the call.
   std::optional<engine::FinishReason> failure() const;
+  // The failure is that the engine ended an output before it began and before its deadline, which it would have missed.
+  bool dropped_for(engine::TimeNs deadline) const;
   // An output was full while no write was outstanding: tokens waited for the text pool, not for the client.
   bool delivery_behind() const;
   // The engine is done with every submitted output and makes no more sink calls.

@@ -11,8 +11,10 @@
 
 #include "absl/status/status.h"
 #include "engine/base/string_view.h"
+#include "engine/deadline_gate.h"
 #include "engine/field_checks.h"
 #include "engine/validate.h"
+#include "server/access/tenant.h"
 #include "server/serving/bad_words.h"
 #include "server/serving/chat_plan.h"
 #include "server/serving/chat_prompt.h"
@@ -107,6 +109,22 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
   return ToStatus(CheckPromptForm(client.prompt), client);
+}
+
+// Refuses what would end too late as soon as that can be known.
+absl::Status CheckDeadline(const ServingCore& core, const ServedModel& model, const ClientRequest& client,
+                           const engine::StoppingParams& stopping, engine::TimeNs deadline) {
+  engine::DeadlineDemand demand = {.tenant = TenantOf(client.principal.name),
+                                   .priority = client.priority,
+                                   .stopping = stopping,
+                                   .num_outputs = client.num_outputs,
+                                   .deadline = deadline};
+  if (!client.stopping.max_tokens.has_value()) {
+    demand.stopping.max_tokens = std::min(stopping.max_tokens, core.limits().default_max_tokens);
+  }
+  const std::optional<engine::DeadlineMiss> miss = model.engine->CheckDeadline(demand);
+  if (!miss.has_value()) return absl::OkStatus();
+  return WouldMissDeadline(*miss, deadline - core.now(), core.limits().retry_after_ms);
 }
 
 // The sequences of the texts join the others, so that there may be too many, or none of the allowed tokens left.
@@ -231,7 +249,8 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 
 }  // namespace
 
-absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record) {
+absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record,
+                                              engine::TimeNs deadline) {
   absl::StatusOr<ModelLease> lease =
       ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
   if (!lease.ok()) return lease.status();
@@ -263,6 +282,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
       ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
+  if (absl::Status s = CheckDeadline(core, model, client, request.stopping, deadline); !s.ok()) return s;
   std::string chat_text;
   if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;
   if (absl::Status s = TakePrompt(core, model, &client, &request, &chat_text); !s.ok()) return s;

@@ -37,7 +37,9 @@ struct GenerationPlan {
 // Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in
 // *record (model, profile, sizes) as far as it gets, also on error. REQUIRES: the request's id is resolved.
 // Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (an encoder, text without a
-// tokenizer, a chat without a chat template, the profile).
-absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest request, const ServingCore& core, RequestRecord* record);
+// tokenizer, a chat without a chat template, the profile), RESOURCE_EXHAUSTED (the output would be complete after the
+// call's deadline; before the prompt is tokenised).
+absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest request, const ServingCore& core, RequestRecord* record,
+                                              engine::TimeNs deadline = engine::kNoDeadline);
 
 }  // namespace dunlin::server

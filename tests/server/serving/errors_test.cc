@@ -90,6 +90,20 @@ TEST(Errors, RefusalsOfSubmitKeepTheirMessage) {
   EXPECT_EQ(SubmitRefused(absl::UnknownError("pointer 0x1234"), 1).message(), "the engine refused the request");
 }
 
+TEST(Errors, WhatWouldMissItsDeadlineIsToldWhyAndWhenToComeBack) {
+  const absl::Status status =
+      WouldMissDeadline({.expected = 1'234'000'000, .running = 7, .ahead = 3}, 900'000'000, 250);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "the output would be complete after 1234 ms, beside 7 sequences that run and behind 3 that wait; the "
+            "deadline is in 900 ms");
+  EXPECT_EQ(ReasonName(status), "WOULD_MISS_DEADLINE");
+  EXPECT_EQ(RetryAfterMs(status), 250);
+  const absl::Status dropped = NotBegunForDeadline(250);
+  EXPECT_EQ(ReasonName(dropped), "WOULD_MISS_DEADLINE");
+  EXPECT_EQ(RetryAfterMs(dropped), 250);
+}
+
 TEST(Errors, EveryReasonAgainstAProfileIsKept) {
   EXPECT_THAT(DetailsOf(ProfileRefused("no", {"flash: a", "math: b"})).refusals, ElementsAre("flash: a", "math: b"));
 }
