@@ -125,6 +125,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& opt
   http.routes = HttpRoutes(options, std::move(kserve_routes), core);
   if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
   http.cors_origins = options.cors_origins;
+  http.host_names = options.host_names;
+  http.has_keys = [core] { return core->access().enabled(); };
   http.on_response = options.on_response;
   http.timeouts = options.timeouts;
   http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);

@@ -33,6 +33,7 @@ struct EdgeHttpOptions {
   ConnectionLimits connections{4096, 1024};
   HttpTimeouts timeouts;                  // `write` is not used: it is limits.slow_reader_timeout_ms
   std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
+  std::vector<std::string> host_names;    // HttpServerOptions::host_names
   HttpObserver on_response;               // HttpServerOptions::on_response
   bool openai = true;                     // serve the APIs of OpenAI and Anthropic
   bool strict = false;                    // OpenAiSources::strict

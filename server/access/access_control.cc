@@ -32,7 +32,10 @@ std::shared_ptr<const AccessControl::InForce> AccessControl::in_force() const {
 
 AccessAnswer AccessControl::Authorize(std::string_view presented, const Endpoint& endpoint, absl::Time now) const {
   AccessAnswer answer;
-  if (!enabled()) return answer;
+  if (!enabled()) {
+    if (admin_needs_key_ && endpoint.needed == Permission::kAdmin) answer.refusal = AccessRefusal::kPermissionDenied;
+    return answer;
+  }
   const std::shared_ptr<const InForce> in_force = this->in_force();
   std::shared_ptr<const KeyRecord> record;
   if (!presented.empty() && presented.size() <= kMaxKeyBytes) record = in_force->keys->Find(DigestOf(presented));

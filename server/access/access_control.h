@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides whether a call may be made: the key that it presents against the endpoint table. Without keys every call may,
-// and every caller is anonymous; with keys, what no key allows is refused.
+// and every caller is anonymous, unless ForbidAdminWithoutKeys was called; with keys, what no key allows is refused.
 // Thread rule: any thread. Takes one short lock to read which keys are in force; a call keeps the record that it was
 // admitted with, also when its key is withdrawn.
 #pragma once
@@ -63,12 +63,16 @@ class AccessControl {
   void Use(std::shared_ptr<const KeySet> keys);
   // Whether the last reading of the key file succeeded, for stats.
   void NoteReading(bool ok) { file_ok_.store(ok, std::memory_order_relaxed); }
+  // Strangers can reach the server: while there are no keys, endpoints that need Permission::kAdmin are refused. Before
+  // calls come.
+  void ForbidAdminWithoutKeys() { admin_needs_key_ = true; }
+  bool admin_needs_key() const { return admin_needs_key_; }
   // Whether keys are set.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
   // presented: the key, as the client sent it; "" for none. The caller is anonymous at an open endpoint without a valid
-  // key, and everywhere without keys. A missing, a wrong, a withdrawn and an expired key are not told apart.
-  // Does not fill in endpoint and peer, and reports nothing.
+  // key, and without keys at every one that is not refused. A missing, a wrong, a withdrawn and an expired key are not
+  // told apart. Does not fill in endpoint and peer, and reports nothing.
   AccessAnswer Authorize(std::string_view presented, const Endpoint& endpoint, absl::Time now) const;
 
   // Counts a refusal and tells the observer.
@@ -84,6 +88,7 @@ class AccessControl {
   std::shared_ptr<const InForce> in_force() const;
 
   AccessObserver* const observer_;
+  bool admin_needs_key_ = false;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> file_ok_{true};
   mutable std::atomic<uint64_t> num_refused_[kNumAccessRefusals]{};

@@ -3,6 +3,10 @@
 // outputs, over all models, and refuses everything while the server is loading, stalled or draining. Takes one short
 // lock, so it may run on a transport's own threads. Thread rule: any thread. Tickets may outlive the Admission that
 // issued them.
+//
+// Message bytes have shares per payer (engine/tenant_share.h), whoever else is there: no payer takes the last of them.
+// What messages have beyond their first kSmallMessageBytes takes seven eighths at most, so that small ones find room
+// also beside a flood of large ones of their own payer. The only message that there is may take everything.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +30,7 @@ struct AdmissionLimits {
 
 struct AdmissionStats {
   int32_t requests = 0;      // outstanding tickets
+  int32_t receiving = 0;     // tickets whose message is still coming in
   int64_t queued_bytes = 0;  // of tickets whose bytes are not released yet
   int64_t output_bytes = 0;  // taken by outstanding tickets
 };
@@ -38,9 +43,12 @@ enum class AdmissionRefusal : uint8_t {
   kTextPoolStalled,
   kTransportStalled,
   kTooManyRequests,
-  kTooManyQueuedBytes
+  kTooManyQueuedBytes,
+  kTooManyQueuedBytesOfCaller  // of its payer
 };
-inline constexpr size_t kNumAdmissionRefusals = 8;
+inline constexpr size_t kNumAdmissionRefusals = 9;
+
+inline constexpr int64_t kSmallMessageBytes = int64_t{16} << 10;
 
 class Admission {
   struct State;
@@ -55,6 +63,11 @@ class Admission {
     ~Ticket();
     // The message has been read: its bytes no longer wait. Idempotent.
     void ReleaseBytes();
+    // So many more bytes of the message have come. On a refusal nothing is taken. REQUIRES: of TryReceive, no place
+    // yet.
+    [[nodiscard]] std::optional<AdmissionRefusal> TakeBytes(size_t bytes);
+    // The message is there: takes one of the requests in flight. On a refusal nothing has changed. REQUIRES: as above.
+    [[nodiscard]] std::optional<AdmissionRefusal> TakePlace();
     // Takes the memory of the request's outputs, until the ticket is destroyed. False, taking nothing, if that exceeds
     // max_output_bytes. REQUIRES: an admitted request that has taken none.
     [[nodiscard]] bool TakeOutputBytes(size_t bytes);
@@ -67,9 +80,11 @@ class Admission {
 
    private:
     friend class Admission;
-    Ticket(std::shared_ptr<State> state, int64_t bytes);
+    Ticket(std::shared_ptr<State> state, engine::TenantId payer, int64_t bytes, bool placed);
     std::shared_ptr<State> state_;
+    engine::TenantId payer_ = engine::kSharedTenant;
     int64_t bytes_ = 0;
+    bool placed_ = false;
     int64_t output_bytes_ = 0;
     std::optional<engine::TenantId> tenant_;
     Quota::Call quota_;
@@ -77,8 +92,12 @@ class Admission {
 
   explicit Admission(const AdmissionLimits& limits);
 
-  // Allocates nothing. A message larger than the whole byte budget is refused with kTooManyQueuedBytes.
-  std::variant<Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
+  // A message that is there. A message larger than the whole byte budget is refused with kTooManyQueuedBytes.
+  // payer: whose share its bytes count towards (Principal::payer).
+  std::variant<Ticket, AdmissionRefusal> TryAdmit(engine::TenantId payer, size_t message_bytes);
+  // A message that comes in piece by piece: holds no place and no bytes until they are taken. announced_bytes: 0 if not
+  // known. Refused if it would be now, were it there.
+  std::variant<Ticket, AdmissionRefusal> TryReceive(engine::TenantId payer, size_t announced_bytes);
 
   void Open();  // ends the loading; no effect after Close
   // Refuses everything for this reason until the next call; nullopt: nothing any more. Loading and Close come before

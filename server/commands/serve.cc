@@ -82,6 +82,7 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.timeouts.idle = std::chrono::milliseconds(config.http_idle_timeout_ms);
   options.timeouts.stream_idle = std::chrono::milliseconds(config.sse_keepalive_ms);
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
+  options.host_names = absl::StrSplit(config.http_host_names, ' ', absl::SkipEmpty());
   options.on_response = [server](std::string_view route, int status) { server->metrics.OnHttpResponse(route, status); };
   options.openai = config.serve_openai;
   options.strict = config.strict_openai;
@@ -148,8 +149,13 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
 }
 
+bool StrangersMayReach(const Config& config) {
+  return config.behind_proxy || !IsLoopback(config.grpc_address) || !IsLoopback(config.http_address);
+}
+
 // Before the ports open. Keys then come with calls, so that no core file may be left.
 absl::Status ReadKeys(const Config& config, Server* server) {
+  if (StrangersMayReach(config) && !config.admin_without_keys) server->access.ForbidAdminWithoutKeys();
   if (config.keys_file.empty()) return absl::OkStatus();
   ForbidCoreFiles();
   server->keys.emplace(config.keys_file, &server->access);

@@ -310,6 +310,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   if (!tls.ok()) return tls.status();
   config.tls = *std::move(tls);
   config.behind_proxy = Get<bool>(document, "/access/behind_proxy");
+  config.admin_without_keys = Get<bool>(document, "/access/admin_without_keys");
   if (absl::Status status = CheckExposure(config); !status.ok()) return status;
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
@@ -317,6 +318,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
   config.max_http_connections_per_address = Get<int32_t>(document, "/limits/max_http_connections_per_address");
   config.http_cors_origins = Get<std::string>(document, "/listen/http_cors_origins");
+  config.http_host_names = Get<std::string>(document, "/listen/http_host_names");
   config.http_read_timeout_ms = Get<int32_t>(document, "/limits/http_read_timeout_ms");
   config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
   config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");

@@ -75,12 +75,14 @@ struct Config {
   std::string keys_file;   // "": no keys are asked for
   TlsSettings tls;
   bool behind_proxy = false;
+  bool admin_without_keys = false;
   std::vector<ModelSettings> models;
   MemorySettings memory;
   Limits limits;
   int32_t max_http_connections = 0;
   int32_t max_http_connections_per_address = 0;
   std::string http_cors_origins;  // separated by spaces
+  std::string http_host_names;    // separated by spaces
   int32_t http_read_timeout_ms = 0;
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never

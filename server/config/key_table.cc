@@ -55,6 +55,10 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.http_cors_origins", kStr, "\"\"", 0, 4096, nullptr,
      "Origins, separated by spaces, whose web pages may call the APIs on listen.http (CORS), as in "
      "\"https://chat.example\"; \"*\": all; empty: none"},
+    {"listen.http_host_names", kStr, "\"\"", 0, 4096, nullptr,
+     "Names, separated by spaces, that clients may call listen.http by (the Host header, without the port) besides "
+     "localhost and IP addresses, while there are no keys: other names are refused, so that no web page reaches the "
+     "server by a name of its own (DNS rebinding); \"*\": all"},
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
 
@@ -72,6 +76,9 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
      "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
      "reach even without TLS or keys"},
+    {"access.admin_without_keys", kBool, "false", 0, 0, nullptr,
+     "Without keys, take calls that need the permission \"admin\" also on addresses that other machines can reach, or "
+     "behind a proxy: nobody but operators and their routers can reach them"},
     {"access.keys_file", kStr, "\"\"", 0, 4096, nullptr,
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
      "resolved against the config file's folder; empty: everybody may call"},

@@ -22,7 +22,7 @@ std::variant<AdmittedCall, CallRefusal> CallAdmission::Admit(const char* method,
 std::variant<AdmittedCall, CallRefusal> CallAdmission::Admit(Principal caller,
                                                              const grpc::CallbackServerContext& context,
                                                              size_t message_bytes, Kind kind) const {
-  std::variant<Admission::Ticket, AdmissionRefusal> answer = core_->TryAdmit(message_bytes);
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core_->TryAdmit(caller.payer(), message_bytes);
   const engine::TimeNs now = core_->now();
   UseBatchSchedulingWhenOverloaded(*core_->overload(), now);
   if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
@@ -30,7 +30,7 @@ std::variant<AdmittedCall, CallRefusal> CallAdmission::Admit(Principal caller,
     return CallRefusal(&replies_[*refusal]);
   }
   auto ticket = std::get<Admission::Ticket>(std::move(answer));
-  if (absl::Status refused = BeginQuota(*core_, caller, &ticket); !refused.ok()) {
+  if (absl::Status refused = BeginRequest(*core_, caller, &ticket); !refused.ok()) {
     if (kind == Kind::kInference) core_->ReportRefused(refused, now);
     return CallRefusal(ToGrpcReply(refused));
   }

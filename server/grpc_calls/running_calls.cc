@@ -17,7 +17,7 @@ size_t CancelEach(const std::vector<std::shared_ptr<Generation>>& generations) {
 void RunningCalls::Add(const std::string& request_id, const Principal& caller,
                        const std::shared_ptr<Generation>& generation) {
   absl::MutexLock lock(&mutex_);
-  calls_.emplace(request_id, Call{caller.name, generation, generation.get()});
+  calls_.emplace(request_id, Call{caller, generation, generation.get()});
 }
 
 void RunningCalls::Remove(const std::string& request_id, const Generation* generation) {
@@ -36,7 +36,7 @@ size_t RunningCalls::Cancel(const std::string& request_id, const Principal& call
     absl::MutexLock lock(&mutex_);
     const auto [first, last] = calls_.equal_range(request_id);
     for (auto call = first; call != last; ++call) {
-      if (call->second.caller != caller.name) continue;
+      if (!call->second.caller.SameCaller(caller)) continue;
       if (auto generation = call->second.generation.lock()) found.push_back(std::move(generation));
     }
   }
@@ -48,7 +48,7 @@ size_t RunningCalls::CancelAll(const Principal& caller) {
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, call] : calls_) {
-      if (call.caller != caller.name) continue;
+      if (!call.caller.SameCaller(caller)) continue;
       if (auto generation = call.generation.lock()) found.push_back(std::move(generation));
     }
   }

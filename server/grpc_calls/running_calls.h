@@ -20,14 +20,14 @@ class RunningCalls {
   void Add(const std::string& request_id, const Principal& caller, const std::shared_ptr<Generation>& generation);
   // No effect if it was not added.
   void Remove(const std::string& request_id, const Generation* generation);
-  // Cancels the caller's generations with this id: those that were made under the same name. Returns their number.
+  // Cancels the caller's generations with this id (Principal::SameCaller). Returns their number.
   size_t Cancel(const std::string& request_id, const Principal& caller);
   // Cancels all of the caller's generations. Returns their number.
   size_t CancelAll(const Principal& caller);
 
  private:
   struct Call {
-    std::string caller;  // Principal::name
+    Principal caller;
     std::weak_ptr<Generation> generation;
     const Generation* address;
   };

@@ -12,7 +12,9 @@
 
 namespace dunlin::server {
 
-inline constexpr size_t kDocumentBodyBytesMax = size_t{64} * 1024;
+// As much as a header: such a body is charged to nobody, and a connection that holds one costs little more than
+// another.
+inline constexpr size_t kDocumentBodyBytesMax = size_t{16} * 1024;
 
 // POST `path` with a body of at most kDocumentBodyBytesMax, or with none. `answer` must not block.
 HttpRoute DocumentRoute(const char* path,

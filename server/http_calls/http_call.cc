@@ -21,20 +21,43 @@ HttpRoute CallRoute(const ServingCore& core, const char* path, std::function<std
 }
 
 std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body_bytes) {
-  std::variant<Admission::Ticket, AdmissionRefusal> answer = core_->TryAdmit(body_bytes);
+  echoed_id_ = EchoedRequestIdOf(request);
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core_->TryReceive(request.caller.payer(), body_bytes);
   if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
     if (has_record()) core_->ReportRefused(*refusal, core_->now());
-    const absl::Status& status = core_->StatusOf(*refusal);
-    return ErrorReply(status, ErrorBody(status), EchoedRequestIdOf(request));
+    return ReplyTo(core_->StatusOf(*refusal));
   }
   ticket_ = std::get<Admission::Ticket>(std::move(answer));
   quota_ = request.caller.quota;
   const absl::Status refused = BeginQuota(*core_, request.caller, &ticket_);
   if (refused.ok()) return std::nullopt;
   if (has_record()) core_->ReportRefused(refused, core_->now());
-  HttpReply reply = ErrorReply(refused, ErrorBody(refused), EchoedRequestIdOf(request));
+  return ReplyTo(refused);
+}
+
+std::optional<HttpReply> HttpCall::OnBodyBytes(size_t bytes) {
+  const std::optional<AdmissionRefusal> refusal = ticket_.TakeBytes(bytes);
+  if (!refusal.has_value()) return std::nullopt;
+  return ReplyTo(Refused(*refusal));
+}
+
+absl::Status HttpCall::Refused(AdmissionRefusal refusal) {
+  core_->CountRefusal(refusal);
+  if (has_record()) core_->ReportRefused(refusal, core_->now());
+  return core_->StatusOf(refusal);
+}
+
+HttpReply HttpCall::ReplyTo(const absl::Status& refused) {
+  HttpReply reply = ErrorReply(refused, ErrorBody(refused), echoed_id_);
   AddHeaders(&reply);
   return reply;
+}
+
+absl::Status HttpCall::TakePlace() {
+  if (const std::optional<AdmissionRefusal> refusal = ticket_.TakePlace()) return Refused(*refusal);
+  const absl::Status refused = TakeShare(*core_, exchange_->request().caller, &ticket_);
+  if (!refused.ok() && has_record()) core_->ReportRefused(refused, core_->now());
+  return refused;
 }
 
 void HttpCall::AddHeaders(HttpReply* reply) const {
@@ -51,6 +74,10 @@ void HttpCall::SetIgnored(IgnoredNames names) {
 
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange_ = std::move(exchange);
+  if (const absl::Status refused = TakePlace(); !refused.ok()) {
+    ticket_ = Admission::Ticket();
+    return RespondWithError(refused, echoed_id_);
+  }
   body_ = std::move(body);
   const ClientCall call = {exchange_->request().caller, core_->now(), engine::kNoDeadline, body_.size(),
                            TraceOf(*core_, exchange_->request())};

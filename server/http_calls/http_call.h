@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of all routes with a body do alike: admission before the body is read, and the exchange. The calls of
-// HttpHandler come on the HTTP thread. Ownership: shared by the connection (until OnDone) and the serving core.
+// What the calls of all routes with a body do alike: admission, and the exchange. A call takes one of its caller's
+// quota before its body is read, bytes as they come, and one of the requests in flight once the body is there, so that
+// a client that sends nothing keeps nobody out. The calls of HttpHandler come on the HTTP thread. Ownership: shared by
+// the connection (until OnDone) and the serving core.
 #pragma once
 
 #include <functional>
@@ -26,6 +28,7 @@ class HttpCall : public HttpHandler {
   explicit HttpCall(ServingCore* core) : core_(core) {}
 
   std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) override;
+  std::optional<HttpReply> OnBodyBytes(size_t bytes) override;
   void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override;
   void AddHeaders(HttpReply* reply) const override;
 
@@ -49,9 +52,17 @@ class HttpCall : public HttpHandler {
   void RespondWithError(const absl::Status& status, const std::string& request_id);
 
  private:
+  // The status of a refusal by admission, counted and reported.
+  absl::Status Refused(AdmissionRefusal refusal);
+  // The reply to a call that is refused before its body is there.
+  HttpReply ReplyTo(const absl::Status& refused);
+  // Takes one of the requests in flight. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
+  absl::Status TakePlace();
+
   ServingCore* const core_;
   Admission::Ticket ticket_;                // from Admit to Start
   std::shared_ptr<Quota> quota_;            // of the caller, const from Admit on; null: no limits
+  std::string echoed_id_;                   // for refusals; from Admit on
   std::shared_ptr<HttpExchange> exchange_;  // const from Start on
   std::string body_;
   IgnoredNames ignored_;  // const once the response begins

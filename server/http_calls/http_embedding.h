@@ -28,7 +28,9 @@ class HttpEmbedding final : public HttpCall, public EmbedWriter, public std::ena
   void Serve(const ClientCall& call, Admission::Ticket ticket) override;
   std::string ErrorBody(const absl::Status& status) override { return translator_->ErrorBody(status); }
   void OnWriteDone(bool /*ok*/) override {}  // the response is whole
-  void OnCancel() override { job_->Cancel(); }
+  void OnCancel() override {
+    if (job_ != nullptr) job_->Cancel();  // null: the call was refused
+  }
   void OnDone() override { job_.reset(); }
 
   absl::Status ReadRequest(ClientEmbedRequest* request) override;

@@ -83,10 +83,11 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
   if (first->request_id.empty()) first->request_id = DrawRequestId();  // of all parts
   std::vector<Admission::Ticket> tickets;
   for (const ClientPrompt& prompt : prompts) {
-    std::variant<Admission::Ticket, AdmissionRefusal> answer = core()->TryAdmit(BytesOf(prompt));
+    std::variant<Admission::Ticket, AdmissionRefusal> answer =
+        core()->TryAdmit(call_.principal.payer(), BytesOf(prompt));
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) return core()->StatusOf(*refusal);
     tickets.push_back(std::get<Admission::Ticket>(std::move(answer)));
-    if (absl::Status refused = BeginQuota(*core(), call_.principal, &tickets.back()); !refused.ok()) return refused;
+    if (absl::Status refused = BeginRequest(*core(), call_.principal, &tickets.back()); !refused.ok()) return refused;
   }
   ClientPrompt prompt = std::exchange(first->prompt, {});
   shared_request_ = *first;

@@ -50,11 +50,11 @@ using Refusal = HttpReply (*)(const HttpRequest& request, const absl::Status& st
 
 std::optional<HttpReply> Guard(const AccessControl& access, const std::string& endpoint, Refusal refusal,
                                HttpRequest* request) {
-  if (!access.enabled()) return std::nullopt;
-  std::string key = TakeKey(request);
+  std::string key = access.enabled() ? TakeKey(request) : std::string();
   absl::StatusOr<Principal> caller = Authorize(access, endpoint, key, [request] { return request->peer; });
   Wipe(&key);
   if (caller.ok()) {
+    caller->address = request->caller.address;
     request->caller = *std::move(caller);
     return std::nullopt;
   }

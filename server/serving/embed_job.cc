@@ -45,8 +45,9 @@ absl::Status EmbedJob::PlanAndSubmit() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus(call_.deadline, core_->now());
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
   ClientEmbedRequest request;
-  absl::Status read = writer_->ReadRequest(&request);
   request.principal = call_.principal;
+  absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;  // whatever the front end has set
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
   const bool keeps_texts = request.rerank.has_value() && request.rerank->keeps_texts;

@@ -195,6 +195,12 @@ absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const
   if (refusal == AccessRefusal::kUnauthenticated) {
     return MakeError(Reason::kUnauthenticated, "the call needs a valid key: authorization: Bearer KEY");
   }
+  if (caller.anonymous()) {
+    return MakeError(Reason::kPermissionDenied,
+                     absl::StrCat("the call needs a key with the permission \"", Name(*endpoint.needed),
+                                  "\", and the server, which other machines can reach, has no keys "
+                                  "(access.keys_file, access.admin_without_keys)"));
+  }
   return MakeError(Reason::kPermissionDenied, absl::StrCat("the call needs the permission \"", Name(*endpoint.needed),
                                                            "\"; key \"", caller.name, "\" does not have it"));
 }
@@ -256,6 +262,13 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
                         absl::StrCat(limits.max_concurrent_requests, " requests are in flight; limit is ",
                                      limits.max_concurrent_requests, " (limits.max_concurrent_requests)"),
                         "limits.max_concurrent_requests", limits.retry_after_ms);
+    case AdmissionRefusal::kTooManyQueuedBytesOfCaller:
+      return Overloaded(Reason::kTooManyQueuedBytes,
+                        absl::StrCat("the caller has its share of the memory for requests waiting to be tokenised, at "
+                                     "most ",
+                                     engine::kShareOfRest, " times as much as is free of ", limits.max_queued_bytes,
+                                     " bytes (limits.max_queued_bytes)"),
+                        "limits.max_queued_bytes", limits.retry_after_ms);
     case AdmissionRefusal::kTooManyQueuedBytes:
       break;
   }

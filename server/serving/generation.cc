@@ -116,8 +116,9 @@ absl::Status Generation::Read() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
   ClientRequest& request = request_.emplace();
-  absl::Status read = writer_->ReadRequest(&request);
   request.principal = call_.principal;
+  absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;  // whatever the front end has set
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   return read;
 }

@@ -51,6 +51,12 @@ absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& ca
   return lease;
 }
 
+std::vector<ModelLease> ModelsFor(const ServingCore& core, const Principal& caller) {
+  std::vector<ModelLease> models = core.models().List();
+  std::erase_if(models, [&caller](const ModelLease& model) { return !caller.MayUse(model->name); });
+  return models;
+}
+
 absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& request) {
   const Principal& caller = request.principal;
   if (caller.anonymous() || request.priority <= caller.key->max_priority) return absl::OkStatus();
@@ -74,7 +80,6 @@ absl::Status CheckKeyExecution(const AccessControl& access, const engine::Execut
 }
 
 absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
-  if (!ticket->TakeTenantShare(TenantOf(caller.name))) return TenantShareRefused(core.limits());
   if (caller.quota == nullptr) return absl::OkStatus();
   std::variant<Quota::Call, QuotaRefusal> begun = caller.quota->TryBegin(core.now());
   if (const auto* refusal = std::get_if<QuotaRefusal>(&begun)) {
@@ -82,6 +87,15 @@ absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admiss
   }
   ticket->HoldQuota(std::get<Quota::Call>(std::move(begun)));
   return absl::OkStatus();
+}
+
+absl::Status TakeShare(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
+  return ticket->TakeTenantShare(TenantOf(caller.name)) ? absl::OkStatus() : TenantShareRefused(core.limits());
+}
+
+absl::Status BeginRequest(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
+  const absl::Status refused = TakeShare(core, caller, ticket);
+  return refused.ok() ? BeginQuota(core, caller, ticket) : refused;
 }
 
 absl::Status ReserveTokens(const ServingCore& core, const Principal& caller, int64_t tokens,

@@ -30,11 +30,21 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
   }
 }
 
-std::variant<Admission::Ticket, AdmissionRefusal> ServingCore::TryAdmit(size_t message_bytes) {
-  std::variant<Admission::Ticket, AdmissionRefusal> answer = admission_.TryAdmit(message_bytes);
-  const auto* refusal = std::get_if<AdmissionRefusal>(&answer);
-  if (refusal != nullptr && absl::IsResourceExhausted(StatusOf(*refusal))) overload_.OnRefusal(now());
+std::variant<Admission::Ticket, AdmissionRefusal> ServingCore::TryAdmit(engine::TenantId payer, size_t message_bytes) {
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = admission_.TryAdmit(payer, message_bytes);
+  if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) CountRefusal(*refusal);
   return answer;
+}
+
+std::variant<Admission::Ticket, AdmissionRefusal> ServingCore::TryReceive(engine::TenantId payer,
+                                                                          size_t announced_bytes) {
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = admission_.TryReceive(payer, announced_bytes);
+  if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) CountRefusal(*refusal);
+  return answer;
+}
+
+void ServingCore::CountRefusal(AdmissionRefusal refusal) {
+  if (absl::IsResourceExhausted(StatusOf(refusal))) overload_.OnRefusal(now());
 }
 
 const absl::Status& ServingCore::StatusOf(AdmissionRefusal refusal) const {

@@ -56,8 +56,11 @@ class ServingCore {
   StallWatch* stall_watch() { return &stall_watch_; }
   Overload* overload() { return &overload_; }
 
-  // Called before a call's message is read. Allocates nothing; a refusal for lack of capacity counts as overload.
-  std::variant<Admission::Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
+  // Admission's, called before a call's message is parsed, or read. A refusal for lack of capacity counts as overload.
+  std::variant<Admission::Ticket, AdmissionRefusal> TryAdmit(engine::TenantId payer, size_t message_bytes);
+  std::variant<Admission::Ticket, AdmissionRefusal> TryReceive(engine::TenantId payer, size_t announced_bytes);
+  // Counts a refusal by a ticket as theirs are.
+  void CountRefusal(AdmissionRefusal refusal);
   // The status of a refused call. Prebuilt, so that refusals stay cheap under overload.
   const absl::Status& StatusOf(AdmissionRefusal refusal) const;
   // Notifies the observer of a generation or an embedding that was refused.

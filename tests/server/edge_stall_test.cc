@@ -228,7 +228,8 @@ bool GetMetrics(const std::string& address) {
   const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
   socket.connect({boost::asio::ip::make_address("127.0.0.1"), port}, error);
   if (error) return false;
-  boost::asio::write(socket, boost::asio::buffer(std::string("GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n")), error);
+  boost::asio::write(socket, boost::asio::buffer(std::string("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+                     error);
   char first[12];
   boost::asio::read(socket, boost::asio::buffer(first), error);
   return !error && std::string(first, sizeof(first)) == "HTTP/1.1 200";

@@ -32,6 +32,7 @@ const Rule kRules[] = {
      "calls over HTTP know no gRPC and no JSON"},
     {"^server/grpc_calls/", "", R"(#include ("server/transport/http/|"dunlin/|<nlohmann))",
      "calls on gRPC know no HTTP and no API"},
+    {"^server/fronts/", "", R"(models\(\)\.List\(\))", "fronts tell of the models that a caller may use (ModelsFor)"},
     {"^tools/", "", R"(#include "(server|tests)/)", "tools do not depend on the server"},
     {"^server/", "^server/commands/", R"(#include "tools/)", "only the commands run tools"},
     {"^(engine|server|tools)/", "", R"(#include "kernels/(cpu|cuda|module)/)",

@@ -91,8 +91,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
   v1::ListModelsRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   v1::ListModelsResponse wire;
-  for (const ModelLease& model : core_->models().List()) {
-    if (!caller->MayUse(model->name)) continue;
+  for (const ModelLease& model : ModelsFor(*core_, *caller)) {
     DescribeModel(*model, wire.add_models());
     if (!core_->profile_aliases()) continue;
     const v1::Model described = *wire.models().rbegin();

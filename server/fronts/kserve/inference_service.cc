@@ -114,9 +114,9 @@ grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, co
       "/inference.GRPCInferenceService/ModelStatistics", context, *request, response,
       [this](const Principal& caller, const inference::ModelStatisticsRequest& asked,
              inference::ModelStatisticsResponse* answer) -> absl::Status {
-        for (const ModelLease& model : core_->models().List()) {
+        for (const ModelLease& model : ModelsFor(*core_, caller)) {
           const bool named = asked.name().empty() || asked.name() == model->name;
-          if (named && caller.MayUse(model->name)) statistics_->Fill(*model, answer->add_model_stats());
+          if (named) statistics_->Fill(*model, answer->add_model_stats());
         }
         return asked.name().empty() ? absl::OkStatus() : Find(caller, asked.name(), asked.version()).status();
       });
@@ -127,9 +127,7 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(Context* context, co
       "/inference.GRPCInferenceService/RepositoryIndex", context, *request, response,
       [this](const Principal& caller, const inference::RepositoryIndexRequest& /*request*/,
              inference::RepositoryIndexResponse* answer) -> absl::Status {
-        for (const ModelLease& model : core_->models().List()) {
-          if (caller.MayUse(model->name)) DescribeIndex(*model, answer->add_models());
-        }
+        for (const ModelLease& model : ModelsFor(*core_, caller)) DescribeIndex(*model, answer->add_models());
         return absl::OkStatus();
       });
 }
@@ -171,7 +169,8 @@ grpc::ServerUnaryReactor* InferenceService::LogSettings(Context* context, const 
 }
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Wire* request, Wire* response) {
-  if (Embeds(*core_, Peek(*request).model)) return EmbedCall::Start(embed_, context, *request, response);
+  const Principal caller = PeekCaller(core_->access(), "/inference.GRPCInferenceService/ModelInfer", *context);
+  if (Embeds(*core_, caller, Peek(*request).model)) return EmbedCall::Start(embed_, context, *request, response);
   return GenerationUnary::Start(generate_, context, *request, response);
 }
 

@@ -86,9 +86,7 @@ class Documents {
     if (const absl::Status status = ReadRepositoryBody(body, "ready", &ready); !status.ok())
       return ErrorOf(request, status);
     inference::RepositoryIndexResponse answer;
-    for (const ModelLease& model : core_->models().List()) {
-      if (request.caller.MayUse(model->name)) DescribeIndex(*model, answer.add_models());
-    }
+    for (const ModelLease& model : ModelsFor(*core_, request.caller)) DescribeIndex(*model, answer.add_models());
     // The protocol's document is the list alone.
     HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
     reply.body = "[";
@@ -144,9 +142,9 @@ class Documents {
   // Of one model, or of all that the caller may use.
   HttpReply Statistics(const HttpRequest& request, const std::string& name) const {
     inference::ModelStatisticsResponse answer;
-    for (const ModelLease& model : core_->models().List()) {
+    for (const ModelLease& model : ModelsFor(*core_, request.caller)) {
       const bool named = name.empty() || name == model->name;
-      if (named && request.caller.MayUse(model->name)) statistics_->Fill(*model, answer.add_model_stats());
+      if (named) statistics_->Fill(*model, answer.add_model_stats());
     }
     return DocumentReply(request, answer);
   }
@@ -163,13 +161,14 @@ class ModelCall final : public HttpHandler {
 
   std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) override {
     if (const absl::Status status = ReadHead(request); !status.ok()) return ErrorOf(request, status);
-    if (facts_->action == HttpAction::kInfer && Embeds(*core_, facts_->model)) {
+    if (facts_->action == HttpAction::kInfer && Embeds(*core_, request.caller, facts_->model)) {
       call_ = std::make_shared<HttpEmbedding>(core_, std::make_unique<HttpEmbedTranslator>(facts_));
     } else {
       call_ = std::make_shared<HttpGeneration>(core_, std::make_unique<HttpGenerateTranslator>(facts_));
     }
     return call_->Admit(request, body_bytes);
   }
+  std::optional<HttpReply> OnBodyBytes(size_t bytes) override { return call_->OnBodyBytes(bytes); }
   void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override {
     call_->Start(std::move(exchange), std::move(body));
   }
@@ -245,6 +244,7 @@ std::vector<HttpRoute> KserveRoutes(ServingCore* core, const ModelStatistics* st
   };
   for (HttpRoute& route : routes) {
     route.cors = true;
+    route.takes_binary = route.path == "/v2/models/{path}";
     route.refusal = &ErrorOf;
     route.refusal_body = &RefusalBody;
   }

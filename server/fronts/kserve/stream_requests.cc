@@ -103,15 +103,16 @@ std::shared_ptr<StreamRequest> Make(ServingCore* core, AdmittedCall admitted, co
 
 }  // namespace
 
-bool Embeds(const ServingCore& core, const std::string& model) {
+bool Embeds(const ServingCore& core, const Principal& caller, const std::string& model) {
   const ModelLease lease = LeaseNamed(core, model);
-  return lease != nullptr && lease->encoder != nullptr;
+  return lease != nullptr && lease->encoder != nullptr && caller.MayUse(lease->name);
 }
 
 std::shared_ptr<StreamRequest> MakeStreamRequest(ServingCore* core, AdmittedCall admitted,
                                                  const grpc::ByteBuffer& message, PeekedRequest peeked,
                                                  std::shared_ptr<StreamCall> stream) {
-  const auto make = Embeds(*core, peeked.model) ? Make<StreamEmbedding> : Make<StreamGeneration>;
+  const auto make =
+      Embeds(*core, admitted.client.principal, peeked.model) ? Make<StreamEmbedding> : Make<StreamGeneration>;
   return make(core, std::move(admitted), message, std::move(peeked.id), std::move(stream));
 }
 

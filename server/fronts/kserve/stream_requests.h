@@ -14,7 +14,7 @@
 namespace dunlin::server::kserve {
 
 // Whether that is a model of the server that embeds.
-bool Embeds(const ServingCore& core, const std::string& model);
+bool Embeds(const ServingCore& core, const Principal& caller, const std::string& model);
 
 // core outlives the result. peeked: of the message.
 std::shared_ptr<StreamRequest> MakeStreamRequest(ServingCore* core, AdmittedCall admitted,

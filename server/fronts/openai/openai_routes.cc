@@ -43,8 +43,7 @@ ModelFacts FactsOf(const ServedModel& model, const std::string& name) {
 
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
-  for (const ModelLease& model : core.models().List()) {
-    if (!request.caller.MayUse(model->name)) continue;
+  for (const ModelLease& model : ModelsFor(core, request.caller)) {
     facts.push_back(FactsOf(*model, model->name));
     if (!core.profile_aliases()) continue;
     for (const std::string& alias : ProfileAliases(*model)) facts.push_back(FactsOf(*model, alias));

@@ -63,14 +63,14 @@ struct Answer<kWork> {
 };
 
 absl::Status GetServerInfo(const Call& call, const ::vllm::GetServerInfoRequest&, ::vllm::ServerInfo* wire) {
-  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core());
+  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
   if (!model.ok()) return model.status();
   DescribeServer(**model, call.service->sources().version, call.service->instance_id(), wire);
   return absl::OkStatus();
 }
 
 absl::Status GetModelInfo(const Call& call, const ::vllm::GetModelInfoRequest&, ::vllm::ModelInfo* wire) {
-  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core());
+  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
   if (!model.ok()) return model.status();
   DescribeModel(**model, wire);
   return absl::OkStatus();
@@ -104,7 +104,7 @@ absl::Status ListLoras(const Call&, const ::vllm::ListLorasRequest&, ::vllm::Lis
 
 absl::Status GetKvEventSources(const Call& call, const ::vllm::GetKvEventSourcesRequest&,
                                ::vllm::GetKvEventSourcesResponse* wire) {
-  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core());
+  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
   if (!model.ok()) return model.status();
   if (call.service->sources().kv_event_source == nullptr) return absl::OkStatus();
   const std::optional<EventPublisherOptions> source = call.service->sources().kv_event_source((*model)->name);
@@ -116,7 +116,7 @@ absl::Status GetKvEventSources(const Call& call, const ::vllm::GetKvEventSources
 absl::Status ResumeGeneration(const Call& call, const ::vllm::ResumeGenerationRequest&,
                               ::vllm::ResumeGenerationResponse*) {
   ++call.service->resumes();
-  for (const ModelLease& model : GeneratingModels(*call.service->core())) model->engine->Resume();
+  for (const ModelLease& model : GeneratingModels(*call.service->core(), call.caller)) model->engine->Resume();
   return absl::OkStatus();
 }
 
@@ -126,9 +126,9 @@ bool Paused(const std::vector<ModelLease>& models) {
 }
 
 absl::Status IsPaused(const Call& call, const ::vllm::IsPausedRequest&, ::vllm::IsPausedResponse* wire) {
-  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core());
+  const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
   if (!model.ok()) return model.status();
-  wire->set_paused(Paused(GeneratingModels(*call.service->core())));
+  wire->set_paused(Paused(GeneratingModels(*call.service->core(), call.caller)));
   return absl::OkStatus();
 }
 
@@ -172,7 +172,7 @@ class PauseCall final : public ServerUnaryReactor {
       return Finished(call.context, InvalidField("mode", absl::StrCat("is ", static_cast<int>(request.mode())),
                                                  "PAUSE_MODE_ABORT, PAUSE_MODE_WAIT or PAUSE_MODE_KEEP"));
     }
-    const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core());
+    const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
     if (!model.ok()) return Finished(call.context, model.status());
     auto* reactor = new PauseCall(call);
     for (const ModelLease& paused : reactor->models_) {
@@ -189,7 +189,7 @@ class PauseCall final : public ServerUnaryReactor {
       : service_(call.service),
         context_(call.context),
         resumes_(call.service->resumes()),
-        models_(GeneratingModels(*call.service->core())) {}
+        models_(GeneratingModels(*call.service->core(), call.caller)) {}
 
   void OnDone() override { delete this; }
 

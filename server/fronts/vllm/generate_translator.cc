@@ -15,7 +15,7 @@ absl::Status VllmGenerateTranslator::Read(const grpc::ByteBuffer& message, Clien
   absl::Status read = VllmRequestFromWire(&wire, streams_, request, &fields);
   if (!read.ok()) return read;
   if (request->model.empty()) {
-    const std::vector<ModelLease> models = GeneratingModels(*core_);
+    const std::vector<ModelLease> models = GeneratingModels(*core_, request->principal);
     if (models.size() == 1) request->model = models.front()->name;
   }
   responses_ = VllmResponses(std::move(fields));

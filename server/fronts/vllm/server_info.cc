@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -14,14 +15,14 @@ constexpr uint32_t kEventSchemaVersion = 1;  // structures as arrays
 
 }  // namespace
 
-std::vector<ModelLease> GeneratingModels(const ServingCore& core) {
-  std::vector<ModelLease> models = core.models().List();
+std::vector<ModelLease> GeneratingModels(const ServingCore& core, const Principal& caller) {
+  std::vector<ModelLease> models = ModelsFor(core, caller);
   std::erase_if(models, [](const ModelLease& model) { return model->engine == nullptr; });
   return models;
 }
 
-absl::StatusOr<ModelLease> ControlledModel(const ServingCore& core) {
-  const std::vector<ModelLease> models = GeneratingModels(core);
+absl::StatusOr<ModelLease> ControlledModel(const ServingCore& core, const Principal& caller) {
+  const std::vector<ModelLease> models = GeneratingModels(core, caller);
   if (!models.empty()) return models.front();
   if (core.refusal() == AdmissionRefusal::kLoading) return core.StatusOf(AdmissionRefusal::kLoading);
   return MakeError(Reason::kWrongModelKind, "no model that is served generates text");

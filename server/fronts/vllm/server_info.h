@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Control says of the server and of the model that it serves: the first one that generates. Any thread.
+// What Control says of the server and of the model that it serves: the first one that generates, of those that the
+// caller may use. Any thread.
 #pragma once
 
 #include <string>
@@ -13,10 +14,10 @@
 
 namespace dunlin::server {
 
-// Every model that generates, in the order in which they were loaded.
-std::vector<ModelLease> GeneratingModels(const ServingCore& core);
-// The first of them. UNAVAILABLE while models load, else FAILED_PRECONDITION.
-absl::StatusOr<ModelLease> ControlledModel(const ServingCore& core);
+// Every model that generates and that the caller may use, in the order in which they were loaded.
+std::vector<ModelLease> GeneratingModels(const ServingCore& core, const Principal& caller);
+// The first of them. Without one UNAVAILABLE while models load, else FAILED_PRECONDITION.
+absl::StatusOr<ModelLease> ControlledModel(const ServingCore& core, const Principal& caller);
 
 void DescribeServer(const ServedModel& model, const std::string& version, const std::string& instance_id,
                     ::vllm::ServerInfo* wire);

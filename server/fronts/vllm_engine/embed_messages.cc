@@ -14,7 +14,7 @@ absl::Status EngineEmbedTranslator::Read(const grpc::ByteBuffer& message, Client
   if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
   request->field_names = &kVllmEngineFieldNames;
   request->request_id = std::move(*wire.mutable_request_id());
-  request->model = model_->ForEmbedding();
+  request->model = model_->ForEmbedding(request->principal);
   if (wire.has_tokenized()) request->inputs.emplace_back(TokenIdsFromWire(wire.tokenized().input_ids()));
   return absl::OkStatus();
 }

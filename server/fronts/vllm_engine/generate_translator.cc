@@ -25,7 +25,7 @@ absl::Status EngineGenerateTranslator::Read(const grpc::ByteBuffer& message, Cli
   if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
   streams_ = wire.stream();
   absl::Status status = GenerateRequestFromWire(&wire, request);
-  request->model = model_->ForGeneration();
+  request->model = model_->ForGeneration(request->principal);
   stop_token_ids_ = request->stopping.stop_token_ids;
   const auto* ids = std::get_if<std::vector<engine::TokenId>>(&request->prompt);
   if (ids != nullptr && !ids->empty() && !request->truncate_prompt_tokens.has_value()) {

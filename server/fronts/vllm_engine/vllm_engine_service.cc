@@ -78,7 +78,7 @@ grpc::ServerUnaryReactor* VllmEngineService::Answer(const char* method, Context*
 }
 
 absl::StatusOr<ModelLease> VllmEngineService::Lease(const Principal& caller) const {
-  const std::string name = model_.Described();
+  const std::string name = model_.Described(caller);
   absl::StatusOr<ModelLease> lease = LeaseFor(*core_, caller, name);
   const bool loading = core_->refusal() == AdmissionRefusal::kLoading;
   if (!lease.ok() && loading) return core_->StatusOf(AdmissionRefusal::kLoading);
@@ -147,7 +147,7 @@ grpc::ServerUnaryReactor* VllmEngineService::GetModelInfo(Context* context, cons
              const wire::GetModelInfoRequest& /*request*/) -> absl::StatusOr<wire::GetModelInfoResponse> {
     const absl::StatusOr<ModelLease> model = Lease(caller);
     if (!model.ok()) return model.status();
-    return ModelInfoOf(**model, model_.Described());
+    return ModelInfoOf(**model, model_.Described(caller));
   };
   return Answer<wire::GetModelInfoRequest>(kGetModelInfo, context, *request, response, describe);
 }
@@ -186,8 +186,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::GetTokenizer(Cont
   if (const auto* refusal = std::get_if<CallRefusal>(&answer)) {
     return RefusedStream::Start(core_, context, refusal->reply());
   }
-  return TokenizerStream::Start(core_, &archives_, context, std::get<AdmittedCall>(std::move(answer)),
-                                model_.Described());
+  auto admitted = std::get<AdmittedCall>(std::move(answer));
+  std::string model = model_.Described(admitted.client.principal);
+  return TokenizerStream::Start(core_, &archives_, context, std::move(admitted), std::move(model));
 }
 
 absl::StatusOr<std::shared_ptr<engine::KvEventLog>> VllmEngineService::LogFor(const Context& context) const {

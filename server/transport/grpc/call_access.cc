@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/access/tenant.h"
 #include "server/serving/authorize.h"
 
 namespace dunlin::server {
@@ -23,10 +25,33 @@ std::string_view PresentedKey(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
+std::string_view AddressOfPeer(std::string_view peer) {
+  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (peer.substr(0, scheme.size()) != scheme) continue;
+    peer.remove_prefix(scheme.size());
+    peer = peer.substr(0, peer.rfind(':'));
+    for (const std::string_view open : {"[", "%5B"}) {
+      if (peer.substr(0, open.size()) != open || peer.size() < 2 * open.size()) continue;
+      peer.remove_prefix(open.size());
+      peer.remove_suffix(open.size());
+    }
+    break;
+  }
+  return peer;
+}
+
 absl::StatusOr<Principal> CallerOf(const AccessControl& access, const char* method,
                                    const grpc::CallbackServerContext& context) {
-  if (!access.enabled()) return Principal();
-  return Authorize(access, method, PresentedKey(context), [&context] { return context.peer(); });
+  absl::StatusOr<Principal> caller =
+      Authorize(access, method, PresentedKey(context), [&context] { return context.peer(); });
+  if (caller.ok() && !access.enabled()) caller->address = TenantOfAddress(AddressOfPeer(context.peer()));
+  return caller;
+}
+
+Principal PeekCaller(const AccessControl& access, const char* method, const grpc::CallbackServerContext& context) {
+  const Endpoint* const endpoint = FindEndpoint(method);
+  if (!access.enabled() || endpoint == nullptr) return {};
+  return access.Authorize(PresentedKey(context), *endpoint, absl::Now()).principal;
 }
 
 std::vector<std::string> MethodsOf(const std::vector<std::string>& services) {

@@ -5,6 +5,7 @@
 #include <grpcpp/server_context.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,13 @@ namespace dunlin::server {
 // stands in one "authorization: Bearer KEY". Errors: as Authorize.
 absl::StatusOr<Principal> CallerOf(const AccessControl& access, const char* method,
                                    const grpc::CallbackServerContext& context);
+
+// The same without a refusal and without a line in the audit log: for what is decided before the call is authorised.
+Principal PeekCaller(const AccessControl& access, const char* method, const grpc::CallbackServerContext& context);
+
+// The address in what gRPC calls a peer: "192.0.2.1" of "ipv4:192.0.2.1:4711", "::1" of "ipv6:%5B::1%5D:4711"; another
+// peer as it is.
+std::string_view AddressOfPeer(std::string_view peer);
 
 // "/package.Service/Method" of every method of these services, which are linked into the program.
 std::vector<std::string> MethodsOf(const std::vector<std::string>& services);

@@ -15,21 +15,22 @@ constexpr char kPreflightSeconds[] = "600";  // Chromium keeps no answer for lon
 }  // namespace
 
 bool CorsPolicy::Allows(std::string_view origin) const {
-  return !origin.empty() && std::any_of(origins_.begin(), origins_.end(),
-                                        [origin](const std::string& own) { return own == "*" || own == origin; });
+  return std::any_of(origins_.begin(), origins_.end(),
+                     [origin](const std::string& own) { return own == "*" || own == origin; });
 }
 
 std::vector<HttpHeader> CorsPolicy::HeadersFor(std::string_view origin) const {
   if (origins_.empty()) return {};
   std::vector<HttpHeader> headers = {{"Vary", "Origin"}};
-  if (!Allows(origin)) return headers;
+  if (origin.empty() || !Allows(origin)) return headers;
   headers.push_back({"Access-Control-Allow-Origin", std::string(origin)});
   headers.push_back({"Access-Control-Expose-Headers", kHeadersOfReplies});
   return headers;
 }
 
 std::vector<HttpHeader> CorsPolicy::PreflightHeadersOf(const HttpRequest& request, const std::string& methods) const {
-  if (!Allows(request.header("Origin")) || request.header("Access-Control-Request-Method").empty()) return {};
+  const std::string_view origin = request.header("Origin");
+  if (origin.empty() || !Allows(origin) || request.header("Access-Control-Request-Method").empty()) return {};
   std::vector<HttpHeader> headers = {{"Access-Control-Allow-Methods", methods},
                                      {"Access-Control-Max-Age", kPreflightSeconds}};
   // Whatever the page sends: the routes read few headers, and client libraries add their own.

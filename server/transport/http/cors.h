@@ -16,6 +16,8 @@ class CorsPolicy {
   // origins: "https://chat.example", or "*" for all; none: nothing is allowed.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
+  // Whether pages of this origin may call; "" is the origin of a request that tells none.
+  bool Allows(std::string_view origin) const;
   // What lets a page of this origin read a reply, if it is allowed: on every one, since a page sees no error without.
   // origin: the request's header of that name, or "".
   std::vector<HttpHeader> HeadersFor(std::string_view origin) const;
@@ -23,8 +25,6 @@ class CorsPolicy {
   std::vector<HttpHeader> PreflightHeadersOf(const HttpRequest& request, const std::string& methods) const;
 
  private:
-  bool Allows(std::string_view origin) const;
-
   const std::vector<std::string> origins_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/http/http_connection.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <utility>
 
@@ -15,10 +16,10 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 
-constexpr int64_t kMinBodyBytesPerMs = 16;           // 4 MiB in 4.4 minutes; a client that sends nothing has `read`
-constexpr size_t kMaxAheadBytes = size_t{16} << 10;  // of pipelined requests
-constexpr size_t kMaxLingerBytes = size_t{1} << 20;  // thrown away after the last response
-constexpr size_t kMaxShownPathBytes = 128;           // of a path that no route has
+constexpr std::chrono::nanoseconds kTimePerBodyByte{62'500};  // 16 KB/s: 4 MiB in 4.4 minutes
+constexpr size_t kMaxAheadBytes = size_t{16} << 10;           // of pipelined requests
+constexpr size_t kMaxLingerBytes = size_t{1} << 20;           // thrown away after the last response
+constexpr size_t kMaxShownPathBytes = 128;                    // of a path that no route has
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kNoContent = 204;
 constexpr int kUnsupportedMediaType = 415;
@@ -99,10 +100,6 @@ void HttpConnection::OnRead(error_code error, size_t size) {
   if (state_ == State::kHeader && input_.empty() && !any_parsed_) deadline_ = Clock::now() + shared_->timeouts.read;
   input_.append(incoming_.data(), size);
   Parse();
-  if (state_ == State::kBody) {
-    const auto body_bytes = static_cast<int64_t>(parser_->get().body().size());
-    deadline_ = body_start_ + shared_->timeouts.read + std::chrono::milliseconds(body_bytes / kMinBodyBytesPerMs);
-  }
   Read();
 }
 
@@ -133,6 +130,7 @@ void HttpConnection::Parse() {
     if (header_bytes_ + unparsed_header_bytes > kMaxHttpHeaderBytes) error = http::error::header_limit;
     if (error && error != http::error::need_more) return Refuse(RefusalOf(error, !any_parsed_));
     if (state_ == State::kHeader && parser_->is_header_done()) OnHeader();
+    if (state_ == State::kBody && !OnBody()) return;
     if (state_ == State::kBody && parser_->is_done()) OnRequest();
     if (!error) continue;
     // The parser takes the head of a chunk, and the fields after the last one, in whole.
@@ -151,9 +149,11 @@ void HttpConnection::OnHeader() {
   if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
   request_ = RequestOf(head);
   request_.peer = peer_;
+  request_.caller.address = TenantOfAddress(peer_);
   HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
   request_.parameter = std::move(match.parameter);
   route_ = match.route;
+  if (std::optional<HttpReply> refusal = CheckBrowser()) return Answer(RefusalOfRoute(*std::move(refusal)));
   if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
   if (match.route->guard != nullptr) {
     if (std::optional<HttpReply> refusal = match.route->guard(&request_)) return Answer(*std::move(refusal));
@@ -163,6 +163,14 @@ void HttpConnection::OnHeader() {
     return Answer(RefusalOfRoute(TextReply(413, "this path takes no body")));
   }
   Answer(match.route->answer(request_));
+}
+
+std::optional<HttpReply> HttpConnection::CheckBrowser() const {
+  if (shared_->has_keys != nullptr && shared_->has_keys()) return std::nullopt;
+  std::optional<HttpReply> refusal = shared_->browsers.CheckCaller(request_);
+  const bool takes_body = route_ != nullptr && route_->open != nullptr;
+  if (!refusal.has_value() && takes_body) refusal = shared_->browsers.CheckBodyType(request_, route_->takes_binary);
+  return refusal;
 }
 
 HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) const {
@@ -192,7 +200,7 @@ void HttpConnection::OpenHandler(const HttpRoute& route) {
   if (!coding.empty() && !boost::beast::iequals(coding, "identity")) {
     return Answer(RefusalOfRoute(TextReply(kUnsupportedMediaType, "Content-Encoding is not \"identity\"")));
   }
-  const uint64_t length = parser_->chunked() ? route.max_body_bytes : parser_->content_length().value_or(0);
+  const uint64_t length = parser_->content_length().value_or(0);
   if (length > route.max_body_bytes) return Answer(RefusalOfRoute(BodyTooLong(absl::StrCat(length), route)));
   handler_ = route.open();
   if (std::optional<HttpReply> refusal = handler_->Admit(request_, length)) {
@@ -201,13 +209,28 @@ void HttpConnection::OpenHandler(const HttpRoute& route) {
   }
   parser_->body_limit(static_cast<uint64_t>(route.max_body_bytes));
   state_ = State::kBody;
-  body_start_ = Clock::now();
-  deadline_ = body_start_ + shared_->timeouts.read;
-  if (length > 0 && input_.empty() && parser_->get().count(http::field::expect) > 0 &&
+  body_bytes_ = 0;
+  deadline_ = Clock::now() + shared_->timeouts.read;
+  if ((length > 0 || parser_->chunked()) && input_.empty() && parser_->get().count(http::field::expect) > 0 &&
       parser_->get().version() == kHttp11) {
     output_.AppendContinue();
     Flush();
   }
+}
+
+// A client that has sent fast may not rest on that: else a body could be held for minutes with its last byte to come.
+bool HttpConnection::OnBody() {
+  const size_t more = parser_->get().body().size() - body_bytes_;
+  if (more == 0) return true;
+  body_bytes_ += more;
+  deadline_ = std::min<Clock::time_point>(*deadline_ + static_cast<int64_t>(more) * kTimePerBodyByte,
+                                          Clock::now() + shared_->timeouts.read);
+  std::optional<HttpReply> refusal = handler_->OnBodyBytes(more);
+  if (!refusal.has_value()) return true;
+  handler_.reset();
+  output_.DenyKeepAlive();  // what else comes of the body is no request
+  SendWhole(*std::move(refusal));
+  return false;
 }
 
 void HttpConnection::OnRequest() {

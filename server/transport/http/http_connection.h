@@ -5,7 +5,8 @@
 //   kHeader      a header comes in whole within HttpTimeouts::read; before its first byte, within HttpTimeouts::idle.
 //   On a
 //                new connection the first byte comes within HttpTimeouts::read, the TLS handshake included
-//   kBody        its body comes in, to a handler that has admitted it: at least 16 KB/s after HttpTimeouts::read
+//   kBody        its body comes in, to a handler that has admitted it: at least 16 KB/s after HttpTimeouts::read, and
+//                without a pause longer than that
 //   kResponding  reading goes on, which shows when the client goes away
 //   kLingering   the last response is sent; input is thrown away, so that it does not reset the connection before the
 //                client has read the response
@@ -24,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "server/transport/http/browser_guard.h"
 #include "server/transport/http/byte_stream.h"
 #include "server/transport/http/cors.h"
 #include "server/transport/http/http_exchange.h"
@@ -38,6 +40,8 @@ namespace dunlin::server {
 struct HttpShared {
   const HttpRouteTable routes;
   const CorsPolicy cors;
+  const BrowserGuard browsers;           // knows cors
+  const std::function<bool()> has_keys;  // HttpServerOptions::has_keys
   const HttpTimeouts timeouts;
   const HttpObserver on_response;
   boost::asio::io_context* const io;
@@ -85,7 +89,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Answers the request, or opens its handler.
   void OnHeader();
   void OpenHandler(const HttpRoute& route);
+  // Tells the handler what of the body has come since the last call, and gives its client the time for more. False if
+  // it has been refused.
+  bool OnBody();
   void OnRequest();
+  // Why the request is refused for the browser that may have sent it.
+  std::optional<HttpReply> CheckBrowser() const;
   // The status of a request that no route answers.
   HttpReply UnroutedReply(const HttpRouteTable::Match& match) const;
   // 404, in the form of the API whose paths begin like the request's; names the route that may have been meant.
@@ -134,7 +143,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpRequest request_;
   std::vector<HttpHeader> cors_headers_;  // of every reply to it
   const HttpRoute* route_ = nullptr;      // null before the header is read, and if no route has the path
-  Clock::time_point body_start_;
+  size_t body_bytes_ = 0;                 // that the handler was told of
 
   // The exchange.
   std::shared_ptr<HttpHandler> handler_;  // from the end of the header to OnDone; null if the route has none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One request and its response, between a connection of the HTTP port and the handler that a route opens for it.
 //
-//   HTTP thread    HttpRoute::open, Admit before the body is read, Start with the body
+//   HTTP thread    HttpRoute::open, Admit before the body is read, OnBodyBytes as it comes, Start with the body
 //   any thread     Respond; or Begin, Write..., End; of these one call at a time, at most one Write outstanding
 //   HTTP thread    OnWriteDone after Begin and each Write, OnCancel if the client goes away first, OnDone at the end
 //
@@ -47,9 +47,11 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
 
   // The header of the request has been read, its body has not: takes the request, or refuses it with this reply.
-  // body_bytes: the length of the body, or the route's limit if the client does not tell. A handler whose client is
-  // gone before its body has come in is destroyed without another call, as is one that refuses.
+  // body_bytes: the length of the body; 0 if the client does not tell. A handler whose client is gone before its body
+  // has come in is destroyed without another call, as is one that refuses.
   virtual std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) = 0;
+  // So many more bytes of the body have come, and are held in memory: goes on, or refuses the request as above.
+  virtual std::optional<HttpReply> OnBodyBytes(size_t /*bytes*/) { return std::nullopt; }
 
   // The request is complete.
   virtual void Start(std::shared_ptr<HttpExchange> exchange, std::string body) = 0;

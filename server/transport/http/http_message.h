@@ -23,9 +23,11 @@ struct HttpHeader {
 
 // A request without its body.
 struct HttpRequest {
-  std::string method;     // "GET"
-  std::string path;       // as sent, without the query
-  std::string query;      // as sent, without the '?'
+  std::string method;  // "GET"
+  std::string path;    // as sent, without the query
+  std::string query;   // as sent, without the '?'
+  std::string
+      authority;  // the server as the client names it, "localhost:8080": of the target, else Host; "" if neither
   std::string parameter;  // what stands for {name} in the route's path, percent-decoded
   std::vector<HttpHeader> headers;
   std::string peer;  // the client's address: "192.0.2.1"

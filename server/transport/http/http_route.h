@@ -34,6 +34,7 @@ struct HttpRoute {
   HttpReply (*refusal)(const HttpRequest& request, const absl::Status& status) = nullptr;
   // The body of a refusal by the transport (a body that is too long, say), as JSON; null: its message as a text.
   std::string (*refusal_body)(std::string_view message) = nullptr;
+  bool takes_binary = false;  // bodies of application/octet-stream besides JSON
   bool cors =
       false;  // answers the preflights of HttpServerOptions::cors_origins: their pages may send it JSON and keys
 };

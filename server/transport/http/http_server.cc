@@ -82,8 +82,13 @@ struct HttpServer::State {
   explicit State(HttpServerOptions options)
       : certificates(options.certificates),
         connections(options.connections),
-        shared{HttpRouteTable(std::move(options.routes)), CorsPolicy(std::move(options.cors_origins)), options.timeouts,
-               std::move(options.on_response), &io},
+        shared{HttpRouteTable(std::move(options.routes)),
+               CorsPolicy(std::move(options.cors_origins)),
+               BrowserGuard(std::move(options.host_names), &shared.cors),
+               std::move(options.has_keys),
+               options.timeouts,
+               std::move(options.on_response),
+               &io},
         acceptor(io),
         backoff(io),
         sweeper(io) {}

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct HttpServerOptions {
   ConnectionLimits connections;
   std::vector<HttpRoute> routes;
   std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all (cors.h)
+  std::vector<std::string> host_names;    // BrowserGuard's
+  // Whether calls need a key, so that browsers need no guard; null: they do not.
+  std::function<bool()> has_keys = nullptr;
   HttpTimeouts timeouts;
   HttpObserver on_response = nullptr;              // may be null
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain HTTP

@@ -75,6 +75,7 @@ HttpRequest RequestOf(const HttpParsedHead& head) {
   std::string_view target(head.target().data(), head.target().size());
   if (target.substr(0, kScheme.size()) == kScheme) {  // the absolute form, as sent to proxies
     const size_t path = target.find('/', kScheme.size());
+    request.authority = target.substr(kScheme.size(), path - kScheme.size());
     target = path == target.npos ? std::string_view("/") : target.substr(path);
   }
   const size_t query = target.find('?');
@@ -83,6 +84,7 @@ HttpRequest RequestOf(const HttpParsedHead& head) {
   for (const auto& field : head) {
     request.headers.push_back({ToString(field.name_string()), ToString(field.value())});
   }
+  if (request.authority.empty()) request.authority = request.header("Host");
   return request;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "server/transport/http/growing_body.h"
 #include "server/transport/http/http_message.h"
 
 namespace dunlin::server {
@@ -15,7 +16,7 @@ namespace dunlin::server {
 inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
 inline constexpr size_t kMaxHttpTargetBytes = size_t{8} << 10;
 
-using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+using HttpParser = boost::beast::http::request_parser<GrowingBody>;
 using HttpParsedHead = HttpParser::value_type;
 
 // The text/plain reply "message\n".

@@ -185,7 +185,7 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   inet_pton(AF_INET, "127.0.0.1", &server.sin_addr);
   std::string answer;
   if (connect(descriptor, reinterpret_cast<sockaddr*>(&server), sizeof(server)) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     if (write(descriptor, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
       char buffer[4096];
       for (ssize_t got = 0; (got = read(descriptor, buffer, sizeof(buffer))) > 0;) {

@@ -32,8 +32,8 @@ const std::string kLong =
     R"("attention_backend":"math","precision":"fp32"})";
 
 std::string Post(const std::string& path, const std::string& body, const std::string& headers = "") {
-  return "POST " + path + " HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers +
-         "\r\n" + body;
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
+         headers + "\r\n" + body;
 }
 
 TEST(HttpRequests, KilledClientsReleaseTheirPages) {

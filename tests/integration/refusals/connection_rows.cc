@@ -12,7 +12,7 @@ constexpr char kConfig[] = "attack.json";
 constexpr uint8_t kEndHeaders = 4;
 
 std::string Get(const std::string& path, const std::string& headers = "") {
-  return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: t\r\n", headers, "\r\n");
+  return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers, "\r\n");
 }
 
 // A good message in gRPC's framing.
@@ -81,7 +81,8 @@ Group HttpPortRows() {
            "HTTP/1.1 431 Request Header Fields Too Large"},
           {"ten thousand headers", port, Get("/metrics", Times(10000, "X-More: 1\r\n")),
            "HTTP/1.1 431 Request Header Fields Too Large"},
-          {"another method", port, "POST /metrics HTTP/1.1\r\nHost: t\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"},
+          {"another method", port, "POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+           "HTTP/1.1 405 Method Not Allowed"},
           {"a method of bytes", port, "\x01\x02\x03 / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"},
           {"no method", port, " / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"},
           {"another protocol", port, "GET / HTTP/9.9\r\n\r\n", "HTTP/1.1 400 Bad Request"},
@@ -98,7 +99,8 @@ Group HttpPortRows() {
            "HTTP/1.1 400 Bad Request"},
           {"a NUL in a header", port, Get("/metrics", std::string("X-A: a\0b\r\n", 10)), "HTTP/1.1 400 Bad Request"},
           {"a header without a colon", port, Get("/metrics", "nothing\r\n"), "HTTP/1.1 400 Bad Request"},
-          {"a proxy's CONNECT", port, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: t\r\n\r\n", "HTTP/1.1 404 Not Found"},
+          {"a proxy's CONNECT", port, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+           "HTTP/1.1 404 Not Found"},
           {"HTTP/2", port, Http2Preface(), "HTTP/1.1 400 Bad Request"},
           {"TLS", port, std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + Times(500, "r"),
            "HTTP/1.1 400 Bad Request"},

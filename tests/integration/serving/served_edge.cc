@@ -98,12 +98,12 @@ HttpAnswer ServedEdge::Send(const std::string& bytes) const {
 }
 
 HttpAnswer ServedEdge::Post(const std::string& path, const std::string& body) const {
-  return Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: ", body.size(),
-                           "\r\n\r\n", body));
+  return Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: ",
+                           body.size(), "\r\n\r\n", body));
 }
 
 HttpAnswer ServedEdge::Fetch(const std::string& path) const {
-  return Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"));
+  return Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
 }
 
 Reply ServedEdge::Generate(const std::string& request) const {

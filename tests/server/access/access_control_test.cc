@@ -41,6 +41,21 @@ TEST(AccessControl, WithoutKeysEverybodyIsAnonymousAndMayCall) {
   EXPECT_TRUE(answer.principal.MayUse("m"));
 }
 
+TEST(AccessControl, WithoutKeysNobodyIsAnAdministratorWhereStrangersCall) {
+  constexpr Endpoint kAdmin = {"POST /unload", Permission::kAdmin};
+  AccessControl access;
+  EXPECT_EQ(access.Authorize("", kAdmin, kNow).refusal, std::nullopt);
+  access.ForbidAdminWithoutKeys();
+  for (const char* presented : {"", "whatever"}) {
+    EXPECT_EQ(access.Authorize(presented, kAdmin, kNow).refusal, AccessRefusal::kPermissionDenied);
+    for (const Endpoint& other : {kOpen, kInfer, kMetrics}) {
+      EXPECT_EQ(access.Authorize(presented, other, kNow).refusal, std::nullopt) << other.name;
+    }
+  }
+  access.Use(Keys({"a"}));
+  EXPECT_EQ(access.Authorize("", kAdmin, kNow).refusal, AccessRefusal::kUnauthenticated);
+}
+
 TEST(AccessControl, WithKeysNobodyMayCallWithoutOne) {
   AccessControl access;
   access.Use(Keys({"a", "b"}));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,11 +15,14 @@ namespace {
 
 constexpr AdmissionLimits kSmall = {.max_concurrent_requests = 2, .max_queued_bytes = 100};
 
-AdmissionRefusal RefusalOf(Admission* admission, size_t bytes) {
-  return std::get<AdmissionRefusal>(admission->TryAdmit(bytes));
+constexpr engine::TenantId kFlood = 1;
+constexpr engine::TenantId kOther = 2;
+
+AdmissionRefusal RefusalOf(Admission* admission, size_t bytes, engine::TenantId payer = kFlood) {
+  return std::get<AdmissionRefusal>(admission->TryAdmit(payer, bytes));
 }
-Admission::Ticket TicketOf(Admission* admission, size_t bytes) {
-  return std::get<Admission::Ticket>(admission->TryAdmit(bytes));
+Admission::Ticket TicketOf(Admission* admission, size_t bytes, engine::TenantId payer = kFlood) {
+  return std::get<Admission::Ticket>(admission->TryAdmit(payer, bytes));
 }
 
 TEST(Admission, OpensOnceAndClosesForGood) {
@@ -83,6 +87,79 @@ TEST(Admission, BoundsRequestsAndBytes) {
   second = Admission::Ticket();
   EXPECT_EQ(admission.stats().requests, 1);
   EXPECT_EQ(admission.stats().queued_bytes, 0);
+}
+
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+
+struct Held {
+  std::vector<Admission::Ticket> messages;
+  AdmissionRefusal why;  // no more
+};
+// Messages of the payer of which `bytes` have come, 4 KiB at a time, until one is refused.
+Held HoldMessages(Admission* admission, engine::TenantId payer, size_t bytes) {
+  Held held;
+  while (true) {
+    Admission::Ticket ticket = std::get<Admission::Ticket>(admission->TryReceive(payer, 0));
+    for (size_t come = 0; come < bytes; come += 4 * kKiB) {
+      const std::optional<AdmissionRefusal> refusal = ticket.TakeBytes(4 * kKiB);
+      if (!refusal.has_value()) continue;
+      held.why = *refusal;
+      return held;
+    }
+    held.messages.push_back(std::move(ticket));
+  }
+}
+
+TEST(Admission, ChargesAMessageAsItComesAndGivesItAPlaceOnceItIsThere) {
+  Admission admission(kSmall);
+  admission.Open();
+  std::vector<Admission::Ticket> announced;
+  for (int i = 0; i < 100; ++i) announced.push_back(std::get<Admission::Ticket>(admission.TryReceive(kFlood, 90)));
+  EXPECT_EQ(admission.stats().requests, 0);
+  EXPECT_EQ(admission.stats().receiving, 100);
+  EXPECT_EQ(admission.stats().queued_bytes, 0) << "what is only announced holds nothing";
+  EXPECT_FALSE(admission.WaitUntilIdle(absl::Now()));
+  EXPECT_EQ(announced[0].TakeBytes(60), std::nullopt);
+  EXPECT_EQ(announced[0].TakePlace(), std::nullopt);
+  EXPECT_EQ(admission.stats().requests, 1);
+  EXPECT_EQ(admission.stats().queued_bytes, 60);
+  EXPECT_EQ(announced[1].TakeBytes(41), AdmissionRefusal::kTooManyQueuedBytes);
+  EXPECT_EQ(std::get<AdmissionRefusal>(admission.TryReceive(kOther, 41)), AdmissionRefusal::kTooManyQueuedBytes)
+      << "before it comes";
+  EXPECT_EQ(announced[1].TakePlace(), std::nullopt);
+  EXPECT_EQ(announced[2].TakePlace(), AdmissionRefusal::kTooManyRequests);
+  EXPECT_EQ(std::get<AdmissionRefusal>(admission.TryReceive(kFlood, 0)), AdmissionRefusal::kTooManyRequests);
+  announced.clear();
+  EXPECT_EQ(admission.stats().queued_bytes, 0);
+  EXPECT_EQ(admission.stats().receiving, 0);
+  EXPECT_EQ(admission.stats().requests, 0);
+}
+
+TEST(Admission, ChargesBytesToTheSharesOfTheirPayers) {
+  Admission admission({.max_concurrent_requests = 10'000, .max_queued_bytes = 64 << 20});
+  admission.Open();
+  const Held large = HoldMessages(&admission, kFlood, 4 * kMiB);
+  EXPECT_EQ(large.messages.size(), 12U) << "of seven eighths of 56 MiB";
+  EXPECT_EQ(large.why, AdmissionRefusal::kTooManyQueuedBytesOfCaller);
+  TicketOf(&admission, 4 * kMiB, kOther);
+  TicketOf(&admission, 16 * kKiB);  // a small one of the flood's own
+  const Held small = HoldMessages(&admission, kFlood, 16 * kKiB);
+  EXPECT_GE(small.messages.size(), 400U);
+  EXPECT_EQ(small.why, AdmissionRefusal::kTooManyQueuedBytesOfCaller);
+  EXPECT_LE(admission.stats().queued_bytes, 56 << 20);
+  TicketOf(&admission, 16 * kKiB, kOther);
+  TicketOf(&admission, 4 * kMiB, kOther);  // a flood of small ones takes no room of large ones
+}
+
+TEST(Admission, TheOnlyMessageMayTakeEverything) {
+  Admission admission({.max_concurrent_requests = 10, .max_queued_bytes = 4 << 20});
+  admission.Open();
+  Admission::Ticket only = std::get<Admission::Ticket>(admission.TryReceive(kFlood, 4 * kMiB));
+  for (int i = 0; i < 1024; ++i) ASSERT_EQ(only.TakeBytes(4 * kKiB), std::nullopt) << i;
+  only.ReleaseBytes();
+  EXPECT_EQ(admission.stats().queued_bytes, 0);
+  TicketOf(&admission, 4 * kMiB);
 }
 
 TEST(Admission, RefusesAMessageLargerThanTheWholeBudget) {

@@ -215,14 +215,20 @@ TEST_F(GrpcCallsTest, RunningCallsAreCancelledByTheirIdAndCaller) {
   ASSERT_TRUE(reader->Read(&message));
   Principal other;
   other.name = "other";
-  EXPECT_EQ(running_.Cancel("mine", other), 0U);
-  EXPECT_EQ(running_.Cancel("yours", Principal()), 0U);
-  EXPECT_EQ(running_.CancelAll(other), 0U);
-  EXPECT_EQ(running_.Cancel("mine", Principal()), 1U);
+  Principal elsewhere;  // has no name either
+  elsewhere.address = TenantOfAddress("192.0.2.1");
+  Principal self;
+  self.address = TenantOfAddress("127.0.0.1");
+  for (const Principal& stranger : {other, elsewhere}) {
+    EXPECT_EQ(running_.Cancel("mine", stranger), 0U);
+    EXPECT_EQ(running_.CancelAll(stranger), 0U);
+  }
+  EXPECT_EQ(running_.Cancel("yours", self), 0U);
+  EXPECT_EQ(running_.Cancel("mine", self), 1U);
   while (reader->Read(&message)) {
   }
   EXPECT_EQ(reader->Finish().error_code(), StatusCode::CANCELLED);
-  EXPECT_TRUE(Eventually([this] { return running_.Cancel("mine", Principal()) == 0; })) << "it is forgotten";
+  EXPECT_TRUE(Eventually([&] { return running_.Cancel("mine", self) == 0; })) << "it is forgotten";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/http_calls/http_status.h"
@@ -198,23 +199,68 @@ TEST(HttpCalls, AreRefusedWhileTheServerIsFullOrDrains) {
   EXPECT_THAT(front.Call("/generate", "{}"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("error DRAINING")));
 }
 
-TEST(HttpCalls, AreChargedToAdmissionBeforeTheirBodyIsRead) {
+TEST(HttpCalls, AreChargedToAdmissionAsTheirBodyComes) {
   HttpFrontOptions options;
   options.limits.max_queued_bytes = 10'000;
   options.limits.max_http_body_bytes = 20'000;
-  options.timeouts.read = std::chrono::milliseconds(300);
+  options.timeouts.read = std::chrono::milliseconds(500);
   HttpFront front(options);
+  const auto queued = [&front] { return front.core().admission_stats().queued_bytes; };
   RawClient half = front.Connect();
-  half.Send("POST /generate HTTP/1.1\r\nContent-Length: 9000\r\n\r\n{");
-  ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().queued_bytes == 9000; }));
+  half.Send("POST /generate HTTP/1.1\r\nContent-Length: 9500\r\n\r\n" + std::string(9000, ' '));
+  ASSERT_TRUE(Eventually([&] { return queued() == 9000; }));
+  EXPECT_EQ(front.core().admission_stats().requests, 0) << "no place before it is there";
   EXPECT_THAT(front.Call("/generate", std::string(2000, ' ')),
               AllOf(StartsWith("HTTP/1.1 429 "), EndsWith("error TOO_MANY_QUEUED_BYTES")));
+  RawClient chunked = front.Connect();
+  chunked.Send("POST /generate HTTP/1.1\r\nTransfer-Encoding: chunked\r\nx-request-id: mine\r\n\r\n7d0\r\n" +
+               std::string(2000, ' '));
+  EXPECT_THAT(chunked.ReadAll(), AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("x-request-id: mine\r\n"),
+                                       EndsWith("error TOO_MANY_QUEUED_BYTES")));
+  EXPECT_EQ(queued(), 9000) << "what was refused holds nothing";
   EXPECT_THAT(front.Call("/generate", std::string(20'001, ' ')),
               AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("the body has 20001 bytes; limit is 20000 "
                                                            "(limits.max_http_body_bytes)")));
   EXPECT_THAT(half.ReadAll(), StartsWith("HTTP/1.1 408 ")) << "the rest of the body did not come";
-  EXPECT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
+  EXPECT_TRUE(Eventually([&] { return front.core().admission_stats().receiving == 0; }));
+  EXPECT_EQ(queued(), 0);
+}
+
+TEST(HttpCalls, WhoseBodiesDoNotComeKeepNobodyOut) {
+  HttpFrontOptions options;
+  options.limits.max_concurrent_requests = 2;
+  options.limits.max_queued_bytes = 10'000;
+  HttpFront front(options);
+  std::vector<RawClient> held;
+  for (int i = 0; i < 16; ++i) {
+    held.push_back(front.Connect());
+    held.back().Send("POST /generate HTTP/1.1\r\nContent-Length: 9000\r\n\r\n");
+  }
+  ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().receiving == 16; }));
   EXPECT_EQ(front.core().admission_stats().queued_bytes, 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "max_tokens": 2})"), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+TEST(HttpCalls, ThatFindNoPlaceOnceTheirBodyIsThereAreRefused) {
+  HttpFrontOptions options;
+  options.limits.max_concurrent_requests = 1;
+  HttpFront front(options);
+  for (const char* path : {"/generate", "/embed", "/text"}) {
+    RawClient late = front.Connect();
+    late.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nContent-Length: 3\r\nConnection: close\r\n\r\n"));
+    ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().receiving == 1; }));
+    front.control().held = true;
+    RawClient first = front.Connect();
+    first.Send(HttpFront::Request("/generate", R"({"prompt": "abc", "max_tokens": 2})"));
+    ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 1; }));
+    late.Send("abc");
+    EXPECT_THAT(late.ReadAll(), AllOf(StartsWith("HTTP/1.1 429 "), EndsWith("error TOO_MANY_REQUESTS"))) << path;
+    front.control().held = false;
+    EXPECT_THAT(first.ReadReply(), StartsWith("HTTP/1.1 200 "));
+    ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
+  }
 }
 
 TEST(HttpCalls, GetStatusesByTheKindOfTheirError) {

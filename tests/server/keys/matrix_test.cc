@@ -2,11 +2,9 @@
 // Every RPC and every route of a server against every kind of credential. The endpoints come from the table of
 // permissions, which is compared with what the server registers.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "server/fronts/openai/openai_routes.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/http/probe_routes.h"
+#include "tests/server/keys/any_rpc.h"
 #include "tests/server/keys/keyed_server.h"
 
 namespace dunlin::server {
@@ -76,31 +75,10 @@ class Matrix : public testing::Test {
   }
 
   // An empty message to any method. OK if it answers and goes on.
-  grpc::Status Rpc(const std::string& method, const char* authorization, int times = 1) {
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    for (int i = 0; authorization != nullptr && i < times; ++i) context.AddMetadata("authorization", authorization);
-    grpc::GenericStub stub(server_.edge().channel());
-    const auto call = stub.PrepareCall(&context, method, &queue);
-    const auto wait = [&queue] {
-      void* tag = nullptr;
-      bool ok = false;
-      return queue.Next(&tag, &ok) && ok;
-    };
-    call->StartCall(nullptr);
-    wait();
-    grpc::Slice empty;
-    call->WriteLast(grpc::ByteBuffer(&empty, 1), grpc::WriteOptions(), nullptr);
-    wait();
-    grpc::ByteBuffer answer;
-    call->Read(&answer, nullptr);
-    const bool answered = wait();
-    if (answered) context.TryCancel();
-    grpc::Status status;
-    call->Finish(&status, nullptr);
-    wait();
-    return answered ? grpc::Status::OK : status;
+  grpc::Status Rpc(const std::string& method, const char* authorization, size_t times = 1) {
+    const std::vector<std::string> values(authorization == nullptr ? 0 : times,
+                                          authorization == nullptr ? "" : authorization);
+    return CallAnyRpc(server_.edge().channel(), method, values).status;
   }
 
   KeyedServer server_;

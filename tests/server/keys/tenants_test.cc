@@ -265,6 +265,36 @@ TEST(Shares, AKeysFloodLeavesRequestsToOthers) {
   }
 }
 
+TEST(Shares, BodiesThatAKeyHoldsBackLeaveBytesToOthersAndToItsOwnSmallRequests) {
+  KeyedServer server({FullKeyEntry("flood"), FullKeyEntry("light")},
+                     {.max_queued_bytes = 1 << 20, .max_http_body_bytes = 1 << 20});
+  const std::string body = R"({"model":"tiny","prompt":"abc","max_tokens":2})";
+  std::vector<RawClient> held;
+  const auto hold = [&](int num_bodies, size_t bytes) {
+    for (int i = 0; i < num_bodies; ++i) {
+      held.emplace_back(server.edge().server().http_address());
+      held.back().Send(absl::StrCat("POST /v1/completions HTTP/1.1\r\nContent-Length: 200000\r\n",
+                                    KeyedServer::HeaderAs("flood"), "\r\n", std::string(bytes, ' ')));
+    }
+  };
+  for (const size_t bytes : {size_t{0}, size_t{199'999}}) {
+    hold(16, bytes);
+    if (bytes > 0) {
+      EXPECT_TRUE(Eventually([&] { return server.edge().server().admission_stats().queued_bytes > 600'000; }));
+    }
+    for (const char* name : {"flood", "light"}) {
+      EXPECT_THAT(server.Http("POST", "/v1/completions", KeyedServer::HeaderAs(name), body),
+                  StartsWith("HTTP/1.1 200 "))
+          << name << " beside " << bytes;
+    }
+    EXPECT_LE(server.edge().server().admission_stats().queued_bytes, 917'504);
+  }
+  RawClient large(server.edge().server().http_address());
+  large.Send(absl::StrCat("POST /v1/completions HTTP/1.1\r\nContent-Length: 100000\r\nConnection: close\r\n",
+                          KeyedServer::HeaderAs("light"), "\r\n", body, std::string(100'000 - body.size(), ' ')));
+  EXPECT_THAT(large.ReadAll(), StartsWith("HTTP/1.1 200 ")) << "a large one of another";
+}
+
 TEST(Endpoints, AServerWithAnEndpointThatIsNotInTheTableDoesNotStart) {
   const AccessControl access;
   std::vector<HttpRoute> routes = {{"GET", "/new", [](const HttpRequest&) { return HttpReply(); }}};

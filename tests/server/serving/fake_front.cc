@@ -17,7 +17,7 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 void FakeGenerateCall::Start(ServingCore* core, const std::shared_ptr<FakeGenerateCall>& call, engine::TimeNs deadline,
                              size_t message_bytes) {
   const engine::TimeNs now = core->now();
-  std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message_bytes);
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(engine::kSharedTenant, message_bytes);
   if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
     core->ReportRefused(*refusal, now);
     absl::MutexLock lock(&call->mutex_);
@@ -151,7 +151,7 @@ bool Harness::EngineIdle() {
 }
 
 void FakeEmbedCall::Start(ServingCore* core, const std::shared_ptr<FakeEmbedCall>& call, engine::TimeNs deadline) {
-  std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(100);
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(engine::kSharedTenant, 100);
   ASSERT_TRUE(std::holds_alternative<Admission::Ticket>(answer));
   const ClientCall client = {{}, core->now(), deadline, 100};
   call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);

@@ -175,7 +175,7 @@ TEST_F(TracedCalls, EmbedToo) {
 TEST_F(TracedCalls, OverHttpToo) {
   const std::string body = R"({"model": "tiny", "prompt": "abc", "max_tokens": 2})";
   RawClient client(edge_.http_address());
-  client.Send("POST /v1/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: " +
+  client.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
               std::to_string(body.size()) + "\r\nx-request-id: mine\r\ntracestate: a=b\r\ntraceparent: " +
               Parent("01") + "\r\nConnection: close\r\n\r\n" + body);
   const std::string response = client.ReadAll();

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,17 +28,20 @@ class HttpFixture : public ::testing::Test {
  protected:
   static constexpr size_t kMaxBody = 1000;
 
-  void Start(const HttpTimeouts& timeouts = {}, std::vector<std::string> cors_origins = {}) {
+  void Start(const HttpTimeouts& timeouts = {}, std::vector<std::string> cors_origins = {},
+             std::vector<std::string> host_names = {}, size_t max_body = kMaxBody) {
     HttpServerOptions options;
     options.connections = {64, 64};
     options.timeouts = timeouts;
     options.cors_origins = std::move(cors_origins);
+    options.host_names = std::move(host_names);
+    options.has_keys = [this] { return has_keys_.load(); };
     HttpRoute plain{"GET", "/plain", [](const HttpRequest&) { return HttpReply{200, kPlainText, "plain\n"}; }};
     plain.cors = true;
     plain.refusal_body = [](std::string_view message) { return "{\"refused\":\"" + std::string(message) + "\"}"; };
     HttpRoute calls{"POST", "/calls"};
     calls.open = [this] { return Open(); };
-    calls.max_body_bytes = kMaxBody;
+    calls.max_body_bytes = max_body;
     calls.max_body_key = "limits.test";
     calls.cors = true;
     const auto item = [](const HttpRequest& request) { return HttpReply{200, kPlainText, request.parameter + "\n"}; };
@@ -72,13 +77,15 @@ class HttpFixture : public ::testing::Test {
     return responses_;
   }
 
-  std::optional<HttpReply> refusal_;  // of every call; set before requests
+  std::optional<HttpReply> refusal_;   // of every call; set before requests
+  size_t max_body_bytes_ = SIZE_MAX;   // of every call's handler; set before requests
+  std::atomic<bool> has_keys_{false};  // HttpServerOptions::has_keys
   std::unique_ptr<HttpServer> server_;
 
  private:
   std::shared_ptr<HttpHandler> Open() {
     absl::MutexLock lock(&mutex_);
-    handlers_.push_back(std::make_shared<RecordingHandler>(refusal_));
+    handlers_.push_back(std::make_shared<RecordingHandler>(refusal_, max_body_bytes_));
     return handlers_.back();
   }
 

@@ -100,7 +100,7 @@ TEST_F(HttpRequests, AreAnsweredByMethodAndPath) {
               AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Allow: POST, OPTIONS\r\n"), EndsWith("\r\n\r\n")));
   EXPECT_THAT(Send("OPTIONS * HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 204 "));
   EXPECT_THAT(Send("GET /items/a%2Fb%20c/d?x=1 HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\na/b c/d\n"));
-  EXPECT_THAT(Send("GET http://host:1/plain HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\nplain\n"));
+  EXPECT_THAT(Send("GET http://localhost:1/plain HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\nplain\n"));
   EXPECT_THAT(Send("HEAD /plain HTTP/1.1\r\nConnection: close\r\n\r\n"),
               AllOf(HasSubstr("Content-Length: 6\r\n"), EndsWith("\r\n\r\n")));
 }
@@ -202,7 +202,8 @@ TEST_F(HttpRequests, OfOneConnectionAreAnsweredInTheirOrder) {
   EXPECT_EQ(first->seen().body, "abc");
   EXPECT_EQ(first->seen().admitted_bytes, 3U);
   EXPECT_EQ(Handler(1)->seen().body, "def");
-  EXPECT_EQ(Handler(1)->seen().admitted_bytes, kMaxBody) << "the length was not known";
+  EXPECT_EQ(Handler(1)->seen().admitted_bytes, 0U) << "the length was not known";
+  EXPECT_EQ(Handler(1)->seen().body_bytes, 3U);
 }
 
 TEST_F(HttpRequests, OfVersion10EndTheirConnectionUnlessTheyAskToKeepIt) {
@@ -230,6 +231,20 @@ TEST_F(HttpRequests, AreRefusedByTheirHandlerBeforeTheirBodyIsRead) {
   client.Send("POST /calls HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /plain HTTP/1.1\r\n\r\n");
   EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 429 "), Not(HasSubstr("Connection: close"))));
   EXPECT_THAT(client.ReadReply(), EndsWith("plain\n")) << "a body that has come is skipped";
+}
+
+TEST_F(HttpRequests, AreRefusedByTheirHandlerWhileTheirBodyComes) {
+  max_body_bytes_ = 5;
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nContent-Length: 100\r\n\r\nabc");
+  const auto handler = Handler(0);
+  EXPECT_TRUE(handler->WaitUntil([](const RecordingHandler::Seen& seen) { return seen.body_bytes == 3; }));
+  client.Send("def" + std::string(94, 'x') + "GET /plain HTTP/1.1\r\n\r\n");
+  const std::string answer = client.ReadAll();
+  EXPECT_THAT(answer,
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Connection: close\r\n"), EndsWith("\r\n\r\nfull\n")));
+  EXPECT_EQ(answer.rfind("HTTP/1.1"), 0U) << "the rest is no request";
+  EXPECT_EQ(handler->seen().exchange, nullptr);
 }
 
 TEST_F(HttpRequests, GetNoCorsHeadersByDefault) {
@@ -271,7 +286,7 @@ TEST_F(HttpRequests, GetCorsHeadersWithEveryErrorToo) {
   };
   for (const Refusal& refusal : refusals) {
     std::string bytes = refusal.bytes;
-    bytes.replace(bytes.find('@'), 1, "Origin: https://a.example\r\n");
+    bytes.replace(bytes.find('@'), 1, "Origin: https://a.example\r\nContent-Type: application/json\r\n");
     const std::string shown = bytes.substr(0, 100);
     const std::string answer = Send(bytes);
     EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + refusal.status)) << shown;

@@ -77,7 +77,7 @@ class HttpServerTest : public ::testing::Test {
   }
 
   std::string Get(const std::string& path) {
-    return Send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   }
 
   std::string sick_;  // set before a request, read while it runs

@@ -192,6 +192,20 @@ TEST_F(HttpStreams, OfSlowBodiesAreCutOff) {
   EXPECT_EQ(handler->seen().exchange, nullptr);
 }
 
+// What came fast earns no time: else the last byte could be kept back for minutes.
+TEST_F(HttpStreams, OfBodiesThatStopAreCutOffHoweverFastTheyBegan) {
+  HttpTimeouts timeouts;
+  timeouts.read = milliseconds(200);
+  Start(timeouts, {}, {}, 4 << 20);
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nContent-Length: 4194304\r\n\r\n" + std::string((4 << 20) - 1, 'x'));
+  const auto handler = Handler(0);
+  const auto sent = std::chrono::steady_clock::now();
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 408 "));
+  EXPECT_LT(std::chrono::steady_clock::now() - sent, std::chrono::seconds(10));
+  EXPECT_EQ(handler->seen().exchange, nullptr);
+}
+
 TEST_F(HttpStreams, EndWithTheirConnectionWhileTheServerDrains) {
   Start();
   RawClient idle = Connect();

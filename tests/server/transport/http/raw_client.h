@@ -9,8 +9,8 @@ namespace dunlin::server {
 
 class RawClient {
  public:
-  // address: "127.0.0.1:PORT". receive_buffer: SO_RCVBUF in bytes; 0: the system's.
-  explicit RawClient(const std::string& address, int receive_buffer = 0);
+  // address: "127.0.0.1:PORT". receive_buffer: SO_RCVBUF in bytes; 0: the system's. from: the client's address.
+  explicit RawClient(const std::string& address, int receive_buffer = 0, const char* from = "127.0.0.1");
   ~RawClient() { Close(); }
   RawClient(RawClient&& other) noexcept : socket_(other.socket_), input_(std::move(other.input_)) {
     other.socket_ = -1;

@@ -2,6 +2,8 @@
 // A handler that records what its connection tells it; the test answers through its exchange, on its own thread.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,17 +24,26 @@ class RecordingHandler final : public HttpHandler {
     std::shared_ptr<HttpExchange> exchange;
     std::string body;
     size_t admitted_bytes = 0;
+    size_t body_bytes = 0;
     int writes_done = 0;
     int writes_failed = 0;
     bool cancelled = false;
     bool done = false;
   };
-  explicit RecordingHandler(std::optional<HttpReply> refusal = std::nullopt) : refusal_(std::move(refusal)) {}
+  // max_body_bytes: with more, the handler refuses the rest of the body.
+  explicit RecordingHandler(std::optional<HttpReply> refusal = std::nullopt, size_t max_body_bytes = SIZE_MAX)
+      : refusal_(std::move(refusal)), max_body_bytes_(max_body_bytes) {}
 
   std::optional<HttpReply> Admit(const HttpRequest& /*request*/, size_t body_bytes) override {
     absl::MutexLock lock(&mutex_);
     seen_.admitted_bytes = body_bytes;
     return refusal_;
+  }
+  std::optional<HttpReply> OnBodyBytes(size_t bytes) override {
+    absl::MutexLock lock(&mutex_);
+    seen_.body_bytes += bytes;
+    if (seen_.body_bytes <= max_body_bytes_) return std::nullopt;
+    return HttpReply{429, kPlainText, "full\n"};
   }
   void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override {
     absl::MutexLock lock(&mutex_);
@@ -77,6 +88,7 @@ class RecordingHandler final : public HttpHandler {
 
  private:
   const std::optional<HttpReply> refusal_;
+  const size_t max_body_bytes_;
   mutable absl::Mutex mutex_;  // guards what follows, between the HTTP thread and the test's
   Seen seen_ ABSL_GUARDED_BY(mutex_);
 };
