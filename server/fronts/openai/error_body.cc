@@ -72,8 +72,8 @@ std::string MessageOf(const absl::Status& status) {
   return message;
 }
 
-// The words by which clients recognise a prompt that is too long: LiteLLM, opencode and LangChain look for "maximum
-// context length is", the last also for the code; Anthropic's clients for "prompt is too long" and its two numbers.
+// The words by which clients recognise a prompt that is too long: LiteLLM and opencode look for "maximum context length
+// is", Codex for the code, LangChain for "prompt is too long"; Anthropic's clients for that and its two numbers.
 std::string OpenAiOverflow(const PromptOverflow& overflow, const absl::Status& status) {
   // By the queue or the KV pool.
   const bool narrowed = overflow.max_prompt_tokens + 1 < overflow.context_tokens;
@@ -81,7 +81,7 @@ std::string OpenAiOverflow(const PromptOverflow& overflow, const absl::Status& s
       narrowed ? absl::StrCat(", and the server takes prompts of at most ", overflow.max_prompt_tokens) : "";
   return absl::StrCat("This model's maximum context length is ", overflow.context_tokens, " tokens", most,
                       ". However, your request has ", overflow.at_least ? "at least " : "", overflow.prompt_tokens,
-                      " prompt tokens. Please reduce the length of the prompt. (", MessageOf(status), ")");
+                      " prompt tokens: the prompt is too long. (", MessageOf(status), ")");
 }
 
 std::string AnthropicOverflow(const PromptOverflow& overflow, const absl::Status& status) {
