@@ -293,10 +293,10 @@ TEST_F(HttpRequests, GetCorsHeadersWithEveryErrorToo) {
     EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n")) << shown;
   }
   refusal_ = HttpReply{503, kPlainText, "later\n", {{"Retry-After", "1"}}};
-  EXPECT_THAT(
-      Send("POST /calls HTTP/1.1\r\nOrigin: https://a.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
-      AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"),
-            HasSubstr("Access-Control-Expose-Headers: retry-after, ")));
+  EXPECT_THAT(Send("POST /calls HTTP/1.1\r\nOrigin: https://a.example\r\nContent-Type: application/json\r\n"
+                   "Content-Length: 0\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"),
+                    HasSubstr("Access-Control-Expose-Headers: retry-after, ")));
 }
 
 }  // namespace
