@@ -4,9 +4,11 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/number_words.h"
 #include "engine/base/string_view.h"
 
 namespace dunlin::engine {
@@ -65,26 +67,60 @@ class StructureCheck final : public json::json_sax_t {
   std::string twin_;
 };
 
+// Builds the value, with the numbers that stand-ins stand for.
+class WordReader final : public nlohmann::detail::json_sax_dom_parser<json> {
+ public:
+  WordReader(json* value, const NumberWords& words) : json_sax_dom_parser(*value), words_(words) {}
+
+  bool number_float(double value, const std::string& text) {
+    return json_sax_dom_parser::number_float(words_.ValueOf(text).value_or(value), text);
+  }
+
+ private:
+  const NumberWords& words_;
+};
+
+absl::Status Malformed(std::string_view where, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(AbslView(where), ": ", AbslView(what)));
+}
+
+// Whether the structure is within bounds. What is not JSON passes.
+absl::Status CheckStructure(std::string_view text, std::string_view where) {
+  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
+  if (text.find('\0') != std::string_view::npos) return Malformed(where, "not valid JSON: it holds a NUL byte");
+  StructureCheck check(kMaxJsonDepth, true);
+  json::sax_parse(text.begin(), text.end(), &check);
+  if (check.too_deep()) return Malformed(where, absl::StrCat("nested deeper than ", kMaxJsonDepth));
+  return check.twin().empty() ? absl::OkStatus() : Malformed(where, check.twin());
+}
+
+// read(&value) throws on what is not JSON.
+template <class Read>
+absl::StatusOr<json> ReadObject(std::string_view text, std::string_view where, Read read) {
+  if (absl::Status status = CheckStructure(text, where); !status.ok()) return status;
+  json value;
+  try {
+    read(&value);
+  } catch (const std::exception& e) {
+    return Malformed(where, absl::StrCat("not valid JSON: ", e.what()));
+  }
+  if (!value.is_object()) return Malformed(where, "not a JSON object");
+  return value;
+}
+
 }  // namespace
 
 absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view where) {
-  const auto error = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat(AbslView(where), ": ", what));
-  };
-  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
-  if (text.find('\0') != std::string_view::npos) return error("not valid JSON: it holds a NUL byte");
-  StructureCheck check(kMaxJsonDepth, true);
-  json::sax_parse(text.begin(), text.end(), &check);
-  if (check.too_deep()) return error(absl::StrCat("nested deeper than ", kMaxJsonDepth));
-  if (!check.twin().empty()) return error(check.twin());
-  json value;
-  try {
-    value = json::parse(text.begin(), text.end());
-  } catch (const std::exception& e) {
-    return error(absl::StrCat("not valid JSON: ", e.what()));
-  }
-  if (!value.is_object()) return error("not a JSON object");
-  return value;
+  return ReadObject(text, where, [text](json* value) { *value = json::parse(text.begin(), text.end()); });
+}
+
+absl::StatusOr<json> ParsePythonJsonObject(std::string_view text, std::string_view where) {
+  const NumberWords words(text);
+  const std::string numbers = words.AsNumbers(text);
+  return ReadObject(numbers, where, [&](json* value) {
+    WordReader reader(value, words);
+    json::sax_parse(numbers.begin(), numbers.end(), &reader);
+  });
 }
 
 size_t JsonTreeBytes(std::string_view text) {

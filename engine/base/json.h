@@ -22,6 +22,9 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::strin
 // as much. Looks at the text alone, at some 1 GB/s, and does not check it.
 size_t JsonTreeBytes(std::string_view text);
 
+// As ParseJsonObject, of a file that Python's json module wrote: NaN, Infinity and -Infinity are numbers.
+absl::StatusOr<nlohmann::json> ParsePythonJsonObject(std::string_view text, std::string_view where);
+
 // Whether more than max_depth lists and objects are open at once somewhere in the text, up to its first fault. Builds
 // nothing: what is not deeper is parsed afterwards. O(bytes).
 bool IsNestedDeeper(std::string_view text, int max_depth);

@@ -15,6 +15,8 @@ using nlohmann::json;
 constexpr size_t kMaxShownBytes = 48;
 
 std::string Shown(const json& value) {
+  // dump() has null for these.
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) return absl::StrCat(value.get<double>());
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kMaxShownBytes) text = text.substr(0, kMaxShownBytes) + "...";
   return text;

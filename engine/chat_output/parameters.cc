@@ -18,12 +18,48 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 17> kAnnotations = {
-    "title",          "description", "default",       "examples",
-    "deprecated",     "readOnly",    "writeOnly",     "$comment",
-    "$schema",        "$id",         "$anchor",       "$defs",
-    "definitions",    "$vocabulary", "contentSchema", "contentMediaType",
-    "contentEncoding"};
+// Those of the specifications that say something about values, as engine/text/rust/src/grammar/schema.rs has them. But
+// format: a text without quotes is not held to one, and a format need not be enforced (Validation, 7.2.1).
+constexpr std::array<std::string_view, 40> kConstraints = {"$dynamicRef",
+                                                           "$recursiveRef",
+                                                           "$ref",
+                                                           "additionalProperties",
+                                                           "allOf",
+                                                           "anyOf",
+                                                           "const",
+                                                           "contains",
+                                                           "dependencies",
+                                                           "dependentRequired",
+                                                           "dependentSchemas",
+                                                           "disallow",
+                                                           "divisibleBy",
+                                                           "enum",
+                                                           "exclusiveMaximum",
+                                                           "exclusiveMinimum",
+                                                           "extends",
+                                                           "if",
+                                                           "items",
+                                                           "maxItems",
+                                                           "maxLength",
+                                                           "maxProperties",
+                                                           "maximum",
+                                                           "minItems",
+                                                           "minLength",
+                                                           "minProperties",
+                                                           "minimum",
+                                                           "multipleOf",
+                                                           "not",
+                                                           "oneOf",
+                                                           "pattern",
+                                                           "patternProperties",
+                                                           "prefixItems",
+                                                           "properties",
+                                                           "propertyNames",
+                                                           "required",
+                                                           "type",
+                                                           "unevaluatedItems",
+                                                           "unevaluatedProperties",
+                                                           "uniqueItems"};
 constexpr std::array<std::string_view, 4> kOfObjects = {"type", "properties", "required", "additionalProperties"};
 // Their values are no schemas.
 constexpr std::array<std::string_view, 4> kLiterals = {"const", "enum", "default", "examples"};
@@ -90,7 +126,7 @@ void RefuseOthers(const ToolSet::Tool& tool, const std::set<std::string>& requir
 }  // namespace
 
 bool IsAnnotation(std::string_view keyword) {
-  return Contains(kAnnotations, keyword) || absl::StartsWith(AbslView(keyword), "x-");
+  return !Contains(kConstraints, keyword);
 }
 
 bool TakesObject(const ToolSet::Tool& tool) {

@@ -61,7 +61,7 @@ absl::Status ReadPooling(const TextFiles& files, const std::string& folder, Embe
   if (!pooling.ok()) return pooling.status();
   const absl::StatusOr<std::string> text = (*pooling)->ReadFile("config.json", kMaxConfigBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, name);
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(*text, name);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, name);
   ParsePooling(fields, settings);
@@ -90,7 +90,8 @@ absl::Status ReadModules(const TextFiles& files, EmbeddingSettings* settings) {
   const absl::StatusOr<std::string> text = files.ReadFile(kModulesFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   // The strict reader takes objects.
-  const absl::StatusOr<nlohmann::json> file = ParseJsonObject(absl::StrCat("{\"modules\":", *text, "}"), kModulesFile);
+  const absl::StatusOr<nlohmann::json> file =
+      ParsePythonJsonObject(absl::StrCat("{\"modules\":", *text, "}"), kModulesFile);
   if (!file.ok()) return file.status();
   const nlohmann::json& list = file->at("modules");
   if (!list.is_array()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": is not a list"));
@@ -103,7 +104,7 @@ absl::Status ReadModules(const TextFiles& files, EmbeddingSettings* settings) {
 absl::Status ReadPrompts(const TextFiles& files, EmbeddingSettings* settings) {
   const absl::StatusOr<std::string> text = files.ReadFile(kPromptsFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kPromptsFile);
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(*text, kPromptsFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kPromptsFile);
   const nlohmann::json* prompts = fields.Object("prompts");
@@ -128,7 +129,7 @@ absl::Status ReadPrompts(const TextFiles& files, EmbeddingSettings* settings) {
 absl::Status ReadScoreFunction(const TextFiles& files, EmbeddingSettings* settings) {
   const absl::StatusOr<std::string> text = files.ReadFile(kConfigFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kConfigFile);
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(*text, kConfigFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kConfigFile);
   std::string name = fields.TextOr("sbert_ce_default_activation_function", "");
@@ -149,7 +150,7 @@ absl::Status ReadScoreFunction(const TextFiles& files, EmbeddingSettings* settin
 absl::Status ReadMaxLength(const TextFiles& files, EmbeddingSettings* settings) {
   const absl::StatusOr<std::string> text = files.ReadFile(kSentenceFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kSentenceFile);
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(*text, kSentenceFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kSentenceFile);
   settings->max_input_tokens = static_cast<int32_t>(fields.IntOr("max_seq_length", 1, kMaxContextTokens, 0));

@@ -42,7 +42,7 @@ void ReadEosTokenIds(JsonFields& fields, ParsedModel* model) {
 
 absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
                                              std::string_view hf_quant_text) {
-  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(config_text, kConfigFile);
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(config_text, kConfigFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kConfigFile);
   const absl::StatusOr<const Architecture*> architecture = SelectArchitecture(fields);
@@ -61,7 +61,7 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   model.warnings.insert(model.warnings.end(), model.quantization.warnings.begin(), model.quantization.warnings.end());
 
   if (generation_text.empty()) return model;
-  const absl::StatusOr<nlohmann::json> generation = ParseJsonObject(generation_text, kGenerationFile);
+  const absl::StatusOr<nlohmann::json> generation = ParsePythonJsonObject(generation_text, kGenerationFile);
   if (!generation.ok()) return generation.status();
   JsonFields generation_fields(*generation, kGenerationFile);
   ReadEosTokenIds(generation_fields, &model);

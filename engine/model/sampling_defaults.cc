@@ -95,7 +95,7 @@ std::vector<std::vector<TokenId>> BadWords(const json& object, int32_t vocab_siz
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text, int32_t vocab_size) {
-  const absl::StatusOr<json> object = ParseJsonObject(text, kFile);
+  const absl::StatusOr<json> object = ParsePythonJsonObject(text, kFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kFile);
   GenerationDefaults defaults;

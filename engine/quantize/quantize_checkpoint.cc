@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file.h"
+#include "engine/base/number_words.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/gguf_model.h"
@@ -268,12 +269,13 @@ class Quantizer {
           std::find(std::begin(kHeadModules), std::end(kHeadModules), module) != std::end(kHeadModules);
       if (matrix && !is_head) ignored.push_back(std::move(module));
     }
-    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_text_);
+    const NumberWords words(config_text_);
+    nlohmann::ordered_json config = nlohmann::ordered_json::parse(words.AsStrings(config_text_));
     const CodeLayout layout = {.bits = options_.bits, .group = options_.group};
     config["quantization_config"] = PackedConfig(layout, options_.group == 0, options_.by_activity, ignored);
     const std::string path = absl::StrCat(options_.out, "/config.json");
     std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-    stream << config.dump(2) << "\n";
+    stream << words.WithWords(config.dump(2)) << "\n";
     stream.close();
     if (stream) return absl::OkStatus();
     return absl::InternalError(absl::StrCat(path, " cannot be written"));

@@ -87,6 +87,7 @@ struct ChatFiles {
   std::string config;
   std::string chat_template;
   std::string tool_use;
+  std::string processor_template;
 };
 
 // A file that is not there leaves *text empty. A link to nothing is an error: a download that is not complete.
@@ -161,10 +162,17 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const TextFiles
     read = ReadIfThere(model, "chat_template.jinja", kMaxChatTemplateBytes, &files.chat_template);
     if (!read.ok()) return read;
     if (read = ReadToolUse(model, &files.tool_use); !read.ok()) return read;
+    read = ReadIfThere(model, "chat_template.json", kMaxTokenizerConfigBytes, &files.processor_template);
+    if (!read.ok()) return read;
   }
-  const dunlin_text_chat_files views = {text_abi::Data(files.config),        files.config.size(),
-                                        text_abi::Data(files.chat_template), files.chat_template.size(),
-                                        text_abi::Data(files.tool_use),      files.tool_use.size()};
+  const dunlin_text_chat_files views = {text_abi::Data(files.config),
+                                        files.config.size(),
+                                        text_abi::Data(files.chat_template),
+                                        files.chat_template.size(),
+                                        text_abi::Data(files.tool_use),
+                                        files.tool_use.size(),
+                                        text_abi::Data(files.processor_template),
+                                        files.processor_template.size()};
   dunlin_text_chat* handle = nullptr;
   dunlin_text_error error{};
   const int32_t code =

@@ -88,9 +88,9 @@ inline constexpr size_t kMaxChatTemplateBytes = size_t{1} << 20;
 
 class ChatTemplate {
  public:
-  // The template of a model directory ("": none): chat_template.jinja, or chat_template of tokenizer_config.json; of
-  // several, "default", and "tool_use" for chats with tools. given: replaces the model's own if it is not empty. Files
-  // are read as Directory opens them: through no link that leaves the model's directory.
+  // The template of a model directory ("": none): chat_template.jinja, or chat_template of tokenizer_config.json, or
+  // that of chat_template.json; of several, "default", and "tool_use" for chats with tools. given: replaces the model's
+  // own if it is not empty. Files are read as Directory opens them: through no link that leaves the model's directory.
   // workers: where it is compiled and rendered; null: in this process, whose memory and stack a template may exhaust.
   // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line);
   // those of workers.

@@ -68,7 +68,8 @@ class Tokenizer {
  public:
   // Reads `model_dir`/tokenizer.json and, where it exists, `model_dir`/tokenizer_config.json, both as engine::Directory
   // opens files: through no link that leaves the model's directory.
-  // vocab_limit: rows of the model's embedding; every token id must be below it. 0: only kMaxVocabSize applies.
+  // vocab_limit: rows of the model's embedding; every token id must be below it, but for added tokens, which the model
+  // then cannot read: a prompt that has one is refused. 0: only kMaxVocabSize applies.
   // Errors: NOT_FOUND (no tokenizer.json); INVALID_ARGUMENT (a file is malformed, too large, or breaks a rule: the
   //   message names the file, the place in it, the value and the limit).
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& model_dir, int64_t vocab_limit);

@@ -43,7 +43,8 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   if (!model.ok()) return model.status();
   const auto tokenizer = engine::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
-  const auto tokens = ReadTokens(**tokenizer, "--text", options.text, options.max_tokens);
+  const auto tokens =
+      ReadTokens(**tokenizer, (*model)->config().vocab_size, "--text", options.text, options.max_tokens);
   if (!tokens.ok()) return tokens.status();
   std::cerr << "calibrating over " << tokens->size() << " tokens in " << options.precision << "\n";
   return engine::CalibrateInputs(**model, *tokens);

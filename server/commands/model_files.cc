@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -65,14 +66,20 @@ std::error_code CopyModelFiles(const fs::path& from, const fs::path& out,
   return error;
 }
 
-absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, const char* option,
-                                                        const std::string& path, int64_t max_tokens) {
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, int64_t vocab_size,
+                                                        const char* option, const std::string& path,
+                                                        int64_t max_tokens) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return absl::NotFoundError(absl::StrCat(option, " ", path, " cannot be read"));
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   absl::StatusOr<std::vector<engine::TokenId>> tokens = tokenizer.Encode(text);
   if (tokens.ok() && tokens->size() > static_cast<size_t>(max_tokens)) tokens->resize(static_cast<size_t>(max_tokens));
-  return tokens;
+  if (!tokens.ok()) return tokens;
+  const auto unknown =
+      std::find_if(tokens->begin(), tokens->end(), [vocab_size](engine::TokenId id) { return id >= vocab_size; });
+  if (unknown == tokens->end()) return tokens;
+  return absl::InvalidArgumentError(absl::StrCat(option, " ", path, " has a token with id ", *unknown,
+                                                 "; the model has ", vocab_size, " (embedding rows)"));
 }
 
 }  // namespace dunlin::server

@@ -20,8 +20,10 @@ namespace dunlin::server {
 std::error_code CopyModelFiles(const std::filesystem::path& from, const std::filesystem::path& out,
                                const std::function<bool(const std::string& name)>& wanted);
 
-// At most the first `max_tokens` tokens of a UTF-8 file. NOT_FOUND names the option; otherwise as Tokenizer::Encode.
-absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, const char* option,
-                                                        const std::string& path, int64_t max_tokens);
+// At most the first `max_tokens` tokens of a UTF-8 file, each below vocab_size: the rows of the model's embedding.
+// NOT_FOUND names the option; otherwise as Tokenizer::Encode.
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, int64_t vocab_size,
+                                                        const char* option, const std::string& path,
+                                                        int64_t max_tokens);
 
 }  // namespace dunlin::server

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<engine::Model>> LoadModel(const Options& options,
 absl::StatusOr<Text> ReadHeldOut(const Options& options, const engine::Model& model) {
   const auto tokenizer = engine::Tokenizer::Load(options.directory, model.config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
-  auto tokens = ReadTokens(**tokenizer, "--calibration", options.text, options.max_tokens);
+  auto tokens = ReadTokens(**tokenizer, model.config().vocab_size, "--calibration", options.text, options.max_tokens);
   if (!tokens.ok()) return tokens.status();
   const size_t held_out = std::min(tokens->size() / kHeldOutShare, kHeldOutMax);
   if (held_out < 2) {

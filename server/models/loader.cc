@@ -32,6 +32,8 @@ constexpr size_t kMaxTemplateFileBytes = size_t{1} << 20;
 constexpr WorkerLimits kChatLimits{.memory_bytes = size_t{128} << 20};
 constexpr WorkerPool::Bounds kChatBounds{.workers = 4, .time = absl::Seconds(5), .processor_time = absl::Seconds(3)};
 
+constexpr size_t kMaxWarningBytes = 200;
+
 double Seconds(engine::TimeNs from) {
   return static_cast<double>(MonotonicNs() - from) * 1e-9;
 }
@@ -68,6 +70,18 @@ absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
 std::unique_ptr<engine::TextWorkerCalls> ChatWorkers(const ModelSettings& settings) {
   if (settings.text_worker.empty()) return nullptr;
   return std::make_unique<WorkerPool>(settings.text_worker, kChatLimits, kChatBounds);
+}
+
+// Added tokens beyond the rows of the embedding: prompts that have one will be refused.
+void WarnOfUnembedded(const std::string& name, const engine::Tokenizer& tokenizer, int64_t num_rows) {
+  std::string tokens;
+  for (int64_t id = num_rows; id < tokenizer.vocab_size() && tokens.size() < kMaxWarningBytes; ++id) {
+    const auto text = tokenizer.TokenText(static_cast<engine::TokenId>(id));
+    if (text.ok()) absl::StrAppend(&tokens, tokens.empty() ? "" : ", ", *text, " (", id, ")");
+  }
+  if (tokens.empty()) return;
+  spdlog::warn("model \"{}\": has no embedding for these tokens of its tokenizer, and refuses prompts with them: {}",
+               name, tokens);
 }
 
 // A model without a usable template serves; it only takes no chats.
@@ -178,6 +192,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   served->tokenizer = std::move(text->tokenizer);
   if (served->tokenizer == nullptr) {
     spdlog::warn("model \"{}\": has no tokenizer; it takes token ids only", settings.name);
+  } else {
+    WarnOfUnembedded(settings.name, *served->tokenizer, config.vocab_size);
   }
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";

@@ -2,6 +2,7 @@
 #include "server/serving/embed_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "server/serving/pair_tokens.h"
 #include "server/serving/prompt_overflow.h"
 #include "server/serving/resolve.h"
+#include "server/serving/unembedded_tokens.h"
 
 namespace dunlin::server {
 namespace {
@@ -111,6 +113,17 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
   return absl::OkStatus();
 }
 
+// violation: a token that the model has no embedding for, at [input][token].
+engine::Violation UnknownToken(const engine::Violation& violation, const ClientEmbedRequest& client,
+                               const engine::EncodeRequest& request, const engine::Tokenizer* tokenizer) {
+  const auto input = static_cast<size_t>(violation.index[0]);
+  const auto before =
+      std::accumulate(request.lengths.begin(), request.lengths.begin() + violation.index[0], int64_t{0});
+  const TokenId id = request.tokens[static_cast<size_t>(before + violation.index[1])];
+  if (std::holds_alternative<TokenIds>(client.inputs[input])) return NameUnembedded(violation, id, tokenizer);
+  return UnembeddedIn(F::kInputText, engine::FieldIndex{violation.index[0]}, id, *tokenizer);
+}
+
 bool HasText(const ClientEmbedRequest& client) {
   return std::any_of(client.inputs.begin(), client.inputs.end(),
                      [](const ClientEmbedInput& input) { return std::holds_alternative<std::string>(input); });
@@ -166,7 +179,10 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
       ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
-  const auto violation = engine::CheckEncode(request, model.encoder->limits());
+  auto violation = engine::CheckEncode(request, model.encoder->limits());
+  if (violation.has_value() && violation->field == F::kInputToken) {
+    violation = UnknownToken(*violation, client, request, model.tokenizer.get());
+  }
   if (absl::Status s = ToStatus(violation, client); !s.ok()) return s;
   plan.call->vectors.resize(request.lengths.size() * static_cast<size_t>(request.dimensions));
   return plan;

@@ -27,6 +27,7 @@
 #include "server/serving/output_length.h"
 #include "server/serving/prompt_overflow.h"
 #include "server/serving/resolve.h"
+#include "server/serving/unembedded_tokens.h"
 
 namespace dunlin::server {
 namespace {
@@ -128,7 +129,8 @@ absl::Status CheckDeadline(const ServingCore& core, const ServedModel& model, co
 }
 
 // The sequences of the texts join the others, so that there may be too many, or none of the allowed tokens left.
-absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, engine::SamplingParams* params) {
+absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, engine::Request* request) {
+  engine::SamplingParams* params = &request->sampling;
   const engine::FieldNames& names = *client.field_names;
   for (size_t i = 0; i < client.sampling.bad_words.size(); ++i) {
     if (const auto v = AppendBadWord(client.sampling.bad_words[i], static_cast<int64_t>(i), *model.tokenizer,
@@ -137,6 +139,7 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
     }
   }
   DropEndOfSequence(model.model->config().eos_token_ids, &params->bad_words);
+  DropUnembedded(model, params, &request->stopping);
   if (client.sampling.bad_words.empty()) return absl::OkStatus();
   return ToStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
 }
@@ -206,12 +209,18 @@ void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* p
   prompt->erase(prompt->begin(), prompt->end() - *keep);
 }
 
-absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
-                           const engine::RequestLimits& limits) {
-  const std::optional<Violation> violation = engine::CheckPrompt(request, limits);
+absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request, const ServedModel& model) {
+  const engine::RequestLimits& limits = model.engine->limits();
+  std::optional<Violation> violation = engine::CheckPrompt(request, limits);
   if (!violation.has_value()) return absl::OkStatus();
   if (violation->field == F::kPromptTokens && !request.prompt.empty()) {
     return Overflowed(*violation, client, request, request.prompt.size(), /*at_least=*/false, limits);
+  }
+  if (violation->field == F::kPromptToken) {
+    const engine::TokenId id = request.prompt[static_cast<size_t>(violation->index[0])];
+    const bool is_ids = std::holds_alternative<std::vector<engine::TokenId>>(client.prompt);
+    violation = is_ids ? NameUnembedded(*violation, id, model.tokenizer.get())
+                       : UnembeddedIn(F::kPromptTokens, {}, id, *model.tokenizer);
   }
   return InvalidField(AsClientSent(*violation, client), *client.field_names);
 }
@@ -263,6 +272,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   engine::Request& request = plan.request;
   request.sampling = Sampling(&client, model);
   request.stopping = Stopping(&client, limits.max_context_tokens);
+  DropUnembedded(model, &request.sampling, &request.stopping);
   request.priority = client.priority;
   request.cache_salt = std::move(client.cache_salt);
   request.bypass_prefix_cache = client.bypass_prefix_cache;
@@ -275,7 +285,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   record->temperature = request.sampling.temperature;
   record->top_p = request.sampling.top_p;
 
-  if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
+  if (absl::Status s = SetBadWords(client, model, &request); !s.ok()) return s;
 
   // Before the prompt is tokenised, which takes the most time.
   const absl::StatusOr<engine::ExecutionProfile> profile =
@@ -290,7 +300,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
   SettleMaxTokens(client, core.limits(), &plan);
-  if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
+  if (absl::Status s = CheckPromptOf(client, request, model); !s.ok()) return s;
   record->max_tokens = plan.no_output ? 0 : request.stopping.max_tokens;
   plan.output_text = TextOptions(client, plan);
   plan.output_text.chat =

@@ -62,6 +62,10 @@ constexpr GenerationRow kStructure[] = {
     Honoured<B>("guided_grammar", SetGrammar),
 };
 
+void SetObjectSchema(const V& schema, B* body) {
+  if (schema.ExpectObject()) SetConstraint(schema, {GrammarKind::kJsonSchema, DumpJson(schema.json()), {}}, body);
+}
+
 }  // namespace
 
 const GenerationTable kStructureFields(kStructure);
@@ -81,11 +85,14 @@ void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, Generat
   const JsonValue type = format.At("type");
   const std::string name = type.Text();
   if (name == "text" || !type.ok()) return;
-  if (name == "json_object") return SetConstraint(type, {GrammarKind::kJsonObject, {}, {}}, body);
+  const JsonValue beside = format.At("schema");  // as llama.cpp and Together have it
+  if (name == "json_object" && beside.is_null()) {
+    return SetConstraint(type, {GrammarKind::kJsonObject, {}, {}}, body);
+  }
+  if (name == "json_object") return SetObjectSchema(beside, body);
   if (name != "json_schema") return type.FailName("type", "\"text\", \"json_object\" or \"json_schema\"");
   if (!schema_parent.ExpectObject()) return;
-  const JsonValue schema = schema_parent.At("schema");
-  if (schema.ExpectObject()) SetConstraint(schema, {GrammarKind::kJsonSchema, DumpJson(schema.json()), {}}, body);
+  SetObjectSchema(schema_parent.At("schema"), body);
 }
 
 void SetTemplateOption(const JsonValue& value, const std::string& name, const Json& option, GenerationBody* body) {

@@ -72,8 +72,9 @@ inline std::array<GenerationTable, 5> WithSharedFields(const GenerationTable& ow
   return {own, kSamplingFields, kServingFields, kStructureFields, kStreamFields};
 }
 
-// The constraint of a "text", "json_object" or "json_schema" format. `format`: {"type", ...}; `schema_parent`: where
-// "schema" is, an object with "name", "schema", "strict" and "description".
+// The constraint of a "text", "json_object" (with a "schema" or without) or "json_schema" format. `format`: {"type",
+// ...}; `schema_parent`: where the "schema" of a "json_schema" is, an object with "name", "schema", "strict" and
+// "description".
 void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, GenerationBody* body);
 // Records an error unless the value is "low", "medium" or "high".
 void ExpectVerbosity(const JsonValue& value);

@@ -124,12 +124,11 @@ void HttpConnection::Parse() {
     const size_t used = parser_->put(asio::buffer(input_), error);
     input_.erase(0, used);
     if (error == http::error::body_limit) return Refuse(BodyTooLong("too many", *route_));
-    const bool in_request_line = !any_parsed_;
     any_parsed_ = any_parsed_ || used > 0;
     if (state_ == State::kHeader) header_bytes_ += used;
     const size_t unparsed_header_bytes = parser_->is_header_done() ? 0 : input_.size();
     if (header_bytes_ + unparsed_header_bytes > kMaxHttpHeaderBytes) error = http::error::header_limit;
-    if (error && error != http::error::need_more) return Refuse(RefusalOf(error, in_request_line));
+    if (error && error != http::error::need_more) return Refuse(RefusalOf(error, !any_parsed_));
     if (state_ == State::kHeader && parser_->is_header_done()) OnHeader();
     if (state_ == State::kBody && !OnBody()) return;
     if (state_ == State::kBody && parser_->is_done()) OnRequest();
@@ -256,8 +255,7 @@ void HttpConnection::Answer(HttpReply reply) {
 
 void HttpConnection::Refuse(const HttpReply& reply) {
   handler_.reset();
-  const bool is_header_taken = parser_->is_header_done() && header_bytes_ <= kMaxHttpHeaderBytes;
-  if (!is_header_taken) {
+  if (!parser_->is_header_done()) {
     output_.Start({});
     cors_headers_ = CorsHeaders();
   }

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "engine/base/number_words.h"
 
 namespace dunlin::engine {
 namespace {
@@ -52,6 +56,37 @@ TEST(ParseJsonObject, RefusesWhatIsNotStrict) {
   }
   EXPECT_TRUE(ParseJsonObject(Nested(kMaxJsonDepth), "f.json").ok());
   EXPECT_TRUE(ParseJsonObject(R"({"a": {"k": 1}, "b": {"k": 2}})", "f.json").ok());
+}
+
+TEST(ParsePythonJsonObject, TakesTheNumbersThatPythonWritesAsWords) {
+  const auto value = ParsePythonJsonObject(
+      R"({"a": Infinity, "b": [-Infinity, NaN, -1, 0.0, 1e5], "NaN": "\\\"Infinity", "zeros": 1000.00000})", "f.json");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ((*value)["a"], std::numeric_limits<double>::infinity());
+  EXPECT_EQ((*value)["b"][0], -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan((*value)["b"][1].get<double>()));
+  EXPECT_EQ((*value)["b"][2], -1);
+  EXPECT_EQ((*value)["b"][3], 0.0);
+  EXPECT_EQ((*value)["b"][4], 1e5);
+  EXPECT_EQ((*value)["NaN"], "\\\"Infinity");
+  EXPECT_EQ((*value)["zeros"], 1000.0);
+}
+
+TEST(ParsePythonJsonObject, IsAsStrictOtherwise) {
+  for (const char* text : {R"({"a": 1NaN})", R"({"a": NaN1})", R"({"a": infinity})", R"({"a": --Infinity})",
+                           R"({NaN: 1})", R"({"a": NaN, "a": 1})", R"({"a": 1e999})", "NaN", ""}) {
+    const auto value = ParsePythonJsonObject(text, "f.json");
+    ASSERT_FALSE(value.ok()) << text;
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr("f.json: ")) << text;
+  }
+}
+
+TEST(NumberWords, ComeBackInAFileThatIsWrittenAgain) {
+  const std::string text = R"({"a": Infinity, "b": [-Infinity, NaN], "c": "NaN 0.0001"})";
+  const NumberWords words(text);
+  nlohmann::ordered_json value = nlohmann::ordered_json::parse(words.AsStrings(text));
+  value["d"] = 1;
+  EXPECT_EQ(words.WithWords(value.dump()), R"({"a":Infinity,"b":[-Infinity,NaN],"c":"NaN 0.0001","d":1})");
 }
 
 // As large as an index of shards may be: a parser that looks through a list at each of its objects would not come back.

@@ -54,7 +54,7 @@ const BadField kBadFields[] = {
     {kGpt2Config, "n_inner", "1048577", "limit is [1, 1048576]"},
     {kGpt2Config, "layer_norm_epsilon", "0", "layer_norm_epsilon is 0; limit"},
     {kGpt2Config, "layer_norm_epsilon", "-1e-5", "layer_norm_epsilon is -1e-05; limit"},
-    {kGpt2Config, "layer_norm_epsilon", "NaN", "not valid JSON"},
+    {kGpt2Config, "layer_norm_epsilon", "NaN", "layer_norm_epsilon is nan; limit is"},
     {kGpt2Config, "layer_norm_epsilon", "\"1e-5\"", "must be a number"},
     {kGpt2Config, "activation_function", "\"tanh\"", "activation_function is 'tanh'; known: gelu_new"},
     {kGpt2Config, "tie_word_embeddings", "1", "tie_word_embeddings is 1; must be true or false"},
@@ -94,7 +94,7 @@ const BadField kBadFields[] = {
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "other"})", "rope_type is 'other'; known: default, linear"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear"})", "config.json: rope_scaling: factor is missing"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": 0})", "factor is 0; limit is [1, 1e+06]"},
-    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": NaN})", "not valid JSON"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": NaN})", "factor is nan; limit is"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": "2"})", "factor is \"2\"; must be a number"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "llama3", "factor": 8})", "low_freq_factor is missing"},
     {kLlamaConfig, "rope_scaling",
@@ -239,6 +239,15 @@ TEST(ModelConfig, TokensOutsideTheVocabularyAreIgnoredWithAWarning) {
   EXPECT_THAT(model->config.eos_token_ids, ElementsAre(6));
   ASSERT_EQ(model->warnings.size(), 2U);
   EXPECT_THAT(model->warnings[0], HasSubstr("eos_token_id 7 is ignored: the vocabulary has 7 tokens"));
+}
+
+TEST(ModelConfig, ReadsTheNumbersThatPythonWritesAsWords) {
+  const std::string config = WithField(kGpt2Config, "time_step_limit", "[0.0, Infinity, NaN]");
+  const auto model = ParseModelConfig(config, R"({"eos_token_id": 3, "unused": -Infinity})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->config.eos_token_ids, ElementsAre(3));
+  const absl::Status bad = ParseModelConfig(WithField(kGpt2Config, "layer_norm_epsilon", "Infinity"), "").status();
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("layer_norm_epsilon is inf; limit is"));
 }
 
 }  // namespace

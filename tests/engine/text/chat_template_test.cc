@@ -76,7 +76,7 @@ void Write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfig) {
+TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfigThenTheProcessors) {
   const TempDirectory dir;
   const std::filesystem::path path = dir.path();
   const auto text = [&](std::string_view given, const ChatInput& chat) -> std::string {
@@ -85,8 +85,10 @@ TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfig) {
     return (*loaded)->Render(TestTokenizer(), chat, {})->text;
   };
   EXPECT_TRUE(absl::IsNotFound(ChatTemplate::Load(path.string(), "").status()));
+  Write(path / "chat_template.json", R"({"chat_template": "of the processor"})");
+  EXPECT_EQ(text("", User("x")), "of the processor");
   Write(path / "tokenizer_config.json",
-        R"({"bos_token": {"content": "<b>"}, "chat_template": "config{{ bos_token }}"})");
+        R"({"bos_token": {"content": "<b>"}, "model_max_length": Infinity, "chat_template": "config{{ bos_token }}"})");
   EXPECT_EQ(text("", User("x")), "config<b>");
   Write(path / "tokenizer_config.json",
         R"({"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools"}]})");
@@ -124,6 +126,10 @@ TEST(ChatTemplateSource, WhatDoesNotCompileIsNamedWithItsLine) {
         R"({"chat_template": [{"name": "rag", "template": ""}]})");
   EXPECT_THAT(std::string(StdView(ChatTemplate::Load(dir.path(), "").status().message())),
               HasSubstr("\"rag\" do not include \"default\""));
+  Write(std::filesystem::path(dir.path()) / "tokenizer_config.json", "{}");
+  Write(std::filesystem::path(dir.path()) / "chat_template.json", R"({"chat_template": 3})");
+  EXPECT_THAT(std::string(StdView(ChatTemplate::Load(dir.path(), "").status().message())),
+              HasSubstr("chat_template.json: chat_template is neither a text nor a list"));
 }
 
 TEST(ChatTemplateBounds, EachRefusesWithItsLimit) {

@@ -29,7 +29,8 @@ const std::string kText = DUNLIN_SOURCE_DIR "/tests/golden/models/demo_heldout.t
 constexpr const char* kConfig =
     R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 4096,
-        "max_position_embeddings": 256, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "eos_token_id": 0})";
+        "max_position_embeddings": 256, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "eos_token_id": 0,
+        "time_step_limit": [0.0, Infinity]})";
 
 std::vector<float> Normal(std::mt19937* random, size_t count, float scale) {
   std::normal_distribution<float> normal(0.0F, scale);

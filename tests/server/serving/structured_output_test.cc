@@ -91,7 +91,7 @@ TEST_F(StructuredOutputTest, RefusalsSayWhy) {
   const std::vector<std::tuple<GrammarSource, std::string, std::string>> cases = {
       {{GrammarKind::kJsonSchema, "{", {}}, "GRAMMAR_INVALID", "json_schema is not JSON"},
       {{GrammarKind::kJsonSchema, R"({"not": {}})", {}}, "GRAMMAR_UNSUPPORTED", "json_schema has \"not\" at #"},
-      {{GrammarKind::kJsonSchema, R"({"maxLength": 99999})", {}}, "GRAMMAR_TOO_COMPLEX", "limit is 10000"},
+      {{GrammarKind::kJsonSchema, R"({"maxLength": 99999})", {}}, "GRAMMAR_TOO_COMPLEX", "limit is 65536"},
       {{GrammarKind::kRegex, "a$", {}}, "GRAMMAR_UNSUPPORTED", "regex has an anchor"},
       {{GrammarKind::kGrammar, "a ::= \"b\"", {}}, "GRAMMAR_INVALID", "grammar has no rule \"root\""},
   };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -52,6 +53,20 @@ class HeldEncoder final : public engine::EncoderRuntime {
   RuntimeControl* const control_;
   const std::unique_ptr<engine::EncoderRuntime> real_;
 };
+
+// The tokenizer of a folder with the added token "<image>", whose id is the first that the model has no row for.
+std::unique_ptr<engine::Tokenizer> WithImageToken(const std::string& folder, int32_t num_rows) {
+  std::ifstream file(folder + "/tokenizer.json");
+  nlohmann::json tokenizer = nlohmann::json::parse(file);
+  nlohmann::json token = tokenizer["added_tokens"].back();
+  token["id"] = num_rows;
+  token["content"] = "<image>";
+  token["special"] = false;
+  tokenizer["added_tokens"].push_back(token);
+  auto loaded = engine::Tokenizer::FromJson(tokenizer.dump(), "", num_rows);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  return *std::move(loaded);
+}
 
 }  // namespace
 
@@ -109,6 +124,15 @@ void TestModels::AddBanning() {
   EXPECT_TRUE(repository_.Add(std::move(served)).ok());
 }
 
+void TestModels::AddUnembedded() {
+  auto served = MakeModel("unembedded", true, engine::EngineOptions());
+  served->tokenizer = WithImageToken(kTokenizerDir, kTinyVocab);
+  EXPECT_TRUE(repository_.Add(std::move(served)).ok());
+  auto encoder = MakeEncoder("unembedded_encoder", "bert_sentence", engine::EngineOptions());
+  encoder->tokenizer = WithImageToken(kEncodersDir + std::string("bert_sentence"), encoder->model->config().vocab_size);
+  EXPECT_TRUE(repository_.Add(std::move(encoder)).ok());
+}
+
 void TestModels::AddChatting(const std::string& name, const std::string& text) {
   auto served = MakeModel(name, true, engine::EngineOptions());
   auto loaded = engine::ChatTemplate::Load("", text);
@@ -150,6 +174,11 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
 }
 
 void TestModels::AddEncoder(const std::string& name, const std::string& folder, const engine::EngineOptions& options) {
+  EXPECT_TRUE(repository_.Add(MakeEncoder(name, folder, options)).ok());
+}
+
+std::unique_ptr<ServedModel> TestModels::MakeEncoder(const std::string& name, const std::string& folder,
+                                                     const engine::EngineOptions& options) {
   auto served = std::make_unique<ServedModel>();
   served->name = name;
   engine::ModelSource source;
@@ -166,7 +195,7 @@ void TestModels::AddEncoder(const std::string& name, const std::string& folder, 
   auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
   served->encoder = std::make_unique<engine::EncoderEngine>(
       options, config, std::make_unique<HeldEncoder>(&control_, std::move(real)), &MonotonicNs, nullptr);
-  EXPECT_TRUE(repository_.Add(std::move(served)).ok());
+  return served;
 }
 
 bool Eventually(const std::function<bool()>& condition) {

@@ -54,6 +54,9 @@ class TestModels {
   // "banning": as "tiny", with a generation_config.json that suppresses 3 and 4, 5 at the beginning, bans 6 7, and has
   // max_new_tokens 12.
   void AddBanning();
+  // "unembedded" and "unembedded_encoder": as "tiny" and "encoder", with the added token "<image>", which is the first
+  // that the embedding has no row for.
+  void AddUnembedded();
   // As "tiny", with the chat template `text` and the forms of output that it shows.
   void AddChatting(const std::string& name, const std::string& text);
   // An encoder as "encoder": the folder tests/golden/encoders/<folder> in FP32 and BF16.
@@ -62,6 +65,8 @@ class TestModels {
 
  private:
   std::unique_ptr<ServedModel> MakeModel(const std::string& name, bool tokenizer, const engine::EngineOptions& options);
+  std::unique_ptr<ServedModel> MakeEncoder(const std::string& name, const std::string& folder,
+                                           const engine::EngineOptions& options);
 
   const int32_t num_pages_;
   RuntimeControl control_;

@@ -66,7 +66,7 @@ void dunlin_text_ids_free(dunlin_text_ids* ids);
 #define DUNLIN_TEXT_SENTENCEPIECE 2   // a SentencePiece model
 
 // Reads one of the forms, and the text of tokenizer_config.json (may be empty). vocab_limit: embedding rows; every id
-// must be below. 0: none. Errors: INVALID_ARGUMENT.
+// but those of added tokens must be below. 0: none. Errors: INVALID_ARGUMENT.
 int32_t dunlin_text_tokenizer_load(int32_t form, const uint8_t* text, size_t text_size, const uint8_t* config,
                                    size_t config_size, int64_t vocab_limit, dunlin_text_tokenizer** tokenizer,
                                    dunlin_text_error* error);
@@ -167,6 +167,8 @@ typedef struct {
   size_t chat_template_size;
   const uint8_t* tool_use;  // additional_chat_templates/tool_use.jinja
   size_t tool_use_size;
+  const uint8_t* processor_template;  // chat_template.json
+  size_t processor_template_size;
 } dunlin_text_chat_files;
 
 // The chat template of the model whose files these are, or `given` if that is not empty. It is compiled and run by

@@ -20,6 +20,7 @@ mod error;
 pub mod grammar;
 pub mod limits;
 pub mod load;
+mod python_json;
 mod tokenizer;
 mod vocabulary;
 pub mod worker;

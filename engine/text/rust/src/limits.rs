@@ -50,11 +50,13 @@ pub const MAX_SCHEMAS: usize = 4_000;
 /// memory without bound.
 pub const MAX_INTERSECTED_PATTERNS: usize = 8;
 /// Properties of an object.
-pub const MAX_PROPERTIES: usize = 1024;
+pub const MAX_PROPERTIES: usize = 2048;
 /// Items of an array and properties of an object, where a schema states the number.
-pub const MAX_SCHEMA_COUNT: u64 = 1024;
+pub const MAX_SCHEMA_COUNT: u64 = 10_000;
+/// All numbers of items that a schema states, together: each item is some symbols of the grammar.
+pub const MAX_SCHEMA_ITEMS: u64 = 32_000;
 /// Characters of a string, where a schema states the number: each is a state of the lexer.
-pub const MAX_SCHEMA_LENGTH: u64 = 10_000;
+pub const MAX_SCHEMA_LENGTH: u64 = 65_536;
 /// Divisor of multipleOf: each remainder is a state of the lexer.
 pub const MAX_MULTIPLE_OF: u64 = 10_000;
 /// Work of the compiler on regular expressions, in llguidance's unit: some 20 ns each.
@@ -69,6 +71,9 @@ pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
 pub const GRAMMAR_ROW_ITEMS: usize = 10_000;
 /// States that the lexer of one output makes: 1 to 2 KiB each.
 pub const MAX_LEXER_STATES: usize = 20_000;
+/// And so many more, of some 400 bytes, for each character of the longest string that a schema counts, where no client's
+/// expression can make larger ones.
+pub const LEXER_STATES_PER_CHARACTER: usize = 12;
 /// What the lexer of one output may grow by, beside what it has when the output begins.
 pub const GRAMMAR_STATE_GROWTH: usize = 256 << 10;
 /// What those of a model's outputs may grow by beyond that, together. Nobody else loses what one takes of it.

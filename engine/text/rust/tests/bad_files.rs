@@ -38,9 +38,32 @@ fn ids_outside_the_limit_are_named() {
     expect(edited(gpt2, |file| file["model"]["vocab"]["a"] = json!(1u64 << 40)), &["1099511627776", "4194304"]);
     expect(edited(gpt2, |file| file["added_tokens"][0]["id"] = json!(-5)), &["added_tokens[0]", "-5"]);
     let json = read_json(gpt2, "tokenizer.json").to_string();
-    let error = load_json(json.as_bytes(), b"", 901).err().unwrap();
-    expect(error.message, &["added_tokens[2]", "</tool>", "id 901", "901 token ids"]);
-    assert!(load_json(json.as_bytes(), b"", 902).is_ok());
+    let error = load_json(json.as_bytes(), b"", 800).err().unwrap();
+    expect(error.message, &["model.vocab[", "has id", "the model has 800 token ids"]);
+}
+
+/// Gemma 3 1B has one, and fine-tunes that have added tokens without rows for them.
+#[test]
+fn added_tokens_may_be_beyond_the_embedding() {
+    let mut file = read_json("byte_level_gpt2", "tokenizer.json");
+    let last = &file["added_tokens"][2];
+    assert_eq!((&last["content"], &last["id"]), (&json!("</tool>"), &json!(901)));
+    assert!(load_json(file.to_string().as_bytes(), b"", 902).is_ok());
+    let tokenizer = load_json(file.to_string().as_bytes(), b"", 901).unwrap();
+    assert_eq!((tokenizer.vocab_size(), tokenizer.token_text(901).unwrap()), (902, "</tool>".to_string()));
+    file["model"]["vocab"]["<tool>"] = json!(900);
+    file["model"]["vocab"]["</tool>"] = json!(901);
+    let again = load_json(file.to_string().as_bytes(), b"", 901);
+    assert!(again.is_ok(), "it may stand in the vocabulary, too: {:?}", again.err());
+    file["added_tokens"][2]["id"] = json!(1 << 30);
+    expect(refusal(&file), &["added_tokens[2]", "1073741824", "4194304"]);
+    let framed = json!({"type": "TemplateProcessing", "pair": [], "single": [{"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": "</tool>", "type_id": 0}}],
+        "special_tokens": {"</tool>": {"id": "</tool>", "ids": [901], "tokens": ["</tool>"]}}});
+    let mut file = read_json("byte_level_gpt2", "tokenizer.json");
+    file["post_processor"] = framed;
+    let error = load_json(file.to_string().as_bytes(), b"", 901).err().unwrap();
+    expect(error.message, &["post_processor adds id 901", "901 token ids"]);
 }
 
 #[test]

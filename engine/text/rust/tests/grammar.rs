@@ -4,7 +4,7 @@
 mod grammar_model;
 
 use dunlin_text::grammar::GrammarSource;
-use dunlin_text::Code;
+use dunlin_text::{Code, Error};
 use grammar_model::{has, model, PLAIN, WIDTH, WORDS};
 use serde_json::{json, Value};
 
@@ -88,18 +88,20 @@ fn keywords_that_are_not_enforced_are_refused_by_name() {
         (json!({"not": {}}), "\"not\" at #"),
         (json!({"type": "array", "uniqueItems": true}), "uniqueItems"),
         (json!({"type": "array", "contains": {}}), "contains"),
-        (json!({"properties": {"a": {"if": true}}}), "\"if\" at #/properties/a"),
+        (json!({"properties": {"a": {"if": true, "else": {"type": "null"}}}}), "\"if\" at #/properties/a"),
         (json!({"dependentRequired": {}}), "dependentRequired"),
         (json!({"propertyNames": {}}), "propertyNames"),
         (json!({"unevaluatedProperties": false}), "unevaluatedProperties"),
-        (json!({"nullable": true}), "nullable"),
-        (json!({"type": "string", "format": "uri"}), "format"),
+        (json!({"properties": {"a": {"items": {"not": {}}}}}), "\"not\" at #/properties/a/items"),
+        (json!({"if": {"type": "null"}, "then": false}), "\"if\" at #"),
+        (json!({"dependencies": {"a": ["b"]}}), "dependencies"),
+        (json!({"$dynamicRef": "#a"}), "$dynamicRef"),
         (json!({"type": "string", "pattern": "a(?=b)"}), "look-ahead"),
         (json!({"type": "string", "pattern": "a\\b"}), "word boundary"),
         (json!({"type": "number", "multipleOf": 0.1}), "multipleOf"),
         (json!({"items": [true]}), "items"),
         (json!({"$ref": "https://example.com/x"}), "$ref"),
-        (json!({"$schema": "http://json-schema.org/draft-04/schema#"}), "$schema"),
+        (json!({"$schema": "http://json-schema.org/draft-03/schema#"}), "$schema"),
         (json!({"minProperties": 3}), "minProperties"),
         (json!({"x-guidance": {"lenient": true}, "not": {}}), "not"),
         (json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "oneOf"),
@@ -107,6 +109,84 @@ fn keywords_that_are_not_enforced_are_refused_by_name() {
         let error = model.schema_refusal(&schema);
         assert_eq!(error.code, Code::Unimplemented, "{schema}: {error}");
         assert!(error.message.contains(name), "{schema}: {error}");
+    }
+}
+
+/// As the specification has it: unknown keywords are annotations (Core, 6.5), and so are unknown formats (Validation, 7.2.1).
+#[test]
+fn unknown_keywords_and_formats_are_annotations() {
+    let model = model();
+    let text = json!({"type": "string"});
+    for (keyword, value) in [
+        ("nullable", json!(true)),
+        ("discriminator", json!({"propertyName": "kind"})),
+        ("markdownDescription", json!("*text*")),
+        ("errorMessage", json!({"type": "must be a text"})),
+        ("propertyOrdering", json!(["b", "a"])),
+        ("x-order", json!(1)),
+        ("then", json!({"type": "null"})),
+        ("if", json!({"type": "null"})),
+        ("minContains", json!(3)),
+        ("additionalItems", json!(false)),
+        ("$dynamicAnchor", json!("node")),
+        ("enumNames", json!(["A"])),
+        ("unknown", json!({"not": {}})),
+        ("format", json!("uri")),
+        ("format", json!("int32")),
+        ("format", json!("my-own")),
+    ] {
+        let mut of_text = text.clone();
+        of_text[keyword] = value.clone();
+        let mut of_object = json!({"type": "object", "properties": {"a": of_text}, "required": ["a"]});
+        of_object[keyword] = value;
+        assert!(model.schema_matches(&of_object, r#"{"a": "x"}"#), "{of_object}");
+        assert!(!model.schema_matches(&of_object, r#"{"a": 1}"#), "{of_object}");
+        // Nor do they count where objects are combined.
+        let all_of = json!({"allOf": [of_object, {"type": "object", "properties": {"b": text}, "required": ["b"]}]});
+        assert!(model.schema_matches(&all_of, r#"{"a": "x", "b": "y"}"#), "{all_of}");
+        assert!(!model.schema_matches(&all_of, r#"{"a": "x"}"#), "{all_of}");
+    }
+    let date = json!({"type": "string", "format": "date", "unknown": 1});
+    assert!(model.schema_matches(&date, "\"2024-02-29\"") && !model.schema_matches(&date, "\"x\""), "a known format");
+}
+
+/// Real tools state lengths of tens of thousands; each character that is written counts, and takes memory.
+#[test]
+fn characters_of_long_strings_are_counted() {
+    let model = model();
+    let schema =
+        |most: usize| json!({"type": "object", "properties": {"content": {"type": "string", "maxLength": most}}});
+    let text = |unit: &str, count: usize| format!("{{\"content\": \"{}\"}}", unit.repeat(count));
+    assert!(model.schema_matches(&schema(65_536), &text("x", 4_500)));
+    assert!(model.schema_matches(&schema(65_536), &text("\\n\\\"é\\t ", 600)), "an escape is a character");
+    assert!(!model.schema_matches(&schema(4_000), &text("x", 4_001)));
+}
+
+#[test]
+fn refusals_of_bounds_speak_of_the_schema() {
+    let model = model();
+    let array = |n: u64| json!({"type": "array", "maxItems": n});
+    let is_plain = |error: &Error| !["lexer", "fuel", "limits."].iter().any(|word| error.message.contains(word));
+    for (schema, parts) in [
+        (json!({"properties": {"a": {"maxLength": 65_537}}}), ["maxLength 65537 at #/properties/a", "65536"]),
+        (array(10_001), ["maxItems 10001 at #", "limit is 10000"]),
+        (json!({"prefixItems": vec![array(9_000); 4]}), ["maxItems 9000 at #/prefixItems/3", "32000"]),
+    ] {
+        let error = model.schema_refusal(&schema);
+        assert_eq!(error.code, Code::ResourceExhausted, "{error}");
+        assert!(parts.iter().all(|part| error.message.contains(part)) && is_plain(&error), "{error}");
+    }
+    let error = model.refusal(&GrammarSource::Regex(&r"(\w|\d|\s){0,9}".repeat(1000)));
+    assert!(error.message.contains("its patterns, lengths and strings take more than") && is_plain(&error), "{error}");
+}
+
+#[test]
+fn the_flags_of_draft_04_make_bounds_exclusive() {
+    let model = model();
+    let schema = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer",
+        "minimum": 3, "exclusiveMinimum": true, "maximum": 5, "exclusiveMaximum": false});
+    for (text, is_valid) in [("3", false), ("4", true), ("5", true), ("6", false)] {
+        assert_eq!(model.schema_matches(&schema, text), is_valid, "{text}");
     }
 }
 

@@ -54,6 +54,11 @@ fn a_large_vocabulary_takes_bounded_time() {
     assert!(created < Duration::from_secs(10) && slowest < Duration::from_secs(1));
 }
 
+fn many_arrays(count: usize, items: usize) -> Value {
+    let array = |n: usize| json!({"type": "array", "maxItems": items, "items": {"type": "string", "maxLength": n + 1}});
+    json!({"type": "object", "properties": (0..count).map(|n| (format!("a{n}"), array(n))).collect::<serde_json::Map<_, _>>()})
+}
+
 fn wide_object(names: usize) -> Value {
     let properties: serde_json::Map<String, Value> =
         (0..names).map(|n| (format!("name_{n}"), json!({"type": "integer"}))).collect();
@@ -111,6 +116,10 @@ fn attacks_are_bounded() {
         ("far too deep", deep(r#"{"items":"#, "}", 20_000).replace("null", "true")),
         ("lengths", json!({"type": "string", "minLength": 9_000, "pattern": "(ab|ba|a)*c"}).to_string()),
         ("items", json!({"type": "array", "minItems": 1000, "maxItems": 1024, "items": long_arrays}).to_string()),
+        ("many items", json!({"type": "array", "maxItems": 10_000, "items": long_arrays}).to_string()),
+        ("many arrays", many_arrays(31, 1000).to_string()),
+        ("too many arrays", many_arrays(33, 1000).to_string()),
+        ("long strings", json!({"type": "string", "minLength": 60_000, "maxLength": 65_536}).to_string()),
         ("options", json!({"anyOf": list(1200, keyed)}).to_string()),
         ("one of", json!({"oneOf": list(1000, kind)}).to_string()),
         ("all of", json!({"allOf": list(200, search)}).to_string()),

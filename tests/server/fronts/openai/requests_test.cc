@@ -132,6 +132,9 @@ struct Format {
 TEST(Requests, EveryFormOfAConstraintArrives) {
   const Format formats[] = {
       {R"("response_format":{"type":"json_object"})", GrammarKind::kJsonObject, ""},
+      {R"("response_format":{"type":"json_object","schema":{"type":"object"}})", GrammarKind::kJsonSchema,
+       R"({"type":"object"})"},
+      {R"("response_format":{"type":"json_object","schema":null})", GrammarKind::kJsonObject, ""},
       {R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"b":1,"a":2}}})",
        GrammarKind::kJsonSchema, R"({"b":1,"a":2})"},
       {R"("structured_outputs":{"regex":"a+"})", GrammarKind::kRegex, "a+"},

@@ -35,6 +35,8 @@ pub struct Files {
     chat_template_size: usize,
     tool_use: *const u8,
     tool_use_size: usize,
+    processor_template: *const u8,
+    processor_template_size: usize,
 }
 
 #[no_mangle]
@@ -54,7 +56,9 @@ pub unsafe extern "C" fn dunlin_text_chat_load(
             let config = slice(files.tokenizer_config, files.tokenizer_config_size);
             let chat_template = utf8("chat_template.jinja", files.chat_template, files.chat_template_size)?;
             let tool_use = utf8("tool_use.jinja", files.tool_use, files.tool_use_size)?;
-            (ChatFiles { config, chat_template, tool_use }, utf8("the chat template", given, given_size)?)
+            let processor_template = slice(files.processor_template, files.processor_template_size);
+            let files = ChatFiles { config, chat_template, tool_use, processor_template };
+            (files, utf8("the chat template", given, given_size)?)
         };
         // SAFETY: the header asks for a writable pointer.
         let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;

@@ -6,7 +6,11 @@ use std::fmt::Write;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
+use super::generators::Generator;
+use super::jinja_tests::is_namespace;
 use super::python_float;
+use super::ranges::Range;
+use super::views::View;
 
 /// The arguments of `json.dumps`.
 pub(super) struct Style<'a> {
@@ -38,6 +42,14 @@ fn write_value(value: &Value, style: &Style, depth: usize, out: &mut String) -> 
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::Number => out.push_str(&number(value)),
         ValueKind::String => write_string(value.as_str().unwrap_or_default(), style, out),
+        ValueKind::Map if is_namespace(value) => return Err(no_form("a namespace")),
+        ValueKind::Iterable if value.downcast_object_ref::<View>().is_some() => {
+            return Err(no_form("a view of a mapping"))
+        }
+        ValueKind::Iterable if value.downcast_object_ref::<Generator>().is_some() => {
+            return Err(no_form("a generator"))
+        }
+        ValueKind::Seq if value.downcast_object_ref::<Range>().is_some() => return Err(no_form("a range")),
         ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<Value> = value.try_iter()?.collect();
             write_list('[', ']', &items, style, depth, out, |item, out| write_value(item, style, depth + 1, out))?;
@@ -58,10 +70,14 @@ fn write_value(value: &Value, style: &Style, depth: usize, out: &mut String) -> 
             })?;
         }
         kind => {
-            return Err(Error::new(ErrorKind::BadSerialization, format!("tojson: {kind} has no JSON form")));
+            return Err(no_form(kind));
         }
     }
     Ok(())
+}
+
+fn no_form(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::BadSerialization, format!("tojson: {what} has no JSON form"))
 }
 
 fn write_list<T>(

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Methods of Python's str, dict and list in templates: those that minijinja-contrib lacks or has with other white
-//! space, then its own.
+//! Methods of Python's values in templates: those that minijinja-contrib lacks or has otherwise, then its own.
 
-use minijinja::value::{from_args, Tuple, Value};
-use minijinja::{Error, ErrorKind, State};
+use minijinja::value::{Tuple, Value, ValueKind};
+use minijinja::{Error, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::is_python_space;
-
-const BYTES_PER_STEP: usize = 64;
+use super::arguments::{bind, charge, integer, refuse, required};
+use super::views::{View, ViewOf};
+use super::{printf, text_methods};
 
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
-    let own = match value.as_str() {
-        Some(text) => {
+    let own = match value.kind() {
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default();
             // A method looks at all of its text, which the engine does not count.
-            state.consume_fuel((text.len() / BYTES_PER_STEP) as u64)?;
-            text_method(text, method, args)?
+            charge(state, text.len())?;
+            text_methods::find(method).map(|call| call(state, text, args)).transpose()?
         }
-        None => None,
+        ValueKind::Map => of_map(value, method, args)?,
+        ValueKind::Seq => of_list(value, method, args)?,
+        ValueKind::Number => of_number(value, method, args)?,
+        _ => None,
     };
     match own {
         Some(result) => Ok(result),
@@ -25,82 +28,58 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
     }
 }
 
-fn text_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
-    let result = match method {
-        "strip" if args.is_empty() => Value::from(text.trim_matches(is_python_space)),
-        "lstrip" if args.is_empty() => Value::from(text.trim_start_matches(is_python_space)),
-        "rstrip" if args.is_empty() => Value::from(text.trim_end_matches(is_python_space)),
-        "splitlines" => {
-            let (keep_ends,): (Option<bool>,) = from_args(args)?;
-            Value::from(lines(text, keep_ends.unwrap_or(false)))
+fn of_map(map: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    let view = match method {
+        "keys" => ViewOf::Keys,
+        "values" => ViewOf::Values,
+        "items" => ViewOf::Items,
+        "copy" => {
+            let [] = bind([], args)?;
+            return copied(map).map(Some);
         }
-        "removeprefix" => {
-            let (prefix,): (&str,) = from_args(args)?;
-            Value::from(text.strip_prefix(prefix).unwrap_or(text))
-        }
-        "removesuffix" => {
-            let (suffix,): (&str,) = from_args(args)?;
-            Value::from(text.strip_suffix(suffix).unwrap_or(text))
-        }
-        "partition" => {
-            let (separator,): (&str,) = from_args(args)?;
-            let (before, after) = text.split_once(non_empty(separator)?).unwrap_or((text, ""));
-            let found = if before.len() == text.len() { "" } else { separator };
-            triple(before, found, after)
-        }
-        "rpartition" => {
-            let (separator,): (&str,) = from_args(args)?;
-            match text.rsplit_once(non_empty(separator)?) {
-                Some((before, after)) => triple(before, separator, after),
-                None => triple("", "", text),
-            }
-        }
-        "rsplit" => {
-            let (separator, limit): (&str, Option<usize>) = from_args(args)?;
-            let limit = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
-            let mut parts: Vec<Value> = text.rsplitn(limit, non_empty(separator)?).map(Value::from).collect();
-            parts.reverse();
-            Value::from(parts)
-        }
-        "index" => {
-            let (part,): (&str,) = from_args(args)?;
-            let at = text.find(part).ok_or_else(|| refuse("substring not found"))?;
-            Value::from(text[..at].chars().count())
+        "fromkeys" => {
+            let [keys, value] = bind(["iterable", "value"], args)?;
+            let value = value.unwrap_or(Value::from(()));
+            return Ok(Some(Value::from_pairs(required(keys)?.try_iter()?.map(|key| (key, value.clone())))));
         }
         _ => return Ok(None),
     };
+    let [] = bind([], args)?;
+    Ok(Some(Value::from_object(View::new(map, view)?)))
+}
+
+fn copied(map: &Value) -> Result<Value, Error> {
+    let pairs = map.try_iter()?.map(|key| map.get_item(&key).map(|value| (key, value)));
+    Ok(Value::from_pairs(pairs.collect::<Result<Vec<_>, _>>()?))
+}
+
+fn of_list(list: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    match method {
+        "copy" => {
+            let [] = bind([], args)?;
+            let items: Vec<Value> = list.try_iter()?.collect();
+            Ok(Some(if list.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) }))
+        }
+        "index" => {
+            let [item, start, end] = bind(["value", "start", "stop"], args)?;
+            let (item, length) = (required(item)?, list.len().unwrap_or(0) as i64);
+            let place = |at: i64| if at < 0 { (at + length).max(0) } else { at } as usize;
+            let (start, end) = (place(integer(&start, 0)?), place(integer(&end, i64::MAX)?));
+            let at = list.try_iter()?.take(end).skip(start).position(|one| one == item);
+            Ok(Some(Value::from(start + at.ok_or_else(|| refuse("the value is not in the list"))?)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn of_number(number: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    let result = match method {
+        "is_integer" => Value::from(number.is_integer() || printf::number(number)?.fract() == 0.0),
+        "bit_length" if number.is_integer() => {
+            Value::from(128 - i128::try_from(number.clone())?.unsigned_abs().leading_zeros())
+        }
+        _ => return Ok(None),
+    };
+    let [] = bind([], args)?;
     Ok(Some(result))
-}
-
-/// `str.splitlines`: more than line feeds end a line.
-fn lines(text: &str, keep_ends: bool) -> Vec<Value> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let at = rest.find(ends_line).unwrap_or(rest.len());
-        let ending =
-            if rest[at..].starts_with("\r\n") { 2 } else { rest[at..].chars().next().map_or(0, char::len_utf8) };
-        lines.push(Value::from(&rest[..if keep_ends { at + ending } else { at }]));
-        rest = &rest[at + ending..];
-    }
-    lines
-}
-
-fn ends_line(c: char) -> bool {
-    matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-fn non_empty(separator: &str) -> Result<&str, Error> {
-    if separator.is_empty() {
-        return Err(refuse("empty separator"));
-    }
-    Ok(separator)
-}
-
-fn triple(before: &str, separator: &str, after: &str) -> Value {
-    Value::from(Tuple::from([before, separator, after].map(Value::from)))
-}
-
-fn refuse(problem: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidOperation, problem)
 }

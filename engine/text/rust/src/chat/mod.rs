@@ -6,21 +6,37 @@
 //! chat, `marks` marks special tokens that stand in the client's strings, `render` runs the template within bounds, `encode`
 //! turns the result into ids.
 
+mod arguments;
+mod chance;
 mod content_format;
 mod encode;
 mod environment;
 mod filters;
+mod generators;
+mod globals;
+mod html;
+mod jinja_tests;
 mod json;
+mod list_filters;
 mod marks;
 mod methods;
+mod operators;
+mod pad;
+mod pretty;
+mod printf;
 mod python_float;
 mod python_text;
+mod ranges;
 mod render;
 mod request;
 mod source;
 mod strftime;
 mod tags;
 mod templates;
+mod text_filters;
+mod text_methods;
+mod views;
+mod word_wrap;
 
 use serde_json::{Map, Value as Json};
 

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::environment::Raised;
 use super::marks::{self, Marks};
+use super::ranges;
 use super::strftime::LocalTime;
 use super::templates::Context;
 use super::{is_python_space, ChatRequest, ChatTemplate};
@@ -35,9 +36,6 @@ pub struct RenderOptions {
     /// Special tokens in the client's strings are special tokens of the prompt.
     pub parse_special: bool,
 }
-
-/// What minijinja says of a range that is longer than it makes.
-const RANGE_ERROR: &str = "range has too many elements";
 
 /// What transformers appends to the message that is continued.
 const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -159,7 +157,7 @@ fn described(error: &JinjaError) -> Error {
         ErrorKind::InvalidOperation if error.detail().is_some_and(|detail| detail.contains("recursion")) => {
             format!(": nested deeper than {}", crate::limits::MAX_CHAT_TEMPLATE_DEPTH)
         }
-        ErrorKind::InvalidOperation if error.detail() == Some(RANGE_ERROR) => {
+        ErrorKind::InvalidOperation if error.detail() == Some(ranges::TOO_LONG) => {
             ": a range of more than 100000 elements".to_owned()
         }
         _ => String::new(),

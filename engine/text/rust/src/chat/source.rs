@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where a model's template comes from. The first of: the text that the operator gives, chat_template.jinja with
-//! additional_chat_templates/*.jinja, chat_template of tokenizer_config.json (a text, or a list of named ones).
+//! additional_chat_templates/*.jinja, chat_template of tokenizer_config.json (a text, or a list of named ones), that of
+//! chat_template.json, which processors of transformers wrote.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,15 @@ use serde_json::{Map, Value as Json};
 use super::templates::Templates;
 use super::{ChatTemplate, ContentFormat, DEFAULT, TOOL_USE};
 use crate::error::{quote, Code, Error, Result};
+use crate::python_json;
 use crate::worker::Apart;
 
 /// The variables of transformers' `special_tokens_map`, by name.
 const TOKEN_NAMES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+const CONFIG_FILE: &str = "tokenizer_config.json";
+const PROCESSOR_FILE: &str = "chat_template.json";
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -37,19 +42,18 @@ pub struct ChatFiles<'a> {
     pub chat_template: &'a str,
     /// additional_chat_templates/tool_use.jinja
     pub tool_use: &'a str,
+    /// chat_template.json
+    pub processor_template: &'a [u8],
 }
 
 /// The template of the model. `given`: the operator's template; it replaces the model's own. `apart`: where it runs;
 /// none: in this process. Errors: NOT_FOUND (none), INVALID_ARGUMENT (it is too large or does not compile), those of
 /// `apart`.
 pub fn load(files: &ChatFiles, given: Option<&str>, apart: Option<Box<dyn Apart>>) -> Result<ChatTemplate> {
-    let config = parse_config(files.config)?;
+    let config = parse(CONFIG_FILE, files.config)?;
     let texts = match given {
         Some(text) => BTreeMap::from([(DEFAULT.to_string(), text.to_string())]),
-        None => match from_files(files) {
-            texts if texts.is_empty() => from_config(&config)?,
-            texts => texts,
-        },
+        None => of_model(files, &config)?,
     };
     if texts.is_empty() {
         return Err(Error::new(Code::NotFound, "the model has no chat template"));
@@ -65,19 +69,32 @@ pub fn load(files: &ChatFiles, given: Option<&str>, apart: Option<Box<dyn Apart>
     Ok(template)
 }
 
-fn parse_config(bytes: &[u8]) -> Result<Map<String, Json>> {
+/// An empty file is an empty object.
+fn parse(name: &str, bytes: &[u8]) -> Result<Map<String, Json>> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    serde_json::from_slice(bytes).map_err(|error| Error::invalid(format!("tokenizer_config.json: {error}")))
+    python_json::parse(name, bytes)
 }
 
-fn from_config(config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
+/// By name; none: the model has no template.
+fn of_model(files: &ChatFiles, config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
+    let mut texts = from_files(files);
+    if texts.is_empty() {
+        texts = from_config(CONFIG_FILE, config)?;
+    }
+    if texts.is_empty() {
+        texts = from_config(PROCESSOR_FILE, &parse(PROCESSOR_FILE, files.processor_template)?)?;
+    }
+    Ok(texts)
+}
+
+fn from_config(name: &str, config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
     let Some(value) = config.get("chat_template").filter(|value| !value.is_null()) else {
         return Ok(BTreeMap::new());
     };
     let templates = Given::deserialize(value).map_err(|_| {
-        Error::invalid("tokenizer_config.json: chat_template is neither a text nor a list of {name, template}")
+        Error::invalid(format!("{name}: chat_template is neither a text nor a list of {{name, template}}"))
     })?;
     Ok(match templates {
         Given::One(text) => BTreeMap::from([(DEFAULT.to_string(), text)]),

@@ -9,7 +9,7 @@ use minijinja::{Environment, Value};
 use serde_json::{Map, Value as Json};
 
 use super::strftime::{self, LocalTime};
-use super::{environment, marks, render, DEFAULT, TOOL_USE};
+use super::{chance, environment, marks, render, DEFAULT, TOOL_USE};
 use crate::error::{Code, Error, Result};
 use crate::limits::MAX_CHAT_TEMPLATE_BYTES;
 use crate::worker::{self, Apart};
@@ -103,6 +103,7 @@ fn value_of_context(context: Context) -> Value {
     let mut values = vec![
         ("strftime_now".to_string(), Value::from_function(now)),
         ("documents".to_string(), Value::from(())),
+        (chance::TIME.to_string(), Value::from(context.now.unix_seconds)),
         (marks::VARIABLE.to_string(), Value::from(context.mark)),
     ];
     values.extend(context.variables.into_iter().map(|(name, value)| (name, value_of(value))));

@@ -16,15 +16,17 @@ mod vocabulary;
 
 use std::sync::Arc;
 
-use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
+use llguidance::api::{GrammarInit, GrammarWithLexer, ParserLimits, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::InferenceCapabilities;
-use llguidance::{JsonCompileOptions, ParserFactory, TokenParser};
+use llguidance::{JsonCompileOptions, Logger, ParserFactory, TokenParser};
 use serde_json::{json, Value};
 
 use state::Growth;
 pub use state::{CompiledGrammar, GrammarState};
 pub(crate) use vocabulary::words_of;
+
+use schema::Totals;
 
 use crate::error::{Code, Error, Result};
 use crate::limits::*;
@@ -107,12 +109,16 @@ impl GrammarCompiler {
     }
 
     fn compile_here(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
+        let mut totals = Totals::default();
         let grammars = match source {
-            GrammarSource::Composed(lark, parts) => composed(lark, parts, source.bytes())?,
-            _ => vec![single(source, &mut 0)?],
+            GrammarSource::Composed(lark, parts) => composed(lark, parts, source.bytes(), &mut totals)?,
+            _ => vec![single(source, &mut totals)?],
         };
-        let grammar = TopLevelGrammar { grammars, max_tokens: None };
-        let parser = self.factory.create_parser(grammar).map_err(refusal)?;
+        let grammar = GrammarInit::Serialized(TopLevelGrammar { grammars, max_tokens: None });
+        let max_lexer_states = MAX_LEXER_STATES + totals.counting_states();
+        let limits = ParserLimits { max_lexer_states, ..self.factory.limits().clone() };
+        let (log, capabilities) = (Logger::new(0, 0), InferenceCapabilities::default());
+        let parser = self.factory.create_parser_from_init_ext(grammar, log, capabilities, limits).map_err(refusal)?;
         CompiledGrammar::new(started(parser), self.growth.clone(), self.eos_ids.clone(), self.width, source.bytes())
     }
 }
@@ -127,16 +133,18 @@ fn check_ids(eos_ids: &[u32], width: u32) -> Result<()> {
     }
 }
 
-fn single(source: &GrammarSource, schemas: &mut usize) -> Result<GrammarWithLexer> {
+fn single(source: &GrammarSource, totals: &mut Totals) -> Result<GrammarWithLexer> {
     Ok(match source {
-        GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?, schemas)?),
+        GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?, totals)?),
         GrammarSource::JsonObject => schema_grammar(json!({"type": "object"})),
         GrammarSource::Regex(regex) => {
+            totals.has_expressions = true;
             pattern::check(regex)?;
             GrammarWithLexer::from_regex(regex)
         }
         GrammarSource::Choice(texts) => GrammarWithLexer::from_regex(&choice(texts)?),
         GrammarSource::Grammar(text) => {
+            totals.has_expressions = true;
             check_bytes(text)?;
             let lark = if gbnf::is_gbnf(text) { gbnf::to_lark(text)? } else { (*text).to_string() };
             lark::check(&lark)?;
@@ -147,15 +155,14 @@ fn single(source: &GrammarSource, schemas: &mut usize) -> Result<GrammarWithLexe
 }
 
 /// The whole comes first. Each part is checked as if it were alone; what they share is bounded for all of them.
-fn composed(lark: &str, parts: &[GrammarSource], bytes: usize) -> Result<Vec<GrammarWithLexer>> {
+fn composed(lark: &str, parts: &[GrammarSource], bytes: usize, totals: &mut Totals) -> Result<Vec<GrammarWithLexer>> {
     if bytes > MAX_COMPOSED_BYTES {
         return Err(Error::exhausted(format!("becomes a grammar of {bytes} bytes; limit is {MAX_COMPOSED_BYTES}")));
     }
     lark::check_bounds(lark)?;
-    let mut schemas = 0;
     let mut grammars = vec![GrammarWithLexer::from_lark(lark.to_string())];
     for (at, part) in parts.iter().enumerate() {
-        let mut grammar = single(part, &mut schemas).map_err(|error| Error { part: Some(at), ..error })?;
+        let mut grammar = single(part, totals).map_err(|error| Error { part: Some(at), ..error })?;
         grammar.name = Some(format!("part_{at}"));
         grammars.push(grammar);
     }
@@ -212,12 +219,23 @@ fn refusal(error: impl std::fmt::Display) -> Error {
     if has(&["panic"]) {
         Error::new(Code::Internal, "the grammar compiler failed")
     } else if has(&["too big", "too large", "too complex", "fuel", "too deeply", "determine", "exceed"]) {
-        Error::exhausted(format!("is too complex: {text}"))
+        Error::exhausted(format!("is too complex: {}", bound_of(&text)))
     } else if has(&["not supported", "Unimplemented", "only supported", "unsupported", "not disjoint"]) {
         Error::unsupported(text)
     } else {
         Error::invalid(problem.map_or(text, |problem| format!("has a malformed regular expression: {problem}")))
     }
+}
+
+/// llguidance names its own options; a client has a schema or a grammar.
+fn bound_of(text: &str) -> String {
+    if text.contains("symbols") {
+        return format!("its repetitions, alternatives and names become more than {MAX_GRAMMAR_SYMBOLS} symbols");
+    }
+    if ["lexer", "fuel", "DNF"].iter().any(|word| text.contains(word)) {
+        return format!("its patterns, lengths and strings take more than {GRAMMAR_COMPILE_FUEL} steps to prepare");
+    }
+    text.to_string()
 }
 
 /// What is wrong with a regular expression: the last line of regex-syntax's errors, which quote the whole of it first.

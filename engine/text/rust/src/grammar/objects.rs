@@ -9,7 +9,7 @@ use llguidance::derivre::RegexBuilder;
 use serde_json::{json, Map, Value};
 
 use super::pattern;
-use super::schema::{Normalizer, Place, COMBINING, OF_OBJECTS};
+use super::schema::{constrains, Normalizer, Place, COMBINING, OF_OBJECTS};
 use super::values::{array, count, object, string, unsupported};
 use crate::error::{Error, Result};
 use crate::limits::{MAX_PROPERTIES, MAX_SCHEMA_COUNT};
@@ -88,6 +88,7 @@ impl Normalizer<'_> {
     fn patterns(&mut self, patterns: &Map<String, Value>, place: &Place) -> Result<Vec<(String, Value)>> {
         let translated = patterns.iter().map(|(name, schema)| {
             let schema = self.schema(schema, &place.inside("patternProperties"))?;
+            self.totals.has_expressions = true;
             let regex = pattern::from_ecma(name);
             let regex =
                 regex.map_err(|what| unsupported("patternProperties", &place.path, &format!("which has {what}")))?;
@@ -121,7 +122,7 @@ impl Normalizer<'_> {
     /// Whether objects are combined: llguidance's own intersection of objects forgets some of their patterns.
     pub(super) fn needs_merging(&mut self, map: &Map<String, Value>, place: &Place) -> Result<bool> {
         let combined = COMBINING.iter().filter(|key| map.contains_key(**key)).count();
-        let others = map.keys().filter(|key| is_significant(key) && key.as_str() != "type").count() - combined;
+        let others = map.keys().filter(|key| constrains(key, map) && key.as_str() != "type").count() - combined;
         if combined == 0 || (combined == 1 && others == 0 && single(map)) {
             return Ok(false);
         }
@@ -196,7 +197,7 @@ impl Normalizer<'_> {
             _ => return Err(Error::invalid(format!("has no schema at {}", place.path))),
         };
         super::schema::check_keywords(map, place)?;
-        let own = map.iter().filter(|(key, _)| is_significant(key) && !COMBINING.contains(&key.as_str()));
+        let own = map.iter().filter(|(key, _)| constrains(key, map) && !COMBINING.contains(&key.as_str()));
         let own: Map<String, Value> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
         if !own.is_empty() {
             parts.plain.push(own);
@@ -216,10 +217,6 @@ impl Normalizer<'_> {
         let target = self.references.target(id).map_or(&Value::Null, |(_, target)| target);
         self.collect(target, &place.beside("$ref"), depth + 1, parts)
     }
-}
-
-fn is_significant(keyword: &str) -> bool {
-    super::schema::constrains(keyword)
 }
 
 /// One schema in place of the whole, or a choice of them.

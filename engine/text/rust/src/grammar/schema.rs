@@ -12,24 +12,23 @@ use super::{formats, pattern};
 use crate::error::{Error, Result};
 use crate::limits::*;
 
-const ANNOTATIONS: [&str; 17] = [
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-    "$schema",
-    "$id",
-    "$anchor",
-    "$defs",
-    "definitions",
-    "$vocabulary",
-    "contentMediaType",
-    "contentEncoding",
-    "contentSchema",
+/// They constrain and are not enforced. What is in none of these lists is an annotation: keywords that no specification
+/// has, too (Core, 6.5).
+const REFUSED: [&str; 14] = [
+    "not",
+    "if",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+    "$recursiveRef",
+    "divisibleBy",
+    "disallow",
+    "extends",
 ];
 const SCALARS: [&str; 17] = [
     "type",
@@ -53,12 +52,14 @@ const SCALARS: [&str; 17] = [
 pub(super) const OF_OBJECTS: [&str; 6] =
     ["properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"];
 pub(super) const COMBINING: [&str; 4] = ["allOf", "anyOf", "oneOf", "$ref"];
-/// All read as 2020-12, which is never laxer: keywords that have changed their meaning are refused.
-const DIALECTS: [&str; 4] = [
+/// All read as 2020-12, which is never laxer: keywords that have changed their meaning are refused, or malformed.
+const DIALECTS: [&str; 6] = [
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-07/schema",
     "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+    "https://spec.openapis.org/oas/3.1/dialect/base",
 ];
 
 /// Where a schema stands.
@@ -87,15 +88,36 @@ impl Place {
 
 pub(super) struct Normalizer<'a> {
     pub(super) references: References<'a>,
-    /// Of the grammar so far.
-    schemas: &'a mut usize,
+    pub(super) totals: &'a mut Totals,
     intersected_patterns: usize,
 }
 
-/// `schemas`: the count of those of the whole grammar. Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its
-/// place), RESOURCE_EXHAUSTED.
-pub(super) fn normalized(root: &Value, schemas: &mut usize) -> Result<Value> {
-    let mut normalizer = Normalizer { references: References::new(root), schemas, intersected_patterns: 0 };
+/// Of all schemas of a grammar so far.
+#[derive(Default)]
+pub(super) struct Totals {
+    schemas: usize,
+    /// Items that they state.
+    items: u64,
+    /// Characters of the longest string that one states.
+    longest: u64,
+    /// Of the client's own.
+    pub(super) has_expressions: bool,
+}
+
+impl Totals {
+    /// States of the lexer that count characters.
+    pub(super) fn counting_states(&self) -> usize {
+        if self.has_expressions {
+            0
+        } else {
+            LEXER_STATES_PER_CHARACTER * self.longest as usize
+        }
+    }
+}
+
+/// Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its place), RESOURCE_EXHAUSTED.
+pub(super) fn normalized(root: &Value, totals: &mut Totals) -> Result<Value> {
+    let mut normalizer = Normalizer { references: References::new(root), totals, intersected_patterns: 0 };
     let mut schemas: Vec<Value> = vec![];
     while let Some((path, target)) = normalizer.references.target(schemas.len()) {
         let place = Place { path, depth: 0, owner: schemas.len(), in_place: true, combined: false };
@@ -115,11 +137,11 @@ pub(super) fn normalized(root: &Value, schemas: &mut usize) -> Result<Value> {
 
 impl Normalizer<'_> {
     pub(super) fn schema(&mut self, value: &Value, place: &Place) -> Result<Value> {
-        *self.schemas += 1;
+        self.totals.schemas += 1;
         if place.depth > MAX_GRAMMAR_DEPTH {
             return Err(Error::exhausted(format!("nests schemas deeper than {MAX_GRAMMAR_DEPTH}")));
         }
-        if *self.schemas > MAX_SCHEMAS {
+        if self.totals.schemas > MAX_SCHEMAS {
             return Err(Error::exhausted(format!("has more than {MAX_SCHEMAS} schemas")));
         }
         let map = match value {
@@ -187,7 +209,8 @@ impl Normalizer<'_> {
         if depth > MAX_INTERSECTED_PATTERNS {
             return Ok(MAX_INTERSECTED_PATTERNS + 1);
         }
-        let mut count = ["pattern", "format"].iter().filter(|key| map.contains_key(**key)).count();
+        let has = |key: &&str| map.contains_key(*key) && constrains(key, map);
+        let mut count = ["pattern", "format"].iter().filter(|key| has(key)).count();
         for option in ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| map.get(*key)?.as_array()).flatten() {
             count += self.patterns_of(option, place, depth + 1)?;
         }
@@ -204,12 +227,7 @@ impl Normalizer<'_> {
 
     fn scalars(&mut self, map: &Map<String, Value>, place: &Place, out: &mut Map<String, Value>) -> Result<()> {
         let path = &place.path;
-        for keyword in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] {
-            if let Some(value) = map.get(keyword) {
-                number(value, keyword, path)?;
-                out.insert(keyword.into(), value.clone());
-            }
-        }
+        bounds(map, path, out)?;
         for keyword in ["const", "enum"] {
             let Some(value) = map.get(keyword) else { continue };
             check_literal(value, path)?;
@@ -220,6 +238,7 @@ impl Normalizer<'_> {
         }
         for keyword in ["minLength", "maxLength"] {
             if let Some(length) = count(map, keyword, MAX_SCHEMA_LENGTH, path)? {
+                self.totals.longest = self.totals.longest.max(length);
                 out.insert(keyword.into(), length.into());
             }
         }
@@ -237,14 +256,13 @@ impl Normalizer<'_> {
         let mut expressions = vec![];
         if let Some(value) = map.get("pattern") {
             let text = string(value, "pattern", &place.path)?;
+            self.totals.has_expressions = true;
             let regex = pattern::from_ecma(text);
             expressions.push(regex.map_err(|what| unsupported("pattern", &place.path, &format!("which has {what}")))?);
         }
         if let Some(value) = map.get("format") {
             let name = string(value, "format", &place.path)?;
-            let why = || format!("whose value {} is none of {}", super::quoted(name), formats::NAMES);
-            let regex = formats::regex(name).ok_or_else(|| unsupported("format", &place.path, &why()))?;
-            expressions.push(format!("^(?:{regex})$"));
+            expressions.extend(formats::regex(name).map(|regex| format!("^(?:{regex})$")));
         }
         if place.combined {
             self.intersect_patterns(expressions.len(), place)?;
@@ -265,6 +283,13 @@ impl Normalizer<'_> {
         let path = &place.path;
         for keyword in ["minItems", "maxItems"] {
             if let Some(items) = count(map, keyword, MAX_SCHEMA_COUNT, path)? {
+                self.totals.items += items;
+                if self.totals.items > MAX_SCHEMA_ITEMS {
+                    let what = "makes more than so many items of all \"minItems\" and \"maxItems\" together";
+                    return Err(Error::exhausted(format!(
+                        "has {keyword} {items} at {path}, which {what}: limit is {MAX_SCHEMA_ITEMS}"
+                    )));
+                }
                 out.insert(keyword.into(), items.into());
             }
         }
@@ -288,18 +313,21 @@ impl Normalizer<'_> {
     }
 }
 
-/// Not an annotation.
-pub(super) fn constrains(keyword: &str) -> bool {
-    !ANNOTATIONS.contains(&keyword) && !keyword.starts_with("x-")
+/// Whether a keyword of this schema is no annotation. An unknown one is, a format that is not enforced (Validation,
+/// 7.2.1), and "if" without what it decides.
+pub(super) fn constrains(keyword: &str, schema: &Map<String, Value>) -> bool {
+    match keyword {
+        "format" => schema[keyword].as_str().is_none_or(|name| formats::regex(name).is_some()),
+        "if" => schema.contains_key("then") || schema.contains_key("else"),
+        _ => [&REFUSED[..], &SCALARS, &OF_OBJECTS, &COMBINING].iter().any(|list| list.contains(&keyword)),
+    }
 }
 
 pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<()> {
     for (keyword, value) in map {
         let keyword = keyword.as_str();
-        let is_known = [&ANNOTATIONS[..], &SCALARS, &OF_OBJECTS, &COMBINING].iter().any(|list| list.contains(&keyword));
-        if !is_known && constrains(keyword) {
-            let name: String = keyword.escape_debug().to_string().chars().take(64).collect();
-            return Err(unsupported(&name, &place.path, "which is not supported"));
+        if REFUSED.contains(&keyword) && constrains(keyword, map) {
+            return Err(unsupported(keyword, &place.path, "which is not supported"));
         }
         if keyword == "$schema" {
             let dialect = string(value, keyword, &place.path)?;
@@ -307,7 +335,7 @@ pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<
                 return Err(unsupported(
                     keyword,
                     &place.path,
-                    "which names no supported draft (06, 07, 2019-09, 2020-12)",
+                    "which names no supported draft (04, 06, 07, 2019-09, 2020-12)",
                 ));
             }
         }
@@ -321,7 +349,7 @@ pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<
 /// Whether the schema's parts are intersected with each other.
 fn intersects(map: &Map<String, Value>) -> bool {
     let combining = COMBINING.iter().filter(|key| map.contains_key(**key)).count();
-    let others = map.keys().filter(|key| constrains(key) && key.as_str() != "type").count() - combining;
+    let others = map.keys().filter(|key| constrains(key, map) && key.as_str() != "type").count() - combining;
     map.contains_key("allOf") || (combining > 0 && combining + others > 1)
 }
 
@@ -333,6 +361,22 @@ fn check_types(types: &Value, path: &str) -> Result<()> {
         _ => is_name(types),
     };
     is_valid.then_some(()).ok_or_else(|| malformed("type", path, "a type or a list of types"))
+}
+
+/// Draft 04 has flags that make a bound exclusive; later drafts have bounds of their own.
+fn bounds(map: &Map<String, Value>, path: &str, out: &mut Map<String, Value>) -> Result<()> {
+    for (inclusive, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let is_flagged = map.get(exclusive) == Some(&Value::Bool(true));
+        if let Some(value) = map.get(inclusive) {
+            number(value, inclusive, path)?;
+            out.insert(if is_flagged { exclusive } else { inclusive }.into(), value.clone());
+        }
+        if let Some(value) = map.get(exclusive).filter(|value| !value.is_boolean()) {
+            number(value, exclusive, path)?;
+            out.insert(exclusive.into(), value.clone());
+        }
+    }
+    Ok(())
 }
 
 /// Multiples of an integer are integers, so that "number" becomes "integer".

@@ -6,6 +6,7 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, Result};
 use crate::limits::MAX_TOKENIZER_CONFIG_BYTES;
+use crate::python_json;
 
 /// Absent flags leave the post-processor of tokenizer.json as it is.
 #[derive(Debug, Default, Deserialize)]
@@ -39,7 +40,7 @@ impl TokenizerConfig {
         if json.is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_slice(json).map_err(|error| Error::invalid(format!("tokenizer_config.json: {error}")))
+        python_json::parse("tokenizer_config.json", json)
     }
 
     pub fn bos_id(&self, tokenizer: &Tokenizer) -> Option<u32> {

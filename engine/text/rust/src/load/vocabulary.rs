@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules for ids, tokens and merges: every id is inside the embedding table and used once, every token occurs once,
-//! every merge consists of existing tokens.
+//! Rules for ids, tokens and merges: every id is used once and, but for added tokens, inside the embedding table; every
+//! token occurs once; every merge consists of existing tokens.
 
 use ahash::AHashMap;
 use serde_json::Value;
 
 use super::document::{Document, Merge};
 use crate::error::{quote, Error, Result};
+use crate::limits::MAX_VOCAB_SIZE;
 
-pub(super) fn check(document: &Document, id_limit: u32) -> Result<()> {
+/// `rows`: ids below have an embedding. An added token may be beyond them: Gemma 3 1B and many fine-tunes have one, and
+/// the model is served without it.
+pub(super) fn check(document: &Document, rows: u32) -> Result<()> {
+    let added: AHashMap<&str, &Value> =
+        document.added_tokens.iter().map(|added| (added.content.as_str(), &added.id)).collect();
     let mut tokens = AHashMap::with_capacity(document.model.vocab.0.len());
     let mut owners: AHashMap<u32, &str> = AHashMap::with_capacity(document.model.vocab.0.len());
     for (token, id) in &document.model.vocab.0 {
         let place = || format!("model.vocab[{}]", quote(token));
-        let id = checked_id(id, id_limit, place)?;
+        let limit = if added.get(token.as_str()) == Some(&id) { MAX_VOCAB_SIZE } else { rows };
+        let id = checked_id(id, limit, place)?;
         if tokens.insert(token.as_str(), id).is_some() {
             return refuse(format!("{} stands there twice", place()));
         }
@@ -21,14 +27,14 @@ pub(super) fn check(document: &Document, id_limit: u32) -> Result<()> {
             return refuse(format!("{} has id {id}, and so has {}", place(), quote(other)));
         }
     }
-    check_added_tokens(document, id_limit, &mut owners)?;
+    check_added_tokens(document, &mut owners)?;
     check_merges(document, &tokens)
 }
 
-fn check_added_tokens<'a>(document: &'a Document, id_limit: u32, owners: &mut AHashMap<u32, &'a str>) -> Result<()> {
+fn check_added_tokens<'a>(document: &'a Document, owners: &mut AHashMap<u32, &'a str>) -> Result<()> {
     for (i, added) in document.added_tokens.iter().enumerate() {
         let place = || format!("added_tokens[{i}] {}", quote(&added.content));
-        let id = checked_id(&added.id, id_limit, place)?;
+        let id = checked_id(&added.id, MAX_VOCAB_SIZE, place)?;
         if added.content.is_empty() {
             return refuse(format!("added_tokens[{i}] is empty"));
         }
