@@ -214,7 +214,9 @@ std::vector<std::string> HostileBlocks() {
   return {
       "{{ '{:>100000000000000}'.format('a') }}",
       "{{ '%100000000000d' % 5 }}",
-      "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x == ns.x }}",
+      "{% set ns = namespace(x=[], y=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% set ns.y = [ns.y] %}"
+      "{% endfor %}{{ ns.x == ns.y }}",
+      "{{ range(100000) | map('string') | list | join('x' * 100000) }}",
       "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
       "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
   };
