@@ -16,7 +16,7 @@ help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
 	@echo "make serve  run the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
-	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 5 minutes; ALLOW_MISSING=1 lets one"
+	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
