@@ -55,7 +55,7 @@ void HttpConnection::Start() {
 
 void HttpConnection::AwaitRequest() {
   parser_.emplace();
-  parser_->header_limit(2 * kMaxHttpHeaderBytes);  // the limit is held below; the parser's begins anew with each piece
+  parser_->header_limit(2 * kMaxHttpHeaderBytes);  // Parse holds the limit; the parser's begins anew with each piece
   parser_->body_limit(UINT64_MAX);  // the route's, once it is known; with boost::none, Boost 1.74 takes no body
   any_parsed_ = false;
   header_bytes_ = 0;
@@ -124,11 +124,11 @@ void HttpConnection::Parse() {
     const size_t used = parser_->put(asio::buffer(input_), error);
     input_.erase(0, used);
     if (error == http::error::body_limit) return Refuse(BodyTooLong("too many", *route_));
-    any_parsed_ = any_parsed_ || used > 0;
     if (state_ == State::kHeader) header_bytes_ += used;
     const size_t unparsed_header_bytes = parser_->is_header_done() ? 0 : input_.size();
     if (header_bytes_ + unparsed_header_bytes > kMaxHttpHeaderBytes) error = http::error::header_limit;
     if (error && error != http::error::need_more) return Refuse(RefusalOf(error, !any_parsed_));
+    any_parsed_ = any_parsed_ || used > 0;
     if (state_ == State::kHeader && parser_->is_header_done()) OnHeader();
     if (state_ == State::kBody && !OnBody()) return;
     if (state_ == State::kBody && parser_->is_done()) OnRequest();
@@ -255,7 +255,7 @@ void HttpConnection::Answer(HttpReply reply) {
 
 void HttpConnection::Refuse(const HttpReply& reply) {
   handler_.reset();
-  if (!parser_->is_header_done()) {
+  if (!parser_->is_header_done() || header_bytes_ > kMaxHttpHeaderBytes) {
     output_.Start({});
     cors_headers_ = CorsHeaders();
   }
