@@ -50,6 +50,9 @@ void AddStopping(CLI::App* app, StoppingOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->group(group);
+  app->add_flag("--clamp-max-tokens", options->clamp_max_tokens,
+                "Lower --max-tokens to what the context leaves instead of having it refused")
+      ->group(group);
   app->add_flag("--ignore-eos", options->ignore_eos, "Continue after the end-of-sequence token")->group(group);
   app->add_flag("--include-stop", options->include_stop, "Keep a matched stop string in the text")->group(group);
 }
@@ -123,6 +126,7 @@ void FillStopping(const StoppingOptions& options, v1::Stopping* stopping) {
   for (const std::string& stop : options.stop) stopping->add_stop(stop);
   stopping->mutable_stop_token_ids()->Add(options.stop_token_ids.begin(), options.stop_token_ids.end());
   stopping->set_ignore_eos(options.ignore_eos);
+  stopping->set_clamp_max_tokens(options.clamp_max_tokens);
   stopping->set_include_stop(options.include_stop);
 }
 

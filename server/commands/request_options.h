@@ -38,6 +38,7 @@ struct StoppingOptions {
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;
   bool ignore_eos = false;
+  bool clamp_max_tokens = false;
   bool include_stop = false;
 };
 

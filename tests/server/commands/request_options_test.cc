@@ -114,6 +114,7 @@ TEST(RequestOptions, EveryStoppingAndOutputFieldHasAnOption) {
                                "--stop-token-ids",
                                "1,2",
                                "--ignore-eos",
+                               "--clamp-max-tokens",
                                "--include-stop",
                                "--logprobs",
                                "2",

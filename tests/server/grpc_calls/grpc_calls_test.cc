@@ -182,7 +182,7 @@ TEST_F(GrpcCallsTest, MetadataGoesOutBeforeTheFirstMessage) {
 }
 
 TEST_F(GrpcCallsTest, AnErrorIsTheStatusAlone) {
-  EXPECT_THAT(Stream(Request("abc", 0, 1)), ElementsAre());
+  EXPECT_THAT(Stream(Request("abc", -1, 1)), ElementsAre());
   EXPECT_EQ(status_.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(context_.GetServerInitialMetadata().count("x-request-id"), 0U);
   EXPECT_EQ(context_.GetServerTrailingMetadata().count("x-request-id"), 1U);
@@ -201,7 +201,7 @@ TEST_F(GrpcCallsTest, AUnaryCallFailsWithItsStatus) {
   grpc::internal::RpcMethod method("/dunlin.v1.EmbeddingService/Embed", grpc::internal::RpcMethod::NORMAL_RPC);
   v1::GenerateResponse response;
   const grpc::Status status = grpc::internal::BlockingUnaryCall<v1::GenerateRequest, v1::GenerateResponse>(
-      channel_.get(), method, &context_, Request("abc", 0, 1), &response);
+      channel_.get(), method, &context_, Request("abc", -1, 1), &response);
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
 }
 
