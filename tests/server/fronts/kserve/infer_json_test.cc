@@ -106,14 +106,24 @@ TEST(InferJson, RefusesWhatIsMalformed) {
   }
 }
 
-// As many as a body of 4 MiB has: parsers that look at all before each of them would not come back.
+// As many as the bound on a body's tree allows: parsers that look at all before each of them would not come back.
 TEST(InferJson, IsDoneWithManyObjectsAndKeys) {
   std::string objects = R"({"inputs": [{})";
-  for (int i = 0; i < 1'000'000; ++i) objects += ",{}";
-  EXPECT_THAT(std::string(ReadBody(objects + "]}", "").status.message()), HasSubstr("is not a list of integers"));
   std::string keys = R"({"id": 7)";
-  for (int i = 0; i < 400'000; ++i) absl::StrAppend(&keys, ",\"", i, "\":0");
+  for (int i = 0; i < 390'000; ++i) {
+    objects += ",{}";
+    absl::StrAppend(&keys, ",\"", i, "\":0");
+  }
+  EXPECT_THAT(std::string(ReadBody(objects + "]}", "").status.message()), HasSubstr("is not a list of integers"));
   EXPECT_THAT(std::string(ReadBody(keys + "}", "").status.message()), HasSubstr("id is not a string"));
+}
+
+// A body of 4 MiB would make a tree of 170 MiB.
+TEST(InferJson, RefusesMoreObjectsThanItsTreeMayHave) {
+  std::string objects = R"({"inputs": [{})";
+  for (int i = 0; i < 1'000'000; ++i) objects += ",{}";
+  EXPECT_EQ(std::string(ReadBody(objects + "]}", "").status.message()),
+            "body holds too many values, lists and objects; limit is 48 MiB of memory for them");
 }
 
 TEST(InferJson, RefusesALengthBeyondTheBody) {
