@@ -118,6 +118,13 @@ LogQueue& StderrQueue() {
   return *queue;
 }
 
+// Whether it is one of those that an overloaded server refuses in bursts: by admission, before it has an id, or because
+// of its deadline.
+bool IsRefusedForNow(const RequestRecord& record) {
+  if (record.refusal_reason == Traits(Reason::kWouldMissDeadline).name) return true;
+  return record.request_id.empty() && (absl::IsResourceExhausted(record.status) || absl::IsUnavailable(record.status));
+}
+
 }  // namespace
 
 std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format) {
@@ -189,11 +196,10 @@ void RequestLog::OnIgnored(std::string_view route, const IgnoredNames& names) {
 
 void RequestLog::OnFinished(const RequestRecord& record) {
   if (!spdlog::should_log(spdlog::level::info)) return;
-  const bool refused_for_now = absl::IsResourceExhausted(record.status) || absl::IsUnavailable(record.status);
-  if (record.request_id.empty() && refused_for_now) {
+  if (IsRefusedForNow(record)) {
     const std::optional<int64_t> refused = TakeRefusedCount(record.finished);
     if (!refused.has_value()) return;
-    spdlog::info("{} requests refused before reading, the last with {}", *refused, record.refusal_reason);
+    spdlog::info("{} requests refused before they began, the last with {}", *refused, record.refusal_reason);
     return;
   }
   // The only word of a refusal whose message may quote the client.

@@ -45,9 +45,9 @@ uint64_t NumLostLogLines();
 // A logger that writes to the queue, which outlives it.
 std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format);
 
-// Writes one line per finished request: id, model, profile, tokens, times, status. Calls refused by admission have no
-// id and come in bursts, so at most one line per second reports their number. What requests have without effect is
-// named once, kMaxIgnoredNames names at most.
+// Writes one line per finished request: id, model, profile, tokens, times, status. Calls refused by admission or for
+// their deadline come in bursts, so at most one line per second reports their number. What requests have without effect
+// is named once, kMaxIgnoredNames names at most.
 class RequestLog : public RequestObserver {
  public:
   static constexpr size_t kMaxIgnoredNames = 256;
@@ -56,7 +56,7 @@ class RequestLog : public RequestObserver {
   void OnIgnored(std::string_view route, const IgnoredNames& names) override;
 
  private:
-  // Whether to log a line for a call refused by admission now; if so, the number of such calls since the last line.
+  // Whether to log a line for a call refused for now; if so, the number of such calls since the last line.
   std::optional<int64_t> TakeRefusedCount(engine::TimeNs now);
 
   std::atomic<int64_t> num_refused_{0};  // since the last line

@@ -121,7 +121,8 @@ absl::Status CheckDeadline(const ServingCore& core, const ServedModel& model, co
                                    .num_outputs = client.num_outputs,
                                    .deadline = deadline};
   if (!client.stopping.max_tokens.has_value()) {
-    demand.stopping.max_tokens = std::min(stopping.max_tokens, core.limits().default_max_tokens);
+    demand.stopping.max_tokens =
+        DefaultMaxTokens(stopping.max_tokens, core.limits().default_max_tokens, model.default_max_tokens);
   }
   const std::optional<engine::DeadlineMiss> miss = model.engine->CheckDeadline(demand);
   if (!miss.has_value()) return absl::OkStatus();

@@ -22,6 +22,12 @@ int32_t MaxTokensBeforePrompt(const ClientStopping& stopping, int32_t max_contex
   return stopping.clamp_max_tokens ? std::min(asked, max_context_tokens) : asked;
 }
 
+int32_t DefaultMaxTokens(int64_t room, int32_t default_max_tokens, std::optional<int32_t> model_default) {
+  const int64_t bound = default_max_tokens > 0 ? default_max_tokens : INT32_MAX;
+  const int64_t most = std::min({room, bound, int64_t{model_default.value_or(INT32_MAX)}});
+  return static_cast<int32_t>(std::max<int64_t>(most, 1));
+}
+
 OutputLength SettleOutputLength(const ClientStopping& stopping, const engine::Request& request,
                                 const engine::RequestLimits& limits, int32_t default_max_tokens,
                                 std::optional<int32_t> model_default) {
@@ -29,9 +35,7 @@ OutputLength SettleOutputLength(const ClientStopping& stopping, const engine::Re
       std::max<int64_t>(engine::OutputRoom(request.prompt.size(), request.profile.precision, limits), 1);
   OutputLength length;
   if (!stopping.max_tokens.has_value()) {
-    const int64_t bound = default_max_tokens > 0 ? default_max_tokens : INT32_MAX;
-    const int64_t most = std::min({room, bound, int64_t{model_default.value_or(INT32_MAX)}});
-    length.max_tokens = static_cast<int32_t>(std::max<int64_t>(most, 1));
+    length.max_tokens = DefaultMaxTokens(room, default_max_tokens, model_default);
     length.reserved = std::min(length.max_tokens, kReservedOutputTokens);
     return length;
   }

@@ -25,12 +25,16 @@ std::optional<engine::Violation> CheckOutputLength(const ClientStopping& stoppin
 // none.
 int32_t MaxTokensBeforePrompt(const ClientStopping& stopping, int32_t max_context_tokens);
 
+// The engine's max_tokens of a request that sets none, where context and KV pool leave `room`. default_max_tokens:
+// limits.default_max_tokens. model_default: the model's max_new_tokens, if it has one.
+int32_t DefaultMaxTokens(int64_t room, int32_t default_max_tokens, std::optional<int32_t> model_default);
+
 struct OutputLength {
   int32_t max_tokens = 1;          // the engine's, >= 1
   std::optional<int32_t> clamped;  // max_tokens, where it is less than the client asked for
   int32_t reserved = 1;            // at most max_tokens: from the quota of the caller's key
 };
-// default_max_tokens: limits.default_max_tokens. model_default: the model's max_new_tokens, if it has one.
+// Its last arguments as of DefaultMaxTokens.
 // REQUIRES: the profile of `request` is resolved, its max_tokens is MaxTokensBeforePrompt.
 OutputLength SettleOutputLength(const ClientStopping& stopping, const engine::Request& request,
                                 const engine::RequestLimits& limits, int32_t default_max_tokens,

@@ -46,8 +46,22 @@ TEST(RequestLog, RefusalsBeforeReadingShareOneLinePerSecond) {
   RequestLog log;
   for (int i = 0; i <= 1000; ++i) log.OnFinished(RefusedAtTheDoor((5000 + i) * kMillisecond));
   EXPECT_EQ(captured.text(),
-            "1 requests refused before reading, the last with TOO_MANY_REQUESTS\n"
-            "1000 requests refused before reading, the last with TOO_MANY_REQUESTS\n");
+            "1 requests refused before they began, the last with TOO_MANY_REQUESTS\n"
+            "1000 requests refused before they began, the last with TOO_MANY_REQUESTS\n");
+}
+
+TEST(RequestLog, RefusalsForDeadlinesShareThatLineThoughTheyHaveAnId) {
+  const CapturedLog captured;
+  RequestLog log;
+  RequestRecord record;
+  record.request_id = "a";
+  record.status = NotBegunForDeadline(1000);
+  record.refusal_reason = "WOULD_MISS_DEADLINE";
+  for (int i = 0; i < 1000; ++i) {
+    record.finished = (5000 + i) * kMillisecond;
+    log.OnFinished(record);
+  }
+  EXPECT_EQ(captured.text(), "1 requests refused before they began, the last with WOULD_MISS_DEADLINE\n");
 }
 
 TEST(RequestLog, WhatHasNoEffectIsNamedOnce) {

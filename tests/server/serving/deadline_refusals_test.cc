@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/serving/errors.h"
@@ -59,6 +60,16 @@ TEST_F(DeadlineRefusalsTest, ACallThatWouldEndTooLateIsRefusedAtOnce) {
 TEST_F(DeadlineRefusalsTest, ACallWithEnoughTimeRunsBesideAnother) {
   const auto other = Occupy();
   EXPECT_TRUE(GenerateWithin(5000 * kMs).status.ok());
+  EXPECT_TRUE(other->WaitUntilFinished().status.ok());
+}
+
+// An output that cannot end by itself has all that the context leaves.
+TEST_F(DeadlineRefusalsTest, WithoutMaxTokensTheDefaultCounts) {
+  const auto other = Occupy();
+  ClientRequest request = Request(1);
+  request.stopping.max_tokens = std::nullopt;
+  const FakeResponse response = harness_.Generate(request, harness_.core.now() + 200 * kMs);
+  EXPECT_EQ(ReasonName(response.status), "WOULD_MISS_DEADLINE") << response.status;
   EXPECT_TRUE(other->WaitUntilFinished().status.ok());
 }
 
