@@ -111,7 +111,7 @@ Group StreamRows() {
           {"a deadline of a nanosecond", WithDeadline(short_one, std::chrono::nanoseconds(1)), late},
           {"a deadline of nothing", WithDeadline(short_one, milliseconds(0)), late},
           {"a deadline of a hundred years", WithDeadline(short_one, std::chrono::hours(100 * 365 * 24)), Ok()},
-          {"a deadline in the queue", WithHeld(WithDeadline(endless, milliseconds(150)), {kSlowModel}), late},
+          {"a deadline in the queue", WithHeld(WithDeadline(GenerateSlowly(2), milliseconds(150)), {kSlowModel}), late},
           {"a deadline in the prefill", WithDeadline(LongPrompt(), milliseconds(60)), late},
           {"a deadline between tokens", WithDeadline(endless, milliseconds(200)), late},
           {"a client that never reads",
