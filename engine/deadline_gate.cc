@@ -83,7 +83,7 @@ int32_t DeadlineGate::Ahead(const DeadlineDemand& demand) const {
 // It runs at once if the batch has room for it, as far as its own deadline allows; else it waits until as many others
 // have ended as are too many.
 std::optional<DeadlineMiss> DeadlineGate::Check(const DeadlineDemand& demand, TimeNs now) const {
-  if (demand.deadline == kNoDeadline) return std::nullopt;
+  if (demand.deadline == kNoDeadline || demand.deadline <= now) return std::nullopt;
   MutexLock lock(&mutex_);
   const int32_t ahead = Ahead(demand);
   if (running_ == 0 && ahead == 0) return std::nullopt;

@@ -50,7 +50,8 @@ class DeadlineGate {
   // It was refused.
   void OnRefused(TenantId tenant, int32_t priority);
 
-  // Nullopt if it may end in time. What is not known is taken for none.
+  // Nullopt if it may end in time, and where its deadline has passed: that is no lack of capacity, and ends it as
+  // deadlines do. What is not known is taken for none.
   std::optional<DeadlineMiss> Check(const DeadlineDemand& demand, TimeNs now) const;
 
  private:

@@ -81,6 +81,15 @@ TEST_F(DeadlineGateTest, RefusesWhatWouldNotEndBesideThoseThatRun) {
   EXPECT_FALSE(Check(20, 300 * kMs).has_value());
 }
 
+TEST_F(DeadlineGateTest, ADeadlineThatHasPassedIsNoLackOfCapacity) {
+  Learn();
+  for (int i = 0; i < 10; ++i) Add(1000);
+  Step();
+  EXPECT_TRUE(Check(20, 1).has_value());
+  EXPECT_FALSE(Check(20, 0).has_value());
+  EXPECT_FALSE(Check(20, -kMs).has_value());
+}
+
 TEST_F(DeadlineGateTest, CountsThoseThatWaitAlsoBeforeTheNextPlan) {
   Learn();
   for (int i = 0; i < kMaxSequences; ++i) Add(50);

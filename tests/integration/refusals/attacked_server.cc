@@ -40,6 +40,7 @@ class HeldCall {
   HeldCall(const std::string& address, const char* model)
       : sent_(Generate(absl::StrCat("model: \"", model, "\" token_ids { ids: [1, 2, 3] } stopping { max_tokens: ",
                                     kEndless, " ignore_eos: true } output { omit_text: true }"))) {
+    sent_.deadline = std::chrono::hours(24);  // none that it would be refused for
     // One that finds no room is sent again: another client's may have been in its place.
     const auto end = Clock::now() + kLongest;
     do {
@@ -62,7 +63,7 @@ class HeldCall {
   HeldCall& operator=(const HeldCall&) = delete;
 
  private:
-  const Sent sent_;
+  Sent sent_;
   std::unique_ptr<WireCall> call_;
   Reply last_;
   std::thread thread_;

@@ -83,8 +83,9 @@ void ExpectDetails(const Answer& expected, const Reply& reply) {
   reply.Get(&quota);
   EXPECT_EQ(quota.violations_size() == 1 ? quota.violations(0).subject() : "", expected.config_key);
   google::rpc::RetryInfo retry;
-  EXPECT_EQ(reply.Get(&retry), !expected.config_key.empty());
-  EXPECT_EQ(reply.has_pushback, !expected.config_key.empty());
+  const bool retries = expected.retry_info || !expected.config_key.empty();
+  EXPECT_EQ(reply.Get(&retry), retries);
+  EXPECT_EQ(reply.has_pushback, retries);
   google::rpc::ResourceInfo resource;
   reply.Get(&resource);
   EXPECT_EQ(resource.resource_name(), expected.resource);

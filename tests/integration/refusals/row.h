@@ -47,6 +47,7 @@ struct Answer {
   std::string config_key = {};  // of google.rpc.QuotaFailure, with RetryInfo and a pushback; "": none
   std::string resource = {};    // of google.rpc.ResourceInfo; "": none
   int num_preconditions = 0;    // of google.rpc.PreconditionFailure
+  bool retry_info = false;      // RetryInfo and a pushback, though there is no config_key
 };
 
 struct CallRow {

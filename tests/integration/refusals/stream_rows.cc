@@ -112,6 +112,13 @@ Group StreamRows() {
           {"a deadline of nothing", WithDeadline(short_one, milliseconds(0)), late},
           {"a deadline of a hundred years", WithDeadline(short_one, std::chrono::hours(100 * 365 * 24)), Ok()},
           {"a deadline in the queue", WithHeld(WithDeadline(GenerateSlowly(2), milliseconds(150)), {kSlowModel}), late},
+          {"a deadline that the output would miss",
+           WithHeld(WithDeadline(endless, milliseconds(150)), {kSlowModel}),
+           {.code = StatusCode::RESOURCE_EXHAUSTED,
+            .message = "the output would be complete after ~ ms, beside ~ sequences that run and behind ~ that wait; "
+                       "the deadline is in ~ ms",
+            .reason = "WOULD_MISS_DEADLINE",
+            .retry_info = true}},
           {"a deadline in the prefill", WithDeadline(LongPrompt(), milliseconds(60)), late},
           {"a deadline between tokens", WithDeadline(endless, milliseconds(200)), late},
           {"a client that never reads",
