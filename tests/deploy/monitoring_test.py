@@ -83,8 +83,16 @@ def ready_addresses(server):
     return match.groups()
 
 
-def client(binary, grpc, number, ended):
-    """Until it has ended: requests of every backend and precision, one of n outputs, one that is refused, one that runs out of time."""
+def ask_with_unknown_member(http):
+    body = json.dumps({"model": "demo", "prompt": "The dunlin", "max_tokens": 4, "mood": "calm"}).encode()
+    request = urllib.request.Request(f"http://{http}/v1/completions", body, {"Content-Type": "application/json"})
+    with contextlib.suppress(urllib.error.HTTPError):  # refused: the server is full
+        urllib.request.urlopen(request, timeout=60).read()
+
+
+def client(binary, grpc, http, number, ended):
+    """Until it has ended: requests of every backend and precision, one of n outputs, one that is refused, one that runs out of time;
+    over HTTP one with a member that has no effect."""
     prompt = "The history of the town and of the people who came to live by the sea, as they told it:"
     common = [binary, "generate", "--address", grpc, "--model", "demo"]
     requests = [[*common, "--attention-backend", backend, "--precision", precision, "--max-tokens", "24", prompt]
@@ -94,14 +102,16 @@ def client(binary, grpc, number, ended):
                  [*common, "--max-tokens", "900", "--ignore-eos", "--timeout-ms", "50", prompt]]
     turn = number * 3
     while not ended.is_set():
+        if turn % len(requests) == 0:
+            ask_with_unknown_member(http)
         subprocess.run(requests[turn % len(requests)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
         turn += 1
 
 
-def load(binary, grpc, enough):
+def load(binary, grpc, http, enough):
     """Clients ask until `enough` is true, for LOAD_SECONDS at least."""
     ended = threading.Event()
-    clients = [threading.Thread(target=client, args=(binary, grpc, number, ended)) for number in range(CLIENTS)]
+    clients = [threading.Thread(target=client, args=(binary, grpc, http, number, ended)) for number in range(CLIENTS)]
     for thread in clients:
         thread.start()
     try:
@@ -234,7 +244,7 @@ def main():
                                     f"{folder}/prometheus.log"))
         api = Api(port)
         wait_for("Prometheus has scraped the server", 90, api.target_is_up)
-        load(binary, grpc, lambda: all(answers(api)))
+        load(binary, grpc, http, lambda: all(answers(api)))
         time.sleep(2)  # the last scrape, and a round of the rules after it
         failures = check(api)
     for failure in failures:

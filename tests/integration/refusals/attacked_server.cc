@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -32,6 +34,13 @@ std::string Until(const std::function<std::string()>& what) {
     if (left.empty() || Clock::now() > end) return left;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+// Whether gRPC named the thread: its pools grow and shrink.
+bool IsOfGrpc(const std::string& name) {
+  constexpr const char* kPrefixes[] = {"default-exec", "event_engine", "grpc_", "grpcpp_", "nexting_", "resolver-exec"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&name](const char* prefix) { return name.rfind(prefix, 0) == 0; });
 }
 
 // A generation that is read as it comes, until it is cancelled.
@@ -89,12 +98,16 @@ Held AttackedServer::held() const {
   statm >> pages >> pages;
   held.resident_bytes = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::error_code error;
+  std::ptrdiff_t num_workers = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "task", error)) {
     std::string name;
     std::getline(std::ifstream(entry.path() / "comm"), name);
-    ++(name == "dunlin" ? held.threads : held.grpc_threads);
+    ++(IsOfGrpc(name) ? held.grpc_threads : held.threads);
+    std::ifstream children(entry.path() / "children");
+    num_workers += std::distance(std::istream_iterator<pid_t>(children), {});
   }
   held.descriptors = static_cast<int>(std::distance(std::filesystem::directory_iterator(folder + "fd", error), {}));
+  held.descriptors -= static_cast<int>(num_workers);  // each is on a socket; they start when they are needed and stay
   return held;
 }
 

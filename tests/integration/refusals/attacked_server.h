@@ -16,9 +16,9 @@ namespace dunlin::integration {
 // Of the process, as /proc has it.
 struct Held {
   size_t resident_bytes = 0;
-  int threads = 0;  // the server's own, which bear its name; those of gRPC's pools have names of their own
+  int threads = 0;  // the server's own
   int grpc_threads = 0;
-  int descriptors = 0;
+  int descriptors = 0;  // but for those of its text workers
 };
 
 class AttackedServer {
