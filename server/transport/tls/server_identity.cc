@@ -70,7 +70,7 @@ absl::Status AcceptClients(const PemFile& file, bool require, SSL_CTX* context) 
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
                    unsigned int in_size, void* protocol) {
   const std::string_view wanted = static_cast<const char*>(protocol);
-  for (unsigned int at = 0; at + 1 + in[at] <= in_size; at += 1U + in[at]) {
+  for (unsigned int at = 0; at < in_size && at + 1 + in[at] <= in_size; at += 1U + in[at]) {
     if (wanted != std::string_view(reinterpret_cast<const char*>(in + at + 1), in[at])) continue;
     *out = in + at + 1;
     *out_size = in[at];
