@@ -55,7 +55,7 @@ pub const MAX_PROPERTIES: usize = 2048;
 pub const MAX_SCHEMA_COUNT: u64 = 10_000;
 /// All numbers of items that a schema states, together: each item is some symbols of the grammar.
 pub const MAX_SCHEMA_ITEMS: u64 = 32_000;
-/// Characters of a string, where a schema states the number: each is a state of the lexer.
+/// Characters of a string, where a schema states the number: each is a state of the lexer, or a part of a block.
 pub const MAX_SCHEMA_LENGTH: u64 = 65_536;
 /// Divisor of multipleOf: each remainder is a state of the lexer.
 pub const MAX_MULTIPLE_OF: u64 = 10_000;

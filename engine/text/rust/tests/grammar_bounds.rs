@@ -65,6 +65,25 @@ fn wide_object(names: usize) -> Value {
     json!({"type": "object", "properties": properties, "additionalProperties": {"type": "string"}})
 }
 
+/// Each definition needs all others, and a long string stands beside each.
+fn mutual_definitions(count: usize) -> Value {
+    let next = |n: usize| json!({"$ref": format!("#/$defs/e{}", (n + 1) % count)});
+    let definitions: serde_json::Map<_, _> =
+        (0..count).map(|n| (format!("e{n}"), json!({"items": next(n), "type": "array"}))).collect();
+    let properties: serde_json::Map<_, _> = (0..count).map(|n| (format!("p{n}"), next(n))).collect();
+    let text = json!({"type": "string", "maxLength": 60_000});
+    let whole = json!({"type": "object", "properties": properties});
+    json!({"$defs": definitions, "type": "array", "prefixItems": [text, whole]})
+}
+
+/// Alternatives of alternatives, `depth` times.
+fn nested_alternatives(options: usize, depth: usize) -> Value {
+    let one_of = |n: usize| json!({"anyOf": vec![json!({"$ref": format!("#/$defs/e{n}")}); options]});
+    let mut definitions: serde_json::Map<_, _> = (0..depth).map(|n| (format!("e{n}"), one_of(n + 1))).collect();
+    definitions.insert(format!("e{depth}"), json!({"type": "integer"}));
+    json!({"$defs": definitions, "anyOf": [{"type": "string", "maxLength": 60_000}, {"$ref": "#/$defs/e0"}]})
+}
+
 /// Inputs that are made to be expensive: each is refused or compiled in bounded time, and so is each token of a walk.
 #[test]
 fn attacks_are_bounded() {
@@ -120,6 +139,8 @@ fn attacks_are_bounded() {
         ("many arrays", many_arrays(31, 1000).to_string()),
         ("too many arrays", many_arrays(33, 1000).to_string()),
         ("long strings", json!({"type": "string", "minLength": 60_000, "maxLength": 65_536}).to_string()),
+        ("long string and definitions", mutual_definitions(1200).to_string()),
+        ("long string and alternatives", nested_alternatives(60, 20).to_string()),
         ("options", json!({"anyOf": list(1200, keyed)}).to_string()),
         ("one of", json!({"oneOf": list(1000, kind)}).to_string()),
         ("all of", json!({"allOf": list(200, search)}).to_string()),

@@ -5,12 +5,15 @@
 mod formats;
 mod gbnf;
 mod lark;
+mod long_strings;
 mod objects;
 mod pattern;
 mod productive;
 mod references;
 mod schema;
 mod state;
+mod string_blocks;
+mod totals;
 mod values;
 mod vocabulary;
 
@@ -26,7 +29,7 @@ use state::Growth;
 pub use state::{CompiledGrammar, GrammarState};
 pub(crate) use vocabulary::words_of;
 
-use schema::Totals;
+use totals::Totals;
 
 use crate::error::{Code, Error, Result};
 use crate::limits::*;
@@ -109,10 +112,18 @@ impl GrammarCompiler {
     }
 
     fn compile_here(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
-        let mut totals = Totals::default();
+        let mut totals = Totals { in_blocks: true, ..Totals::default() };
+        match self.compile_with(source, &mut totals) {
+            // What has no text, or is too large, is for llguidance's own compiler of schemas to say.
+            Err(_) if totals.has_blocks => self.compile_with(source, &mut Totals::default()),
+            outcome => outcome,
+        }
+    }
+
+    fn compile_with(&self, source: &GrammarSource, totals: &mut Totals) -> Result<CompiledGrammar> {
         let grammars = match source {
-            GrammarSource::Composed(lark, parts) => composed(lark, parts, source.bytes(), &mut totals)?,
-            _ => vec![single(source, &mut totals)?],
+            GrammarSource::Composed(lark, parts) => composed(lark, parts, source.bytes(), totals)?,
+            _ => vec![single(source, totals)?],
         };
         let grammar = GrammarInit::Serialized(TopLevelGrammar { grammars, max_tokens: None });
         let max_lexer_states = MAX_LEXER_STATES + totals.counting_states();
@@ -135,8 +146,17 @@ fn check_ids(eos_ids: &[u32], width: u32) -> Result<()> {
 
 fn single(source: &GrammarSource, totals: &mut Totals) -> Result<GrammarWithLexer> {
     Ok(match source {
-        GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?, totals)?),
-        GrammarSource::JsonObject => schema_grammar(json!({"type": "object"})),
+        GrammarSource::JsonSchema(text) => {
+            let schema = schema::normalized(&values::parse(text)?, totals)?;
+            match long_strings::to_lark(&schema, with_options).filter(|_| totals.in_blocks) {
+                Some(lark) => {
+                    totals.has_blocks = true;
+                    GrammarWithLexer::from_lark(lark)
+                }
+                None => GrammarWithLexer::from_json_schema(with_options(schema)),
+            }
+        }
+        GrammarSource::JsonObject => GrammarWithLexer::from_json_schema(with_options(json!({"type": "object"}))),
         GrammarSource::Regex(regex) => {
             totals.has_expressions = true;
             pattern::check(regex)?;
@@ -175,7 +195,7 @@ fn started(mut parser: TokenParser) -> TokenParser {
 }
 
 /// Commas and colons are followed by one space, and there is no other white space: a model cannot emit blanks forever.
-fn schema_grammar(mut schema: Value) -> GrammarWithLexer {
+fn with_options(mut schema: Value) -> Value {
     let options = JsonCompileOptions {
         item_separator: ", ".into(),
         key_separator: ": ".into(),
@@ -186,7 +206,7 @@ fn schema_grammar(mut schema: Value) -> GrammarWithLexer {
         retriever: None,
     };
     options.apply_to(&mut schema);
-    GrammarWithLexer::from_json_schema(schema)
+    schema
 }
 
 fn choice(texts: &[&str]) -> Result<String> {

@@ -7,6 +7,7 @@
 use serde_json::{json, Map, Value};
 
 use super::references::References;
+use super::totals::Totals;
 use super::values::{array, check_literal, count, malformed, number, string, unsupported};
 use super::{formats, pattern};
 use crate::error::{Error, Result};
@@ -90,29 +91,6 @@ pub(super) struct Normalizer<'a> {
     pub(super) references: References<'a>,
     pub(super) totals: &'a mut Totals,
     intersected_patterns: usize,
-}
-
-/// Of all schemas of a grammar so far.
-#[derive(Default)]
-pub(super) struct Totals {
-    schemas: usize,
-    /// Items that they state.
-    items: u64,
-    /// Characters of the longest string that one states.
-    longest: u64,
-    /// Of the client's own.
-    pub(super) has_expressions: bool,
-}
-
-impl Totals {
-    /// States of the lexer that count characters.
-    pub(super) fn counting_states(&self) -> usize {
-        if self.has_expressions {
-            0
-        } else {
-            LEXER_STATES_PER_CHARACTER * self.longest as usize
-        }
-    }
 }
 
 /// Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its place), RESOURCE_EXHAUSTED.

@@ -155,6 +155,11 @@ impl GrammarState {
         self.accepting
     }
 
+    /// Estimate of what its lexer has grown by since the output began.
+    pub fn grown_bytes(&self) -> usize {
+        lexer_bytes(&self.parser).saturating_sub(self.growth.start_bytes)
+    }
+
     fn check(&self) -> Result<()> {
         match self.is_broken {
             false => Ok(()),
