@@ -9,8 +9,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error as JinjaError, ErrorKind, Value};
 
 use super::{
-    chance, filters, generators, globals, html, jinja_tests, list_filters, methods, operators, pretty, ranges, tags,
-    text_filters,
+    chance, comparisons, filters, generators, globals, html, jinja_tests, list_filters, methods, operators, pretty,
+    ranges, tags, text_filters, urlize,
 };
 use crate::error::{Error, Result};
 use crate::limits::{MAX_CHAT_STEPS, MAX_CHAT_TEMPLATE_DEPTH};
@@ -71,6 +71,13 @@ fn add_filters(environment: &mut Environment<'static>) {
     environment.add_filter(operators::ITERABLE, operators::iterable);
     environment.add_filter(operators::SUM, operators::sum);
     environment.add_filter(operators::MODULO, operators::modulo);
+    environment.add_filter(comparisons::LESS, comparisons::less);
+    environment.add_filter(comparisons::LESS_EQUAL, comparisons::less_equal);
+    environment.add_filter(comparisons::GREATER, comparisons::greater);
+    environment.add_filter(comparisons::GREATER_EQUAL, comparisons::greater_equal);
+    environment.add_filter(comparisons::IN, comparisons::is_in);
+    environment.add_filter(comparisons::NOT_IN, comparisons::is_not_in);
+    environment.add_filter(comparisons::SLICED, comparisons::sliced);
     environment.add_filter("center", text_filters::center);
     environment.add_filter("truncate", text_filters::truncate);
     environment.add_filter("wordcount", text_filters::word_count);
@@ -84,6 +91,7 @@ fn add_filters(environment: &mut Environment<'static>) {
     environment.add_filter("striptags", html::strip_tags);
     environment.add_filter("urlencode", html::url_encode);
     environment.add_filter("xmlattr", html::xml_attributes);
+    environment.add_filter("urlize", urlize::urlize);
     environment.add_filter("map", generators::map);
     environment.add_filter("select", generators::select);
     environment.add_filter("reject", generators::reject);

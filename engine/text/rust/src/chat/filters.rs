@@ -50,7 +50,7 @@ pub(super) fn trim(value: &Value, chars: Option<String>) -> String {
 
 /// `str()` of Python.
 pub(super) fn string(value: &Value) -> Value {
-    if value.as_str().is_some() {
+    if value.kind() == ValueKind::String {
         return value.clone();
     }
     Value::from(python_text::str_of(value))
@@ -130,7 +130,8 @@ pub(super) fn join(state: &mut State, value: &Value, args: Rest<Value>, named: K
     Ok(Value::from(out))
 }
 
-fn attribute_of(item: &Value, path: &str) -> Result<Value, Error> {
+/// By a path whose steps are names and places.
+pub(super) fn attribute_of(item: &Value, path: &str) -> Result<Value, Error> {
     path.split('.').try_fold(item.clone(), |value, step| match step.parse::<usize>() {
         Ok(at) => value.get_item_by_index(at),
         Err(_) => value.get_attr(step),
@@ -140,7 +141,7 @@ fn attribute_of(item: &Value, path: &str) -> Result<Value, Error> {
 /// What `{{ value }}` writes.
 pub(super) fn write(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     let is_escaped = matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe();
-    match value.as_str() {
+    match value.as_str().filter(|_| value.kind() == ValueKind::String) {
         Some(text) if !is_escaped => out.write_str(text)?,
         _ if is_escaped => out.write_str(&html::escaped(&python_text::str_of(value)))?,
         _ => out.write_str(&python_text::str_of(value))?,

@@ -3,27 +3,26 @@
 //! refusals.
 
 use minijinja::value::{Kwargs, Rest, Tuple, Value, ValueKind};
-use minijinja::{filters, Error, State};
+use minijinja::{filters as minijinja_filters, Error, State};
 
 use super::arguments::{bind_split, by_name, flag, refuse, required, size};
+use super::{comparisons, filters, python_text};
 
 /// `sort(reverse=False, case_sensitive=False, attribute=None)`.
 pub(super) fn sort(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let named = by_name(["reverse", "case_sensitive", "attribute"], &args, &named)?;
-    if !named.has("attribute") {
-        check_comparable(&value)?;
-    }
-    filters::sort(state, value, named)
+    check_comparable(&value, named.peek("attribute")?, None)?;
+    minijinja_filters::sort(state, value, named)
 }
 
 /// `min(case_sensitive=False, attribute=None)`.
 pub(super) fn min(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
-    extreme(filters::min, state, value, args, named)
+    extreme(minijinja_filters::min, state, value, args, named)
 }
 
 /// `max(case_sensitive=False, attribute=None)`.
 pub(super) fn max(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
-    extreme(filters::max, state, value, args, named)
+    extreme(minijinja_filters::max, state, value, args, named)
 }
 
 fn extreme(
@@ -34,26 +33,31 @@ fn extreme(
     named: Kwargs,
 ) -> Result<Value, Error> {
     let named = by_name(["case_sensitive", "attribute"], &args, &named)?;
-    if !named.has("attribute") {
-        check_comparable(&value)?;
-    }
+    check_comparable(&value, named.peek("attribute")?, None)?;
     find(state, value, named)
 }
 
-/// Python orders numbers, texts and lists, each among themselves.
-fn check_comparable(list: &Value) -> Result<(), Error> {
-    let class = |value: &Value| match value.kind() {
-        ValueKind::Number | ValueKind::Bool => Some(0),
-        ValueKind::String => Some(1),
-        ValueKind::Seq => Some(if value.is_tuple() { 2 } else { 3 }),
-        _ => None,
-    };
-    let mut classes = list.try_iter()?.map(|item| class(&item));
-    let first = classes.next();
-    match classes.all(|class| class.is_some() && Some(class) == first) {
-        true => Ok(()),
-        false => Err(refuse("'<' not supported between items of these types")),
+/// Refuses items, or attributes of them (paths, which commas part), that Python cannot order among themselves.
+fn check_comparable(list: &Value, attributes: Option<Value>, default: Option<&Value>) -> Result<(), Error> {
+    let attributes = attributes.filter(|attributes| !attributes.is_none()).map(|all| python_text::str_of(&all));
+    let paths: Vec<Option<&str>> = attributes.as_ref().map_or(vec![None], |all| all.split(',').map(Some).collect());
+    for path in paths {
+        let key = |item: Value| {
+            let key = path.map_or(Ok(item.clone()), |path| filters::attribute_of(&item, path));
+            let key = key.unwrap_or_default();
+            if key.is_undefined() {
+                default.cloned().unwrap_or_default()
+            } else {
+                key
+            }
+        };
+        let mut classes = list.try_iter()?.map(|item| comparisons::class(&key(item)));
+        let first = classes.next();
+        if !classes.all(|class| class.is_some() && Some(class) == first) {
+            return Err(refuse("'<' not supported between items of these types"));
+        }
     }
+    Ok(())
 }
 
 /// `dictsort(case_sensitive=False, by='key', reverse=False)`.
@@ -65,24 +69,24 @@ pub(super) fn dict_sort(state: &State, value: &Value, args: Rest<Value>, named: 
     }
     let length = value.len().unwrap_or(0) as u64;
     state.consume_fuel(length.saturating_mul(u64::from(64 - length.leading_zeros())))?;
-    filters::dictsort(value, named)
+    minijinja_filters::dictsort(value, named)
 }
 
 /// `unique(case_sensitive=False, attribute=None)`.
 pub(super) fn unique(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
-    filters::unique(state, value, by_name(["case_sensitive", "attribute"], &args, &named)?)
+    minijinja_filters::unique(state, value, by_name(["case_sensitive", "attribute"], &args, &named)?)
 }
 
 /// `slice(slices, fill_with=None)`.
 pub(super) fn slice(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let [count, fill] = bind_split(["slices", "fill_with"], &args, &named)?;
-    filters::slice(state, value, size(&Some(required(count)?), 0)?, fill.filter(|fill| !fill.is_none()))
+    minijinja_filters::slice(state, value, size(&Some(required(count)?), 0)?, fill.filter(|fill| !fill.is_none()))
 }
 
 /// `batch(linecount, fill_with=None)`.
 pub(super) fn batch(state: &State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let [count, fill] = bind_split(["linecount", "fill_with"], &args, &named)?;
-    filters::batch(state, value, size(&Some(required(count)?), 0)?, fill.filter(|fill| !fill.is_none()))
+    minijinja_filters::batch(state, value, size(&Some(required(count)?), 0)?, fill.filter(|fill| !fill.is_none()))
 }
 
 /// `list(value)`.
@@ -90,7 +94,7 @@ pub(super) fn list(state: &State, value: Value) -> Result<Value, Error> {
     if value.is_none() {
         return Err(refuse("'NoneType' object is not iterable"));
     }
-    filters::list(state, value)
+    minijinja_filters::list(state, value)
 }
 
 /// `default(value, default_value='', boolean=False)`.
@@ -103,7 +107,9 @@ pub(super) fn default(value: Value, args: Rest<Value>, named: Kwargs) -> Result<
 /// `groupby(attribute, default=None, case_sensitive=False)`: pairs that also have names.
 pub(super) fn group_by(value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let named = by_name(["attribute", "default", "case_sensitive"], &args, &named)?;
-    filters::groupby(value, None, named)
+    let default: Option<Value> = named.peek("default")?;
+    check_comparable(&value, named.peek("attribute")?, default.as_ref())?;
+    minijinja_filters::groupby(value, None, named)
 }
 
 /// `attr(obj, name)`: an attribute, never an item; the values of templates have none.

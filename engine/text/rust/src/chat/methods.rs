@@ -7,7 +7,7 @@ use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::arguments::{bind, charge, integer, refuse, required};
 use super::views::{View, ViewOf};
-use super::{printf, text_methods};
+use super::{bytes, printf, text_methods};
 
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match value.kind() {
@@ -20,6 +20,9 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         ValueKind::Map => of_map(value, method, args)?,
         ValueKind::Seq => of_list(value, method, args)?,
         ValueKind::Number => of_number(value, method, args)?,
+        ValueKind::Bytes if method == "decode" => {
+            Some(bytes::decode(state, value.as_bytes().unwrap_or_default(), args)?)
+        }
         _ => None,
     };
     match own {

@@ -7,7 +7,9 @@
 //! turns the result into ids.
 
 mod arguments;
+mod bytes;
 mod chance;
+mod comparisons;
 mod content_format;
 mod encode;
 mod environment;
@@ -35,6 +37,7 @@ mod tags;
 mod templates;
 mod text_filters;
 mod text_methods;
+mod urlize;
 mod views;
 mod word_wrap;
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Operators that minijinja has otherwise: `%` formats a text, `+` may stand before a number, and no loop runs over None.
-//! A template is rewritten: `%` and a check of what a loop runs over are filters, and the sign is a blank. Its lines stay
-//! the same.
+//! Operators that minijinja has otherwise: `%` formats a text, `+` may stand before a number, no loop runs over None, and
+//! `<` and `in` refuse what Python does not compare. A template is rewritten: operators and a check of what a loop runs over
+//! are filters, and the sign is a blank. Its lines stay the same. A chain of comparisons is left as it is.
 
-use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, Stmt};
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
 use minijinja::machinery::{parse, tokenize, Token};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, State};
 
 use super::arguments::{charge, refuse};
-use super::{html, printf};
+use super::{comparisons, html, printf};
 
 /// The filter that stands for `%`.
 pub(super) const MODULO: &str = "__modulo__";
@@ -41,7 +41,10 @@ fn remainder(left: &Value, right: &Value) -> Result<Value, Error> {
     }
     let rest = left % right;
     let is_other_sign = rest != 0.0 && (rest < 0.0) != (right < 0.0);
-    Ok(Value::from(if is_other_sign { rest + right } else { rest }))
+    Ok(Value::from(match is_other_sign {
+        true => rest + right,
+        false => rest.abs().copysign(right),
+    }))
 }
 
 /// The filter that stands for `+` where a template says what is escaped HTML.
@@ -94,29 +97,49 @@ pub(super) fn iterable(value: Value) -> Result<Value, Error> {
 pub(super) fn rewritten(text: &str, syntax: &SyntaxConfig) -> String {
     let text = tokens_rewritten(text, syntax);
     let has_html = ["safe", "escape"].iter().any(|name| text.contains(name));
-    let mut edits: Vec<(usize, usize, &'static str)> = vec![];
+    let mut edits: Vec<Edit> = vec![];
+    let mut ends: Vec<Edit> = vec![];
     if let Ok(template) = parse(&text, "template", syntax.clone()) {
-        statement(&template, &mut |binary, (from, to)| {
-            let (sign, filter) = match binary.op {
-                BinOpKind::Rem => ('%', ")|__modulo__("),
-                BinOpKind::Add if has_html => ('+', ")|__sum__("),
-                _ => return,
-            };
-            let left_end = binary.left.span().end_offset as usize;
-            let Some(at) = text[left_end..].find(sign).map(|at| left_end + at) else { return };
-            edits.extend([(from, from, "(("), (at, at + 1, filter), (to, to, "))")]);
+        statement(&template, &mut |found| match found {
+            Found::Operator { op, left_end, from, to } => {
+                let after = text[left_end..].trim_start_matches(|c: char| c.is_whitespace() || c == ')');
+                let at = text.len() - after.len();
+                let found =
+                    spellings(op, has_html).iter().find_map(|(sign, call)| Some((sign_end(after, sign)?, call)));
+                let Some((size, filter)) = found else { return };
+                edits.extend([(from, from, "((".into()), (at, at + size, format!(")|{filter}("))]);
+                ends.push((to, to, "))".into()));
+            }
+            Found::Slice { from, to } => {
+                edits.push((from, from, "((".into()));
+                ends.push((to, to, format!(")|{})", comparisons::SLICED)));
+            }
         });
     }
-    apply(&text, edits)
+    // Where several end, those inside, which were found later, end first, and all of them before an operator.
+    apply(&text, ends.into_iter().rev().chain(edits).collect())
 }
 
-fn apply(text: &str, mut edits: Vec<(usize, usize, &'static str)>) -> String {
+/// Where the operator ends that the text begins with; its words may stand apart.
+fn sign_end(text: &str, sign: &str) -> Option<usize> {
+    let mut rest = text;
+    for word in sign.split(' ') {
+        rest = rest.trim_start().strip_prefix(word)?;
+    }
+    Some(text.len() - rest.len())
+}
+
+/// A part of a text, from and to, and what stands for it.
+type Edit = (usize, usize, String);
+
+/// Edits of one place are applied in their order.
+fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| edit.0);
     let mut out = String::with_capacity(text.len() + 16 * edits.len());
     let mut done = 0;
     for (from, to, new) in edits {
         out.push_str(&text[done..from]);
-        out.push_str(new);
+        out.push_str(&new);
         done = to;
     }
     out.push_str(&text[done..]);
@@ -133,7 +156,7 @@ fn tokens_rewritten(text: &str, syntax: &SyntaxConfig) -> String {
         let (from, to) = (span.start_offset as usize, span.end_offset as usize);
         header.take(&token, from, &mut edits);
         if matches!(token, Token::Plus) && !has_operand {
-            edits.push((from, to, " "));
+            edits.push((from, to, " ".into()));
         }
         has_operand = match token {
             Token::Ident(name) => !["and", "or", "not", "in", "is", "if", "else", "elif"].contains(&name),
@@ -159,18 +182,18 @@ enum ForHeader {
 }
 
 impl ForHeader {
-    fn take(&mut self, token: &Token, from: usize, edits: &mut Vec<(usize, usize, &'static str)>) {
+    fn take(&mut self, token: &Token, from: usize, edits: &mut Vec<Edit>) {
         *self = match (&self, token) {
             (_, Token::BlockStart) => Self::Start,
             (Self::Start, Token::Ident("for")) => Self::Target,
             (Self::Start, _) => Self::Outside,
             (Self::Target, Token::Ident("in")) => Self::Before,
             (Self::Inside(0), Token::BlockEnd | Token::Ident("if" | "recursive")) => {
-                edits.push((from, from, ")|__iterable__ "));
+                edits.push((from, from, ")|__iterable__ ".into()));
                 Self::Outside
             }
             (Self::Before, _) => {
-                edits.push((from, from, "("));
+                edits.push((from, from, "(".into()));
                 Self::Inside(usize::from(opens(token)))
             }
             (Self::Inside(depth), _) if opens(token) => Self::Inside(depth + 1),
@@ -186,14 +209,21 @@ fn opens(token: &Token) -> bool {
     matches!(token, Token::ParenOpen | Token::BracketOpen | Token::BraceOpen)
 }
 
-/// Takes each operator of two operands, and where it stands from the beginning of its left to the end of its right operand.
-type Found<'f> = dyn FnMut(&BinOp, (usize, usize)) + 'f;
+/// What is rewritten, by its places in the text.
+enum Found {
+    /// Between two operands, which begin and end there.
+    Operator { op: BinOpKind, left_end: usize, from: usize, to: usize },
+    /// What a slice is taken of.
+    Slice { from: usize, to: usize },
+}
 
-fn statements(all: &[Stmt], found: &mut Found) {
+type Take<'f> = dyn FnMut(Found) + 'f;
+
+fn statements(all: &[Stmt], found: &mut Take) {
     all.iter().for_each(|one| statement(one, found));
 }
 
-fn statement(one: &Stmt, found: &mut Found) {
+fn statement(one: &Stmt, found: &mut Take) {
     let mut bodies: Vec<&[Stmt]> = vec![];
     let mut expressions: Vec<&Expr> = vec![];
     match one {
@@ -237,24 +267,58 @@ fn statement(one: &Stmt, found: &mut Found) {
     bodies.into_iter().for_each(|all| statements(all, found));
 }
 
+/// The place of its first operand: the spans of what follows one begin later.
+fn start_of(one: &Expr) -> usize {
+    match one {
+        Expr::BinOp(inner) => start_of(&inner.left),
+        Expr::Compare(inner) => start_of(&inner.expr),
+        Expr::IfExpr(inner) => start_of(&inner.true_expr),
+        Expr::Filter(inner) => inner.expr.as_ref().map_or(inner.span().start_offset as usize, start_of),
+        Expr::Test(inner) => start_of(&inner.expr),
+        Expr::GetAttr(inner) => start_of(&inner.expr),
+        Expr::GetItem(inner) => start_of(&inner.expr),
+        Expr::Slice(inner) => start_of(&inner.expr),
+        Expr::Call(inner) => start_of(&inner.expr),
+        _ => one.span().start_offset as usize,
+    }
+}
+
+/// How it is written, and the filters that stand for it. None: minijinja has it as Python has.
+fn spellings(op: BinOpKind, has_html: bool) -> &'static [(&'static str, &'static str)] {
+    match op {
+        BinOpKind::Rem => &[("%", MODULO)],
+        BinOpKind::Add if has_html => &[("+", SUM)],
+        BinOpKind::Lt => &[("<", comparisons::LESS)],
+        BinOpKind::Lte => &[("<=", comparisons::LESS_EQUAL)],
+        BinOpKind::Gt => &[(">", comparisons::GREATER)],
+        BinOpKind::Gte => &[(">=", comparisons::GREATER_EQUAL)],
+        BinOpKind::In => &[("in", comparisons::IN), ("not in", comparisons::NOT_IN)],
+        _ => &[],
+    }
+}
+
 fn argument<'e, 'a>(one: &'e CallArg<'a>) -> &'e Expr<'a> {
     match one {
         CallArg::Pos(value) | CallArg::Kwarg(_, value) | CallArg::PosSplat(value) | CallArg::KwargSplat(value) => value,
     }
 }
 
-fn expression(one: &Expr, found: &mut Found) {
+fn expression(one: &Expr, found: &mut Take) {
     let mut parts: Vec<&Expr> = vec![];
     match one {
         Expr::Var(_) | Expr::Const(_) => {}
         Expr::Slice(inner) => {
+            found(Found::Slice { from: start_of(&inner.expr), to: inner.expr.span().end_offset as usize });
             parts.push(&inner.expr);
             parts.extend([&inner.start, &inner.stop, &inner.step].into_iter().flatten());
         }
         Expr::UnaryOp(inner) => parts.push(&inner.expr),
         Expr::BinOp(inner) => {
             let span = inner.span();
-            found(inner, (span.start_offset as usize, span.end_offset as usize));
+            let (from, to) = (span.start_offset as usize, span.end_offset as usize);
+            // The span of a comparison begins with what stands before it.
+            let from = if matches!(inner.op, BinOpKind::Rem | BinOpKind::Add) { from } else { start_of(&inner.left) };
+            found(Found::Operator { op: inner.op, left_end: inner.left.span().end_offset as usize, from, to });
             parts.extend([&inner.left, &inner.right]);
         }
         Expr::Compare(inner) => {

@@ -36,6 +36,9 @@ impl Values {
 /// `values`: a tuple, a mapping of names, or one value.
 pub(super) fn format(state: &State, format: &str, values: &Value) -> Result<String, Error> {
     let map = (values.kind() == ValueKind::Map).then(|| values.clone());
+    // What has items may be left over.
+    let is_indexed = matches!(values.kind(), ValueKind::Map | ValueKind::Seq | ValueKind::Undefined);
+    let may_stay = is_indexed && !values.is_tuple();
     let all = if values.is_tuple() { values.try_iter()?.collect() } else { vec![values.clone()] };
     let mut values = Values { all, next: 0, map };
     let mut out = String::new();
@@ -45,7 +48,7 @@ pub(super) fn format(state: &State, format: &str, values: &Value) -> Result<Stri
         rest = field(state, &rest[at + 1..], &mut values, &mut out)?;
     }
     out.push_str(rest);
-    if values.map.is_none() && values.next < values.all.len() {
+    if !may_stay && values.next < values.all.len() {
         return Err(refuse("not all arguments converted during string formatting"));
     }
     charge(state, out.len())?;

@@ -60,12 +60,13 @@ fn write_repr(value: &Value, depth: usize, out: &mut String) {
             out.push_str(&python_float::repr(float, "nan", "inf"));
         }
         ValueKind::Seq if value.downcast_object_ref::<Range>().is_some() => out.push_str(&value.to_string()),
+        ValueKind::Bytes => write_bytes(value.as_bytes().unwrap_or_default(), out),
         ValueKind::Seq => {
-            let items: Vec<Value> = value.try_iter().map(Iterator::collect).unwrap_or_default();
-            let (open, close) = if value.is_tuple() { ('(', ')') } else { ('[', ']') };
+            let (items, is_tuple) = items_of(value);
+            let (open, close) = if is_tuple { ('(', ')') } else { ('[', ']') };
             out.push(open);
             write_items(&items, out, |item, out| write_repr(item, depth + 1, out));
-            if value.is_tuple() && items.len() == 1 {
+            if is_tuple && items.len() == 1 {
                 out.push(',');
             }
             out.push(close);
@@ -84,6 +85,37 @@ fn write_repr(value: &Value, depth: usize, out: &mut String) {
         // None, booleans, integers; and objects that Python has no literal for.
         _ => out.push_str(&value.to_string()),
     }
+}
+
+/// And whether it is a tuple: a group of `groupby` is one, of what it has in common and its list.
+fn items_of(value: &Value) -> (Vec<Value>, bool) {
+    let items = |value: &Value| -> Vec<Value> { value.try_iter().map(Iterator::collect).unwrap_or_default() };
+    match value.get_attr("grouper") {
+        Ok(common) if !common.is_undefined() => {
+            let list = value.get_attr("list").unwrap_or_default();
+            (vec![common, Value::from(items(&list))], true)
+        }
+        _ => (items(value), value.is_tuple()),
+    }
+}
+
+fn write_bytes(bytes: &[u8], out: &mut String) {
+    let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' };
+    out.push('b');
+    out.push(quote);
+    for byte in bytes {
+        // Writing to a String does not fail.
+        let _ = match char::from(*byte) {
+            '\n' => out.write_str("\\n"),
+            '\r' => out.write_str("\\r"),
+            '\t' => out.write_str("\\t"),
+            '\\' => out.write_str("\\\\"),
+            c if c == quote => write!(out, "\\{c}"),
+            c @ ' '..='~' => out.write_char(c),
+            _ => write!(out, "\\x{byte:02x}"),
+        };
+    }
+    out.push(quote);
 }
 
 fn write_items(items: &[Value], out: &mut String, write: impl Fn(&Value, &mut String)) {

@@ -5,7 +5,7 @@ use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, State};
 
 use super::arguments::{bind, charge, flag, integer, refuse, required, size, text};
-use super::{is_python_space, pad};
+use super::{bytes, is_python_space, pad};
 
 type Method = fn(&State, &str, &[Value]) -> Result<Value, Error>;
 
@@ -14,7 +14,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
     METHODS.iter().find(|(method, _)| *method == name).map(|(_, call)| *call)
 }
 
-const METHODS: [(&str, Method); 37] = [
+const METHODS: [(&str, Method); 39] = [
     ("strip", |_, s, args| strip(s, args, true, true)),
     ("lstrip", |_, s, args| strip(s, args, true, false)),
     ("rstrip", |_, s, args| strip(s, args, false, true)),
@@ -41,6 +41,8 @@ const METHODS: [(&str, Method); 37] = [
     ("swapcase", |_, s, args| of_chars(s, args, swapped)),
     ("casefold", |_, s, args| of_chars(s, args, |c, out| out.push_str(&folded(c)))),
     ("title", title),
+    ("translate", bytes::translate),
+    ("encode", bytes::encode),
     ("istitle", is_title),
     ("isidentifier", |_, s, args| is(s, args, is_identifier)),
     ("isprintable", |_, s, args| is(s, args, |s| s.chars().all(super::python_text::is_printable))),
@@ -345,7 +347,7 @@ fn is_identifier(s: &str) -> bool {
     s.chars().next().is_some_and(is_start) && s.chars().all(|c| is_start(c) || c.is_numeric())
 }
 
-fn is_decimal(c: char) -> bool {
+pub(super) fn is_decimal(c: char) -> bool {
     DECIMAL_ZEROS.iter().any(|zero| (*zero..zero + 10).contains(&(c as u32)))
 }
 
