@@ -112,6 +112,44 @@ fn keywords_that_are_not_enforced_are_refused_by_name() {
     }
 }
 
+#[test]
+fn identifiers_and_dialects_have_no_effect() {
+    let model = model();
+    let part = |id: Value| json!({"properties": {"a": {"$id": id, "type": "object", "properties": {"b": {"$id": "x", "type": "null"}}}}});
+    for id in [json!("https://example.com/a"), json!("a.json"), json!("#anchor"), json!({"no": "text"})] {
+        assert!(model.schema_matches(&part(id.clone()), "{\"a\": {\"b\": null}}"), "{id}");
+        assert!(!model.schema_matches(&part(id.clone()), "{\"a\": {\"b\": 1}}"), "{id}");
+    }
+    let mut whole = part(json!("a"));
+    whole["properties"]["a"]["properties"]["c"] = json!({"items": {"$ref": "#/properties/a"}});
+    let error = model.schema_refusal(&whole);
+    assert_eq!(error.code, Code::Unimplemented);
+    assert!(error.message.contains("\"$id\" at #/properties/a, "), "{error}");
+    let library = json!({"$id": "lib", "$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": {"type": "null"}}});
+    let whole = json!({"$ref": "#/$defs/lib/$defs/x", "$defs": {"lib": library, "y": {"type": "string"}}});
+    assert_eq!(model.schema_refusal(&whole).code, Code::Unimplemented);
+    let whole = json!({"$id": "https://example.com/b", "properties": {"next": {"$ref": "#"}}});
+    assert!(model.schema_matches(&whole, "{\"next\": {\"next\": {}}}"));
+    for dialect in [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2020-12/schema#",
+        "http://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-04/schema#",
+        "http://json-schema.org/schema#",
+        "https://example.com/meta/tools",
+        "",
+    ] {
+        let schema = json!({"$schema": dialect, "type": "integer", "maximum": 9});
+        assert!(model.schema_matches(&schema, "9") && !model.schema_matches(&schema, "10"), "{dialect}");
+    }
+    for dialect in ["http://json-schema.org/draft-03/schema#", "https://json-schema.org/draft-02/schema"] {
+        let error = model.schema_refusal(&json!({"properties": {"a": {"$schema": dialect, "required": true}}}));
+        assert!(error.code == Code::Unimplemented && error.message.contains("$schema"), "{error}");
+    }
+    assert_eq!(model.schema_refusal(&json!({"$schema": 7})).code, Code::InvalidArgument);
+}
+
 /// As the specification has it: unknown keywords are annotations (Core, 6.5), and so are unknown formats (Validation, 7.2.1).
 #[test]
 fn unknown_keywords_and_formats_are_annotations() {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::values::unsupported;
 use crate::error::{Error, Result};
@@ -45,6 +45,11 @@ impl<'a> References<'a> {
             return Err(unsupported("$ref", path, "which is not of the form #/..."));
         };
         let decoded = percent_decoded(pointer);
+        for (end, _) in decoded.match_indices('/').skip(1) {
+            if let Some(Value::Object(map)) = self.root.pointer(&decoded[..end]) {
+                check_base(map, path)?;
+            }
+        }
         let target = self.root.pointer(&decoded);
         target.ok_or_else(|| Error::invalid(format!("has \"$ref\" at {path}, which names nothing")))
     }
@@ -78,6 +83,27 @@ impl<'a> References<'a> {
         }
         Ok(())
     }
+}
+
+/// A schema below the root with a name of its own may have no references: they would be read from there. Errors:
+/// UNIMPLEMENTED.
+pub(super) fn check_base(map: &Map<String, Value>, path: &str) -> Result<()> {
+    let is_named = map.get("$id").is_some_and(Value::is_string);
+    match is_named && has_reference(map) {
+        true => Err(unsupported("$id", path, "which changes what the references in it name")),
+        false => Ok(()),
+    }
+}
+
+fn has_reference(map: &Map<String, Value>) -> bool {
+    fn inside(value: &Value) -> bool {
+        match value {
+            Value::Object(map) => has_reference(map),
+            Value::Array(list) => list.iter().any(inside),
+            _ => false,
+        }
+    }
+    map.contains_key("$ref") || map.values().any(inside)
 }
 
 fn percent_decoded(text: &str) -> String {

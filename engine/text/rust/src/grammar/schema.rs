@@ -6,7 +6,7 @@
 
 use serde_json::{json, Map, Value};
 
-use super::references::References;
+use super::references::{self, References};
 use super::totals::Totals;
 use super::values::{array, check_literal, count, malformed, number, string, unsupported};
 use super::{formats, pattern};
@@ -53,15 +53,9 @@ const SCALARS: [&str; 17] = [
 pub(super) const OF_OBJECTS: [&str; 6] =
     ["properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"];
 pub(super) const COMBINING: [&str; 4] = ["allOf", "anyOf", "oneOf", "$ref"];
-/// All read as 2020-12, which is never laxer: keywords that have changed their meaning are refused, or malformed.
-const DIALECTS: [&str; 6] = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema",
-    "http://json-schema.org/draft-06/schema",
-    "http://json-schema.org/draft-04/schema",
-    "https://spec.openapis.org/oas/3.1/dialect/base",
-];
+/// Every other dialect is read as 2020-12, which is never laxer than drafts 04 to 2019-09: keywords that have changed their
+/// meaning are refused, or malformed. In these, a property says itself that it is required.
+const OLD_DIALECTS: [&str; 4] = ["draft-00", "draft-01", "draft-02", "draft-03"];
 
 /// Where a schema stands.
 #[derive(Clone)]
@@ -309,17 +303,13 @@ pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<
         }
         if keyword == "$schema" {
             let dialect = string(value, keyword, &place.path)?;
-            if !DIALECTS.contains(&dialect.trim_end_matches('#')) {
-                return Err(unsupported(
-                    keyword,
-                    &place.path,
-                    "which names no supported draft (04, 06, 07, 2019-09, 2020-12)",
-                ));
+            if OLD_DIALECTS.iter().any(|draft| dialect.contains(&format!("//json-schema.org/{draft}/"))) {
+                return Err(unsupported(keyword, &place.path, "which is older than draft 04"));
             }
         }
-        if keyword == "$id" && place.path != "#" {
-            return Err(unsupported(keyword, &place.path, "below the root, where it would change references"));
-        }
+    }
+    if place.path != "#" {
+        references::check_base(map, &place.path)?;
     }
     Ok(())
 }
