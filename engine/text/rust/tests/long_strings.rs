@@ -311,6 +311,24 @@ fn values_around_long_strings_are_as_the_schema_has_them() {
     }
 }
 
+/// As calls of tools are: each part has long strings of its own.
+#[test]
+fn parts_of_a_composed_grammar_have_long_strings() {
+    let model = model();
+    let part =
+        |most: usize| object(json!({"text": {"type": "string", "maxLength": most}}), json!(["text"])).to_string();
+    let (first, second) = (part(LONGEST), part(300));
+    let lark = "start: \"<a>\" @part_0 \"</a>\" | \"<b>\" @part_1 \"</b>\"";
+    let parts = || vec![GrammarSource::JsonSchema(&first), GrammarSource::JsonSchema(&second)];
+    let text = |name: &str, count: usize| format!("<{name}>{{\"text\": \"{}\"}}</{name}>", body(&PLAIN_TEXT, count));
+    for (name, count, is_valid) in
+        [("a", LONGEST, true), ("b", 300, true), ("b", 301, false), ("a", LONGEST + 1, false)]
+    {
+        let source = GrammarSource::Composed(lark, parts());
+        assert_eq!(model.matches(&source, &text(name, count)), is_valid, "{name}: {count}");
+    }
+}
+
 #[test]
 fn schemas_without_a_text_are_refused_as_without_long_strings() {
     let model = model();
