@@ -2,12 +2,22 @@
 #include "engine/encoder/encoder_scheduler.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+int64_t TokensLeft(const LiveCall& live) {
+  return std::ssize(live.call->request.tokens) - static_cast<int64_t>(live.next_token);
+}
+
+}  // namespace
 
 EncoderScheduler::EncoderScheduler(const Limits& limits)
     : limits_(limits), tenants_(limits.max_calls, limits.max_batch_tokens) {
@@ -65,10 +75,42 @@ void EncoderScheduler::EndAll(FinishReason reason, TimeNs now) {
   EndWhere(now, [&](const LiveCall&) { return std::optional(reason); });
 }
 
+// Nanoseconds, at least; 0 before the first Commit.
+double EncoderScheduler::TimeOf(int64_t num_tokens) const {
+  const int64_t batches = (num_tokens + limits_.max_batch_tokens - 1) / limits_.max_batch_tokens;
+  return cost_.Predict({static_cast<double>(num_tokens), static_cast<double>(batches)});
+}
+
+double EncoderScheduler::TimeLeft(const LiveCall& live, TimeNs now) const {
+  const TimeNs deadline = live.call->request.deadline;
+  return deadline == kNoDeadline ? kForever : static_cast<double>(deadline - now);
+}
+
+void EncoderScheduler::EndLate(TimeNs now) {
+  if (calls_.size() < 2) return;
+  int64_t waiting_tokens = 0;
+  for (const LiveCall* live : calls_) waiting_tokens += TokensLeft(*live);
+  const double batch = TimeOf(std::min<int64_t>(waiting_tokens, limits_.max_batch_tokens));
+  const auto fits = [&](const LiveCall* live, double at_least) {
+    return live->next_input > 0 || std::max(at_least, TimeOf(TokensLeft(*live))) <= TimeLeft(*live, now);
+  };
+  const auto some_fit = [&](double at_least) {
+    return std::any_of(calls_.begin(), calls_.end(), [&](const LiveCall* live) { return fits(live, at_least); });
+  };
+  const double needed = some_fit(batch) ? batch : 0.0;
+  const LiveCall* tried = needed > 0.0 || some_fit(0.0) ? nullptr : calls_.front();
+  EndWhere(now, [&](const LiveCall& live) {
+    return &live == tried || fits(&live, needed) ? std::nullopt : std::optional(FinishReason::kDeadline);
+  });
+}
+
 EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
   batch_.inputs.clear();
   batch_.num_tokens = 0;
   owners_.clear();
+  EndLate(now);
+  planned_ = now;
+  batch_time_left_ = kForever;
   if (calls_.empty()) return &batch_;
   tenants_.Clear();
   for (const LiveCall* live : calls_) live->tenant->has_running_prompts = true;  // one that has inputs left
@@ -94,10 +136,15 @@ void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now
   EncodeCall& call = *live->call;
   const EncodeRequest& request = call.request;
   const bool pairs = !request.first_lengths.empty();
+  const double time_left = TimeLeft(*live, now);
+  const bool in_time = TimeOf(TokensLeft(*live)) <= time_left;  // else no batch makes a difference
   while (live->next_input < request.lengths.size()) {
     const int32_t num_tokens = request.lengths[live->next_input];
     if (!batch_.inputs.empty() && batch_.num_tokens + num_tokens > max_tokens) return;
     if (batch_.inputs.size() == static_cast<size_t>(limits_.max_batch_inputs)) return;
+    const double latest = in_time ? std::min(batch_time_left_, time_left) : batch_time_left_;
+    if (!batch_.inputs.empty() && TimeOf(batch_.num_tokens + num_tokens) > latest) return;
+    batch_time_left_ = latest;
     if (live->next_input == 0) {
       call.first_scheduled = now;
       ++counters_.running;
@@ -120,6 +167,10 @@ void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now
 
 void EncoderScheduler::Commit(TimeNs now) {
   counters_.computed_tokens += static_cast<uint64_t>(batch_.num_tokens);
+  if (now > planned_) {
+    const auto time = static_cast<double>(now - planned_);
+    cost_.Learn({static_cast<double>(batch_.num_tokens), 1.0}, time, time);
+  }
   for (size_t i = 0; i < batch_.inputs.size(); ++i) {
     Tenants::Charge(batch_.inputs[i].num_tokens, owners_[i]->tenant);
     if (!batch_.inputs[i].finite) owners_[i]->numerical = true;

@@ -5,6 +5,10 @@
 // are. That is the order within a tenant. The calls of the tenant with the fewest computed tokens come first
 // (scheduler/tenants.h); those of tenants that are behind fill a quarter of the batch, because the next call of another
 // one waits for the batch in progress.
+// Calls with deadlines, by what batches have taken so far: a batch grows only while all calls in it are expected to end
+// in time; of those that wait, one that could not end in time in the next batch is ended with kDeadline, before its
+// deadline, never scheduled, if another one can, and one that could not even alone in any case. The only call, or the
+// first where none can, is tried whatever was learned.
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction.
 // Thread rule: the engine thread only.
 #pragma once
@@ -14,6 +18,7 @@
 
 #include "engine/encoder/live_call.h"
 #include "engine/encoder/ragged_batch.h"
+#include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/tenants.h"
 #include "engine/types.h"
 
@@ -51,11 +56,15 @@ class EncoderScheduler {
   void Commit(TimeNs now);
 
   bool empty() const { return calls_.empty(); }
+  size_t num_live() const { return calls_.size(); }
   // Calls that have ended; the caller clears the vector. The scheduler no longer refers to them.
   std::vector<LiveCall*>& retired() { return retired_; }
   const EncoderCounters& counters() const { return counters_; }
 
  private:
+  void EndLate(TimeNs now);
+  double TimeOf(int64_t num_tokens) const;
+  double TimeLeft(const LiveCall& live, TimeNs now) const;
   // While the batch has at most max_tokens tokens, or has none.
   void TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now);
   void Finish(LiveCall* live, FinishReason reason, TimeNs now);
@@ -66,6 +75,9 @@ class EncoderScheduler {
   Tenants tenants_;
   std::vector<LiveCall*> calls_;  // in order
   std::vector<LiveCall*> retired_;
+  LinearFit<2> cost_;  // of a batch: tokens, fixed
+  TimeNs planned_ = 0;
+  double batch_time_left_ = 0.0;  // ns in which the batch being planned has to end
   EncodeBatch batch_;
   std::vector<LiveCall*> owners_;  // of batch_.inputs
   EncoderCounters counters_;

@@ -35,6 +35,9 @@ void LinearFit<N>::Learn(const Row& row, double time, double size) {
   }
 }
 
+template class LinearFit<2>;
+template class LinearFit<3>;
+
 StepCost::Load StepCost::LoadOf(const StepPlan& plan) {
   Load load;
   for (const SequenceStep& step : plan.sequences) {

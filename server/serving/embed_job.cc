@@ -80,6 +80,11 @@ void EmbedJob::Continue() {
     return End(CancelledStatus(call_.deadline, now));
   }
   if (!engine_done_.load(std::memory_order_acquire)) return;
+  if (finished_->reason == engine::FinishReason::kDeadline && finished_->first_scheduled == 0 &&
+      finished_->finished < call_.deadline) {
+    core_->overload()->OnRefusal(now);
+    return End(NotBegunForDeadline(core_->limits().retry_after_ms));
+  }
   if (absl::Status status = StatusOf(finished_->reason, core_->limits()); !status.ok()) return End(status);
   Respond();
 }
@@ -99,7 +104,8 @@ void EmbedJob::End(const absl::Status& status) {
   phase_ = Phase::kEnded;
   UseDeliveryLane();
   record_.status = status;
-  if (!submitted_) record_.refusal_reason = ReasonName(status);
+  const std::string reason = ReasonName(status);
+  if (!submitted_ || reason == Traits(Reason::kWouldMissDeadline).name) record_.refusal_reason = reason;
   FinishWriter(status, nullptr);
 }
 

@@ -44,6 +44,93 @@ class EncoderSchedulerTest : public ::testing::Test {
   EncoderScheduler scheduler_{{.max_calls = 8, .max_batch_inputs = 4, .max_batch_tokens = 20}};
 };
 
+class EncoderDeadlineTest : public EncoderSchedulerTest {
+ protected:
+  // A batch takes 10 and 1 for each token.
+  std::vector<int32_t> TimedStep() {
+    const EncodeBatch* batch = scheduler_.Plan(now_);
+    std::vector<int32_t> lengths;
+    for (const BatchInput& input : batch->inputs) lengths.push_back(input.num_tokens);
+    if (lengths.empty()) return lengths;
+    now_ += 10 + batch->num_tokens;
+    scheduler_.Commit(now_);
+    return lengths;
+  }
+  std::shared_ptr<RecordingEncodeSink> AddDue(const std::vector<int32_t>& lengths, TimeNs time_limit) {
+    auto call = TestCall(lengths);
+    if (time_limit > 0) call->request.deadline = now_ + time_limit;
+    return Add(static_cast<RequestId>(live_.size()) + 1, std::move(call));
+  }
+  void Learn() {
+    for (const int32_t tokens : {20, 1, 10, 20, 1, 10, 20, 1, 10}) {
+      AddDue({tokens}, 0);
+      TimedStep();
+    }
+  }
+  static bool InTime(const EncodeCall& call) {
+    return call.reason == FinishReason::kStop && call.finished <= call.request.deadline;
+  }
+  static bool WasDropped(const RecordingEncodeSink& sink) {
+    return sink.num_finishes == 1 && sink.call->reason == FinishReason::kDeadline && sink.call->first_scheduled == 0 &&
+           sink.call->finished < sink.call->request.deadline;
+  }
+  TimeNs now_ = 1000;
+};
+
+TEST_F(EncoderDeadlineTest, WhatCannotEndInTheNextBatchIsDroppedBesideOneThatCan) {
+  Learn();
+  const auto other = AddDue({18}, 0);
+  const auto late = AddDue({2}, 20);  // the batch takes 30, alone it would take 12
+  const auto in_time = AddDue({2}, 40);
+  EXPECT_THAT(TimedStep(), ElementsAre(18, 2));
+  EXPECT_TRUE(WasDropped(*late));
+  EXPECT_EQ(other->call->reason, FinishReason::kStop);
+  EXPECT_EQ(in_time->call->reason, FinishReason::kStop);
+}
+
+TEST_F(EncoderDeadlineTest, ABatchEndsBeforeTheDeadlinesOfItsCalls) {
+  Learn();
+  const auto first = AddDue({10}, 25);
+  const auto second = AddDue({9}, 25);  // alone 19, both 29
+  EXPECT_THAT(TimedStep(), ElementsAre(10));
+  EXPECT_EQ(first->call->reason, FinishReason::kStop);
+  EXPECT_THAT(TimedStep(), ElementsAre(9)) << "the only call is tried";
+  EXPECT_EQ(second->num_finishes, 1);
+}
+
+TEST_F(EncoderDeadlineTest, TheOnlyCallIsTriedWhateverWasLearned) {
+  Learn();
+  AddDue({20}, 5);
+  EXPECT_THAT(TimedStep(), ElementsAre(20));
+}
+
+TEST_F(EncoderDeadlineTest, WhereNoneCanEndInTimeTheFirstIsTried) {
+  Learn();
+  AddDue({20}, 5);
+  const auto other = AddDue({20}, 5);
+  EXPECT_THAT(TimedStep(), ElementsAre(20));
+  EXPECT_TRUE(WasDropped(*other));
+}
+
+TEST_F(EncoderDeadlineTest, BeforeABatchHasRunNothingIsDropped) {
+  AddDue({10}, 5);
+  AddDue({10}, 5);
+  EXPECT_THAT(TimedStep(), ElementsAre(10, 10));
+}
+
+// Twice as many calls as batches hold; each has the time of a batch and a half, which those that wait do not have left.
+TEST_F(EncoderDeadlineTest, AFloodLeavesAsManyInTimeAsBatchesHold) {
+  Learn();
+  std::vector<std::shared_ptr<RecordingEncodeSink>> sinks;
+  int in_time = 0;
+  for (int step = 0; step < 50; ++step) {
+    while (scheduler_.num_live() < 8) sinks.push_back(AddDue({5}, 45));
+    TimedStep();
+  }
+  for (const auto& sink : sinks) in_time += sink->num_finishes == 1 && InTime(*sink->call);
+  EXPECT_GE(in_time, 180) << "of 200";
+}
+
 TEST_F(EncoderSchedulerTest, FillsABatchFromSeveralCalls) {
   const auto first = Add(1, TestCall({3, 4}));
   const auto second = Add(2, TestCall({5}));
