@@ -23,6 +23,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
   retired_.reserve(static_cast<size_t>(options.max_live));
   advanced_.reserve(static_cast<size_t>(options.max_sequences));
   committed_.reserve(static_cast<size_t>(options.max_sequences));
+  drain_.reserve(static_cast<size_t>(options.max_sequences));
   banned_.reserve(MaxBannedTokens(options.eos_token_ids.size()));
   for (int32_t slot = options.max_live; slot-- > 0;) free_slots_.push_back(slot);
 }

@@ -29,9 +29,9 @@
 // pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
 //
 // A sequence that has not begun begins only if it is expected to end by its deadline in the batch that it makes
-// (service_forecast.h). What does not fit waits for a smaller batch, until another one that fits is there to begin, or
-// nothing runs in which it would: then it is ended with kDeadline, before its deadline, never scheduled. What has no
-// deadline, or comes while nothing runs, always begins.
+// (service_forecast.h), and those that run by theirs. What does not fit waits for a smaller batch, until another one
+// that fits is there to begin, or nothing runs in which it would: then it is ended with kDeadline, before its deadline,
+// never scheduled. What has no deadline, or comes while nothing runs, always begins.
 //
 // Once a step is committed, a sequence gives back the pages of sliding layers that lie behind its window. What it may
 // ever hold at once is bounded by that (KvGroups::MostPages), and admission counts no more.
@@ -165,6 +165,12 @@ class Scheduler {
     bool short_served = false;  // a short one has
   };
 
+  // After so many more outputs each, some of those that run have ended, `time` ns from now.
+  struct Drain {
+    int32_t outputs;
+    double time;
+  };
+
   // Planning (scheduler_plan.cc).
   int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
@@ -185,7 +191,11 @@ class Scheduler {
   ServiceForecast::Demand DemandOf(const Sequence& sequence, TimeNs now) const;
   bool MayBeLate(const Sequence& sequence) const;
   bool Outranks(const Sequence& sequence) const;
-  bool StartsInTime(const Sequence& sequence, TimeNs now) const;
+  bool StartsInTime(const Sequence& sequence, TimeNs now);
+  bool LeavesOthersInTime(const Sequence& sequence, TimeNs now);
+  int32_t OutputsLeft(const Sequence& sequence) const;
+  void ForecastDrain();
+  double TimeToDrain(int32_t outputs) const;
   void EndLate(TimeNs now);
   void LearnEnd(const Sequence& sequence, FinishReason reason, TimeNs now);
 
@@ -249,6 +259,7 @@ class Scheduler {
   std::vector<std::shared_ptr<ConstrainedOutput>> advanced_;
   std::vector<OutputSink*> committed_;  // of the sequences that a commit was for and that run on
   std::vector<TokenId> banned_;         // while a forced token is checked
+  std::vector<Drain> drain_;            // while a start is considered: of those that run, fewest outputs first
   std::vector<Sequence*> slots_;        // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one

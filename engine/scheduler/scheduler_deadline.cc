@@ -3,10 +3,10 @@
 // goes on until its deadline.
 //
 // A sequence begins only into a batch in which it is expected to end in time, with a tenth to spare, so that the batch
-// stays as small as the deadlines need. Of those that began so, each that ends late makes its tenant's next ones be
-// taken for 3% slower (Tenant::caution): outputs may be longer than their mean, and a tenant that is behind gets fewer
-// steps. DeadlineGate has a copy of the forecast, so that most requests that would be late are refused before they are
-// tokenised.
+// stays as small as the deadlines need, and only if none of those that run becomes late by it. Of those that began so,
+// each that ends late makes its tenant's next ones be taken for 3% slower (Tenant::caution): outputs may be longer than
+// their mean, and a tenant that is behind gets fewer steps. DeadlineGate has a copy of the forecast, so that most
+// requests that would be late are refused before they are tokenised.
 #include <algorithm>
 #include <cmath>
 
@@ -21,6 +21,8 @@ namespace {
 constexpr double kCautionOfLate = 1.03;
 constexpr double kMaxCaution = 4.0;
 constexpr double kCautionFadeNs = 5e9;  // e-fold
+// So many times the expected time is left to what runs when another one begins: half the margin that it began with.
+constexpr double kRunMargin = 1.05;
 
 }  // namespace
 
@@ -48,7 +50,7 @@ void Scheduler::LearnEnd(const Sequence& sequence, FinishReason reason, TimeNs n
   FinishInfo info = sequence.info;
   info.completion_tokens = sequence.num_output();
   info.finished = now;
-  forecast_.LearnEnd(info, sequence.request.stopping.ignore_eos, static_cast<int32_t>(running_.size()));
+  forecast_.LearnEnd(info, sequence.request.stopping, static_cast<int32_t>(running_.size()));
 }
 
 ServiceForecast::Demand Scheduler::DemandOf(const Sequence& sequence, TimeNs now) const {
@@ -67,14 +69,71 @@ bool Scheduler::Outranks(const Sequence& sequence) const {
 
 // Whether a waiting sequence may begin; where nothing runs, any. The batch that its deadline allows is divided between
 // tenants as all places are.
-bool Scheduler::StartsInTime(const Sequence& sequence, TimeNs now) const {
-  if (running_.empty() || !MayBeLate(sequence)) return true;
-  const auto time = static_cast<double>(sequence.request.deadline - now);
-  const int32_t batch =
-      forecast_.LargestBatch(DemandOf(sequence, now), time, options_.max_sequences, ServiceForecast::Beyond::kAtMost);
+bool Scheduler::StartsInTime(const Sequence& sequence, TimeNs now) {
+  if (running_.empty() || sequence.info.preemptions > 0) return true;
   const auto running = static_cast<int32_t>(running_.size());
-  if (running >= batch) return false;
-  return !tenants_.several() || WithinShareOfRest(sequence.tenant->num_running, 1, running, batch);
+  if (MayBeLate(sequence)) {
+    const auto time = static_cast<double>(sequence.request.deadline - now);
+    const int32_t batch =
+        forecast_.LargestBatch(DemandOf(sequence, now), time, options_.max_sequences, ServiceForecast::Beyond::kAtMost);
+    if (running >= batch) return false;
+    if (tenants_.several() && !WithinShareOfRest(sequence.tenant->num_running, 1, running, batch)) return false;
+  }
+  return LeavesOthersInTime(sequence, now);
+}
+
+// Whether those that run still end in time beside one more, whose prompt they wait for like for all prompts that have
+// begun. One that ends late even if nothing else begins is past saving; one whose output is longer than expected may
+// end at any time; one of a lower priority, or of a tenant that has more places than the newcomer's, has no claim.
+bool Scheduler::LeavesOthersInTime(const Sequence& sequence, TimeNs now) {
+  const double beside = forecast_.StepTime(static_cast<int32_t>(running_.size()) + 1, ServiceForecast::Beyond::kAtMost);
+  double prompt_tokens = 0.0;
+  for (const Sequence* other : running_) prompt_tokens += other->prefills() ? other->num_uncomputed() : 0;
+  bool drained = false;
+  for (const Sequence* other : running_) {
+    if (other->request.deadline == kNoDeadline || other->request.priority < sequence.request.priority) continue;
+    if (other->tenant != sequence.tenant && other->tenant->num_running > sequence.tenant->num_running + 1) continue;
+    if (OutputsLeft(*other) == 0) continue;
+    const auto time = static_cast<double>(other->request.deadline - now);
+    const ServiceForecast::Demand rest = {.outputs = OutputsLeft(*other), .prompt_tokens = prompt_tokens};
+    ServiceForecast::Demand with_newcomer = rest;
+    with_newcomer.prompt_tokens += forecast_.UncachedOf(sequence.prompt_len);
+    with_newcomer.caution = kRunMargin;
+    if (forecast_.ServiceTime(with_newcomer, beside) <= time) continue;
+    if (!drained) ForecastDrain();
+    drained = true;
+    if (TimeToDrain(rest.outputs) + forecast_.ServiceTime(rest, 0.0) <= time) return false;
+  }
+  return true;
+}
+
+// Tokens that a running sequence will probably still draw.
+int32_t Scheduler::OutputsLeft(const Sequence& sequence) const {
+  return std::max(0, forecast_.OutputsOf(sequence.request.stopping) - sequence.num_output());
+}
+
+// drain_: when those that run will have ended if no other one begins, in the order in which they do.
+void Scheduler::ForecastDrain() {
+  drain_.clear();
+  for (const Sequence* sequence : running_) drain_.push_back({OutputsLeft(*sequence), 0.0});
+  std::sort(drain_.begin(), drain_.end(), [](const Drain& a, const Drain& b) { return a.outputs < b.outputs; });
+  int32_t outputs = 0;
+  double time = 0.0;
+  auto left = static_cast<int32_t>(drain_.size());
+  for (Drain& drain : drain_) {
+    if (drain.outputs > outputs) {
+      time += (drain.outputs - outputs) * forecast_.StepTime(left, ServiceForecast::Beyond::kAtMost);
+    }
+    outputs = drain.outputs;
+    drain.time = time;
+    --left;
+  }
+}
+
+double Scheduler::TimeToDrain(int32_t outputs) const {
+  return std::lower_bound(drain_.begin(), drain_.end(), outputs,
+                          [](const Drain& drain, int32_t value) { return drain.outputs < value; })
+      ->time;
 }
 
 // Ends what does not fit while another one that does is there to begin, and, where nothing runs, what could not end in

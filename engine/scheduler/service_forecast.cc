@@ -15,6 +15,14 @@ void Follow(double gain, double value, double* mean) {
   *mean += gain * (value - *mean);
 }
 
+bool HasStops(const StoppingParams& stopping) {
+  return !stopping.stop_token_ids.empty();
+}
+
+bool HasFixedLength(const StoppingParams& stopping) {
+  return stopping.ignore_eos && !HasStops(stopping);
+}
+
 }  // namespace
 
 size_t ServiceForecast::PointOf(int32_t batch) {
@@ -41,7 +49,7 @@ void ServiceForecast::LearnStep(const Step& step, TimeNs elapsed, TimeNs now) {
   Follow(kSlowGain, step.outputs, &step_.output);
 }
 
-void ServiceForecast::LearnEnd(const FinishInfo& info, bool ignores_eos, int32_t running) {
+void ServiceForecast::LearnEnd(const FinishInfo& info, const StoppingParams& stopping, int32_t running) {
   const double interval = static_cast<double>(info.finished - info.first_scheduled) / std::max(1, running);
   if (end_interval_ == 0.0) end_interval_ = interval;
   Follow(kGain, interval, &end_interval_);
@@ -51,9 +59,10 @@ void ServiceForecast::LearnEnd(const FinishInfo& info, bool ignores_eos, int32_t
   Follow(kGain, info.prompt_tokens, &length_.prompt);
   Follow(kGain, uncached, &length_.uncached);
   Follow(kGain, output, &length_.output);
-  if (ignores_eos) return;
-  if (free_output_ == 0.0) free_output_ = output;
-  Follow(kGain, output, &free_output_);
+  if (HasFixedLength(stopping)) return;
+  double* mean = &free_output_[HasStops(stopping)];
+  if (*mean == 0.0) *mean = output;
+  Follow(kGain, output, mean);
 }
 
 void ServiceForecast::Forget(TimeNs now) {
@@ -61,9 +70,9 @@ void ServiceForecast::Forget(TimeNs now) {
 }
 
 int32_t ServiceForecast::OutputsOf(const StoppingParams& stopping) const {
-  if (stopping.ignore_eos) return stopping.max_tokens;
+  if (HasFixedLength(stopping)) return stopping.max_tokens;
   const int32_t least = std::min(stopping.min_tokens + 1, stopping.max_tokens);
-  return std::clamp(static_cast<int32_t>(free_output_), least, stopping.max_tokens);
+  return std::clamp(static_cast<int32_t>(free_output_[HasStops(stopping)]), least, stopping.max_tokens);
 }
 
 double ServiceForecast::PromptTokensPerOutput() const {

@@ -36,11 +36,12 @@ class ServiceForecast {
   // A step took `elapsed` > 0 and ended at `now`.
   void LearnStep(const Step& step, TimeNs elapsed, TimeNs now);
   // A sequence that was not ended from outside has ended, one of `running`.
-  void LearnEnd(const FinishInfo& info, bool ignores_eos, int32_t running);
+  void LearnEnd(const FinishInfo& info, const StoppingParams& stopping, int32_t running);
   // Forgets steps older than kMemory.
   void Forget(TimeNs now);
 
-  // Tokens that an output will probably have; 1 if nothing is known.
+  // Tokens that an output will probably have: max_tokens if nothing else can end it, else what those have had that end
+  // by the same means; the fewest that it may have if none is known.
   int32_t OutputsOf(const StoppingParams& stopping) const;
   // Nanoseconds of a step while `batch` >= 1 sequences run, prompts of those that come later included; rises with the
   // batch. Of batches smaller than those seen their part of it; 0 if nothing is known.
@@ -86,7 +87,8 @@ class ServiceForecast {
     double output = 0.0;
   } length_;
   double end_interval_ = 0.0;  // ns; 0: unknown
-  double free_output_ = 0.0;   // tokens of outputs that may end by themselves; 0: unknown
+  // Tokens of outputs that may end before max_tokens, without and with stop tokens of their own; 0: unknown.
+  std::array<double, 2> free_output_ = {};
 };
 
 }  // namespace dunlin::engine

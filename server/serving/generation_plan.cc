@@ -120,6 +120,8 @@ absl::Status CheckDeadline(const ServingCore& core, const ServedModel& model, co
                                    .stopping = stopping,
                                    .num_outputs = client.num_outputs,
                                    .deadline = deadline};
+  // The grammar's end or a stop string may end the output.
+  if (client.structured_output.has_value() || !client.stopping.stop.empty()) demand.stopping.ignore_eos = false;
   if (!client.stopping.max_tokens.has_value()) {
     demand.stopping.max_tokens =
         DefaultMaxTokens(stopping.max_tokens, core.limits().default_max_tokens, model.default_max_tokens);

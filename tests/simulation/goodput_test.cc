@@ -60,24 +60,51 @@ double PeakOf(const Shape& shape, const OpenLoopOptions& options) {
   return peak;
 }
 
-void ExpectGoodputAtOverload(const OpenLoopOptions& options) {
-  for (const Shape& shape : kShapes) {
-    SCOPED_TRACE(shape.name);
-    const double peak = PeakOf(shape, options);
-    for (const double times : {3.0, 20.0}) {
-      const StreamResult result = RunOpenLoop({StreamOf(shape, times * shape.knee)}, options)[0];
-      EXPECT_GE(result.goodput, 0.9 * peak) << Describe(std::string(shape.name) + " x" + std::to_string(times), result);
-    }
+void ExpectGoodputAtOverload(const Shape& shape, const OpenLoopOptions& options, double share) {
+  SCOPED_TRACE(shape.name);
+  const double peak = PeakOf(shape, options);
+  for (const double times : {3.0, 20.0}) {
+    const StreamResult result = RunOpenLoop({StreamOf(shape, times * shape.knee)}, options)[0];
+    EXPECT_GE(result.goodput, share * peak) << Describe(std::string(shape.name) + " x" + std::to_string(times), result);
   }
 }
 
 TEST(Goodput, StaysNearItsPeakAtTwentyTimesTheLoad) {
-  ExpectGoodputAtOverload({});
+  for (const Shape& shape : kShapes) ExpectGoodputAtOverload(shape, {}, 0.9);
 }
 
 // What the gate lets through, because it does not know better, the scheduler ends before it begins.
 TEST(Goodput, StaysNearItsPeakByTheQueueAlone) {
-  ExpectGoodputAtOverload({.gate = false});
+  for (const Shape& shape : kShapes) ExpectGoodputAtOverload(shape, {.gate = false}, 0.9);
+}
+
+// Spells of slow steps make a chance of what ends in time, so that the bound is wider. Outputs whose length is not
+// known are no part of the promise.
+TEST(Goodput, StaysNearItsPeakWhileStepsBecomeSlower) {
+  for (const Shape& shape : kShapes) {
+    if (shape.ignore_eos) ExpectGoodputAtOverload(shape, {.slow_spells = true}, 0.8);
+  }
+}
+
+// Sequences that began beside few, with little time to spare, when many come that have much.
+TEST(Goodput, WhatHasBegunIsNotMadeLateByWhatComes) {
+  Stream tight = StreamOf(kShapes[0], 15);
+  tight.max_tokens = 64;
+  tight.time_limit = 300 * kMs;
+  std::vector<Stream> streams = {tight};
+  for (TimeNs from = kSecond; from < kLength; from += kSecond) {
+    Stream burst = StreamOf(kShapes[0], 1500);
+    burst.from = from;
+    burst.to = from + 40 * kMs;
+    burst.time_limit = 4 * kSecond;
+    streams.push_back(burst);
+  }
+  const std::vector<StreamResult> results = RunOpenLoop(streams);
+  EXPECT_LE(results[0].late, 1) << Describe("tight", results[0]);
+  EXPECT_GE(results[0].in_time, 30) << Describe("tight", results[0]);
+  for (size_t i = 1; i < results.size(); ++i) {
+    EXPECT_GE(results[i].in_time, results[i].offered * 9 / 10) << Describe("burst " + std::to_string(i), results[i]);
+  }
 }
 
 TEST(Goodput, NobodyIsRefusedBelowTheKnee) {

@@ -24,6 +24,14 @@ TimeNs DeviceTime(const engine::StepPlan& plan) {
   return static_cast<TimeNs>(ms * kMs);
 }
 
+// How many times as slow the device is at `now`.
+double SlownessAt(TimeNs now) {
+  Dice dice(static_cast<uint64_t>(now / (250 * kMs)) + 1000);
+  const auto side = dice.Between(1, 6);
+  if (side == 1) return 2.5;
+  return side <= 3 ? 1.5 : 1.0;
+}
+
 struct Arrival {
   TimeNs time = 0;
   size_t stream = 0;
@@ -122,7 +130,8 @@ class OpenLoop {
     harness_.LaunchUnchecked();
     gate_.Publish(harness_.scheduler, harness_.now);
     if (harness_.plan.empty()) return;
-    harness_.now += DeviceTime(harness_.plan);
+    const double slowness = options_.slow_spells ? SlownessAt(harness_.now) : 1.0;
+    harness_.now += static_cast<TimeNs>(slowness * static_cast<double>(DeviceTime(harness_.plan)));
     harness_.CollectUnchecked();
     gate_.SetRunning(static_cast<int32_t>(harness_.scheduler.running().size()));
   }

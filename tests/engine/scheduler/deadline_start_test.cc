@@ -20,8 +20,10 @@ class DeadlineStartTest : public testing::Test {
     return options;
   }
 
-  Client* Add(int32_t max_tokens, TimeNs time_limit) {
+  Client* Add(int32_t max_tokens, TimeNs time_limit, int32_t priority = 0, TenantId tenant = kSharedTenant) {
     Request request = Ask(Prompt(4), max_tokens);
+    request.priority = priority;
+    request.tenant = tenant;
     request.arrival = harness_.now;
     if (time_limit > 0) request.deadline = harness_.now + time_limit;
     return harness_.Add(std::move(request));
@@ -113,6 +115,68 @@ TEST_F(DeadlineStartTest, WithoutADeadlineNothingWaitsForASmallerBatch) {
   const Client* endless = Add(60, 0);
   Step();
   EXPECT_TRUE(Runs(endless));
+}
+
+// 20 tokens in 150 ms: six at once.
+TEST_F(DeadlineStartTest, WhatRunsIsNotMadeLateByWhatHasMoreTime) {
+  Learn();
+  Add(5, 0);
+  Step();
+  const Client* tight = Add(20, 150 * kMs);
+  Step();
+  ASSERT_TRUE(Runs(tight));
+  std::vector<Client*> patient;
+  for (int i = 0; i < 15; ++i) patient.push_back(Add(20, 2000 * kMs));
+  Step();
+  const size_t beside = harness_.scheduler.running().size();
+  EXPECT_GE(beside, 4U);
+  EXPECT_LE(beside, 8U);
+  while (!harness_.scheduler.empty()) Step();
+  EXPECT_EQ(tight->reason(), FinishReason::kLength);
+  for (const Client* client : patient) EXPECT_EQ(client->reason(), FinishReason::kLength);
+}
+
+TEST_F(DeadlineStartTest, NeitherByWhatHasNoDeadline) {
+  Learn();
+  Add(5, 0);
+  Step();
+  const Client* tight = Add(20, 150 * kMs);
+  Step();
+  for (int i = 0; i < 15; ++i) Add(20, 0);
+  while (!harness_.scheduler.empty()) Step();
+  EXPECT_EQ(tight->reason(), FinishReason::kLength);
+}
+
+TEST_F(DeadlineStartTest, WhatCannotBeSavedHoldsNobodyUp) {
+  Learn();
+  const Client* hopeless = Add(100, 150 * kMs);
+  Step();
+  ASSERT_TRUE(Runs(hopeless));
+  for (int i = 0; i < 15; ++i) Add(20, 2000 * kMs);
+  Step();
+  EXPECT_EQ(harness_.scheduler.running().size(), 16U);
+}
+
+TEST_F(DeadlineStartTest, AHigherPriorityDoesNotWaitForADeadline) {
+  Learn();
+  Add(20, 150 * kMs);
+  Step();
+  for (int i = 0; i < 15; ++i) {
+    Client* urgent = Add(20, 2000 * kMs, 1);
+    Step();
+    EXPECT_TRUE(Runs(urgent)) << i;
+  }
+}
+
+// A tenant that has one place waits for nobody that has many.
+TEST_F(DeadlineStartTest, ATenantWithFewDoesNotWaitForOneWithMany) {
+  Learn();
+  for (int i = 0; i < 8; ++i) Add(20, 0);
+  for (int i = 0; i < 4; ++i) Add(20, 260 * kMs);
+  Step();
+  const Client* light = Add(20, 2000 * kMs, 0, 7);
+  Step();
+  EXPECT_TRUE(Runs(light));
 }
 
 TEST_F(DeadlineStartTest, WhatHasBegunGoesOnUntilItsDeadline) {

@@ -103,7 +103,7 @@ TEST(ServiceForecast, ForgetsSizesThatItNoLongerSees) {
 
 TEST(ServiceForecast, ExpectsAsManyTokensAsOutputsHave) {
   ServiceForecast forecast;
-  for (int i = 0; i < 100; ++i) forecast.LearnEnd(EndOf(i % 2 == 0 ? 30 : 50), false, 1);
+  for (int i = 0; i < 100; ++i) forecast.LearnEnd(EndOf(i % 2 == 0 ? 30 : 50), Stopping(512), 1);
   const int32_t outputs = forecast.OutputsOf(Stopping(512));
   EXPECT_GE(outputs, 35);
   EXPECT_LE(outputs, 45);
@@ -114,8 +114,20 @@ TEST(ServiceForecast, ExpectsAsManyTokensAsOutputsHave) {
 
 TEST(ServiceForecast, OutputsOfAFixedLengthSayNothingOfOthers) {
   ServiceForecast forecast;
-  for (int i = 0; i < 10; ++i) forecast.LearnEnd(EndOf(500), true, 1);
+  for (int i = 0; i < 10; ++i) forecast.LearnEnd(EndOf(500), Stopping(500, 0, true), 1);
   EXPECT_EQ(forecast.OutputsOf(Stopping(512)), 1);
+}
+
+TEST(ServiceForecast, AnOutputThatStopTokensMayEndHasNoFixedLength) {
+  ServiceForecast forecast;
+  StoppingParams with_token = Stopping(512, 0, true);
+  with_token.stop_token_ids = {7};
+  EXPECT_EQ(forecast.OutputsOf(with_token), 1);
+  for (int i = 0; i < 10; ++i) forecast.LearnEnd(EndOf(300), Stopping(512), 1);
+  EXPECT_EQ(forecast.OutputsOf(with_token), 1);
+  for (int i = 0; i < 10; ++i) forecast.LearnEnd(EndOf(20), with_token, 1);
+  EXPECT_EQ(forecast.OutputsOf(with_token), 20);
+  EXPECT_EQ(forecast.OutputsOf(Stopping(512)), 300);
 }
 
 }  // namespace

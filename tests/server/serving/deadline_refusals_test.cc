@@ -73,6 +73,16 @@ TEST_F(DeadlineRefusalsTest, WithoutMaxTokensTheDefaultCounts) {
   EXPECT_TRUE(other->WaitUntilFinished().status.ok());
 }
 
+// Its output may end at the first token: what is not known refuses nobody.
+TEST_F(DeadlineRefusalsTest, WhatStopsMayEndIsNotTakenForItsLongest) {
+  const auto other = Occupy();
+  ClientRequest request = Request(100);
+  request.stopping.stop = {"no such text"};
+  const FakeResponse response = harness_.Generate(request, harness_.core.now() + 200 * kMs);
+  EXPECT_EQ(ReasonName(response.status), "DEADLINE") << response.status;
+  EXPECT_TRUE(other->WaitUntilFinished().status.ok());
+}
+
 TEST_F(DeadlineRefusalsTest, AnIdleServerTries) {
   const FakeResponse response = GenerateWithin(200 * kMs);
   EXPECT_EQ(ReasonName(response.status), "DEADLINE") << response.status;
