@@ -24,6 +24,17 @@ constexpr double kCautionFadeNs = 5e9;  // e-fold
 // So many times the expected time is left to what runs when another one begins: half the margin that it began with.
 constexpr double kRunMargin = 1.05;
 
+// Nanoseconds by which a step becomes slower until the outputs of those that run are half written: the forecast knows
+// steps as they are now, and many sequences that begin together attend to little at first.
+double Growth(const SequenceList& running, const ServiceForecast& forecast, const StepCost& cost) {
+  StepCost::Load load;
+  for (const Sequence* sequence : running) {
+    const int32_t middle = sequence->prompt_len + forecast.OutputsOf(sequence->request.stopping) / 2;
+    load.decode_context += middle - sequence->next_position();
+  }
+  return load.decode_context > 0.0 ? cost.Predict(load) - cost.Predict({}) : 0.0;
+}
+
 }  // namespace
 
 // Only what has not begun and has a deadline is held against it. What comes to an engine in which nothing runs begins
@@ -73,9 +84,11 @@ bool Scheduler::StartsInTime(const Sequence& sequence, TimeNs now) {
   if (running_.empty() || sequence.info.preemptions > 0) return true;
   const auto running = static_cast<int32_t>(running_.size());
   if (MayBeLate(sequence)) {
-    const auto time = static_cast<double>(sequence.request.deadline - now);
+    const ServiceForecast::Demand demand = DemandOf(sequence, now);
+    const double time =
+        static_cast<double>(sequence.request.deadline - now) - demand.outputs * Growth(running_, forecast_, cost_);
     const int32_t batch =
-        forecast_.LargestBatch(DemandOf(sequence, now), time, options_.max_sequences, ServiceForecast::Beyond::kAtMost);
+        forecast_.LargestBatch(demand, time, options_.max_sequences, ServiceForecast::Beyond::kAtMost);
     if (running >= batch) return false;
     if (tenants_.several() && !WithinShareOfRest(sequence.tenant->num_running, 1, running, batch)) return false;
   }

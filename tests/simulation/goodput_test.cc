@@ -107,6 +107,20 @@ TEST(Goodput, WhatHasBegunIsNotMadeLateByWhatComes) {
   }
 }
 
+// Outputs that begin together are short together, when their steps are quick, and long together.
+TEST(Goodput, WhatBeginsTogetherIsNotLateTogether) {
+  Stream quiet = StreamOf(kShapes[1], 5);
+  quiet.prompt_tokens = 16;
+  quiet.max_tokens = 400;
+  quiet.time_limit = 4 * kSecond;
+  Stream flood = quiet;
+  flood.rate = 500;
+  flood.from = 4 * kSecond;
+  const StreamResult result = RunOpenLoop({quiet, flood}, {.context_ns = 1000.0})[1];
+  EXPECT_LE(result.late, 2) << Describe("flood", result);
+  EXPECT_GE(result.in_time, 15) << Describe("flood", result);
+}
+
 TEST(Goodput, NobodyIsRefusedBelowTheKnee) {
   for (const Shape& shape : kShapes) {
     const StreamResult result = RunOpenLoop({StreamOf(shape, 0.5 * shape.knee)})[0];

@@ -16,10 +16,11 @@ using engine::TimeNs;
 constexpr int32_t kPageTokens = 4;
 
 // 2 ms, 0.05 ms a prompt token and 0.2 ms a drawn one.
-TimeNs DeviceTime(const engine::StepPlan& plan) {
+TimeNs DeviceTime(const engine::StepPlan& plan, double context_ns) {
   double ms = 2.0;
   for (const engine::SequenceStep& step : plan.sequences) {
     ms += step.num_tokens * (step.first_position < step.prompt_len ? 0.05 : 0.2);
+    if (step.first_position >= step.prompt_len) ms += 1e-6 * context_ns * step.first_position;
   }
   return static_cast<TimeNs>(ms * kMs);
 }
@@ -131,7 +132,7 @@ class OpenLoop {
     gate_.Publish(harness_.scheduler, harness_.now);
     if (harness_.plan.empty()) return;
     const double slowness = options_.slow_spells ? SlownessAt(harness_.now) : 1.0;
-    harness_.now += static_cast<TimeNs>(slowness * static_cast<double>(DeviceTime(harness_.plan)));
+    harness_.now += static_cast<TimeNs>(slowness * static_cast<double>(DeviceTime(harness_.plan, options_.context_ns)));
     harness_.CollectUnchecked();
     gate_.SetRunning(static_cast<int32_t>(harness_.scheduler.running().size()));
   }

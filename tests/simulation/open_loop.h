@@ -43,6 +43,7 @@ struct OpenLoopOptions {
   bool gate = true;  // else everything that the queue has room for comes in
   // Others take part of the processors: of every 250 ms a third are 1.5 times and a sixth 2.5 times as slow.
   bool slow_spells = false;
+  double context_ns = 0.0;  // of a drawn token, for each token of its context
 };
 
 // Runs the streams to their end, from the same dice each time. One result for each.
