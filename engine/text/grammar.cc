@@ -115,6 +115,10 @@ absl::StatusOr<std::unique_ptr<GrammarCompiler>> GrammarCompiler::Create(const T
   return std::unique_ptr<GrammarCompiler>(new GrammarCompiler(handle));
 }
 
+void GrammarCompiler::LimitGrowth(size_t bytes) {
+  dunlin_text_grammar_limit_growth(handle_, bytes);
+}
+
 GrammarCompiler::~GrammarCompiler() {
   dunlin_text_grammar_compiler_free(handle_);
 }

@@ -29,8 +29,8 @@ inline constexpr size_t kMaxChoiceBytes = size_t{64} << 10;  // together
 // Of a composed one: its text and those of its parts, each of which is bounded as above.
 inline constexpr size_t kMaxComposedBytes = size_t{1} << 20;
 
-// What the state of one output may grow by while it runs. Beyond it the states of a model's outputs share 64 MiB, and
-// one that would take more ends with RESOURCE_EXHAUSTED.
+// What the state of one output may grow by while it runs. Beyond it the states of a model's outputs share 64 MiB, or
+// what LimitGrowth says, and one that would take more ends with RESOURCE_EXHAUSTED.
 inline constexpr size_t kGrammarStateGrowth = size_t{256} << 10;
 
 class GrammarCompiler {
@@ -60,6 +60,8 @@ class GrammarCompiler {
   // "in " and GrammarSource::of.
   absl::StatusOr<std::shared_ptr<const TokenConstraint>> Compile(const GrammarSource& source,
                                                                  size_t* bytes = nullptr) const;
+  // What the states of its grammars may grow by together, instead of 64 MiB.
+  void LimitGrowth(size_t bytes);
 
  private:
   explicit GrammarCompiler(dunlin_text_grammar_compiler* handle) : handle_(handle) {}

@@ -2,6 +2,7 @@
 // Limits on what clients may use, all from config keys under `limits.*`. Set at startup, constant afterwards.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace dunlin::server {
@@ -23,6 +24,7 @@ struct Limits {
   int32_t max_abandoned_calls_per_second = 200;           // of one connection; more of an address and of the port
   int32_t max_ping_strikes = 100;                   // pings more often than every 5 s before a connection is closed
   int64_t max_tokenising_bytes = int64_t{1} << 20;  // of texts without a place to cut them, at once
+  int64_t max_value_bytes = int64_t{128} << 20;     // of JSON bodies while they are parsed; no key: the memory plan's
   int32_t slow_reader_timeout_ms = 30000;           // a write that a client does not read ends its call after this
   int32_t max_unsent_tokens = 1024;                 // tokens a client may lag behind before its stream is ended
   int32_t busy_message_interval_ms = 50;            // minimum between messages of a stream under overload; 0: none
@@ -31,6 +33,16 @@ struct Limits {
   int32_t retry_after_ms = 1000;                    // sent as RetryInfo when a queue is full
   int32_t keepalive_time_ms = 30000;                // server pings an idle connection
   int32_t keepalive_timeout_ms = 10000;
+};
+
+// What a model's text work may take: processes for strangers' texts, and what they leave in the server. No keys: the
+// memory plan sets them (models/request_memory.h).
+struct TextWorkLimits {
+  int chat_workers = 4;                            // at once; further chats wait
+  size_t chat_worker_bytes = size_t{128} << 20;    // of each, beyond what it has once it is prepared
+  size_t grammar_worker_bytes = size_t{64} << 20;  // the same of the one for grammars, its stack apart
+  size_t grammar_cache_bytes = size_t{64} << 20;   // of grammars that are kept
+  size_t grammar_growth_bytes = size_t{64} << 20;  // of states together, beyond kGrammarStateGrowth of each
 };
 
 }  // namespace dunlin::server

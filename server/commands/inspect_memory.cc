@@ -39,11 +39,17 @@ absl::StatusOr<Json> MemoryJson(const engine::ModelSource& source, const std::st
   if (absl::IsResourceExhausted(budget.status())) return Json{{"refusal", std::string(budget.status().message())}};
   if (!budget.ok()) return budget.status();
   const ModelMemory& model = budget->models.front();
-  return Json{{"weights_bytes", model.weights},     {"kv_bytes", model.kv},
-              {"kv_contexts", model.contexts},      {"context_tokens", model.context_tokens},
-              {"workspace_bytes", model.workspace}, {"tokenizer_bytes", model.text},
-              {"streams_bytes", budget->edge},      {"process_bytes", budget->process},
-              {"total_bytes", budget->total()},     {"limit_bytes", budget->limit},
+  return Json{{"weights_bytes", model.weights},
+              {"kv_bytes", model.kv},
+              {"kv_contexts", model.contexts},
+              {"context_tokens", model.context_tokens},
+              {"workspace_bytes", model.workspace},
+              {"tokenizer_bytes", model.text},
+              {"streams_bytes", budget->edge},
+              {"process_bytes", budget->process},
+              {"requests_bytes", budget->requests.total()},
+              {"total_bytes", budget->total()},
+              {"limit_bytes", budget->limit},
               {"limit", budget->limit_source}};
 }
 

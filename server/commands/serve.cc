@@ -53,7 +53,8 @@ absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
                                       {events.endpoint, events.replay_endpoint, events.topic, events.hwm});
 }
 
-absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Server* server) {
+absl::Status LoadModels(Config config, size_t request_bytes, const std::atomic<bool>& stop, Server* server) {
+  config.memory.request_bytes = request_bytes;
   absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
   if (!models.ok()) return models.status();
   for (ModelSettings& settings : *models) {
@@ -121,7 +122,7 @@ EdgeSnapshot SnapshotOf(const Server& server) {
 
 // Before models load, so that a port that is taken ends the start at once and probes are answered meanwhile. Requests
 // are refused until StartServing. Returns the two addresses, as READY prints them.
-absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
+absl::StatusOr<std::string> OpenPorts(const Config& config, const Limits& limits, Server* server) {
   absl::StatusOr<std::unique_ptr<CertificateStore>> certificates = OpenCertificates(config.tls);
   if (!certificates.ok()) return certificates.status();
   server->certificates = *std::move(certificates);
@@ -140,7 +141,7 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   options.vllm = {config.serve_vllm, kVersion, [] { kill(getpid(), SIGTERM); }};
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
-  auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
+  auto port = server->edge.Start(config.grpc_address, limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();
   WarnIfUnprotected("listen.grpc", config.grpc_address, *server);
   WarnIfUnprotected("listen.http", config.http_address, *server);
@@ -232,6 +233,11 @@ int Fail(const absl::Status& status) {
   return kExitFailed;
 }
 
+// What requests may take of what the machine leaves now. The plan of the models keeps to it, however much that is then.
+absl::StatusOr<RequestMemory> PlanRequests(const Config& config) {
+  return PlanRequestMemory(config, PlanLimitOf(config, ReadHostFacts().limit).bytes);
+}
+
 int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
@@ -240,11 +246,13 @@ int Serve(const ServeOptions& options) {
   if (!spans.ok()) return Fail(spans.status());
   Server server(*config, *std::move(spans));
   if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
-  const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
+  const absl::StatusOr<RequestMemory> requests = PlanRequests(*config);
+  if (!requests.ok()) return Fail(requests.status());
+  const absl::StatusOr<std::string> addresses = OpenPorts(*config, requests->limits, &server);
   if (!addresses.ok()) return Fail(addresses.status());
   spdlog::info("loading models; ports answer: {}", *addresses);
-  const std::optional<absl::Status> loaded =
-      LoadUnlessStopped([&](const std::atomic<bool>& stop) { return LoadModels(*config, stop, &server); }, &server);
+  const std::optional<absl::Status> loaded = LoadUnlessStopped(
+      [&](const std::atomic<bool>& stop) { return LoadModels(*config, requests->total(), stop, &server); }, &server);
   if (!loaded.has_value()) return kExitOk;
   if (!loaded->ok()) return Fail(*loaded);
   StartServing(*addresses, &server);

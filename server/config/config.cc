@@ -313,6 +313,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.admin_without_keys = Get<bool>(document, "/access/admin_without_keys");
   if (absl::Status status = CheckExposure(config); !status.ok()) return status;
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
+  config.memory.request_bytes = GetBytesOrAuto(document, "/memory/request_bytes");
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");

@@ -34,6 +34,7 @@ struct ModelSettings {
   engine::EngineOptions engine;           // kv_memory_bytes may be kAutoBytes
   std::string chat_template;              // a template's text or file; "": the model's own
   std::string text_worker;                // program of its text workers; "": none. No key: serve.cc sets it
+  TextWorkLimits text_work;               // no key: from the memory plan (request_memory.h)
   bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
@@ -50,6 +51,7 @@ struct TlsSettings {
 
 struct MemorySettings {
   size_t limit_bytes = kAutoBytes;
+  size_t request_bytes = kAutoBytes;
   int32_t share_percent = 90;
 };
 

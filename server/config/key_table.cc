@@ -191,6 +191,8 @@ constexpr ConfigKey kServerKeys[] = {
 
     {"memory.limit_bytes", kIntOrAuto, "\"auto\"", 16 * kMiB, kTiB * 16, nullptr,
      "Host memory that the server plans with; auto: a share of what the machine and its control groups leave it"},
+    {"memory.request_bytes", kIntOrAuto, "\"auto\"", 64 * kMiB, kTiB * 16, nullptr,
+     "Of that, what requests and text workers may take; auto: a fifth, within what they need and what they can use"},
     {"memory.share_percent", kInt, "90", 1, 100, nullptr,
      "With memory.limit_bytes auto: that share, and the share of a device's own memory"},
 

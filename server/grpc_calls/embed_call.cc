@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "server/grpc_calls/refused_call.h"
+#include "server/serving/parse_share.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 
@@ -26,7 +27,9 @@ grpc::ServerUnaryReactor* EmbedCall::Start(const EmbedMethod& method, grpc::Call
 }
 
 absl::Status EmbedCall::ReadRequest(ClientEmbedRequest* request) {
-  absl::Status status = translator_->Read(message_, request);
+  ParseShare share;
+  absl::Status status = share.TakeForMessage(core_, message_.Length());
+  if (status.ok()) status = translator_->Read(message_, request);
   message_.Clear();
   if (request->request_id.empty()) request->request_id = RequestIdOf(*context_);
   return status;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/serving/check_request.h"
+#include "server/serving/parse_share.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/overload_scheduling.h"
@@ -35,7 +36,9 @@ void GenerationCall::Close() {
 }
 
 absl::Status GenerationCall::ReadRequest(ClientRequest* request) {
-  absl::Status status = translator_->Read(message_, request);
+  ParseShare share;
+  absl::Status status = share.TakeForMessage(core_, message_.Length());
+  if (status.ok()) status = translator_->Read(message_, request);
   message_.Clear();
   if (request->request_id.empty()) request->request_id = RequestIdOf(*context_);
   const std::string& id = request->request_id;

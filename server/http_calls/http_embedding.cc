@@ -3,6 +3,7 @@
 
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
+#include "server/serving/parse_share.h"
 
 namespace dunlin::server {
 
@@ -19,7 +20,9 @@ void HttpEmbedding::Serve(const ClientCall& call, Admission::Ticket ticket) {
 }
 
 absl::Status HttpEmbedding::ReadRequest(ClientEmbedRequest* request) {
-  absl::Status status = translator_->Read(body(), request);
+  ParseShare share;
+  absl::Status status = share.TakeForJson(core(), body());
+  if (status.ok()) status = translator_->Read(body(), request);
   DropBody();
   SetIgnored(std::exchange(request->ignored, {}));
   if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());

@@ -12,6 +12,7 @@
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/parse_share.h"
 
 namespace dunlin::server {
 namespace {
@@ -58,7 +59,9 @@ absl::Status HttpGeneration::Part::ReadRequest(ClientRequest* request) {
 }
 
 absl::Status HttpGeneration::ReadFirst(ClientRequest* request) {
-  absl::Status status = translator_->Read(body(), request);
+  ParseShare share;
+  absl::Status status = share.TakeForJson(core(), body());
+  if (status.ok()) status = translator_->Read(body(), request);
   DropBody();
   SetIgnored(std::exchange(request->ignored, {}));
   if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());

@@ -6,6 +6,7 @@
 
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
+#include "server/serving/parse_share.h"
 
 namespace dunlin::server {
 
@@ -22,7 +23,10 @@ void HttpTextCall::Serve(const ClientCall& call, Admission::Ticket ticket) {
 // The exchange may end as soon as its last call is made; the pool keeps this object until Run returns.
 void HttpTextCall::Run() {
   IgnoredNames ignored;
-  absl::StatusOr<std::string> document = work_.document(*core(), caller_, body(), work_.strict ? nullptr : &ignored);
+  ParseShare share;
+  const absl::Status taken = share.TakeForJson(core(), body());
+  absl::StatusOr<std::string> document =
+      taken.ok() ? work_.document(*core(), caller_, body(), work_.strict ? nullptr : &ignored) : taken;
   DropBody();
   SetIgnored(std::move(ignored));
   ticket_.ReleaseBytes();

@@ -27,7 +27,8 @@ std::string KeyOf(const engine::GrammarSource& source) {
 }  // namespace
 
 GrammarCache::GrammarCache(GrammarLane::Model model)
-    : lane_(std::move(model), [this](const std::shared_ptr<GrammarJob>& job, absl::StatusOr<Grammar> grammar) {
+    : max_bytes_(model.text_work.grammar_cache_bytes),
+      lane_(std::move(model), [this](const std::shared_ptr<GrammarJob>& job, absl::StatusOr<Grammar> grammar) {
         OnCompiled(job, std::move(grammar));
       }) {}
 
@@ -104,11 +105,11 @@ std::optional<absl::StatusOr<Grammar>> GrammarCache::Wait::result() const {
 
 void GrammarCache::Keep(const std::string& key, const Grammar& grammar) {
   const size_t bytes = grammar.bytes + 2 * key.size();
-  if (bytes > kMaxBytes || by_key_.contains(key)) return;
+  if (bytes > max_bytes_ || by_key_.contains(key)) return;
   entries_.push_front({key, grammar, bytes});
   by_key_[key] = entries_.begin();
   stats_.bytes += bytes;
-  while (entries_.size() > kMaxEntries || stats_.bytes > kMaxBytes) {
+  while (entries_.size() > kMaxEntries || stats_.bytes > max_bytes_) {
     stats_.bytes -= entries_.back().bytes;
     by_key_.erase(entries_.back().key);
     entries_.pop_back();

@@ -25,9 +25,9 @@ class GrammarCache {
   struct Compilation;
 
  public:
-  // Bounds of what is kept; a grammar in use lives on without the cache.
+  // What is kept is bounded by this and TextWorkLimits::grammar_cache_bytes; a grammar in use lives on without the
+  // cache.
   static constexpr size_t kMaxEntries = 256;
-  static constexpr size_t kMaxBytes = size_t{64} << 20;
 
   // Who asks.
   struct Caller {
@@ -91,6 +91,7 @@ class GrammarCache {
   void Leave(const std::shared_ptr<Compilation>& compilation);
   void Keep(const std::string& key, const Grammar& grammar) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const size_t max_bytes_;
   mutable absl::Mutex mutex_;                         // guards what follows
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);

@@ -16,8 +16,8 @@
 namespace dunlin::server {
 namespace {
 
-// Of the stack of the compiler's thread, engine/text/rust/src/limits.rs, and as much for all else.
-constexpr size_t kWorkerBytes = size_t{128} << 20;
+// Addresses, of which little becomes memory: the stack of the compiler's thread, engine/text/rust/src/limits.rs.
+constexpr size_t kStackBytes = size_t{64} << 20;
 // Below text threads and engines, which have deadlines of milliseconds.
 constexpr int kNice = 5;
 // Until a worker knows a vocabulary, which is the model's and as large as it is.
@@ -56,10 +56,6 @@ void GrammarJob::Extend(absl::Time deadline) {
   int64_t before = deadline_ns_.load(std::memory_order_relaxed);
   while (before < until && !deadline_ns_.compare_exchange_weak(before, until, std::memory_order_relaxed)) {
   }
-}
-
-WorkerLimits GrammarLane::Limits() {
-  return {.memory_bytes = kWorkerBytes, .nice = kNice, .forks = true};
 }
 
 GrammarLane::GrammarLane(Model model, Done done) : model_(std::move(model)), done_(std::move(done)) {}
@@ -200,7 +196,9 @@ absl::StatusOr<WorkerProcess*> GrammarLane::Worker(GrammarJob* job) {
   const absl::StatusOr<std::string> setup =
       engine::GrammarCompiler::WorkerSetup(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
   if (!setup.ok()) return setup.status();
-  absl::StatusOr<std::unique_ptr<WorkerProcess>> started = WorkerProcess::Start(model_.worker_program, Limits());
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> started = WorkerProcess::Start(
+      model_.worker_program,
+      {.memory_bytes = kStackBytes + model_.text_work.grammar_worker_bytes, .nice = kNice, .forks = true});
   if (!started.ok()) return started.status();
   const WorkerProcess::Bounds limit{.deadline = absl::Now() + kSetupLimit};
   if (absl::Status sent = (*started)->Send(*setup, limit); !sent.ok()) return sent;
@@ -220,6 +218,7 @@ absl::StatusOr<const engine::GrammarCompiler*> GrammarLane::Compiler() {
   auto compiler = engine::GrammarCompiler::Create(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
   if (!compiler.ok()) return compiler.status();
   compiler_ = *std::move(compiler);
+  compiler_->LimitGrowth(model_.text_work.grammar_growth_bytes);
   return compiler_.get();
 }
 

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "engine/text/grammar.h"
 #include "engine/types.h"
+#include "server/access/limits.h"
 #include "server/text_worker/worker_process.h"
 
 namespace dunlin::server {
@@ -67,6 +68,7 @@ class GrammarLane {
     std::vector<engine::TokenId> eos_token_ids;
     int32_t vocab_size = 0;
     std::string worker_program;  // "": no worker, grammars are compiled here at once
+    TextWorkLimits text_work;
   };
   using Done = std::function<void(const std::shared_ptr<GrammarJob>&, absl::StatusOr<Grammar>)>;
 
@@ -78,7 +80,6 @@ class GrammarLane {
   // Processor time: of a first try, which ordinary grammars need some milliseconds of, and of a second one.
   static constexpr absl::Duration kFirstTry = absl::Milliseconds(100);
   static constexpr absl::Duration kProcessorTime = absl::Seconds(1);
-  static WorkerLimits Limits();
 
   GrammarLane(Model model, Done done);
   // Jobs that are left are dropped.

@@ -28,9 +28,9 @@ absl::Status Named(const std::string& model_name, const absl::Status& status) {
 // What ChatTemplate::Load takes; one byte more of a file is read, so that it refuses a larger one.
 constexpr size_t kMaxTemplateFileBytes = size_t{1} << 20;
 
-// Of a model's chat template. A chat takes some 50 us, and the steps of a rendering end after seconds.
-constexpr WorkerLimits kChatLimits{.memory_bytes = size_t{128} << 20};
-constexpr WorkerPool::Bounds kChatBounds{.workers = 4, .time = absl::Seconds(5), .processor_time = absl::Seconds(3)};
+// Of a model's chat template. A chat takes some 50 us, and the steps of a rendering would end after seconds.
+constexpr absl::Duration kChatTime = absl::Seconds(3);
+constexpr absl::Duration kChatProcessorTime = absl::Seconds(1);
 
 constexpr size_t kMaxWarningBytes = 200;
 
@@ -69,7 +69,10 @@ absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
 // Null: templates run in this process.
 std::unique_ptr<engine::TextWorkerCalls> ChatWorkers(const ModelSettings& settings) {
   if (settings.text_worker.empty()) return nullptr;
-  return std::make_unique<WorkerPool>(settings.text_worker, kChatLimits, kChatBounds);
+  return std::make_unique<WorkerPool>(
+      settings.text_worker, WorkerLimits{.memory_bytes = settings.text_work.chat_worker_bytes},
+      WorkerPool::Bounds{
+          .workers = settings.text_work.chat_workers, .time = kChatTime, .processor_time = kChatProcessorTime});
 }
 
 // Added tokens beyond the rows of the embedding: prompts that have one will be refused.
@@ -198,8 +201,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";
   } else if (served->tokenizer != nullptr) {
-    served->grammars = std::make_unique<GrammarCache>(GrammarLane::Model{
-        served->tokenizer.get(), config.eos_token_ids, static_cast<int32_t>(config.vocab_size), settings.text_worker});
+    served->grammars = std::make_unique<GrammarCache>(GrammarLane::Model{served->tokenizer.get(), config.eos_token_ids,
+                                                                         static_cast<int32_t>(config.vocab_size),
+                                                                         settings.text_worker, settings.text_work});
     const absl::Status status = LoadChatTemplate(settings, files, served.get());
     if (!status.ok()) return Named(settings.name, status);
   }

@@ -208,29 +208,34 @@ std::string Figures(const ModelMemory& model) {
 absl::Status Refusal(const MemoryBudget& budget, const absl::Status& advice) {
   return absl::ResourceExhaustedError(
       absl::StrCat("the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ",
-                   absl::string_view(advice.message()), ". More memory: memory.limit_bytes, memory.share_percent"));
+                   absl::string_view(advice.message()),
+                   ". More memory: memory.limit_bytes, memory.share_percent; less for requests: memory.request_bytes"));
 }
 
-MemoryBudget EmptyBudget(const Config& config, const HostFacts& host) {
+absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host) {
   MemoryBudget budget;
   budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
   budget.process = host.resident + kProcessGrowth;
-  if (config.memory.limit_bytes != kAutoBytes) {
-    budget.limit = config.memory.limit_bytes;
-    budget.limit_source = "memory.limit_bytes";
-  } else if (host.limit.bytes > 0) {
-    budget.limit = host.limit.bytes / 100 * static_cast<size_t>(config.memory.share_percent);
-    budget.limit_source = absl::StrCat(config.memory.share_percent, "% of what ", host.limit.source, " leaves");
-  } else {
-    budget.limit = std::numeric_limits<size_t>::max() / 2;
-    budget.limit_source = "no limit found";
-  }
+  const PlanLimit limit = PlanLimitOf(config, host.limit);
+  budget.limit = limit.bytes;
+  budget.limit_source = limit.source;
+  absl::StatusOr<RequestMemory> requests = PlanRequestMemory(config, budget.limit);
+  if (!requests.ok()) return requests.status();
+  budget.requests = *std::move(requests);
   return budget;
 }
 
 }  // namespace
 
-size_t MemoryBudget::total() const {
+PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit) {
+  if (config.memory.limit_bytes != kAutoBytes) return {config.memory.limit_bytes, "memory.limit_bytes"};
+  if (limit.bytes == 0) return {std::numeric_limits<size_t>::max() / 2, "no limit found"};
+  const int32_t percent = config.memory.share_percent;
+  return {limit.bytes / 100 * static_cast<size_t>(percent),
+          absl::StrCat(percent, "% of what ", limit.source, " leaves")};
+}
+
+size_t MemoryBudget::resident() const {
   size_t sum = edge + process;
   for (const ModelMemory& model : models) sum += model.on_host_bytes();
   return sum;
@@ -242,10 +247,12 @@ HostFacts ReadHostFacts() {
 
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host) {
-  MemoryBudget budget = EmptyBudget(config, host);
+  absl::StatusOr<MemoryBudget> empty = EmptyBudget(config, host);
+  if (!empty.ok()) return empty.status();
+  MemoryBudget budget = *std::move(empty);
   std::vector<Draft> drafts(config.models.size());
   std::map<const kernels::Device*, std::vector<Draft*>> places;
-  size_t planned = budget.edge + budget.process;
+  size_t planned = budget.edge + budget.process + budget.requests.total();
   for (size_t i = 0; i < drafts.size(); ++i) {
     drafts[i].settings = &config.models[i];
     drafts[i].device = devices[i];
@@ -279,7 +286,8 @@ std::vector<std::string> Describe(const MemoryBudget& budget) {
     lines.push_back(absl::StrCat("model \"", model.name, "\": ", Figures(model)));
   }
   lines.push_back(absl::StrCat("models ", models, ", streams ", budget.edge, ", process ", budget.process, ": ",
-                               budget.total(), " bytes of ", budget.limit, " (", budget.limit_source, ")"));
+                               budget.resident(), " bytes of ", budget.limit, " (", budget.limit_source, ")"));
+  lines.push_back(absl::StrCat(Describe(budget.requests), ", ", budget.total(), " with the rest"));
   return lines;
 }
 
@@ -298,7 +306,8 @@ std::vector<std::string> WarningsOf(const MemoryBudget& budget) {
   }
   if (budget.total() > budget.limit) {
     lines.push_back(absl::StrCat("the memory plan exceeds its limit by ", budget.total() - budget.limit,
-                                 " bytes: lower models[].kv_cache.memory_bytes, or list fewer models[].precisions"));
+                                 " bytes: lower models[].kv_cache.memory_bytes or memory.request_bytes, or list "
+                                 "fewer models[].precisions"));
   }
   return lines;
 }
@@ -319,6 +328,7 @@ absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devi
   std::vector<ModelSettings> models = completed->models;
   for (size_t i = 0; i < models.size(); ++i) {
     const ModelMemory& memory = budget->models[i];
+    models[i].text_work = budget->requests.text_work;
     if (memory.kv_auto) models[i].engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;
   }
   return models;

@@ -14,6 +14,7 @@
 #include "server/config/config.h"
 #include "server/models/devices.h"
 #include "server/models/memory_limit.h"
+#include "server/models/request_memory.h"
 
 namespace dunlin::server {
 
@@ -39,12 +40,14 @@ struct ModelMemory {
 
 struct MemoryBudget {
   std::vector<ModelMemory> models;
-  size_t edge = 0;     // open streams, as many as limits.max_concurrent_requests
-  size_t process = 0;  // code, libraries, threads, the allocator's slack
-  size_t limit = 0;    // host memory that may be planned with
+  size_t edge = 0;         // open streams, as many as limits.max_concurrent_requests
+  size_t process = 0;      // code, libraries, threads, the allocator's slack
+  RequestMemory requests;  // taken as requests need it
+  size_t limit = 0;        // host memory that may be planned with
   std::string limit_source;
 
-  size_t total() const;  // host memory
+  size_t resident() const;  // host memory without requests
+  size_t total() const { return resident() + requests.total(); }
 };
 
 // What the plan reads of the machine.
@@ -54,19 +57,26 @@ struct HostFacts {
 };
 HostFacts ReadHostFacts();
 
+// What the config may plan with: memory.limit_bytes, or memory.share_percent of the machine's.
+struct PlanLimit {
+  size_t bytes = 0;
+  std::string source;
+};
+PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit);
+
 // devices: one per model of the config, in its order. RESOURCE_EXHAUSTED, with the plan's figures, when a model with
 // automatic KV memory gets no full context; else the errors of InspectModel and PlanMemory, with the model's name.
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host);
 
-// One line per model, then the total.
+// One line per model, then what is resident, then what requests may take and the total.
 std::vector<std::string> Describe(const MemoryBudget& budget);
 
 // What an operator may not have meant: a context longer than the model's, a plan beyond its limit.
 std::vector<std::string> WarningsOf(const MemoryBudget& budget);
 
-// The config's models with every kv_memory_bytes set, ready for LoadModel. Opens their devices, logs the plan and its
-// warnings: it exceeds the limit, for example, as sizes that the config gives may.
+// The config's models with every kv_memory_bytes and text_work set, ready for LoadModel. Opens their devices, logs the
+// plan and its warnings: it exceeds the limit, for example, as sizes that the config gives may.
 absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices);
 
 }  // namespace dunlin::server

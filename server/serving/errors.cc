@@ -294,6 +294,13 @@ absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
                     "limits.max_output_bytes", limits.retry_after_ms);
 }
 
+absl::Status ParseMemoryRefused(size_t bytes, const Limits& limits) {
+  return Overloaded(Reason::kTooManyQueuedBytes,
+                    absl::StrCat("the request waited in vain for the memory in which it is parsed, ", bytes,
+                                 " bytes; limit is ", limits.max_value_bytes, " bytes for all (memory.request_bytes)"),
+                    "memory.request_bytes", limits.retry_after_ms);
+}
+
 absl::Status NotBegunForDeadline(int32_t retry_after_ms) {
   return Overloaded(Reason::kWouldMissDeadline,
                     "the request has not begun: its output would not be complete by the deadline", "", retry_after_ms);

@@ -115,6 +115,8 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
 absl::Status TenantShareRefused(const Limits& limits);
 // RESOURCE_EXHAUSTED: the buffers of a request's outputs, of so many bytes, exceed what the others leave.
 absl::Status OutputBytesRefused(size_t bytes, const Limits& limits);
+// RESOURCE_EXHAUSTED with RetryInfo: other messages are parsed in the memory that this one would take so many bytes of.
+absl::Status ParseMemoryRefused(size_t bytes, const Limits& limits);
 // RESOURCE_EXHAUSTED: the output would be complete after the deadline, which is `left` nanoseconds away.
 absl::Status WouldMissDeadline(const engine::DeadlineMiss& miss, engine::TimeNs left, int32_t retry_after_ms);
 // The same, of a request that was in the engine's queue.

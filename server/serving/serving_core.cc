@@ -21,6 +21,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       profile_aliases_(options.profile_aliases),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
+      value_budget_(limits.max_value_bytes),
       stall_watch_(limits.slow_reader_timeout_ms * kNsPerMs),
       text_pool_(options.text_threads, [this] { stall_watch_.Sweep(clock_()); }) {
   for (size_t i = 0; i < kNumAdmissionRefusals; ++i) {

@@ -53,6 +53,8 @@ class ServingCore {
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
+  // Of limits.max_value_bytes (parse_share.h).
+  TextBudget* value_budget() const { return &value_budget_; }
   StallWatch* stall_watch() { return &stall_watch_; }
   Overload* overload() { return &overload_; }
 
@@ -90,6 +92,7 @@ class ServingCore {
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;
+  mutable TextBudget value_budget_;
   StallWatch stall_watch_;
   Overload overload_;
   TextPool text_pool_;  // its ticks sweep stall_watch_, whatever transports there are

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds the bytes of text that are tokenised at once. Tokenising takes up to 120 bytes of memory per byte, so this
-// bounds the memory of all text threads together. A text larger than the whole budget waits until it is alone. Thread
+// Bounds the bytes of what is done at once, over all threads: of texts that are tokenised, up to 120 bytes of memory
+// for each, or of the values that JSON becomes. What is larger than the whole budget waits until it is alone. Thread
 // rule: any thread that may block.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace dunlin::server {
 
@@ -30,15 +33,14 @@ class TextBudget {
 
   // Waits until `bytes` fit, or nothing else is taken. First come, first served: small texts do not pass a large one.
   Share Take(int64_t bytes) {
-    absl::MutexLock lock(&mutex_);
-    const uint64_t turn = next_turn_++;
-    const auto is_next = [this, turn, bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return turn == turn_ && (taken_ == 0 || taken_ + bytes <= max_bytes_);
-    };
-    mutex_.Await(absl::Condition(&is_next));
-    ++turn_;
-    taken_ += bytes;
+    Await(bytes, absl::InfiniteFuture());
     return Share(this, bytes);
+  }
+  // The same until the deadline. False: nothing is taken.
+  [[nodiscard]] bool TakeUntil(absl::Time deadline, int64_t bytes, std::optional<Share>* share) {
+    if (!Await(bytes, deadline)) return false;
+    share->emplace(this, bytes);
+    return true;
   }
 
   int64_t taken() const {
@@ -47,6 +49,18 @@ class TextBudget {
   }
 
  private:
+  bool Await(int64_t bytes, absl::Time deadline) {
+    absl::MutexLock lock(&mutex_);
+    const uint64_t turn = next_turn_++;
+    waiting_.insert(turn);
+    const auto is_next = [this, turn, bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return turn == *waiting_.begin() && (taken_ == 0 || taken_ + bytes <= max_bytes_);
+    };
+    const bool fits = mutex_.AwaitWithDeadline(absl::Condition(&is_next), deadline);
+    waiting_.erase(turn);
+    if (fits) taken_ += bytes;
+    return fits;
+  }
   void Return(int64_t bytes) {
     absl::MutexLock lock(&mutex_);
     taken_ -= bytes;
@@ -56,7 +70,7 @@ class TextBudget {
   mutable absl::Mutex mutex_;  // guards what follows
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_turn_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // the caller that is admitted next
+  std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mutex_);  // turns, in the order in which they came
 };
 
 }  // namespace dunlin::server

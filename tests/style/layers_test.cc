@@ -99,7 +99,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"server/access", {}},
     {"server/config", {"server/access"}},
     {"server/text_worker", {}},
-    {"server/models", {"server/config", "server/text_worker"}},
+    {"server/models", {"server/access", "server/config", "server/text_worker"}},
     {"server/serving", {"server/access", "server/models"}},
     {"server/transport", {"server/access", "server/models", "server/serving"}},
     {"server/http_calls", {"server/access", "server/models", "server/serving", "server/transport"}},

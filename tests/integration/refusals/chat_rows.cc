@@ -25,9 +25,9 @@ Answer TooManySteps() {
   return Invalid("chat", "takes more steps of its template than 4000000; limit is 4000000");
 }
 
-// Steps allow twice as much text: the template's process ends first.
-Answer TooMuchMemory() {
-  return Invalid("chat", "takes more memory or stack than it may; limit is 128 MiB");
+Answer TextTooLarge(int line) {
+  return Invalid("chat", absl::StrCat("fails in the model's chat template, line ", line,
+                                      ": invalid operation: a text of more than 16777216 bytes; limit is 16777216"));
 }
 
 std::string Nested(int depth) {
@@ -145,11 +145,11 @@ Group TemplateRows() {
            Invalid("chat", "fails in the model's chat template, line 1: invalid operation: nested deeper than 100")},
           {"a recursive loop", ChatWithOptions(R"({"attack": "loop recursion"})"),
            Invalid("chat", "fails in the model's chat template, line 5: invalid operation: nested deeper than 100")},
-          {"a text that doubles", ChatWithOptions(R"({"attack": "doubling"})"), TooMuchMemory()},
+          {"a text that doubles", ChatWithOptions(R"({"attack": "doubling"})"), TextTooLarge(6)},
           {"a text times a billion", ChatWithOptions(R"({"attack": "multiplication"})"), TooManySteps()},
           {"a prompt of megabytes", ChatWithOptions(R"({"attack": "long prompt"})"),
            Invalid("chat", "makes a prompt of more than 4194304 bytes; limit is 4194304")},
-          {"replacements that grow", ChatWithOptions(R"({"attack": "replace"})"), TooMuchMemory()},
+          {"replacements that grow", ChatWithOptions(R"({"attack": "replace"})"), TextTooLarge(9)},
           {"an exception of the template", ChatWithOptions(R"({"attack": "raise"})"),
            Refused(grpc::StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED",
                    "chat is refused by the model's chat template: no birds here")},

@@ -71,7 +71,8 @@ TEST_F(MemoryBudgetTest, ATinyModelGetsAllThatItCanUse) {
   EXPECT_EQ(model.context_tokens, 1024);
   EXPECT_EQ(budget->limit, 3600 * kMiB);
   EXPECT_EQ(budget->limit_source, "90% of what the machine leaves");
-  EXPECT_EQ(budget->total(), model.total() + budget->edge + budget->process);
+  EXPECT_EQ(budget->resident(), model.total() + budget->edge + budget->process);
+  EXPECT_EQ(budget->total(), budget->resident() + budget->requests.total());
   EXPECT_GT(budget->process, host_.resident);
 }
 
@@ -88,10 +89,11 @@ TEST_F(MemoryBudgetTest, ALargeMachineIsNotTakenForALongContext) {
 
 TEST_F(MemoryBudgetTest, TheRestIsSharedAndThePlanKeepsTheLimit) {
   for (const int count : {1, 2, 3}) {
-    const auto budget = Plan(count, {"memory.limit_bytes=314572800"});
+    const size_t limit = static_cast<size_t>(300 + 100 * count) * kMiB;
+    const auto budget = Plan(count, {"memory.limit_bytes=" + std::to_string(limit)});
     ASSERT_TRUE(budget.ok()) << budget.status();
-    EXPECT_LE(budget->total(), 300 * kMiB + static_cast<size_t>(count) * 2 * kMiB) << "but for whole huge pages";
-    EXPECT_GE(budget->total(), 290 * kMiB) << "no more is left over than rounding leaves";
+    EXPECT_LE(budget->total(), limit + static_cast<size_t>(count) * 2 * kMiB) << "but for whole huge pages";
+    EXPECT_GE(budget->total(), limit - 10 * kMiB) << "no more is left over than rounding leaves";
     for (const ModelMemory& model : budget->models) {
       EXPECT_GE(model.kv, kDemoContext);
       EXPECT_EQ(model.pages, budget->models[0].pages) << "equal models, equal shares";
@@ -101,12 +103,12 @@ TEST_F(MemoryBudgetTest, TheRestIsSharedAndThePlanKeepsTheLimit) {
 }
 
 TEST_F(MemoryBudgetTest, SizesThatAreGivenStayAndTheOthersShareTheRest) {
-  const auto budget = Plan(2, {"memory.limit_bytes=314572800", "models.0.kv_cache.memory_bytes=67108864"});
+  const auto budget = Plan(2, {"memory.limit_bytes=536870912", "models.0.kv_cache.memory_bytes=67108864"});
   ASSERT_TRUE(budget.ok()) << budget.status();
   EXPECT_FALSE(budget->models[0].kv_auto);
   EXPECT_EQ(budget->models[0].pages, static_cast<int64_t>(64 * kMiB / kDemoPage));
   EXPECT_GT(budget->models[1].kv, budget->models[0].kv);
-  EXPECT_LE(budget->total(), 304 * kMiB);
+  EXPECT_LE(budget->total(), 516 * kMiB);
 }
 
 TEST_F(MemoryBudgetTest, CountsWhatIsKeptForRouters) {
@@ -130,7 +132,8 @@ TEST_F(MemoryBudgetTest, RefusesWhenNoContextFitsWithThePlansFigures) {
 }
 
 TEST_F(MemoryBudgetTest, TheContextThatARefusalNamesFits) {
-  const std::string limit = "memory.limit_bytes=61000000";
+  const size_t requests = Plan(1, {"memory.limit_bytes=314572800"})->requests.total();  // the least
+  const std::string limit = "memory.limit_bytes=" + std::to_string(61000000 + requests);
   const auto refused = Plan(1, {limit});
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   const std::string message(refused.status().message());
@@ -165,7 +168,7 @@ TEST_F(MemoryBudgetTest, ADeviceSharesItsOwnMemory) {
     OwnMemory own(*cpu_, facts);
     const auto budget = PlanServerMemory(*config, {own.device(), own.device()}, host_);
     EXPECT_TRUE(budget.ok()) << budget.status();
-    EXPECT_LT(budget->total(), 64 * kMiB) << "the host holds tokenizers, streams and the process";
+    EXPECT_LT(budget->resident(), 64 * kMiB) << "the host holds tokenizers, streams and the process";
     return budget->models[0].kv;
   };
   EXPECT_EQ(kv("name: large\nmemory: 81559 MiB\n"), 64 * kDemoContext);
@@ -219,8 +222,9 @@ TEST_F(MemoryBudgetTest, AnEncoderHasAPlanToo) {
 
 TEST_F(MemoryBudgetTest, DescribesEveryModelAndTheTotal) {
   const std::vector<std::string> lines = Describe(*Plan(2));
-  ASSERT_EQ(lines.size(), 3U);
+  ASSERT_EQ(lines.size(), 4U);
   EXPECT_THAT(lines[0], HasSubstr("model \"m0\": weights "));
+  EXPECT_THAT(lines[3], HasSubstr("requests: bodies "));
   EXPECT_THAT(lines[0], HasSubstr("64 contexts of 1024 tokens"));
   EXPECT_THAT(lines[2], HasSubstr("streams "));
 }

@@ -58,7 +58,10 @@ TEST(RerankLimits, ThePairsOfACallFitTheQueue) {
   const int32_t tokens_of_pair = few->usage().prompt_tokens;
   ASSERT_GT(tokens_of_pair, 10);
   const int fitting = 150 / tokens_of_pair;
+  // The queue has the tokens of a call until just after its end.
+  ASSERT_TRUE(Eventually([&] { return harness.models.model("reranker").encoder->stats().idle; }));
   EXPECT_TRUE(StartEmbed(&harness, Rerank(query, fitting))->WaitUntilFinished().ok());
+  ASSERT_TRUE(Eventually([&] { return harness.models.model("reranker").encoder->stats().idle; }));
   const absl::Status refused = StartEmbed(&harness, Rerank(query, fitting + 1))->WaitUntilFinished();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(

@@ -141,7 +141,7 @@ TEST_F(StructuredOutputTest, LeastRecentlyUsedGrammarsLeaveFirst) {
   ASSERT_NE(number(1), nullptr);
   EXPECT_EQ(cache.stats().compiled, compiled + 1) << "it had left";
   EXPECT_EQ(cache.stats().entries, GrammarCache::kMaxEntries);
-  EXPECT_LE(cache.stats().bytes, GrammarCache::kMaxBytes);
+  EXPECT_LE(cache.stats().bytes, TextWorkLimits().grammar_cache_bytes);
 }
 
 TEST_F(StructuredOutputTest, ChoicesWithEqualConcatenationsDiffer) {

@@ -161,7 +161,7 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
     served->grammars = std::make_unique<GrammarCache>(
-        GrammarLane::Model{served->tokenizer.get(), served->model->config().eos_token_ids, kTinyVocab, ""});
+        GrammarLane::Model{served->tokenizer.get(), served->model->config().eos_token_ids, kTinyVocab, "", {}});
     served->chat_template = *engine::ChatTemplate::Load("", kChatTemplate);
   }
   served->profiles =

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
+
+#include "absl/time/clock.h"
 
 namespace dunlin::server {
 namespace {
@@ -46,6 +49,20 @@ TEST(TextBudget, ATextLargerThanAllOfItWaitsUntilItIsAlone) {
   }
   large.join();
   EXPECT_TRUE(alone);
+}
+
+TEST(TextBudget, WhoHasWaitedInVainLeavesTheQueue) {
+  TextBudget budget(100);
+  std::optional<TextBudget::Share> share;
+  {
+    const TextBudget::Share taken = budget.Take(60);
+    EXPECT_FALSE(budget.TakeUntil(absl::Now() + absl::Milliseconds(5), 50, &share));
+    EXPECT_FALSE(share.has_value());
+    ASSERT_TRUE(budget.TakeUntil(absl::Now() + absl::Seconds(5), 40, &share)) << "nobody is before it any more";
+    EXPECT_EQ(budget.taken(), 100);
+    share.reset();
+  }
+  EXPECT_EQ(budget.taken(), 0);
 }
 
 }  // namespace

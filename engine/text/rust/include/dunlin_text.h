@@ -213,6 +213,8 @@ typedef struct dunlin_text_grammar_source {
 int32_t dunlin_text_grammar_compiler_new(const dunlin_text_tokenizer* tokenizer, const int32_t* eos_ids,
                                          size_t num_eos_ids, int32_t vocab_size,
                                          dunlin_text_grammar_compiler** compiler, dunlin_text_error* error);
+// What the states of its grammars may grow by together; else 64 MiB.
+void dunlin_text_grammar_limit_growth(const dunlin_text_grammar_compiler* compiler, size_t bytes);
 void dunlin_text_grammar_compiler_free(dunlin_text_grammar_compiler* compiler);
 // Runs on a thread of its own, for which the caller waits. Errors: INVALID_ARGUMENT (malformed, or it matches nothing),
 // UNIMPLEMENTED (what is not supported, by name), RESOURCE_EXHAUSTED (a bound). Messages complete "json_schema ...".

@@ -28,6 +28,10 @@ pub const MAX_CHAT_TEMPLATE_DEPTH: usize = 100;
 /// Steps of one rendering: a step is an instruction, or 64 bytes of text that are made or searched. They bound its time
 /// (0.2 to 6 s at the limit, measured) and its memory.
 pub const MAX_CHAT_STEPS: u64 = 4_000_000;
+/// Bytes of a text that a template makes or searches.
+pub const MAX_CHAT_VALUE_BYTES: usize = 16 << 20;
+/// Items of a list that a template makes.
+pub const MAX_CHAT_LIST_ITEMS: usize = 1 << 20;
 /// Bytes of a JSON Schema or of a grammar.
 pub const MAX_GRAMMAR_BYTES: usize = 256 << 10;
 /// Bytes of a composed grammar: its text and those of its parts.

@@ -45,6 +45,14 @@ pub unsafe extern "C" fn dunlin_text_grammar_compiler_new(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn dunlin_text_grammar_limit_growth(compiler: *const GrammarCompiler, bytes: usize) {
+    // SAFETY: a live handle.
+    if let Some(compiler) = unsafe { compiler.as_ref() } {
+        compiler.limit_growth(bytes);
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn dunlin_text_grammar_compiler_free(compiler: *mut GrammarCompiler) {
     // SAFETY: made by compiler_new, freed once.
     unsafe { free(compiler) };

@@ -4,6 +4,8 @@
 use minijinja::value::{from_args, Kwargs, Rest, Value};
 use minijinja::{Error, ErrorKind, State};
 
+use crate::limits::{MAX_CHAT_LIST_ITEMS, MAX_CHAT_VALUE_BYTES};
+
 const BYTES_PER_STEP: usize = 64;
 
 /// One for each name; none: not given. Errors: too many, an unknown name, one that is given twice.
@@ -76,9 +78,42 @@ pub(super) fn required(value: Option<Value>) -> Result<Value, Error> {
     value.ok_or_else(|| Error::from(ErrorKind::MissingArgument))
 }
 
-/// Counts work on so many bytes, before it is done.
+/// Counts work on so many bytes, before it is done: a text that is made or searched.
 pub(super) fn charge(state: &State, bytes: usize) -> Result<(), Error> {
+    check_bytes(bytes)?;
     state.consume_fuel((bytes / BYTES_PER_STEP) as u64)
+}
+
+/// Counts the items of a list, before it is made.
+pub(super) fn charge_items(state: &State, items: usize) -> Result<(), Error> {
+    check_items(items)?;
+    state.consume_fuel((items / BYTES_PER_STEP) as u64)
+}
+
+/// Refuses a value that is larger than templates may make one.
+pub(super) fn check_size(value: &Value) -> Result<(), Error> {
+    match value.as_str() {
+        Some(text) => check_bytes(text.len()),
+        None => check_items(value.len().unwrap_or(0)),
+    }
+}
+
+/// What is said of a text or a list that is too large: 16 MiB and a million items of `crate::limits`.
+pub(super) const TEXT_TOO_LARGE: &str = "a text of more than 16777216 bytes; limit is 16777216";
+pub(super) const LIST_TOO_LARGE: &str = "a list of more than 1048576 items; limit is 1048576";
+
+pub(super) fn check_bytes(bytes: usize) -> Result<(), Error> {
+    match bytes > MAX_CHAT_VALUE_BYTES {
+        true => Err(refuse(TEXT_TOO_LARGE)),
+        false => Ok(()),
+    }
+}
+
+fn check_items(items: usize) -> Result<(), Error> {
+    match items > MAX_CHAT_LIST_ITEMS {
+        true => Err(refuse(LIST_TOO_LARGE)),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn refuse(problem: &'static str) -> Error {

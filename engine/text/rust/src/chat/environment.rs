@@ -69,6 +69,7 @@ fn add_filters(environment: &mut Environment<'static>) {
     environment.add_filter("random", chance::random);
     environment.add_filter("pprint", pretty::filter);
     environment.add_filter(operators::ITERABLE, operators::iterable);
+    environment.add_filter(operators::BOUNDED, operators::bounded);
     environment.add_filter(operators::SUM, operators::sum);
     environment.add_filter(operators::MODULO, operators::modulo);
     environment.add_filter(comparisons::LESS, comparisons::less);

@@ -4,7 +4,7 @@
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{AutoEscape, Error, ErrorKind, Output, State};
 
-use super::arguments::{bind_split, charge, integer, refuse};
+use super::arguments::{bind_split, charge, check_bytes, integer, refuse};
 use super::{html, is_python_space, json, marks, printf, python_text};
 
 /// Serialising walks the whole value, which costs more than copying bytes.
@@ -124,6 +124,7 @@ pub(super) fn join(state: &mut State, value: &Value, args: Rest<Value>, named: K
         };
         let text = python_text::str_of(&item);
         charge(state, text.len() + separator.len())?;
+        check_bytes(out.len() + text.len() + separator.len())?;
         out.push_str(if at > 0 { &separator } else { "" });
         out.push_str(&text);
     }

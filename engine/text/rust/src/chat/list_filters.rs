@@ -5,7 +5,7 @@
 use minijinja::value::{Kwargs, Rest, Tuple, Value, ValueKind};
 use minijinja::{filters as minijinja_filters, Error, State};
 
-use super::arguments::{bind_split, by_name, flag, refuse, required, size};
+use super::arguments::{bind_split, by_name, charge_items, flag, refuse, required, size};
 use super::{comparisons, filters, python_text};
 
 /// `sort(reverse=False, case_sensitive=False, attribute=None)`.
@@ -94,6 +94,7 @@ pub(super) fn list(state: &State, value: Value) -> Result<Value, Error> {
     if value.is_none() {
         return Err(refuse("'NoneType' object is not iterable"));
     }
+    charge_items(state, value.as_str().map_or(value.len(), |text| Some(text.chars().count())).unwrap_or(0))?;
     minijinja_filters::list(state, value)
 }
 

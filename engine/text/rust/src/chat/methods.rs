@@ -15,6 +15,7 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
             let text = value.as_str().unwrap_or_default();
             // A method looks at all of its text, which the engine does not count.
             charge(state, text.len())?;
+            charge(state, made_bytes(text, method, args))?;
             text_methods::find(method).map(|call| call(state, text, args)).transpose()?
         }
         ValueKind::Map => of_map(value, method, args)?,
@@ -28,6 +29,23 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
     match own {
         Some(result) => Ok(result),
         None => unknown_method_callback(state, value, method, args),
+    }
+}
+
+/// At least what a method of minijinja's makes by a width, or by replacing, however short its text is.
+fn made_bytes(text: &str, method: &str, args: &[Value]) -> usize {
+    match (method, args) {
+        ("format", _) => {
+            let specs = text.split('{').skip(1).filter_map(|field| field.split('}').next()?.split_once(':'));
+            let numbers = specs.flat_map(|(_, spec)| spec.split(|c: char| !c.is_ascii_digit()));
+            let widths = numbers.filter(|digits| !digits.is_empty()).map(|digits| digits.parse().unwrap_or(usize::MAX));
+            widths.fold(0, usize::saturating_add)
+        }
+        ("replace", [from, to]) => {
+            let (from, to) = (from.as_str().unwrap_or_default(), to.as_str().unwrap_or_default());
+            text.matches(from).count().saturating_mul(to.len())
+        }
+        _ => 0,
     }
 }
 

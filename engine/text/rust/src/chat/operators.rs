@@ -2,6 +2,9 @@
 //! Operators that minijinja has otherwise: `%` formats a text, `+` may stand before a number, no loop runs over None, and
 //! `<` and `in` refuse what Python does not compare. A template is rewritten: operators and a check of what a loop runs over
 //! are filters, and the sign is a blank. Its lines stay the same. A chain of comparisons is left as it is.
+//! A filter bounds what `+` and `~` make.
+
+use std::collections::BTreeSet;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
 use minijinja::machinery::{parse, tokenize, Token};
@@ -9,7 +12,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, State};
 
-use super::arguments::{charge, refuse};
+use super::arguments::{charge, charge_items, check_size, refuse};
 use super::{comparisons, html, printf};
 
 /// The filter that stands for `%`.
@@ -61,8 +64,8 @@ pub(super) fn sum(state: &State, left: &Value, right: &Value) -> Result<Value, E
         });
     }
     if left.kind() == ValueKind::Seq && right.kind() == ValueKind::Seq && left.is_tuple() == right.is_tuple() {
+        charge_items(state, left.len().unwrap_or(0) + right.len().unwrap_or(0))?;
         let items: Vec<Value> = left.try_iter()?.chain(right.try_iter()?).collect();
-        charge(state, items.len())?;
         return Ok(if left.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) });
     }
     let is_number = |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
@@ -92,6 +95,14 @@ pub(super) fn iterable(value: Value) -> Result<Value, Error> {
     }
 }
 
+/// The filter of what `+` and `~` make.
+pub(super) const BOUNDED: &str = "__bounded__";
+
+/// Refuses a text or a list that is too large, once it is there: what one chain of operators makes of others that are not.
+pub(super) fn bounded(value: Value) -> Result<Value, Error> {
+    check_size(&value).map(|()| value)
+}
+
 /// The template with filters for `%`, and for `+` where there may be escaped HTML. One that cannot be parsed is left as it
 /// is.
 pub(super) fn rewritten(text: &str, syntax: &SyntaxConfig) -> String {
@@ -99,9 +110,14 @@ pub(super) fn rewritten(text: &str, syntax: &SyntaxConfig) -> String {
     let has_html = ["safe", "escape"].iter().any(|name| text.contains(name));
     let mut edits: Vec<Edit> = vec![];
     let mut ends: Vec<Edit> = vec![];
+    let mut sums = BTreeSet::new(); // where a chain of them begins; all of it is found first
     if let Ok(template) = parse(&text, "template", syntax.clone()) {
         statement(&template, &mut |found| match found {
             Found::Operator { op, left_end, from, to } => {
+                if matches!(op, BinOpKind::Add | BinOpKind::Concat) && sums.insert(from) {
+                    edits.push((from, from, "((".into()));
+                    ends.push((to, to, format!(")|{BOUNDED})")));
+                }
                 let after = text[left_end..].trim_start_matches(|c: char| c.is_whitespace() || c == ')');
                 let at = text.len() - after.len();
                 let found =

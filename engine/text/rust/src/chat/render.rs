@@ -9,6 +9,7 @@ use std::io;
 use minijinja::{Error as JinjaError, ErrorKind, Template, Value};
 use serde_json::Value as Json;
 
+use super::arguments::{LIST_TOO_LARGE, TEXT_TOO_LARGE};
 use super::environment::Raised;
 use super::marks::{self, Marks};
 use super::ranges;
@@ -159,6 +160,10 @@ fn described(error: &JinjaError) -> Error {
         }
         ErrorKind::InvalidOperation if error.detail() == Some(ranges::TOO_LONG) => {
             ": a range of more than 100000 elements".to_owned()
+        }
+        ErrorKind::InvalidOperation => {
+            let sizes = [TEXT_TOO_LARGE, LIST_TOO_LARGE].into_iter();
+            sizes.filter(|size| error.detail() == Some(size)).map(|size| format!(": {size}")).collect()
         }
         _ => String::new(),
     };

@@ -4,8 +4,9 @@
 use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, State};
 
-use super::arguments::{bind, charge, flag, integer, refuse, required, size, text};
+use super::arguments::{bind, charge, charge_items, flag, integer, refuse, required, size, text};
 use super::{bytes, is_python_space, pad};
+use crate::limits::MAX_CHAT_LIST_ITEMS;
 
 type Method = fn(&State, &str, &[Value]) -> Result<Value, Error>;
 
@@ -94,12 +95,13 @@ fn split_arguments(args: &[Value]) -> Result<(Option<String>, usize), Error> {
     Ok((separator, if most < 0 { usize::MAX } else { most as usize }))
 }
 
-fn split(_: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
+fn split(state: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
     let (separator, most) = split_arguments(args)?;
     let parts: Vec<&str> = match &separator {
-        Some(separator) => s.splitn(most.saturating_add(1), separator.as_str()).collect(),
+        Some(separator) => s.splitn(most.saturating_add(1), separator.as_str()).take(MAX_CHAT_LIST_ITEMS + 1).collect(),
         None => words(s, most),
     };
+    charge_items(state, parts.len())?;
     Ok(parts.into_iter().map(Value::from).collect())
 }
 
@@ -114,13 +116,16 @@ fn words(s: &str, most: usize) -> Vec<&str> {
     parts
 }
 
-fn rsplit(_: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
+fn rsplit(state: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
     let (separator, most) = split_arguments(args)?;
     let mut parts: Vec<&str> = match &separator {
-        Some(separator) => s.rsplitn(most.saturating_add(1), separator.as_str()).collect(),
+        Some(separator) => {
+            s.rsplitn(most.saturating_add(1), separator.as_str()).take(MAX_CHAT_LIST_ITEMS + 1).collect()
+        }
         None => last_words(s, most),
     };
     parts.reverse();
+    charge_items(state, parts.len())?;
     Ok(parts.into_iter().map(Value::from).collect())
 }
 
@@ -139,9 +144,11 @@ fn last_words(s: &str, most: usize) -> Vec<&str> {
     parts
 }
 
-fn split_lines(_: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
+fn split_lines(state: &State, s: &str, args: &[Value]) -> Result<Value, Error> {
     let [keep] = bind(["keepends"], args)?;
-    Ok(super::python_text::lines(s, flag(&keep, false)).into_iter().map(Value::from).collect())
+    let lines = super::python_text::lines(s, flag(&keep, false));
+    charge_items(state, lines.len())?;
+    Ok(lines.into_iter().map(Value::from).collect())
 }
 
 fn one_text(name: &'static str, args: &[Value]) -> Result<Value, Error> {

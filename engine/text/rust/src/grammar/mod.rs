@@ -99,6 +99,11 @@ impl GrammarCompiler {
         Ok(Self { factory, growth: Growth::default(), eos_ids: eos_ids.into(), width })
     }
 
+    /// What the states of its grammars may grow by together, instead of [`crate::limits::MAX_GRAMMAR_GROWTH`].
+    pub fn limit_growth(&self, bytes: usize) {
+        self.growth.limit(bytes);
+    }
+
     /// Errors: INVALID_ARGUMENT (malformed, or no text matches), UNIMPLEMENTED (what it names), RESOURCE_EXHAUSTED (a
     /// bound). Messages complete the sentence "json_schema ...".
     pub fn compile(&self, source: &GrammarSource) -> Result<CompiledGrammar> {

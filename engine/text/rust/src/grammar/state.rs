@@ -15,8 +15,25 @@ use crate::limits::{GRAMMAR_STATE_GROWTH, MAX_GRAMMAR_GROWTH};
 const BYTES_PER_SOURCE_BYTE: usize = 100;
 
 /// What the states of all grammars of a compiler have grown by, beyond what each may: one counter for them.
-#[derive(Clone, Default)]
-pub(super) struct Growth(Arc<AtomicUsize>);
+#[derive(Clone)]
+pub(super) struct Growth(Arc<Counts>);
+
+struct Counts {
+    bytes: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self(Arc::new(Counts { bytes: AtomicUsize::new(0), limit: AtomicUsize::new(MAX_GRAMMAR_GROWTH) }))
+    }
+}
+
+impl Growth {
+    pub(super) fn limit(&self, bytes: usize) {
+        self.0.limit.store(bytes, Ordering::Relaxed);
+    }
+}
 
 /// The part of one state, which it gives back.
 struct GrowthShare {
@@ -36,9 +53,9 @@ impl GrowthShare {
         if grown == 0 {
             return Ok(());
         }
-        let before = self.all.0.fetch_add(grown, Ordering::Relaxed);
+        let before = self.all.0.bytes.fetch_add(grown, Ordering::Relaxed);
         self.bytes += grown;
-        if before + grown <= MAX_GRAMMAR_GROWTH {
+        if before + grown <= self.all.0.limit.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(Error::exhausted("the grammars of all outputs take more memory than they may"))
@@ -47,7 +64,7 @@ impl GrowthShare {
 
 impl Drop for GrowthShare {
     fn drop(&mut self) {
-        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.all.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
