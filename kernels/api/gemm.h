@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/input_scaling.h"
 #include "kernels/api/weight_codes.h"
 
 namespace dunlin::kernels {
@@ -58,13 +59,6 @@ struct PackWeightParams {
   const float* source_scales = nullptr;  // kF8E4M3: [num_rows, ScalesPerRow(source_scale_block, in_features)]
   int32_t source_scale_block = 0;        // kF8E4M3: 0 or kScaleBlock
   const WeightCodes* codes = nullptr;    // num_rows rows of in_features elements; REQUIRES: Holds(weight->format, ...)
-};
-
-// The scale of an FP8 input; value = code * scale, code = round(value * (1 / scale)), saturated.
-enum class InputScaling : uint8_t {
-  kPerRow,   // amax / 448 of each row, or of each kScaleBlock of it: independent of the other rows
-  kGiven,    // *shared_scale for all rows
-  kCurrent,  // amax / 448 over all rows of the call, written to *shared_scale
 };
 
 // GEMM input rows, converted for a precision; the layout is private to the device.

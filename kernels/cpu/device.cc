@@ -107,7 +107,8 @@ constexpr DeviceOps kCpuOps = {
     .sample = cpu::Sample,
 };
 
-// One row per variant, best first on Intel's processors (AvailableCpuVariants).
+// One row per variant that the build has (DUNLIN_CPU_VARIANTS), best first on Intel's processors
+// (AvailableCpuVariants).
 struct VariantRow {
   CpuVariant variant;
   const char* name;
@@ -115,10 +116,18 @@ struct VariantRow {
   bool (*available)();
 };
 constexpr VariantRow kVariants[] = {
+#ifdef DUNLIN_CPU_AMX
     {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
+#endif
+#ifdef DUNLIN_CPU_AVX512
     {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
+#endif
+#ifdef DUNLIN_CPU_AVX512_BF16
     {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16Kernels, cpu::HasAvx512Bf16Variant},
+#endif
+#ifdef DUNLIN_CPU_AVX2
     {CpuVariant::kAvx2, "avx2", cpu::Avx2Kernels, cpu::HasAvx2Variant},
+#endif
     {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
 
@@ -138,7 +147,7 @@ const VariantRow* FindVariant(const std::string& requested, std::string* error) 
         "this processor cannot run CPU variant \"" + name + "\"; the best it runs is \"" + available.front() + "\"";
     return nullptr;
   }
-  *error = "unknown CPU variant \"" + name + "\"; known are " + Known();
+  *error = "unknown CPU variant \"" + name + "\"; this build has " + Known();
   return nullptr;
 }
 
@@ -172,10 +181,9 @@ std::vector<std::string> AvailableCpuVariants() {
   for (const VariantRow& row : kVariants) {
     if (row.available()) names.emplace_back(row.name);
   }
-  if (cpu::HasFastBf16Dot()) {
-    std::iter_swap(std::find(names.begin(), names.end(), "avx512"),
-                   std::find(names.begin(), names.end(), "avx512_bf16"));
-  }
+  const auto floats = std::find(names.begin(), names.end(), "avx512");
+  const auto pairs = std::find(names.begin(), names.end(), "avx512_bf16");
+  if (cpu::HasFastBf16Dot() && floats != names.end() && pairs != names.end()) std::iter_swap(floats, pairs);
   return names;
 }
 

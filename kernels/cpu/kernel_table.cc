@@ -16,6 +16,7 @@ const KernelTable& PortableKernels() {
   return table;
 }
 
+#ifdef DUNLIN_CPU_AVX2
 const KernelTable& Avx2Kernels() {
   // 96 rows: 192 KiB of a slice of K, which fits an L2 cache of 256 KiB, as Haswell's.
   static const KernelTable table = {
@@ -26,7 +27,9 @@ const KernelTable& Avx2Kernels() {
       avx2::kInt8Kernels};
   return table;
 }
+#endif
 
+#ifdef DUNLIN_CPU_AVX512
 const KernelTable& Avx512Kernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, avx512::GemmBf16, avx512::GemmFp16, avx512::GemmFp8, avx512::GemmInt8, avx512::GemmInt4,
@@ -37,7 +40,9 @@ const KernelTable& Avx512Kernels() {
       avx512::kInt8Kernels};
   return table;
 }
+#endif
 
+#ifdef DUNLIN_CPU_AVX512_BF16
 const KernelTable& Avx512Bf16Kernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, avx512_bf16::GemmBf16, avx512::GemmFp16, avx512_bf16::GemmFp8, avx512_bf16::GemmInt8,
@@ -46,17 +51,19 @@ const KernelTable& Avx512Bf16Kernels() {
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
       avx512_bf16::kInt8Kernels};
+  // Kernels of integer codes have no twin: it gave less than 3% of a decode step.
   static const KernelTable l2_table = {
-      {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2,
-        avx512_bf16::GemmInt8L2, avx512_bf16::GemmInt4L2, avx512_bf16::GemmQ8L2, avx512_bf16::GemmQ4L2,
-        avx512_bf16::GemmQ4SuperL2, avx512_bf16::GemmQ6SuperL2, avx512_bf16::GemmQ6MinL2, avx512_bf16::GemmQ8WideL2,
-        avx512_bf16::GemmQ4ZeroL2},
+      {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2, avx512_bf16::GemmInt8,
+        avx512_bf16::GemmInt4, avx512_bf16::GemmQ8, avx512_bf16::GemmQ4, avx512_bf16::GemmQ4Super,
+        avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        table.gemm_rows},
       kAvx512Bf16Rows,
-      avx512_bf16::kInt8KernelsL2};
+      avx512_bf16::kInt8Kernels};
   return PrefersL2Prefetch() ? l2_table : table;
 }
+#endif
 
+#ifdef DUNLIN_CPU_AMX
 const KernelTable& AmxKernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, amx::GemmBf16, avx512::GemmFp16, amx::GemmFp8, avx512_bf16::GemmInt8, avx512_bf16::GemmInt4,
@@ -67,5 +74,6 @@ const KernelTable& AmxKernels() {
       avx512_bf16::kInt8Kernels};
   return table;
 }
+#endif
 
 }  // namespace dunlin::kernels::cpu

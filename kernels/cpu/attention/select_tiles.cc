@@ -28,13 +28,14 @@ const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
 
 }  // namespace
 
-const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend backend, DType kv_dtype, int32_t head_dim,
-                             int32_t v_head_dim) {
+const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] AttentionBackend backend, DType kv_dtype,
+                             [[maybe_unused]] int32_t head_dim, [[maybe_unused]] int32_t v_head_dim) {
   switch (context.variant) {
-    case CpuVariant::kPortable:
-      return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
+#ifdef DUNLIN_CPU_AVX2
     case CpuVariant::kAvx2:
       return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
+#endif
+#ifdef DUNLIN_CPU_AVX512_BF16
     case CpuVariant::kAvx512Bf16: {
       // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
       const bool floats = backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim);
@@ -47,13 +48,20 @@ const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend back
           {kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, floats ? kAvx512F8Tiles : kAvx512F8DotTiles},
           kv_dtype);
     }
+#endif
+#ifdef DUNLIN_CPU_AMX
     case CpuVariant::kAmxBf16:
       if (kv_dtype == DType::kBF16 && TakesAmxTiles(head_dim, v_head_dim)) {
         return kAmxBf16Tiles;
       }
       [[fallthrough]];
-    default:
+#endif
+#ifdef DUNLIN_CPU_AVX512
+    case CpuVariant::kAvx512:
       return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16Tiles, kAvx512F8Tiles}, kv_dtype);
+#endif
+    default:
+      return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 15 in all.
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops

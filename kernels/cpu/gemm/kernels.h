@@ -106,9 +106,8 @@ extern const Int8GemmKernels kInt8Kernels;
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-GemmKernel GemmBf16L2, GemmFp8L2, GemmInt8L2, GemmInt4L2;  // prefetch into L2
-GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2, GemmQ4ZeroL2;
-extern const Int8GemmKernels kInt8Kernels, kInt8KernelsL2;
+GemmKernel GemmBf16L2, GemmFp8L2;  // prefetch into L2
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512_bf16
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;

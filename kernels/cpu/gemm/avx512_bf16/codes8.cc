@@ -5,24 +5,16 @@
 namespace dunlin::kernels::cpu::avx512_bf16 {
 namespace {
 
-template <simd::Locality kTarget>
-using Q8 = Grouped<kTarget, simd::CodesToPairs<Lanes, FullInt8ByLookup>, simd::HalfScales<Lanes>, 0>;
-template <simd::Locality kTarget>
-using Q8Wide = Grouped<kTarget, simd::CodesToPairs<Lanes, FullInt8ByLookup>, simd::WideScales<Lanes>, 0>;
+using Q8 = Grouped<simd::CodesToPairs<Lanes, FullInt8ByLookup>, simd::HalfScales<Lanes>, 0>;
+using Q8Wide = Grouped<simd::CodesToPairs<Lanes, FullInt8ByLookup>, simd::WideScales<Lanes>, 0>;
 
 }  // namespace
 
 void GemmQ8(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Q8<simd::kIntoL1>>::Run(block);
-}
-void GemmQ8L2(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Q8<simd::kIntoL2>>::Run(block);
+  simd::VectorGemm<Lanes, Q8>::Run(block);
 }
 void GemmQ8Wide(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Q8Wide<simd::kIntoL1>>::Run(block);
-}
-void GemmQ8WideL2(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Q8Wide<simd::kIntoL2>>::Run(block);
+  simd::VectorGemm<Lanes, Q8Wide>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512_bf16

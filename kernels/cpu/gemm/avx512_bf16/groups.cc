@@ -5,24 +5,16 @@
 namespace dunlin::kernels::cpu::avx512_bf16 {
 namespace {
 
-template <simd::Locality kTarget>
-using Int8 = Grouped<kTarget, simd::CodesToPairs<Lanes, Int8ByLookup>, simd::ScaleWords<Lanes, false>, 0>;
-template <simd::Locality kTarget>
-using Int4 = Grouped<kTarget, Int4Pairs<true>, simd::ScaleWords<Lanes, true>, 256>;
+using Int8 = Grouped<simd::CodesToPairs<Lanes, Int8ByLookup>, simd::ScaleWords<Lanes, false>, 0>;
+using Int4 = Grouped<Int4Pairs<true>, simd::ScaleWords<Lanes, true>, 256>;
 
 }  // namespace
 
 void GemmInt8(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Int8<simd::kIntoL1>>::Run(block);
-}
-void GemmInt8L2(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Int8<simd::kIntoL2>>::Run(block);
+  simd::VectorGemm<Lanes, Int8>::Run(block);
 }
 void GemmInt4(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Int4<simd::kIntoL1>>::Run(block);
-}
-void GemmInt4L2(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Int4<simd::kIntoL2>>::Run(block);
+  simd::VectorGemm<Lanes, Int4>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512_bf16

@@ -31,17 +31,16 @@ struct DotBytes {
 // nothing, while a product that reads its row itself saves the broadcast into a register: on a Zen 4, 128 rows, 297
 // GFLOP/s where slices of widened codes reach 262 (INT4), and 302 and 261 (INT8). Codes of 6 bits take four times as
 // many operations.
-template <WeightFormat kFormat, bool kIntoL2>
-struct Int8Inputs : simd::GroupedBytes<Lanes, kFormat, DotBytes, false, kIntoL2 ? simd::kIntoL2 : simd::kIntoL1> {
+template <WeightFormat kFormat>
+struct Int8Inputs : simd::GroupedBytes<Lanes, kFormat, DotBytes, false> {
   static constexpr int64_t kGroup = Traits(kFormat).group;
   static constexpr int kRepeatedRows = Traits(kFormat).code_bits == 6 ? 8 : kGroup == 16 ? 32 : kGemmRowsMax;
 };
 
-template <bool kIntoL2>
 struct Int8Products {
   template <WeightFormat kFormat>
   static void Gemm(const GemmBlock& block) {
-    simd::VectorGemm<Lanes, Int8Inputs<kFormat, kIntoL2>>::Run(block);
+    simd::VectorGemm<Lanes, Int8Inputs<kFormat>>::Run(block);
   }
   static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
     simd::RoundInputRow<Lanes, uint16_t>(row, columns, format, UnsignedBias(format), coded);
@@ -50,7 +49,6 @@ struct Int8Products {
 
 }  // namespace
 
-const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products<false>>();
-const Int8GemmKernels kInt8KernelsL2 = MakeInt8Kernels<Int8Products<true>>();
+const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products>();
 
 }  // namespace dunlin::kernels::cpu::avx512_bf16

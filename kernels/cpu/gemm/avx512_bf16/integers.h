@@ -114,13 +114,13 @@ struct Int6Pairs {
 };
 
 // A product reads its row's pair itself: no pair takes a register beside the sums.
-template <simd::Locality kTarget, typename Codes, typename ScalesOfGroup, int kRows>
-struct Grouped : PairProducts<kTarget> {
-  struct Multiply : PairProducts<kTarget>::Multiply {
+template <typename Codes, typename ScalesOfGroup, int kRows>
+struct Grouped : PairProducts<simd::kIntoL1> {
+  struct Multiply : PairProducts<simd::kIntoL1>::Multiply {
     static constexpr bool kFromMemory = true;
     DUNLIN_INLINE __m512 AddFrom(__m512 sum, const simd::AliasedFloat& pair, __m512 w) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // they do not see what an asm reads
-      return PairProducts<kTarget>::Multiply::Add(sum, _mm512_set1_ps(pair), w);
+      return PairProducts<simd::kIntoL1>::Multiply::Add(sum, _mm512_set1_ps(pair), w);
 #else
       asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(pair));
       return sum;

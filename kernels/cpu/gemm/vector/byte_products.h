@@ -132,7 +132,7 @@ constexpr auto BytesOf() {
 }
 
 // kSignedBytes: whether Products take codes of 8 bits as they are.
-template <typename V, WeightFormat kFormat, typename Products, bool kSignedBytes, Locality kTarget>
+template <typename V, WeightFormat kFormat, typename Products, bool kSignedBytes>
 struct GroupedBytes {
   using Multiply = Products;
   using Panel = decltype(BytesOf<V, kFormat, kSignedBytes>());
@@ -143,7 +143,7 @@ struct GroupedBytes {
   static constexpr int kNarrowRows = Traits(kFormat).code_bits == 6 ? 6 : 8;  // four decoded vectors take registers
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
-  static constexpr Locality kLocality = kTarget;
+  static constexpr Locality kLocality = kIntoL1;
   static constexpr bool kGrouped = true;
   static constexpr bool kIntegers = true;
 };
@@ -200,7 +200,7 @@ struct PairedProducts {
   static void Gemm(const GemmBlock& block) {
     constexpr int32_t kCodeBits = Traits(kFormat).code_bits;
     using Products = BytePairs<V, kCodeBits, kCodeBits == 4>;
-    VectorGemm<V, GroupedBytes<V, kFormat, Products, /*kSignedBytes=*/true, kIntoL1>>::Run(block);
+    VectorGemm<V, GroupedBytes<V, kFormat, Products, /*kSignedBytes=*/true>>::Run(block);
   }
   static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
     const int32_t bias = Traits(format).code_bits == 8 ? 0 : UnsignedBias(format);
