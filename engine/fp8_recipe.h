@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/api/gemm.h"
+#include "kernels/api/input_scaling.h"
 
 namespace dunlin::engine {
 

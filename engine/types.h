@@ -12,9 +12,10 @@
 
 #include "engine/fp8_recipe.h"
 #include "engine/sampling/token_constraint.h"
-#include "kernels/api/attention.h"
-#include "kernels/api/device.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "kernels/api/sampling.h"
 
 namespace dunlin::engine {
 

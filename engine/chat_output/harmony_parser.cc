@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kMaxHeaderBytes = 512;
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
-constexpr std::string_view kStart = "<|start|>";
+constexpr std::string_view kStartMarker = "<|start|>";
 constexpr std::string_view kFunctions = "functions.";
 constexpr std::array<std::string_view, 5> kHeaderStarts = {"<|start|>", "<|channel|>", "<|message|>", " to=", "to="};
-constexpr std::array<std::string_view, 4> kContentEnds = {"<|end|>", "<|call|>", "<|return|>", kStart};
+constexpr std::array<std::string_view, 4> kContentEnds = {"<|end|>", "<|call|>", "<|return|>", kStartMarker};
 constexpr std::array<std::string_view, 3> kCallEnds = {"<|call|>", "<|end|>", "<|return|>"};
 
 // The word behind `before`, up to white space or a marker.
@@ -131,7 +131,7 @@ size_t HarmonyParser::TakeContent(std::string_view rest) {
   if (!match.marker.has_value()) return match.position;
   const std::string_view end = kContentEnds[*match.marker];
   const bool raw = std::exchange(state_, State::kHeader) == State::kRaw;
-  if (end == kStart) return match.position;  // of the next header
+  if (end == kStartMarker) return match.position;  // of the next header
   raw ? sink_->OnText(end) : sink_->OnMarkup(end);
   return match.position + end.size();
 }
@@ -164,7 +164,7 @@ size_t HarmonyParser::TakeCallEnd(std::string_view rest) {
   while (space < rest.size() && IsJsonSpace(rest[space])) ++space;
   if (space == rest.size() && space <= kMaxHeaderBytes) return 0;
   const auto match = MarkerAtStart(rest.substr(space), kCallEnds);
-  const auto start = MarkerAtStart(rest.substr(space), {&kStart, 1});
+  const auto start = MarkerAtStart(rest.substr(space), {&kStartMarker, 1});
   if (match.has_value() && match->marker.has_value()) {
     const size_t end = space + kCallEnds[*match->marker].size();
     sink_->OnMarkup(rest.substr(0, end));

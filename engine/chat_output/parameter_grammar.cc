@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kEndParameter = "</parameter>";
+constexpr std::string_view kParameterEnd = "</parameter>";
 
 std::string ToolRule(const char* rule, size_t tool) {
   return absl::StrCat(rule, "_", tool);
@@ -80,14 +80,14 @@ std::optional<std::vector<std::string>> TextChoices(const Json& schema) {
     }
   }
   const bool writable = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
-    return text.find(kEndParameter) == std::string::npos;
+    return text.find(kParameterEnd) == std::string::npos;
   });
   return writable && !texts.empty() ? std::optional(texts) : std::nullopt;
 }
 
 // A value with the tag that ends it. A text ends with the first such tag.
 std::string XmlValue(const ToolSet::Tool& tool, const Parameter& parameter, GrammarParts* parts) {
-  const std::string end = GrammarString(absl::StrCat("\n", std::string(kEndParameter)));
+  const std::string end = GrammarString(absl::StrCat("\n", std::string(kParameterEnd)));
   if (TextOf(tool, parameter.name) == ParameterText::kJson) {
     return absl::StrCat(JsonValue(tool, parameter, parts), " ", end);
   }
@@ -136,7 +136,7 @@ std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string one = absl::StrCat(MarkerTerm("<tool_call>", request.tokenizer), " call ",
                                        MarkerTerm("</tool_call>", request.tokenizer));
   const std::string further = request.several ? absl::StrCat(" (\"\\n\" ", one, ")*") : "";
-  return absl::StrCat("calls: ", one, further, "\n", rules, "text_value[suffix=", GrammarString(kEndParameter),
+  return absl::StrCat("calls: ", one, further, "\n", rules, "text_value[suffix=", GrammarString(kParameterEnd),
                       "]: /(?s:.*)/\n");
 }
 

@@ -13,7 +13,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMaxWordBytes = 4096;
+constexpr size_t kMaxLiteralBytes = 4096;
 constexpr uint32_t kMaxCharacter = 0x10FFFF;
 
 bool IsWordByte(char c) {
@@ -179,7 +179,7 @@ Scan PythonLiteral::Take(char c, std::string* json) {
     case State::kWord:
       if (!IsWordByte(c)) return EndWord(c, json);
       word_.push_back(c);
-      return word_.size() > kMaxWordBytes ? Scan::kInvalid : Scan::kMore;
+      return word_.size() > kMaxLiteralBytes ? Scan::kInvalid : Scan::kMore;
   }
   return Scan::kInvalid;
 }

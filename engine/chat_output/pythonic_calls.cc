@@ -14,7 +14,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxPythonNameBytes = 256;
 
 bool IsNameByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' ||
@@ -60,7 +60,7 @@ class PythonicCalls final : public CallReader {
   }
 
   Scan TakeName(char c, CallWriter* calls) {
-    if (IsNameByte(c) && name_.size() < kMaxNameBytes) {
+    if (IsNameByte(c) && name_.size() < kMaxPythonNameBytes) {
       name_.push_back(c);
       return Scan::kMore;
     }
@@ -71,7 +71,7 @@ class PythonicCalls final : public CallReader {
   }
 
   Scan TakeKey(char c, CallWriter* calls) {
-    if (IsNameByte(c) && name_.size() < kMaxNameBytes) {
+    if (IsNameByte(c) && name_.size() < kMaxPythonNameBytes) {
       name_.push_back(c);
       return Scan::kMore;
     }
@@ -114,7 +114,7 @@ class PythonicCalls final : public CallReader {
 }  // namespace
 
 bool IsPythonicName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), IsNameByte);
+  return !name.empty() && name.size() <= kMaxPythonNameBytes && std::all_of(name.begin(), name.end(), IsNameByte);
 }
 
 std::unique_ptr<CallReader> MakePythonicCalls() {

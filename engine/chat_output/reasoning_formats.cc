@@ -8,14 +8,15 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr std::string_view kHarmonyTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>"};
+constexpr std::string_view kHarmonyReasoningTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
+                                                        "<|return|>"};
 constexpr std::string_view kThinkTokens[] = {"<think>", "</think>"};
 constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
 
 bool Has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-bool IsHarmony(std::string_view text) {
+bool IsHarmonyReasoning(std::string_view text) {
   return Has(text, "<|channel|>") && Has(text, "<|message|>") && Has(text, "analysis");
 }
 bool IsQwen3(std::string_view text) {
@@ -24,17 +25,17 @@ bool IsQwen3(std::string_view text) {
 bool IsThinkTags(std::string_view text) {
   return Has(text, "<think>") || Has(text, "</think>");
 }
-bool IsMistral(std::string_view text) {
+bool IsMistralReasoning(std::string_view text) {
   return Has(text, "[THINK]");
 }
 
 // qwen3 and think_tags are read alike. Their templates differ in the prompt's end: with enable_thinking = false Qwen3's
 // writes an empty block there; those of DeepSeek-R1 and others open a block.
 constexpr ReasoningFormat kReasoningFormats[] = {
-    {"gpt_oss", "", "", kHarmonyTokens, IsHarmony},
+    {"gpt_oss", "", "", kHarmonyReasoningTokens, IsHarmonyReasoning},
     {"qwen3", "<think>", "</think>", kThinkTokens, IsQwen3},
     {"think_tags", "<think>", "</think>", kThinkTokens, IsThinkTags},
-    {"mistral", "[THINK]", "[/THINK]", kBracketTokens, IsMistral},
+    {"mistral", "[THINK]", "[/THINK]", kBracketTokens, IsMistralReasoning},
 };
 
 }  // namespace

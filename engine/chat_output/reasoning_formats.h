@@ -11,8 +11,8 @@ namespace dunlin::engine {
 
 struct ReasoningFormat {
   const char* name;
-  // Around the reasoning, at the start of the output; "": harmony.h reads the whole output. Where the prompt ends in
-  // the opening one, the output begins inside.
+  // Around the reasoning, at the start of the output; "": harmony_parser.h reads the whole output. Where the prompt
+  // ends in the opening one, the output begins inside.
   std::string_view open;
   std::string_view close;
   std::span<const std::string_view> tokens;  // that the parser needs and that may be special tokens

@@ -24,8 +24,8 @@ bool HasAll(std::string_view text, std::initializer_list<std::string_view> parts
                      [text](std::string_view part) { return text.find(part) != std::string_view::npos; });
 }
 
-constexpr std::string_view kHarmonyTokens[] = {"<|start|>",     "<|channel|>", "<|message|>", "<|end|>",
-                                               "<|constrain|>", "<|call|>",    "<|return|>"};
+constexpr std::string_view kHarmonyToolTokens[] = {"<|start|>",     "<|channel|>", "<|message|>", "<|end|>",
+                                                   "<|constrain|>", "<|call|>",    "<|return|>"};
 constexpr std::string_view kDeepseekOpeners[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"};
 constexpr std::string_view kDeepseekClosers[] = {"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"};
 constexpr std::string_view kDeepseekTokens[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
@@ -43,13 +43,13 @@ constexpr std::string_view kPythonClosers[] = {"<|python_end|>"};
 constexpr std::string_view kPythonTokens[] = {"<|python_start|>", "<|python_end|>"};
 constexpr std::string_view kLlamaOpeners[] = {"<|python_tag|>"};
 
-bool IsHarmony(std::string_view text) {
+bool IsHarmonyTools(std::string_view text) {
   return HasAll(text, {"<|channel|>", "<|message|>"}) && HasAny(text, {"<|call|>", "to=functions."});
 }
 bool IsDeepseek(std::string_view text) {
   return HasAny(text, {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"});
 }
-bool IsMistral(std::string_view text) {
+bool IsMistralTools(std::string_view text) {
   return HasAny(text, {"[TOOL_CALLS]"});
 }
 bool IsXml(std::string_view text) {
@@ -89,10 +89,10 @@ Reader MakePythonic(size_t, const ToolSet*) {
 }
 
 constexpr ToolFormat kToolFormats[] = {
-    {"gpt_oss", {}, {}, '\0', kHarmonyTokens, false, IsHarmony, nullptr, HarmonyCallGrammar},
+    {"gpt_oss", {}, {}, '\0', kHarmonyToolTokens, false, IsHarmonyTools, nullptr, HarmonyCallGrammar},
     {"deepseek", kDeepseekOpeners, kDeepseekClosers, '\0', kDeepseekTokens, false, IsDeepseek, MakeDeepseek,
      DeepseekCallGrammar},
-    {"mistral", kMistralOpeners, {}, '\0', kMistralTokens, true, IsMistral, MakeMistral, MistralCallGrammar},
+    {"mistral", kMistralOpeners, {}, '\0', kMistralTokens, true, IsMistralTools, MakeMistral, MistralCallGrammar},
     {"qwen3_coder", kXmlOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsXml, MakeXml, XmlCallGrammar},
     {"granite", kGraniteOpeners, kTaggedClosers, '\0', kGraniteTokens, false, IsGranite, MakeJson, GraniteCallGrammar},
     {"hermes", kHermesOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsHermes, MakeJson, HermesCallGrammar},

@@ -29,7 +29,7 @@ struct ToolFormat {
   // Ids of calls are nine letters and digits, as the model's template demands, instead of "call_" and 24.
   bool short_ids;
   bool (*recognises)(std::string_view chat_template);
-  // opener: its index; openers.size(): none (see `bare`). Null: harmony.h reads the whole output.
+  // opener: its index; openers.size(): none (see `bare`). Null: harmony_parser.h reads the whole output.
   std::unique_ptr<CallReader> (*make_reader)(size_t opener, const ToolSet* tools);
   // The rule "calls" (call_grammar.h), of one call or more.
   std::string (*grammar)(const CallGrammar& request, GrammarParts* parts);

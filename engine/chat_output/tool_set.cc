@@ -110,7 +110,7 @@ bool Allows(const Types& types, std::string_view json) {
   }
 }
 
-std::string_view InJson(std::string_view word) {
+std::string_view WordInJson(std::string_view word) {
   if (word == "True") return "true";
   if (word == "False") return "false";
   return word == "None" ? "null" : word;
@@ -158,7 +158,7 @@ std::string ToolSet::ToJson(std::string_view tool, std::string_view parameter, s
   if (schema == nullptr) return JsonQuoted(text);
   const Types types(found->parameters, *schema);
   const std::string_view trimmed = StdView(absl::StripAsciiWhitespace(AbslView(text)));
-  const std::string_view word = InJson(trimmed);
+  const std::string_view word = WordInJson(trimmed);
   return IsJson(word) && Allows(types, word) ? std::string(word) : JsonQuoted(text);
 }
 

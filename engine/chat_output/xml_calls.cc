@@ -15,7 +15,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxXmlNameBytes = 256;
 constexpr std::string_view kParameter = "<parameter=";
 constexpr std::string_view kEndParameter = "</parameter>";
 constexpr std::string_view kEndFunction = "</function>";
@@ -53,7 +53,7 @@ class XmlCall final : public CallReader {
     return Scan::kMore;
   }
   static Scan TakeName(char c, std::string* name) {
-    if (c == '\n' || c == '<' || name->size() >= kMaxNameBytes) return Scan::kInvalid;
+    if (c == '\n' || c == '<' || name->size() >= kMaxXmlNameBytes) return Scan::kInvalid;
     name->push_back(c);
     return Scan::kMore;
   }
@@ -146,7 +146,7 @@ class XmlCall final : public CallReader {
 }  // namespace
 
 bool IsXmlName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && name.find_first_of("<>\n") == std::string_view::npos;
+  return !name.empty() && name.size() <= kMaxXmlNameBytes && name.find_first_of("<>\n") == std::string_view::npos;
 }
 
 std::unique_ptr<CallReader> MakeXmlCall(bool in_function, const ToolSet* tools) {

@@ -6,7 +6,7 @@
 namespace dunlin::engine {
 namespace {
 
-ExpertBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
+ExpertBuffers PlaceExperts(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const int64_t hidden = tokens * config.hidden_dim;
   const int64_t chosen = tokens * config.routing.num_chosen;
   return {.normed = cut->Take<float>(hidden),
@@ -25,13 +25,13 @@ ExpertBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
 size_t ExpertBufferBytes(const ModelConfig& config, int32_t max_tokens) {
   if (!config.has_experts()) return 0;
   BufferCut cut(nullptr);
-  (void)Place(config, max_tokens, &cut);
+  (void)PlaceExperts(config, max_tokens, &cut);
   return cut.taken();
 }
 
 ExpertBuffers PlaceExpertBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {
   BufferCut cut(memory);
-  return Place(config, max_tokens, &cut);
+  return PlaceExperts(config, max_tokens, &cut);
 }
 
 }  // namespace dunlin::engine

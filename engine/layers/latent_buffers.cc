@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 namespace {
 
-LatentBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
+LatentBuffers PlaceLatent(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const LatentAttention& latent = config.latent;
   return {.down = cut->Take<float>(tokens * std::max(latent.query_rank, latent.kv_rank)),
           .query = cut->Take<float>(tokens * config.latent_query_features()),
@@ -20,13 +20,13 @@ LatentBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
 size_t LatentBufferBytes(const ModelConfig& config, int32_t max_tokens) {
   if (!config.has_latent_attention()) return 0;
   BufferCut cut(nullptr);
-  (void)Place(config, max_tokens, &cut);
+  (void)PlaceLatent(config, max_tokens, &cut);
   return cut.taken();
 }
 
 LatentBuffers PlaceLatentBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {
   BufferCut cut(memory);
-  return Place(config, max_tokens, &cut);
+  return PlaceLatent(config, max_tokens, &cut);
 }
 
 }  // namespace dunlin::engine

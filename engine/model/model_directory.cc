@@ -14,7 +14,6 @@ namespace {
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
-constexpr const char* kHfQuantFile = "hf_quant_config.json";
 
 // A file's text, "" when the file is absent. An empty file is an error.
 absl::StatusOr<std::string> ReadOptional(const TextFiles& files, const char* name) {

@@ -8,15 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/layers/forward_pass.h"
+#include "engine/runtime/device_status.h"
 #include "engine/runtime/warm_up.h"
 
 namespace dunlin::engine {
 namespace {
-
-absl::Status DeviceStatus(kernels::KernelStatus status, const char* what) {
-  if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(what, " failed: ", kernels::Name(status)));
-}
 
 StepHandle After(StepHandle handle) {
   return (handle + 1) & 0x3FFFFFFF;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kGain = 0.125;         // of a new measurement: the last 8 make two thirds of a mean
 constexpr double kSlowGain = 1.0 / 64;  // of a step's tokens, because prompts come with few steps
-constexpr double kFade = 0.98;          // a measurement counts half after 34 more
+constexpr double kForecastFade = 0.98;  // a measurement counts half after 34 more
 constexpr int32_t kLargestBatch = 4095;
 
 void Follow(double gain, double value, double* mean) {
@@ -39,8 +39,8 @@ void ServiceForecast::LearnStep(const Step& step, TimeNs elapsed, TimeNs now) {
     point = {static_cast<double>(step.sequences), time, static_cast<double>(step.prompt_tokens), now, true};
   }
   const double more_tokens = step.prompt_tokens - point.prompt_tokens;
-  prompt_time_ = kFade * prompt_time_ + more_tokens * (time - point.time);
-  prompt_square_ = kFade * prompt_square_ + more_tokens * more_tokens;
+  prompt_time_ = kForecastFade * prompt_time_ + more_tokens * (time - point.time);
+  prompt_square_ = kForecastFade * prompt_square_ + more_tokens * more_tokens;
   Follow(kGain, step.sequences, &point.batch);
   Follow(kGain, time, &point.time);
   Follow(kGain, step.prompt_tokens, &point.prompt_tokens);

@@ -7,7 +7,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr double kFade = 0.98;         // a measurement counts half after 34 more
+constexpr double kCostFade = 0.98;     // a measurement counts half after 34 more
 constexpr int kSweeps = 16;            // of coordinate descent a measurement; each continues from the last solution
 constexpr double kFaded = 1e-30;       // a feature that no recent step had keeps its weight
 constexpr int64_t kToTrust = 8;        // measurements; before that a prediction judges none
@@ -22,8 +22,8 @@ template <size_t N>
 void LinearFit<N>::Learn(const Row& row, double time, double size) {
   if (num_learned_++ >= kToTrust) time = std::min(time, std::max(kLeastOutlier * size, kOutlier * Predict(row)));
   for (size_t i = 0; i < N; ++i) {
-    for (size_t j = 0; j < N; ++j) products_[i][j] = kFade * products_[i][j] + row[i] * row[j] / size;
-    targets_[i] = kFade * targets_[i] + row[i] * time / size;
+    for (size_t j = 0; j < N; ++j) products_[i][j] = kCostFade * products_[i][j] + row[i] * row[j] / size;
+    targets_[i] = kCostFade * targets_[i] + row[i] * time / size;
   }
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     for (size_t i = 0; i < N; ++i) {

@@ -17,13 +17,13 @@
 namespace dunlin::server {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr mode_t kNewFileMode = 0640;
 constexpr size_t kNameAndHashes = 2;
 
-Json* EntryNamed(const std::string& name, Json* document) {
-  for (Json& entry : (*document)["keys"]) {
+OrderedJson* EntryNamed(const std::string& name, OrderedJson* document) {
+  for (OrderedJson& entry : (*document)["keys"]) {
     if (entry["name"] == name) return &entry;
   }
   return nullptr;
@@ -44,7 +44,7 @@ absl::Status WriteAll(int fd, const std::string& text) {
 }
 
 // The file's new text goes into `fd`, which is PATH.new.
-absl::Status WriteWithEntry(const std::string& path, const Json& entry, int fd) {
+absl::Status WriteWithEntry(const std::string& path, const OrderedJson& entry, int fd) {
   struct stat old {};
   const bool exists = stat(path.c_str(), &old) == 0;
   std::string text;
@@ -61,25 +61,25 @@ absl::Status WriteWithEntry(const std::string& path, const Json& entry, int fd) 
 
 }  // namespace
 
-Json CompleteEntry(Json entry) {
+OrderedJson CompleteEntry(OrderedJson entry) {
   if (!entry.contains("permissions")) entry["permissions"] = {Name(Permission::kInfer)};
   if (!entry.contains("models")) entry["models"] = {"*"};
   return entry;
 }
 
-absl::StatusOr<std::string> WithEntry(const std::string& text, const Json& entry, const std::string& where) {
-  Json document = {{"keys", Json::array()}};
+absl::StatusOr<std::string> WithEntry(const std::string& text, const OrderedJson& entry, const std::string& where) {
+  OrderedJson document = {{"keys", OrderedJson::array()}};
   if (!text.empty()) {
     const auto parsed = KeySet::Parse(text, where);
     if (!parsed.ok()) return parsed.status();
-    document = Json::parse(text);
+    document = OrderedJson::parse(text);
   }
   const auto name = entry["name"].get<std::string>();
-  Json* const own = EntryNamed(name, &document);
+  OrderedJson* const own = EntryNamed(name, &document);
   if (own == nullptr) {
     document["keys"].push_back(CompleteEntry(entry));
   } else if (entry.size() == kNameAndHashes) {
-    for (const Json& hash : entry["hashes"]) (*own)["hashes"].push_back(hash);
+    for (const OrderedJson& hash : entry["hashes"]) (*own)["hashes"].push_back(hash);
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat(where, " has an entry of the name \"", name,
@@ -91,7 +91,7 @@ absl::StatusOr<std::string> WithEntry(const std::string& text, const Json& entry
   return changed;
 }
 
-absl::Status AddEntry(const std::string& path, const Json& entry) {
+absl::Status AddEntry(const std::string& path, const OrderedJson& entry) {
   const std::string next = path + ".new";  // beside it, so that a rename replaces it; of one process at a time
   const int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
   if (fd < 0 && errno == EEXIST) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a caller may do, and what each RPC and route asks for: the one table of all endpoints. An endpoint without a row
-// is an error at start (server/edge_access), so that nothing is served that nobody has decided on.
+// is an error at start (http_calls/route_guard), so that nothing is served that nobody has decided on.
 // Plain data and pure functions, any thread.
 #pragma once
 

@@ -86,7 +86,7 @@ constexpr BenchRow kBenches[] = {
      tools::bench::BenchEncoder, false, true, false, true, false, false},
 };
 
-absl::Status Run(const BenchRow& row, BenchOptions options) {
+absl::Status RunBench(const BenchRow& row, BenchOptions options) {
   options.device_options = ResolveDeviceOptions(std::move(options.device_options));
   absl::StatusOr<std::unique_ptr<tools::bench::Session>> session = tools::bench::Session::Open(options);
   if (!session.ok()) return session.status();
@@ -190,8 +190,9 @@ std::function<int()> SetUpBench(CLI::App* subcommand) {
     auto options = std::make_shared<BenchOptions>();
     options->device_options.cuda_module = options->device_options.cublas_library = "auto";
     AddOptions(row, what, options.get());
-    what->final_callback(
-        [chosen, options, &row] { *chosen = [options, &row] { return Report(Run(row, *options), options->json); }; });
+    what->final_callback([chosen, options, &row] {
+      *chosen = [options, &row] { return Report(RunBench(row, *options), options->json); };
+    });
   }
   return [chosen] { return (*chosen)(); };
 }

@@ -28,7 +28,7 @@ struct ChatCommandOptions {
   bool quiet = false;
 };
 
-absl::StatusOr<v1::GenerateRequest> MakeRequest(const ChatCommandOptions& options) {
+absl::StatusOr<v1::GenerateRequest> ChatRequestOf(const ChatCommandOptions& options) {
   if (absl::Status s = CheckConstraints(options.chat, options.request.structured); !s.ok()) return s;
   v1::GenerateRequest request;
   if (absl::Status s = FillRequest(options.request, &request); !s.ok()) return s;
@@ -40,7 +40,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const ChatCommandOptions& option
 }
 
 int RunChat(const ChatCommandOptions& options) {
-  absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
+  absl::StatusOr<v1::GenerateRequest> request = ChatRequestOf(options);
   if (!request.ok()) {
     std::cerr << engine::StdView(request.status().message()) << "\n";
     return kExitUsage;

@@ -37,7 +37,7 @@ struct EmbedOptions {
   std::vector<std::string> texts;
 };
 
-v1::EmbedRequest MakeRequest(const EmbedOptions& options) {
+v1::EmbedRequest EmbedRequestOf(const EmbedOptions& options) {
   v1::EmbedRequest request;
   request.set_model(options.model);
   for (const std::string& text : options.texts) request.add_inputs()->set_text(text);
@@ -99,7 +99,7 @@ int RunEmbed(const EmbedOptions& options) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
   }
   v1::EmbedResponse response;
-  const grpc::Status status = stub->Embed(&context, MakeRequest(options), &response);
+  const grpc::Status status = stub->Embed(&context, EmbedRequestOf(options), &response);
   if (!status.ok()) {
     if (options.json) {
       std::cout << ErrorJson(status).dump() << "\n";

@@ -148,7 +148,7 @@ void PrintProfiles(const Json& profiles) {
   }
 }
 
-void PrintTable(const Json& json) {
+void PrintModelTable(const Json& json) {
   for (const auto& [key, value] : json.items()) {
     if (key != "profiles" && key != "warnings" && key != "memory")
       std::cout << absl::StreamFormat("%-20s %s\n", key, value.dump());
@@ -200,7 +200,7 @@ int RunInspect(const InspectOptions& options) {
   if (options.json) {
     std::cout << json->dump() << "\n";
   } else {
-    PrintTable(*json);
+    PrintModelTable(*json);
   }
   return kExitOk;
 }

@@ -45,7 +45,7 @@ Json AttentionJson(const kernels::Device& device) {
   return rows;
 }
 
-void PrintTable(const Json& json) {
+void PrintDeviceTable(const Json& json) {
   std::cout << json["description"].get<std::string>() << "\n";
   if (!json["facts"].empty()) std::cout << "\n";
   for (const auto& [name, value] : json["facts"].items()) {
@@ -76,7 +76,7 @@ int InspectDevice(kernels::DeviceKind kind, const kernels::DeviceOptions& option
   if (json) {
     std::cout << found.dump() << "\n";
   } else {
-    PrintTable(found);
+    PrintDeviceTable(found);
   }
   return kExitOk;
 }

@@ -43,7 +43,7 @@ bool WriteCharts(const std::string& folder, const Json& result) {
   return written;
 }
 
-bool Write(const tools::load::LoadOptions& options, const Json& result) {
+bool WriteResult(const tools::load::LoadOptions& options, const Json& result) {
   std::cout << (options.json_file == "-" ? result.dump() + "\n" : tools::load::ResultText(result)) << std::flush;
   bool written = true;
   if (!options.json_file.empty() && options.json_file != "-") {
@@ -74,24 +74,24 @@ absl::Status CheckWritable(const char* option, const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": cannot write ", path));
 }
 
-int Refused(const absl::Status& status) {
+int RefusedLoad(const absl::Status& status) {
   std::cerr << StatusName(status.code()) << ": " << status.message() << "\n";
   return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
 int RunLoad(tools::load::LoadOptions options) {
   absl::StatusOr<std::string> key = ReadApiKey(options.api_key_file);
-  if (!key.ok()) return Refused(key.status());
+  if (!key.ok()) return RefusedLoad(key.status());
   options.request.api_key = *std::move(key);
   if (options.address.empty()) options.address = DefaultAddress(options.protocol);
   absl::Status writable = CheckWritable("--json", options.json_file);
   writable.Update(CheckWritable("--report", options.report_file));
-  if (!writable.ok()) return Refused(writable);
+  if (!writable.ok()) return RefusedLoad(writable);
   const auto session = tools::load::Session::Open(options);
-  if (!session.ok()) return Refused(session.status());
+  if (!session.ok()) return RefusedLoad(session.status());
   const absl::StatusOr<Json> result = (*session)->Run();
-  if (!result.ok()) return Refused(result.status());
-  bool good = Write(options, *result) && !(*session)->interrupted();
+  if (!result.ok()) return RefusedLoad(result.status());
+  bool good = WriteResult(options, *result) && !(*session)->interrupted();
   for (const std::string& violation : (*session)->Violations(*result)) {
     std::cerr << violation << "\n";
     good = false;

@@ -102,8 +102,8 @@ absl::Status MakeOut(const Options& options) {
   return error ? OutFailure(options, error) : absl::OkStatus();
 }
 
-absl::StatusOr<engine::QuantizeReport> Write(const Options& options, const engine::QuantizeOptions& quantize,
-                                             const engine::Model* model, const Text& text) {
+absl::StatusOr<engine::QuantizeReport> WriteCheckpoint(const Options& options, const engine::QuantizeOptions& quantize,
+                                                       const engine::Model* model, const Text& text) {
   if (absl::Status status = MakeOut(options); !status.ok()) return status;
   absl::StatusOr<engine::QuantizeReport> report = engine::QuantizeCheckpoint(quantize, model, text.observed);
   std::error_code error;
@@ -124,7 +124,7 @@ absl::StatusOr<engine::QuantizeReport> Write(const Options& options, const engin
   return report;
 }
 
-absl::Status Run(const Options& options) {
+absl::Status RunQuantize(const Options& options) {
   std::string error;
   const auto device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {options.threads, ""}, &error);
   if (device == nullptr) return absl::FailedPreconditionError(error);
@@ -154,7 +154,7 @@ absl::Status Run(const Options& options) {
   if (model != nullptr) {
     if (absl::Status status = PrintPerplexity("before", *model, text); !status.ok()) return status;
   }
-  const absl::StatusOr<engine::QuantizeReport> report = Write(options, quantize, model.get(), text);
+  const absl::StatusOr<engine::QuantizeReport> report = WriteCheckpoint(options, quantize, model.get(), text);
   if (!report.ok()) return report.status();
   if (model != nullptr) {
     model = nullptr;  // before the next one takes its memory
@@ -205,7 +205,7 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
       std::cerr << "--act-order and --no-act-order need --calibration\n";
       return kExitUsage;
     }
-    const absl::Status status = Run(*options);
+    const absl::Status status = RunQuantize(*options);
     if (status.ok()) return kExitOk;
     std::cerr << StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
     return kExitFailed;

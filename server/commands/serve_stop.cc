@@ -20,7 +20,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+constexpr absl::Duration kStopPollPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLoadPollPeriod = absl::Milliseconds(10);  // delays READY by half of it
 constexpr absl::Duration kLoadStopLimit = absl::Milliseconds(800);
 // Wrappers, timeout(1) among them, send one signal to their child and again to its process group.
@@ -105,7 +105,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   });
   while (!done) {
     BeatIfHealthy(server);
-    if (WaitForRequest(kPollPeriod) == SignalRequest::kStop && absl::Now() > begun + kSameSignal) {
+    if (WaitForRequest(kStopPollPeriod) == SignalRequest::kStop && absl::Now() > begun + kSameSignal) {
       spdlog::warn("second stop signal: exiting immediately");
       ExitNow(kExitFailed);
     }

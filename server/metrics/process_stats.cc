@@ -12,7 +12,7 @@
 namespace dunlin::server {
 namespace {
 
-double Seconds(const timeval& time) {
+double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
@@ -29,7 +29,7 @@ double ResidentBytes() {
 double CpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+  return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
 }
 
 double NumThreads() {

@@ -24,11 +24,6 @@ using F = engine::RequestField;
 using Mode = ClientToolChoice::Mode;
 
 constexpr size_t kPromptEndBytes = 4096;  // what is kept of a prompt: more than a message's header
-constexpr size_t kMaxQuotedBytes = 32;
-
-std::string Quoted(std::string_view text) {
-  return absl::StrCat("\"", absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes))), "\"");
-}
 
 std::string_view PromptEnd(std::string_view prompt) {
   return prompt.substr(prompt.size() - std::min(prompt.size(), kPromptEndBytes));
@@ -57,11 +52,11 @@ std::optional<Violation> CheckTools(const std::string& tools_json, const engine:
   for (const engine::ToolSet::Tool& tool : tools.tools()) {
     if (tools.Find(tool.name) != &tool) {
       return Violation{
-          F::kChatTools, absl::StrCat("has two functions named ", Quoted(tool.name)), "one", {}, std::nullopt};
+          F::kChatTools, absl::StrCat("has two functions named ", QuotedWord(tool.name)), "one", {}, std::nullopt};
     }
     if (IsToolName(tool.name)) continue;
     return Violation{F::kChatTools,
-                     absl::StrCat("has a function named ", Quoted(tool.name)),
+                     absl::StrCat("has a function named ", QuotedWord(tool.name)),
                      absl::StrCat("names of 1 to ", kMaxToolNameBytes, " letters, digits, '_', '.' or '-'"),
                      {},
                      std::nullopt};
@@ -92,7 +87,7 @@ std::optional<Violation> CheckDemandedCall(const ServedModel& model, const Clien
   }
   if (choice.mode == Mode::kNamed && tools.Find(choice.name) == nullptr) {
     return Violation{F::kToolChoiceName,
-                     absl::StrCat("is ", Quoted(choice.name), ", which * does not have"),
+                     absl::StrCat("is ", QuotedWord(choice.name), ", which * does not have"),
                      "the name of one of the tools",
                      {},
                      F::kChatTools};

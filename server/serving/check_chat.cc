@@ -22,10 +22,6 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxQuotedBytes = 32;
 
-std::string Quoted(std::string_view text) {
-  return absl::StrCat("\"", absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes))), "\"");
-}
-
 std::optional<Violation> CheckCountOf(F field, size_t count, size_t max, int64_t message) {
   auto violation = engine::CheckCount(field, count, max);
   if (violation.has_value()) violation->index = {message, 0};
@@ -77,7 +73,7 @@ std::optional<Violation> CheckRole(std::string_view role, int64_t index) {
   });
   if (is_word && !role.empty() && role.size() <= kMaxChatRoleBytes) return std::nullopt;
   return Violation{F::kChatRole,
-                   absl::StrCat("is ", Quoted(role)),
+                   absl::StrCat("is ", QuotedWord(role)),
                    absl::StrCat("1 to ", kMaxChatRoleBytes, " letters, digits, '_', '-' or '.'"),
                    {index, 0},
                    std::nullopt};
@@ -93,7 +89,7 @@ std::optional<Violation> CheckParts(const engine::ChatMessage& message, int64_t 
   for (const engine::ChatPart& part : message.parts) {
     if (part.type != "text") {
       return Violation{
-          F::kChatPartType, absl::StrCat("is ", Quoted(part.type)), "\"text\"", {index, part_index}, std::nullopt};
+          F::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)), "\"text\"", {index, part_index}, std::nullopt};
     }
     if (auto v = CheckUtf8(F::kChatPartText, part.text, {index, part_index})) return v;
     ++part_index;
@@ -145,6 +141,10 @@ std::optional<Violation> CheckMessage(const engine::ChatMessage& message, int64_
 }
 
 }  // namespace
+
+std::string QuotedWord(std::string_view text) {
+  return absl::StrCat("\"", absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes))), "\"");
+}
 
 size_t BytesOf(const engine::ChatInput& chat) {
   size_t bytes = chat.tools_json.size() + chat.template_options_json.size();

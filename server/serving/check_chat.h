@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "engine/request_field.h"
 #include "engine/text/chat_template.h"
@@ -20,6 +22,9 @@ inline constexpr int kMaxChatJsonDepth = 64;
 // The first violation, or none: sizes and counts; roles of letters, digits, '_', '-' and '.'; parts of type "text"
 // only; JSON fields that are JSON of their kind; text that is UTF-8; options that exclude each other.
 std::optional<engine::Violation> CheckChat(const engine::ChatInput& chat);
+
+// The first bytes of a client's word in quotes, escaped, for messages.
+std::string QuotedWord(std::string_view text);
 
 // Of all its strings.
 size_t BytesOf(const engine::ChatInput& chat);

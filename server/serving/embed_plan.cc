@@ -24,7 +24,7 @@ using engine::TokenId;
 using F = engine::RequestField;
 using TokenIds = std::vector<TokenId>;
 
-absl::Status ToStatus(const std::optional<engine::Violation>& violation, const ClientEmbedRequest& client) {
+absl::Status EmbedStatus(const std::optional<engine::Violation>& violation, const ClientEmbedRequest& client) {
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
@@ -64,8 +64,8 @@ absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const ServedModel& mo
   return EncodeText(core, *model.tokenizer, text, options, truncate);
 }
 
-absl::Status Overflowed(const engine::Violation& violation, const ClientEmbedRequest& client, int64_t num_tokens,
-                        bool at_least, const engine::EncodeLimits& limits) {
+absl::Status EmbedOverflow(const engine::Violation& violation, const ClientEmbedRequest& client, int64_t num_tokens,
+                           bool at_least, const engine::EncodeLimits& limits) {
   return PromptOverflowed(violation, *client.field_names,
                           {.context_tokens = limits.max_input_tokens,
                            .max_prompt_tokens = limits.max_input_tokens,
@@ -94,7 +94,7 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
     const absl::StatusOr<TokenIds> ids = TokensOf(core, *plan->model, *prompt, &client->inputs[i], &truncated);
     if (absl::IsOutOfRange(ids.status())) {
       const int64_t least = engine::MaxCountedInputTokens(limits) + 1;
-      return Overflowed(engine::InputTooLong(i, limits), *client, least, /*at_least=*/true, limits);
+      return EmbedOverflow(engine::InputTooLong(i, limits), *client, least, /*at_least=*/true, limits);
     }
     if (!ids.ok()) {
       const std::string problem(engine::StdView(ids.status().message()));
@@ -103,9 +103,9 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
     const auto num_tokens = static_cast<int64_t>(ids->size());
     const std::optional<engine::Violation> length = engine::CheckInputLength(i, num_tokens, limits);
     if (length.has_value() && num_tokens > 0) {
-      return Overflowed(*length, *client, num_tokens, /*at_least=*/false, limits);
+      return EmbedOverflow(*length, *client, num_tokens, /*at_least=*/false, limits);
     }
-    if (absl::Status s = ToStatus(length, *client); !s.ok()) return s;
+    if (absl::Status s = EmbedStatus(length, *client); !s.ok()) return s;
     request.tokens.insert(request.tokens.end(), ids->begin(), ids->end());
     request.lengths.push_back(static_cast<int32_t>(num_tokens));
     plan->truncated.push_back(truncated);
@@ -138,7 +138,7 @@ absl::Status PlanVectors(const ServingCore& core, ClientEmbedRequest* client, Em
   request.pooling = client->pooling.value_or(model.embedding.pooling);
   request.normalize = client->normalize.value_or(model.embedding.normalize);
   request.dimensions = client->dimensions.value_or(limits.hidden_dim);
-  absl::Status status = ToStatus(CheckEmbedFields(*client, request.dimensions, limits, core.limits()), *client);
+  absl::Status status = EmbedStatus(CheckEmbedFields(*client, request.dimensions, limits, core.limits()), *client);
   if (!status.ok()) return status;
   if (HasText(*client) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
@@ -150,7 +150,7 @@ absl::Status PlanVectors(const ServingCore& core, ClientEmbedRequest* client, Em
 absl::Status PlanScores(const ServingCore& core, const ClientEmbedRequest& client, EmbedPlan* plan) {
   const ServedModel& model = *plan->model;
   if (absl::Status s = CheckReranks(model); !s.ok()) return s;
-  if (absl::Status s = ToStatus(CheckRerankFields(client, core.limits()), client); !s.ok()) return s;
+  if (absl::Status s = EmbedStatus(CheckRerankFields(client, core.limits()), client); !s.ok()) return s;
   engine::EncodeRequest& request = plan->call->request;
   request.classify = true;
   request.dimensions = model.encoder->limits().num_labels;
@@ -183,7 +183,7 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
   if (violation.has_value() && violation->field == F::kInputToken) {
     violation = UnknownToken(*violation, client, request, model.tokenizer.get());
   }
-  if (absl::Status s = ToStatus(violation, client); !s.ok()) return s;
+  if (absl::Status s = EmbedStatus(violation, client); !s.ok()) return s;
   plan.call->vectors.resize(request.lengths.size() * static_cast<size_t>(request.dimensions));
   return plan;
 }

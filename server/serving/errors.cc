@@ -59,7 +59,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 
-constexpr size_t kMaxQuotedBytes = 64;                   // of client-supplied text quoted in a message
+constexpr size_t kMaxEscapedBytes = 64;                  // of client-supplied text quoted in a message
 constexpr size_t kMaxQuotedNameBytes = 32;               // of a name that a table does not have
 constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;  // a cancel this close to the deadline counts as its expiry
 
@@ -82,7 +82,7 @@ std::string Payload(const absl::Status& status, const char* key) {
 }
 
 std::string Escaped(std::string_view text) {
-  return absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes)));
+  return absl::CHexEscape(std::string(text.substr(0, kMaxEscapedBytes)));
 }
 
 absl::Status Cancelled() {
@@ -178,7 +178,7 @@ std::string UnknownName(std::string_view text, std::string_view noun) {
 }
 
 absl::Status UnknownModel(std::string_view name) {
-  const char* ellipsis = name.size() > kMaxQuotedBytes ? "..." : "";
+  const char* ellipsis = name.size() > kMaxEscapedBytes ? "..." : "";
   absl::Status status =
       MakeError(Reason::kUnknownModel, absl::StrCat("model \"", Escaped(name), ellipsis, "\" is not served"));
   Attach(kModelKey, Escaped(name), &status);

@@ -90,11 +90,10 @@ absl::Status MakeError(Reason reason, std::string_view message);
 absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
 // Of a GrammarCompiler's error: INVALID_ARGUMENT, or FAILED_PRECONDITION for a tokenizer that cannot be constrained.
 absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names);
-// The same for a field that only one front end has.
+// As InvalidField above, for a field that only one front end has.
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
 // The problem of a text that stands where one of a few names belongs: `is "nf4"`. Only a name of up to 32 letters,
-// digits,
-// '_', '-' and '.' is quoted: anything else may be a part of a prompt, and is "is another <noun>".
+// digits, '_', '-' and '.' is quoted: anything else may be a part of a prompt, and is "is another <noun>".
 std::string UnknownName(std::string_view text, std::string_view noun);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);

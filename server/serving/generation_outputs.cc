@@ -11,7 +11,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr int64_t kMaxTokensPerChunk = 1024;
-constexpr engine::TimeNs kNsPerMs = 1'000'000;
+constexpr engine::TimeNs kTimeNsPerMs = 1'000'000;
 
 // How many tokens fit into a message: 96 bytes per token for id, log-probability, rank, text and bytes, and 56 per
 // alternative.
@@ -68,7 +68,7 @@ GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* co
                                     generation,
                                     writing,
                                     core->overload(),
-                                    core->limits().busy_message_interval_ms * kNsPerMs,
+                                    core->limits().busy_message_interval_ms * kTimeNsPerMs,
                                     core->clock()};
   for (size_t i = 0; i < static_cast<size_t>(plan.num_outputs); ++i) {
     outputs_.push_back(std::make_unique<Output>(QueueSizes(plan.request, i, core->limits()), links));

@@ -37,7 +37,7 @@ using F = engine::RequestField;
 
 constexpr size_t kPromptTail = 16;  // what StreamDecoder::Create needs to continue a text
 
-absl::Status ToStatus(const std::optional<Violation>& violation, const ClientRequest& client) {
+absl::Status PlanStatus(const std::optional<Violation>& violation, const ClientRequest& client) {
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
@@ -87,10 +87,10 @@ engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_token
 absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedModel& model,
                                    const engine::Request& request) {
   const engine::RequestLimits& limits = model.engine->limits();
-  if (absl::Status s = ToStatus(CheckGenerateFields(client), client); !s.ok()) return s;
+  if (absl::Status s = PlanStatus(CheckGenerateFields(client), client); !s.ok()) return s;
   const auto length = CheckOutputLength(client.stopping, limits.max_context_tokens);
-  if (absl::Status s = ToStatus(length, client); !s.ok()) return s;
-  if (absl::Status s = ToStatus(engine::CheckParams(request, limits), client); !s.ok()) return s;
+  if (absl::Status s = PlanStatus(length, client); !s.ok()) return s;
+  if (absl::Status s = PlanStatus(engine::CheckParams(request, limits), client); !s.ok()) return s;
   if (!client.stopping.stop.empty() && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; stop strings need one");
   }
@@ -98,18 +98,18 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; bad_words and echo need one");
   }
   if (client.structured_output.has_value()) {
-    if (absl::Status s = ToStatus(CheckStructuredOutput(*client.structured_output), client); !s.ok()) return s;
+    if (absl::Status s = PlanStatus(CheckStructuredOutput(*client.structured_output), client); !s.ok()) return s;
   }
   if (client.truncate_prompt_tokens.has_value()) {
     const auto v =
         engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1, limits.max_context_tokens);
-    if (v.has_value()) return ToStatus(v, client);
+    if (v.has_value()) return PlanStatus(v, client);
   }
   if (std::holds_alternative<engine::ChatInput>(client.prompt)) return CheckChats(model);
   if (std::holds_alternative<std::string>(client.prompt) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
-  return ToStatus(CheckPromptForm(client.prompt), client);
+  return PlanStatus(CheckPromptForm(client.prompt), client);
 }
 
 // Refuses what would end too late as soon as that can be known.
@@ -144,7 +144,7 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
   DropEndOfSequence(model.model->config().eos_token_ids, &params->bad_words);
   DropUnembedded(model, params, &request->stopping);
   if (client.sampling.bad_words.empty()) return absl::OkStatus();
-  return ToStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
+  return PlanStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
 }
 
 // The engine only knows token prompts; for a client that sent text or a chat, the error names that.
@@ -157,8 +157,8 @@ Violation AsClientSent(Violation violation, const ClientRequest& client) {
 }
 
 // prompt_tokens: as far as they were counted.
-absl::Status Overflowed(const Violation& violation, const ClientRequest& client, const engine::Request& request,
-                        size_t prompt_tokens, bool at_least, const engine::RequestLimits& limits) {
+absl::Status OverflowStatus(const Violation& violation, const ClientRequest& client, const engine::Request& request,
+                            size_t prompt_tokens, bool at_least, const engine::RequestLimits& limits) {
   const int64_t most = std::min(static_cast<int64_t>(engine::MaxPromptTokens(limits)),
                                 engine::OutputRoom(0, request.profile.precision, limits) - 1);
   return PromptOverflowed(AsClientSent(violation, client), *client.field_names,
@@ -171,8 +171,8 @@ absl::Status Overflowed(const Violation& violation, const ClientRequest& client,
 // Of a prompt that was not read to its end.
 absl::Status OverflowedUncounted(const ClientRequest& client, const engine::Request& request,
                                  const engine::RequestLimits& limits) {
-  return Overflowed(engine::PromptTooLong(limits), client, request, engine::MaxCountedPromptTokens(limits) + 1,
-                    /*at_least=*/true, limits);
+  return OverflowStatus(engine::PromptTooLong(limits), client, request, engine::MaxCountedPromptTokens(limits) + 1,
+                        /*at_least=*/true, limits);
 }
 
 // *chat_text: of a chat, the prompt's text.
@@ -217,7 +217,7 @@ absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& r
   std::optional<Violation> violation = engine::CheckPrompt(request, limits);
   if (!violation.has_value()) return absl::OkStatus();
   if (violation->field == F::kPromptTokens && !request.prompt.empty()) {
-    return Overflowed(*violation, client, request, request.prompt.size(), /*at_least=*/false, limits);
+    return OverflowStatus(*violation, client, request, request.prompt.size(), /*at_least=*/false, limits);
   }
   if (violation->field == F::kPromptToken) {
     const engine::TokenId id = request.prompt[static_cast<size_t>(violation->index[0])];

@@ -15,9 +15,9 @@ using kernels::AttentionBackend;
 using kernels::DType;
 using kernels::Precision;
 
-constexpr int64_t kDimensionMax = int64_t{1} << 20;
+constexpr int64_t kAttentionDimensionMax = int64_t{1} << 20;
 
-struct Shape {
+struct CaseShape {
   int32_t batch;
   int32_t heads;
   int32_t kv_heads;
@@ -25,41 +25,41 @@ struct Shape {
   int32_t head_dim;
 };
 // Llama-1B's and Llama-8B's heads.
-constexpr Shape kPrefillShapes[] = {{1, 32, 8, 512, 64},  {1, 32, 8, 2048, 64},  {1, 32, 8, 4096, 64},
-                                    {1, 32, 8, 512, 128}, {1, 32, 8, 2048, 128}, {1, 32, 8, 4096, 128}};
+constexpr CaseShape kPrefillShapes[] = {{1, 32, 8, 512, 64},  {1, 32, 8, 2048, 64},  {1, 32, 8, 4096, 64},
+                                        {1, 32, 8, 512, 128}, {1, 32, 8, 2048, 128}, {1, 32, 8, 4096, 128}};
 // Groups of 1, 4 and 8 query heads to a KV head.
-constexpr Shape kDecodeShapes[] = {{1, 32, 32, 512, 64},  {1, 32, 8, 512, 64},   {1, 32, 8, 8192, 64},
-                                   {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64}, {8, 32, 8, 2048, 64},
-                                   {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64},
-                                   {32, 32, 8, 2048, 64}, {32, 32, 4, 8192, 64}};
-constexpr Shape kSdpa[] = {{64, 32, 32, 256, 32}};
-constexpr Shape kXformers[] = {{32, 16, 16, 512, 64}};
+constexpr CaseShape kDecodeShapes[] = {{1, 32, 32, 512, 64},  {1, 32, 8, 512, 64},   {1, 32, 8, 8192, 64},
+                                       {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64}, {8, 32, 8, 2048, 64},
+                                       {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64},
+                                       {32, 32, 8, 2048, 64}, {32, 32, 4, 8192, 64}};
+constexpr CaseShape kSdpa[] = {{64, 32, 32, 256, 32}};
+constexpr CaseShape kXformers[] = {{32, 16, 16, 512, 64}};
 
 enum class Kind : uint8_t { kDense, kPrefill, kDecode };
-struct CaseRow {
+struct AttentionCase {
   const char* name;
   Kind kind;
-  std::span<const Shape> shapes;
+  std::span<const CaseShape> shapes;
   bool causal;
   const char* backends;
   Precision precision;  // the default
 };
-const CaseRow kCases[] = {
+const AttentionCase kAttentionCases[] = {
     {"sdpa", Kind::kDense, kSdpa, false, "all", Precision::kFp16},
     {"xformers", Kind::kDense, kXformers, true, "all", Precision::kFp16},
     {"prefill", Kind::kPrefill, kPrefillShapes, true, "flash", Precision::kBf16},
     {"decode", Kind::kDecode, kDecodeShapes, true, "flash", Precision::kBf16},
 };
 // --shape without --case.
-constexpr CaseRow kAnyShape = {"shape", Kind::kDense, {}, false, "all", Precision::kFp32};
+constexpr AttentionCase kAnyShape = {"shape", Kind::kDense, {}, false, "all", Precision::kFp32};
 
 struct Choice {
   std::vector<AttentionBackend> backends;
   std::vector<DType> dtypes;
-  std::vector<Shape> shapes;
+  std::vector<CaseShape> shapes;
 };
 
-absl::StatusOr<Choice> ChoiceOf(const CaseRow& row, const BenchOptions& options) {
+absl::StatusOr<Choice> ChoiceOf(const AttentionCase& row, const BenchOptions& options) {
   Choice choice;
   const auto backends = ParseBackends(options.backend.empty() ? row.backends : options.backend);
   if (!backends.ok()) return backends.status();
@@ -77,7 +77,7 @@ absl::StatusOr<Choice> ChoiceOf(const CaseRow& row, const BenchOptions& options)
     }
     choice.dtypes.push_back(*dtype);
   }
-  const auto shape = ParseNumbers("--shape", options.shape, 4, kDimensionMax);
+  const auto shape = ParseNumbers("--shape", options.shape, 4, kAttentionDimensionMax);
   if (!shape.ok()) return shape.status();
   if (shape->empty()) {
     if (options.kv_heads != 0) return absl::InvalidArgumentError("--kv-heads needs --shape B,H,S,D");
@@ -95,7 +95,8 @@ absl::StatusOr<Choice> ChoiceOf(const CaseRow& row, const BenchOptions& options)
   return choice;
 }
 
-absl::Status RunShape(Session* session, const CaseRow& row, const Shape& shape, AttentionBackend backend, DType dtype) {
+absl::Status RunShape(Session* session, const AttentionCase& row, const CaseShape& shape, AttentionBackend backend,
+                      DType dtype) {
   if (row.kind == Kind::kDense) {
     return RunDense(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, shape.tokens,
                               shape.head_dim, row.causal || session->options().causal});
@@ -105,8 +106,8 @@ absl::Status RunShape(Session* session, const CaseRow& row, const Shape& shape, 
                             shape.head_dim});
 }
 
-absl::Status RunCase(Session* session, const CaseRow& row, const Choice& choice) {
-  for (const Shape& shape : choice.shapes) {
+absl::Status RunCase(Session* session, const AttentionCase& row, const Choice& choice) {
+  for (const CaseShape& shape : choice.shapes) {
     for (const DType dtype : choice.dtypes) {
       for (const AttentionBackend backend : choice.backends) {
         const std::string what = absl::StrCat(row.name, " ", Name(backend), " ", Name(dtype));
@@ -122,9 +123,9 @@ absl::Status RunCase(Session* session, const CaseRow& row, const Choice& choice)
 
 absl::Status BenchAttention(Session* session) {
   const BenchOptions& options = session->options();
-  std::vector<const CaseRow*> rows;
+  std::vector<const AttentionCase*> rows;
   std::vector<std::string> known;
-  for (const CaseRow& row : kCases) {
+  for (const AttentionCase& row : kAttentionCases) {
     known.emplace_back(row.name);
     const bool all = options.case_name.empty() && options.shape.empty();
     if (all || options.case_name == row.name) rows.push_back(&row);
@@ -132,7 +133,7 @@ absl::Status BenchAttention(Session* session) {
   if (options.case_name.empty() && !options.shape.empty()) rows.push_back(&kAnyShape);
   if (rows.empty()) return UnknownCase(options.case_name, known);
   std::vector<Choice> choices;
-  for (const CaseRow* row : rows) {
+  for (const AttentionCase* row : rows) {
     auto choice = ChoiceOf(*row, options);
     if (!choice.ok()) return choice.status();
     choices.push_back(*std::move(choice));

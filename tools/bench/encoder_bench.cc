@@ -23,11 +23,11 @@ using engine::Precision;
 constexpr int64_t kTextsMax = 1024;
 constexpr int32_t kTokensMin = 8;  // of a text; --prompt-tokens is the maximum
 
-struct CaseRow {
+struct EncoderCase {
   const char* name;
   const char* config;
 };
-constexpr CaseRow kCases[] = {
+constexpr EncoderCase kEncoderCases[] = {
     {"bert-base", R"({"model_type": "bert", "num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
                       "num_attention_heads": 12, "vocab_size": 30522, "max_position_embeddings": 512})"},
     {"minilm-l6", R"({"model_type": "bert", "num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536,
@@ -110,18 +110,18 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
   return absl::OkStatus();
 }
 
-struct Plan {
+struct EncoderPlan {
   std::vector<std::pair<std::string, engine::ModelSource>> models;
   ModelAxes axes;
 };
 
-absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
-  Plan plan;
+absl::StatusOr<EncoderPlan> EncoderPlanOf(const BenchOptions& options) {
+  EncoderPlan plan;
   absl::StatusOr<ModelAxes> axes = ParseModelAxes(options, {1, 32}, kTextsMax);
   if (!axes.ok()) return axes.status();
   plan.axes = *std::move(axes);
   std::vector<std::string> known;
-  for (const CaseRow& row : kCases) {
+  for (const EncoderCase& row : kEncoderCases) {
     known.emplace_back(row.name);
     const bool wanted = options.case_name.empty() || options.case_name == row.name;
     if (!wanted || !options.model.empty()) continue;
@@ -141,7 +141,8 @@ absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   return plan;
 }
 
-absl::Status RunModel(Session* session, const Plan& plan, const std::string& name, const engine::ModelSource& source) {
+absl::Status RunModel(Session* session, const EncoderPlan& plan, const std::string& name,
+                      const engine::ModelSource& source) {
   const auto model = engine::Model::Load(source, session->device());
   if (!model.ok()) return model.status();
   for (const int64_t batch : plan.axes.batches) {
@@ -159,7 +160,7 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& nam
 }  // namespace
 
 absl::Status BenchEncoder(Session* session) {
-  absl::StatusOr<Plan> plan = PlanOf(session->options());
+  absl::StatusOr<EncoderPlan> plan = EncoderPlanOf(session->options());
   if (!plan.ok()) return plan.status();
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (auto& [name, source] : plan->models) {

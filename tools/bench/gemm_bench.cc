@@ -37,17 +37,17 @@ constexpr int64_t kPrefillRows[] = {256, 2048};
 constexpr int64_t kDecodeRows[] = {1, 4};
 constexpr int64_t kSmallBatchRows[] = {8, 16, 32};
 
-struct CaseRow {
+struct GemmCase {
   const char* name;
   std::span<const int64_t> rows;
   std::span<const Matrix> matrices;
 };
-const CaseRow kCases[] = {
+const GemmCase kGemmCases[] = {
     {"gpt2", kPrefillRows, kGpt2},  {"llama-1b", kPrefillRows, kLlama1b},      {"llama-8b", kPrefillRows, kLlama8b},
     {"gemv", kDecodeRows, kOfEach}, {"small-batch", kSmallBatchRows, kOfEach},
 };
 
-constexpr int64_t kDimensionMax = int64_t{1} << 18;
+constexpr int64_t kGemmDimensionMax = int64_t{1} << 18;
 constexpr int64_t kRowsMax = int64_t{1} << 16;
 constexpr int64_t kCopiesMax = 1024;  // weights below 256 KiB occur only in tests
 constexpr int64_t kSamples = 512;
@@ -350,14 +350,14 @@ absl::Status GemmRun::Run() {
 absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {
   const auto formats = ParseWeightFormats(options.precision);
   if (!formats.ok()) return formats.status();
-  const auto shape = ParseNumbers("--shape", options.shape, 3, kDimensionMax);
+  const auto shape = ParseNumbers("--shape", options.shape, 3, kGemmDimensionMax);
   if (!shape.ok()) return shape.status();
   if (!shape->empty() && (*shape)[0] > kRowsMax) {
     return absl::InvalidArgumentError(absl::StrCat("--shape has M ", (*shape)[0], "; limit is ", kRowsMax));
   }
   std::vector<Problem> problems;
   std::vector<std::string> known;
-  for (const CaseRow& row : kCases) {
+  for (const GemmCase& row : kGemmCases) {
     known.emplace_back(row.name);
     const bool wanted = shape->empty() && (options.case_name.empty() || options.case_name == row.name);
     for (const Matrix& matrix : wanted ? row.matrices : std::span<const Matrix>()) {

@@ -24,8 +24,6 @@ namespace {
 using engine::FinishReason;
 using engine::TokenId;
 
-constexpr int32_t kStepTokens = 512;  // scheduler.max_tokens_per_step's default
-
 engine::TimeNs Clock() {
   return static_cast<engine::TimeNs>(Now() * 1e9);
 }

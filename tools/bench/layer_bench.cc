@@ -37,7 +37,7 @@ constexpr LayerRung kNanoGptRungs[] = {{"attention_block", Module::kAttentionBlo
 // Transformer Engine's benchmark scales by DelayedScaling.
 constexpr Fp8Recipe kTeRecipes[] = {Fp8Recipe::kPerToken, Fp8Recipe::kDelayed};
 constexpr Fp8Recipe kNanoGptRecipes[] = {Fp8Recipe::kPerToken};
-const LayerCase kCases[] = {
+const LayerCase kLayerCases[] = {
     {"te", {4, 2048, 4096, 32, 16384, true}, 0.25, kTeRungs, kTeRecipes},
     {"nanogpt", {32, 128, 512, 8, 2048, false}, 1.0, kNanoGptRungs, kNanoGptRecipes},
 };
@@ -158,7 +158,7 @@ absl::Status BenchLayer(Session* session) {
   if (!choices.ok()) return choices.status();
   std::vector<const LayerCase*> rows;
   std::vector<std::string> known;
-  for (const LayerCase& row : kCases) {
+  for (const LayerCase& row : kLayerCases) {
     known.emplace_back(row.name);
     if (options.case_name.empty() || options.case_name == row.name) rows.push_back(&row);
   }

@@ -32,7 +32,6 @@ using engine::ExecutionProfile;
 using engine::ModelConfig;
 using engine::Precision;
 
-constexpr int32_t kStepTokens = 512;  // scheduler.max_tokens_per_step's default
 constexpr int64_t kBatchMax = 1024;
 // What the process may hold beside the planned memory: the binary, its libraries, thread stacks (the 150 MB of the
 // memory goal).
@@ -76,7 +75,7 @@ class ModelRun {
 
  private:
   absl::Status Prepare();
-  void Plan(const BenchSequence& sequence, int32_t first_position, int32_t num_tokens);
+  void ModelPlan(const BenchSequence& sequence, int32_t first_position, int32_t num_tokens);
   // Launches and collects `plan_`, and appends the sampled token of step i to sequences[i].
   absl::StatusOr<Step> RunStep(std::span<BenchSequence> sequences);
   absl::StatusOr<Step> Prefill(BenchSequence* sequence);
@@ -129,7 +128,7 @@ absl::Status ModelRun::Prepare() {
   return absl::OkStatus();
 }
 
-void ModelRun::Plan(const BenchSequence& sequence, int32_t first_position, int32_t num_tokens) {
+void ModelRun::ModelPlan(const BenchSequence& sequence, int32_t first_position, int32_t num_tokens) {
   engine::SamplingParams greedy;
   greedy.temperature = 0.0F;
   engine::AppendSequence(profile_,
@@ -166,7 +165,7 @@ absl::StatusOr<Step> ModelRun::Prefill(BenchSequence* sequence) {
   for (int32_t first = 0; first < prompt_tokens_; first += kStepTokens) {
     const int32_t count = std::min(kStepTokens, prompt_tokens_ - first);
     plan_.Clear();
-    Plan(*sequence, first, count);
+    ModelPlan(*sequence, first, count);
     const absl::StatusOr<Step> chunk = RunStep(std::span(sequence, 1));
     if (!chunk.ok()) return chunk.status();
     total.seconds += chunk->seconds;
@@ -177,7 +176,7 @@ absl::StatusOr<Step> ModelRun::Prefill(BenchSequence* sequence) {
 
 absl::StatusOr<Step> ModelRun::DecodeStep() {
   plan_.Clear();
-  for (const BenchSequence& sequence : sequences_) Plan(sequence, sequence.num_tokens() - 1, 1);
+  for (const BenchSequence& sequence : sequences_) ModelPlan(sequence, sequence.num_tokens() - 1, 1);
   return RunStep(sequences_);
 }
 
@@ -325,16 +324,16 @@ absl::Status ModelRun::Run() {
   return status;
 }
 
-struct Plan {
+struct ModelPlan {
   std::vector<std::string> shapes;  // empty with --model
   ModelAxes axes;
 };
 
-absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
+absl::StatusOr<ModelPlan> ModelPlanOf(const BenchOptions& options) {
   absl::StatusOr<ModelAxes> axes =
       ParseModelAxes(options, options.grammar ? std::vector<int64_t>{8} : std::vector<int64_t>{1, 8, 32}, kBatchMax);
   if (!axes.ok()) return axes.status();
-  Plan plan{{}, *std::move(axes)};
+  ModelPlan plan{{}, *std::move(axes)};
   if (!options.model.empty()) {
     if (options.case_name.empty()) return plan;
     return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
@@ -349,7 +348,7 @@ absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   return plan;
 }
 
-absl::Status RunModel(Session* session, const Plan& plan, const std::string& shape, Precision precision) {
+absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string& shape, Precision precision) {
   const BenchOptions& options = session->options();
   TimedDevice device(session->device());
   const engine::ModelSource source{.path = options.model,
@@ -385,7 +384,7 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
 }  // namespace
 
 absl::Status BenchModel(Session* session) {
-  const absl::StatusOr<Plan> plan = PlanOf(session->options());
+  const absl::StatusOr<ModelPlan> plan = ModelPlanOf(session->options());
   if (!plan.ok()) return plan.status();
   if (absl::Status status = session->Start(); !status.ok()) return status;
   const std::vector<std::string> shapes = plan->shapes.empty() ? std::vector<std::string>{""} : plan->shapes;

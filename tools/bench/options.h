@@ -18,6 +18,8 @@
 
 namespace dunlin::tools::bench {
 
+inline constexpr int32_t kStepTokens = 512;  // scheduler.max_tokens_per_step's default
+
 struct BenchOptions {
   std::string case_name;   // "": the bench's default cases
   std::string backend;     // comma-separated; "": the case's own

@@ -19,12 +19,13 @@ namespace {
 using kernels::SampledToken;
 using kernels::SampleRow;
 
-struct CaseRow {
+struct SamplingCase {
   const char* name;
   int32_t top_k;
   float top_p;
 };
-constexpr CaseRow kCases[] = {{"plain", 0, 1.0F}, {"top-k", 50, 1.0F}, {"top-p", 0, 0.9F}, {"top-k-p", 50, 0.9F}};
+constexpr SamplingCase kSamplingCases[] = {
+    {"plain", 0, 1.0F}, {"top-k", 50, 1.0F}, {"top-p", 0, 0.9F}, {"top-k-p", 50, 0.9F}};
 
 constexpr int64_t kRows = 64;
 constexpr int64_t kVocab = 128256;  // Llama 3's
@@ -45,7 +46,7 @@ std::vector<float> Logits(uint64_t seed, const Shape& shape) {
   return values;
 }
 
-absl::Status RunCase(Session* session, const CaseRow& row, const Shape& shape) {
+absl::Status RunCase(Session* session, const SamplingCase& row, const Shape& shape) {
   kernels::Device* device = session->device();
   const auto num_rows = static_cast<int32_t>(shape.rows);
   const auto vocab_size = static_cast<int32_t>(shape.vocab_size);
@@ -112,15 +113,15 @@ absl::Status BenchSampling(Session* session) {
   if (shape.rows > kRowsMax) {
     return absl::InvalidArgumentError(absl::StrCat("--shape has ", shape.rows, " rows; limit is ", kRowsMax));
   }
-  std::vector<CaseRow> cases;
+  std::vector<SamplingCase> cases;
   std::vector<std::string> known;
-  for (const CaseRow& row : kCases) {
+  for (const SamplingCase& row : kSamplingCases) {
     known.emplace_back(row.name);
     if (options.case_name.empty() || options.case_name == row.name) cases.push_back(row);
   }
   if (cases.empty()) return UnknownCase(options.case_name, known);
   if (absl::Status status = session->Start(); !status.ok()) return status;
-  for (const CaseRow& row : cases) {
+  for (const SamplingCase& row : cases) {
     absl::Status status = session->SkipUnsupported(absl::StrCat("sampling ", row.name), RunCase(session, row, shape));
     if (!status.ok()) return status;
   }

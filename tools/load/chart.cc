@@ -67,7 +67,7 @@ bool FindRange(const Chart& chart, Axis* x, Axis* y) {
   return true;
 }
 
-std::string Number(double value) {
+std::string NumberText(double value) {
   const double size = std::abs(value);
   if (size >= 1e9) return absl::StrFormat("%gG", value / 1e9);
   if (size >= 1e6) return absl::StrFormat("%gM", value / 1e6);
@@ -81,12 +81,12 @@ void DrawAxes(const Chart& chart, const Axis& x, const Axis& y, SvgPicture* pict
   for (const double tick : Ticks(x.low, x.high, x.log)) {
     if (tick < x.low || tick > x.high) continue;
     picture->Line({x.At(tick), kTop}, {x.At(tick), kBottomEnd}, kGridColor, false);
-    picture->Text({x.At(tick), kBottomEnd + 16}, {Anchor::kMiddle}, Number(tick));
+    picture->Text({x.At(tick), kBottomEnd + 16}, {Anchor::kMiddle}, NumberText(tick));
   }
   for (const double tick : Ticks(y.low, y.high, y.log)) {
     if (tick < y.low || tick > y.high) continue;
     picture->Line({kLeft, y.At(tick)}, {kRightEnd, y.At(tick)}, kGridColor, false);
-    picture->Text({kLeft - 6, y.At(tick) + 4}, {Anchor::kEnd}, Number(tick));
+    picture->Text({kLeft - 6, y.At(tick) + 4}, {Anchor::kEnd}, NumberText(tick));
   }
   picture->Text({(kLeft + kRightEnd) / 2, kHeight - 14}, {Anchor::kMiddle}, chart.x_label);
   picture->Text({16, (kTop + kBottomEnd) / 2}, {.anchor = Anchor::kMiddle, .vertical = true}, chart.y_label);

@@ -13,7 +13,7 @@ namespace dunlin::engine {
 namespace {
 
 // Source: transformers 5.23, configuration_utils.py.
-bool Slides(JsonFields& fields, const std::vector<std::string>& types, size_t layer, int64_t window) {
+bool SlidesByType(JsonFields& fields, const std::vector<std::string>& types, size_t layer, int64_t window) {
   const std::string& type = types[layer];
   if (type == "full_attention") return false;
   const std::string named = absl::StrCat("layer_types[", layer, "] is '", type.substr(0, 32), "'");
@@ -45,7 +45,7 @@ std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLa
     const int64_t in_group = static_cast<int64_t>(layer) + (sliding.full_first ? 0 : 1);
     const bool by_default =
         sliding.full_every > 0 ? in_group % sliding.full_every != 0 : index >= 0 && index % sliding.step == 0;
-    const bool slides = types.empty() ? by_default : Slides(fields, types, layer, window);
+    const bool slides = types.empty() ? by_default : SlidesByType(fields, types, layer, window);
     windows.push_back(slides ? reach : 0);
     sliding_layers.push_back(slides);
   }

@@ -16,7 +16,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int64_t kMaxTokenTypes = 1024;
+constexpr int64_t kBertMaxTokenTypes = 1024;
 
 void ParseBert(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"is_decoder", "add_cross_attention"});
@@ -31,7 +31,7 @@ void ParseBert(JsonFields& fields, ModelConfig* config) {
   config->ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.Int("max_position_embeddings", 1, kMaxContextTokens));
-  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 1, kMaxTokenTypes, 2));
+  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 1, kBertMaxTokenTypes, 2));
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
   config->norm_kind = kernels::NormKind::kLayerNorm;
@@ -92,32 +92,32 @@ constexpr const char* kRobertaModelTypes[] = {"roberta", "xlm-roberta", "camembe
 constexpr const char* kBertPrefixes[] = {"", "bert."};
 constexpr const char* kRobertaPrefixes[] = {"", "roberta."};
 // Buffers, the pooler and the pre-training heads.
-constexpr const char* kUnused[] = {".position_ids",
-                                   "pooler.dense.weight",
-                                   "pooler.dense.bias",
-                                   "cls.predictions.bias",
-                                   "cls.predictions.decoder.weight",
-                                   "cls.predictions.decoder.bias",
-                                   "cls.predictions.transform.dense.weight",
-                                   "cls.predictions.transform.dense.bias",
-                                   "cls.predictions.transform.LayerNorm.weight",
-                                   "cls.predictions.transform.LayerNorm.bias",
-                                   "cls.predictions.transform.LayerNorm.gamma",
-                                   "cls.predictions.transform.LayerNorm.beta",
-                                   "cls.seq_relationship.weight",
-                                   "cls.seq_relationship.bias",
-                                   "lm_head.bias",
-                                   "lm_head.decoder.weight",
-                                   "lm_head.decoder.bias",
-                                   "lm_head.dense.weight",
-                                   "lm_head.dense.bias",
-                                   "lm_head.layer_norm.weight",
-                                   "lm_head.layer_norm.bias"};
+constexpr const char* kBertUnused[] = {".position_ids",
+                                       "pooler.dense.weight",
+                                       "pooler.dense.bias",
+                                       "cls.predictions.bias",
+                                       "cls.predictions.decoder.weight",
+                                       "cls.predictions.decoder.bias",
+                                       "cls.predictions.transform.dense.weight",
+                                       "cls.predictions.transform.dense.bias",
+                                       "cls.predictions.transform.LayerNorm.weight",
+                                       "cls.predictions.transform.LayerNorm.bias",
+                                       "cls.predictions.transform.LayerNorm.gamma",
+                                       "cls.predictions.transform.LayerNorm.beta",
+                                       "cls.seq_relationship.weight",
+                                       "cls.seq_relationship.bias",
+                                       "lm_head.bias",
+                                       "lm_head.decoder.weight",
+                                       "lm_head.decoder.bias",
+                                       "lm_head.dense.weight",
+                                       "lm_head.dense.bias",
+                                       "lm_head.layer_norm.weight",
+                                       "lm_head.layer_norm.bias"};
 
 }  // namespace
 
-const Architecture kBert = {"bert", kBertModelTypes, &ParseBert, kBertPrefixes, kBertWeights, kUnused};
+const Architecture kBert = {"bert", kBertModelTypes, &ParseBert, kBertPrefixes, kBertWeights, kBertUnused};
 const Architecture kRoberta = {"roberta",        kRobertaModelTypes, &ParseRoberta,
-                               kRobertaPrefixes, kRobertaWeights,    kUnused};
+                               kRobertaPrefixes, kRobertaWeights,    kBertUnused};
 
 }  // namespace dunlin::engine

@@ -9,7 +9,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int64_t kDefaultContext = 2048;  // trained; ALiBi itself has no limit
+constexpr int64_t kBloomDefaultContext = 2048;  // trained; ALiBi itself has no limit
 
 void ParseBloom(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"apply_residual_connection_post_layernorm"});
@@ -18,7 +18,7 @@ void ParseBloom(JsonFields& fields, ModelConfig* config) {
   config->hidden_dim = static_cast<int32_t>(fields.Int(hidden, 1, kMaxHiddenDim));
   config->ffn_dim = 4 * config->hidden_dim;
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
-  config->max_context = static_cast<int32_t>(fields.IntOr("seq_length", 1, kMaxContextTokens, kDefaultContext));
+  config->max_context = static_cast<int32_t>(fields.IntOr("seq_length", 1, kMaxContextTokens, kBloomDefaultContext));
   const int64_t num_heads = fields.Int(fields.Has("n_head") ? "n_head" : "num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
   config->alibi_slopes = AlibiSlopes(config->num_heads);
@@ -31,9 +31,9 @@ void ParseBloom(JsonFields& fields, ModelConfig* config) {
 }
 
 using enum WeightSlot;
-constexpr FusedPart kAll = FusedPart::kAll;
+using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kBloomWeights[] = {
     {kEmbedding, kAll, "word_embeddings"},
     {kEmbeddingNorm, kAll, "word_embeddings_layernorm"},
     {kAttentionNorm, kAll, "h.#.input_layernorm"},
@@ -45,11 +45,11 @@ constexpr WeightName kWeights[] = {
     {kFinalNorm, kAll, "ln_f"},
     {kHead, kAll, "lm_head", false},
 };
-constexpr const char* kModelTypes[] = {"bloom"};
-constexpr const char* kPrefixes[] = {"transformer.", ""};
+constexpr const char* kBloomTypes[] = {"bloom"};
+constexpr const char* kBloomPrefixes[] = {"transformer.", ""};
 
 }  // namespace
 
-const Architecture kBloom = {"bloom", kModelTypes, &ParseBloom, kPrefixes, kWeights, {}};
+const Architecture kBloom = {"bloom", kBloomTypes, &ParseBloom, kBloomPrefixes, kBloomWeights, {}};
 
 }  // namespace dunlin::engine

@@ -12,9 +12,9 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int64_t kDefaultPattern = 4;
+constexpr int64_t kCohereDefaultPattern = 4;
 
-void ParseBoth(JsonFields& fields, double theta, ModelConfig* config) {
+void ParseCohereBoth(JsonFields& fields, double theta, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 8192, .tied_embeddings = true, .rotary = {.default_theta = theta}}, config);
   config->norm_kind = kernels::NormKind::kLayerNorm;
   config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
@@ -26,12 +26,12 @@ void ParseBoth(JsonFields& fields, double theta, ModelConfig* config) {
 
 void ParseCohere(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"use_qk_norm"});
-  ParseBoth(fields, 500000.0, config);
+  ParseCohereBoth(fields, 500000.0, config);
 }
 
 void ParseCohere2(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields, 10000.0, config);
-  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, kMaxLayers, kDefaultPattern);
+  ParseCohereBoth(fields, 10000.0, config);
+  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, kMaxLayers, kCohereDefaultPattern);
   const int64_t window = ParseWindow(fields);
   const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = pattern}, config);
   for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 0 : -1);

@@ -15,7 +15,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr RotaryFields kRotary = {};
+constexpr RotaryFields kDeepseekRotary = {};
 
 // The factor of scores under YaRN, beside that of cosines and sines. Source: modeling_deepseek_v3.py,
 // yarn_apply_mscale.
@@ -42,10 +42,10 @@ void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
     fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, "; with latent attention it is the number of ",
                              num_heads, " heads"));
   }
-  const RotaryScaling scaling = ParseRotaryScaling(fields, kRotary, config->max_context);
+  const RotaryScaling scaling = ParseRotaryScaling(fields, kDeepseekRotary, config->max_context);
   // The frequencies are those of a head that is rotated whole.
   SetHeads(fields, num_heads, 1, rope_dim, config);
-  SetRotary(fields, kRotary, config);
+  SetRotary(fields, kDeepseekRotary, config);
   if (!fields.status().ok()) return;
   config->latent = {.kv_rank = static_cast<int32_t>(kv_rank),
                     .query_rank = static_cast<int32_t>(query_rank),
@@ -65,7 +65,7 @@ struct Defaults {
   ExpertDefaults experts;
 };
 
-void ParseBoth(JsonFields& fields, const Defaults& defaults, ModelConfig* config) {
+void ParseDeepseekBoth(JsonFields& fields, const Defaults& defaults, ModelConfig* config) {
   SetSizes(fields, defaults.max_context, config);
   RefuseUnsupported(fields, {"mlp_bias"});
   ParseLatentAttention(fields, config);
@@ -85,24 +85,26 @@ void ParseBoth(JsonFields& fields, const Defaults& defaults, ModelConfig* config
 
 void ParseDeepseekV2(JsonFields& fields, ModelConfig* config) {
   fields.Int("num_experts_per_tok", 1, kMaxExperts);  // without a default in transformers
-  ParseBoth(fields,
-            {.max_context = 2048,
-             .num_shared = 2,
-             .first_sparse = 0,
-             .experts = {.num_experts = 64, .num_chosen = 1, .width = "moe_intermediate_size", .default_width = 1407}},
-            config);
+  ParseDeepseekBoth(
+      fields,
+      {.max_context = 2048,
+       .num_shared = 2,
+       .first_sparse = 0,
+       .experts = {.num_experts = 64, .num_chosen = 1, .width = "moe_intermediate_size", .default_width = 1407}},
+      config);
   RefuseUnsupported(fields, {"norm_topk_prob"});
   ParseGroupLimitedRouting(fields, config);
   config->interleaved_rotary = true;
 }
 
 void ParseDeepseekV3(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields,
-            {.max_context = 4096,
-             .num_shared = 1,
-             .first_sparse = 3,
-             .experts = {.num_experts = 256, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 2048}},
-            config);
+  ParseDeepseekBoth(
+      fields,
+      {.max_context = 4096,
+       .num_shared = 1,
+       .first_sparse = 3,
+       .experts = {.num_experts = 256, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 2048}},
+      config);
   RefuseOtherThan(fields, "topk_method", "noaux_tc");
   ParseGroupedRouting(fields, {.num_groups = 8, .chosen_groups = 4, .scale = 2.5}, config);
   config->interleaved_rotary = fields.BoolOr("rope_interleave", true);
@@ -112,7 +114,7 @@ using enum WeightSlot;
 using enum FusedPart;
 
 // Without a rank of the queries their one projection has another name.
-constexpr WeightName kNames[] = {
+constexpr WeightName kDeepseekNames[] = {
     {kQueryDown, kAll, "layers.#.self_attn.q_a_proj"},
     {kQueryDownNorm, kAll, "layers.#.self_attn.q_a_layernorm"},
     {kLatentQuery, kAll, "layers.#.self_attn.q_b_proj"},
@@ -122,21 +124,21 @@ constexpr WeightName kNames[] = {
     {kValueUp, kAll, "layers.#.self_attn.kv_b_proj.@.value"},
 };
 // The family's names but those of Q, K and V.
-constexpr auto kWeights = [] {
-  constexpr auto kFamily = WithNorms(kLlamaNorms, kNames, kLlamaExperts, kDeepseekExperts);
+constexpr auto kDeepseekWeights = [] {
+  constexpr auto kFamily = WithNorms(kLlamaNorms, kDeepseekNames, kLlamaExperts, kDeepseekExperts);
   std::array<WeightName, kFamily.size() - 3> names{};
   std::copy_if(kFamily.begin(), kFamily.end(), names.begin(), [](const WeightName& name) { return name.slot != kQkv; });
   return names;
 }();
-constexpr NameAlias kAliases[] = {{"q_b_proj", "q_proj"}};
+constexpr NameAlias kDeepseekAliases[] = {{"q_b_proj", "q_proj"}};
 constexpr const char* kV2Types[] = {"deepseek_v2"};
 constexpr const char* kV3Types[] = {"deepseek_v3"};
 
 }  // namespace
 
-const Architecture kDeepseekV2 = {"deepseek_v2", kV2Types,      &ParseDeepseekV2, kLlamaPrefixes,
-                                  kWeights,      kLlamaBuffers, kAliases};
-const Architecture kDeepseekV3 = {"deepseek_v3", kV3Types,      &ParseDeepseekV3, kLlamaPrefixes,
-                                  kWeights,      kLlamaBuffers, kAliases};
+const Architecture kDeepseekV2 = {"deepseek_v2",    kV2Types,      &ParseDeepseekV2, kLlamaPrefixes,
+                                  kDeepseekWeights, kLlamaBuffers, kDeepseekAliases};
+const Architecture kDeepseekV3 = {"deepseek_v3",    kV3Types,      &ParseDeepseekV3, kLlamaPrefixes,
+                                  kDeepseekWeights, kLlamaBuffers, kDeepseekAliases};
 
 }  // namespace dunlin::engine

@@ -22,17 +22,17 @@ void ParseExaone4(JsonFields& fields, ModelConfig* config) {
   for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 0 : -1);
 }
 
-constexpr WeightName kNorms[] = {
+constexpr WeightName kExaone4Norms[] = {
     {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
     {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
     {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
     {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
 };
-constexpr auto kWeights = WithNorms(kNorms);
-constexpr const char* kModelTypes[] = {"exaone4"};
+constexpr auto kExaone4Weights = WithNorms(kExaone4Norms);
+constexpr const char* kExaone4Types[] = {"exaone4"};
 
 }  // namespace
 
-const Architecture kExaone4 = {"exaone4", kModelTypes, &ParseExaone4, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kExaone4 = {"exaone4", kExaone4Types, &ParseExaone4, kLlamaPrefixes, kExaone4Weights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -62,9 +62,9 @@ void ParseFalcon(JsonFields& fields, ModelConfig* config) {
 }
 
 using enum WeightSlot;
-constexpr FusedPart kAll = FusedPart::kAll;
+using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kFalconWeights[] = {
     {kEmbedding, kAll, "word_embeddings"},
     {kAttentionNorm, kAll, "h.#.input_layernorm"},
     {kQkv, FusedPart::kQkvByHead, "h.#.self_attention.query_key_value"},
@@ -76,13 +76,14 @@ constexpr WeightName kWeights[] = {
     {kHead, kAll, "lm_head", false},
 };
 // With two norms in parallel.
-constexpr NameAlias kAliases[] = {{".input_layernorm.", ".ln_attn."}, {".post_attention_layernorm.", ".ln_mlp."}};
-constexpr const char* kModelTypes[] = {"falcon"};
-constexpr const char* kPrefixes[] = {"transformer.", ""};
-constexpr const char* kBuffers[] = {".rotary_emb.inv_freq", ".self_attention.maybe_rotary.inv_freq"};
+constexpr NameAlias kFalconAliases[] = {{".input_layernorm.", ".ln_attn."}, {".post_attention_layernorm.", ".ln_mlp."}};
+constexpr const char* kFalconTypes[] = {"falcon"};
+constexpr const char* kFalconPrefixes[] = {"transformer.", ""};
+constexpr const char* kFalconBuffers[] = {".rotary_emb.inv_freq", ".self_attention.maybe_rotary.inv_freq"};
 
 }  // namespace
 
-const Architecture kFalcon = {"falcon", kModelTypes, &ParseFalcon, kPrefixes, kWeights, kBuffers, kAliases};
+const Architecture kFalcon = {"falcon",       kFalconTypes,   &ParseFalcon,  kFalconPrefixes,
+                              kFalconWeights, kFalconBuffers, kFalconAliases};
 
 }  // namespace dunlin::engine

@@ -9,11 +9,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {
+constexpr LlamaDefaults kGemmaDefaults = {
     .max_context = 8192, .head_dim = 256, .activation = "gelu_pytorch_tanh", .tied_embeddings = true};
 
 void ParseGemma(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGemmaDefaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
   // Published configs say "gelu" and mean its approximation, as transformers reads them.
   if (config->activation == kernels::ActivationKind::kGeluErf) config->activation = kernels::ActivationKind::kGeluTanh;
@@ -22,10 +22,10 @@ void ParseGemma(JsonFields& fields, ModelConfig* config) {
   config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
 }
 
-constexpr const char* kModelTypes[] = {"gemma"};
+constexpr const char* kGemmaTypes[] = {"gemma"};
 
 }  // namespace
 
-const Architecture kGemma = {"gemma", kModelTypes, &ParseGemma, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kGemma = {"gemma", kGemmaTypes, &ParseGemma, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

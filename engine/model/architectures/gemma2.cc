@@ -12,11 +12,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 8192,
-                                     .head_dim = 256,
-                                     .activation_field = "hidden_activation",
-                                     .activation = "gelu_pytorch_tanh",
-                                     .tied_embeddings = true};
+constexpr LlamaDefaults kGemma2Defaults = {.max_context = 8192,
+                                           .head_dim = 256,
+                                           .activation_field = "hidden_activation",
+                                           .activation = "gelu_pytorch_tanh",
+                                           .tied_embeddings = true};
 constexpr double kMinCap = 1e-3;
 constexpr double kMaxCap = 1e6;
 
@@ -26,7 +26,7 @@ float ParseCap(JsonFields& fields, const char* name, double fallback) {
 }
 
 void ParseGemma2(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGemma2Defaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->norm_placement = NormPlacement::kPreAndPost;
@@ -39,16 +39,16 @@ void ParseGemma2(JsonFields& fields, ModelConfig* config) {
   SetWindows(fields, ParseWindow(fields), {.first = 0, .step = 2}, config);
 }
 
-constexpr WeightName kNorms[] = {
+constexpr WeightName kGemma2Norms[] = {
     {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.pre_feedforward_layernorm"},
     {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
 };
-constexpr auto kWeights = WithNorms(kNorms);
-constexpr const char* kModelTypes[] = {"gemma2"};
+constexpr auto kGemma2Weights = WithNorms(kGemma2Norms);
+constexpr const char* kGemma2Types[] = {"gemma2"};
 
 }  // namespace
 
-const Architecture kGemma2 = {"gemma2", kModelTypes, &ParseGemma2, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGemma2 = {"gemma2", kGemma2Types, &ParseGemma2, kLlamaPrefixes, kGemma2Weights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -14,18 +14,19 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 131072,
-                                     .head_dim = 256,
-                                     .activation_field = "hidden_activation",
-                                     .activation = "gelu_pytorch_tanh",
-                                     .tied_embeddings = true,
-                                     .rotary = {.default_theta = 1e6, .nested = "full_attention", .stretched = true}};
-constexpr RotaryFields kLocalRotary = {
+constexpr LlamaDefaults kGemma3Defaults = {
+    .max_context = 131072,
+    .head_dim = 256,
+    .activation_field = "hidden_activation",
+    .activation = "gelu_pytorch_tanh",
+    .tied_embeddings = true,
+    .rotary = {.default_theta = 1e6, .nested = "full_attention", .stretched = true}};
+constexpr RotaryFields kGemma3LocalRotary = {
     .theta = "rope_local_base_freq", .nested = "sliding_attention", .stretched = true};
-constexpr int64_t kDefaultPattern = 6;
+constexpr int64_t kGemma3DefaultPattern = 6;
 
 void ParseText(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGemma3Defaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (fields.Has(cap)) fields.Fail(absl::StrCat(cap, " is set, which is not supported here"));
@@ -37,10 +38,10 @@ void ParseText(JsonFields& fields, ModelConfig* config) {
   config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
   const double scalar = fields.NumberOr("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
   config->attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, 1 << 16, kDefaultPattern);
+  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, 1 << 16, kGemma3DefaultPattern);
   const std::vector<bool> sliding = SetWindows(fields, ParseWindow(fields), {.full_every = pattern}, config);
   const bool old_style = fields.Has("rope_local_base_freq") || !fields.Has("rope_parameters");
-  if (fields.status().ok()) AddSlidingRotary(fields, kLocalRotary, old_style, sliding, config);
+  if (fields.status().ok()) AddSlidingRotary(fields, kGemma3LocalRotary, old_style, sliding, config);
 }
 
 void ParseMultimodal(JsonFields& fields, ModelConfig* config) {
@@ -52,22 +53,22 @@ void ParseMultimodal(JsonFields& fields, ModelConfig* config) {
   fields.Adopt(inner.status());
 }
 
-constexpr WeightName kNorms[] = {
+constexpr WeightName kGemma3Norms[] = {
     {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.pre_feedforward_layernorm"},
     {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
     {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
     {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
 };
-constexpr auto kWeights = WithNorms(kNorms);
+constexpr auto kGemma3Weights = WithNorms(kGemma3Norms);
 constexpr const char* kTextTypes[] = {"gemma3_text"};
 constexpr const char* kMultimodalTypes[] = {"gemma3"};
 constexpr const char* kMultimodalPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
 
 }  // namespace
 
-const Architecture kGemma3Text = {"gemma3_text", kTextTypes, &ParseText, kLlamaPrefixes, kWeights, kLlamaBuffers};
-const Architecture kGemma3 = {"gemma3", kMultimodalTypes, &ParseMultimodal, kMultimodalPrefixes,
-                              kWeights, kLlamaBuffers};
+const Architecture kGemma3Text = {"gemma3_text", kTextTypes, &ParseText, kLlamaPrefixes, kGemma3Weights, kLlamaBuffers};
+const Architecture kGemma3 = {"gemma3",       kMultimodalTypes, &ParseMultimodal, kMultimodalPrefixes,
+                              kGemma3Weights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

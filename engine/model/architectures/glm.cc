@@ -7,13 +7,13 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 131072,
-                                     .head_dim = 128,
-                                     .norm_epsilon = 1.5625e-7,
-                                     .rotary = {.default_partial_factor = 0.5, .partial = true}};
+constexpr LlamaDefaults kGlmDefaults = {.max_context = 131072,
+                                        .head_dim = 128,
+                                        .norm_epsilon = 1.5625e-7,
+                                        .rotary = {.default_partial_factor = 0.5, .partial = true}};
 
 void ParseGlm(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGlmDefaults, config);
   config->qkv_bias = fields.BoolOr("attention_bias", true);
   config->interleaved_rotary = true;
 }
@@ -27,7 +27,7 @@ using enum WeightSlot;
 using enum FusedPart;
 
 // glm has the first of them, glm4 all.
-constexpr WeightName kWeights[] = {
+constexpr WeightName kGlmWeights[] = {
     {kEmbedding, kAll, "embed_tokens"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, kQuery, "layers.#.self_attn.q_proj"},
@@ -47,7 +47,7 @@ constexpr const char* kGlm4Types[] = {"glm4"};
 
 }  // namespace
 
-const Architecture kGlm = {"glm", kGlmTypes, &ParseGlm, kLlamaPrefixes, kWeights, kLlamaBuffers};
-const Architecture kGlm4 = {"glm4", kGlm4Types, &ParseGlm4, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGlm = {"glm", kGlmTypes, &ParseGlm, kLlamaPrefixes, kGlmWeights, kLlamaBuffers};
+const Architecture kGlm4 = {"glm4", kGlm4Types, &ParseGlm4, kLlamaPrefixes, kGlmWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -11,11 +11,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {
+constexpr LlamaDefaults kGlm4MoeDefaults = {
     .max_context = 131072, .norm_epsilon = 1e-5, .rotary = {.default_partial_factor = 0.5, .partial = true}};
 
 void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGlm4MoeDefaults, config);
   config->qkv_bias = fields.BoolOr("attention_bias", false);
   config->qk_norm = fields.BoolOr("use_qk_norm", false);
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 1408},
@@ -27,11 +27,12 @@ void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
   for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
 }
 
-constexpr auto kWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);
-constexpr const char* kModelTypes[] = {"glm4_moe"};
+constexpr auto kGlm4MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);
+constexpr const char* kGlm4MoeTypes[] = {"glm4_moe"};
 
 }  // namespace
 
-const Architecture kGlm4Moe = {"glm4_moe", kModelTypes, &ParseGlm4Moe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGlm4Moe = {"glm4_moe",     kGlm4MoeTypes,   &ParseGlm4Moe,
+                               kLlamaPrefixes, kGlm4MoeWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

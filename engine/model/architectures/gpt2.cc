@@ -46,11 +46,11 @@ void ParseNanoGpt(JsonFields& fields, ModelConfig* config) {
 }
 
 using enum WeightSlot;
-constexpr FusedPart kAll = FusedPart::kAll;
+using enum FusedPart;
 
 // c_attn is the fused matrix already: Q, then K, then V.
 template <bool kConv1d>
-constexpr WeightName kWeights[] = {
+constexpr WeightName kGpt2Weights[] = {
     {kEmbedding, kAll, "wte"},
     {kPositions, kAll, "wpe"},
     {kAttentionNorm, kAll, "h.#.ln_1"},
@@ -64,15 +64,15 @@ constexpr WeightName kWeights[] = {
 };
 constexpr const char* kGpt2ModelTypes[] = {"gpt2"};
 constexpr const char* kNanoGptModelTypes[] = {"nanogpt"};
-constexpr const char* kPrefixes[] = {"transformer.", ""};
-constexpr const char* kBuffers[] = {".attn.bias", ".attn.masked_bias"};  // the causal mask
+constexpr const char* kGpt2Prefixes[] = {"transformer.", ""};
+constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};  // the causal mask
 // And the head, whose values are the embedding's.
 constexpr const char* kNanoGptBuffers[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight"};
 
 }  // namespace
 
-const Architecture kGpt2 = {"gpt2", kGpt2ModelTypes, &ParseGpt2, kPrefixes, kWeights<true>, kBuffers};
-const Architecture kNanoGpt = {"nanogpt", kNanoGptModelTypes, &ParseNanoGpt,
-                               kPrefixes, kWeights<false>,    kNanoGptBuffers};
+const Architecture kGpt2 = {"gpt2", kGpt2ModelTypes, &ParseGpt2, kGpt2Prefixes, kGpt2Weights<true>, kGpt2Buffers};
+const Architecture kNanoGpt = {"nanogpt",     kNanoGptModelTypes,  &ParseNanoGpt,
+                               kGpt2Prefixes, kGpt2Weights<false>, kNanoGptBuffers};
 
 }  // namespace dunlin::engine

@@ -9,7 +9,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr RotaryFields kRotary = {
+constexpr RotaryFields kGptNeoXRotary = {
     .theta = "rotary_emb_base", .partial_factor = "rotary_pct", .default_partial_factor = 0.25, .partial = true};
 
 void ParseGptNeoX(JsonFields& fields, ModelConfig* config) {
@@ -23,13 +23,13 @@ void ParseGptNeoX(JsonFields& fields, ModelConfig* config) {
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", true);
   config->parallel_residual = fields.BoolOr("use_parallel_residual", true);
   config->tied_embeddings = fields.BoolOr("tie_word_embeddings", false);
-  SetRotary(fields, kRotary, config);
+  SetRotary(fields, kGptNeoXRotary, config);
 }
 
 using enum WeightSlot;
-constexpr FusedPart kAll = FusedPart::kAll;
+using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kGptNeoXWeights[] = {
     {kEmbedding, kAll, "embed_in"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, FusedPart::kQkvByHead, "layers.#.attention.query_key_value"},
@@ -40,14 +40,16 @@ constexpr WeightName kWeights[] = {
     {kFinalNorm, kAll, "final_layer_norm"},
     {kHead, kAll, "embed_out", false},
 };
-constexpr const char* kModelTypes[] = {"gpt_neox"};
-constexpr const char* kPrefixes[] = {"gpt_neox.", ""};
+constexpr const char* kGptNeoXTypes[] = {"gpt_neox"};
+constexpr const char* kGptNeoXPrefixes[] = {"gpt_neox.", ""};
 // The causal mask and the rotary frequencies.
-constexpr const char* kBuffers[] = {".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"};
-constexpr NameAlias kAliases[] = {{"embed_out.", "lm_head."}};  // the name in transformers 5
+constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked_bias",
+                                           ".attention.rotary_emb.inv_freq"};
+constexpr NameAlias kGptNeoXAliases[] = {{"embed_out.", "lm_head."}};  // the name in transformers 5
 
 }  // namespace
 
-const Architecture kGptNeoX = {"gpt_neox", kModelTypes, &ParseGptNeoX, kPrefixes, kWeights, kBuffers, kAliases};
+const Architecture kGptNeoX = {"gpt_neox",      kGptNeoXTypes,   &ParseGptNeoX,  kGptNeoXPrefixes,
+                               kGptNeoXWeights, kGptNeoXBuffers, kGptNeoXAliases};
 
 }  // namespace dunlin::engine

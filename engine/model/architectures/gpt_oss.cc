@@ -10,7 +10,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {
+constexpr LlamaDefaults kGptOssDefaults = {
     .max_context = 131072, .head_dim = 64, .norm_epsilon = 1e-5, .rotary = {.default_theta = 150000.0}};
 
 // The constants of the clamped gate are part of the kernels.
@@ -26,7 +26,7 @@ void CheckGate(JsonFields& fields) {
 }
 
 void ParseGptOss(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kGptOssDefaults, config);
   CheckGate(fields);
   config->activation = kernels::ActivationKind::kClampedSwish;
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", true);
@@ -40,19 +40,19 @@ void ParseGptOss(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kNames[] = {
+constexpr WeightName kGptOssNames[] = {
     {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
     {.slot = kAttentionSinks, .part = kAll, .name = "layers.#.self_attn.sinks", .weight = ""},
     {kRouter, kExperts, "layers.#.mlp.router"},
     {.slot = kExpertUp, .part = kAll, .name = "layers.#.mlp.experts.@.gate_up_proj", .weight = "", .bias = "_bias"},
     {.slot = kExpertDown, .part = kAll, .name = "layers.#.mlp.experts.@.down_proj", .weight = "", .bias = "_bias"},
 };
-constexpr auto kWeights = WithNorms(kNames);
-constexpr const char* kModelTypes[] = {"gpt_oss"};
+constexpr auto kGptOssWeights = WithNorms(kGptOssNames);
+constexpr const char* kGptOssTypes[] = {"gpt_oss"};
 
 }  // namespace
 
-const Architecture kGptOss = {"gpt_oss", kModelTypes,   &ParseGptOss, kLlamaPrefixes,
-                              kWeights,  kLlamaBuffers, {},           ExpertLayout::kInterleaved};
+const Architecture kGptOss = {"gpt_oss",      kGptOssTypes,  &ParseGptOss, kLlamaPrefixes,
+                              kGptOssWeights, kLlamaBuffers, {},           ExpertLayout::kInterleaved};
 
 }  // namespace dunlin::engine

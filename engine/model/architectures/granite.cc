@@ -17,7 +17,7 @@ void ParseGranite(JsonFields& fields, ModelConfig* config) {
   config->mlp_bias = fields.BoolOr("mlp_bias", false);
 }
 
-constexpr const char* kModelTypes[] = {"granite"};
+constexpr const char* kGraniteTypes[] = {"granite"};
 
 }  // namespace
 
@@ -31,6 +31,6 @@ void ParseGraniteMultipliers(JsonFields& fields, ModelConfig* config) {
   config->logit_scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
 }
 
-const Architecture kGranite = {"granite", kModelTypes, &ParseGranite, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kGranite = {"granite", kGraniteTypes, &ParseGranite, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

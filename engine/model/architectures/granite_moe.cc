@@ -19,17 +19,18 @@ void ParseGraniteMoe(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kNames[] = {
+constexpr WeightName kGraniteMoeNames[] = {
     {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
     {kRouter, kExperts, "layers.#.block_sparse_moe.router.layer"},
     {kExpertUp, kAll, "layers.#.block_sparse_moe.input_linear.@"},
     {kExpertDown, kAll, "layers.#.block_sparse_moe.output_linear.@"},
 };
-constexpr auto kWeights = WithNorms(kNames);
-constexpr const char* kModelTypes[] = {"granitemoe"};
+constexpr auto kGraniteMoeWeights = WithNorms(kGraniteMoeNames);
+constexpr const char* kGraniteMoeTypes[] = {"granitemoe"};
 
 }  // namespace
 
-const Architecture kGraniteMoe = {"granitemoe", kModelTypes, &ParseGraniteMoe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGraniteMoe = {"granitemoe",   kGraniteMoeTypes,   &ParseGraniteMoe,
+                                  kLlamaPrefixes, kGraniteMoeWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -31,13 +31,13 @@ void ParseErnie(JsonFields& fields, ModelConfig* config) {
   config->interleaved_rotary = true;
 }
 
-constexpr const char* kModelTypes[] = {"llama"};
+constexpr const char* kLlamaTypes[] = {"llama"};
 constexpr const char* kSeedOssTypes[] = {"seed_oss"};
 constexpr const char* kErnieTypes[] = {"ernie4_5"};
 
 }  // namespace
 
-const Architecture kLlama = {"llama", kModelTypes, &ParseLlama, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kLlama = {"llama", kLlamaTypes, &ParseLlama, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 const Architecture kSeedOss = {"seed_oss", kSeedOssTypes, &ParseSeedOss, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 const Architecture kErnie = {"ernie4_5", kErnieTypes, &ParseErnie, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 

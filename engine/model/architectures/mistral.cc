@@ -14,10 +14,10 @@ void ParseMistral(JsonFields& fields, ModelConfig* config) {
   SetWindows(fields, ParseWindow(fields), {}, config);
 }
 
-constexpr const char* kModelTypes[] = {"mistral"};
+constexpr const char* kMistralTypes[] = {"mistral"};
 
 }  // namespace
 
-const Architecture kMistral = {"mistral", kModelTypes, &ParseMistral, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kMistral = {"mistral", kMistralTypes, &ParseMistral, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -8,10 +8,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 131072, .norm_epsilon = 1e-5, .rotary = {.default_theta = 1e6}};
+constexpr LlamaDefaults kMixtralDefaults = {
+    .max_context = 131072, .norm_epsilon = 1e-5, .rotary = {.default_theta = 1e6}};
 
 void ParseMixtral(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kMixtralDefaults, config);
   ParseExperts(fields, {.num_experts = 8, .num_chosen = 2}, config);
   config->routing.normalized = true;
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
@@ -20,18 +21,18 @@ void ParseMixtral(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kNames[] = {
+constexpr WeightName kMixtralNames[] = {
     {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
     {kRouter, kExperts, "layers.#.block_sparse_moe.gate"},
     {kExpertUp, kGate, "layers.#.block_sparse_moe.experts.@.w1"},
     {kExpertUp, kUp, "layers.#.block_sparse_moe.experts.@.w3"},
     {kExpertDown, kAll, "layers.#.block_sparse_moe.experts.@.w2"},
 };
-constexpr auto kWeights = WithNorms(kNames);
-constexpr const char* kModelTypes[] = {"mixtral"};
+constexpr auto kMixtralWeights = WithNorms(kMixtralNames);
+constexpr const char* kMixtralTypes[] = {"mixtral"};
 
 }  // namespace
 
-const Architecture kMixtral = {"mixtral", kModelTypes, &ParseMixtral, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kMixtral = {"mixtral", kMixtralTypes, &ParseMixtral, kLlamaPrefixes, kMixtralWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

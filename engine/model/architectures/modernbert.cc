@@ -17,8 +17,8 @@ namespace {
 
 constexpr RotaryFields kGlobalRotary = {
     .theta = "global_rope_theta", .default_theta = 160000.0, .nested = "full_attention"};
-constexpr RotaryFields kLocalRotary = {.theta = "local_rope_theta", .nested = "sliding_attention"};
-constexpr int64_t kDefaultPattern = 3;
+constexpr RotaryFields kModernBertLocalRotary = {.theta = "local_rope_theta", .nested = "sliding_attention"};
+constexpr int64_t kModernBertDefaultPattern = 3;
 constexpr int64_t kDefaultLocalTokens = 128;
 
 void ParseClassifier(JsonFields& fields, ModelConfig* config) {
@@ -52,17 +52,17 @@ void ParseModernBert(JsonFields& fields, ModelConfig* config) {
   SetRotary(fields, kGlobalRotary, config);
   // Of local_attention tokens a token sees half to each side, and itself.
   const int64_t local = fields.IntOr("local_attention", 1, kMaxContextTokens, kDefaultLocalTokens);
-  const int64_t full_every = fields.IntOr("global_attn_every_n_layers", 1, kMaxLayers, kDefaultPattern);
+  const int64_t full_every = fields.IntOr("global_attn_every_n_layers", 1, kMaxLayers, kModernBertDefaultPattern);
   const std::vector<bool> sliding =
       SetWindows(fields, 2 * (local / 2) + 1, {.full_every = full_every, .full_first = true}, config);
   const bool old_style = !fields.Has("rope_parameters");
-  if (fields.status().ok()) AddSlidingRotary(fields, kLocalRotary, old_style, sliding, config);
+  if (fields.status().ok()) AddSlidingRotary(fields, kModernBertLocalRotary, old_style, sliding, config);
 }
 
 using enum WeightSlot;
-constexpr FusedPart kAll = FusedPart::kAll;
+using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kModernBertWeights[] = {
     {kEmbedding, kAll, "embeddings.tok_embeddings"},
     {kEmbeddingNorm, kAll, "embeddings.norm"},
     {kAttentionNorm, kAll, "layers.#.attn_norm"},
@@ -76,14 +76,16 @@ constexpr WeightName kWeights[] = {
     {kClassifierNorm, kAll, "head.norm", false},
     {kClassifierOut, kAll, "classifier", false},
 };
-constexpr const char* kModelTypes[] = {"modernbert"};
-constexpr const char* kPrefixes[] = {"model.", ""};
+constexpr const char* kModernBertTypes[] = {"modernbert"};
+constexpr const char* kModernBertPrefixes[] = {"model.", ""};
 // The heads of language models and classifiers.
-constexpr const char* kUnused[] = {"head.dense.weight", "head.dense.bias", "head.norm.weight",  "head.norm.bias",
-                                   "decoder.weight",    "decoder.bias",    "classifier.weight", "classifier.bias"};
+constexpr const char* kModernBertUnused[] = {"head.dense.weight", "head.dense.bias", "head.norm.weight",
+                                             "head.norm.bias",    "decoder.weight",  "decoder.bias",
+                                             "classifier.weight", "classifier.bias"};
 
 }  // namespace
 
-const Architecture kModernBert = {"modernbert", kModelTypes, &ParseModernBert, kPrefixes, kWeights, kUnused};
+const Architecture kModernBert = {"modernbert",        kModernBertTypes,   &ParseModernBert,
+                                  kModernBertPrefixes, kModernBertWeights, kModernBertUnused};
 
 }  // namespace dunlin::engine

@@ -7,11 +7,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {
+constexpr LlamaDefaults kNemotronDefaults = {
     .max_context = 4096, .activation = "relu2", .rotary = {.default_partial_factor = 0.5, .partial = true}};
 
 void ParseNemotron(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kNemotronDefaults, config);
   config->norm_kind = kernels::NormKind::kLayerNorm;
   config->norm_bias = true;
   config->norm_weight_offset = 1.0F;
@@ -24,7 +24,7 @@ void ParseNemotron(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kNemotronWeights[] = {
     {kEmbedding, kAll, "embed_tokens"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, kQuery, "layers.#.self_attn.q_proj"},
@@ -37,10 +37,11 @@ constexpr WeightName kWeights[] = {
     {kFinalNorm, kAll, "norm"},
     {kHead, kAll, "lm_head", false},
 };
-constexpr const char* kModelTypes[] = {"nemotron"};
+constexpr const char* kNemotronTypes[] = {"nemotron"};
 
 }  // namespace
 
-const Architecture kNemotron = {"nemotron", kModelTypes, &ParseNemotron, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kNemotron = {"nemotron",     kNemotronTypes,   &ParseNemotron,
+                                kLlamaPrefixes, kNemotronWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

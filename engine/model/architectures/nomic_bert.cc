@@ -12,13 +12,13 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr RotaryFields kRotary = {.default_theta = 1000.0};
+constexpr RotaryFields kNomicBertRotary = {.default_theta = 1000.0};
 constexpr RotaryFields kPublishedRotary = {.theta = "rotary_emb_base",
                                            .partial_factor = "rotary_emb_fraction",
                                            .default_partial_factor = 0.0,
                                            .partial = true};
-constexpr int64_t kMaxTokenTypes = 1024;
-constexpr int64_t kDefaultContext = 2048;
+constexpr int64_t kNomicBertMaxTokenTypes = 1024;
+constexpr int64_t kNomicBertDefaultContext = 2048;
 
 void ParsePublishedFields(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"prenorm", "parallel_block", "use_rms_norm", "qkv_proj_bias", "mlp_fc1_bias",
@@ -34,7 +34,7 @@ void ParsePublishedFields(JsonFields& fields, ModelConfig* config) {
   config->ffn_dim = static_cast<int32_t>(fields.IntOr("n_inner", 1, kMaxFfnDim, 4 * int64_t{config->hidden_dim}));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   // Beyond the trained context the rotation would follow the length of a text (dynamic NTK scaling).
-  const int64_t positions = fields.IntOr("n_positions", 1, kMaxContextTokens, kDefaultContext);
+  const int64_t positions = fields.IntOr("n_positions", 1, kMaxContextTokens, kNomicBertDefaultContext);
   const int64_t trained = fields.IntOr("max_trained_positions", 1, kMaxContextTokens, positions);
   config->max_context = static_cast<int32_t>(std::min(positions, trained));
   const int64_t num_heads = fields.Int("n_head", 1, kMaxHeads);
@@ -45,12 +45,12 @@ void ParsePublishedFields(JsonFields& fields, ModelConfig* config) {
 }
 
 void ParseFields(JsonFields& fields, ModelConfig* config) {
-  SetSizes(fields, kDefaultContext, config);
+  SetSizes(fields, kNomicBertDefaultContext, config);
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, 0), config);
   config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-12));
   config->activation = ParseActivation(fields, "hidden_act", "silu");
-  SetRotary(fields, kRotary, config);
+  SetRotary(fields, kNomicBertRotary, config);
 }
 
 void ParseNomicBert(JsonFields& fields, ModelConfig* config) {
@@ -60,7 +60,7 @@ void ParseNomicBert(JsonFields& fields, ModelConfig* config) {
   config->norm_kind = kernels::NormKind::kLayerNorm;
   config->norm_bias = true;
   config->gated_mlp = true;
-  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 0, kMaxTokenTypes, 2));
+  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 0, kNomicBertMaxTokenTypes, 2));
   if (fields.Has("n_embd")) return ParsePublishedFields(fields, config);
   ParseFields(fields, config);
 }
@@ -68,7 +68,7 @@ void ParseNomicBert(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kNomicBertWeights[] = {
     {kEmbedding, kAll, "embeddings.word_embeddings"},
     {kTokenTypes, kAll, "embeddings.token_type_embeddings"},
     {kEmbeddingNorm, kAll, "emb_ln"},
@@ -80,12 +80,13 @@ constexpr WeightName kWeights[] = {
     {kMlpDown, kAll, "encoder.layers.#.mlp.fc2"},
     {kMlpNorm, kAll, "encoder.layers.#.norm2"},
 };
-constexpr const char* kModelTypes[] = {"nomic_bert"};
-constexpr const char* kPrefixes[] = {"", "bert.", "nomic_bert."};
-constexpr const char* kUnused[] = {"pooler.dense.weight", "pooler.dense.bias", "inv_freq"};
+constexpr const char* kNomicBertTypes[] = {"nomic_bert"};
+constexpr const char* kNomicBertPrefixes[] = {"", "bert.", "nomic_bert."};
+constexpr const char* kNomicBertUnused[] = {"pooler.dense.weight", "pooler.dense.bias", "inv_freq"};
 
 }  // namespace
 
-const Architecture kNomicBert = {"nomic_bert", kModelTypes, &ParseNomicBert, kPrefixes, kWeights, kUnused};
+const Architecture kNomicBert = {"nomic_bert",       kNomicBertTypes,   &ParseNomicBert,
+                                 kNomicBertPrefixes, kNomicBertWeights, kNomicBertUnused};
 
 }  // namespace dunlin::engine

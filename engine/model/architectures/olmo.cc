@@ -15,9 +15,9 @@ constexpr LlamaDefaults kOlmo2Defaults = {.max_context = 2048, .norm_epsilon = 1
 constexpr LlamaDefaults kOlmo3Defaults = {
     .max_context = 2048, .norm_epsilon = 1e-5, .rotary = {.default_theta = 500000.0, .nested = "full_attention"}};
 constexpr RotaryFields kSlidingRotary = {.default_theta = 500000.0, .nested = "sliding_attention"};
-constexpr int64_t kDefaultPattern = 4;
+constexpr int64_t kOlmoDefaultPattern = 4;
 
-void ParseBoth(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
+void ParseOlmoBoth(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
   ParseLlamaFamily(fields, defaults, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->qk_norm = config->qk_norm_joint = true;
@@ -25,30 +25,30 @@ void ParseBoth(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* c
 }
 
 void ParseOlmo2(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields, kOlmo2Defaults, config);
+  ParseOlmoBoth(fields, kOlmo2Defaults, config);
 }
 
 void ParseOlmo3(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields, kOlmo3Defaults, config);
+  ParseOlmoBoth(fields, kOlmo3Defaults, config);
   const int64_t window = ParseWindow(fields);
-  const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = kDefaultPattern}, config);
+  const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = kOlmoDefaultPattern}, config);
   const bool old_style = !fields.Has("rope_parameters");
   if (fields.status().ok()) AddSlidingRotary(fields, kSlidingRotary, old_style, sliding, config);
 }
 
-constexpr WeightName kNorms[] = {
+constexpr WeightName kOlmoNorms[] = {
     {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
     {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
     {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
     {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
 };
-constexpr auto kWeights = WithNorms(kNorms);
+constexpr auto kOlmoWeights = WithNorms(kOlmoNorms);
 constexpr const char* kOlmo2Types[] = {"olmo2"};
 constexpr const char* kOlmo3Types[] = {"olmo3"};
 
 }  // namespace
 
-const Architecture kOlmo2 = {"olmo2", kOlmo2Types, &ParseOlmo2, kLlamaPrefixes, kWeights, kLlamaBuffers};
-const Architecture kOlmo3 = {"olmo3", kOlmo3Types, &ParseOlmo3, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kOlmo2 = {"olmo2", kOlmo2Types, &ParseOlmo2, kLlamaPrefixes, kOlmoWeights, kLlamaBuffers};
+const Architecture kOlmo3 = {"olmo3", kOlmo3Types, &ParseOlmo3, kLlamaPrefixes, kOlmoWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

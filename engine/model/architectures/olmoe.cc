@@ -7,10 +7,10 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 4096, .norm_epsilon = 1e-5};
+constexpr LlamaDefaults kOlmoeDefaults = {.max_context = 4096, .norm_epsilon = 1e-5};
 
 void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kOlmoeDefaults, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->qk_norm = config->qk_norm_joint = true;
   if (fields.Has("clip_qkv")) fields.Fail("clip_qkv is set, which is not supported; must be null");
@@ -18,11 +18,11 @@ void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
   config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
 }
 
-constexpr auto kWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
-constexpr const char* kModelTypes[] = {"olmoe"};
+constexpr auto kOlmoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
+constexpr const char* kOlmoeTypes[] = {"olmoe"};
 
 }  // namespace
 
-const Architecture kOlmoe = {"olmoe", kModelTypes, &ParseOlmoe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kOlmoe = {"olmoe", kOlmoeTypes, &ParseOlmoe, kLlamaPrefixes, kOlmoeWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

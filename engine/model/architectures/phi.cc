@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr RotaryFields kRotary = {.default_partial_factor = 0.5, .partial = true};
+constexpr RotaryFields kPhiRotary = {.default_partial_factor = 0.5, .partial = true};
 
 void ParsePhi(JsonFields& fields, ModelConfig* config) {
   // A tied head would still need its own bias; no published model has one.
@@ -22,25 +22,25 @@ void ParsePhi(JsonFields& fields, ModelConfig* config) {
   config->activation = ParseActivation(fields, "hidden_act", "gelu_new");
   config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = config->head_bias = true;
   config->parallel_residual = config->shared_norm = true;
-  SetRotary(fields, kRotary, config);
+  SetRotary(fields, kPhiRotary, config);
 }
 
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kPhiWeights[] = {
     {kEmbedding, kAll, "embed_tokens"},          {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, kQuery, "layers.#.self_attn.q_proj"}, {kQkv, kKey, "layers.#.self_attn.k_proj"},
     {kQkv, kValue, "layers.#.self_attn.v_proj"}, {kAttentionOut, kAll, "layers.#.self_attn.dense"},
     {kMlpUp, kAll, "layers.#.mlp.fc1"},          {kMlpDown, kAll, "layers.#.mlp.fc2"},
     {kFinalNorm, kAll, "final_layernorm"},       {kHead, kAll, "lm_head", false},
 };
-constexpr const char* kModelTypes[] = {"phi"};
-constexpr const char* kPrefixes[] = {"model.", ""};
-constexpr const char* kBuffers[] = {".rotary_emb.inv_freq"};
+constexpr const char* kPhiTypes[] = {"phi"};
+constexpr const char* kPhiPrefixes[] = {"model.", ""};
+constexpr const char* kPhiBuffers[] = {".rotary_emb.inv_freq"};
 
 }  // namespace
 
-const Architecture kPhi = {"phi", kModelTypes, &ParsePhi, kPrefixes, kWeights, kBuffers};
+const Architecture kPhi = {"phi", kPhiTypes, &ParsePhi, kPhiPrefixes, kPhiWeights, kPhiBuffers};
 
 }  // namespace dunlin::engine

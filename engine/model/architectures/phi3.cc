@@ -8,17 +8,17 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 4096, .norm_epsilon = 1e-5, .rotary = {.partial = true}};
+constexpr LlamaDefaults kPhi3Defaults = {.max_context = 4096, .norm_epsilon = 1e-5, .rotary = {.partial = true}};
 
 void ParsePhi3(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kPhi3Defaults, config);
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
 }
 
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kPhi3Weights[] = {
     {kEmbedding, kAll, "embed_tokens"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, kAll, "layers.#.self_attn.qkv_proj"},
@@ -29,10 +29,10 @@ constexpr WeightName kWeights[] = {
     {kFinalNorm, kAll, "norm"},
     {kHead, kAll, "lm_head", false},
 };
-constexpr const char* kModelTypes[] = {"phi3"};
+constexpr const char* kPhi3Types[] = {"phi3"};
 
 }  // namespace
 
-const Architecture kPhi3 = {"phi3", kModelTypes, &ParsePhi3, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kPhi3 = {"phi3", kPhi3Types, &ParsePhi3, kLlamaPrefixes, kPhi3Weights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int64_t kDefaultContext = 32768;
+constexpr int64_t kQwenDefaultContext = 32768;
 
 // With use_sliding_window, the layers from max_window_layers on have a sliding window.
 void ParseQwenWindows(JsonFields& fields, ModelConfig* config) {
@@ -18,13 +18,13 @@ void ParseQwenWindows(JsonFields& fields, ModelConfig* config) {
 }
 
 void ParseQwen2(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kDefaultContext}, config);
+  ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext}, config);
   ParseQwenWindows(fields, config);
   config->qkv_bias = true;
 }
 
 void ParseQwen3(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kDefaultContext, .head_dim = 128}, config);
+  ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext, .head_dim = 128}, config);
   ParseQwenWindows(fields, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->qk_norm = true;

@@ -9,10 +9,10 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int64_t kDefaultContext = 32768;
+constexpr int64_t kQwenMoeDefaultContext = 32768;
 
-void ParseBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kDefaultContext}, config);
+void ParseQwenMoeBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {
+  ParseLlamaFamily(fields, {.max_context = kQwenMoeDefaultContext}, config);
   ParseExperts(fields, experts, config);
   config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
   ParseSparseLayers(fields, config);
@@ -20,8 +20,8 @@ void ParseBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* c
 
 // With use_sliding_window and without layer_types, every second layer below max_window_layers slides.
 void ParseQwen2Moe(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields, {.num_experts = 60, .num_chosen = 4, .width = "moe_intermediate_size", .default_width = 1408},
-            config);
+  ParseQwenMoeBoth(
+      fields, {.num_experts = 60, .num_chosen = 4, .width = "moe_intermediate_size", .default_width = 1408}, config);
   config->qkv_bias = fields.BoolOr("qkv_bias", true);
   config->shared_ffn_dim = static_cast<int32_t>(fields.IntOr("shared_expert_intermediate_size", 1, kMaxFfnDim, 5632));
   config->shared_gate = true;
@@ -33,8 +33,8 @@ void ParseQwen2Moe(JsonFields& fields, ModelConfig* config) {
 }
 
 void ParseQwen3Moe(JsonFields& fields, ModelConfig* config) {
-  ParseBoth(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 768},
-            config);
+  ParseQwenMoeBoth(
+      fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 768}, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->qk_norm = true;
   SetWindows(fields, fields.BoolOr("use_sliding_window", false) ? ParseWindow(fields) : 0, {}, config);
@@ -50,13 +50,14 @@ constexpr WeightName kQwen2Names[] = {
     {kSharedDown, kAll, "layers.#.mlp.shared_expert.down_proj"},
 };
 constexpr auto kQwen2Weights = WithNorms(kLlamaNorms, kLlamaExperts, kQwen2Names);
-constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms, kLlamaExperts);
+constexpr auto kQwen3MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kQwen2Types[] = {"qwen2_moe"};
 constexpr const char* kQwen3Types[] = {"qwen3_moe"};
 
 }  // namespace
 
 const Architecture kQwen2Moe = {"qwen2_moe", kQwen2Types, &ParseQwen2Moe, kLlamaPrefixes, kQwen2Weights, kLlamaBuffers};
-const Architecture kQwen3Moe = {"qwen3_moe", kQwen3Types, &ParseQwen3Moe, kLlamaPrefixes, kQwen3Weights, kLlamaBuffers};
+const Architecture kQwen3Moe = {"qwen3_moe",    kQwen3Types,      &ParseQwen3Moe,
+                                kLlamaPrefixes, kQwen3MoeWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -10,7 +10,8 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 32768, .tied_embeddings = true, .rotary = {.default_theta = 2e6}};
+constexpr LlamaDefaults kSmollm3Defaults = {
+    .max_context = 32768, .tied_embeddings = true, .rotary = {.default_theta = 2e6}};
 constexpr int64_t kDefaultInterval = 4;
 
 // no_rope_layers has 1 for a layer with positions.
@@ -29,7 +30,7 @@ void SetLayersWithoutPositions(JsonFields& fields, ModelConfig* config) {
 }
 
 void ParseSmollm3(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kSmollm3Defaults, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->mlp_bias = fields.BoolOr("mlp_bias", false);
   SetLayersWithoutPositions(fields, config);
@@ -40,10 +41,10 @@ void ParseSmollm3(JsonFields& fields, ModelConfig* config) {
   if (slides) SetWindows(fields, window, {.first = kMaxLayers}, config);
 }
 
-constexpr const char* kModelTypes[] = {"smollm3"};
+constexpr const char* kSmollm3Types[] = {"smollm3"};
 
 }  // namespace
 
-const Architecture kSmollm3 = {"smollm3", kModelTypes, &ParseSmollm3, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kSmollm3 = {"smollm3", kSmollm3Types, &ParseSmollm3, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

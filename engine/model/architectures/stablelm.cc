@@ -7,11 +7,12 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr LlamaDefaults kDefaults = {.max_context = 4096, .rotary = {.default_partial_factor = 0.25, .partial = true}};
+constexpr LlamaDefaults kStablelmDefaults = {.max_context = 4096,
+                                             .rotary = {.default_partial_factor = 0.25, .partial = true}};
 
 void ParseStablelm(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"qk_layernorm"});
-  ParseLlamaFamily(fields, kDefaults, config);
+  ParseLlamaFamily(fields, kStablelmDefaults, config);
   config->norm_kind = kernels::NormKind::kLayerNorm;
   config->norm_bias = true;
   config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
@@ -19,10 +20,11 @@ void ParseStablelm(JsonFields& fields, ModelConfig* config) {
   config->parallel_residual = config->shared_norm = fields.BoolOr("use_parallel_residual", false);
 }
 
-constexpr const char* kModelTypes[] = {"stablelm"};
+constexpr const char* kStablelmTypes[] = {"stablelm"};
 
 }  // namespace
 
-const Architecture kStablelm = {"stablelm", kModelTypes, &ParseStablelm, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kStablelm = {"stablelm",     kStablelmTypes, &ParseStablelm,
+                                kLlamaPrefixes, kLlamaWeights,  kLlamaBuffers};
 
 }  // namespace dunlin::engine

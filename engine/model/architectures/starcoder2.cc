@@ -28,7 +28,7 @@ void ParseStarcoder2(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kStarcoder2Weights[] = {
     {kEmbedding, kAll, "embed_tokens"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
     {kQkv, kQuery, "layers.#.self_attn.q_proj"},
@@ -41,10 +41,11 @@ constexpr WeightName kWeights[] = {
     {kHead, kAll, "lm_head", false},
     {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
 };
-constexpr const char* kModelTypes[] = {"starcoder2"};
+constexpr const char* kStarcoder2Types[] = {"starcoder2"};
 
 }  // namespace
 
-const Architecture kStarcoder2 = {"starcoder2", kModelTypes, &ParseStarcoder2, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kStarcoder2 = {"starcoder2",   kStarcoder2Types,   &ParseStarcoder2,
+                                  kLlamaPrefixes, kStarcoder2Weights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

@@ -8,22 +8,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstFileIndex = 1 << 25;  // above those of any other source
-constexpr int64_t kBlock = 32;                // elements of MXFP4 that share a scale
-constexpr int kMaxExponent = 252;             // of a scale, biased: 6 * 2^125 is the largest product that FP32 holds
+constexpr int32_t kFirstInterleavedFileIndex = 1 << 25;  // above those of any other source
+constexpr int64_t kBlock = 32;                           // elements of MXFP4 that share a scale
+constexpr int kMaxExponent = 252;  // of a scale, biased: 6 * 2^125 is the largest product that FP32 holds
 constexpr float kE2M1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                              -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 absl::Status Unexpected(const TensorInfo& tensor, const std::string& expected) {
   return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' is ", tensor.dtype->name, " ",
@@ -92,7 +87,7 @@ absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_
     TensorInfo info{.name = absl::StrReplaceAll(names.expert, {{"@", absl::StrCat(expert)}}),
                     .dtype = scales == nullptr ? stack->dtype : &TensorDTypeOf(kernels::DType::kBF16),
                     .shape = *shape,
-                    .file_index = kFirstFileIndex + static_cast<int32_t>(by_file_.size())};
+                    .file_index = kFirstInterleavedFileIndex + static_cast<int32_t>(by_file_.size())};
     info.end = elements * info.dtype->bits / 8;
     std::string name = info.name;
     const auto added = entries_.emplace(
@@ -104,8 +99,8 @@ absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_
 }
 
 const InterleavedExperts::Entry* InterleavedExperts::EntryOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstFileIndex) return nullptr;
-  return by_file_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+  if (tensor.file_index < kFirstInterleavedFileIndex) return nullptr;
+  return by_file_[static_cast<size_t>(tensor.file_index - kFirstInterleavedFileIndex)];
 }
 
 const TensorInfo* InterleavedExperts::Find(std::string_view name) const {

@@ -12,8 +12,6 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr const char* kHfQuantFile = "hf_quant_config.json";
-
 // The row for quantization_config, or null after an error that lists the known methods.
 const QuantizationFormat* SelectFormat(JsonFields& fields) {
   const std::string method = fields.TextOr("quant_method", "");

@@ -21,6 +21,9 @@ namespace dunlin::engine {
 // columns.
 enum class WeightScaling : uint8_t { kTensor, kChannel, kBlock };
 
+// NVIDIA Model Optimizer's file beside config.json.
+inline constexpr const char* kHfQuantFile = "hf_quant_config.json";
+
 struct Quantization;
 
 struct QuantizationFormat {

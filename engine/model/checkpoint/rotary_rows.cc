@@ -9,7 +9,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstFileIndex = 1 << 24;  // above those of any other source
+constexpr int32_t kFirstRotaryFileIndex = 1 << 24;  // above those of any other source
 
 }  // namespace
 
@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<TensorSource>> RotaryRows::Open(std::unique_ptr<T
           absl::StrCat("tensor '", name, "' has rows that are no whole heads of ", block_rows));
     }
     TensorInfo info = *tensor;
-    info.file_index = kFirstFileIndex + static_cast<int32_t>(rows->entries_.size());
+    info.file_index = kFirstRotaryFileIndex + static_cast<int32_t>(rows->entries_.size());
     info.begin = 0;
     info.end = tensor->end - tensor->begin;
     rows->entries_.push_back({std::move(info), tensor, block_rows, first});
@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<TensorSource>> RotaryRows::Open(std::unique_ptr<T
 }
 
 const RotaryRows::Entry* RotaryRows::EntryOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstFileIndex) return nullptr;
-  return &entries_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+  if (tensor.file_index < kFirstRotaryFileIndex) return nullptr;
+  return &entries_[static_cast<size_t>(tensor.file_index - kFirstRotaryFileIndex)];
 }
 
 const TensorInfo& RotaryRows::StoredOf(const TensorInfo& tensor) const {

@@ -130,20 +130,19 @@ class HeaderHandler final : public json::json_sax_t {
   int num_offsets_ = 0;
 };
 
-absl::Status Invalid(const std::string& message) {
-  return absl::InvalidArgumentError(message);
-}
-
 absl::Status CheckSize(const TensorInfo& tensor) {
   CheckedU64 bits(tensor.dtype->bits);
   for (const int64_t dimension : tensor.shape) bits *= CheckedU64(static_cast<uint64_t>(dimension));
-  if (!bits.ok()) return Invalid(absl::StrCat("tensor '", tensor.name, "' has a shape whose size overflows"));
+  if (!bits.ok())
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' has a shape whose size overflows"));
   if (tensor.begin > tensor.end) {
-    return Invalid(absl::StrCat("tensor '", tensor.name, "' begins at ", tensor.begin, " and ends at ", tensor.end));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", tensor.name, "' begins at ", tensor.begin, " and ends at ", tensor.end));
   }
   if (bits.value() % 8 != 0 || bits.value() / 8 != tensor.end - tensor.begin) {
-    return Invalid(absl::StrCat("tensor '", tensor.name, "' needs ", bits.value() / 8, " bytes by shape and dtype; ",
-                                "data_offsets give ", tensor.end - tensor.begin));
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' needs ", bits.value() / 8,
+                                                   " bytes by shape and dtype; ", "data_offsets give ",
+                                                   tensor.end - tensor.begin));
   }
   return absl::OkStatus();
 }
@@ -159,27 +158,29 @@ absl::Status CheckLayout(const std::vector<TensorInfo>& tensors, uint64_t data_b
   uint64_t expected = 0;
   for (const TensorInfo* tensor : by_offset) {
     if (tensor->begin != expected) {
-      return Invalid(absl::StrCat("tensor '", tensor->name, "' begins at ", tensor->begin, "; the one before ends at ",
-                                  expected, tensor->begin < expected ? ": they overlap" : ": a hole"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor->name, "' begins at ", tensor->begin,
+                                                     "; the one before ends at ", expected,
+                                                     tensor->begin < expected ? ": they overlap" : ": a hole"));
     }
     expected = tensor->end;
   }
   if (expected == data_bytes) return absl::OkStatus();
-  return Invalid(absl::StrCat("the tensors need ", expected, " bytes of data; the file has ", data_bytes,
-                              expected > data_bytes ? ": it is cut short" : ": bytes are left over"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the tensors need ", expected, " bytes of data; the file has ", data_bytes,
+                   expected > data_bytes ? ": it is cut short" : ": bytes are left over"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view header, uint64_t data_bytes) {
   if (header.size() > kMaxHeaderBytes) {
-    return Invalid(absl::StrCat("header has ", header.size(), " bytes; limit is ", kMaxHeaderBytes));
+    return absl::InvalidArgumentError(absl::StrCat("header has ", header.size(), " bytes; limit is ", kMaxHeaderBytes));
   }
-  if (!header.starts_with('{')) return Invalid("header does not start with '{'");
+  if (!header.starts_with('{')) return absl::InvalidArgumentError("header does not start with '{'");
   // nlohmann's lexer treats a NUL as the end of the text and would ignore the rest.
-  if (header.find('\0') != std::string_view::npos) return Invalid("header holds a NUL byte");
+  if (header.find('\0') != std::string_view::npos) return absl::InvalidArgumentError("header holds a NUL byte");
   HeaderHandler handler;
-  if (!json::sax_parse(header.begin(), header.end(), &handler)) return Invalid(handler.fault);
+  if (!json::sax_parse(header.begin(), header.end(), &handler)) return absl::InvalidArgumentError(handler.fault);
 
   std::vector<TensorInfo> tensors = std::move(handler.tensors);
   for (const TensorInfo& tensor : tensors) {
@@ -189,7 +190,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
   const auto twin = std::adjacent_find(tensors.begin(), tensors.end(),
                                        [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
-  if (twin != tensors.end()) return Invalid(absl::StrCat("tensor '", twin->name, "' appears twice"));
+  if (twin != tensors.end()) return absl::InvalidArgumentError(absl::StrCat("tensor '", twin->name, "' appears twice"));
   return tensors;
 }
 

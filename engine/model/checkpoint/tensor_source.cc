@@ -2,8 +2,13 @@
 #include "engine/model/checkpoint/tensor_source.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace dunlin::engine {
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 absl::StatusOr<std::byte*> ReadIntoBuffer(const TensorSource& source, const TensorInfo& tensor, uint64_t first_byte,
                                           size_t bytes, PageBuffer* buffer) {

@@ -59,6 +59,9 @@ class TensorSource {
   virtual std::vector<const TensorInfo*> List() const = 0;
 };
 
+// "[2, 3]", for messages.
+std::string ShapeText(std::span<const int64_t> shape);
+
 // TensorSource::ReadOnce of sources that make the bytes: by Read, into the buffer.
 absl::StatusOr<std::byte*> ReadIntoBuffer(const TensorSource& source, const TensorInfo& tensor, uint64_t first_byte,
                                           size_t bytes, PageBuffer* buffer);

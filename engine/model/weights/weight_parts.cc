@@ -180,10 +180,6 @@ bool HeadsShareTensor(const Architecture& architecture) {
   });
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
 }  // namespace
 
 std::string FindPrefix(const Architecture& architecture, const TensorSource& source) {

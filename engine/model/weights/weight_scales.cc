@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/gemm.h"
@@ -24,10 +23,6 @@ int64_t CeilDiv(int64_t value, int64_t unit) {
 
 bool IsFp8(const TensorInfo& tensor) {
   return tensor.dtype->loadable == DType::kF8E4M3;
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
 // The accepted shapes of the scale of a [rows, columns] matrix; publishers differ.

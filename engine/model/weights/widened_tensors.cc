@@ -13,7 +13,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstFileIndex = 1 << 22;  // above those of files, below those of RotaryRows
+constexpr int32_t kFirstWidenedFileIndex = 1 << 22;  // above those of files, below those of RotaryRows
 
 }  // namespace
 
@@ -51,7 +51,7 @@ absl::Status WidenedTensors::Add(const Quantization& quantization, const TensorI
   if (absl::Status status = FindScales(quantization, *stored_, &part); !status.ok()) return status;
   TensorInfo info = tensor;
   info.dtype = &TensorDTypeOf(kernels::DType::kF32);
-  info.file_index = kFirstFileIndex + static_cast<int32_t>(entries_.size());
+  info.file_index = kFirstWidenedFileIndex + static_cast<int32_t>(entries_.size());
   info.begin = 0;
   info.end = (tensor.end - tensor.begin) * sizeof(float);
   entries_.push_back({std::move(info), &tensor, part.front().scales});
@@ -59,8 +59,8 @@ absl::Status WidenedTensors::Add(const Quantization& quantization, const TensorI
 }
 
 const WidenedTensors::Entry* WidenedTensors::EntryOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstFileIndex) return nullptr;
-  return &entries_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+  if (tensor.file_index < kFirstWidenedFileIndex) return nullptr;
+  return &entries_[static_cast<size_t>(tensor.file_index - kFirstWidenedFileIndex)];
 }
 
 const TensorInfo* WidenedTensors::Find(std::string_view name) const {

@@ -16,9 +16,9 @@
 namespace dunlin::server::kserve {
 namespace {
 
-using Json = nlohmann::json;
+using AnyOrderJson = nlohmann::json;
 
-constexpr int kMaxJsonDepth = 32;
+constexpr int kMaxFieldsDepth = 32;
 constexpr size_t kMaxJsonFields = 256;
 
 // A whole number in [-2^63, 2^64), as 65 bits would hold it.
@@ -44,13 +44,13 @@ std::optional<Whole> WholeOf(const Scalar& element) {
   return std::nullopt;
 }
 
-Scalar ScalarOf(const Json& value) {
+Scalar ScalarOf(const AnyOrderJson& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number_unsigned()) return value.get<uint64_t>();
   if (value.is_number_integer()) return value.get<int64_t>();
   if (value.is_number_float()) return value.get<double>();
   if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.dump(-1, ' ', false, AnyOrderJson::error_handler_t::replace);
 }
 
 }  // namespace
@@ -138,10 +138,10 @@ std::vector<engine::TokenId> FieldValue::TokenIds() const {
 }
 
 absl::StatusOr<std::vector<JsonField>> ReadJsonFields(std::string_view field, std::string_view text) {
-  if (engine::IsNestedDeeper(text, kMaxJsonDepth)) {
-    return InvalidField(field, "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  if (engine::IsNestedDeeper(text, kMaxFieldsDepth)) {
+    return InvalidField(field, "is nested too deeply", absl::StrCat(kMaxFieldsDepth, " levels"));
   }
-  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const AnyOrderJson object = AnyOrderJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return InvalidField(field, "is not a JSON object", "");
   if (object.size() > kMaxJsonFields) {
     return InvalidField(field, absl::StrCat("has ", object.size(), " members"), absl::StrCat(kMaxJsonFields));
@@ -157,7 +157,7 @@ absl::StatusOr<std::vector<JsonField>> ReadJsonFields(std::string_view field, st
     if (member.value().size() > kMaxTensorElements) {
       return InvalidField(PrintableName(member.key()), "is too long", absl::StrCat(kMaxTensorElements, " elements"));
     }
-    for (const Json& element : member.value()) read.elements.push_back(ScalarOf(element));
+    for (const AnyOrderJson& element : member.value()) read.elements.push_back(ScalarOf(element));
   }
   return fields;
 }

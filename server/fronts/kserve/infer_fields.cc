@@ -15,8 +15,8 @@ using V = FieldValue;
 using F = InferFields;
 
 // The enumerator of a table's row, by its name in any case; "auto" leaves the choice empty.
-template <class Row, size_t kRows, class Enum>
-void ReadName(const V& value, const Row (&table)[kRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
+template <class Row, size_t kFieldRows, class Enum>
+void ReadName(const V& value, const Row (&table)[kFieldRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
   const std::string name = value.Text();
   choice->reset();
   std::string names = "auto";
@@ -72,7 +72,7 @@ constexpr FieldRow Refused(const char* name, std::optional<float> neutral = std:
 }
 
 constexpr CallSet kBoth = kGenerate | kEmbed;
-constexpr FieldRow kRows[] = {
+constexpr FieldRow kFieldRows[] = {
     // Triton's vLLM backend. sampling_parameters itself is no field: its members are.
     Listed(
         "text_input", "BYTES", [](const V& v, F* f) { f->text_input = v.Texts(); }, kBoth),
@@ -160,11 +160,11 @@ void Refuse(const V& value, const FieldRow& row) {
 }  // namespace
 
 std::span<const FieldRow> FieldRows() {
-  return kRows;
+  return kFieldRows;
 }
 
 void ReadField(const FieldValue& value, CallSet call, InferFields* fields) {
-  for (const FieldRow& row : kRows) {
+  for (const FieldRow& row : kFieldRows) {
     if (value.name() != row.name || (row.calls & call) == 0) continue;
     if (row.use == FieldUse::kHonoured) row.read(value, fields);
     if (row.use == FieldUse::kRefused) Refuse(value, row);

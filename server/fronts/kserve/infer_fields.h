@@ -36,6 +36,9 @@ struct InferFields {
   bool truncate = false;
 };
 
+// The parameter, or input of the generation, that holds sampling fields as one JSON object.
+inline constexpr char kSamplingParameters[] = "sampling_parameters";
+
 enum class FieldUse : uint8_t {
   kHonoured,
   kIgnored,  // changes nothing of the response

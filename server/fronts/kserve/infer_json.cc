@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
+#include "server/fronts/kserve/infer_fields.h"
 #include "server/fronts/kserve/json_tensor.h"
 #include "server/fronts/kserve/tensor_codec.h"
 #include "server/serving/errors.h"
@@ -18,17 +19,16 @@ namespace {
 using Wire = inference::ModelInferRequest;
 using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
 
-constexpr int kMaxJsonDepth = 16;
+constexpr int kMaxBodyDepth = 16;
 // Of a body's tree, the strings apart. It is made twice.
 constexpr size_t kMaxTreeBytes = size_t{48} << 20;
-constexpr char kSamplingParameters[] = "sampling_parameters";
 constexpr char kBinaryDataSize[] = "binary_data_size";
 constexpr char kBinaryData[] = "binary_data";
 constexpr char kBinaryDataOutput[] = "binary_data_output";
 
 absl::StatusOr<Json> ParseObject(std::string_view text) {
-  if (engine::IsNestedDeeper(text, kMaxJsonDepth)) {
-    return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxJsonDepth, " levels"));
+  if (engine::IsNestedDeeper(text, kMaxBodyDepth)) {
+    return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxBodyDepth, " levels"));
   }
   if (engine::JsonTreeBytes(text) > kMaxTreeBytes) {
     return InvalidField("body", "holds too many values, lists and objects",

@@ -65,7 +65,7 @@ void AddInputTokens(std::string_view name, Parts parts, inference::ModelInferRes
   AddCounts<&OutputPart::num_input_tokens>(name, parts.first(1), response);
 }
 
-constexpr OutputRow kRows[] = {
+constexpr OutputRow kOutputRows[] = {
     {"text_output", kTextOutput, "BYTES", true, AddTexts<&OutputPart::text>},
     {"finish_reason", kFinishReason, "BYTES", true, AddTexts<&OutputPart::finish_reason>},
     {"cumulative_logprob", kCumulativeLogprob, "FP32", true, AddCumulative},
@@ -110,18 +110,18 @@ void ClearSent(OutputPart* part) {
 }
 
 std::span<const OutputRow> OutputRows() {
-  return kRows;
+  return kOutputRows;
 }
 
 OutputSet OutputNamed(std::string_view name) {
-  for (const OutputRow& row : kRows) {
+  for (const OutputRow& row : kOutputRows) {
     if (name == row.name) return row.output;
   }
   return 0;
 }
 
 void AddOutputs(OutputSet outputs, Parts parts, inference::ModelInferResponse* response) {
-  for (const OutputRow& row : kRows) {
+  for (const OutputRow& row : kOutputRows) {
     if ((outputs & row.output) != 0) row.add(row.name, parts, response);
   }
 }

@@ -21,7 +21,6 @@ namespace {
 using Wire = inference::ModelInferRequest;
 using engine::GrammarKind;
 
-constexpr char kSamplingParameters[] = "sampling_parameters";
 constexpr int kPeekedFields = 8;
 constexpr int kMaxPeekedBytes = 256;  // longer than any model's name or any request's id
 
@@ -35,7 +34,7 @@ constexpr GuideRow kGuides[] = {{"json", GrammarKind::kJsonObject},
                                 {"regex", GrammarKind::kRegex},
                                 {"ebnf_grammar", GrammarKind::kGrammar}};
 
-Scalar ScalarOf(const inference::InferParameter& parameter) {
+Scalar ParameterScalar(const inference::InferParameter& parameter) {
   switch (parameter.parameter_choice_case()) {
     case inference::InferParameter::kBoolParam:
       return parameter.bool_param();
@@ -90,7 +89,7 @@ class FieldReader {
 // Later ones win: parameters, then the members of sampling_parameters, then tensors of their own.
 absl::Status ReadInputs(const Wire& wire, CallSet call, InferFields* fields) {
   FieldReader reader(call, fields);
-  for (const auto& [name, value] : wire.parameters()) reader.Read(name, {ScalarOf(value)});
+  for (const auto& [name, value] : wire.parameters()) reader.Read(name, {ParameterScalar(value)});
   const bool raw = wire.raw_input_contents_size() > 0;
   if (raw && wire.raw_input_contents_size() != wire.inputs_size()) {
     return InvalidField("raw_input_contents", absl::StrCat("has ", wire.raw_input_contents_size(), " entries"),

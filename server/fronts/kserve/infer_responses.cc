@@ -22,7 +22,7 @@ void SetText(const char* name, const char* text, inference::ModelInferResponse* 
   (*response->mutable_parameters())[name].set_string_param(text);
 }
 
-void Describe(const engine::ExecutionProfile& profile, inference::ModelInferResponse* response) {
+void DescribeProfile(const engine::ExecutionProfile& profile, inference::ModelInferResponse* response) {
   SetText("device", kernels::Traits(profile.device).name, response);
   SetText("attention_backend", kernels::Traits(profile.attention_backend).name, response);
   SetText("precision", kernels::Traits(profile.precision).name, response);
@@ -51,7 +51,7 @@ void InferResponses::OnEnd(Sink sink) {
 void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sink) {
   inference::ModelInferResponse response;
   Identify(form_, &response);
-  if (profile_.has_value()) Describe(*std::exchange(profile_, std::nullopt), &response);
+  if (profile_.has_value()) DescribeProfile(*std::exchange(profile_, std::nullopt), &response);
   const bool tells_nothing = form_.outputs == kTextOutput && parts.front().text.empty();
   if (!(last && form_.stream && form_.empty_final_response && tells_nothing)) {
     AddOutputs(form_.outputs, parts, &response);
@@ -62,7 +62,7 @@ void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sin
 void FillEmbedding(const ResponseForm& form, const EmbedResult& result, inference::ModelInferResponse* response) {
   const engine::EncodeRequest& request = result.call.request;
   Identify(form, response);
-  Describe(request.profile, response);
+  DescribeProfile(request.profile, response);
   AddFp32Matrix(kEmbeddingOutput, std::ssize(request.lengths), request.dimensions, result.call.vectors.data(),
                 response);
 }

@@ -54,7 +54,7 @@ ModelPath SplitPath(std::string_view path, std::span<const std::string_view> act
   return split;
 }
 
-HttpReply ErrorOf(const HttpRequest& request, const absl::Status& status) {
+HttpReply RouteError(const HttpRequest& request, const absl::Status& status) {
   return ErrorReply(status, ErrorDocument(engine::StdView(status.message())), EchoedRequestIdOf(request));
 }
 
@@ -84,7 +84,7 @@ class Documents {
   HttpReply Index(const HttpRequest& request, const std::string& body) const {
     bool ready = false;  // every model of the list is
     if (const absl::Status status = ReadRepositoryBody(body, "ready", &ready); !status.ok())
-      return ErrorOf(request, status);
+      return RouteError(request, status);
     inference::RepositoryIndexResponse answer;
     for (const ModelLease& model : ModelsFor(*core_, request.caller)) DescribeIndex(*model, answer.add_models());
     // The protocol's document is the list alone.
@@ -100,14 +100,14 @@ class Documents {
     static constexpr std::string_view kActions[] = {"load", "unload"};
     const ModelPath path = SplitPath(request.parameter, kActions);
     if (path.action.empty()) {
-      return ErrorOf(request, absl::NotFoundError("the path is not /v2/repository/models/{model}/load or /unload"));
+      return RouteError(request, absl::NotFoundError("the path is not /v2/repository/models/{model}/load or /unload"));
     }
     bool has_parameters = false;
     absl::Status status = ReadRepositoryBody(body, "parameters", &has_parameters);
     if (status.ok()) {
       status = path.action == "load" ? LoadModel(Find(request.caller, path).ok(), has_parameters) : UnloadModel();
     }
-    return status.ok() ? OkReply(kJsonText, EchoedRequestIdOf(request)) : ErrorOf(request, status);
+    return status.ok() ? OkReply(kJsonText, EchoedRequestIdOf(request)) : RouteError(request, status);
   }
   // The path of the request behind /v2/models/.
   HttpReply Model(const HttpRequest& request) const {
@@ -116,7 +116,7 @@ class Documents {
     const ModelPath path = SplitPath(request.parameter, kActions);
     const absl::StatusOr<ModelLease> model = Find(request.caller, path);
     if (path.action == "ready") return ReadyReply(request, model.ok() && ServerReady());
-    if (!model.ok()) return ErrorOf(request, model.status());
+    if (!model.ok()) return RouteError(request, model.status());
     if (path.action == "stats") return Statistics(request, path.model);
     if (path.action == "config") {
       inference::ModelConfig config;
@@ -160,7 +160,7 @@ class ModelCall final : public HttpHandler {
   explicit ModelCall(ServingCore* core) : core_(core) {}
 
   std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) override {
-    if (const absl::Status status = ReadHead(request); !status.ok()) return ErrorOf(request, status);
+    if (const absl::Status status = ReadHead(request); !status.ok()) return RouteError(request, status);
     if (facts_->action == HttpAction::kInfer && Embeds(*core_, request.caller, facts_->model)) {
       call_ = std::make_shared<HttpEmbedding>(core_, std::make_unique<HttpEmbedTranslator>(facts_));
     } else {
@@ -245,7 +245,7 @@ std::vector<HttpRoute> KserveRoutes(ServingCore* core, const ModelStatistics* st
   for (HttpRoute& route : routes) {
     route.cors = true;
     route.takes_binary = route.path == "/v2/models/{path}";
-    route.refusal = &ErrorOf;
+    route.refusal = &RouteError;
     route.refusal_body = &RefusalBody;
   }
   return routes;

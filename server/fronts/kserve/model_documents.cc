@@ -52,7 +52,7 @@ std::vector<Tensor> OutputsOf(const ServedModel& model) {
   return tensors;
 }
 
-void Describe(const Tensor& tensor, inference::ModelMetadataResponse::TensorMetadata* out) {
+void DescribeTensor(const Tensor& tensor, inference::ModelMetadataResponse::TensorMetadata* out) {
   out->set_name(tensor.name);
   out->set_datatype(tensor.datatype);
   out->mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
@@ -77,8 +77,8 @@ void DescribeModel(const ServedModel& model, inference::ModelMetadataResponse* o
   out->set_name(model.name);
   out->add_versions(kModelVersion);
   out->set_platform(model.model->config().architecture);
-  for (const Tensor& tensor : InputsOf(model)) Describe(tensor, out->add_inputs());
-  for (const Tensor& tensor : OutputsOf(model)) Describe(tensor, out->add_outputs());
+  for (const Tensor& tensor : InputsOf(model)) DescribeTensor(tensor, out->add_inputs());
+  for (const Tensor& tensor : OutputsOf(model)) DescribeTensor(tensor, out->add_outputs());
 }
 
 void DescribeConfig(const ServedModel& model, inference::ModelConfig* out) {

@@ -254,7 +254,7 @@ constexpr GenerationRow kOutputConfig[] = {
     Ignored<B>("task_budget"),
 };
 
-constexpr FlatToolForm kToolForm = {
+constexpr FlatToolForm kMessagesToolForm = {
     "custom", "input_schema",
     "cache_control strict defer_loading allowed_callers input_examples eager_input_streaming"};
 
@@ -263,13 +263,13 @@ void LeaveOutServers(const V& value, B* /*body*/) {
   if (value.ExpectArray() && value.size() > 0) value.Ignore();
 }
 
-constexpr GenerationRow kFields[] = {
+constexpr GenerationRow kMessagesFields[] = {
     Honoured<B>("messages", ReadMessageList),
     Honoured<B>("system", ReadSystem),
     Honoured<B>("max_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.Int(); }),
     Honoured<B>("stop_sequences", [](const V& v, B* b) { b->request->stopping.stop = v.Texts(); }),
     Honoured<B>("stream", [](const V& v, B* b) { b->stream = v.Bool(); }),
-    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kToolForm, b); }),
+    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kMessagesToolForm, b); }),
     Honoured<B>("tool_choice", ReadAnthropicToolChoice),
     Honoured<B>("thinking", ReadThinking),
     Honoured<B>("output_config", [](const V& v, B* b) { ReadFields(v, GenerationTable(kOutputConfig), b); }),
@@ -297,7 +297,7 @@ constexpr GenerationRow kFields[] = {
 }  // namespace
 
 std::span<const GenerationTable> MessagesFields() {
-  static const GenerationTable kTables[] = {GenerationTable(kFields), kSamplingFields, kServingFields};
+  static const GenerationTable kTables[] = {GenerationTable(kMessagesFields), kSamplingFields, kServingFields};
   return kTables;
 }
 

@@ -22,7 +22,7 @@ void ReadMaxTokens(const V& value, B* body) {
   out = max_tokens;
 }
 
-constexpr GenerationRow kFields[] = {
+constexpr GenerationRow kChatFields[] = {
     Honoured<B>("messages", ReadMessages),
     Honoured<B>("tools", ReadTools),
     Honoured<B>("tool_choice", ReadToolChoice),
@@ -72,7 +72,7 @@ constexpr GenerationRow kFields[] = {
 };
 
 // What no single field tells.
-absl::Status CheckTogether(const GenerationBody& body) {
+absl::Status CheckChatTogether(const GenerationBody& body) {
   if (body.top_logprobs.value_or(0) != 0 && !body.logprobs) {
     return InvalidField("top_logprobs", "is given without logprobs", "requests with \"logprobs\": true");
   }
@@ -134,7 +134,7 @@ void AppendLogprobsObject(std::string_view elements, std::string* out) {
 }  // namespace
 
 std::span<const GenerationTable> ChatCompletionsFields() {
-  static const auto kTables = WithSharedFields(GenerationTable(kFields));
+  static const auto kTables = WithSharedFields(GenerationTable(kChatFields));
   return kTables;
 }
 
@@ -144,7 +144,7 @@ absl::Status ChatCompletionsTranslator::Read(std::string_view text, ClientReques
   absl::Status status = ReadGenerationBody(text, ChatCompletionsFields(), &body);
   FinishChat(&body);
   SetOptions(body);
-  return status.ok() ? CheckTogether(body) : status;
+  return status.ok() ? CheckChatTogether(body) : status;
 }
 
 void ChatCompletionsTranslator::AppendDelta(const OutputChunk& chunk, Choice* choice, std::string* out) {

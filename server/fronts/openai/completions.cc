@@ -30,7 +30,7 @@ void ReadPrompt(const V& value, B* body) {
   for (size_t i = 1; i < value.size() && value.ok(); ++i) body->further_prompts.push_back(ReadOnePrompt(value.At(i)));
 }
 
-constexpr GenerationRow kFields[] = {
+constexpr GenerationRow kCompletionsFields[] = {
     Honoured<B>("prompt", ReadPrompt),
     Honoured<B>("max_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.Int(); }),
     Honoured<B>("n", [](const V& v, B* b) { b->request->num_outputs = v.Int(); }),
@@ -50,7 +50,7 @@ constexpr GenerationRow kFields[] = {
 };
 
 // What no single field tells.
-absl::Status CheckTogether(const GenerationBody& body) {
+absl::Status CheckCompletionTogether(const GenerationBody& body) {
   const ClientRequest& request = *body.request;
   if (body.best_of.has_value() && *body.best_of != request.num_outputs) {
     return InvalidField("best_of", absl::StrCat("is ", *body.best_of),
@@ -70,7 +70,7 @@ absl::Status CheckTogether(const GenerationBody& body) {
 }  // namespace
 
 std::span<const GenerationTable> CompletionsFields() {
-  static const auto kTables = WithSharedFields(GenerationTable(kFields));
+  static const auto kTables = WithSharedFields(GenerationTable(kCompletionsFields));
   return kTables;
 }
 
@@ -79,7 +79,7 @@ absl::Status CompletionsTranslator::Read(std::string_view text, ClientRequest* r
   GenerationBody body(request, facts().strict);
   absl::Status status = ReadGenerationBody(text, CompletionsFields(), &body);
   SetOptions(body);
-  if (status.ok()) status = CheckTogether(body);
+  if (status.ok()) status = CheckCompletionTogether(body);
   further_prompts_ = std::move(body.further_prompts);
   ClientOutput& output = request->output;
   if (!status.ok() || !output.echo || !output.logprobs.has_value()) return status;

@@ -58,7 +58,7 @@ void ReadPooling(const V& value, E* body) {
   if (!body->request->pooling.has_value()) value.FailName("pooling", names);
 }
 
-constexpr FieldRow<E> kFields[] = {
+constexpr FieldRow<E> kEmbeddingsFields[] = {
     Honoured<E>("model", [](const V& v, E* b) { b->request->model = v.Text(); }),
     Honoured<E>("input", ReadInput),
     Honoured<E>("encoding_format", ReadEncoding),
@@ -94,7 +94,7 @@ void AppendVector(std::span<const float> vector, bool base64, std::string* out) 
 }  // namespace
 
 FieldTable<EmbeddingsBody> EmbeddingsFields() {
-  return kFields;
+  return kEmbeddingsFields;
 }
 
 absl::Status EmbeddingsTranslator::Read(std::string_view text, ClientEmbedRequest* request) {

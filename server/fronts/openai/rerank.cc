@@ -31,7 +31,7 @@ void ReadDocuments(const V& value, R* body) {
 constexpr int32_t kCohereTokensPerDocument = 4096;  // Source: Cohere's API reference, POST /v2/rerank
 constexpr int64_t kDocumentsPerSearchUnit = 100;    // Source: Cohere's pricing of Rerank
 
-constexpr FieldRow<R> kFields[] = {
+constexpr FieldRow<R> kRerankFields[] = {
     Honoured<R>("model", [](const V& v, R* b) { b->request->model = v.Text(); }),
     Honoured<R>("query", [](const V& v, R* b) { b->request->rerank->query = v.Text(); }),
     Honoured<R>("documents", ReadDocuments),
@@ -56,7 +56,7 @@ constexpr FieldRow<R> kFields[] = {
 }  // namespace
 
 FieldTable<RerankBody> RerankFields() {
-  return kFields;
+  return kRerankFields;
 }
 
 absl::Status RerankTranslator::Read(std::string_view text, ClientEmbedRequest* request) {

@@ -201,13 +201,14 @@ constexpr GenerationRow kReasoning[] = {
     Ignored<B>("mode"),
 };
 
-constexpr FlatToolForm kToolForm = {"function", "parameters", "strict defer_loading allowed_callers output_schema"};
+constexpr FlatToolForm kResponsesToolForm = {"function", "parameters",
+                                             "strict defer_loading allowed_callers output_schema"};
 
-constexpr GenerationRow kFields[] = {
+constexpr GenerationRow kResponsesFields[] = {
     Honoured<B>("input", ReadInput),
     Honoured<B>("instructions", ReadInstructions),
     Honoured<B>("max_output_tokens", [](const V& v, B* b) { b->request->stopping.max_tokens = v.AtLeast(1); }),
-    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kToolForm, b); }),
+    Honoured<B>("tools", [](const V& v, B* b) { ReadFlatTools(v, kResponsesToolForm, b); }),
     Honoured<B>("tool_choice", ReadToolChoice),
     Honoured<B>("parallel_tool_calls", [](const V& v, B* b) { b->request->tool_choice.parallel = v.Bool(); }),
     Honoured<B>("text", [](const V& v, B* b) { ReadFields(v, GenerationTable(kText), b); }),
@@ -248,8 +249,8 @@ constexpr std::string_view kEchoed[] = {"instructions", "max_output_tokens",
 }  // namespace
 
 std::span<const GenerationTable> ResponsesFields() {
-  static const GenerationTable kTables[] = {GenerationTable(kFields), kSamplingFields, kServingFields, kStructureFields,
-                                            kStreamFields};
+  static const GenerationTable kTables[] = {GenerationTable(kResponsesFields), kSamplingFields, kServingFields,
+                                            kStructureFields, kStreamFields};
   return kTables;
 }
 

@@ -31,7 +31,7 @@ std::string AddressOf(const sockaddr_storage& peer) {
   return text.data();
 }
 
-int PortOf(const sockaddr_storage& peer) {
+int PeerPort(const sockaddr_storage& peer) {
   return ntohs(peer.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_port
                                           : reinterpret_cast<const sockaddr_in*>(&peer)->sin_port);
 }
@@ -59,7 +59,7 @@ OpenConnections::~OpenConnections() {
 
 bool OpenConnections::TryAdd(int fd, const sockaddr_storage& peer) {
   const std::string address = AddressOf(peer);
-  const std::string key = absl::StrCat(address, ":", PortOf(peer));
+  const std::string key = absl::StrCat(address, ":", PeerPort(peer));
   const engine::TimeNs now = MonotonicNs();
   const engine::MutexLock lock(&mutex_);
   if (const auto earlier = by_peer_.find(key); earlier != by_peer_.end()) {

@@ -15,7 +15,6 @@ namespace dunlin::server {
 namespace {
 
 constexpr int kForbidden = 403;
-constexpr int kUnsupportedMediaType = 415;
 constexpr int kMisdirected = 421;
 constexpr size_t kMaxShownBytes = 128;
 

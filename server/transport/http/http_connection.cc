@@ -21,9 +21,6 @@ constexpr size_t kMaxAheadBytes = size_t{16} << 10;           // of pipelined re
 constexpr size_t kMaxLingerBytes = size_t{1} << 20;           // thrown away after the last response
 constexpr size_t kMaxShownPathBytes = 128;                    // of a path that no route has
 constexpr std::chrono::milliseconds kLinger{1000};
-constexpr int kNoContent = 204;
-constexpr int kUnsupportedMediaType = 415;
-constexpr unsigned kHttp10 = 10;
 constexpr unsigned kHttp11 = 11;
 
 HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {

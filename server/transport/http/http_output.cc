@@ -7,11 +7,7 @@
 #include "engine/base/string_view.h"
 
 namespace dunlin::server {
-namespace {
-
-constexpr int kNoContent = 204;
-
-}  // namespace
+namespace {}  // namespace
 
 void HttpOutput::Start(const Framing& framing) {
   framing_ = framing;

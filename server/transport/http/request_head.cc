@@ -12,8 +12,6 @@ namespace http = boost::beast::http;
 using boost::beast::error_code;
 using boost::beast::iequals;
 
-constexpr unsigned kHttp10 = 10;
-
 std::string ToString(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }

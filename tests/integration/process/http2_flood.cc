@@ -20,14 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint8_t kData = 0;
-constexpr uint8_t kHeaders = 1;
-constexpr uint8_t kRstStream = 3;
-constexpr uint8_t kSettings = 4;
-constexpr uint8_t kContinuation = 9;
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kAck = 1;
-constexpr uint8_t kEndHeaders = 4;
 constexpr size_t kMaxUnsent = 200000;
 constexpr auto kTick = std::chrono::milliseconds(2);
 

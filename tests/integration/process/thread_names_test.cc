@@ -41,8 +41,9 @@ TEST(ThreadNames, SayWhatEachThreadDoes) {
        "models.0.kv_cache.events_endpoint=tcp://127.0.0.1:*"}});
   ASSERT_TRUE(server.ready()) << server.Log();
   std::vector<std::string> names = ThreadNames(server);
-  // READY is printed by a thread of the loading, which goes on to its end.
-  for (int tries = 0; tries < 500 && absl::c_linear_search(names, "loader"); ++tries) {
+  // READY is printed by a thread of the loading, which goes on to its end, and a thread has its name once it runs.
+  for (int tries = 0; tries < 500 && (absl::c_linear_search(names, "loader") || absl::c_count(names, "dunlin") > 1);
+       ++tries) {
     absl::SleepFor(absl::Milliseconds(10));
     names = ThreadNames(server);
   }

@@ -9,7 +9,6 @@ namespace dunlin::integration {
 namespace {
 
 constexpr char kConfig[] = "attack.json";
-constexpr uint8_t kEndHeaders = 4;
 
 std::string Get(const std::string& path, const std::string& headers = "") {
   return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers, "\r\n");

@@ -20,12 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongest = std::chrono::seconds(10);
 
-constexpr uint8_t kData = 0;
-constexpr uint8_t kHeaders = 1;
-constexpr uint8_t kSettings = 4;
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kEndHeaders = 4;
-
 void AppendBigEndian(uint32_t value, int bytes, std::string* out) {
   for (int i = bytes - 1; i >= 0; --i) out->push_back(static_cast<char>(value >> (8 * i) & 0xff));
 }

@@ -13,6 +13,10 @@ namespace dunlin::integration {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+// Frame types and flags of HTTP/2. Source: RFC 9113, section 6.
+inline constexpr uint8_t kData = 0, kHeaders = 1, kRstStream = 3, kSettings = 4, kContinuation = 9;
+inline constexpr uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4;
+
 // The client's preface and an empty SETTINGS frame.
 std::string Http2Preface();
 // Source: RFC 9113, section 4.1.

@@ -7,8 +7,8 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kElements = 32;
-constexpr size_t kHalf = kElements / 2;  // byte i holds the codes of elements i (low bits) and i + kHalf
+constexpr size_t kBlockElements = 32;
+constexpr size_t kHalf = kBlockElements / 2;  // byte i holds the codes of elements i (low bits) and i + kHalf
 
 uint32_t Word(const uint8_t* bytes) {
   uint32_t word;
@@ -33,7 +33,7 @@ uint32_t FiveBits(uint32_t low, uint32_t high, size_t element) {
 }  // namespace
 
 void DequantizeQ4Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 18, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 18, out += kBlockElements) {
     const float d = HalfAt(blocks);
     ForEachNibble(blocks + 2, out,
                   [d](uint32_t code, size_t) { return d * static_cast<float>(static_cast<int>(code) - 8); });
@@ -41,7 +41,7 @@ void DequantizeQ4Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ4Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 20, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 20, out += kBlockElements) {
     const float d = HalfAt(blocks);
     const float m = HalfAt(blocks + 2);
     ForEachNibble(blocks + 4, out, [d, m](uint32_t code, size_t) { return d * static_cast<float>(code) + m; });
@@ -49,7 +49,7 @@ void DequantizeQ4Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ5Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 22, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 22, out += kBlockElements) {
     const float d = HalfAt(blocks);
     const uint32_t high = Word(blocks + 2);
     ForEachNibble(blocks + 6, out, [d, high](uint32_t low, size_t i) {
@@ -59,7 +59,7 @@ void DequantizeQ5Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ5Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 24, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 24, out += kBlockElements) {
     const float d = HalfAt(blocks);
     const float m = HalfAt(blocks + 2);
     const uint32_t high = Word(blocks + 4);
@@ -69,14 +69,14 @@ void DequantizeQ5Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ8Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 34, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 34, out += kBlockElements) {
     const float d = HalfAt(blocks);
-    for (size_t i = 0; i < kElements; ++i) out[i] = static_cast<float>(static_cast<int8_t>(blocks[2 + i])) * d;
+    for (size_t i = 0; i < kBlockElements; ++i) out[i] = static_cast<float>(static_cast<int8_t>(blocks[2 + i])) * d;
   }
 }
 
 void DequantizeIq4Nl(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 18, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 18, out += kBlockElements) {
     const float d = HalfAt(blocks);
     ForEachNibble(blocks + 2, out, [d](uint32_t code, size_t) { return d * static_cast<float>(kIq4Values[code]); });
   }
@@ -85,7 +85,7 @@ void DequantizeIq4Nl(const uint8_t* blocks, size_t num_blocks, float* out) {
 // E2M1 codes, doubled to be integers, and half of an E8M0 scale, whose two smallest values are subnormal.
 void DequantizeMxFp4(const uint8_t* blocks, size_t num_blocks, float* out) {
   constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  for (; num_blocks > 0; --num_blocks, blocks += 17, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 17, out += kBlockElements) {
     const uint32_t exponent = blocks[0];
     const float d = std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23);
     ForEachNibble(blocks + 1, out, [&](uint32_t code, size_t) { return d * static_cast<float>(kValues[code]); });

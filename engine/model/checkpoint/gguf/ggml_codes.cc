@@ -187,7 +187,7 @@ void UnpackQ6K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
   }
 }
 
-constexpr GgmlCodes kTypes[] = {
+constexpr GgmlCodes kCodeTypes[] = {
     {2, {-8, 7, 32, 32, false, false}, &UnpackQ4Type0},      // Q4_0
     {3, {0, 15, 32, 32, false, true}, &UnpackQ4Type1},       // Q4_1
     {6, {-16, 15, 32, 32, false, false}, &UnpackQ5Type0},    // Q5_0
@@ -201,7 +201,7 @@ constexpr GgmlCodes kTypes[] = {
 }  // namespace
 
 const GgmlCodes* FindGgmlCodes(uint32_t id) {
-  for (const GgmlCodes& row : kTypes) {
+  for (const GgmlCodes& row : kCodeTypes) {
     if (row.id == id) return &row;
   }
   return nullptr;

@@ -5,12 +5,12 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kElements = 256;
+constexpr size_t kSuperBlockElements = 256;
 
 }  // namespace
 
 void DequantizeQ2K(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 84, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 84, out += kSuperBlockElements) {
     const uint8_t* codes = blocks + 16;
     const float d = HalfAt(blocks + 80);
     const float dmin = HalfAt(blocks + 82);
@@ -28,7 +28,7 @@ void DequantizeQ2K(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ3K(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 110, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 110, out += kSuperBlockElements) {
     const uint8_t* mask = blocks;
     const uint8_t* codes = blocks + 32;
     const uint8_t* scales = blocks + 96;
@@ -48,7 +48,7 @@ void DequantizeQ3K(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ4K(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 144, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 144, out += kSuperBlockElements) {
     const float d = HalfAt(blocks);
     const float dmin = HalfAt(blocks + 2);
     for (size_t group = 0; group < 8; ++group) {
@@ -65,7 +65,7 @@ void DequantizeQ4K(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ5K(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 176, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 176, out += kSuperBlockElements) {
     const float d = HalfAt(blocks);
     const float dmin = HalfAt(blocks + 2);
     const uint8_t* high = blocks + 16;
@@ -84,7 +84,7 @@ void DequantizeQ5K(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeQ6K(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 210, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 210, out += kSuperBlockElements) {
     const uint8_t* high = blocks + 128;
     const uint8_t* scales = blocks + 192;
     const float d = HalfAt(blocks + 208);
@@ -105,7 +105,7 @@ void DequantizeQ6K(const uint8_t* blocks, size_t num_blocks, float* out) {
 }
 
 void DequantizeIq4Xs(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 136, out += kElements) {
+  for (; num_blocks > 0; --num_blocks, blocks += 136, out += kSuperBlockElements) {
     const float d = HalfAt(blocks);
     const uint32_t high = static_cast<uint32_t>(blocks[2]) | static_cast<uint32_t>(blocks[3]) << 8;
     for (size_t group = 0; group < 8; ++group) {

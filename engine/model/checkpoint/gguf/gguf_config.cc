@@ -19,7 +19,7 @@ namespace {
 using Json = GgufConfigWriter::Json;
 
 constexpr int64_t kMaxNumber = INT64_MAX / 2;
-constexpr uint64_t kMaxWordBytes = 64;
+constexpr uint64_t kMaxConfigWordBytes = 64;
 constexpr uint64_t kMaxTokenBytes = uint64_t{64} << 20;  // of all tokens
 constexpr const char* kPattern = "attention.sliding_window_pattern";
 constexpr double kDefaultTheta = 10000.0;
@@ -158,7 +158,7 @@ void GgufConfigWriter::WriteRotation() {
   if (fields_.Has(Key("rope.dimension_sections"))) {
     fields_.Fail(Key("rope.dimension_sections"), "is set; rotations by image positions are not supported");
   }
-  const std::string type = fields_.Text(Key("rope.scaling.type"), kMaxWordBytes);
+  const std::string type = fields_.Text(Key("rope.scaling.type"), kMaxConfigWordBytes);
   if (HasTensor(kGgufShortFactors) || type == "longrope") return WriteLongrope(rotated / 2);
   WriteScaling(type);
 }

@@ -12,7 +12,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr uint64_t kMaxWordBytes = 64;
+constexpr uint64_t kMaxFamilyWordBytes = 64;
 constexpr double kLocalTheta = 10000.0;  // of sliding layers, where files do not say
 constexpr int64_t kSigmoidGating = 2;    // expert_gating_func
 
@@ -251,7 +251,7 @@ void WriteGgufModernBert(GgufConfigWriter* config) {
   RequireWindow(config);
   config->WriteWindows("local_attention", kPeriod, /*full_first=*/true);
   config->CopyOr("rope.freq_base_swa", "local_rope_theta", kLocalTheta);
-  const std::string activation = config->fields().Text(config->Key("hidden_activation"), kMaxWordBytes);
+  const std::string activation = config->fields().Text(config->Key("hidden_activation"), kMaxFamilyWordBytes);
   if (!activation.empty()) (*config)["hidden_activation"] = activation;
 }
 

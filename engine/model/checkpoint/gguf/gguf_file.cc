@@ -88,7 +88,7 @@ std::optional<double> GgufFields::Number(std::string_view key) {
 }
 
 std::optional<int64_t> GgufFields::Int(std::string_view key, int64_t min, int64_t max) {
-  constexpr uint64_t kMaxLayers = 4096;
+  constexpr uint64_t kMaxListedLayers = 4096;
   const GgufValue* value = Find(key);
   if (value == nullptr) return std::nullopt;
   if (!IsInteger(value->type)) {
@@ -96,7 +96,7 @@ std::optional<int64_t> GgufFields::Int(std::string_view key, int64_t min, int64_
     return std::nullopt;
   }
   std::vector<double> numbers = {Scalar(*value, value->bits).value_or(0.0)};
-  if (value->is_array) numbers = Elements(key, *value, kMaxLayers);
+  if (value->is_array) numbers = Elements(key, *value, kMaxListedLayers);
   if (!status_.ok()) return std::nullopt;
   if (numbers.empty() || std::any_of(numbers.begin(), numbers.end(), [&](double n) { return n != numbers[0]; })) {
     Fail(key, "has a value per layer, and they differ, which is not supported");

@@ -20,10 +20,6 @@ constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 constexpr const char* kAlignmentKey = "general.alignment";
 
-absl::Status Invalid(const std::string& message) {
-  return absl::InvalidArgumentError(message);
-}
-
 std::string Quoted(std::string_view name) {
   std::string text = "'";
   for (const char c : name.substr(0, 64)) text += c >= ' ' && c < '\x7F' ? c : '?';
@@ -140,7 +136,7 @@ absl::StatusOr<uint64_t> Alignment(const GgufHeader& header) {
   const bool fits =
       !value.is_array && value.type == GgufType::kU32 && std::has_single_bit(value.bits) && value.bits <= kMaxAlignment;
   if (fits) return value.bits;
-  return Invalid(
+  return absl::InvalidArgumentError(
       absl::StrCat("metadata '", kAlignmentKey, "' must be a 32-bit power of two of at most ", kMaxAlignment));
 }
 
@@ -149,15 +145,15 @@ absl::Status PlaceTensors(uint64_t data_begin, uint64_t file_bytes, uint64_t ali
                           std::vector<GgufTensor>* tensors) {
   for (GgufTensor& tensor : *tensors) {
     if (tensor.offset % alignment != 0) {
-      return Invalid(absl::StrCat("tensor ", Quoted(tensor.name), ": offset ", tensor.offset,
-                                  " is no multiple of the alignment ", alignment));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), ": offset ", tensor.offset,
+                                                     " is no multiple of the alignment ", alignment));
     }
     const CheckedU64 begin = CheckedU64(data_begin) + CheckedU64(tensor.offset);
     const CheckedU64 end = begin + CheckedU64(tensor.bytes);
     if (!end.ok() || end.value() > file_bytes) {
-      return Invalid(absl::StrCat("tensor ", Quoted(tensor.name), ": ", tensor.bytes, " bytes at offset ",
-                                  tensor.offset, " of the data end outside the file of ", file_bytes,
-                                  " bytes: it is cut short"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", Quoted(tensor.name), ": ", tensor.bytes, " bytes at offset ", tensor.offset,
+                       " of the data end outside the file of ", file_bytes, " bytes: it is cut short"));
     }
     tensor.offset = begin.value();
   }
@@ -167,7 +163,8 @@ absl::Status PlaceTensors(uint64_t data_begin, uint64_t file_bytes, uint64_t ali
   for (size_t i = 1; i < tensors->size(); ++i) {
     const GgufTensor& before = (*tensors)[i - 1];
     if (before.offset + before.bytes <= (*tensors)[i].offset) continue;
-    return Invalid(absl::StrCat("tensors ", Quoted(before.name), " and ", Quoted((*tensors)[i].name), " overlap"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensors ", Quoted(before.name), " and ", Quoted((*tensors)[i].name), " overlap"));
   }
   return absl::OkStatus();
 }
@@ -176,7 +173,7 @@ absl::Status CheckNames(const std::vector<GgufTensor>& tensors) {
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : tensors) {
     if (!names.insert(tensor.name).second) {
-      return Invalid(absl::StrCat("tensor ", Quoted(tensor.name), " appears twice"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " appears twice"));
     }
   }
   return absl::OkStatus();
@@ -185,14 +182,16 @@ absl::Status CheckNames(const std::vector<GgufTensor>& tensors) {
 absl::Status ReadVersion(GgufCursor& cursor) {
   const uint64_t magic = cursor.Unsigned(sizeof(uint32_t));
   if (cursor.status().ok() && magic == kLfsMagic) {
-    return Invalid("is a pointer of Git LFS and not the file itself: `git lfs pull` in its repository gets that");
+    return absl::InvalidArgumentError(
+        "is a pointer of Git LFS and not the file itself: `git lfs pull` in its repository gets that");
   }
-  if (cursor.status().ok() && magic != kMagic) return Invalid("is no GGUF file: it does not begin with \"GGUF\"");
+  if (cursor.status().ok() && magic != kMagic)
+    return absl::InvalidArgumentError("is no GGUF file: it does not begin with \"GGUF\"");
   const uint64_t version = cursor.Unsigned(sizeof(uint32_t));
   if (!cursor.status().ok() || version == 2 || version == 3) return cursor.status();
   const bool swapped = version != 0 && (version & 0xFFFF) == 0;
-  return Invalid(swapped ? std::string("is a big-endian GGUF file, which is not supported")
-                         : absl::StrCat("has GGUF version ", version, "; known are 2 and 3"));
+  return absl::InvalidArgumentError(swapped ? std::string("is a big-endian GGUF file, which is not supported")
+                                            : absl::StrCat("has GGUF version ", version, "; known are 2 and 3"));
 }
 
 }  // namespace

@@ -17,10 +17,6 @@ constexpr const char* kSplitCount = "split.count";
 constexpr const char* kSplitIndex = "split.no";
 constexpr const char* kSplitTensors = "split.tensors.count";
 
-absl::Status Invalid(const std::string& message) {
-  return absl::InvalidArgumentError(message);
-}
-
 // "NAME" of "NAME-00001-of-00003.gguf"; "" where the name does not end so.
 std::string SplitStem(const std::string& name, int64_t number, int64_t count) {
   const std::string ending = absl::StrFormat("-%05d-of-%05d.gguf", number, count);
@@ -58,12 +54,14 @@ absl::Status GgufTensors::OpenOthers(const Directory& directory) {
   if (count <= 1) return absl::OkStatus();
   const std::string name = files_.front().file().name();
   if (index != 0) {
-    return Invalid(absl::StrCat(name, ": is part ", index + 1, " of ", count, "; give the first part"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": is part ", index + 1, " of ", count, "; give the first part"));
   }
   const std::string stem = SplitStem(name, 1, count);
   if (stem.empty()) {
-    return Invalid(absl::StrCat(name, ": is the first of ", count, " parts, and its name does not end in ",
-                                absl::StrFormat("-00001-of-%05d.gguf", count)));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": is the first of ", count,
+                                                   " parts, and its name does not end in ",
+                                                   absl::StrFormat("-00001-of-%05d.gguf", count)));
   }
   for (int64_t part = 1; part < count; ++part) {
     const std::string part_name = absl::StrFormat("%s-%05d-of-%05d.gguf", stem, part + 1, count);
@@ -74,15 +72,16 @@ absl::Status GgufTensors::OpenOthers(const Directory& directory) {
     const int64_t own_count = part_fields.Int(kSplitCount, 0, kMaxShards).value_or(-1);
     if (!part_fields.status().ok()) return part_fields.status();
     if (own_index != part || own_count != count) {
-      return Invalid(absl::StrCat(part_name, ": says that it is split.no ", own_index, " of ", own_count,
-                                  "; its name makes it ", part, " of ", count));
+      return absl::InvalidArgumentError(absl::StrCat(part_name, ": says that it is split.no ", own_index, " of ",
+                                                     own_count, "; its name makes it ", part, " of ", count));
     }
     files_.push_back(*std::move(file));
   }
   size_t total = 0;
   for (const GgufFile& file : files_) total += file.header().tensors.size();
   if (!num_tensors.has_value() || static_cast<int64_t>(total) == *num_tensors) return absl::OkStatus();
-  return Invalid(absl::StrCat(name, ": ", kSplitTensors, " is ", *num_tensors, "; the parts have ", total));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": ", kSplitTensors, " is ", *num_tensors, "; the parts have ", total));
 }
 
 absl::Status GgufTensors::ListTensors() {
@@ -107,8 +106,8 @@ absl::Status GgufTensors::ListTensors() {
   const auto twin =
       std::adjacent_find(by_name_.begin(), by_name_.end(), [&](size_t a, size_t b) { return name(a) == name(b); });
   if (twin == by_name_.end()) return absl::OkStatus();
-  return Invalid(absl::StrCat("tensor '", name(*twin), "' is in ", FileOf(entries_[*twin].info), " and in ",
-                              FileOf(entries_[*(twin + 1)].info)));
+  return absl::InvalidArgumentError(absl::StrCat("tensor '", name(*twin), "' is in ", FileOf(entries_[*twin].info),
+                                                 " and in ", FileOf(entries_[*(twin + 1)].info)));
 }
 
 void GgufTensors::SeparateRotationHalves(const RotatedHeads& heads) {

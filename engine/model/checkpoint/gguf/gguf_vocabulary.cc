@@ -14,14 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMaxWordBytes = 256;
+constexpr uint64_t kMaxVocabularyWordBytes = 256;
 constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;  // of the tokens or merges: what a tokenizer.json may have
 constexpr uint64_t kMaxTemplateBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxMerges = uint64_t{1} << 22;
 constexpr const char* kTemplate = "tokenizer.chat_template";
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kScores = "tokenizer.ggml.scores";
-constexpr const char* kTypes = "tokenizer.ggml.token_type";
+constexpr const char* kTokenTypes = "tokenizer.ggml.token_type";
 constexpr const char* kMerges = "tokenizer.ggml.merges";
 
 struct NamedToken {
@@ -71,16 +71,16 @@ absl::StatusOr<GgufTokenizerTexts> WriteGgufTokenizer(const GgufFile& file) {
   Json vocabulary;
   Json config = Json::object();
   if (Json templates = ChatTemplates(fields); !templates.empty()) config["chat_template"] = std::move(templates);
-  const std::string model = fields.Text("tokenizer.ggml.model", kMaxWordBytes);
+  const std::string model = fields.Text("tokenizer.ggml.model", kMaxVocabularyWordBytes);
   if (!fields.status().ok()) return fields.status();
   if (model.empty() || model == "none" || model == "no_vocab") return GgufTokenizerTexts{"", Dump(config)};
 
   std::vector<std::string> tokens = fields.Texts(kTokens, static_cast<uint64_t>(kMaxVocabSize), kMaxTextBytes);
   if (tokens.empty()) fields.Fail(kTokens, "is missing or empty");
   vocabulary["model"] = model;
-  vocabulary["pre"] = fields.Text("tokenizer.ggml.pre", kMaxWordBytes);
+  vocabulary["pre"] = fields.Text("tokenizer.ggml.pre", kMaxVocabularyWordBytes);
   vocabulary["scores"] = BesideTokens(fields, kScores, tokens.size());
-  vocabulary["types"] = BesideTokens(fields, kTypes, tokens.size());
+  vocabulary["types"] = BesideTokens(fields, kTokenTypes, tokens.size());
   vocabulary["merges"] = fields.Texts(kMerges, kMaxMerges, kMaxTextBytes);
   for (const NamedToken& named : kNamedTokens) {
     const std::optional<int64_t> id = fields.Int(named.key, 0, UINT32_MAX);
@@ -107,7 +107,7 @@ size_t EstimateGgufVocabulary(const GgufHeader& header) {
   constexpr uint64_t kSavedPerString = 5;
   constexpr uint64_t kBytesPerNumber = 4;  // "1.0,"; scores have some more digits
   uint64_t bytes = 0;
-  for (const char* key : {kTokens, kScores, kTypes, kMerges}) {
+  for (const char* key : {kTokens, kScores, kTokenTypes, kMerges}) {
     const auto found = header.metadata.find(key);
     if (found == header.metadata.end()) continue;
     const GgufValue& value = found->second;

@@ -11,7 +11,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstFileIndex = 1 << 20;  // above those of the files: no two weights are read with one call
+constexpr int32_t kFirstIntegerFileIndex = 1 << 20;  // above those of the files: no two weights are read with one call
 
 }  // namespace
 
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<TensorSource>> IntegerTensors::Open(const Integer
     info.dtype = &TensorDTypeOf(kernels::DType::kF32);
     info.shape = {weight.rows, weight.columns};
     info.end = static_cast<uint64_t>(weight.rows) * static_cast<uint64_t>(weight.columns) * sizeof(float);
-    info.file_index = kFirstFileIndex + static_cast<int32_t>(i);
+    info.file_index = kFirstIntegerFileIndex + static_cast<int32_t>(i);
     tensors->infos_.push_back(std::move(info));
     tensors->by_name_.push_back(i);
     for (const TensorInfo* used : {weight.codes, weight.scales, weight.zeros, weight.group_index, weight.table,
@@ -64,13 +64,13 @@ const TensorInfo* IntegerTensors::Find(std::string_view name) const {
 }
 
 const IntegerWeight* IntegerTensors::WeightOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstFileIndex) return nullptr;
-  return &weights_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+  if (tensor.file_index < kFirstIntegerFileIndex) return nullptr;
+  return &weights_[static_cast<size_t>(tensor.file_index - kFirstIntegerFileIndex)];
 }
 
 const IntegerCodes* IntegerTensors::DescriptionOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstFileIndex) return nullptr;
-  return &codes_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+  if (tensor.file_index < kFirstIntegerFileIndex) return nullptr;
+  return &codes_[static_cast<size_t>(tensor.file_index - kFirstIntegerFileIndex)];
 }
 
 absl::StatusOr<std::shared_ptr<const IntegerRows>> IntegerTensors::RowsOf(const IntegerWeight& weight) const {

@@ -21,11 +21,7 @@ namespace {
 
 constexpr const char* kPickleEnding = "/data.pkl";
 constexpr const char* kCompiledPrefix = "_orig_mod.";
-constexpr uint64_t kMaxWordBytes = 16;
-
-absl::Status Invalid(const std::string& what) {
-  return absl::InvalidArgumentError(what);
-}
+constexpr uint64_t kMaxByteOrderBytes = 16;
 
 using Entries = std::map<std::string, ZipEntry, std::less<>>;
 
@@ -39,7 +35,7 @@ struct Archive {
 absl::StatusOr<std::string> ReadEntry(const File& file, const std::string& name, const ZipEntry& entry,
                                       uint64_t limit) {
   if (entry.bytes > limit)
-    return Invalid(absl::StrCat("entry '", name, "' has ", entry.bytes, " bytes; limit is ", limit));
+    return absl::InvalidArgumentError(absl::StrCat("entry '", name, "' has ", entry.bytes, " bytes; limit is ", limit));
   const absl::StatusOr<uint64_t> offset = ZipDataOffset(file, name, entry);
   if (!offset.ok()) return offset.status();
   std::string bytes(entry.bytes, '\0');
@@ -52,12 +48,12 @@ absl::StatusOr<Archive> ReadArchive(File file) {
   if (!entries.ok()) return entries.status();
   const auto data = std::find_if(entries->begin(), entries->end(),
                                  [](const auto& entry) { return entry.first.ends_with(kPickleEnding); });
-  if (data == entries->end()) return Invalid("is no file of torch.save: it has no data.pkl");
+  if (data == entries->end()) return absl::InvalidArgumentError("is no file of torch.save: it has no data.pkl");
   const std::string folder = data->first.substr(0, data->first.size() - std::string_view(kPickleEnding).size());
   if (const auto order = entries->find(folder + "/byteorder"); order != entries->end()) {
-    const absl::StatusOr<std::string> text = ReadEntry(file, order->first, order->second, kMaxWordBytes);
+    const absl::StatusOr<std::string> text = ReadEntry(file, order->first, order->second, kMaxByteOrderBytes);
     if (!text.ok()) return text.status();
-    if (*text != "little") return Invalid("is not little-endian, which is not supported");
+    if (*text != "little") return absl::InvalidArgumentError("is not little-endian, which is not supported");
   }
   const absl::StatusOr<std::string> bytes = ReadEntry(file, data->first, data->second, kMaxPickleBytes);
   if (!bytes.ok()) return bytes.status();
@@ -104,7 +100,8 @@ class TensorLister {
     std::sort(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     const auto twin = std::adjacent_find(tensors_.begin(), tensors_.end(),
                                          [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (twin != tensors_.end()) return Invalid(absl::StrCat("tensor '", twin->name, "' appears twice"));
+    if (twin != tensors_.end())
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", twin->name, "' appears twice"));
     return std::move(tensors_);
   }
 
@@ -118,13 +115,15 @@ class TensorLister {
     TensorInfo info;
     info.name = key.starts_with(kCompiledPrefix) ? key.substr(std::string_view(kCompiledPrefix).size()) : key;
     const std::string where = absl::StrCat("tensor '", info.name.substr(0, 64), "' ");
-    if (info.name.size() > kMaxTensorNameBytes) return Invalid(absl::StrCat(where, "has too long a name"));
-    if (tensors_.size() >= kMaxTensors) return Invalid(absl::StrCat("has more than ", kMaxTensors, " tensors"));
+    if (info.name.size() > kMaxTensorNameBytes)
+      return absl::InvalidArgumentError(absl::StrCat(where, "has too long a name"));
+    if (tensors_.size() >= kMaxTensors)
+      return absl::InvalidArgumentError(absl::StrCat("has more than ", kMaxTensors, " tensors"));
     const bool described = first.kind == PickleKind::kInt && first.integer >= 0 && shape.has_value() &&
                            strides.has_value() && shape->size() == strides->size();
-    if (!described) return Invalid(absl::StrCat(where, "is not described as torch.save does"));
+    if (!described) return absl::InvalidArgumentError(absl::StrCat(where, "is not described as torch.save does"));
     if (!IsContiguous(*shape, *strides))
-      return Invalid(absl::StrCat(where, "is not contiguous, which is not supported"));
+      return absl::InvalidArgumentError(absl::StrCat(where, "is not contiguous, which is not supported"));
     const uint64_t element_bytes = storage.dtype->bits / 8;
     CheckedU64 bytes(element_bytes);
     for (const int64_t dimension : *shape) bytes *= CheckedU64(static_cast<uint64_t>(dimension));
@@ -133,7 +132,8 @@ class TensorLister {
     absl::StatusOr<Storage> place = Place(storage.text);
     if (!place.ok()) return place.status();
     if (!end.ok() || end.value() > place->bytes) {
-      return Invalid(absl::StrCat(where, "does not lie inside its storage of ", place->bytes, " bytes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "does not lie inside its storage of ", place->bytes, " bytes"));
     }
     info.dtype = storage.dtype;
     info.shape = *shape;
@@ -151,7 +151,8 @@ class TensorLister {
     if (const auto known = storages_.find(key); known != storages_.end()) return known->second;
     const std::string name = absl::StrCat(archive_.folder, "/data/", key);
     const auto entry = archive_.entries.find(name);
-    if (entry == archive_.entries.end()) return Invalid(absl::StrCat("entry '", name.substr(0, 96), "' is missing"));
+    if (entry == archive_.entries.end())
+      return absl::InvalidArgumentError(absl::StrCat("entry '", name.substr(0, 96), "' is missing"));
     const absl::StatusOr<uint64_t> offset = ZipDataOffset(archive_.file, name, entry->second);
     if (!offset.ok()) return offset.status();
     return storages_.emplace(key, Storage{*offset, entry->second.bytes}).first->second;
@@ -176,7 +177,7 @@ absl::StatusOr<std::vector<TensorInfo>> ListTensors(const Archive& archive) {
   for (const PickleValue* dict : {archive.pickle.Find(root, "model"), archive.pickle.Find(root, "state_dict"), &root}) {
     if (HoldsTensors(archive.pickle, dict)) return TensorLister(archive).List(*dict);
   }
-  return Invalid("has no state dictionary, neither as \"model\" or \"state_dict\" nor as its root");
+  return absl::InvalidArgumentError("has no state dictionary, neither as \"model\" or \"state_dict\" nor as its root");
 }
 
 absl::Status Named(std::string_view name, const absl::Status& status) {
@@ -207,7 +208,8 @@ absl::StatusOr<std::string> ReadNanoGptConfig(const Directory& directory, std::s
   const Pickle& pickle = archive->pickle;
   const PickleValue* arguments = pickle.Find(pickle.values[pickle.root], "model_args");
   if (arguments == nullptr || arguments->kind != PickleKind::kDict) {
-    return Invalid(absl::StrCat(AbslView(name), ": has no model_args, by which nanoGPT's files tell their sizes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(AbslView(name), ": has no model_args, by which nanoGPT's files tell their sizes"));
   }
   nlohmann::json config = {{"model_type", "nanogpt"}};
   for (const char* field : {"n_layer", "n_head", "n_embd", "block_size", "vocab_size", "bias"}) {

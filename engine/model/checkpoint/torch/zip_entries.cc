@@ -25,10 +25,6 @@ constexpr uint32_t kEntryMark = 0x02014B50;
 constexpr uint32_t kLocalMark = 0x04034B50;
 constexpr uint64_t kIn64 = 0xFFFFFFFF;  // the value is in the zip64 field
 
-absl::Status Invalid(const std::string& what) {
-  return absl::InvalidArgumentError(what);
-}
-
 using Bytes = std::vector<std::byte>;
 
 uint64_t Number(std::span<const std::byte> bytes, uint64_t at, size_t size) {
@@ -40,7 +36,7 @@ uint64_t Number(std::span<const std::byte> bytes, uint64_t at, size_t size) {
 absl::StatusOr<Bytes> ReadRange(const File& file, CheckedU64 begin, uint64_t size) {
   const CheckedU64 end = begin + CheckedU64(size);
   if (!end.ok() || end.value() > file.size())
-    return Invalid("its zip directory lies outside the file: it is cut short");
+    return absl::InvalidArgumentError("its zip directory lies outside the file: it is cut short");
   Bytes bytes(size);
   if (absl::Status read = file.ReadAt(begin.value(), bytes); !read.ok()) return read;
   return bytes;
@@ -53,18 +49,18 @@ struct DirectoryPlace {
 };
 
 absl::StatusOr<DirectoryPlace> FindDirectory64(const File& file, uint64_t end_offset) {
-  if (end_offset < kLocator64Bytes) return Invalid("its zip directory is cut short");
+  if (end_offset < kLocator64Bytes) return absl::InvalidArgumentError("its zip directory is cut short");
   const absl::StatusOr<Bytes> locator = ReadRange(file, end_offset - kLocator64Bytes, kLocator64Bytes);
   if (!locator.ok()) return locator.status();
-  if (Number(*locator, 0, 4) != kLocator64Mark) return Invalid("its zip64 directory is missing");
+  if (Number(*locator, 0, 4) != kLocator64Mark) return absl::InvalidArgumentError("its zip64 directory is missing");
   const absl::StatusOr<Bytes> end = ReadRange(file, Number(*locator, 8, 8), kEnd64Bytes);
   if (!end.ok()) return end.status();
-  if (Number(*end, 0, 4) != kEnd64Mark) return Invalid("its zip64 directory is missing");
+  if (Number(*end, 0, 4) != kEnd64Mark) return absl::InvalidArgumentError("its zip64 directory is missing");
   return DirectoryPlace{Number(*end, 48, 8), Number(*end, 40, 8), Number(*end, 32, 8)};
 }
 
 absl::StatusOr<DirectoryPlace> FindDirectory(const File& file) {
-  if (file.size() < kEndBytes) return Invalid("is no file of torch.save: it is no zip archive");
+  if (file.size() < kEndBytes) return absl::InvalidArgumentError("is no file of torch.save: it is no zip archive");
   const uint64_t tail = std::min(file.size(), kEndBytes + kMaxCommentBytes);
   const absl::StatusOr<Bytes> bytes = ReadRange(file, file.size() - tail, tail);
   if (!bytes.ok()) return bytes.status();
@@ -74,7 +70,7 @@ absl::StatusOr<DirectoryPlace> FindDirectory(const File& file) {
     const bool in_64 = place.offset == kIn64 || place.bytes == kIn64 || place.entries == 0xFFFF;
     return in_64 ? FindDirectory64(file, file.size() - tail + at) : absl::StatusOr<DirectoryPlace>(place);
   }
-  return Invalid("is no file of torch.save since 1.6: it is no zip archive, or it is cut short");
+  return absl::InvalidArgumentError("is no file of torch.save since 1.6: it is no zip archive, or it is cut short");
 }
 
 // Replaces what the 32-bit fields refer to the zip64 field for: sizes and offset, in this order, as far as needed.
@@ -107,8 +103,9 @@ absl::StatusOr<std::map<std::string, ZipEntry, std::less<>>> ListZipEntries(cons
   const absl::StatusOr<DirectoryPlace> place = FindDirectory(file);
   if (!place.ok()) return place.status();
   if (place->bytes > kMaxZipDirectoryBytes || place->entries > kMaxZipEntries) {
-    return Invalid(absl::StrCat("its zip directory has ", place->entries, " entries in ", place->bytes,
-                                " bytes; limits are ", kMaxZipEntries, " and ", kMaxZipDirectoryBytes));
+    return absl::InvalidArgumentError(absl::StrCat("its zip directory has ", place->entries, " entries in ",
+                                                   place->bytes, " bytes; limits are ", kMaxZipEntries, " and ",
+                                                   kMaxZipDirectoryBytes));
   }
   const absl::StatusOr<Bytes> directory = ReadRange(file, place->offset, place->bytes);
   if (!directory.ok()) return directory.status();
@@ -117,12 +114,12 @@ absl::StatusOr<std::map<std::string, ZipEntry, std::less<>>> ListZipEntries(cons
   uint64_t at = 0;
   for (uint64_t i = 0; i < place->entries; ++i) {
     if (bytes.size() - at < kEntryBytes || Number(bytes, at, 4) != kEntryMark) {
-      return Invalid("its zip directory is cut short or malformed");
+      return absl::InvalidArgumentError("its zip directory is cut short or malformed");
     }
     const uint64_t name_bytes = Number(bytes, at + 28, 2);
     const uint64_t extra_bytes = Number(bytes, at + 30, 2);
     const uint64_t all_bytes = kEntryBytes + name_bytes + extra_bytes + Number(bytes, at + 32, 2);
-    if (bytes.size() - at < all_bytes) return Invalid("its zip directory is cut short or malformed");
+    if (bytes.size() - at < all_bytes) return absl::InvalidArgumentError("its zip directory is cut short or malformed");
     ZipEntry entry{.header_offset = Number(bytes, at + 42, 4),
                    .bytes = Number(bytes, at + 24, 4),
                    .stored = Number(bytes, at + 10, 2) == 0 && (Number(bytes, at + 8, 2) & 1) == 0};
@@ -130,24 +127,27 @@ absl::StatusOr<std::map<std::string, ZipEntry, std::less<>>> ListZipEntries(cons
     std::string name(name_begin, name_bytes);
     const uint64_t packed_bytes = Number(bytes, at + 20, 4);
     if (!ReadExtra64(bytes.subspan(at + kEntryBytes + name_bytes, extra_bytes), packed_bytes, &entry)) {
-      return Invalid("its zip directory has an entry without its zip64 sizes");
+      return absl::InvalidArgumentError("its zip directory has an entry without its zip64 sizes");
     }
-    if (!entries.emplace(std::move(name), entry).second) return Invalid("its zip directory has an entry twice");
+    if (!entries.emplace(std::move(name), entry).second)
+      return absl::InvalidArgumentError("its zip directory has an entry twice");
     at += all_bytes;
   }
   return entries;
 }
 
 absl::StatusOr<uint64_t> ZipDataOffset(const File& file, const std::string& name, const ZipEntry& entry) {
-  if (!entry.stored) return Invalid(absl::StrCat("entry '", name, "' is compressed or encrypted"));
+  if (!entry.stored) return absl::InvalidArgumentError(absl::StrCat("entry '", name, "' is compressed or encrypted"));
   const absl::StatusOr<Bytes> header = ReadRange(file, entry.header_offset, kLocalBytes);
   if (!header.ok()) return header.status();
-  if (Number(*header, 0, 4) != kLocalMark) return Invalid(absl::StrCat("entry '", name, "' is not where it should be"));
+  if (Number(*header, 0, 4) != kLocalMark)
+    return absl::InvalidArgumentError(absl::StrCat("entry '", name, "' is not where it should be"));
   const CheckedU64 begin =
       CheckedU64(entry.header_offset) + CheckedU64(kLocalBytes + Number(*header, 26, 2) + Number(*header, 28, 2));
   const CheckedU64 end = begin + CheckedU64(entry.bytes);
   if (end.ok() && end.value() <= file.size()) return begin.value();
-  return Invalid(absl::StrCat("entry '", name, "' has ", entry.bytes, " bytes, which end outside the file"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("entry '", name, "' has ", entry.bytes, " bytes, which end outside the file"));
 }
 
 }  // namespace dunlin::engine
