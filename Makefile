@@ -5,11 +5,14 @@ JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 # DEPS=build installs only what building the binary needs.
 DEPS ?=
+# Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
+# folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
+CPU_VARIANTS ?=
 # Compute capabilities of the CUDA module, "80;90a" for example. Empty: all of them.
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test interop interop-full fmt fmt-check tidy bench \
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check interop interop-full fmt fmt-check tidy bench \
         loadtest dist dist-test service-test image clean
 
 help:
@@ -18,6 +21,7 @@ help:
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
+	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
@@ -42,8 +46,12 @@ prometheus:
 	@deploy/prometheus_tools.sh || true
 
 configure: deps
-	@cmake --preset $(PRESET) -DDUNLIN_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
+	@cmake --preset $(PRESET) -DDUNLIN_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
+	  $(if $(CPU_VARIANTS),-DDUNLIN_CPU_VARIANTS="$(CPU_VARIANTS)") > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
 	@rm -f $(PRESET).configure.log
+
+demo serve: CPU_VARIANTS := $(or $(CPU_VARIANTS),$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
+test dist: CPU_VARIANTS := $(or $(CPU_VARIANTS),all)
 
 build: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
@@ -71,6 +79,10 @@ test: toolkit prometheus configure
 	@rm -rf $(BUILD)/test-results
 	GTEST_OUTPUT=xml:$(abspath $(BUILD))/test-results/ \
 	  ctest --preset $(PRESET) -j $(JOBS) --output-junit test-results/ctest.xml
+
+# One room's tests, for the loop of edit and test: `make check T=scheduler`, `make check T=server/access`.
+check: deps
+	@tests/check_room.sh "$(T)" $(JOBS)
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop
