@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / ".ci/sanitizer_shard"
@@ -14,7 +15,15 @@ BUILD = sys.argv[1]
 def shards():
     """[(preset, variants, [program])]."""
     lines = subprocess.run([SCRIPT, "list"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(preset, variants, programs) for preset, variants, *programs in map(str.split, lines)]
+    return [(preset, variants, programs) for preset, _, variants, *programs in map(str.split, lines)]
+
+
+def chosen(*changed):
+    """The shard that is taken when these paths have changed."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("\n".join(changed) + "\n")
+        file.flush()
+        return int(subprocess.run([SCRIPT, "choose", file.name], capture_output=True, text=True, check=True).stdout)
 
 
 def labels():
@@ -38,7 +47,16 @@ class SanitizerShards(unittest.TestCase):
 
     def test_every_cpu_variant_is_instrumented_in_some_shard(self):
         variants = {variant for _, names, _ in shards() for variant in names.split(";")}
-        self.assertEqual(variants - {"none"}, {"portable", "avx2", "avx512", "avx512_bf16", "amx"})
+        self.assertEqual(variants - {"none"}, {"portable", "avx2", "avx512", "avx512_base", "avx512_bf16", "amx"})
+
+    def test_a_change_takes_a_shard_that_tests_it(self):
+        def programs(*changed):
+            return set(shards()[chosen(*changed)][2])
+
+        self.assertIn("grammar_test", programs("docs/chat.md", "engine/text/rust/src/limits.rs"))
+        self.assertIn("attention_paged_test", programs("kernels/cpu/attention/flash.cc"))
+        self.assertIn("front_kserve_test", programs("server/fronts/kserve/infer_json.cc"))
+        self.assertIn(chosen("README.md"), range(len(shards())))
 
 
 if __name__ == "__main__":
