@@ -111,11 +111,11 @@ image: $(if $(FROM_DIST),dist)
 
 fmt:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i
-	@cargo fmt --manifest-path engine/text/rust/Cargo.toml
+	@cargo fmt --manifest-path text/rust/Cargo.toml
 
 fmt-check:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run --Werror
-	@cargo fmt --manifest-path engine/text/rust/Cargo.toml --check
+	@cargo fmt --manifest-path text/rust/Cargo.toml --check
 
 tidy: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)

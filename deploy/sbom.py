@@ -20,7 +20,7 @@ import sys
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CRATE = ROOT / "engine/text/rust"
+CRATE = ROOT / "text/rust"
 
 
 def output_of(*command, **options):

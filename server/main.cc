@@ -9,9 +9,9 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/commands/command.h"
-#include "server/commands/load_options.h"
 #include "server/process/version.h"
 #include "server/text_worker/worker_main.h"
+#include "tools/cli/load_options.h"
 
 namespace {
 
@@ -19,7 +19,7 @@ struct CommandRow {
   const char* name;
   const char* description;
   const char* footer;
-  dunlin::server::CommandSetup set_up;
+  dunlin::cli::CommandSetup set_up;
 };
 
 const CommandRow kCommands[] = {
@@ -32,15 +32,15 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpServe},
     {"config", "Print the config that `dunlin serve DIR...` uses",
      "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
-    {"generate", "Stream a completion from a server", dunlin::server::kGenerateFooter, dunlin::server::SetUpGenerate},
-    {"chat", "Chat with a model of a server", dunlin::server::kChatFooter, dunlin::server::SetUpChat},
+    {"generate", "Stream a completion from a server", dunlin::cli::kGenerateFooter, dunlin::cli::SetUpGenerate},
+    {"chat", "Chat with a model of a server", dunlin::cli::kChatFooter, dunlin::cli::SetUpChat},
     {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
      "\"Hello\"",
-     dunlin::server::SetUpEmbed},
-    {"load", "Generate load on a server and report latency and throughput", dunlin::server::kLoadFooter,
-     dunlin::server::SetUpLoad},
+     dunlin::cli::SetUpEmbed},
+    {"load", "Generate load on a server and report latency and throughput", dunlin::cli::kLoadFooter,
+     dunlin::cli::SetUpLoad},
     {"inspect", "Show a model's sizes, and which profiles this machine supports for it and why not the others",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
     {"calibrate", "Measure the input scales of the static FP8 recipe by running a model over a text",
@@ -63,7 +63,7 @@ const CommandRow kCommands[] = {
      "Exit status: 0 measured, 1 refused, failed, or a result outside its error bound, 2 usage error.",
      dunlin::server::SetUpBench},
     {"healthcheck", "Check a server's health; exit status 0 if it is serving",
-     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
+     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::cli::SetUpHealthcheck},
     {"key", "Make keys for access.keys_file",
      "Examples:\n  dunlin key new --name team-a --file keys.json\n"
      "  dunlin key new --name prometheus --permission metrics --file keys.json\n"
@@ -90,7 +90,7 @@ int RunCommand(int argc, char** argv) {
   if (dunlin::server::IsTextWorker(argc, argv)) return dunlin::server::RunTextWorker(argv);
   if (argc <= 1) {
     std::fputs(kFirstSteps, stderr);
-    return dunlin::server::kExitUsage;
+    return dunlin::cli::kExitUsage;
   }
   // Debian's Abseil checks every lock, ours and gRPC's, for deadlock cycles, which costs 10% of the time of a refusal.
   // The tests leave the check on.
@@ -107,12 +107,12 @@ int RunCommand(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? dunlin::server::kExitOk : dunlin::server::kExitUsage;
+    return app.exit(error) == 0 ? dunlin::cli::kExitOk : dunlin::cli::kExitUsage;
   }
   for (const auto& [subcommand, run] : commands) {
     if (subcommand->parsed()) return run();
   }
-  return dunlin::server::kExitUsage;
+  return dunlin::cli::kExitUsage;
 }
 
 }  // namespace
@@ -122,6 +122,6 @@ int main(int argc, char** argv) {
     return RunCommand(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dunlin: %s\n", error.what());
-    return dunlin::server::kExitFailed;
+    return dunlin::cli::kExitFailed;
   }
 }

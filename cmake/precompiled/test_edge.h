@@ -4,4 +4,4 @@
 
 #include "cmake/precompiled/test.h"
 #include "dunlin/v1/generation.grpc.pb.h"
-#include "server/edge.h"
+#include "server/edge/edge.h"

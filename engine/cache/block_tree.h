@@ -15,7 +15,7 @@
 
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
-#include "engine/kv_groups.h"
+#include "engine/request/kv_groups.h"
 
 namespace dunlin::engine {
 

@@ -20,7 +20,7 @@
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
 #include "engine/cache/prefix_cache.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

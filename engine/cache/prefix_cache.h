@@ -22,8 +22,8 @@
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
-#include "engine/kv_groups.h"
-#include "engine/types.h"
+#include "engine/request/kv_groups.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -9,8 +9,8 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
-#include "engine/model/model_directory.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/load/model_directory.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

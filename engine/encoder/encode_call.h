@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

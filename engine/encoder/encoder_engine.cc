@@ -12,7 +12,7 @@
 #include "engine/encoder/encoder_memory.h"
 #include "engine/encoder/encoder_scheduler.h"
 #include "engine/encoder/live_call.h"
-#include "engine/mailbox.h"
+#include "engine/loop/mailbox.h"
 #include "spdlog/spdlog.h"
 
 namespace dunlin::engine {

@@ -11,10 +11,10 @@
 #include "engine/encoder/encode_call.h"
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/encoder/validate_encode.h"
-#include "engine/model/model_config.h"
-#include "engine/model_engine.h"
-#include "engine/options.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/model_engine.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model_config.h"
-#include "engine/options.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
 #include "kernels/api/device.h"
 

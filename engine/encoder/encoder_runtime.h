@@ -13,7 +13,7 @@
 #include "engine/encoder/ragged_batch.h"
 #include "engine/layers/forward_pass.h"
 #include "engine/model/model.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/step_buffers.h"

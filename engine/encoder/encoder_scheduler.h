@@ -18,9 +18,9 @@
 
 #include "engine/encoder/live_call.h"
 #include "engine/encoder/ragged_batch.h"
+#include "engine/request/types.h"
 #include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/tenants.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

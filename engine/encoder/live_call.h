@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "engine/encoder/encode_call.h"
-#include "engine/queue_part.h"
+#include "engine/request/queue_part.h"
+#include "engine/request/types.h"
 #include "engine/scheduler/tenants.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

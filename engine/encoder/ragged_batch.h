@@ -10,7 +10,7 @@
 
 #include "engine/encoder/encode_call.h"
 #include "engine/layers/pass_inputs.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 #include "engine/runtime/step_buffers.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/status.h"

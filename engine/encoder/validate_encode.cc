@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/field_checks.h"
+#include "engine/request/field_checks.h"
 
 namespace dunlin::engine {
 namespace {

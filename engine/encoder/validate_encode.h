@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/encoder/encode_call.h"
-#include "engine/request_field.h"
+#include "engine/request/request_field.h"
 
 namespace dunlin::engine {
 

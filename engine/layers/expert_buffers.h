@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 #include "kernels/api/experts.h"
 
 namespace dunlin::engine {

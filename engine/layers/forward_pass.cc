@@ -2,7 +2,7 @@
 #include "engine/layers/forward_pass.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/attention_shape.h"
+#include "engine/model/spec/attention_shape.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {

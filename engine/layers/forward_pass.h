@@ -18,10 +18,10 @@
 #include "engine/layers/layer_buffers.h"
 #include "engine/layers/layer_rows.h"
 #include "engine/layers/pass_inputs.h"
-#include "engine/model/attention_shape.h"
 #include "engine/model/model.h"
-#include "engine/model/model_config.h"
-#include "engine/types.h"
+#include "engine/model/spec/attention_shape.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

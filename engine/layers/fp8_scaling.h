@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/fp8_recipe.h"
 #include "engine/model/model.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/fp8_recipe.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {

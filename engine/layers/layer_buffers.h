@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/kv_groups.h"
+#include "engine/request/kv_groups.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kv_layout.h"
 

@@ -6,7 +6,7 @@
 
 #include "engine/layers/layer_buffers.h"
 #include "engine/layers/pass_inputs.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::engine {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/model/model_builder.h"
-#include "engine/model/opened_model.h"
+#include "engine/model/load/model_builder.h"
+#include "engine/model/load/opened_model.h"
 
 namespace dunlin::engine {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model_config.h"
-#include "engine/model/weights/weight_slot.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/spec/weight_slot.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/request/types.h"
 #include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
-#include "engine/types.h"
 #include "kernels/api/sampling.h"
 
 namespace dunlin::engine {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/model/attention_shape.h"
+#include "engine/model/spec/attention_shape.h"
 #include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/model/model_config.h"
-#include "engine/options.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

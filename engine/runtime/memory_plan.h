@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/kv_groups.h"
-#include "engine/model/attention_shape.h"
-#include "engine/model/model_config.h"
-#include "engine/options.h"
-#include "engine/types.h"
+#include "engine/model/spec/attention_shape.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/kv_groups.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {

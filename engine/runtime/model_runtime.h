@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"

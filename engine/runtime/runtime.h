@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/kv_groups.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
+#include "engine/request/kv_groups.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/sampling/token_constraint.h"
+#include "engine/request/token_constraint.h"
 
 namespace dunlin::engine {
 

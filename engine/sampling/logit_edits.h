@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "engine/request/types.h"
 #include "engine/sampling/token_counts.h"
-#include "engine/types.h"
 #include "kernels/api/sampling.h"
 
 namespace dunlin::engine {

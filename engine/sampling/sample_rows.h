@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "kernels/api/sampling.h"
 
 namespace dunlin::engine {

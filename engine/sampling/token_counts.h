@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -58,13 +58,13 @@
 #include "engine/plan/sequence_view.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
+#include "engine/request/types.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
 #include "engine/scheduler/service_forecast.h"
 #include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/tenants.h"
 #include "engine/scheduler/waiting_queue.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

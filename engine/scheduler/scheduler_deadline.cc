@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/request/tenant_share.h"
 #include "engine/scheduler/scheduler.h"
-#include "engine/tenant_share.h"
 
 namespace dunlin::engine {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/request/tenant_share.h"
 #include "engine/scheduler/scheduler.h"
-#include "engine/tenant_share.h"
 
 namespace dunlin::engine {
 

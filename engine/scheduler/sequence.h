@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engine/cache/page.h"
-#include "engine/queue_part.h"
+#include "engine/request/queue_part.h"
+#include "engine/request/types.h"
 #include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

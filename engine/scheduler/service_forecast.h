@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

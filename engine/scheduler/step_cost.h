@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "engine/plan/step_plan.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -14,7 +14,7 @@
 #include <limits>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -2,11 +2,11 @@
 // The layout of a KV page. The scheduler sees page ids and counts; only kernels address bytes.
 //
 // A page holds `tokens_per_page` consecutive tokens of one sequence for every KV head of some layers of a model, in
-// `page_bytes` bytes at pool + page_id * page_bytes. Which layers is the engine's business (engine/kv_groups.h): here
-// they are numbered from 0 in the page. Inside a page: layer-major, then KV head, then K block and V block; with
-// values_in_keys there is no V block. The order inside a K or V block is the device's, by dtype (CPU:
-// kernels/cpu/attention/kv_block.h). Unused slots may hold anything, NaN included: whoever writes the first token of a
-// packed pair zeroes its partner.
+// `page_bytes` bytes at pool + page_id * page_bytes. Which layers is the engine's business
+// (engine/request/kv_groups.h): here they are numbered from 0 in the page. Inside a page: layer-major, then KV head,
+// then K block and V block; with values_in_keys there is no V block. The order inside a K or V block is the device's,
+// by dtype (CPU: kernels/cpu/attention/kv_block.h). Unused slots may hold anything, NaN included: whoever writes the
+// first token of a packed pair zeroes its partner.
 #pragma once
 
 #include <cstddef>

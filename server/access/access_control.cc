@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/string_view.h"
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 
 namespace dunlin::server {
 

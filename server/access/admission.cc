@@ -7,7 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/tenant_share.h"
+#include "engine/request/tenant_share.h"
 
 namespace dunlin::server {
 

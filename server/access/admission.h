@@ -4,9 +4,9 @@
 // lock, so it may run on a transport's own threads. Thread rule: any thread. Tickets may outlive the Admission that
 // issued them.
 //
-// Message bytes have shares per payer (engine/tenant_share.h), whoever else is there: no payer takes the last of them.
-// What messages have beyond their first kSmallMessageBytes takes seven eighths at most, so that small ones find room
-// also beside a flood of large ones of their own payer. The only message that there is may take everything.
+// Message bytes have shares per payer (engine/request/tenant_share.h), whoever else is there: no payer takes the last
+// of them. What messages have beyond their first kSmallMessageBytes takes seven eighths at most, so that small ones
+// find room also beside a flood of large ones of their own payer. The only message that there is may take everything.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "server/access/quota.h"
 
 namespace dunlin::server {
@@ -71,8 +71,8 @@ class Admission {
     // Takes the memory of the request's outputs, until the ticket is destroyed. False, taking nothing, if that exceeds
     // max_output_bytes. REQUIRES: an admitted request that has taken none.
     [[nodiscard]] bool TakeOutputBytes(size_t bytes);
-    // The caller's name is known. False if it has its share of the requests in flight (engine/tenant_share.h): the
-    // request is to be refused. REQUIRES: an admitted request that has no tenant yet.
+    // The caller's name is known. False if it has its share of the requests in flight (engine/request/tenant_share.h):
+    // the request is to be refused. REQUIRES: an admitted request that has no tenant yet.
     [[nodiscard]] bool TakeTenantShare(engine::TenantId tenant);
     // What the request takes of its caller's quota: kept as long as the ticket. Empty for a caller without one.
     void HoldQuota(Quota::Call call) { quota_ = std::move(call); }

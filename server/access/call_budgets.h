@@ -22,7 +22,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "engine/base/mutex.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "server/access/leaky_bucket.h"
 
 namespace dunlin::server {

@@ -10,7 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
 #include "engine/base/string_view.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 
 namespace dunlin::server {
 namespace {

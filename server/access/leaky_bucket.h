@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

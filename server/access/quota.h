@@ -18,7 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "engine/base/mutex.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "absl/numeric/int128.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

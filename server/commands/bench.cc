@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "engine/fp8_recipe.h"
+#include "engine/base/status_name.h"
+#include "engine/request/fp8_recipe.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
 #include "server/commands/command.h"
 #include "server/models/devices.h"
-#include "server/serving/status_name.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/options.h"
 #include "tools/bench/session.h"
@@ -167,7 +167,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
 
 int Report(const absl::Status& status, bool json) {
   if (status.ok()) return kExitOk;
-  const std::string code = StatusName(status.code());
+  const std::string code = engine::StatusName(status.code());
   const std::string message(status.message());
   if (json) {
     std::cout << tools::bench::Json{{"error",

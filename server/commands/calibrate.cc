@@ -9,14 +9,14 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/checkpoint/input_scales.h"
-#include "engine/runtime/calibration.h"
-#include "engine/text/tokenizer.h"
+#include "engine/base/status_name.h"
+#include "engine/model/weights/input_scales.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 #include "server/commands/command.h"
 #include "server/commands/model_files.h"
-#include "server/serving/status_name.h"
+#include "text/tokenizer.h"
+#include "tools/quantize/calibration.h"
 
 namespace dunlin::server {
 namespace {
@@ -41,7 +41,7 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   source.precisions = {kernels::FindByName(kernels::kPrecisionTable, options.precision)->precision};
   const auto model = engine::Model::Load(source, device.get());
   if (!model.ok()) return model.status();
-  const auto tokenizer = engine::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
+  const auto tokenizer = text::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
   const auto tokens =
       ReadTokens(**tokenizer, (*model)->config().vocab_size, "--text", options.text, options.max_tokens);
@@ -71,7 +71,7 @@ int RunCalibrate(const CalibrateOptions& options) {
   const absl::StatusOr<engine::InputScales> scales = Measure(options);
   const absl::Status status = scales.ok() ? WriteScales(options, *scales) : scales.status();
   if (!status.ok()) {
-    std::cerr << StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
+    std::cerr << engine::StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
     return kExitFailed;
   }
   std::cout << options.out << "/" << engine::kInputScalesFile << ": " << scales->size() << " input scales\n";

@@ -1,40 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and returns
-// the function that runs it.
+// The commands of the binary that need the server or the engine, one row each in main.cc, beside the clients' commands
+// (tools/cli).
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "tools/cli/command.h"
+
 namespace dunlin::server {
 
-// Exit statuses that scripts rely on.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;  // refused or failed
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitDeviceFailed = 70;
-inline constexpr int kExitStalled = 71;
-inline constexpr int kExitStuck = 72;  // a thread did not stop in time
-
-// Adds the options to `subcommand`; the returned function runs the command once they are parsed.
-using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
+using cli::kExitDeviceFailed;
+using cli::kExitFailed;
+using cli::kExitOk;
+using cli::kExitStalled;
+using cli::kExitStuck;
+using cli::kExitUsage;
 
 std::function<int()> SetUpServe(CLI::App* subcommand);
 std::function<int()> SetUpConfig(CLI::App* subcommand);
-std::function<int()> SetUpGenerate(CLI::App* subcommand);
-std::function<int()> SetUpChat(CLI::App* subcommand);
-std::function<int()> SetUpEmbed(CLI::App* subcommand);
-std::function<int()> SetUpLoad(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);
 std::function<int()> SetUpCalibrate(CLI::App* subcommand);
 std::function<int()> SetUpQuantize(CLI::App* subcommand);
 std::function<int()> SetUpBench(CLI::App* subcommand);
-std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
 std::function<int()> SetUpKey(CLI::App* subcommand);
 std::function<int()> SetUpSchema(CLI::App* subcommand);
-
-// Examples and exit statuses, the end of their --help.
-extern const char kGenerateFooter[];
-extern const char kChatFooter[];
 
 }  // namespace dunlin::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin inspect DIR`: a model's sizes, read from file headers alone, and the profiles this machine supports for it.
 // `dunlin inspect --device KIND` is inspect_device's.
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 
 #include <algorithm>
 #include <iostream>
@@ -16,15 +16,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/status_name.h"
 #include "engine/encoder/embedding_settings.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
 #include "server/commands/inspect_device.h"
 #include "server/commands/inspect_memory.h"
 #include "server/models/devices.h"
-#include "server/serving/status_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -189,7 +189,7 @@ int RunInspect(const InspectOptions& options) {
   const absl::StatusOr<Json> json = Inspect(options, cpu.get());
   if (!json.ok()) {
     const std::string message(json.status().message());
-    const std::string code = StatusName(json.status().code());
+    const std::string code = engine::StatusName(json.status().code());
     if (options.json) {
       std::cout << Json{{"error", {{"code", code}, {"message", message}, {"details", Json::array()}}}}.dump() << "\n";
     } else {

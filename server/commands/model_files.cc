@@ -66,7 +66,7 @@ std::error_code CopyModelFiles(const fs::path& from, const fs::path& out,
   return error;
 }
 
-absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, int64_t vocab_size,
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const text::Tokenizer& tokenizer, int64_t vocab_size,
                                                         const char* option, const std::string& path,
                                                         int64_t max_tokens) {
   std::ifstream stream(path, std::ios::binary);

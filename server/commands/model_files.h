@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/text/tokenizer.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
@@ -22,7 +22,7 @@ std::error_code CopyModelFiles(const std::filesystem::path& from, const std::fil
 
 // At most the first `max_tokens` tokens of a UTF-8 file, each below vocab_size: the rows of the model's embedding.
 // NOT_FOUND names the option; otherwise as Tokenizer::Encode.
-absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, int64_t vocab_size,
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const text::Tokenizer& tokenizer, int64_t vocab_size,
                                                         const char* option, const std::string& path,
                                                         int64_t max_tokens);
 

@@ -12,14 +12,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/quantize/quantize_checkpoint.h"
-#include "engine/runtime/text_windows.h"
-#include "engine/text/tokenizer.h"
+#include "engine/base/status_name.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 #include "server/commands/command.h"
 #include "server/commands/model_files.h"
-#include "server/serving/status_name.h"
+#include "text/tokenizer.h"
+#include "tools/quantize/quantize_checkpoint.h"
+#include "tools/quantize/text_windows.h"
 
 namespace dunlin::server {
 namespace {
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<engine::Model>> LoadModel(const Options& options,
 }
 
 absl::StatusOr<Text> ReadHeldOut(const Options& options, const engine::Model& model) {
-  const auto tokenizer = engine::Tokenizer::Load(options.directory, model.config().vocab_size);
+  const auto tokenizer = text::Tokenizer::Load(options.directory, model.config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
   auto tokens = ReadTokens(**tokenizer, model.config().vocab_size, "--calibration", options.text, options.max_tokens);
   if (!tokens.ok()) return tokens.status();
@@ -207,7 +207,7 @@ std::function<int()> SetUpQuantize(CLI::App* subcommand) {
     }
     const absl::Status status = RunQuantize(*options);
     if (status.ok()) return kExitOk;
-    std::cerr << StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
+    std::cerr << engine::StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
     return kExitFailed;
   };
 }

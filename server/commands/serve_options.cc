@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 #include "server/config/key_table.h"
 #include "server/config/validate.h"
 

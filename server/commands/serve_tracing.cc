@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "server/observe/tracing/otlp_client.h"
 #include "server/process/version.h"
-#include "server/tracing/otlp_client.h"
 #include "server/transport/tls/client_identity.h"
 
 namespace dunlin::server {

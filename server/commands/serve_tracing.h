@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/config/config.h"
-#include "server/tracing/span_exporter.h"
+#include "server/observe/tracing/span_exporter.h"
 
 namespace dunlin::server {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "kernels/api/device.h"
 #include "server/access/limits.h"
 

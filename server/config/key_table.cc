@@ -5,13 +5,13 @@
 #include <array>
 #include <iterator>
 
-#include "engine/chat_output/parser_names.h"
-#include "engine/fp8_recipe.h"
-#include "engine/options.h"
+#include "engine/request/fp8_recipe.h"
+#include "engine/request/options.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
 #include "server/config/static_text.h"
+#include "text/chat_output/parser_names.h"
 
 namespace dunlin::server {
 namespace {
@@ -164,9 +164,9 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
     {"models[].chat_special_tokens", kBool, "false", 0, 0, nullptr,
      "Accept chat.parse_special_tokens: special tokens in the messages of a chat are then not plain text"},
-    {"models[].tool_parser", kStr, "\"auto\"", 1, 32, engine::kToolParserChoices,
+    {"models[].tool_parser", kStr, "\"auto\"", 1, 32, text::kToolParserChoices,
      "The form in which the model writes tool calls; auto: as its chat template shows; none: calls stay text"},
-    {"models[].reasoning_parser", kStr, "\"auto\"", 1, 32, engine::kReasoningParserChoices,
+    {"models[].reasoning_parser", kStr, "\"auto\"", 1, 32, text::kReasoningParserChoices,
      "The form in which the model writes what it thinks before it answers; auto: as its chat template shows; none: it "
      "stays text"},
     {"models[].int8_inputs", kBool, "false", 0, 0, nullptr,

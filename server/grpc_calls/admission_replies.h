@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gRPC replies to refused calls, prebuilt, so that a refusal under overload costs no more than sending its status
-// (the gain: server/serving/output_queue.h). Const after construction; any thread.
+// (the gain: server/serving/output/output_queue.h). Const after construction; any thread.
 #pragma once
 
 #include <array>
 
 #include "server/access/admission.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "server/serving/key_limits.h"
+#include "server/serving/resolve/key_limits.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/overload_scheduling.h"

@@ -10,8 +10,8 @@
 
 #include "server/access/admission.h"
 #include "server/grpc_calls/admission_replies.h"
-#include "server/serving/client_request.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_request.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server {

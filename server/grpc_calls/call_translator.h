@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "server/grpc_calls/wire_messages.h"
-#include "server/serving/client_request.h"
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

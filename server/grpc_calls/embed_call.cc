@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "server/grpc_calls/refused_call.h"
-#include "server/serving/parse_share.h"
+#include "server/serving/core/parse_share.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 

@@ -15,9 +15,9 @@
 #include "server/grpc_calls/call_admission.h"
 #include "server/grpc_calls/embed_call_translator.h"
 #include "server/grpc_calls/unread_answer.h"
-#include "server/serving/embed_job.h"
-#include "server/serving/response_writer.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/embed/embed_job.h"
+#include "server/serving/output/response_writer.h"
 
 namespace dunlin::server {
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "server/serving/check_request.h"
-#include "server/serving/parse_share.h"
+#include "server/serving/core/parse_share.h"
+#include "server/serving/resolve/check_request.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/overload_scheduling.h"

@@ -18,9 +18,9 @@
 #include "server/grpc_calls/call_cut_off.h"
 #include "server/grpc_calls/call_translator.h"
 #include "server/grpc_calls/running_calls.h"
-#include "server/serving/generation.h"
-#include "server/serving/response_writer.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/generation/generation.h"
+#include "server/serving/output/response_writer.h"
 
 namespace dunlin::server {
 

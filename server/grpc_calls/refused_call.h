@@ -8,7 +8,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/overload_scheduling.h"

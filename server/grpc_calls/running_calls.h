@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/access/principal.h"
-#include "server/serving/generation.h"
+#include "server/serving/generation/generation.h"
 
 namespace dunlin::server {
 

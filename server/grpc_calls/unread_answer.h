@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "server/grpc_calls/call_cut_off.h"
-#include "server/serving/serving_core.h"
-#include "server/serving/stall_watch.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/core/stall_watch.h"
 
 namespace dunlin::server {
 

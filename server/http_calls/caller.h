@@ -5,7 +5,7 @@
 #include <string>
 
 #include "server/http_calls/http_status.h"
-#include "server/serving/check_request.h"
+#include "server/serving/resolve/check_request.h"
 #include "server/transport/http/http_message.h"
 
 namespace dunlin::server {

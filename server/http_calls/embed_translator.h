@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "server/serving/client_request.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/output/response_writer.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

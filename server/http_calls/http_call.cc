@@ -7,7 +7,7 @@
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/trace_headers.h"
-#include "server/serving/key_limits.h"
+#include "server/serving/resolve/key_limits.h"
 
 namespace dunlin::server {
 

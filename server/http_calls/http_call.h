@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "server/access/admission.h"
-#include "server/serving/client_request.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_request.h"
 #include "server/transport/http/http_exchange.h"
 #include "server/transport/http/http_route.h"
 

@@ -10,8 +10,8 @@
 
 #include "server/http_calls/embed_translator.h"
 #include "server/http_calls/http_call.h"
-#include "server/serving/embed_job.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/embed/embed_job.h"
+#include "server/serving/output/response_writer.h"
 
 namespace dunlin::server {
 

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
-#include "server/serving/entropy.h"
-#include "server/serving/errors.h"
-#include "server/serving/key_limits.h"
-#include "server/serving/parse_share.h"
+#include "server/serving/core/parse_share.h"
+#include "server/serving/record/entropy.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
 
 namespace dunlin::server {
 namespace {

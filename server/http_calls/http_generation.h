@@ -18,8 +18,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/http_calls/http_call.h"
 #include "server/http_calls/request_translator.h"
-#include "server/serving/generation.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/generation/generation.h"
+#include "server/serving/output/response_writer.h"
 
 namespace dunlin::server {
 

@@ -14,8 +14,8 @@ namespace dunlin::server {
 inline constexpr char kRequestIdHeader[] = "x-request-id";
 inline constexpr char kIgnoredHeader[] = "x-dunlin-ignored";  // IgnoredNames::List
 
-// 200 for OK. Of the reasons of server/serving/errors.h, those that name a limit of the server give 429, and those that
-// pass by themselves 503.
+// 200 for OK. Of the reasons of server/serving/record/errors.h, those that name a limit of the server give 429, and
+// those that pass by themselves 503.
 int HttpStatusOf(const absl::Status& status);
 
 // The reply to a call that failed: `body` as application/json, with Retry-After (in whole seconds, rounded up) and

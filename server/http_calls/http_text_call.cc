@@ -6,7 +6,7 @@
 
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
-#include "server/serving/parse_share.h"
+#include "server/serving/core/parse_share.h"
 
 namespace dunlin::server {
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/http_calls/http_call.h"
-#include "server/serving/text_pool.h"
+#include "server/serving/core/text_pool.h"
 
 namespace dunlin::server {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/serving/client_request.h"
-#include "server/serving/output_chunk.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/output/output_chunk.h"
+#include "server/serving/output/response_writer.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

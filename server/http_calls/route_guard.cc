@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/access/key_digest.h"
 #include "server/http_calls/http_status.h"
-#include "server/serving/authorize.h"
+#include "server/serving/resolve/authorize.h"
 
 namespace dunlin::server {
 namespace {

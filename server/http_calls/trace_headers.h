@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "server/serving/serving_core.h"
-#include "server/serving/trace_context.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/record/trace_context.h"
 #include "server/transport/http/http_message.h"
 
 namespace dunlin::server {

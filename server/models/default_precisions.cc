@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 #include "engine/model/weights/weight_storage.h"
 
 namespace dunlin::server {

@@ -12,15 +12,15 @@ namespace dunlin::server {
 namespace {
 
 // Sizes and counts stand before what they are of, so that only equal sources have equal keys.
-void AppendKey(const engine::GrammarSource& source, std::string* key) {
+void AppendKey(const text::GrammarSource& source, std::string* key) {
   absl::StrAppend(key, static_cast<int>(source.kind), ":", source.text.size(), ":", source.text, source.choices.size());
   for (const std::string& choice : source.choices) absl::StrAppend(key, ":", choice.size(), ":", choice);
 }
 
-std::string KeyOf(const engine::GrammarSource& source) {
+std::string KeyOf(const text::GrammarSource& source) {
   std::string key;
   AppendKey(source, &key);
-  for (const engine::GrammarSource& part : source.parts) AppendKey(part, &key);
+  for (const text::GrammarSource& part : source.parts) AppendKey(part, &key);
   return key;
 }
 
@@ -32,7 +32,7 @@ GrammarCache::GrammarCache(GrammarLane::Model model)
         OnCompiled(job, std::move(grammar));
       }) {}
 
-std::unique_ptr<GrammarCache::Wait> GrammarCache::Find(const engine::GrammarSource& source, const Caller& caller) {
+std::unique_ptr<GrammarCache::Wait> GrammarCache::Find(const text::GrammarSource& source, const Caller& caller) {
   const std::string key = KeyOf(source);
   const absl::Time deadline = std::min(caller.deadline, absl::Now() + GrammarLane::kTimeLimit);
   absl::MutexLock lock(&mutex_);
@@ -62,7 +62,7 @@ std::unique_ptr<GrammarCache::Wait> GrammarCache::Find(const engine::GrammarSour
   return std::unique_ptr<Wait>(new Wait(this, running));
 }
 
-absl::StatusOr<Grammar> GrammarCache::Get(const engine::GrammarSource& source) {
+absl::StatusOr<Grammar> GrammarCache::Get(const text::GrammarSource& source) {
   auto done = std::make_shared<absl::Notification>();
   const std::unique_ptr<Wait> wait = Find(source, {.on_done = [done] { done->Notify(); }});
   if (wait == nullptr) return absl::ResourceExhaustedError("too many grammars wait to be compiled");

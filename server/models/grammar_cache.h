@@ -62,9 +62,9 @@ class GrammarCache {
 
   // Equal sources are compiled once, whoever asks. Null: too many grammars wait to be compiled, of this tenant or of
   // all.
-  std::unique_ptr<Wait> Find(const engine::GrammarSource& source, const Caller& caller);
+  std::unique_ptr<Wait> Find(const text::GrammarSource& source, const Caller& caller);
   // As Find, and waits.
-  absl::StatusOr<Grammar> Get(const engine::GrammarSource& source);
+  absl::StatusOr<Grammar> Get(const text::GrammarSource& source);
 
   struct Stats {
     int64_t hits = 0;      // found, or waited for

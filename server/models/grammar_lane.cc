@@ -16,7 +16,7 @@
 namespace dunlin::server {
 namespace {
 
-// Addresses, of which little becomes memory: the stack of the compiler's thread, engine/text/rust/src/limits.rs.
+// Addresses, of which little becomes memory: the stack of the compiler's thread, text/rust/src/limits.rs.
 constexpr size_t kStackBytes = size_t{64} << 20;
 // Below text threads and engines, which have deadlines of milliseconds.
 constexpr int kNice = 5;
@@ -30,7 +30,7 @@ absl::Status TooSlow() {
 
 }  // namespace
 
-GrammarJob::GrammarJob(std::string its_key, engine::GrammarSource its_source, engine::TenantId its_tenant)
+GrammarJob::GrammarJob(std::string its_key, text::GrammarSource its_source, engine::TenantId its_tenant)
     : key(std::move(its_key)),
       source(std::move(its_source)),
       tenant(its_tenant),
@@ -165,7 +165,7 @@ absl::StatusOr<Grammar> GrammarLane::Compile(GrammarJob* job) {
     if (!bytes.ok()) return bytes.status();
     proved_bytes = *bytes;
   }
-  const absl::StatusOr<const engine::GrammarCompiler*> compiler = Compiler();
+  const absl::StatusOr<const text::GrammarCompiler*> compiler = Compiler();
   if (!compiler.ok()) return compiler.status();
   Grammar grammar;
   absl::StatusOr<std::shared_ptr<const engine::TokenConstraint>> constraint =
@@ -177,7 +177,7 @@ absl::StatusOr<Grammar> GrammarLane::Compile(GrammarJob* job) {
 }
 
 absl::StatusOr<size_t> GrammarLane::Prove(GrammarJob* job) {
-  const absl::StatusOr<std::string> request = engine::GrammarCompiler::WorkerRequest(job->source);
+  const absl::StatusOr<std::string> request = text::GrammarCompiler::WorkerRequest(job->source);
   if (!request.ok()) return request.status();
   const absl::StatusOr<WorkerProcess*> worker = Worker(job);
   if (!worker.ok()) return worker.status();
@@ -186,15 +186,14 @@ absl::StatusOr<size_t> GrammarLane::Prove(GrammarJob* job) {
                                  .deadline = job->deadline(),
                                  .cancel = job->cancel});
   if (!reply.ok()) return reply.status();
-  if (absl::Status checked = engine::GrammarCompiler::CheckReply(job->source, reply->text); !checked.ok())
-    return checked;
+  if (absl::Status checked = text::GrammarCompiler::CheckReply(job->source, reply->text); !checked.ok()) return checked;
   return reply->kept_bytes;
 }
 
 absl::StatusOr<WorkerProcess*> GrammarLane::Worker(GrammarJob* job) {
   if (worker_ != nullptr && worker_->IsRunning()) return worker_.get();
   const absl::StatusOr<std::string> setup =
-      engine::GrammarCompiler::WorkerSetup(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
+      text::GrammarCompiler::WorkerSetup(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
   if (!setup.ok()) return setup.status();
   absl::StatusOr<std::unique_ptr<WorkerProcess>> started = WorkerProcess::Start(
       model_.worker_program,
@@ -206,16 +205,16 @@ absl::StatusOr<WorkerProcess*> GrammarLane::Worker(GrammarJob* job) {
   if (!here.ok()) return here;
   const absl::StatusOr<WorkerProcess::Reply> prepared = (*started)->Receive(limit);
   if (!prepared.ok()) return prepared.status();
-  const absl::Status checked = engine::GrammarCompiler::CheckReply(job->source, prepared->text);
+  const absl::Status checked = text::GrammarCompiler::CheckReply(job->source, prepared->text);
   if (!checked.ok()) return checked;
   job->Extend(absl::Now() + kTimeLimit);  // none of that was its compilation
   worker_ = *std::move(started);
   return worker_.get();
 }
 
-absl::StatusOr<const engine::GrammarCompiler*> GrammarLane::Compiler() {
+absl::StatusOr<const text::GrammarCompiler*> GrammarLane::Compiler() {
   if (compiler_ != nullptr) return compiler_.get();
-  auto compiler = engine::GrammarCompiler::Create(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
+  auto compiler = text::GrammarCompiler::Create(*model_.tokenizer, model_.eos_token_ids, model_.vocab_size);
   if (!compiler.ok()) return compiler.status();
   compiler_ = *std::move(compiler);
   compiler_->LimitGrowth(model_.text_work.grammar_growth_bytes);

@@ -21,10 +21,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "engine/text/grammar.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "server/access/limits.h"
 #include "server/text_worker/worker_process.h"
+#include "text/grammar.h"
 
 namespace dunlin::server {
 
@@ -37,7 +37,7 @@ struct Grammar {
 // One to be compiled. Shared by those who wait for it and the lane.
 class GrammarJob {
  public:
-  GrammarJob(std::string key, engine::GrammarSource source, engine::TenantId tenant);
+  GrammarJob(std::string key, text::GrammarSource source, engine::TenantId tenant);
   ~GrammarJob();
   GrammarJob(const GrammarJob&) = delete;
   GrammarJob& operator=(const GrammarJob&) = delete;
@@ -50,7 +50,7 @@ class GrammarJob {
   absl::Time deadline() const { return absl::FromUnixNanos(deadline_ns_.load(std::memory_order_relaxed)); }
 
   const std::string key;
-  const engine::GrammarSource source;
+  const text::GrammarSource source;
   const engine::TenantId tenant;
   const int cancel;  // a descriptor that is readable once it is cancelled
 
@@ -64,7 +64,7 @@ class GrammarLane {
  public:
   // What the compiler is made from, when the first grammar comes.
   struct Model {
-    const engine::Tokenizer* tokenizer = nullptr;  // outlives the lane
+    const text::Tokenizer* tokenizer = nullptr;  // outlives the lane
     std::vector<engine::TokenId> eos_token_ids;
     int32_t vocab_size = 0;
     std::string worker_program;  // "": no worker, grammars are compiled here at once
@@ -116,13 +116,13 @@ class GrammarLane {
   // In the worker; the bytes that the grammar keeps there. ABORTED: this try has ended.
   absl::StatusOr<size_t> Prove(GrammarJob* job);
   absl::StatusOr<WorkerProcess*> Worker(GrammarJob* job);
-  absl::StatusOr<const engine::GrammarCompiler*> Compiler();
+  absl::StatusOr<const text::GrammarCompiler*> Compiler();
 
   const Model model_;
   const Done done_;
-  std::unique_ptr<engine::GrammarCompiler> compiler_;  // the lane's thread
-  std::unique_ptr<WorkerProcess> worker_;              // the lane's thread; null: to be started
-  absl::Mutex mutex_;                                  // guards what follows
+  std::unique_ptr<text::GrammarCompiler> compiler_;  // the lane's thread
+  std::unique_ptr<WorkerProcess> worker_;            // the lane's thread; null: to be started
+  absl::Mutex mutex_;                                // guards what follows
   Queue new_ ABSL_GUARDED_BY(mutex_);
   Queue slow_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

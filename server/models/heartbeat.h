@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/model_engine.h"
+#include "engine/request/model_engine.h"
 #include "server/models/repository.h"
 
 namespace dunlin::server {

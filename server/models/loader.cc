@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
-#include "engine/model/opened_model.h"
-#include "engine/model/sampling_defaults.h"
+#include "engine/model/load/opened_model.h"
+#include "engine/model/load/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/models/text_loader.h"
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 #include "server/text_worker/worker_pool.h"
 
 namespace dunlin::server {
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
 }
 
 // Null: templates run in this process.
-std::unique_ptr<engine::TextWorkerCalls> ChatWorkers(const ModelSettings& settings) {
+std::unique_ptr<text::TextWorkerCalls> ChatWorkers(const ModelSettings& settings) {
   if (settings.text_worker.empty()) return nullptr;
   return std::make_unique<WorkerPool>(
       settings.text_worker, WorkerLimits{.memory_bytes = settings.text_work.chat_worker_bytes},
@@ -76,7 +76,7 @@ std::unique_ptr<engine::TextWorkerCalls> ChatWorkers(const ModelSettings& settin
 }
 
 // Added tokens beyond the rows of the embedding: prompts that have one will be refused.
-void WarnOfUnembedded(const std::string& name, const engine::Tokenizer& tokenizer, int64_t num_rows) {
+void WarnOfUnembedded(const std::string& name, const text::Tokenizer& tokenizer, int64_t num_rows) {
   std::string tokens;
   for (int64_t id = num_rows; id < tokenizer.vocab_size() && tokens.size() < kMaxWarningBytes; ++id) {
     const auto text = tokenizer.TokenText(static_cast<engine::TokenId>(id));
@@ -92,12 +92,12 @@ absl::Status LoadChatTemplate(const ModelSettings& settings, const engine::TextF
   served->chat_special_tokens = settings.chat_special_tokens;
   const absl::StatusOr<std::string> given = GivenChatTemplate(settings);
   if (!given.ok()) return given.status();
-  auto loaded = engine::ChatTemplate::Load(files, *given, ChatWorkers(settings));
+  auto loaded = text::ChatTemplate::Load(files, *given, ChatWorkers(settings));
   if (absl::IsUnavailable(loaded.status())) return loaded.status();
   if (loaded.ok()) {
     served->chat_template = *std::move(loaded);
-    const absl::StatusOr<engine::ChatOutputForms> forms =
-        engine::ChooseForms(settings.tool_parser, settings.reasoning_parser, served->chat_template->source());
+    const absl::StatusOr<text::ChatOutputForms> forms =
+        text::ChooseForms(settings.tool_parser, settings.reasoning_parser, served->chat_template->source());
     if (!forms.ok()) return forms.status();
     served->chat_forms = *forms;
     if (served->tokenizer != nullptr)
@@ -148,7 +148,7 @@ absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles
   if (!embedding.ok()) return embedding.status();
   served->embedding = *embedding;
   if (served->model->config().num_labels > 0 && served->tokenizer != nullptr) {
-    absl::StatusOr<engine::PairFrame> frame = served->tokenizer->FindPairFrame();
+    absl::StatusOr<text::PairFrame> frame = served->tokenizer->FindPairFrame();
     if (frame.ok()) served->pair_frame = *std::move(frame);
   }
   // The minimum of the configured limit and the directory's own.

@@ -19,15 +19,15 @@
 #include "engine/base/file.h"
 #include "engine/cache/page.h"
 #include "engine/encoder/encoder_memory.h"
-#include "engine/model/gguf_model.h"
-#include "engine/model/inspect.h"
+#include "engine/model/load/gguf_model.h"
+#include "engine/model/load/inspect.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
-#include "engine/text/tokenizer.h"
 #include "server/models/default_precisions.h"
 #include "server/models/kv_share.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 namespace {
@@ -94,7 +94,7 @@ absl::StatusOr<size_t> TextBytes(const std::string& path) {
   const std::filesystem::path folder(path);
   std::error_code error;
   std::uintmax_t size = std::filesystem::file_size(folder / "tokenizer.json", error);
-  if (error) size = kJsonBytesPerPieceByte * std::filesystem::file_size(folder / engine::kSentencePieceFile, error);
+  if (error) size = kJsonBytesPerPieceByte * std::filesystem::file_size(folder / text::kSentencePieceFile, error);
   return error ? 0 : kTextBytesPerByte * static_cast<size_t>(size);
 }
 

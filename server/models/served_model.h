@@ -8,17 +8,17 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/chat_output/chat_output_parser.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/encoder/encoder_engine.h"
-#include "engine/engine.h"
+#include "engine/loop/engine.h"
 #include "engine/model/model.h"
+#include "engine/request/types.h"
 #include "engine/runtime/profiles.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
-#include "engine/types.h"
 #include "server/models/grammar_cache.h"
 #include "server/models/system_places.h"
+#include "text/chat_output/chat_output_parser.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
@@ -28,19 +28,19 @@ struct ServedModel {
   engine::EngineOptions engine_options;
   absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
-  std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only
-  std::unique_ptr<GrammarCache> grammars;               // null without a tokenizer and for an encoder
-  std::unique_ptr<engine::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
+  std::unique_ptr<text::Tokenizer> tokenizer;         // null for random weights: token ids only
+  std::unique_ptr<GrammarCache> grammars;             // null without a tokenizer and for an encoder
+  std::unique_ptr<text::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
   std::string chat_refusal = "it has no chat template; set models[].chat_template, or send text";
   bool chat_special_tokens = false;                      // requests may let special tokens in their messages be parsed
   SystemPlaces system_places = SystemPlaces::kAnywhere;  // of the chat template
-  engine::ChatOutputForms chat_forms;                    // how the model writes reasoning and tool calls
+  text::ChatOutputForms chat_forms;                      // how the model writes reasoning and tool calls
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
   bool names_temperature = false;                       // that file does
   std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens
   engine::EmbeddingSettings embedding;                  // from the directory of an encoder
-  std::optional<engine::PairFrame> pair_frame;          // of the tokenizer of a sequence classifier, where it has one
+  std::optional<text::PairFrame> pair_frame;            // of the tokenizer of a sequence classifier, where it has one
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
   // Exactly one is set, by the model's kind. Declared last, so that the engine stops before what it uses is destroyed.
   std::unique_ptr<engine::Engine> engine;

@@ -17,15 +17,15 @@ struct Message {
 };
 
 // Whether the template renders the chat, and the text of every system message with it.
-bool Takes(std::initializer_list<Message> messages, const engine::ChatTemplate& chat_template,
-           const engine::Tokenizer& tokenizer) {
-  engine::ChatInput chat;
+bool Takes(std::initializer_list<Message> messages, const text::ChatTemplate& chat_template,
+           const text::Tokenizer& tokenizer) {
+  text::ChatInput chat;
   for (const Message& message : messages) {
-    engine::ChatMessage& added = chat.messages.emplace_back();
+    text::ChatMessage& added = chat.messages.emplace_back();
     added.role = message.role;
     added.content = message.text;
   }
-  const absl::StatusOr<engine::RenderedChat> rendered = chat_template.Render(tokenizer, chat, {});
+  const absl::StatusOr<text::RenderedChat> rendered = chat_template.Render(tokenizer, chat, {});
   if (!rendered.ok()) return false;
   return std::all_of(messages.begin(), messages.end(), [&rendered](const Message& message) {
     return std::string(message.role) != "system" || rendered->text.find(message.text) != std::string::npos;
@@ -34,7 +34,7 @@ bool Takes(std::initializer_list<Message> messages, const engine::ChatTemplate& 
 
 }  // namespace
 
-SystemPlaces SystemPlacesOf(const engine::ChatTemplate& chat_template, const engine::Tokenizer& tokenizer) {
+SystemPlaces SystemPlacesOf(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer) {
   const bool anywhere = Takes({{"system", "rule one"},
                                {"system", "rule two"},
                                {"user", "question"},

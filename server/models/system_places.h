@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
@@ -17,6 +17,6 @@ enum class SystemPlaces : uint8_t {
 };
 
 // What the template makes of small chats.
-SystemPlaces SystemPlacesOf(const engine::ChatTemplate& chat_template, const engine::Tokenizer& tokenizer);
+SystemPlaces SystemPlacesOf(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer);
 
 }  // namespace dunlin::server

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/thread_name.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 
 namespace dunlin::server {
 namespace {
@@ -44,8 +44,8 @@ absl::Status TextLoader::Read() {
   auto files = OpenFiles(path_);
   if (!files.ok()) return files.status();
   text_.files = *std::move(files);
-  if (!engine::Tokenizer::IsIn(*text_.files)) return absl::OkStatus();
-  auto tokenizer = engine::Tokenizer::Load(*text_.files, vocab_size_);
+  if (!text::Tokenizer::IsIn(*text_.files)) return absl::OkStatus();
+  auto tokenizer = text::Tokenizer::Load(*text_.files, vocab_size_);
   if (!tokenizer.ok()) return tokenizer.status();
   text_.tokenizer = *std::move(tokenizer);
   return absl::OkStatus();

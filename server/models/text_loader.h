@@ -12,13 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
-#include "engine/text/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
 struct ModelText {
-  std::unique_ptr<engine::TextFiles> files;      // of the directory or the GGUF file; empty for random weights
-  std::unique_ptr<engine::Tokenizer> tokenizer;  // null where the files have none
+  std::unique_ptr<engine::TextFiles> files;    // of the directory or the GGUF file; empty for random weights
+  std::unique_ptr<text::Tokenizer> tokenizer;  // null where the files have none
 };
 
 class TextLoader {

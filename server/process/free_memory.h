@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

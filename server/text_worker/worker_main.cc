@@ -22,8 +22,8 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "engine/text/text_worker.h"
 #include "server/text_worker/worker_frame.h"
+#include "text/text_worker.h"
 
 namespace dunlin::server {
 namespace {
@@ -142,7 +142,7 @@ bool ReadRequest(Request* request) {
 }
 
 // Does the work, and writes the reply there.
-bool Answer(const Request& request, int descriptor, engine::TextWorker* worker) {
+bool Answer(const Request& request, int descriptor, text::TextWorker* worker) {
   LimitProcessorTime(request.processor_ms);
   const size_t before = AllocatedBytes();
   const absl::StatusOr<std::string> reply = worker->Handle(request.text);
@@ -177,7 +177,7 @@ std::string Collect(int pipe, pid_t process) {
 }
 
 // As Answer to the socket, by a process that may be killed.
-bool AnswerInFork(const Request& request, engine::TextWorker* worker) {
+bool AnswerInFork(const Request& request, text::TextWorker* worker) {
   std::array<int, 2> pipe{};
   if (pipe2(pipe.data(), O_CLOEXEC) != 0) return false;
   const pid_t process = fork();
@@ -208,7 +208,7 @@ int RunTextWorker(char** argv) {
   Limits limits;
   if (!ReadLimits(argv, &limits)) return 2;
   Restrict(limits);
-  engine::TextWorker worker;
+  text::TextWorker worker;
   Request request;
   if (!ReadRequest(&request) || !Answer(request, kWorkerSocket, &worker)) return 1;
   LimitAddresses(limits);  // what it was prepared with is not counted

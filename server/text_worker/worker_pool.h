@@ -13,12 +13,12 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "engine/text/text_worker.h"
 #include "server/text_worker/worker_process.h"
+#include "text/text_worker.h"
 
 namespace dunlin::server {
 
-class WorkerPool final : public engine::TextWorkerCalls {
+class WorkerPool final : public text::TextWorkerCalls {
  public:
   struct Bounds {
     int workers = 1;                                   // calls at once; others wait

@@ -18,9 +18,9 @@
 
 #include "absl/strings/str_split.h"
 #include "engine/base/check.h"
-#include "engine/text/tokenizer.h"
 #include "tests/integration/model/direct_run.h"
 #include "tests/integration/model/test_model.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::engine {
 namespace {

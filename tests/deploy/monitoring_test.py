@@ -192,7 +192,7 @@ def answers(api):
 
 def missing_metrics(api):
     names = set(api.get("label/__name__/values"))
-    golden = (ROOT / "tests/server/metrics/metric_names.txt").read_text().split("\n")
+    golden = (ROOT / "tests/server/observe/metrics/metric_names.txt").read_text().split("\n")
     expected = [line for line in golden if line and line.split()[0] not in ABSENT]
     return [line for line in expected if not {line.split()[0], line.split()[0] + "_bucket"} & names]
 

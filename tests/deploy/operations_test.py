@@ -20,7 +20,7 @@ DASHBOARD = (ROOT / "deploy/grafana/dunlin.json").read_text()
 
 
 def golden_kinds():
-    lines = (ROOT / "tests/server/metrics/metric_names.txt").read_text().split("\n")
+    lines = (ROOT / "tests/server/observe/metrics/metric_names.txt").read_text().split("\n")
     return dict(line.split() for line in lines if line)
 
 
@@ -92,7 +92,7 @@ class Alerts(unittest.TestCase):
 
 class Reasons(unittest.TestCase):
     def test_the_docs_name_every_refusal_reason(self):
-        table = (ROOT / "server/serving/errors.cc").read_text()
+        table = (ROOT / "server/serving/record/errors.cc").read_text()
         reasons = re.findall(r'\{Reason::k\w+, "(\w+)"', table)
         self.assertGreater(len(reasons), 15)
         named = re.findall(r"`(\w+)`", " ".join(rows("### Refusal reasons")))

@@ -53,7 +53,7 @@ class SanitizerShards(unittest.TestCase):
         def programs(*changed):
             return set(shards()[chosen(*changed)][2])
 
-        self.assertIn("grammar_test", programs("docs/chat.md", "engine/text/rust/src/limits.rs"))
+        self.assertIn("grammar_test", programs("docs/chat.md", "text/rust/src/limits.rs"))
         self.assertIn("attention_paged_test", programs("kernels/cpu/attention/flash.cc"))
         self.assertIn("front_kserve_test", programs("server/fronts/kserve/infer_json.cc"))
         self.assertIn(chosen("README.md"), range(len(shards())))

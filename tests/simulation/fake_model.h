@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engine/kv_groups.h"
-#include "engine/types.h"
+#include "engine/request/kv_groups.h"
+#include "engine/request/types.h"
 
 namespace dunlin::simulation {
 

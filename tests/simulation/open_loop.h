@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/deadline_gate.h"
+#include "engine/loop/deadline_gate.h"
 #include "tests/engine/scheduler/scheduler_harness.h"
 #include "tests/simulation/workload.h"
 

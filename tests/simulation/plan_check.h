@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "engine/kv_groups.h"
 #include "engine/plan/step_plan.h"
+#include "engine/request/kv_groups.h"
 #include "engine/scheduler/sequence.h"
 
 namespace dunlin::simulation {

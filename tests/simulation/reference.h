@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "engine/kv_groups.h"
-#include "engine/types.h"
+#include "engine/request/kv_groups.h"
+#include "engine/request/types.h"
 
 namespace dunlin::simulation {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sampling/token_constraint.h"
+#include "engine/request/token_constraint.h"
 
 namespace dunlin::simulation {
 

@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::simulation {
 namespace {

@@ -28,7 +28,7 @@ std::vector<std::string> LinesOf(const fs::path& path) {
 std::vector<fs::path> Rooms() {
   std::vector<fs::path> rooms = {"tests/bench", "server/fronts/dunlin_v1", "server/fronts/openai",
                                  "server/transport/grpc", "server/transport/http"};
-  for (const char* layer : {"kernels", "engine", "server", "tools"}) {
+  for (const char* layer : {"kernels", "engine", "text", "server", "tools"}) {
     for (const auto& entry : fs::directory_iterator(kRoot / layer)) {
       if (entry.is_directory()) rooms.push_back(fs::relative(entry.path(), kRoot));
     }
@@ -41,7 +41,7 @@ std::vector<fs::path> Documents() {
   for (const auto& entry : fs::directory_iterator(kRoot)) {
     if (entry.path().extension() == ".md") documents.push_back(entry.path());
   }
-  for (const char* folder : {"docs", "server", "engine", "kernels", "tools", "tests", "proto", "deploy"}) {
+  for (const char* folder : {"docs", "server", "engine", "text", "kernels", "tools", "tests", "proto", "deploy"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       if (entry.path().extension() == ".md" && entry.path().string().find("/target/") == std::string::npos) {
         documents.push_back(entry.path());

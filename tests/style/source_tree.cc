@@ -13,7 +13,7 @@ std::vector<SourceFile> ReadSourceTree() {
   static const std::set<std::string> kExtensions = {".h", ".cc", ".cu", ".cuh", ".rs"};
   const fs::path root = DUNLIN_SOURCE_DIR;
   std::vector<SourceFile> files;
-  for (const char* folder : {"kernels", "engine", "server", "tools", "tests"}) {
+  for (const char* folder : {"kernels", "engine", "text", "server", "tools", "tests"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string path = fs::relative(entry.path(), root).string();
       if (!entry.is_regular_file() || kExtensions.count(entry.path().extension().string()) == 0) continue;

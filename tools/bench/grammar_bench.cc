@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/engine.h"
+#include "engine/loop/engine.h"
 #include "engine/runtime/model_runtime.h"
 #include "tools/bench/grammar_constraint.h"
 #include "tools/bench/model_work.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model/model.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "tools/bench/session.h"
 
 namespace dunlin::tools::bench {

@@ -2,8 +2,8 @@
 #include "tools/bench/grammar_constraint.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/text/grammar.h"
-#include "engine/text/tokenizer.h"
+#include "text/grammar.h"
+#include "text/tokenizer.h"
 #include "tools/bench/synthetic_vocabulary.h"
 
 namespace dunlin::tools::bench {
@@ -26,13 +26,13 @@ constexpr char kSchema[] = R"({
     "required": ["id", "title", "kind", "amount", "paid", "customer", "notes"],
     "additionalProperties": false}})";
 
-absl::StatusOr<std::unique_ptr<engine::Tokenizer>> TokenizerOf(const std::string& model_dir, int32_t vocab_size) {
-  if (!model_dir.empty()) return engine::Tokenizer::Load(model_dir, vocab_size);
+absl::StatusOr<std::unique_ptr<text::Tokenizer>> TokenizerOf(const std::string& model_dir, int32_t vocab_size) {
+  if (!model_dir.empty()) return text::Tokenizer::Load(model_dir, vocab_size);
   if (vocab_size < kMinSyntheticVocabulary) {
     return absl::InvalidArgumentError(absl::StrCat("the model has ", vocab_size, " tokens; a vocabulary for --grammar ",
                                                    "has at least ", kMinSyntheticVocabulary));
   }
-  return engine::Tokenizer::FromJson(SyntheticTokenizerJson(vocab_size), "", vocab_size);
+  return text::Tokenizer::FromJson(SyntheticTokenizerJson(vocab_size), "", vocab_size);
 }
 
 }  // namespace
@@ -41,9 +41,9 @@ absl::StatusOr<std::shared_ptr<const engine::TokenConstraint>> JsonConstraint(co
                                                                               const std::string& model_dir) {
   const auto tokenizer = TokenizerOf(model_dir, config.vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
-  const auto compiler = engine::GrammarCompiler::Create(**tokenizer, config.eos_token_ids, config.vocab_size);
+  const auto compiler = text::GrammarCompiler::Create(**tokenizer, config.eos_token_ids, config.vocab_size);
   if (!compiler.ok()) return compiler.status();
-  return (*compiler)->Compile({.kind = engine::GrammarKind::kJsonSchema, .text = kSchema, .choices = {}});
+  return (*compiler)->Compile({.kind = text::GrammarKind::kJsonSchema, .text = kSchema, .choices = {}});
 }
 
 }  // namespace dunlin::tools::bench

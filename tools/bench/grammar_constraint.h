@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model_config.h"
-#include "engine/sampling/token_constraint.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/token_constraint.h"
 
 namespace dunlin::tools::bench {
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
-#include "engine/model/model_config.h"
-#include "engine/options.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 #include "tools/bench/record.h"
 
 namespace dunlin::tools::bench {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/fp8_recipe.h"
+#include "engine/request/fp8_recipe.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"

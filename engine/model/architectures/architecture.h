@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/json_fields.h"
-#include "engine/model/model_config.h"
-#include "engine/model/weights/weight_slot.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/spec/weight_slot.h"
 
 namespace dunlin::engine {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

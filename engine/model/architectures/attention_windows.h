@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/json_fields.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/model_limits.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_limits.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "engine/base/json_fields.h"
 #include "engine/model/architectures/rotary_scaling.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
 

@@ -3,8 +3,8 @@
 // Source: transformers 5.23, models/gpt2; github.com/karpathy/nanoGPT, model.py.
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/model_limits.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_limits.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 namespace {

@@ -4,7 +4,7 @@
 // Source: transformers 5.23, models/gpt_neox.
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

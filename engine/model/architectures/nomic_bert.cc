@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

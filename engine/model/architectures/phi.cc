@@ -3,7 +3,7 @@
 // on every linear layer and the head. Source: transformers 5.23, models/phi.
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

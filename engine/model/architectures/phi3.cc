@@ -3,7 +3,7 @@
 // longrope. Source: transformers 5.23, models/phi3.
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/llama_family.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {

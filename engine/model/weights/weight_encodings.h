@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/spec/weight_slot.h"
 #include "engine/model/weights/weight_parts.h"
-#include "engine/model/weights/weight_slot.h"
 #include "kernels/api/dtype.h"
 
 namespace dunlin::engine {

@@ -12,7 +12,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/tensor_source.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
 

@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/spec/weight_slot.h"
 #include "engine/model/weights/weight_encodings.h"
-#include "engine/model/weights/weight_slot.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {

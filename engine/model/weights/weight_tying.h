@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/checkpoint/tensor_source.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 #include "engine/model/weights/weight_parts.h"
 
 namespace dunlin::engine {

@@ -6,8 +6,8 @@
 namespace dunlin::server {
 namespace {
 
-engine::ChatMessage MessageFromWire(v1::ChatMessage* wire) {
-  engine::ChatMessage message;
+text::ChatMessage MessageFromWire(v1::ChatMessage* wire) {
+  text::ChatMessage message;
   message.role = std::move(*wire->mutable_role());
   if (wire->has_content()) message.content = std::move(*wire->mutable_content());
   for (v1::ContentPart& part : *wire->mutable_parts()) {
@@ -26,8 +26,8 @@ engine::ChatMessage MessageFromWire(v1::ChatMessage* wire) {
 
 }  // namespace
 
-engine::ChatInput ChatFromWire(v1::Chat* wire) {
-  engine::ChatInput chat;
+text::ChatInput ChatFromWire(v1::Chat* wire) {
+  text::ChatInput chat;
   for (v1::ChatMessage& message : *wire->mutable_messages()) chat.messages.push_back(MessageFromWire(&message));
   chat.tools_json = std::move(*wire->mutable_tools_json());
   chat.template_options_json = std::move(*wire->mutable_template_options_json());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat -> engine::ChatInput. A pure function, any thread.
+// Chat -> text::ChatInput. A pure function, any thread.
 #pragma once
 
 #include "dunlin/v1/generation.pb.h"
-#include "engine/text/chat_template.h"
+#include "text/chat_template.h"
 
 namespace dunlin::server {
 
 // Moves the strings out of *wire. Bounds are the core's.
-engine::ChatInput ChatFromWire(v1::Chat* wire);
+text::ChatInput ChatFromWire(v1::Chat* wire);
 
 }  // namespace dunlin::server

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/field_checks.h"
+#include "engine/request/field_checks.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
-#include "server/serving/errors.h"
-#include "server/serving/rerank.h"
+#include "server/serving/embed/rerank.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "dunlin/v1/embedding.pb.h"
 #include "engine/encoder/encode_call.h"
-#include "server/serving/client_request.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/output/response_writer.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dunlin/v1/execution.pb.h"
-#include "engine/request_field.h"
-#include "engine/types.h"
+#include "engine/request/request_field.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "engine/field_checks.h"
+#include "engine/request/field_checks.h"
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -87,22 +87,22 @@ ClientToolChoice ToolChoiceFromWire(v1::Chat* wire) {
   return out;
 }
 
-std::optional<engine::GrammarSource> StructuredOutputFromWire(v1::StructuredOutput* wire) {
-  using engine::GrammarKind;
+std::optional<text::GrammarSource> StructuredOutputFromWire(v1::StructuredOutput* wire) {
+  using text::GrammarKind;
   switch (wire->constraint_case()) {
     case v1::StructuredOutput::kJsonSchema:
-      return engine::GrammarSource{GrammarKind::kJsonSchema, std::move(*wire->mutable_json_schema()), {}};
+      return text::GrammarSource{GrammarKind::kJsonSchema, std::move(*wire->mutable_json_schema()), {}};
     case v1::StructuredOutput::kJsonObject:
       if (!wire->json_object()) return std::nullopt;
-      return engine::GrammarSource{GrammarKind::kJsonObject, {}, {}};
+      return text::GrammarSource{GrammarKind::kJsonObject, {}, {}};
     case v1::StructuredOutput::kRegex:
-      return engine::GrammarSource{GrammarKind::kRegex, std::move(*wire->mutable_regex()), {}};
+      return text::GrammarSource{GrammarKind::kRegex, std::move(*wire->mutable_regex()), {}};
     case v1::StructuredOutput::kChoice: {
       const auto& texts = wire->choice().texts();
-      return engine::GrammarSource{GrammarKind::kChoice, {}, {texts.begin(), texts.end()}};
+      return text::GrammarSource{GrammarKind::kChoice, {}, {texts.begin(), texts.end()}};
     }
     case v1::StructuredOutput::kGrammar:
-      return engine::GrammarSource{GrammarKind::kGrammar, std::move(*wire->mutable_grammar()), {}};
+      return text::GrammarSource{GrammarKind::kGrammar, std::move(*wire->mutable_grammar()), {}};
     case v1::StructuredOutput::CONSTRAINT_NOT_SET:
       break;
   }

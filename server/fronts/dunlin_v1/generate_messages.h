@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "dunlin/v1/generation.pb.h"
-#include "server/serving/client_request.h"
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

@@ -9,10 +9,10 @@
 #include "engine/base/string_view.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
-#include "server/serving/chat_prompt.h"
-#include "server/serving/key_limits.h"
-#include "server/serving/profile_alias.h"
-#include "server/serving/resolve.h"
+#include "server/serving/chat/chat_prompt.h"
+#include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/profile_alias.h"
+#include "server/serving/resolve/resolve.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -53,7 +53,7 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
     const absl::Status chats = CheckChats(model);
     wire->mutable_chat()->set_supported(chats.ok());
     if (chats.ok()) {
-      const engine::ChatOutputForms& forms = model.chat_forms;
+      const text::ChatOutputForms& forms = model.chat_forms;
       wire->mutable_chat()->set_tool_parser(forms.calls == nullptr ? "none" : forms.calls->name);
       wire->mutable_chat()->set_reasoning_parser(forms.reasoning == nullptr ? "none" : forms.reasoning->name);
     }

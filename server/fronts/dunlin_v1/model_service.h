@@ -4,7 +4,7 @@
 #pragma once
 
 #include "dunlin/v1/model.grpc.pb.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 
 namespace dunlin::server {
 

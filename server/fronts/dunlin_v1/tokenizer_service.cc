@@ -10,15 +10,15 @@
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/field_names.h"
 #include "server/grpc_calls/unary_text_call.h"
-#include "server/serving/text_requests.h"
+#include "server/serving/chat/text_requests.h"
 
 namespace dunlin::server {
 namespace {
 
 absl::Status TokenizeWork(const ServingCore& core, const Principal& caller, const v1::TokenizeRequest& request,
                           v1::TokenizeResponse* response) {
-  const engine::EncodeOptions options{.add_special_tokens = request.add_special_tokens(),
-                                      .parse_special = request.parse_special_tokens()};
+  const text::EncodeOptions options{.add_special_tokens = request.add_special_tokens(),
+                                    .parse_special = request.parse_special_tokens()};
   const absl::StatusOr<std::vector<engine::TokenId>> ids =
       Tokenise(core, caller, request.model(), request.text(), options, kTokenizerFieldNames);
   if (!ids.ok()) return ids.status();

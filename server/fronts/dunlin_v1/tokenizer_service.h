@@ -5,7 +5,7 @@
 
 #include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "server/grpc_calls/call_admission.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 
 namespace dunlin::server {
 

@@ -10,8 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
-#include "engine/text/utf8.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
+#include "text/utf8.h"
 
 namespace dunlin::server::kserve {
 namespace {
@@ -114,7 +114,7 @@ float FieldValue::Number() const {
 
 std::string FieldValue::TextOf(const Scalar& element) const {
   const auto* text = std::get_if<std::string>(&element);
-  if (text != nullptr && engine::IsValidUtf8(*text)) return *text;
+  if (text != nullptr && text::IsValidUtf8(*text)) return *text;
   Fail("is not text", "BYTES of UTF-8");
   return {};
 }

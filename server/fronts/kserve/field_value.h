@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "server/fronts/kserve/tensor_codec.h"
 
 namespace dunlin::server::kserve {

@@ -15,7 +15,7 @@
 #include "engine/encoder/encode_call.h"
 #include "server/fronts/kserve/field_value.h"
 #include "server/fronts/kserve/infer_outputs.h"
-#include "server/serving/client_request.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server::kserve {
 

@@ -11,7 +11,7 @@
 #include "server/fronts/kserve/infer_fields.h"
 #include "server/fronts/kserve/json_tensor.h"
 #include "server/fronts/kserve/tensor_codec.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kserve/grpc_service.pb.h"
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
 
 namespace dunlin::server::kserve {
 

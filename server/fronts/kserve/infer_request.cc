@@ -11,15 +11,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/text/utf8.h"
 #include "server/fronts/kserve/field_names.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
+#include "text/utf8.h"
 
 namespace dunlin::server::kserve {
 namespace {
 
 using Wire = inference::ModelInferRequest;
-using engine::GrammarKind;
+using text::GrammarKind;
 
 constexpr int kPeekedFields = 8;
 constexpr int kMaxPeekedBytes = 256;  // longer than any model's name or any request's id
@@ -141,7 +141,7 @@ absl::Status ReadGuide(const InferFields& fields, ClientRequest* request) {
   std::string types;
   for (const GuideRow& row : kGuides) {
     if (*fields.guide_type == row.type) {
-      request->structured_output = engine::GrammarSource{row.kind, fields.guide.value_or(""), {}};
+      request->structured_output = text::GrammarSource{row.kind, fields.guide.value_or(""), {}};
       return absl::OkStatus();
     }
     absl::StrAppend(&types, types.empty() ? "" : ", ", row.type);
@@ -201,7 +201,7 @@ PeekedRequest Peek(const grpc::ByteBuffer& message) {
       peeked.id = std::move(value);
     }
   }
-  if (!engine::IsValidUtf8(peeked.id)) peeked.id.clear();
+  if (!text::IsValidUtf8(peeked.id)) peeked.id.clear();
   return peeked;
 }
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "kserve/grpc_service.pb.h"
 #include "server/fronts/kserve/infer_fields.h"
-#include "server/serving/client_request.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server::kserve {
 

@@ -11,7 +11,7 @@
 #include "kserve/grpc_service.pb.h"
 #include "server/fronts/kserve/infer_outputs.h"
 #include "server/fronts/kserve/infer_request.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/output/response_writer.h"
 
 namespace dunlin::server::kserve {
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/kserve/tensor_codec.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {

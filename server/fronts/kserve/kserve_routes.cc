@@ -20,8 +20,8 @@
 #include "server/http_calls/http_embedding.h"
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
-#include "server/serving/errors.h"
-#include "server/serving/key_limits.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
 
 namespace dunlin::server::kserve {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/fronts/kserve/model_statistics.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/http/http_route.h"
 
 namespace dunlin::server::kserve {

@@ -6,7 +6,7 @@
 #include "server/fronts/kserve/infer_fields.h"
 #include "server/fronts/kserve/infer_request.h"
 #include "server/fronts/kserve/tensor_codec.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {

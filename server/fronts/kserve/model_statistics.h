@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kserve/grpc_service.pb.h"
 #include "server/models/repository.h"
-#include "server/serving/request_record.h"
+#include "server/serving/record/request_record.h"
 
 namespace dunlin::server::kserve {
 

@@ -25,7 +25,7 @@
 #include "server/grpc_calls/call_admission.h"
 #include "server/grpc_calls/call_cut_off.h"
 #include "server/grpc_calls/wire_messages.h"
-#include "server/serving/stall_watch.h"
+#include "server/serving/core/stall_watch.h"
 
 namespace dunlin::server::kserve {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "server/fronts/kserve/infer_translators.h"
-#include "server/serving/embed_job.h"
-#include "server/serving/generation.h"
-#include "server/serving/profile_alias.h"
+#include "server/serving/embed/embed_job.h"
+#include "server/serving/generation/generation.h"
+#include "server/serving/resolve/profile_alias.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server::kserve {

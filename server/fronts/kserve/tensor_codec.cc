@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {

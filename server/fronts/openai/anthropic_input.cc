@@ -8,12 +8,12 @@
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
 
-using engine::ChatMessage;
+using text::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 
@@ -109,7 +109,7 @@ void ReadBlocks(const V& content, ChatMessage* message) {
 // What the blocks of one message become: a message of its role, and results of tools before it.
 class BlockReader {
  public:
-  BlockReader(std::string role, engine::ChatInput* chat)
+  BlockReader(std::string role, text::ChatInput* chat)
       : role_(std::move(role)), chat_(chat), num_before_(chat->messages.size()) {}
 
   void Read(const V& block) {
@@ -174,7 +174,7 @@ class BlockReader {
   }
 
   const std::string role_;
-  engine::ChatInput* const chat_;
+  text::ChatInput* const chat_;
   const size_t num_before_;         // messages
   ChatMessage* message_ = nullptr;  // that text is added to: the last one
 };

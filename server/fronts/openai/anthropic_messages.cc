@@ -208,7 +208,7 @@ absl::Status ReadCountTokens(std::string_view text, bool strict, ClientRequest* 
   GenerationBody body(request, strict);
   absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/true, &body);
   // As a generation with this choice, whose template sees no tools.
-  auto* chat = std::get_if<engine::ChatInput>(&request->prompt);
+  auto* chat = std::get_if<text::ChatInput>(&request->prompt);
   if (chat != nullptr && request->tool_choice.mode == ClientToolChoice::Mode::kNone) chat->tools_json.clear();
   return status;
 }

@@ -12,8 +12,8 @@
 namespace dunlin::server {
 namespace {
 
-using engine::ChatMessage;
-using engine::ChatToolCall;
+using text::ChatMessage;
+using text::ChatToolCall;
 using V = JsonValue;
 using B = GenerationBody;
 
@@ -92,7 +92,7 @@ bool IsOneOf(const std::string& name, std::string_view types) {
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
-void ReadPart(const V& part, std::string_view types, engine::ChatPart* out) {
+void ReadPart(const V& part, std::string_view types, text::ChatPart* out) {
   if (!part.ExpectObject()) return;
   const V type = part.At("type");
   const std::string name = type.Text();
@@ -111,7 +111,7 @@ std::string InputArguments(const JsonValue& input) {
   return DumpJson(Json{{"input", input.Text()}});
 }
 
-void ReadContent(const JsonValue& content, std::string_view types, engine::ChatMessage* message) {
+void ReadContent(const JsonValue& content, std::string_view types, text::ChatMessage* message) {
   if (content.is_string()) {
     message->content = content.Text();
     return;
@@ -124,9 +124,9 @@ void ReadContent(const JsonValue& content, std::string_view types, engine::ChatM
   }
 }
 
-std::string ContentText(const engine::ChatMessage& message) {
+std::string ContentText(const text::ChatMessage& message) {
   std::string text = message.content.value_or("");
-  for (const engine::ChatPart& part : message.parts) {
+  for (const text::ChatPart& part : message.parts) {
     absl::StrAppend(&text, text.empty() ? "" : "\n", part.text);
   }
   return text;

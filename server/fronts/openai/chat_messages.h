@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of a chat completion -> engine::ChatInput. Pure functions, any thread.
+// Messages of a chat completion -> text::ChatInput. Pure functions, any thread.
 #pragma once
 
 #include <optional>
@@ -18,12 +18,12 @@ void ReadTemplateOptions(const JsonValue& options, GenerationBody* body);
 
 // Content of one message or block: a string, or an array of parts {"type", "text"} whose type is one of `types`
 // (separated by spaces), or "refusal" with its text.
-void ReadContent(const JsonValue& content, std::string_view types, engine::ChatMessage* message);
+void ReadContent(const JsonValue& content, std::string_view types, text::ChatMessage* message);
 
 // The arguments of a call of a tool that takes a text and no object: {"input": text}.
 std::string InputArguments(const JsonValue& input);
 
 // The texts of content, joined by line breaks.
-std::string ContentText(const engine::ChatMessage& message);
+std::string ContentText(const text::ChatMessage& message);
 
 }  // namespace dunlin::server

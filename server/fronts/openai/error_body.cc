@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/json_text.h"
-#include "server/serving/errors.h"
-#include "server/serving/prompt_overflow.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/text/prompt_overflow.h"
 
 namespace dunlin::server {
 namespace {

@@ -10,7 +10,7 @@
 namespace dunlin::server {
 namespace {
 
-using engine::GrammarKind;
+using text::GrammarKind;
 using V = JsonValue;
 using B = GenerationBody;
 
@@ -76,7 +76,7 @@ void ExpectVerbosity(const JsonValue& value) {
     value.FailName("verbosity", "\"low\", \"medium\" or \"high\"");
 }
 
-void SetConstraint(const JsonValue& value, engine::GrammarSource source, GenerationBody* body) {
+void SetConstraint(const JsonValue& value, text::GrammarSource source, GenerationBody* body) {
   if (body->request->structured_output.has_value()) value.Fail("is a second constraint of the output", "one");
   body->request->structured_output = std::move(source);
 }
@@ -120,7 +120,7 @@ absl::Status ReadGenerationBody(std::string_view text, std::span<const Generatio
 }
 
 void FinishChat(GenerationBody* body) {
-  engine::ChatInput& chat = body->chat;
+  text::ChatInput& chat = body->chat;
   if (body->system.has_value()) chat.messages.insert(chat.messages.begin(), *std::exchange(body->system, std::nullopt));
   chat.moves_system_messages = true;
   chat.add_generation_prompt = body->add_generation_prompt.value_or(!chat.continue_final_message);

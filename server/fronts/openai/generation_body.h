@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/text/chat_template.h"
 #include "server/fronts/openai/field_table.h"
 #include "server/fronts/openai/json_value.h"
-#include "server/serving/client_request.h"
+#include "server/serving/record/client_request.h"
+#include "text/chat_template.h"
 
 namespace dunlin::server {
 
@@ -31,8 +31,8 @@ struct GenerationBody {
 
   ClientRequest* request;
   bool strict;
-  engine::ChatInput chat;                     // of a chat
-  std::optional<engine::ChatMessage> system;  // its first message, wherever the body has it
+  text::ChatInput chat;                       // of a chat
+  std::optional<text::ChatMessage> system;    // its first message, wherever the body has it
   std::vector<ClientPrompt> further_prompts;  // of completions: those behind the request's
   Json template_options = Json::object();     // of a chat: chat_template_kwargs and what stands for one of them
   std::optional<bool> add_generation_prompt;
@@ -79,7 +79,7 @@ void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, Generat
 // Records an error unless the value is "low", "medium" or "high".
 void ExpectVerbosity(const JsonValue& value);
 // Records an error if there is a constraint already.
-void SetConstraint(const JsonValue& value, engine::GrammarSource source, GenerationBody* body);
+void SetConstraint(const JsonValue& value, text::GrammarSource source, GenerationBody* body);
 // A variable of the chat template. Records an error if the body gives it twice.
 void SetTemplateOption(const JsonValue& value, const std::string& name, const Json& option, GenerationBody* body);
 

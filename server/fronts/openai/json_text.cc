@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "engine/text/utf8.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -77,11 +77,11 @@ void AppendJsonString(std::string_view text, std::string* out) {
 }
 
 std::string Utf8OrReplaced(std::string_view bytes) {
-  if (engine::IsValidUtf8(bytes)) return std::string(bytes);
+  if (text::IsValidUtf8(bytes)) return std::string(bytes);
   std::string text;
   for (size_t i = 0; i < bytes.size();) {
     size_t length = 1;
-    while (length <= kMaxUtf8Bytes && !engine::IsValidUtf8(bytes.substr(i, length))) ++length;
+    while (length <= kMaxUtf8Bytes && !text::IsValidUtf8(bytes.substr(i, length))) ++length;
     const bool valid = length <= kMaxUtf8Bytes && i + length <= bytes.size();
     text.append(valid ? bytes.substr(i, length) : kReplacement);
     i += valid ? length : 1;

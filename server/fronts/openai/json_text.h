@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::server {
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/json.h"
 #include "engine/base/string_view.h"
-#include "engine/text/utf8.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -67,7 +67,7 @@ class BodyBuilder {
     if (error.id == kNumberOutOfRange) {
       status_ = InvalidField(Path(), "is a number out of range", "IEEE 754 double precision");
     } else {
-      const char* const form = engine::IsValidUtf8(body_) ? "valid JSON" : "UTF-8";
+      const char* const form = text::IsValidUtf8(body_) ? "valid JSON" : "UTF-8";
       status_ = MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not ", form, ": error at byte ", byte));
     }
     return false;

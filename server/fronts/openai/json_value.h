@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/types.h"
-#include "server/serving/ignored_names.h"
+#include "engine/request/types.h"
+#include "server/serving/record/ignored_names.h"
 
 namespace dunlin::server {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/text/utf8.h"
 #include "server/fronts/openai/json_text.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -41,7 +41,7 @@ size_t CharactersIn(std::string_view text) {
 }  // namespace
 
 std::string TokenText(std::string_view bytes) {
-  if (engine::IsValidUtf8(bytes)) return std::string(bytes);
+  if (text::IsValidUtf8(bytes)) return std::string(bytes);
   std::string text = "bytes:";
   for (const char c : bytes) absl::StrAppendFormat(&text, "\\x%02x", static_cast<unsigned char>(c));
   return text;

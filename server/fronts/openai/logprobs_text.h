@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
 
 namespace dunlin::server {
 

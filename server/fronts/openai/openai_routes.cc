@@ -21,8 +21,8 @@
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
-#include "server/serving/key_limits.h"
-#include "server/serving/profile_alias.h"
+#include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 namespace {

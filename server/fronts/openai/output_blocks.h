@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
 
 namespace dunlin::server {
 

@@ -6,7 +6,7 @@
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/generation_body.h"
 #include "server/fronts/openai/json_text.h"
-#include "server/serving/rerank.h"
+#include "server/serving/embed/rerank.h"
 
 namespace dunlin::server {
 namespace {

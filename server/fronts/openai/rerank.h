@@ -13,8 +13,8 @@
 #include "server/fronts/openai/field_table.h"
 #include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/embed_translator.h"
-#include "server/serving/client_request.h"
-#include "server/serving/response_writer.h"
+#include "server/serving/output/response_writer.h"
+#include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
 

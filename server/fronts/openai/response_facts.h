@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "engine/types.h"
-#include "server/serving/output_chunk.h"
+#include "engine/request/types.h"
+#include "server/serving/output/output_chunk.h"
 
 namespace dunlin::server {
 

@@ -7,7 +7,7 @@
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/json_text.h"
 #include "server/fronts/openai/responses_input.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

@@ -12,7 +12,7 @@
 namespace dunlin::server {
 namespace {
 
-using engine::ChatMessage;
+using text::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 

@@ -9,8 +9,8 @@
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/tokenize.h"
-#include "server/serving/errors.h"
-#include "server/serving/text_requests.h"
+#include "server/serving/chat/text_requests.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -22,7 +22,7 @@ absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const Principal& call
     return Tokenise(core, caller, body.model, *text, body.options, kTextRouteFieldNames);
   }
   absl::StatusOr<ChatPrompt> prompt =
-      ApplyChatTemplate(core, caller, body.model, std::get<engine::ChatInput>(body.prompt), kChatFieldNames);
+      ApplyChatTemplate(core, caller, body.model, std::get<text::ChatInput>(body.prompt), kChatFieldNames);
   if (!prompt.ok()) return prompt.status();
   return std::move(prompt->token_ids);
 }
@@ -55,7 +55,7 @@ absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const P
   if (ignored != nullptr) *ignored = std::move(request.ignored);
   if (!read.ok()) return read;
   const absl::StatusOr<ChatPrompt> prompt =
-      ApplyChatTemplate(core, caller, request.model, std::get<engine::ChatInput>(request.prompt), *request.field_names);
+      ApplyChatTemplate(core, caller, request.model, std::get<text::ChatInput>(request.prompt), *request.field_names);
   if (!prompt.ok()) return prompt.status();
   return CountTokensBody(prompt->token_ids.size());
 }

@@ -8,7 +8,7 @@
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/json_text.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -77,7 +77,7 @@ absl::Status ReadTokenize(std::string_view text, IgnoredNames* ignored, Tokenize
     return absl::OkStatus();
   }
   FinishChat(&reading.chat);
-  body->prompt = std::get<engine::ChatInput>(std::move(reading.request.prompt));
+  body->prompt = std::get<text::ChatInput>(std::move(reading.request.prompt));
   return absl::OkStatus();
 }
 

@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
-#include "engine/types.h"
-#include "server/serving/ignored_names.h"
+#include "engine/request/types.h"
+#include "server/serving/record/ignored_names.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
 struct TokenizeBody {
   std::string model;
-  std::variant<std::string, engine::ChatInput> prompt;
-  engine::EncodeOptions options;  // of a text; a chat's template writes its special tokens itself
+  std::variant<std::string, text::ChatInput> prompt;
+  text::EncodeOptions options;  // of a text; a chat's template writes its special tokens itself
 };
 // {"model","prompt","add_special_tokens"} or {"model","messages","tools","chat_template_kwargs",...}.
 // Errors: INVALID_ARGUMENT, as the generating routes.

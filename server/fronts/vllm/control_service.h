@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/zmq/event_publisher.h"
 #include "vllm/control.grpc.pb.h"
 

@@ -3,7 +3,7 @@
 // omitted.
 #pragma once
 
-#include "engine/request_field.h"
+#include "engine/request/request_field.h"
 
 namespace dunlin::server {
 

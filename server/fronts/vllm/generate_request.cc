@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/vllm/field_names.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -101,21 +101,21 @@ void StoppingFromWire(::vllm::StoppingCriteria* wire, ClientStopping* out) {
   out->ignore_eos = wire->ignore_eos();
 }
 
-std::optional<engine::GrammarSource> StructuredOutputFromWire(::vllm::DecodingParameters* wire) {
-  using engine::GrammarKind;
+std::optional<text::GrammarSource> StructuredOutputFromWire(::vllm::DecodingParameters* wire) {
+  using text::GrammarKind;
   switch (wire->structured_output_case()) {
     case ::vllm::DecodingParameters::kJson:
-      return engine::GrammarSource{GrammarKind::kJsonSchema, std::move(*wire->mutable_json()), {}};
+      return text::GrammarSource{GrammarKind::kJsonSchema, std::move(*wire->mutable_json()), {}};
     case ::vllm::DecodingParameters::kRegex:
-      return engine::GrammarSource{GrammarKind::kRegex, std::move(*wire->mutable_regex()), {}};
+      return text::GrammarSource{GrammarKind::kRegex, std::move(*wire->mutable_regex()), {}};
     case ::vllm::DecodingParameters::kChoice: {
       const auto& choices = wire->choice().choices();
-      return engine::GrammarSource{GrammarKind::kChoice, {}, {choices.begin(), choices.end()}};
+      return text::GrammarSource{GrammarKind::kChoice, {}, {choices.begin(), choices.end()}};
     }
     case ::vllm::DecodingParameters::kGrammar:
-      return engine::GrammarSource{GrammarKind::kGrammar, std::move(*wire->mutable_grammar()), {}};
+      return text::GrammarSource{GrammarKind::kGrammar, std::move(*wire->mutable_grammar()), {}};
     case ::vllm::DecodingParameters::kJsonObject:
-      if (wire->json_object()) return engine::GrammarSource{GrammarKind::kJsonObject, {}, {}};
+      if (wire->json_object()) return text::GrammarSource{GrammarKind::kJsonObject, {}, {}};
       break;
     default:
       break;

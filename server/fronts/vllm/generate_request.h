@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/types.h"
-#include "server/serving/client_request.h"
+#include "engine/request/types.h"
+#include "server/serving/record/client_request.h"
 #include "vllm/inference.pb.h"
 
 namespace dunlin::server {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "server/fronts/vllm/generate_request.h"
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
 #include "vllm/inference.pb.h"
 
 namespace dunlin::server {

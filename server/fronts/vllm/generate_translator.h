@@ -9,7 +9,7 @@
 
 #include "server/fronts/vllm/generate_response.h"
 #include "server/grpc_calls/call_translator.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "vllm/inference.pb.h"
 
 namespace dunlin::server {

@@ -12,7 +12,7 @@
 #include "server/grpc_calls/generation_stream.h"
 #include "server/grpc_calls/generation_unary.h"
 #include "server/grpc_calls/refused_call.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

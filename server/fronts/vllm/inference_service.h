@@ -9,7 +9,7 @@
 #include "server/grpc_calls/call_admission.h"
 #include "server/grpc_calls/generation_call.h"
 #include "server/grpc_calls/running_calls.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "vllm/inference.grpc.pb.h"
 
 namespace dunlin::server {

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/zmq/event_publisher.h"
 
 namespace dunlin::server {

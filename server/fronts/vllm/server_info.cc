@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "server/serving/errors.h"
-#include "server/serving/key_limits.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -55,7 +55,7 @@ void DescribeModel(const ServedModel& model, ::vllm::ModelInfo* wire) {
   wire->set_served_model_name(model.name);
   wire->set_supports_text_input(model.tokenizer != nullptr);
   wire->set_supports_token_ids_input(true);
-  const engine::ChatOutputForms& forms = model.chat_forms;
+  const text::ChatOutputForms& forms = model.chat_forms;
   if (forms.reasoning != nullptr) wire->set_reasoning_parser(forms.reasoning->name);
   if (forms.calls != nullptr) wire->set_tool_call_parser(forms.calls->name);
 }

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/models/repository.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/zmq/event_publisher.h"
 #include "vllm/control.pb.h"
 

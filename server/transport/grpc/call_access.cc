@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/access/tenant.h"
-#include "server/serving/authorize.h"
+#include "server/serving/resolve/authorize.h"
 
 namespace dunlin::server {
 namespace {

@@ -14,7 +14,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/reflection/v1/reflection.pb.h"
 #include "grpc/reflection/v1alpha/reflection.pb.h"
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/serving/check_request.h"
+#include "server/serving/resolve/check_request.h"
 
 namespace dunlin::server {
 namespace {

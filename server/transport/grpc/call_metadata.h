@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "engine/types.h"
-#include "server/serving/serving_core.h"
-#include "server/serving/trace_context.h"
+#include "engine/request/types.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/record/trace_context.h"
 
 namespace dunlin::server {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {

@@ -12,7 +12,7 @@
 
 namespace dunlin::server {
 
-// Code and message unchanged; the ErrorDetails of server/serving/errors.h become google.rpc.Status in
+// Code and message unchanged; the ErrorDetails of server/serving/record/errors.h become google.rpc.Status in
 // grpc-status-details-bin: always an ErrorInfo (with the reason INTERNAL for a status that has none), then BadRequest,
 // PreconditionFailure, QuotaFailure, ResourceInfo and RetryInfo as they apply.
 grpc::Status ToGrpcStatus(const absl::Status& status);

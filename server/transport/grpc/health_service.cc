@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/grpc_status.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/string_view.h"
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 #include "server/transport/grpc/stream_gate.h"
 
 namespace dunlin::server {

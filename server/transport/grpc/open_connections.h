@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "engine/base/mutex.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "server/access/connection_counts.h"
 #include "server/transport/grpc/grpc_connection.h"
 

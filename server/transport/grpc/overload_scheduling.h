@@ -6,8 +6,8 @@
 // server on one Zen 5 core; docs/decisions.md). Thread rule: any thread; it changes the calling thread.
 #pragma once
 
-#include "engine/types.h"
-#include "server/serving/overload.h"
+#include "engine/request/types.h"
+#include "server/serving/core/overload.h"
 
 namespace dunlin::server {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 

@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/cache/kv_events.h"
-#include "engine/clock.h"
+#include "engine/request/clock.h"
 
 namespace dunlin::server {
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "tests/engine/encoder/calls.h"
-#include "tests/engine/engine/engine_harness.h"
+#include "tests/engine/loop/engine_harness.h"
 
 namespace dunlin::engine {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "engine/model/model_directory.h"
-#include "engine/model/model_limits.h"
+#include "engine/model/load/model_directory.h"
+#include "engine/model/spec/model_limits.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {

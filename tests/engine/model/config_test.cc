@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/model_directory.h"
+#include "engine/model/load/model_directory.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {

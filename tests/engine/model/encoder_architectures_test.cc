@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/model/architectures/architecture.h"
-#include "engine/model/model_directory.h"
+#include "engine/model/load/model_directory.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 #include "engine/model/model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
+#include "engine/model/load/model_directory.h"
 #include "engine/model/model.h"
-#include "engine/model/model_directory.h"
 #include "kernels/api/float_formats.h"
 #include "tests/engine/model/model_loading.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dunlin_input_scales.json: round trips are exact, it is read beside a model, and bad files are refused.
-#include "engine/model/checkpoint/input_scales.h"
+#include "engine/model/weights/input_scales.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

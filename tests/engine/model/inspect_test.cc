@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@
 
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/rotary_rows.h"
-#include "engine/model/opened_model.h"
+#include "engine/model/load/opened_model.h"
 #include "tests/engine/model/changed_golden.h"
 
 namespace dunlin::engine {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/kv_groups.h"
+#include "engine/request/kv_groups.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <utility>
 
-#include "engine/model/attention_shape.h"
+#include "engine/model/spec/attention_shape.h"
 
 namespace dunlin::engine {
 namespace {

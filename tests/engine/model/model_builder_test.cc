@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading on a failing device, and streaming of large matrices.
-#include "engine/model/model_builder.h"
+#include "engine/model/load/model_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/weights/random_tensors.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/model/model_directory.h"
+#include "engine/model/load/model_directory.h"
 #include "engine/model/weights/weight_parts.h"
 
 namespace dunlin::engine {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/weights/random_tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/model/model_directory.h"
+#include "engine/model/load/model_directory.h"
 #include "kernels/api/float_formats.h"
 #include "tests/engine/model/small_checkpoints.h"
 

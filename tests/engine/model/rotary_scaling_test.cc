@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/model/model_directory.h"
+#include "engine/model/load/model_directory.h"
 
 namespace dunlin::engine {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // generation_config.json: what becomes a default, what is dropped or not supported and named, what is refused.
-#include "engine/model/sampling_defaults.h"
+#include "engine/model/load/sampling_defaults.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

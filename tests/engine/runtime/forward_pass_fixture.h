@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/layers/forward_pass.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 #include "tests/engine/runtime/fake_device.h"

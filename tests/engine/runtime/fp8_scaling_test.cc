@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "engine/runtime/step_buffers.h"
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/model/model.h"
-#include "engine/model/model_config.h"
+#include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
 

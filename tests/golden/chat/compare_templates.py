@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares chat templates of published models, as transformers renders them, with what Dunlin renders.
 
-    cargo build --release --manifest-path engine/text/rust/Cargo.toml --example render_chats
+    cargo build --release --manifest-path text/rust/Cargo.toml --example render_chats
     python3 tests/golden/chat/compare_templates.py FOLDER --renderer .../release/examples/render_chats
 
 FOLDER has *.jinja files, at any depth: the source package of llama-cpp-python has some 70 (vendor/llama.cpp/models/templates).

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the text goldens: three small tokenizers and what Hugging Face `tokenizers` does with them.
 
-Run with a Python that has tokenizers == 0.23.2 (the version of the Rust crate in engine/text/rust):
+Run with a Python that has tokenizers == 0.23.2 (the version of the Rust crate in text/rust):
     python3 tests/golden/text/make_text_goldens.py
 It writes, next to itself, <style>/tokenizer.json, <style>/tokenizer_config.json and <style>/cases.json.
 Training is deterministic: a second run changes nothing.

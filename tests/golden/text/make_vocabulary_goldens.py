@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the goldens of tokenizers that are built from a vocabulary (engine/text/rust/src/vocabulary).
+"""Makes the goldens of tokenizers that are built from a vocabulary (text/rust/src/vocabulary).
 
 vocabularies/sentencepiece: tokenizer.model, trained here by `sentencepiece`; vocabulary.json, the same pieces in the
 form of GGUF; cases.json, what the Hugging Face tokenizer with transformers' merges of this model does.

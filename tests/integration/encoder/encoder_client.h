@@ -9,7 +9,7 @@
 #include "engine/encoder/encode_call.h"
 #include "engine/encoder/encoder_engine.h"
 #include "engine/model/model.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 
 namespace dunlin::engine {
 

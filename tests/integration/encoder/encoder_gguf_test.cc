@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "engine/encoder/embedding_settings.h"
-#include "engine/model/gguf_model.h"
-#include "engine/text/tokenizer.h"
+#include "engine/model/load/gguf_model.h"
 #include "tests/integration/encoder/encoder_client.h"
 #include "tests/integration/encoder/encoder_goldens.h"
 #include "tests/integration/model/golden_file.h"
 #include "tests/integration/model/test_model.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::engine {
 namespace {

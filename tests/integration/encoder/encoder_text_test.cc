@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "engine/encoder/text_pair.h"
-#include "engine/text/tokenizer.h"
 #include "tests/integration/encoder/encoder_goldens.h"
+#include "text/text_pair.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::engine {
 namespace {

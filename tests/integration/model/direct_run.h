@@ -7,10 +7,10 @@
 
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/loop/engine.h"
 #include "engine/model/model.h"
+#include "engine/request/types.h"
 #include "engine/runtime/model_runtime.h"
-#include "engine/types.h"
 
 namespace dunlin::engine {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 #include "tests/integration/model/golden_file.h"
 
 namespace dunlin::engine {

@@ -10,14 +10,14 @@
 
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/checkpoint/checkpoint.h"
-#include "engine/model/opened_model.h"
+#include "engine/model/load/opened_model.h"
 #include "engine/model/weights/weight_scales.h"
 #include "engine/model/weights/weight_storage.h"
-#include "engine/runtime/calibration.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "tests/integration/model/direct_run.h"
 #include "tests/integration/model/fp8_golden.h"
 #include "tests/integration/model/test_model.h"
+#include "tools/quantize/calibration.h"
 
 namespace dunlin::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

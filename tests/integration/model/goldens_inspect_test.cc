@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 #include "engine/runtime/profiles.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/model/test_model.h"

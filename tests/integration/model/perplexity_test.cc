@@ -9,12 +9,12 @@
 #include <iterator>
 #include <map>
 
-#include "engine/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/model/direct_run.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::engine {
 namespace {

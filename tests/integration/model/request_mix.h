@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/model/model.h"
-#include "engine/options.h"
-#include "engine/types.h"
+#include "engine/request/options.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model/attention_shape.h"
+#include "engine/model/spec/attention_shape.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"

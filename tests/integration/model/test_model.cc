@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/inspect.h"
+#include "engine/model/load/inspect.h"
 #include "tests/kernels/module/open_module.h"
 
 namespace dunlin::engine {

@@ -95,9 +95,15 @@ TEST_F(RunningRequests, ADeadlineInFlightReleasesThePages) {
       R"(dunlin_requests_total{attention_backend="math",precision="fp32",status="DEADLINE_EXCEEDED"})";
   const std::string tokens = R"(vllm:generation_tokens_total{model_name="demo"})";
   const double tokens_before = MetricValue(HttpGet(server_->http(), "/metrics"), tokens);
-  std::vector<std::string> arguments = EightLongOutputs(*server_, "fp32");
-  arguments.insert(arguments.end(), {"--timeout-ms", "300"});
-  const CommandResult result = RunDunlin(arguments);
+  // A busy machine may show, before a sequence has begun, that it would end too late; it is refused then, and has more
+  // time in the next round.
+  CommandResult result;
+  for (const char* timeout_ms : {"300", "450", "700", "1000"}) {
+    std::vector<std::string> arguments = EightLongOutputs(*server_, "fp32");
+    arguments.insert(arguments.end(), {"--timeout-ms", timeout_ms});
+    result = RunDunlin(arguments);
+    if (result.err.find("the request has not begun") == std::string::npos) break;
+  }
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("DEADLINE_EXCEEDED"));
   EXPECT_TRUE(ComesToMetric(server_->http(), late, 1));

@@ -19,11 +19,11 @@
 #include <thread>
 #include <vector>
 
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
 #include "server/text_worker/worker_pool.h"
 #include "tests/integration/process/child.h"
 #include "tests/server/transport/http/raw_client.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::integration {
 namespace {
@@ -262,8 +262,8 @@ TEST(TextWorker, ATemplateThatCannotBeLoadedLeavesAServer) {
 // What transformers renders of the goldens, in this process and in a worker.
 TEST(TextWorker, TemplatesWriteTheSameInAWorker) {
   const std::string goldens = DUNLIN_SOURCE_DIR "/tests/golden/chat/";
-  const auto tokenizer = *engine::Tokenizer::Load(goldens + "byte_level", 0);
-  engine::ChatInput chat;
+  const auto tokenizer = *text::Tokenizer::Load(goldens + "byte_level", 0);
+  text::ChatInput chat;
   const auto add = [&](const char* role, const char* content) {
     chat.messages.emplace_back();
     chat.messages.back().role = role;
@@ -279,8 +279,8 @@ TEST(TextWorker, TemplatesWriteTheSameInAWorker) {
   for (const auto& entry : std::filesystem::directory_iterator(goldens + "templates")) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const auto here = *engine::ChatTemplate::Load(goldens + "byte_level", text);
-    const auto apart = *engine::ChatTemplate::Load(
+    const auto here = *text::ChatTemplate::Load(goldens + "byte_level", text);
+    const auto apart = *text::ChatTemplate::Load(
         goldens + "byte_level", text,
         std::make_unique<server::WorkerPool>(DUNLIN_BINARY, server::WorkerLimits{}, server::WorkerPool::Bounds{}));
     EXPECT_EQ(here->source(), apart->source());

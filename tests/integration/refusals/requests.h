@@ -48,7 +48,7 @@ std::string Times(int count, const std::string& text);
 Answer Invalid(std::string field, const std::string& rest);
 // INVALID_ARGUMENT with GRAMMAR_INVALID, GRAMMAR_UNSUPPORTED or GRAMMAR_TOO_COMPLEX: "<field> <rest>".
 Answer BadGrammar(std::string reason, std::string field, const std::string& rest);
-// The status of a reason of server/serving/errors.cc, without further details.
+// The status of a reason of server/serving/record/errors.cc, without further details.
 Answer Refused(grpc::StatusCode code, std::string reason, std::string message);
 // RESOURCE_EXHAUSTED with a retry delay.
 Answer Overloaded(std::string reason, std::string config_key, std::string message);

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "engine/request_field.h"
+#include "engine/request/request_field.h"
 #include "server/fronts/dunlin_v1/field_names.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/integration/refusals/row.h"
 
 namespace dunlin::integration {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "engine/validate.h"
+#include "engine/loop/validate.h"
 #include "tests/integration/serving/served_edge.h"
 
 namespace dunlin::server {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/api/device.h"
-#include "server/edge.h"
+#include "server/edge/edge.h"
 #include "server/models/repository.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 

@@ -18,7 +18,7 @@ namespace dunlin::server {
 namespace {
 
 using engine::FinishReason;
-using engine::GrammarKind;
+using text::GrammarKind;
 
 constexpr char kSchema[] = R"({"type": "object", "properties": {
     "name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120},
@@ -36,7 +36,7 @@ ClientRequest Prompt(const std::string& text) {
 
 ClientRequest Json(float temperature, int num_outputs) {
   ClientRequest request = Prompt("Once upon a time");
-  request.structured_output = engine::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
+  request.structured_output = text::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
   request.sampling.temperature = temperature;
   request.num_outputs = num_outputs;
   return request;
@@ -118,7 +118,7 @@ TEST_F(StructuredOutputServedTest, EveryEndInsideTheGrammarHasItsReason) {
   ClientRequest stop = Json(0.0F, 1);
   stop.stopping.stop = {"\"age\""};
   ClientRequest no_end = Prompt("Yes or no?");
-  no_end.structured_output = engine::GrammarSource{GrammarKind::kChoice, "", {"yes", "no"}};
+  no_end.structured_output = text::GrammarSource{GrammarKind::kChoice, "", {"yes", "no"}};
   no_end.stopping.ignore_eos = true;
   ClientRequest none_left = no_end;
   none_left.sampling.allowed_token_ids = {5};

@@ -16,7 +16,7 @@
 #include "dunlin/v1/generation.grpc.pb.h"
 #include "dunlin/v1/model.grpc.pb.h"
 #include "kernels/api/device.h"
-#include "server/edge.h"
+#include "server/edge/edge.h"
 #include "server/models/loader.h"
 
 namespace dunlin::server {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 
 namespace dunlin::server {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/http_calls/http_status.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/http_calls/http_front.h"
 
 namespace dunlin::server {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/http_calls/http_front.h"
 
 namespace dunlin::server {

@@ -15,7 +15,7 @@
 #include "server/http_calls/http_embedding.h"
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_text_call.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/http_calls/test_translator.h"
 
 namespace dunlin::server {

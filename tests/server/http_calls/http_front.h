@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
 #include "server/transport/http/http_server.h"
 #include "tests/server/serving/test_models.h"
 #include "tests/server/transport/http/raw_client.h"

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_join.h"
 #include "server/http_calls/request_translator.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 

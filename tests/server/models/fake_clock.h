@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "engine/clock.h"
+#include "engine/request/clock.h"
 
 namespace dunlin::server {
 

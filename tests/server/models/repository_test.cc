@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "server/metrics/server_metrics.h"
+#include "server/observe/metrics/server_metrics.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 
 namespace dunlin::server {

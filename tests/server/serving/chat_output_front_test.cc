@@ -9,8 +9,8 @@
 #include <string>
 
 #include "engine/base/string_view.h"
-#include "server/serving/chat_plan.h"
-#include "server/serving/errors.h"
+#include "server/serving/chat/chat_plan.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/fake_front.h"
 
 namespace dunlin::server {
@@ -38,7 +38,7 @@ struct ChatFront : testing::Test {
                                const std::string& model = "hermes") {
     ClientRequest request = ClientTextRequest("", 300);
     request.model = model;
-    engine::ChatInput chat;
+    text::ChatInput chat;
     chat.messages.emplace_back().role = "user";
     chat.messages[0].content = output;
     chat.tools_json = tools;
@@ -226,9 +226,9 @@ TEST_F(ChatFront, DemandedCallsAndStructuredOutputBecomeAGrammar) {
   ASSERT_TRUE(SettleToolChoice(model, &request).ok());
   ASSERT_TRUE(SettleConstraint(model, "x", &request).ok());
   ASSERT_TRUE(request.structured_output.has_value());
-  EXPECT_EQ(request.structured_output->kind, engine::GrammarKind::kComposed);
+  EXPECT_EQ(request.structured_output->kind, text::GrammarKind::kComposed);
   EXPECT_THAT(request.structured_output->text, HasSubstr("start: thinking calls\n"));
-  const engine::GrammarSource regex = {engine::GrammarKind::kRegex, "a+", {}};
+  const text::GrammarSource regex = {text::GrammarKind::kRegex, "a+", {}};
   ClientRequest structured = Request("x");
   structured.structured_output = regex;
   ASSERT_TRUE(SettleConstraint(model, "x", &structured).ok());
@@ -248,16 +248,16 @@ TEST_F(ChatFront, ASchemaThatIsNoGrammarIsRefusedByTheFieldThatTheClientSet) {
   EXPECT_EQ(DetailsOf(of_tools).reason, "GRAMMAR_UNSUPPORTED");
   EXPECT_EQ(DetailsOf(of_tools).field, "tools_json");
   ClientRequest structured = Request("x", "");
-  structured.structured_output = {engine::GrammarKind::kJsonSchema, R"({"not": {}})", {}};
+  structured.structured_output = {text::GrammarKind::kJsonSchema, R"({"not": {}})", {}};
   const absl::Status of_schema = harness.Generate(structured).status;
   EXPECT_EQ(DetailsOf(of_schema).reason, "GRAMMAR_UNSUPPORTED");
   EXPECT_EQ(DetailsOf(of_schema).field, "json_schema");
-  structured.structured_output = {engine::GrammarKind::kRegex, "^a", {}};
+  structured.structured_output = {text::GrammarKind::kRegex, "^a", {}};
   EXPECT_EQ(DetailsOf(harness.Generate(structured).status).field, "regex");
 }
 
 TEST(ChatOutput, DropsAllSpecialTokensButThoseThatItNeeds) {
-  const auto tokenizer = engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/chat/byte_level", 0);
+  const auto tokenizer = text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/chat/byte_level", 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const std::string written =
       "<|channel|>analysis<|message|>Hm<|eot|>.<|end|><|start|>assistant<|channel|>commentary to=functions.ping "
@@ -265,8 +265,8 @@ TEST(ChatOutput, DropsAllSpecialTokensButThoseThatItNeeds) {
   const auto ids = (*tokenizer)->Encode(written, {.add_special_tokens = false, .parse_special = true});
   ASSERT_TRUE(ids.ok());
   ServedModel model;
-  model.chat_forms = {engine::FindReasoningFormat("gpt_oss"), engine::FindToolFormat("gpt_oss")};
-  model.tokenizer = engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/chat/byte_level", 0).value();
+  model.chat_forms = {text::FindReasoningFormat("gpt_oss"), text::FindToolFormat("gpt_oss")};
+  model.tokenizer = text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/chat/byte_level", 0).value();
   OutputText::Options options;
   options.tokenizer = tokenizer->get();
   options.chat = PlanChatOutput(model, ChatFront::Request("x"), "<|start|>assistant", 1 << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chat to its prompt: a table of bounds for every field, what a model without a template answers, special tokens by
 // permission only.
-#include "server/serving/chat_prompt.h"
+#include "server/serving/chat/chat_prompt.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "engine/base/string_view.h"
-#include "server/serving/check_chat.h"
-#include "server/serving/errors.h"
-#include "server/serving/generation_plan.h"
+#include "server/serving/chat/check_chat.h"
+#include "server/serving/generation/generation_plan.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
 namespace {
 
-using engine::ChatInput;
 using testing::HasSubstr;
+using text::ChatInput;
 
 ChatInput User(const std::string& content) {
   ChatInput chat;
@@ -128,7 +128,7 @@ TEST_F(ChatPromptTest, IsWhatTheTemplateWritesWithItsTokens) {
   const auto plan = Plan(chat);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->request.prompt, prompt->token_ids);
-  const engine::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
+  const text::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
   EXPECT_EQ(prompt->token_ids, *tokenizer.Encode(prompt->text, {.add_special_tokens = false, .parse_special = true}));
 }
 
@@ -168,8 +168,8 @@ TEST_F(ChatPromptTest, SpecialTokensInMessagesAreText) {
 
 TEST_F(ChatPromptTest, AModelThatAllowsItParsesThem) {
   ServedModel model;
-  model.tokenizer = *engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", kTinyVocab);
-  model.chat_template = *engine::ChatTemplate::Load("", "{{ messages[0].content }}");
+  model.tokenizer = *text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", kTinyVocab);
+  model.chat_template = *text::ChatTemplate::Load("", "{{ messages[0].content }}");
   model.chat_special_tokens = true;
   ChatInput chat = User("<|endoftext|>");
   EXPECT_GT(MakeChatPrompt(core_, model, chat, SIZE_MAX, engine::kPlainFieldNames)->token_ids.size(), 1U);
@@ -181,7 +181,7 @@ TEST_F(ChatPromptTest, AModelThatAllowsItParsesThem) {
 TEST_F(ChatPromptTest, AModelWithoutATemplateSaysWhatToSet) {
   ServedModel model;
   EXPECT_EQ(ReasonName(CheckChats(model)), "NO_TOKENIZER");
-  model.tokenizer = *engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", kTinyVocab);
+  model.tokenizer = *text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", kTinyVocab);
   const absl::Status status = CheckChats(model);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_EQ(ReasonName(status), "CHAT_UNSUPPORTED");

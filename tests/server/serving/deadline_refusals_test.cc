@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/fake_front.h"
 
 namespace dunlin::server {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "server/serving/encode_text.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/text/encode_text.h"
 #include "tests/server/serving/fake_front.h"
 #include "tests/server/serving/test_models.h"
 
@@ -111,7 +111,7 @@ TEST_F(DeliveryTest, AStreamEndsWhileThePoolReadsPrompts) {
 }
 
 TEST_F(DeliveryTest, ATextWithoutCutsWaitsForItsShareOfTheBudget) {
-  const engine::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
+  const text::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
   std::atomic<bool> encoded{false};
   std::thread wide;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error catalogue, row by row, and the details that a front end renders.
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
-#include "engine/mailbox.h"
+#include "engine/loop/mailbox.h"
 
 namespace dunlin::server {
 namespace {

@@ -13,10 +13,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "server/serving/embed_job.h"
-#include "server/serving/generation.h"
-#include "server/serving/response_writer.h"
-#include "server/serving/serving_core.h"
+#include "server/serving/core/serving_core.h"
+#include "server/serving/embed/embed_job.h"
+#include "server/serving/generation/generation.h"
+#include "server/serving/output/response_writer.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {

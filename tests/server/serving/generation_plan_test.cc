@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planning a client's request: the model's defaults, a table of bounds for every field, and how max_tokens follows
 // from the context.
-#include "server/serving/generation_plan.h"
+#include "server/serving/generation/generation_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/errors.h"
-#include "server/serving/output_length.h"
-#include "server/serving/prompt_overflow.h"
+#include "server/serving/generation/output_length.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/text/prompt_overflow.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
@@ -319,7 +319,7 @@ TEST_F(GenerationPlanTest, BadWordsAndEchoNeedATokenizer) {
 
 // The rule of vLLM's SamplingParams.update_from_tokenizer, written plainly.
 TEST_F(GenerationPlanTest, BadWordsAreTokenisedWithAndWithoutASpace) {
-  const engine::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
+  const text::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
   const auto encode = [&tokenizer](const std::string& text) {
     return *tokenizer.Encode(text, {.add_special_tokens = false});
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a request had no effect: names that a header and a log line can hold, whatever a client sends.
-#include "server/serving/ignored_names.h"
+#include "server/serving/record/ignored_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

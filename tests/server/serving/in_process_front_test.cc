@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/fake_front.h"
 #include "tests/server/serving/test_models.h"
 
@@ -21,8 +21,8 @@ using testing::SizeIs;
 
 constexpr engine::TimeNs kMillisecond = 1'000'000;
 
-engine::ChatInput Chat(const std::string& role) {
-  engine::ChatInput chat;
+text::ChatInput Chat(const std::string& role) {
+  text::ChatInput chat;
   chat.messages.emplace_back().role = role;
   chat.messages[0].content = "hello";
   return chat;
@@ -185,7 +185,7 @@ TEST(InProcessFront, UnknownModelsAndWrongKindsAreRefused) {
   EXPECT_EQ(ReasonName(harness.Generate(request).status), "WRONG_MODEL_KIND");
   request.model = "bare";
   EXPECT_EQ(ReasonName(harness.Generate(request).status), "NO_TOKENIZER");
-  request.prompt = engine::ChatInput();
+  request.prompt = text::ChatInput();
   EXPECT_EQ(ReasonName(harness.Generate(request).status), "NO_TOKENIZER");
 }
 

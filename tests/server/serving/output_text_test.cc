@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text of one output over the golden tokenizers: whole characters, stop strings held back, stop tokens silent. Whatever
 // the stop strings, what was sent never contains one, and is a prefix of the whole text.
-#include "server/serving/output_text.h"
+#include "server/serving/output/output_text.h"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/text/utf8.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
 
-std::unique_ptr<engine::Tokenizer> Load(const char* style) {
-  auto loaded = engine::Tokenizer::Load(std::string(DUNLIN_SOURCE_DIR "/tests/golden/text/") + style, 0);
+std::unique_ptr<text::Tokenizer> Load(const char* style) {
+  auto loaded = text::Tokenizer::Load(std::string(DUNLIN_SOURCE_DIR "/tests/golden/text/") + style, 0);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return *std::move(loaded);
 }
@@ -59,7 +59,7 @@ TEST(OutputText, EveryDeltaIsWholeCharactersAndTheSumIsTheWhole) {
     options.tokenizer = tokenizer.get();
     const Produced produced = Produce(options, *ids);
     EXPECT_EQ(produced.text, *tokenizer->Decode(*ids)) << style;
-    for (const std::string& delta : produced.deltas) EXPECT_TRUE(engine::IsValidUtf8(delta)) << style;
+    for (const std::string& delta : produced.deltas) EXPECT_TRUE(text::IsValidUtf8(delta)) << style;
   }
 }
 
@@ -71,7 +71,7 @@ TEST(OutputText, NeverSendsAStopStringWhateverItIs) {
   for (int round = 0; round < 300; ++round) {
     const size_t begin = random() % text.size();
     const std::string stop = text.substr(begin, 1 + random() % 8);
-    if (!engine::IsValidUtf8(stop)) continue;
+    if (!text::IsValidUtf8(stop)) continue;
     OutputText::Options options;
     options.tokenizer = tokenizer.get();
     options.stop_strings = {"never there", stop};
@@ -155,7 +155,7 @@ TEST(OutputText, AnEchoedPromptComesFirstAndDoesNotStop) {
     ASSERT_TRUE(output.ok());
     OutputChunk chunk;
     while (output->TakeEcho(4, &chunk)) {
-      EXPECT_TRUE(engine::IsValidUtf8(chunk.text)) << chunk.text;
+      EXPECT_TRUE(text::IsValidUtf8(chunk.text)) << chunk.text;
     }
     EXPECT_EQ(chunk.text, text.substr(0, chunk.text.size()));
     EXPECT_FALSE(output->TakeEcho(4, &chunk)) << "once";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/serving/overload.h"
+#include "server/serving/core/overload.h"
 
 #include <gtest/gtest.h>
 

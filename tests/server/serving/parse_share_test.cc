@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies that become large while they are parsed take turns in the memory for that; small ones pass them.
-#include "server/serving/parse_share.h"
+#include "server/serving/core/parse_share.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {

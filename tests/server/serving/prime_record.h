@@ -3,8 +3,8 @@
 // out, are seen.
 #pragma once
 
-#include "engine/types.h"
-#include "server/serving/request_record.h"
+#include "engine/request/types.h"
+#include "server/serving/record/request_record.h"
 
 namespace dunlin::server {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model names that choose a profile: what they stand for, what is refused and how it is said.
-#include "server/serving/profile_alias.h"
+#include "server/serving/resolve/profile_alias.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "server/serving/resolve.h"
+#include "server/serving/resolve/resolve.h"
 #include "tests/server/serving/fake_front.h"
 
 namespace dunlin::server {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/fake_front.h"
 #include "tests/server/serving/test_models.h"
 

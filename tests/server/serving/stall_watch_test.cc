@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/serving/stall_watch.h"
+#include "server/serving/core/stall_watch.h"
 
 #include <gtest/gtest.h>
 

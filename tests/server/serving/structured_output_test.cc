@@ -14,19 +14,19 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/serving/check_structured_output.h"
-#include "server/serving/errors.h"
-#include "server/serving/generation_plan.h"
-#include "server/serving/pending_constraint.h"
+#include "server/serving/generation/check_structured_output.h"
+#include "server/serving/generation/generation_plan.h"
+#include "server/serving/generation/pending_constraint.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/serving/fake_front.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
 namespace {
 
-using engine::GrammarKind;
-using engine::GrammarSource;
 using testing::HasSubstr;
+using text::GrammarKind;
+using text::GrammarSource;
 
 class StructuredOutputTest : public testing::Test {
  protected:
@@ -64,14 +64,14 @@ TEST_F(StructuredOutputTest, PlanHasTheConstraintOfTheRequest) {
 }
 
 TEST_F(StructuredOutputTest, BoundsNameFieldAndLimit) {
-  const std::string big(engine::kMaxGrammarBytes + 1, ' ');
-  const std::vector<std::string> many(engine::kMaxChoices + 1, "a");
-  const std::vector<std::string> long_ones(2, std::string(engine::kMaxChoiceBytes, 'a'));
+  const std::string big(text::kMaxGrammarBytes + 1, ' ');
+  const std::vector<std::string> many(text::kMaxChoices + 1, "a");
+  const std::vector<std::string> long_ones(2, std::string(text::kMaxChoiceBytes, 'a'));
   const std::vector<std::tuple<GrammarSource, std::string, std::string>> cases = {
       {{GrammarKind::kJsonSchema, big, {}}, "json_schema", "262144"},
       {{GrammarKind::kJsonSchema, "", {}}, "json_schema", "262144"},
       {{GrammarKind::kGrammar, big, {}}, "grammar", "262144"},
-      {{GrammarKind::kRegex, std::string(engine::kMaxRegexBytes + 1, 'a'), {}}, "regex", "16384"},
+      {{GrammarKind::kRegex, std::string(text::kMaxRegexBytes + 1, 'a'), {}}, "regex", "16384"},
       {{GrammarKind::kRegex, "\xff", {}}, "regex", ""},
       {{GrammarKind::kChoice, "", {}}, "choice", ""},
       {{GrammarKind::kChoice, "", many}, "choice", "1024"},
@@ -152,15 +152,15 @@ TEST_F(StructuredOutputTest, ChoicesWithEqualConcatenationsDiffer) {
 
 TEST_F(StructuredOutputTest, ComposedGrammarsWithOtherPartsDiffer) {
   GrammarCache& cache = *models_.model("tiny").grammars;
-  const auto composed = [](std::vector<engine::GrammarSource> parts) {
-    engine::GrammarSource source = {GrammarKind::kComposed, "start: @part_0\n", {}};
+  const auto composed = [](std::vector<text::GrammarSource> parts) {
+    text::GrammarSource source = {GrammarKind::kComposed, "start: @part_0\n", {}};
     source.parts = std::move(parts);
     return source;
   };
-  const engine::GrammarSource a = {GrammarKind::kChoice, "", {"a"}};
-  const engine::GrammarSource b = {GrammarKind::kChoice, "", {"b"}};
-  const engine::GrammarSource regex = {GrammarKind::kRegex, "a", {}};
-  const auto get = [&](const engine::GrammarSource& source) { return cache.Get(source)->constraint; };
+  const text::GrammarSource a = {GrammarKind::kChoice, "", {"a"}};
+  const text::GrammarSource b = {GrammarKind::kChoice, "", {"b"}};
+  const text::GrammarSource regex = {GrammarKind::kRegex, "a", {}};
+  const auto get = [&](const text::GrammarSource& source) { return cache.Get(source)->constraint; };
   const auto first = get(composed({a}));
   EXPECT_EQ(get(composed({a})), first);
   EXPECT_NE(get(composed({b})), first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a template takes system messages, by what it renders; and where they go that it does not take.
-#include "server/serving/system_messages.h"
+#include "server/serving/chat/system_messages.h"
 
 #include <gtest/gtest.h>
 
@@ -13,13 +13,13 @@
 namespace dunlin::server {
 namespace {
 
-using engine::ChatMessage;
+using text::ChatMessage;
 
-const std::unique_ptr<engine::Tokenizer> kTokenizer =
-    engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", 0).value();
+const std::unique_ptr<text::Tokenizer> kTokenizer =
+    text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", 0).value();
 
 SystemPlaces PlacesOf(const char* text) {
-  const auto loaded = engine::ChatTemplate::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", text);
+  const auto loaded = text::ChatTemplate::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", text);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return SystemPlacesOf(**loaded, *kTokenizer);
 }

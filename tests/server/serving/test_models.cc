@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
+#include "engine/model/load/sampling_defaults.h"
 #include "engine/model/model.h"
-#include "engine/model/sampling_defaults.h"
-#include "server/monotonic_clock.h"
+#include "server/process/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {
@@ -55,7 +55,7 @@ class HeldEncoder final : public engine::EncoderRuntime {
 };
 
 // The tokenizer of a folder with the added token "<image>", whose id is the first that the model has no row for.
-std::unique_ptr<engine::Tokenizer> WithImageToken(const std::string& folder, int32_t num_rows) {
+std::unique_ptr<text::Tokenizer> WithImageToken(const std::string& folder, int32_t num_rows) {
   std::ifstream file(folder + "/tokenizer.json");
   nlohmann::json tokenizer = nlohmann::json::parse(file);
   nlohmann::json token = tokenizer["added_tokens"].back();
@@ -63,7 +63,7 @@ std::unique_ptr<engine::Tokenizer> WithImageToken(const std::string& folder, int
   token["content"] = "<image>";
   token["special"] = false;
   tokenizer["added_tokens"].push_back(token);
-  auto loaded = engine::Tokenizer::FromJson(tokenizer.dump(), "", num_rows);
+  auto loaded = text::Tokenizer::FromJson(tokenizer.dump(), "", num_rows);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return *std::move(loaded);
 }
@@ -135,11 +135,11 @@ void TestModels::AddUnembedded() {
 
 void TestModels::AddChatting(const std::string& name, const std::string& text) {
   auto served = MakeModel(name, true, engine::EngineOptions());
-  auto loaded = engine::ChatTemplate::Load("", text);
+  auto loaded = text::ChatTemplate::Load("", text);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   served->chat_template = *std::move(loaded);
   const std::string& source = served->chat_template->source();
-  served->chat_forms = {engine::RecogniseReasoningFormat(source), engine::RecogniseToolFormat(source)};
+  served->chat_forms = {text::RecogniseReasoningFormat(source), text::RecogniseToolFormat(source)};
   EXPECT_TRUE(repository_.Add(std::move(served)).ok());
 }
 
@@ -157,12 +157,12 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   served->model = *std::move(model);
   if (tokenizer) {
     served->directory = kTokenizerDir;
-    auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
+    auto loaded = text::Tokenizer::Load(kTokenizerDir, kTinyVocab);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
     served->grammars = std::make_unique<GrammarCache>(
         GrammarLane::Model{served->tokenizer.get(), served->model->config().eos_token_ids, kTinyVocab, "", {}});
-    served->chat_template = *engine::ChatTemplate::Load("", kChatTemplate);
+    served->chat_template = *text::ChatTemplate::Load("", kChatTemplate);
   }
   served->profiles =
       std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
@@ -188,7 +188,7 @@ std::unique_ptr<ServedModel> TestModels::MakeEncoder(const std::string& name, co
   EXPECT_TRUE(model.ok()) << model.status();
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();
-  served->tokenizer = *engine::Tokenizer::Load(source.path, config.vocab_size);
+  served->tokenizer = *text::Tokenizer::Load(source.path, config.vocab_size);
   if (config.num_labels > 0) served->pair_frame = *served->tokenizer->FindPairFrame();
   served->profiles = std::make_unique<engine::ProfileTable>(config, source.precisions, *device_, options);
   served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(source.path), config.num_labels);

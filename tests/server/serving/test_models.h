@@ -13,10 +13,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/options.h"
+#include "engine/request/options.h"
 #include "kernels/api/device.h"
 #include "server/models/repository.h"
-#include "server/serving/request_record.h"
+#include "server/serving/record/request_record.h"
 #include "tests/server/serving/scripted_runtime.h"
 
 namespace dunlin::server {

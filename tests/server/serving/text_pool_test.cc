@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/serving/text_pool.h"
+#include "server/serving/core/text_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/serving/token_ring.h"
+#include "server/serving/output/token_ring.h"
 
 #include <gtest/gtest.h>
 

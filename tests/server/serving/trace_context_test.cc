@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // traceparent and tracestate: what W3C's grammar takes, and what it does not.
-#include "server/serving/trace_context.h"
+#include "server/serving/record/trace_context.h"
 
 #include <gtest/gtest.h>
 

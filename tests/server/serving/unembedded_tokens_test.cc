@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Added tokens beyond the rows of a model's embedding: refused where a prompt has one, harmless everywhere else.
-#include "server/serving/unembedded_tokens.h"
+#include "server/serving/text/unembedded_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "server/serving/embed_plan.h"
-#include "server/serving/generation_plan.h"
+#include "server/serving/embed/embed_plan.h"
+#include "server/serving/generation/generation_plan.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
@@ -38,7 +38,7 @@ TEST_F(UnembeddedTokensTest, AreRefusedInAPromptOnly) {
   request.prompt = "an <image> here";
   EXPECT_EQ(Plan(request).status().message(),
             "prompt has the token \"<image>\" (id 902), for which the model has no embedding");
-  engine::ChatInput chat;
+  text::ChatInput chat;
   chat.messages.emplace_back().role = "user";
   chat.messages[0].content = "an <image> here";
   request.prompt = chat;

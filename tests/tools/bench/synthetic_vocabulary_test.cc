@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/text/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::tools::bench {
 namespace {
 
 TEST(SyntheticVocabulary, IsATokenizerOfDistinctTokensWithEveryByte) {
   for (const int32_t vocab_size : {kMinSyntheticVocabulary, 50257, 128256}) {
-    const auto tokenizer = engine::Tokenizer::FromJson(SyntheticTokenizerJson(vocab_size), "", vocab_size);
+    const auto tokenizer = text::Tokenizer::FromJson(SyntheticTokenizerJson(vocab_size), "", vocab_size);
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     EXPECT_EQ((*tokenizer)->vocab_size(), vocab_size);
     EXPECT_EQ((*tokenizer)->special_token_ids(), std::vector<engine::TokenId>{vocab_size - 1});

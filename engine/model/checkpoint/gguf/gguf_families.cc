@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/model_limits.h"
-#include "engine/types.h"
+#include "engine/model/spec/model_limits.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/types.h"
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 namespace {
@@ -53,7 +53,7 @@ void CopyFlag(GgufFields& fields, const char* key, const char* field, Json* json
   if (const std::optional<bool> flag = fields.Bool(key)) (*json)[field] = *flag;
 }
 
-// "default" and, where the file has several, the named ones that engine/text may choose from.
+// "default" and, where the file has several, the named ones that text may choose from.
 Json ChatTemplates(GgufFields& fields) {
   Json templates = Json::array();
   for (const char* name : {"default", "tool_use"}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer of a GGUF file, as texts: its vocabulary in the form that engine/text builds a tokenizer from
+// The tokenizer of a GGUF file, as texts: its vocabulary in the form that text builds a tokenizer from
 // (rust/src/vocabulary), and a tokenizer_config.json with its named tokens and its chat template.
 // Source: github.com/ggml-org/ggml, docs/gguf.md (tokenizer keys).
 #pragma once

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 #include "tests/engine/model/gguf/gguf_writer.h"
 
 namespace dunlin::engine {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metadata to config and texts, and what is refused. Whole models: tests/integration/model/goldens_gguf_test.cc.
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

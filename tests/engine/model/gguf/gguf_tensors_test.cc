@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/model/checkpoint/expert_tensors.h"
-#include "engine/model/gguf_model.h"
+#include "engine/model/load/gguf_model.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/gguf/gguf_writer.h"
 

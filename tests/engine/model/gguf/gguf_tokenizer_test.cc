@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf_model.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "engine/model/load/gguf_model.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/gguf/gguf_writer.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::engine {
 namespace {

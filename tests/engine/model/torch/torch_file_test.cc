@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/model/checkpoint/checkpoint.h"
-#include "engine/model/opened_model.h"
+#include "engine/model/load/opened_model.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/torch/zip_writer.h"
 

@@ -16,7 +16,7 @@
 #include "dunlin/v1/generation.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/edge.h"
+#include "server/edge/edge.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/fronts/dunlin_v1/chat_messages.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -136,7 +136,7 @@ TEST(GenerateRequest, EveryKindOfInputBecomesAPrompt) {
   message.set_role("user");
   message.set_content("hi");
   ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
-  const auto& chat = std::get<engine::ChatInput>(request.prompt);
+  const auto& chat = std::get<text::ChatInput>(request.prompt);
   ASSERT_EQ(chat.messages.size(), 1U);
   EXPECT_EQ(chat.messages[0].role, "user");
   EXPECT_EQ(chat.messages[0].content, "hi");
@@ -161,9 +161,9 @@ TEST(GenerateRequest, AChatKeepsEveryField) {
   wire.set_template_options_json("[2]");
   wire.set_parse_special_tokens(true);
   v1::Chat copy = wire;
-  const engine::ChatInput chat = ChatFromWire(&copy);
+  const text::ChatInput chat = ChatFromWire(&copy);
   ASSERT_EQ(chat.messages.size(), 1U);
-  const engine::ChatMessage& read = chat.messages[0];
+  const text::ChatMessage& read = chat.messages[0];
   EXPECT_EQ(read.role + read.name + read.tool_call_id + read.reasoning_content + read.extra_fields_json,
             "assistantntr{}");
   EXPECT_FALSE(read.content.has_value());

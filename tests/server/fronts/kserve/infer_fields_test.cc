@@ -82,7 +82,7 @@ TEST(InferFields, TakeTheTensorsOfTensorRtLlm) {
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(read.request.stopping.max_tokens, 9);
   EXPECT_THAT(read.request.stopping.stop, ElementsAre("end"));
-  EXPECT_EQ(read.request.structured_output->kind, engine::GrammarKind::kRegex);
+  EXPECT_EQ(read.request.structured_output->kind, text::GrammarKind::kRegex);
   EXPECT_EQ(read.request.structured_output->text, "a+");
   EXPECT_EQ(read.form.outputs, kTextOutput | kCumLogProbs | kOutputLogProbs);
   EXPECT_EQ(read.request.output.logprobs, 0);

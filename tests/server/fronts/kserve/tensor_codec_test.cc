@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/fronts/kserve/field_value.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {

@@ -20,8 +20,8 @@
 namespace dunlin::server {
 namespace {
 
-using engine::ChatInput;
 using testing::HasSubstr;
+using text::ChatInput;
 
 template <class Translator>
 absl::Status Read(std::string_view body, ClientRequest* request, bool strict = false) {
@@ -35,7 +35,7 @@ const ChatInput& ChatOf(const ClientRequest& request) {
 }
 
 std::string Messages(const ClientRequest& request) {
-  return engine::MessagesJson(ChatOf(request).messages);
+  return text::MessagesJson(ChatOf(request).messages);
 }
 
 // The names of the chat's tools.
@@ -107,7 +107,7 @@ TEST(Codex, HistoryIsRead) {
           {"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"No."}],"mood":1}])"),
                                                         &request);
   ASSERT_TRUE(status.ok()) << status;
-  const std::vector<engine::ChatMessage>& messages = ChatOf(request).messages;
+  const std::vector<text::ChatMessage>& messages = ChatOf(request).messages;
   ASSERT_EQ(messages.size(), 13U);
   EXPECT_EQ(messages[2].tool_calls[0].name, "shell");
   EXPECT_EQ(messages[3].content, "a.txt");

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "server/edge.h"
+#include "server/edge/edge.h"
 #include "tests/server/serving/test_models.h"
 #include "tests/server/transport/http/raw_client.h"
 

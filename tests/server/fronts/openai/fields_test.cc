@@ -15,7 +15,7 @@
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses_input.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

@@ -17,8 +17,8 @@
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
-#include "server/serving/errors.h"
-#include "server/serving/prompt_overflow.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/text/prompt_overflow.h"
 #include "tests/server/fronts/openai/scripted_output.h"
 
 namespace dunlin::server {

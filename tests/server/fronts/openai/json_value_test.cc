@@ -11,7 +11,7 @@
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/json_text.h"
 #include "server/fronts/openai/logprobs_text.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

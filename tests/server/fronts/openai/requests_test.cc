@@ -14,14 +14,14 @@
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
 
-using engine::GrammarKind;
 using testing::ElementsAre;
 using testing::Pair;
+using text::GrammarKind;
 
 template <class Translator>
 absl::Status Read(std::string_view body, ClientRequest* request) {
@@ -30,11 +30,11 @@ absl::Status Read(std::string_view body, ClientRequest* request) {
 
 // The messages of the request's chat as templates see them.
 std::string Messages(const ClientRequest& request) {
-  return engine::MessagesJson(std::get<engine::ChatInput>(request.prompt).messages);
+  return text::MessagesJson(std::get<text::ChatInput>(request.prompt).messages);
 }
 
-const engine::ChatInput& ChatOf(const ClientRequest& request) {
-  return std::get<engine::ChatInput>(request.prompt);
+const text::ChatInput& ChatOf(const ClientRequest& request) {
+  return std::get<text::ChatInput>(request.prompt);
 }
 
 TEST(Requests, SamplingFieldsArriveWhereTheyBelong) {
@@ -240,7 +240,7 @@ TEST(Requests, TokenizeTakesATextOrAChat) {
   EXPECT_FALSE(text.options.add_special_tokens);
   TokenizeBody chat;
   ASSERT_TRUE(ReadTokenize(R"({"model":"m","messages":[{"role":"user","content":"a"}]})", nullptr, &chat).ok());
-  EXPECT_EQ(std::get<engine::ChatInput>(chat.prompt).messages.size(), 1U);
+  EXPECT_EQ(std::get<text::ChatInput>(chat.prompt).messages.size(), 1U);
   EXPECT_EQ(engine::StdView(ReadTokenize(R"({"model":"m"})", nullptr, &text).message()),
             "prompt is missing; limit is one of prompt and messages");
   DetokenizeBody ids;

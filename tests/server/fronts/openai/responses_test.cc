@@ -16,7 +16,7 @@
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/json_value.h"
 #include "server/fronts/openai/output_blocks.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 #include "tests/server/fronts/openai/scripted_output.h"
 
 namespace dunlin::server {

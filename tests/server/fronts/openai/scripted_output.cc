@@ -9,9 +9,9 @@ ResponseFacts TestFacts() {
   return {.created = 1700000000, .version = "9.9.9", .cpu_variant = "avx2"};
 }
 
-const engine::Tokenizer& TestTokenizer() {
-  static const std::unique_ptr<engine::Tokenizer> tokenizer =
-      engine::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", 0).value();
+const text::Tokenizer& TestTokenizer() {
+  static const std::unique_ptr<text::Tokenizer> tokenizer =
+      text::Tokenizer::Load(DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2", 0).value();
   return *tokenizer;
 }
 

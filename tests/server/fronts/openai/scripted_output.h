@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/text/tokenizer.h"
 #include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
-#include "server/serving/output_chunk.h"
+#include "server/serving/output/output_chunk.h"
+#include "text/tokenizer.h"
 
 namespace dunlin::server {
 
@@ -19,7 +19,7 @@ namespace dunlin::server {
 ResponseFacts TestFacts();
 
 // The byte-level tokenizer of tests/golden/text.
-const engine::Tokenizer& TestTokenizer();
+const text::Tokenizer& TestTokenizer();
 
 // Makes a chunk by a chain of calls.
 class ChunkScript {

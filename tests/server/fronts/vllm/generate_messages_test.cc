@@ -10,16 +10,16 @@
 
 #include "server/fronts/vllm/generate_request.h"
 #include "server/fronts/vllm/generate_response.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
 
-using engine::GrammarKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
+using text::GrammarKind;
 
 ::vllm::GenerateRequest Wire() {
   ::vllm::GenerateRequest wire;
@@ -140,13 +140,12 @@ TEST(VllmRequest, StructuredOutputIsOurs) {
     set(wire.mutable_decoding());
     return FromWire(wire).request.structured_output;
   };
-  EXPECT_EQ(source([](auto* d) { d->set_json("{}"); }), (engine::GrammarSource{GrammarKind::kJsonSchema, "{}", {}}));
-  EXPECT_EQ(source([](auto* d) { d->set_regex("a+"); }), (engine::GrammarSource{GrammarKind::kRegex, "a+", {}}));
-  EXPECT_EQ(source([](auto* d) { d->set_grammar("g"); }), (engine::GrammarSource{GrammarKind::kGrammar, "g", {}}));
+  EXPECT_EQ(source([](auto* d) { d->set_json("{}"); }), (text::GrammarSource{GrammarKind::kJsonSchema, "{}", {}}));
+  EXPECT_EQ(source([](auto* d) { d->set_regex("a+"); }), (text::GrammarSource{GrammarKind::kRegex, "a+", {}}));
+  EXPECT_EQ(source([](auto* d) { d->set_grammar("g"); }), (text::GrammarSource{GrammarKind::kGrammar, "g", {}}));
   EXPECT_EQ(source([](auto* d) { d->mutable_choice()->add_choices("x"); }),
-            (engine::GrammarSource{GrammarKind::kChoice, "", {"x"}}));
-  EXPECT_EQ(source([](auto* d) { d->set_json_object(true); }),
-            (engine::GrammarSource{GrammarKind::kJsonObject, "", {}}));
+            (text::GrammarSource{GrammarKind::kChoice, "", {"x"}}));
+  EXPECT_EQ(source([](auto* d) { d->set_json_object(true); }), (text::GrammarSource{GrammarKind::kJsonObject, "", {}}));
   EXPECT_EQ(source([](auto* d) { d->set_json_object(false); }), std::nullopt);
 }
 

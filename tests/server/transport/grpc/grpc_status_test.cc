@@ -9,7 +9,7 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/serving/errors.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/loop/engine_loop.h"
+
+#include <span>
+
+#include "absl/time/clock.h"
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+namespace {
+
+// While paused: how late a deadline may be noticed.
+constexpr absl::Duration kPausedTick = absl::Milliseconds(100);
+
+}  // namespace
+
+EngineLoop::EngineLoop(const EngineLoopParts& parts, const StepPlanLimits& limits)
+    : parts_(parts),
+      pause_(parts.scheduler, static_cast<size_t>(parts.mailbox->limits().max_live)),
+      ring_(static_cast<size_t>(parts.runtime->depth())) {
+  for (InFlightStep& step : ring_) step.plan.Reserve(limits);
+  result_.Reserve(limits.max_sequences, limits.max_tokens);
+  mail_.Reserve(parts.mailbox->limits());
+}
+
+absl::Status EngineLoop::Run() {
+  while (true) {
+    TakeMail();
+    if (mail_.stop) return Shutdown();
+    if (absl::Status status = Step(); !status.ok()) return Fail(status);
+  }
+}
+
+void EngineLoop::Exchange(bool may_sleep, absl::Time wake) {
+  Publish();
+  parts_.mailbox->Exchange(may_sleep, &parts_.scheduler->retired(), &mail_, wake);
+}
+
+// Sleeps only when nothing is live, so it needs no timeout, or while paused, when it looks for deadlines. Otherwise a
+// step is in flight or can be launched while anything is live, and deadlines are checked after every step.
+void EngineLoop::TakeMail() {
+  const bool live = !parts_.scheduler->empty() || pause_.holds_requests();
+  const bool idle = num_in_flight_ == 0 && (pause_.stopped() || !live);
+  const absl::Time wake = idle && live ? absl::Now() + kPausedTick : absl::InfiniteFuture();
+  Exchange(idle && PublishKvEvents(parts_.clock()), wake);
+  if (mail_.clear_cache) parts_.scheduler->ClearCache();
+  std::span<Sequence* const> arrivals(mail_.arrivals);
+  if (mail_.pause_changed) {
+    pause_.Add(arrivals.first(mail_.arrivals_before_pause));
+    arrivals = arrivals.subspan(mail_.arrivals_before_pause);
+    pause_.Set(mail_.pause, parts_.clock());
+  }
+  pause_.Add(arrivals);
+  if (mail_.endings.empty()) return;
+  const TimeNs now = parts_.clock();
+  for (const Mailbox<Sequence>::Ending& ending : mail_.endings) pause_.End(ending.work, ending.reason, now);
+}
+
+absl::Status EngineLoop::Step() {
+  const TimeNs now = parts_.clock();
+  if (pause_.stopped()) {
+    pause_.EndExpired(now);
+    return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
+  }
+  StepPlan& plan = InFlight(num_in_flight_).plan;
+  parts_.scheduler->Plan(now, &plan);
+  Publish();  // before the step, so that admitted requests make room in the queue at once
+  parts_.deadlines->Publish(*parts_.scheduler, now);
+  if (!plan.empty()) {
+    if (absl::Status status = Launch(now); !status.ok()) return status;
+    if (num_in_flight_ < ring_.size()) return absl::OkStatus();  // room for another step before this one is collected
+  }
+  if (num_in_flight_ > 0) return CollectOldest();
+  DUNLIN_CHECK(parts_.scheduler->empty(), "a live sequence is in flight or can be planned");
+  return absl::OkStatus();
+}
+
+// Launches the plan that was just made.
+absl::Status EngineLoop::Launch(TimeNs now) {
+  InFlightStep& step = InFlight(num_in_flight_);
+  absl::StatusOr<StepHandle> handle = parts_.runtime->Launch(step.plan);
+  if (!handle.ok()) return handle.status();
+  step.handle = *handle;
+  step.launched = now;
+  ++num_in_flight_;
+  return absl::OkStatus();
+}
+
+absl::Status EngineLoop::CollectOldest() {
+  InFlightStep& step = InFlight(0);
+  result_.Clear();
+  if (absl::Status status = parts_.runtime->Collect(step.handle, &result_); !status.ok()) return status;
+  oldest_ = (oldest_ + 1) % ring_.size();
+  --num_in_flight_;
+  const TimeNs now = parts_.clock();
+  parts_.scheduler->Commit(step.plan, result_, now);
+  step.plan.constraints.clear();  // while their sequences live, so that nothing is freed here
+  PublishKvEvents(now);
+  parts_.masks->Push(&parts_.scheduler->advanced());
+  ++steps_;
+  parts_.counters->NoteStep(now - step.launched);
+  if (parts_.observer != nullptr) {
+    parts_.observer->OnStep(step.plan.num_tokens, static_cast<int32_t>(step.plan.sequences.size()),
+                            now - step.launched);
+  }
+  return absl::OkStatus();
+}
+
+void EngineLoop::Publish() {
+  const SchedulerCounters& counters = parts_.scheduler->counters();
+  parts_.mailbox->SetDequeued(counters.dequeued_requests, counters.dequeued_tokens);
+  parts_.counters->Publish(*parts_.scheduler, steps_);
+  parts_.deadlines->SetRunning(static_cast<int32_t>(parts_.scheduler->running().size()));
+  parts_.counters->SetPaused(pause_.stopped() && num_in_flight_ == 0);
+}
+
+// False if a reader delays what has changed; the next step, or the next look for mail, publishes it.
+bool EngineLoop::PublishKvEvents(TimeNs now) {
+  return parts_.kv_events == nullptr || parts_.kv_events->Publish(parts_.scheduler->pages().cache(), now);
+}
+
+// Steps in flight are waited for, because the device still uses their pages; their results are dropped.
+absl::Status EngineLoop::Shutdown() {
+  pause_.Release();
+  parts_.scheduler->EndAll(FinishReason::kShutdown, parts_.clock(), false);
+  while (num_in_flight_ > 0) {
+    if (absl::Status status = CollectOldest(); !status.ok()) return Fail(status);
+  }
+  Exchange(false);
+  parts_.mailbox->DestroyRetired();
+  return absl::OkStatus();
+}
+
+// Nothing more can be computed. The mailbox closes first, so that no request is left in it.
+absl::Status EngineLoop::Fail(const absl::Status& error) {
+  parts_.counters->SetFailed();
+  parts_.mailbox->Close(AcceptState::kFailed);
+  Exchange(false);
+  pause_.Add(mail_.arrivals);
+  pause_.Release();
+  parts_.scheduler->EndAll(FinishReason::kInternal, parts_.clock(), true);
+  Exchange(false);
+  parts_.mailbox->DestroyRetired();
+  return error;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/load/inspect.h"
+
+#include <utility>
+
+#include "engine/model/load/opened_model.h"
+#include "engine/model/spec/attention_shape.h"
+#include "engine/model/weights/weight_storage.h"
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::engine {
+
+absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops) {
+  absl::StatusOr<OpenedModel> model = OpenModelSource(source, false);
+  if (!model.ok()) return model.status();
+  ModelSummary summary;
+  summary.config = std::move(model->parsed.config);
+  summary.warnings = std::move(model->parsed.warnings);
+  summary.num_parameters = CountParameters(model->parts);
+  summary.num_active_parameters = CountActiveParameters(summary.config, model->parts);
+  const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
+  if (!vector_bytes.ok()) return vector_bytes.status();
+  summary.vector_bytes = *vector_bytes;
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    if (!Multiplies(ops, row.precision)) continue;
+    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);
+    if (!bytes.ok()) return bytes.status();
+    summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
+  }
+  const std::optional<kernels::Precision> own = model->encodings.own_precision();
+  summary.own_precision = own;
+  if (own && Multiplies(ops, *own)) summary.own_formats = FormatBytes(summary.config, model->encodings, *own, ops);
+  if (summary.config.is_encoder()) return summary;
+  const kernels::KvShape shape = KvShapeOf(summary.config);
+  const auto num_groups = static_cast<size_t>(KvGroupsOf(summary.config).count());
+  for (const kernels::DType dtype :
+       {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
+    if (dtype == kernels::DType::kF8E4M3 && shape.values_in_keys) continue;  // PlanMemory refuses such pages
+    summary.kv_bytes_per_token.push_back(
+        {.dtype = dtype,
+         .bytes_per_token = num_groups * kernels::KvBytesPerToken(kernels::MakeKvLayout(dtype, shape))});
+  }
+  return summary;
+}
+
+absl::StatusOr<std::optional<kernels::Precision>> OwnPrecisionOf(const ModelSource& source) {
+  const absl::StatusOr<OpenedModel> model = OpenModelSource(source, false);
+  if (!model.ok()) return model.status();
+  return model->encodings.own_precision();
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/load/model_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/model/weights/weight_scales.h"
+#include "engine/model/weights/weight_storage.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::engine {
+namespace {
+
+absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
+  return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));
+}
+
+// Whether the device has the operations of the model's layers.
+absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& config) {
+  const bool latent = config.has_latent_attention() && !ops.attends_latent_rows;
+  if (!latent && (!config.has_experts() || ops.routes_experts)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("model_type ", config.architecture, " has ", latent ? "multi-head latent attention" : "experts",
+                   ", which ", kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened, const ModelSource& source,
+                                                           kernels::Device* device, const std::atomic<bool>* stop) {
+  const ModelConfig& config = opened.parsed.config;
+  if (absl::Status status = CheckServes(*device->ops, config); !status.ok()) return status;
+  const std::vector<Precision>& precisions = source.precisions;
+  if (source.int8_inputs && device->ops->kind != kernels::DeviceKind::kCpu) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "models[].int8_inputs is true; ", kernels::Name(device->ops->kind), " has no such products (models[].device)"));
+  }
+  std::unique_ptr<Model> model(new Model());
+  model->config_ = config;
+  model->precisions_ = precisions;
+  model->int8_inputs_ = source.int8_inputs;
+  model->device_ = device;
+  model->warnings_ = opened.parsed.warnings;
+  model->num_parameters_ = CountParameters(opened.parts);
+  model->num_active_parameters_ = CountActiveParameters(model->config_, opened.parts);
+  model->own_precision_ = opened.encodings.own_precision();
+  ModelBuilder builder(opened, model.get());
+  if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
+  const auto own = opened.encodings.own_precision();
+  const bool codes = own && std::find(precisions.begin(), precisions.end(), *own) != precisions.end();
+  WeightReader reader(builder.source_, opened.parts, codes);  // starts reading while memory is allocated
+  if (absl::Status status = builder.Allocate(); !status.ok()) return status;
+  if (absl::Status status = builder.LoadParts(&reader, stop); !status.ok()) return status;
+  if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
+  const kernels::KernelStatus synced = device->ops->synchronize(device->context);
+  if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
+  if (absl::Status status = opened.tensors->CheckUnchanged(); !status.ok()) return status;
+  return model;
+}
+
+absl::StatusOr<std::byte*> ModelBuilder::AllocateBlock(size_t bytes, size_t planned_bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = model_->device_->ops->allocate(model_->device_->context, bytes);
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of weights (", planned_bytes,
+                                                     " planned for ", model_->precisions_.size(),
+                                                     " precision(s)); list fewer in models[].precisions"));
+  }
+  model_->allocations_.push_back({.memory = memory, .bytes = bytes});
+  return static_cast<std::byte*>(memory);
+}
+
+absl::Status ModelBuilder::Allocate() {
+  const kernels::DeviceOps& ops = *model_->device_->ops;
+  const absl::StatusOr<size_t> vector_bytes = VectorBytes(model_->config_);
+  if (!vector_bytes.ok()) return vector_bytes.status();
+  std::vector<size_t> matrix_bytes;
+  CheckedU64 planned(*vector_bytes);
+  for (const Precision precision : model_->precisions_) {
+    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, opened_.encodings, precision, ops);
+    if (!bytes.ok()) return bytes.status();
+    matrix_bytes.push_back(*bytes);
+    planned += *bytes;
+  }
+  if (!planned.ok()) return absl::ResourceExhaustedError("the model's weights need more than 2^64 bytes");
+  const absl::StatusOr<std::byte*> vectors = AllocateBlock(*vector_bytes, planned.value());
+  if (!vectors.ok()) return vectors.status();
+  for (size_t i = 0; i < matrix_bytes.size(); ++i) {
+    const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
+    if (!matrices.ok()) return matrices.status();
+    PrecisionWeights& weights = model_->weights_.emplace_back();
+    PlaceWeights(model_->config_, opened_.encodings, model_->precisions_[i], model_->int8_inputs_, ops, *matrices,
+                 *vectors, &weights);
+    weights.input_amax_limit = opened_.parsed.quantization.input_amax_limit;
+    model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelBuilder::LoadParts(WeightReader* reader, const std::atomic<bool>* stop) {
+  while (true) {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) return absl::CancelledError("loading was stopped");
+    const absl::StatusOr<std::optional<WeightRows>> rows = reader->Next();
+    if (!rows.ok()) return rows.status();
+    if (!rows->has_value()) return absl::OkStatus();
+    absl::Status status = (*rows)->part->is_vector()  ? LoadVector(**rows)
+                          : (*rows)->codes != nullptr ? LoadCodes(**rows)
+                                                      : LoadMatrix(**rows);
+    if (!status.ok()) return status;
+  }
+}
+
+// Packs the rows into every precision.
+absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
+  const WeightPart& part = *rows.part;
+  const kernels::DType dtype = *source_.Find(part.tensor)->dtype->loadable;
+  if (part.scales.weight != nullptr) {
+    ExpandScales(rows);
+    return PackRows(rows, rows.data, dtype);
+  }
+  const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin - rows.first_row, int64_t{0}, rows.num_rows);
+  if (num_scaled == 0) return PackRows(rows, rows.data, dtype);
+  const int64_t columns = part.transposed ? part.shape[0] : part.shape[1];
+  Widen(rows.data, dtype, static_cast<size_t>(rows.num_rows * columns));
+  for (int64_t row = 0; row < num_scaled; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      widened_[static_cast<size_t>(part.transposed ? column * rows.num_rows + row : row * columns + column)] *=
+          part.scale;
+    }
+  }
+  return PackRows(rows, widened_.data(), kernels::DType::kF32);
+}
+
+// Packs the rows' codes into the precisions that keep them, and their values into the others.
+absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
+  const WeightPart& part = *rows.part;
+  const kernels::Device& device = *model_->device_;
+  const kernels::WeightCodes codes = rows.codes->View();
+  bool dequantised = false;
+  for (PrecisionWeights& weights : model_->weights_) {
+    kernels::PackedWeight* weight = MatrixOf(&weights, part.place());
+    kernels::PackWeightParams params = {.weight = weight,
+                                        .source = nullptr,
+                                        .source_dtype = kernels::DType::kF32,
+                                        .row_stride = part.shape[1],
+                                        .column_stride = 1,
+                                        .row_begin = part.row_begin + rows.first_row,
+                                        .num_rows = rows.num_rows};
+    const bool integers = Traits(weight->format).scales != kernels::GroupScales::kNone;
+    if (integers && kernels::Holds(weight->format, codes.traits)) {
+      params.codes = &codes;
+    } else {
+      if (!dequantised) {
+        widened_.resize(std::max(widened_.size(), rows.codes->codes.size()));
+        rows.codes->Dequantize(widened_.data());
+        dequantised = true;
+      }
+      params.source = widened_.data();
+    }
+    const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
+    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  }
+  return absl::OkStatus();
+}
+
+// Reads the weight and input scales of every FP8 part before the large reads start, so that none waits for those. The
+// parts of a fused matrix share one input, whose scale is the largest of theirs.
+absl::Status ModelBuilder::LoadScales() {
+  for (const WeightPart& part : opened_.parts) {
+    if (part.scales.weight == nullptr) continue;
+    absl::StatusOr<std::vector<float>> scales = ReadScales(source_, *part.scales.weight);
+    if (!scales.ok()) return scales.status();
+    scales_[&part] = *std::move(scales);
+    if (part.scales.input == nullptr) continue;
+    const absl::StatusOr<std::vector<float>> input = ReadScales(source_, *part.scales.input);
+    if (!input.ok()) return input.status();
+    float& stored = model_->input_scales_[{part.slot, part.layer}];
+    stored = std::max(stored, input->front());
+  }
+  return absl::OkStatus();
+}
+
+// Expands the scales of FP8 rows to one line per row, multiplied by the factor of scaled rows.
+void ModelBuilder::ExpandScales(const WeightRows& rows) {
+  const WeightPart& part = *rows.part;
+  const std::vector<float>& scales = scales_.at(&part);
+  const int64_t per_row = kernels::ScalesPerRow(part.scales.block, part.shape[1]);
+  row_scales_.resize(static_cast<size_t>(rows.num_rows * per_row));
+  for (int64_t row = 0; row < rows.num_rows; ++row) {
+    const int64_t scale_row = (part.source_row + rows.first_row + row) / part.scales.rows_per_scale;
+    const float factor = part.row_begin + rows.first_row + row < part.scaled_rows ? part.scale : 1.0F;
+    for (int64_t i = 0; i < per_row; ++i) {
+      row_scales_[static_cast<size_t>(row * per_row + i)] =
+          scales[static_cast<size_t>(scale_row * per_row + i)] * factor;
+    }
+  }
+}
+
+// Packs rows with `values` of `dtype` in the layout of rows.data.
+absl::Status ModelBuilder::PackRows(const WeightRows& rows, const void* values, kernels::DType dtype) {
+  const WeightPart& part = *rows.part;
+  const kernels::Device& device = *model_->device_;
+  const bool quantized = dtype == kernels::DType::kF8E4M3;
+  for (PrecisionWeights& weights : model_->weights_) {
+    const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.place()),
+                                              .source = values,
+                                              .source_dtype = dtype,
+                                              .row_stride = part.transposed ? 1 : part.shape[1],
+                                              .column_stride = part.transposed ? rows.num_rows : 1,
+                                              .row_begin = part.row_begin + rows.first_row,
+                                              .num_rows = rows.num_rows,
+                                              .source_scales = quantized ? row_scales_.data() : nullptr,
+                                              .source_scale_block = quantized ? part.scales.block : 0};
+    const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
+    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
+  const WeightPart& part = *rows.part;
+  const auto count = static_cast<size_t>(rows.num_rows);
+  Widen(rows.data, *source_.Find(part.tensor)->dtype->loadable, count);
+  const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
+  for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
+  if (IsNorm(part.slot) && !part.is_bias) {
+    for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm_weight_offset;
+  }
+  // All precisions share the vectors, so the first precision's pointer serves all.
+  const float* vector = *VectorOf(&model_->weights_.front(), part.place(), part.is_bias);
+  const kernels::Device& device = *model_->device_;
+  const kernels::KernelStatus status = device.ops->copy_to_device(
+      device.context, const_cast<float*>(vector) + part.row_begin, widened_.data(), count * sizeof(float));
+  if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  return absl::OkStatus();
+}
+
+// Converts `count` values to FP32.
+void ModelBuilder::Widen(const std::byte* values, kernels::DType dtype, size_t count) {
+  widened_.resize(std::max(widened_.size(), count));
+  if (dtype == kernels::DType::kF32) {
+    std::memcpy(widened_.data(), values, count * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, values + i * sizeof(bits), sizeof(bits));
+    widened_[i] = dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(bits) : kernels::Bf16ToFloat(bits);
+  }
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json, generation_config.json and hf_quant_config.json, read into a ModelConfig and a Quantization.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/file.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/quantization.h"
+#include "engine/model/spec/model_config.h"
+
+namespace dunlin::engine {
+
+// sentence-transformers' list of what follows the transformer; a directory that has it is an encoder's.
+inline constexpr const char* kPoolingModulesFile = "modules.json";
+
+struct ParsedModel {
+  const Architecture* architecture = nullptr;
+  ModelConfig config;
+  Quantization quantization;
+  std::vector<std::string> warnings;  // for the log; none prevents loading
+};
+
+// All texts but the first may be empty. INVALID_ARGUMENT names file, field, value and limit.
+absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
+                                             std::string_view hf_quant_text = "");
+
+// Reads config.json and, where they exist, the other two (each <= kMaxConfigBytes).
+absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files);
+
+}  // namespace dunlin::engine

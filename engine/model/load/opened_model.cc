@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/load/opened_model.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/architectures/named_shapes.h"
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/expert_tensors.h"
+#include "engine/model/checkpoint/integer/integer_tensors.h"
+#include "engine/model/checkpoint/interleaved_experts.h"
+#include "engine/model/checkpoint/rotary_rows.h"
+#include "engine/model/checkpoint/shard_list.h"
+#include "engine/model/checkpoint/torch/torch_file.h"
+#include "engine/model/load/gguf_model.h"
+#include "engine/model/spec/model_limits.h"
+#include "engine/model/weights/input_scales.h"
+#include "engine/model/weights/random_tensors.h"
+#include "engine/model/weights/weight_scales.h"
+#include "engine/model/weights/weight_tying.h"
+#include "engine/model/weights/widened_tensors.h"
+
+namespace dunlin::engine {
+namespace {
+
+absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const ModelConfig& config) {
+  if (!directory.Has(kInputScalesFile)) return InputScales();
+  const absl::StatusOr<std::string> text = directory.ReadFile(kInputScalesFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  return ParseInputScales(*text, config);
+}
+
+// Gives the rows of Q and K in the order that the kernels rotate. A head of a latent query, and the latent row, have
+// theirs at the end.
+absl::Status OrderRotaryRows(OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.interleaved_rotary) return absl::OkStatus();
+  std::vector<RotatedTensor> rotated;
+  const LatentAttention& latent = config.latent;
+  const int64_t first_value = (int64_t{config.num_heads} + config.num_kv_heads) * config.head_dim;
+  for (const WeightPart& part : model->parts) {
+    if (part.slot == WeightSlot::kQkv && part.row_begin < first_value) {
+      rotated.push_back({part.tensor, config.head_dim, 0});
+    } else if (part.slot == WeightSlot::kLatentQuery) {
+      rotated.push_back({part.tensor, latent.plain_dim + latent.rope_dim, latent.plain_dim});
+    } else if (part.slot == WeightSlot::kKvDown && part.row_begin == 0) {  // one of the tensor's two parts
+      rotated.push_back({part.tensor, config.head_dim, latent.kv_rank});
+    }
+  }
+  absl::StatusOr<std::unique_ptr<TensorSource>> ordered =
+      RotaryRows::Open(std::move(model->tensors), rotated, config.rotary_dim);
+  if (!ordered.ok()) return ordered.status();
+  model->tensors = *std::move(ordered);
+  return absl::OkStatus();
+}
+
+// Gives every expert its tensors where the checkpoint has stacked them.
+absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.has_experts()) return absl::OkStatus();
+  const std::vector<ExpertStack> stacks = ListExpertStacks(*model->parsed.architecture, config, prefix);
+  const bool interleaved = model->parsed.architecture->expert_layout == ExpertLayout::kInterleaved;
+  absl::StatusOr<std::unique_ptr<TensorSource>> split =
+      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.routing.num_experts)
+                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
+  if (!split.ok()) return split.status();
+  model->tensors = *std::move(split);
+  return absl::OkStatus();
+}
+
+// Widens the FP8 matrices of latent attention that are cut or ordered anew.
+absl::Status WidenRearranged(const std::string& prefix, OpenedModel* model) {
+  const std::vector<std::string> names = ListRearranged(*model->parsed.architecture, model->parsed.config, prefix);
+  const bool any = std::any_of(names.begin(), names.end(), [model](const std::string& name) {
+    const TensorInfo* tensor = model->tensors->Find(name);
+    return tensor != nullptr && tensor->dtype->loadable == kernels::DType::kF8E4M3;
+  });
+  if (!any) return absl::OkStatus();  // integer codes go through as they are
+  absl::StatusOr<std::unique_ptr<TensorSource>> wide =
+      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
+  if (!wide.ok()) return wide.status();
+  model->tensors = *std::move(wide);
+  return absl::OkStatus();
+}
+
+// Gives each head the matrices of its keys and values where there is latent attention.
+absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.has_latent_attention()) return absl::OkStatus();
+  if (absl::Status status = WidenRearranged(prefix, model); !status.ok()) return status;
+  const Architecture& architecture = *model->parsed.architecture;
+  const std::vector<ExpertStack> stacks = ListHeadStacks(architecture, config, prefix);
+  absl::StatusOr<std::unique_ptr<TensorSource>> split =
+      stacks.empty()
+          ? ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(architecture, config, prefix))
+          : ExpertTensors::Open(std::move(model->tensors), stacks, config.num_heads);
+  if (!split.ok()) return split.status();
+  model->tensors = *std::move(split);
+  return absl::OkStatus();
+}
+
+// Matches the config's parts with the tensors.
+absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
+  OpenedModel model{
+      .parsed = std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = std::move(tensors)};
+  const Architecture& architecture = *model.parsed.architecture;
+  if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
+    absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
+    if (!plain.ok()) return plain.status();
+    model.tensors = *std::move(plain);
+  }
+  const std::string prefix = FindPrefix(architecture, *model.tensors);
+  if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
+  if (absl::Status status = SplitHeads(prefix, &model); !status.ok()) return status;
+  model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
+  absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
+                                    &model.parts, &model.parsed.warnings);
+  if (!tying.ok()) return tying;
+  ApplyAliases(architecture, *model.tensors, &model.parts);
+  ApplyOldNormNames(*model.tensors, &model.parts);
+  if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
+  absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
+  if (!scales.ok()) return scales;
+  if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
+  FindCodes(*model.tensors, &model.parts);
+  model.encodings = WeightEncodings(model.parts, *model.tensors);
+  for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts)) {
+    model.parsed.warnings.push_back(std::move(warning));
+  }
+  for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
+    model.parsed.warnings.push_back(std::move(warning));
+  }
+  absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
+  if (!kv_scales.ok()) return kv_scales.status();
+  if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
+  return model;
+}
+
+// A directory with nanoGPT's file alone has its config in there.
+absl::StatusOr<ParsedModel> ReadConfig(const Directory& directory) {
+  if (directory.Has("config.json") || !directory.Has(kNanoGptFile)) return ReadModelConfig(directory);
+  const absl::StatusOr<std::string> config = ReadNanoGptConfig(directory, kNanoGptFile);
+  if (!config.ok()) return config.status();
+  return ParseModelConfig(*config, "");
+}
+
+absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
+  const absl::StatusOr<Directory> directory = Directory::Open(path);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<ParsedModel> parsed = ReadConfig(*directory);
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint.ok()) return checkpoint.status();
+  absl::StatusOr<OpenedModel> model = OpenTensors(*std::move(parsed), *std::move(checkpoint), read_weights);
+  if (!model.ok()) return model;
+  absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model->parsed.config);
+  if (!calibrated.ok()) return calibrated.status();
+  model->calibrated = *std::move(calibrated);
+  return model;
+}
+
+absl::StatusOr<OpenedModel> OpenGgufFile(const std::string& path, bool read_weights) {
+  absl::StatusOr<std::unique_ptr<GgufTensors>> tensors = OpenGguf(path);
+  if (!tensors.ok()) return tensors.status();
+  absl::StatusOr<ParsedModel> parsed = ParseGgufModel(tensors->get());
+  if (!parsed.ok()) return parsed.status();
+  return OpenTensors(*std::move(parsed), *std::move(tensors), read_weights);
+}
+
+absl::StatusOr<std::string> ReadShape(const std::string& shape) {
+  if (const NamedShape* named = FindNamedShape(shape)) return std::string(named->config_json);
+  if (shape.starts_with('{')) return shape;
+  const size_t slash = shape.rfind('/');
+  if (!shape.ends_with(".json")) {
+    const auto name = [](std::string* out, const NamedShape& row) { absl::StrAppend(out, row.name); };
+    return absl::InvalidArgumentError(absl::StrCat("unknown shape; known: ", absl::StrJoin(NamedShapes(), ", ", name),
+                                                   ", or a path to a config.json"));
+  }
+  const std::string folder = slash == std::string::npos ? "." : shape.substr(0, slash + 1);
+  const absl::StatusOr<Directory> directory = Directory::Open(folder);
+  if (!directory.ok()) return directory.status();
+  return directory->ReadFile(slash == std::string::npos ? shape : shape.substr(slash + 1), kMaxConfigBytes);
+}
+
+absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) {
+  const absl::StatusOr<std::string> text = ReadShape(shape);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
+  if (!parsed.ok()) return parsed.status();
+  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = nullptr};
+  const Architecture& architecture = *model.parsed.architecture;
+  model.parts = ListWeightParts(architecture, model.parsed.config, architecture.prefixes.front());
+  model.tensors = std::make_unique<RandomTensors>(model.parts, seed);
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights) {
+  const bool random = source.path.empty();
+  if (random && source.random_shape.empty())
+    return absl::InvalidArgumentError("a model needs a path or a random shape");
+  absl::StatusOr<OpenedModel> model = random                    ? OpenRandom(source.random_shape, source.random_seed)
+                                      : IsGgufPath(source.path) ? OpenGgufFile(source.path, read_weights)
+                                                                : OpenDirectory(source.path, read_weights);
+  if (model.ok()) return model;
+  const std::string where = random ? absl::StrCat("shape '", source.random_shape, "'") : source.path;
+  return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));
+}
+
+}  // namespace dunlin::engine

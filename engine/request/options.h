@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one model is served: limits and sizes, resolved from the config at start and constant afterwards.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/request/fp8_recipe.h"
+#include "engine/request/types.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
+
+namespace dunlin::engine {
+
+// Fused: the steps of a module run as one operation where the device has one. Eager: every step is an operation of its
+// own; slower, with the same bits on the CPU: the oracle and baseline of fused execution.
+enum class ExecutionMode : uint8_t { kFused, kEager };
+
+// The config key that enables a backend is this and the backend's name: attention.enable_flash.
+inline constexpr char kEnableBackendKey[] = "attention.enable_";
+
+inline constexpr int32_t kMaxPriority = 100;  // of a request; [-100, 100]
+
+// Of KvEventLog: what enters and leaves the prefix cache, for routers.
+struct KvEventOptions {
+  int32_t max_batches = 0;             // kept for readers; 0: no log
+  ExecutionProfile default_profile{};  // of requests that choose nothing
+};
+
+struct EngineOptions {
+  // Scheduler. A step computes at most max_tokens_per_step tokens over all sub-batches.
+  int32_t max_sequences = 64;           // running at once; [1, 1024]
+  int32_t max_tokens_per_step = 512;    // [1, 65536]; prefill is chunked to fit
+  int32_t max_queued_requests = 256;    // waiting, not yet running
+  int64_t max_queued_tokens = 1 << 20;  // prompt tokens waiting
+  bool prefix_cache = true;
+  KvEventOptions kv_events;
+  // While a sequence draws tokens, prompts are divided so that a step takes about this long; 0: by tokens alone.
+  int32_t step_time_target_ms = 200;
+
+  // Steps in flight at once, 1 or 2; no config key sets it. With 2 a step is planned and staged while another one runs.
+  // A sequence cannot be planned again before its last token is known, so the sequences then split between the steps,
+  // which pays off only where planning takes long. Results are the same (tests/integration/model/device_steps_test.cc,
+  // tests/simulation).
+  int32_t steps_in_flight = 1;
+
+  // Where a grammar leaves a single token, again and again, so many are appended behind a drawn one without a draw of
+  // their own, and computed in one step; 0: none. No config key sets it: results are the same
+  // (tests/engine/loop/forced_tokens_test.cc). 32 masks of a common grammar take about as long as a step.
+  int32_t max_forced_tokens = 32;
+
+  // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
+  size_t kv_memory_bytes = size_t{64} << 20;
+  // Pages behind the window of sliding layers are given back while their sequence runs. No config key sets it: results
+  // are the same (tests/integration/model).
+  bool free_pages_behind_windows = true;
+  bool kv_fp8 = false;  // FP8 requests keep keys and values in E4M3, one scale per token and KV head
+
+  int32_t max_context_tokens = 0;  // prompt + output; 0 takes the model's own limit
+
+  Fp8Options fp8;
+  ExecutionMode execution = ExecutionMode::kFused;
+  // A response must not depend on its batch neighbours: recipes that would make it depend on them are refused.
+  bool deterministic = true;
+
+  // Attention backends that requests may use, by AttentionBackend. The config may disable some, as PyTorch's
+  // enable_*_sdp do.
+  std::bitset<kernels::kNumAttentionBackends> attention_backends = std::bitset<kernels::kNumAttentionBackends>().set();
+
+  // What clients may ask for of this model. A profile with anything else is not supported.
+  std::bitset<kernels::kNumAttentionBackends> allowed_backends = std::bitset<kernels::kNumAttentionBackends>().set();
+  std::bitset<kernels::kNumPrecisions> allowed_precisions = std::bitset<kernels::kNumPrecisions>().set();
+  int32_t min_priority = -kMaxPriority;
+  int32_t max_priority = kMaxPriority;
+
+  bool enabled(kernels::AttentionBackend backend) const { return attention_backends[static_cast<size_t>(backend)]; }
+  void Enable(kernels::AttentionBackend backend, bool on) { attention_backends[static_cast<size_t>(backend)] = on; }
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/generation/generation.h"
+
+#include <iterator>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/access/tenant.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/resolve.h"
+
+namespace dunlin::server {
+namespace {
+
+// Limits for planning on the transport's thread: waking a text thread (7 to 40 us, docs/decisions.md) costs more than
+// parsing 256 bytes of message, some 60 words or 100 token ids, and clearing 64 KiB of queues.
+constexpr size_t kInlineMessageBytes = 256;
+constexpr size_t kInlineQueueBytes = size_t{64} << 10;
+// A prompt that one step computes: its first token comes early enough for the first chunk to wait for it.
+constexpr size_t kShortPromptTokens = 256;
+
+// Of one output.
+size_t ConstraintBytes(const GenerationPlan& plan) {
+  return plan.request.constraint == nullptr ? 0 : plan.constraint_bytes + text::kGrammarStateGrowth;
+}
+
+}  // namespace
+
+Generation::Generation(ServingCore* core, Admission::Ticket ticket, const ClientCall& call,
+                       std::shared_ptr<ResponseWriter> writer)
+    : core_(core),
+      call_(call),
+      cut_off_writer_(std::move(writer)),
+      writer_(cut_off_writer_.get()),
+      ticket_(std::move(ticket)) {
+  record_.arrival = call.arrival;
+  record_.trace = call.trace;
+}
+
+void Generation::Start() {
+  if (call_.message_bytes <= kInlineMessageBytes) {
+    core_->text_pool()->RunInline(this);
+  } else {
+    core_->text_pool()->Schedule(this);
+  }
+}
+
+void Generation::OnWriteDone(bool ok) {
+  if (!ok) {
+    cancelled_.store(true, std::memory_order_release);
+    requests_.CancelAll(engine::FinishReason::kCancelled);
+  }
+  writing_since_.store(0, std::memory_order_relaxed);
+  write_pending_.store(false, std::memory_order_release);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::Cancel() {
+  cancelled_.store(true, std::memory_order_release);
+  requests_.CancelAll(engine::FinishReason::kCancelled);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::OnClosed() {
+  core_->stall_watch()->Forget(this);
+  std::shared_ptr<ResponseWriter> writer;  // destroyed after the lock is released
+  {
+    absl::MutexLock lock(&cut_off_mutex_);
+    writer = std::move(cut_off_writer_);
+  }
+  closed_.store(true, std::memory_order_release);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::Run() {
+  Advance(false);
+  if (phase_ == Phase::kEnded) Report();
+}
+
+void Generation::RunInline() {
+  if (phase_ == Phase::kEnded) return core_->text_pool()->Schedule(this);
+  Advance(true);
+}
+
+void Generation::Advance(bool inline_run) {
+  if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kRead;
+    if (absl::Status s = Read(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kRead) {
+    // A short message may make a chat template or a grammar's compiler work for long.
+    if (inline_run &&
+        (std::holds_alternative<text::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
+      return core_->text_pool()->Schedule(this);
+    }
+    phase_ = Phase::kPlanned;
+    if (absl::Status s = Plan(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kPlanned) {
+    const absl::StatusOr<bool> settled = SettleConstraint();
+    if (!settled.ok()) return End(settled.status());
+    if (!*settled) return;
+    if (inline_run && GenerationOutputs::QueueBytes(*plan_, core_->limits()) > kInlineQueueBytes) {
+      return core_->text_pool()->Schedule(this);
+    }
+    phase_ = Phase::kStreaming;
+    UseDeliveryLane();
+    if (absl::Status s = Submit(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kStreaming) Continue();
+}
+
+absl::Status Generation::Read() {
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  ClientRequest& request = request_.emplace();
+  request.principal = call_.principal;
+  absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;  // whatever the front end has set
+  if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
+  return read;
+}
+
+absl::Status Generation::Plan() {
+  ClientRequest request = *std::exchange(request_, std::nullopt);
+  absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_, call_.deadline);
+  ticket_.ReleaseBytes();
+  if (absl::IsResourceExhausted(plan.status())) core_->overload()->OnRefusal(core_->now());
+  if (!plan.ok()) return plan.status();
+  plan_ = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Generation::SettleConstraint() {
+  if (plan_->grammar.has_value()) {
+    if (absl::Status s = StartConstraint(); !s.ok()) return s;
+  }
+  if (constraint_ == nullptr) return true;
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  const std::optional<absl::StatusOr<Grammar>> grammar = constraint_->result();
+  if (!grammar.has_value()) return false;
+  constraint_ = nullptr;
+  if (!grammar->ok()) return grammar->status();
+  plan_->request.constraint = (*grammar)->constraint;
+  plan_->constraint_bytes = (*grammar)->bytes;
+  return true;
+}
+
+absl::Status Generation::StartConstraint() {
+  GrammarCache::Caller caller;
+  caller.tenant = TenantOf(call_.principal.name);
+  if (call_.deadline != engine::kNoDeadline) {
+    caller.deadline = absl::Now() + absl::Nanoseconds(call_.deadline - core_->now());
+  }
+  caller.on_done = [weak = weak_from_this()] {
+    // The core outlives every generation.
+    if (const std::shared_ptr<TextTask> self = weak.lock()) static_cast<Generation*>(self.get())->Resume();
+  };
+  absl::StatusOr<std::unique_ptr<PendingConstraint>> started = PendingConstraint::Start(
+      *plan_->model, *plan_->grammar, *plan_->field_names, caller, core_->limits().retry_after_ms);
+  plan_->grammar.reset();
+  if (absl::IsResourceExhausted(started.status())) core_->overload()->OnRefusal(core_->now());
+  if (!started.ok()) return started.status();
+  constraint_ = *std::move(started);
+  return absl::OkStatus();
+}
+
+absl::Status Generation::Submit() {
+  GenerationPlan plan = *std::exchange(plan_, std::nullopt);
+  model_ = plan.model;
+  engine::Request& request = plan.request;
+  request.arrival = call_.arrival;
+  request.deadline = call_.deadline;
+  request.tenant = TenantOf(call_.principal.name);
+  const int64_t reserved = std::ssize(request.prompt) + int64_t{plan.num_outputs} * plan.reserved_tokens;
+  if (absl::Status s = ReserveTokens(*core_, call_.principal, reserved, &ticket_); !s.ok()) return s;
+  const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits()) +
+                              static_cast<size_t>(plan.num_outputs) * ConstraintBytes(plan);
+  if (!ticket_.TakeOutputBytes(output_bytes)) {
+    core_->overload()->OnRefusal(core_->now());
+    return OutputBytesRefused(output_bytes, core_->limits());
+  }
+  outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_, &write_pending_);
+  first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
+  for (size_t i = 0; i < outputs_->size(); ++i) {
+    request.output_index = static_cast<int32_t>(i);
+    // The sink shares ownership of this generation: the engine keeps it alive until OnFinish.
+    std::shared_ptr<engine::OutputSink> sink(shared_from_this(), outputs_->queue(i));
+    const absl::Status submitted = requests_.Submit(model_->engine.get(), request, std::move(sink));
+    if (absl::IsResourceExhausted(submitted)) core_->overload()->OnRefusal(core_->now());
+    if (!submitted.ok()) return SubmitRefused(submitted, core_->limits().retry_after_ms);
+    outputs_->MarkSubmitted();
+    request.sampling.prompt_logprobs = -1;  // the prompt is scored once, with output 0
+  }
+  if (!outputs_->SetUpTexts(plan.output_text).ok()) {
+    return MakeError(Reason::kInternal, "the detokeniser of the output could not be created");
+  }
+  chunk_.request_id = record_.request_id;
+  chunk_.profile = record_.profile;
+  chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  chunk_.clamped_max_tokens = plan.clamped_max_tokens;
+  if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
+  return absl::OkStatus();
+}
+
+void Generation::Continue() {
+  if (cancelled_.load(std::memory_order_acquire)) return End(CancelledStatus());
+  if (const auto failure = outputs_->failure()) {
+    record_.finish_reason = FinishReasonName(*failure);  // of the output that failed; the others are only cancelled
+    if (outputs_->delivery_behind()) return End(DeliveryBehind(core_->limits().max_unsent_tokens));
+    if (outputs_->dropped_for(call_.deadline)) {
+      core_->overload()->OnRefusal(core_->now());
+      return End(NotBegunForDeadline(core_->limits().retry_after_ms));
+    }
+    return End(StatusOf(*failure, core_->limits()));
+  }
+  if (write_pending_.load(std::memory_order_acquire)) return;
+  if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
+  const absl::StatusOr<GenerationOutputs::Next> next = outputs_->Fill(&chunk_);
+  if (!next.ok()) return End(MakeError(Reason::kInternal, "the output could not be detokenised"));
+  if (*next == GenerationOutputs::Next::kNothing && first_chunk_sent_) return;
+  first_chunk_sent_ = true;
+  if (*next == GenerationOutputs::Next::kLastChunk) {
+    phase_ = Phase::kEnded;
+    WatchForStall();
+    ended_at_.store(core_->now(), std::memory_order_relaxed);
+    return writer_->Finish({absl::OkStatus(), record_.request_id}, &chunk_);
+  }
+  WatchForStall();
+  writing_since_.store(core_->now(), std::memory_order_relaxed);
+  write_pending_.store(true, std::memory_order_relaxed);
+  writer_->Write(chunk_);
+  chunk_.Clear();
+}
+
+void Generation::End(const absl::Status& status) {
+  phase_ = Phase::kEnded;
+  constraint_ = nullptr;
+  plan_.reset();
+  UseDeliveryLane();
+  record_.status = status;
+  requests_.CancelAll(engine::FinishReason::kCancelled);
+  const bool submitted = outputs_ != nullptr && outputs_->num_submitted() > 0;
+  const std::string reason = ReasonName(status);
+  if (!submitted || reason == Traits(Reason::kWouldMissDeadline).name) record_.refusal_reason = reason;
+  WatchForStall();
+  ended_at_.store(core_->now(), std::memory_order_relaxed);
+  writer_->Finish({status, record_.request_id}, nullptr);
+}
+
+void Generation::Report() {
+  if (outputs_ != nullptr && !outputs_->all_finished()) return;
+  if (!reported_) {
+    reported_ = true;
+    record_.finished = core_->now();
+    if (outputs_ != nullptr) outputs_->FillRecord(&record_);
+    const bool computed = record_.first_scheduled != 0;
+    ticket_.quota()->Settle(computed ? int64_t{record_.prompt_tokens} + record_.completion_tokens : 0,
+                            record_.finished);
+    if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
+  }
+  if (!closed_.load(std::memory_order_acquire)) return;
+  model_.reset();
+  ticket_ = Admission::Ticket();
+}
+
+absl::Status Generation::CancelledStatus() const {
+  if (cut_off_.load(std::memory_order_acquire)) return StatusOf(engine::FinishReason::kSlowReader, core_->limits());
+  return server::CancelledStatus(call_.deadline, core_->now());
+}
+
+void Generation::WatchForStall() {
+  if (watched_) return;
+  watched_ = true;
+  core_->stall_watch()->Watch(std::shared_ptr<StallWatch::Call>(shared_from_this(), this));
+}
+
+engine::TimeNs Generation::unread_since() const {
+  const engine::TimeNs writing_since = writing_since_.load(std::memory_order_relaxed);
+  return writing_since != 0 ? writing_since : ended_at_.load(std::memory_order_relaxed);
+}
+
+void Generation::CutOff() {
+  std::shared_ptr<ResponseWriter> writer;
+  {
+    absl::MutexLock lock(&cut_off_mutex_);
+    writer = cut_off_writer_;
+  }
+  if (writer == nullptr) return;
+  cut_off_.store(true, std::memory_order_release);
+  writer->CutOff();
+}
+
+}  // namespace dunlin::server

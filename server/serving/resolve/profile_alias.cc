@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/resolve/profile_alias.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
+#include "server/serving/record/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using F = engine::RequestField;
+
+constexpr char kSuffixMark = '@';
+
+template <typename Row, size_t kRows>
+const Row* FindNamed(const Row (&table)[kRows], std::string_view name) {
+  for (const Row& row : table) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+// "flash-fp8", "flash" or "fp8"; empty for anything else.
+std::optional<engine::ExecutionChoice> ParseSuffix(std::string_view suffix) {
+  engine::ExecutionChoice choice;
+  const size_t dash = suffix.find('-');
+  const std::string_view first = suffix.substr(0, dash);
+  std::string_view precision = first;
+  if (const auto* backend = FindNamed(kernels::kAttentionBackendTable, first)) {
+    choice.attention_backend = backend->backend;
+    if (dash == std::string_view::npos) return choice;
+    precision = suffix.substr(dash + 1);
+  } else if (dash != std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto* row = FindNamed(kernels::kPrecisionTable, precision);
+  if (row == nullptr) return std::nullopt;
+  choice.precision = row->precision;
+  return choice;
+}
+
+absl::Status Conflict(F field, std::string_view asked, std::string_view named, std::string_view name,
+                      const engine::FieldNames& names) {
+  return InvalidField(
+      names[field],
+      absl::StrCat("is ", std::string(asked), ", but ", names[F::kModel], " is ", std::string(name.substr(0, 256))),
+      std::string(named));
+}
+
+}  // namespace
+
+ModelLease LeaseNamed(const ServingCore& core, std::string_view name) {
+  ModelLease lease = core.Lease(name);
+  const size_t mark = name.rfind(kSuffixMark);
+  if (lease != nullptr || mark == std::string_view::npos) return lease;
+  return core.Lease(name.substr(0, mark));
+}
+
+absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, std::string_view name) {
+  if (name == model.name) return engine::ExecutionChoice();
+  const std::string_view suffix = name.substr(model.name.size() + 1);
+  if (const std::optional<engine::ExecutionChoice> choice = ParseSuffix(suffix)) return *choice;
+  return InvalidField("model", "has a suffix that is no profile",
+                      absl::StrCat(model.name, " alone, or one of ", absl::StrJoin(ProfileAliases(model), ", "),
+                                   ", or with one of the two parts"));
+}
+
+absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const engine::FieldNames& names,
+                         engine::ExecutionChoice* choice) {
+  if (named.attention_backend.has_value()) {
+    if (choice->attention_backend.value_or(*named.attention_backend) != *named.attention_backend) {
+      return Conflict(F::kAttentionBackend, kernels::Name(*choice->attention_backend),
+                      kernels::Name(*named.attention_backend), name, names);
+    }
+    choice->attention_backend = named.attention_backend;
+  }
+  if (named.precision.has_value()) {
+    if (choice->precision.value_or(*named.precision) != *named.precision) {
+      return Conflict(F::kPrecision, kernels::Name(*choice->precision), kernels::Name(*named.precision), name, names);
+    }
+    choice->precision = named.precision;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ProfileAliases(const ServedModel& model) {
+  std::vector<std::string> aliases;
+  for (const engine::ProfileSupport& row : model.profiles->rows()) {
+    if (!row.supported) continue;
+    aliases.push_back(absl::StrCat(model.name, "@", kernels::Name(row.profile.attention_backend), "-",
+                                   kernels::Name(row.profile.precision)));
+  }
+  return aliases;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is almost a call is text, byte for byte; the calls beside it stay calls.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/text/chat_output/parsed_output.h"
+
+namespace dunlin::text {
+namespace {
+
+struct Malformed {
+  const char* form;
+  const char* output;
+};
+
+// All of each is text.
+constexpr Malformed kAllText[] = {
+    {"hermes", "<tool_call>"},
+    {"hermes", "<tool_call>\n</tool_call>"},
+    {"hermes", "<tool_call>ping()</tool_call> and so on"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\": }}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\": 1,}}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {'a': 1}}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\": \"line\nbreak\"}}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": \"{}\"}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": [1]}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"\", \"arguments\": {}}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"name\": \"ping\"}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {}, \"parameters\": {}}</tool_call>"},
+    {"hermes", "<tool_call>{\"arguments\": {}}</tool_call>"},
+    {"hermes", "<tool_call>{}</tool_call>"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {}"},
+    {"hermes", "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\": \"Le"},
+    {"hermes", "<tool_call>[]</tool_call>"},
+    {"hermes", "</tool_call>"},
+    {"granite", "<|tool_call|>[1]"},
+    {"granite", "<|tool_call|>[{\"name\": \"ping\""},
+    {"mistral", "[TOOL_CALLS] [] and more"},
+    {"mistral", "[TOOL_CALLS]two words[ARGS]{}"},
+    {"mistral", "[TOOL_CALLS]ping[ARGS]1"},
+    {"mistral", "[TOOL_CALLS]{}"},
+    {"deepseek", "<｜tool▁calls▁begin｜>ping"},
+    {"deepseek", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>ping\n{}"},
+    {"deepseek", "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>{\"a\"}"},
+    {"deepseek", "<｜tool▁call▁end｜>"},
+    {"llama3_json", "{\"name\": \"unknown\", \"parameters\": {}}"},
+    {"llama3_json", "{\"name\": \"ping\", \"parameters\": {}"},
+    {"llama3_json", "Call {\"name\": \"ping\", \"parameters\": {}}"},
+    {"pythonic", "[]"},
+    {"pythonic", "[unknown()]"},
+    {"pythonic", "[ping(1)]"},
+    {"pythonic", "[ping(a=1, a=2)]"},
+    {"pythonic", "[ping(a=b)]"},
+    {"pythonic", "[ping(a='x"},
+    {"pythonic", "[ping(a=[1)]"},
+    {"qwen3_coder", "<tool_call>\n<function=ping>\n"},
+    {"qwen3_coder", "<tool_call>\n<function=ping>\n<parameter=a>\n1\n</function>"},
+    {"qwen3_coder", "<function=ping><parameter=a>1</parameter><parameter=a>1</parameter></function>"},
+    {"qwen3_coder", "<function=ping>text</function>"},
+    {"qwen3_coder", "<function=>"},
+};
+
+TEST(MalformedCalls, AreTextByteForByte) {
+  for (const Malformed& row : kAllText) {
+    const ParseOptions options = {.forms = FormsNamed("", row.form)};
+    const ParsedOutput parsed = Parse(options, row.output);
+    EXPECT_EQ(parsed.text, row.output) << row.form;
+    EXPECT_TRUE(parsed.complete_calls().empty()) << row.output;
+    EXPECT_EQ(ParseBytewise(options, row.output), parsed) << row.output;
+  }
+}
+
+TEST(MalformedCalls, LeaveTheCallsBesideThemCalls) {
+  const std::string good = "<tool_call>{\"name\": \"ping\", \"arguments\": {}}</tool_call>";
+  const std::string bad = "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\" 1}}</tool_call>";
+  const ParseOptions options = {.forms = FormsNamed("", "hermes")};
+  const ParsedOutput parsed = Parse(options, good + bad + good);
+  EXPECT_EQ(parsed.text, bad);
+  EXPECT_EQ(parsed.complete_calls().size(), 2U);
+  EXPECT_EQ(ParseBytewise(options, good + bad + good), parsed);
+  EXPECT_EQ(Parse(options, "<tool_call><tool_call>" + good).text, "<tool_call><tool_call>");
+}
+
+TEST(MalformedCalls, OfAListAreTextFromTheLastCallOn) {
+  const ParsedOutput parsed = Parse({.forms = FormsNamed("", "mistral")},
+                                    "[TOOL_CALLS] [{\"name\": \"ping\", \"arguments\": {}}, {\"name\": 1}] after");
+  EXPECT_EQ(parsed.text, ", {\"name\": 1}] after");
+  EXPECT_EQ(parsed.complete_calls().size(), 1U);
+}
+
+TEST(MalformedCalls, OfHarmonyAreTextWithTheirHeaders) {
+  const ParseOptions options = {.forms = FormsNamed("gpt_oss", "gpt_oss")};
+  const std::string call = "<|channel|>commentary to=functions.ping <|constrain|>json<|message|>";
+  for (const std::string& output : {call + "not JSON<|call|>", call + "{\"a\": 1", call + "{\"a\": }<|call|>", call}) {
+    EXPECT_EQ(Parse(options, output).text, output);
+    EXPECT_EQ(ParseBytewise(options, output), Parse(options, output));
+  }
+  const std::string header = "<|channel|>" + std::string(1000, 'x') + "<|message|>Hello";
+  EXPECT_EQ(Parse(options, header).text, header);
+  EXPECT_EQ(ParseBytewise(options, header), Parse(options, header));
+}
+
+// What is kept of an output stays below a bound.
+TEST(MalformedCalls, ThatAreTooLongAreText) {
+  const std::string begun = "<tool_call>{\"name\": \"ping\", \"arguments\": {\"a\": \"";
+  const std::string output = begun + std::string(2 * kMaxCallBytes, 'x') + "\"}}</tool_call>";
+  const ParsedOutput parsed = Parse({.forms = FormsNamed("", "hermes")}, output);
+  EXPECT_EQ(parsed.text, output);
+  const std::string spaces = std::string(1000, ' ');
+  EXPECT_EQ(Parse({.forms = FormsNamed("", "hermes")}, spaces).text, spaces);
+  EXPECT_EQ(Parse({.forms = FormsNamed("qwen3", "hermes")}, spaces + "x").text, spaces + "x");
+}
+
+}  // namespace
+}  // namespace dunlin::text

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/chat_output/call_grammar.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "engine/base/string_view.h"
+#include "text/chat_output/parameters.h"
+
+namespace dunlin::text {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A rule that allows what any of the tools allows, with a rule "args_N" for the arguments of each.
+// body(name): a rule's right side for a call of `name` with `args`, the rule of its arguments.
+using CallBody = std::function<std::string(const std::string& name, const std::string& args)>;
+
+// "call: call_0 | call_1" and what these need.
+std::string CallRules(const CallGrammar& request, const std::string& rule, const CallBody& body) {
+  std::vector<std::string> names;
+  std::string rules;
+  for (size_t i = 0; i < request.tools.size(); ++i) {
+    names.push_back(absl::StrCat(rule, "_", i));
+    absl::StrAppend(&rules, names.back(), ": ", body(request.tools[i]->name, absl::StrCat("args_", i)), "\n");
+  }
+  return absl::StrCat(rule, ": ", absl::StrJoin(names, " | "), "\n", rules);
+}
+
+std::string ArgumentRules(const CallGrammar& request, GrammarParts* parts) {
+  std::string rules;
+  for (size_t i = 0; i < request.tools.size(); ++i) {
+    const ToolSet::Tool& tool = *request.tools[i];
+    if (!TakesObject(tool)) parts->Refuse(tool.name, kNoObject);
+    Json schema = tool.parameters.is_object() ? tool.parameters : Json::object();
+    schema["type"] = "object";
+    absl::StrAppend(&rules, "args_", i, ": ", parts->Add(schema.dump(), tool.name), "\n");
+  }
+  return rules;
+}
+
+// `first`, and where several calls may be any number of `further`.
+std::string Repeated(const CallGrammar& request, const std::string& first, const std::string& further) {
+  return request.several ? absl::StrCat(first, " (", further, ")*") : first;
+}
+
+// {"name": NAME, WORD: OBJECT}
+CallBody ObjectBody(const char* word) {
+  return [word](const std::string& name, const std::string& args) {
+    const std::string head = absl::StrCat("{\"name\": ", JsonQuoted(name), ", \"", word, "\": ");
+    return absl::StrCat(GrammarString(head), " ", args, " \"}\"");
+  };
+}
+
+std::string Term(std::string_view marker, const CallGrammar& request) {
+  return MarkerTerm(marker, request.tokenizer);
+}
+
+}  // namespace
+
+bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return false;
+  const std::optional<engine::TokenId> id = tokenizer->TokenToId(marker);
+  return id.has_value() && tokenizer->IsSpecial(*id);
+}
+
+std::string GrammarString(std::string_view text) {
+  return absl::StrReplaceAll(JsonQuoted(text), {{"\x7f", "\\u007f"}});
+}
+
+std::string GrammarParts::Add(std::string schema, std::string_view function) {
+  bytes_ += schema.size();
+  std::string reference = absl::StrCat("@part_", parts_.size());
+  GrammarSource& part = parts_.emplace_back();
+  part.kind = GrammarKind::kJsonSchema;
+  part.of = absl::StrCat("function \"", engine::AbslView(function), "\"");
+  if (!full()) part.text = std::move(schema);
+  return reference;
+}
+
+void GrammarParts::Refuse(std::string_view function, std::string_view why) {
+  if (!status_.ok()) return;
+  status_ = absl::UnimplementedError(
+      absl::StrCat("in function \"", engine::AbslView(function), "\" ", engine::AbslView(why)));
+}
+
+absl::StatusOr<std::vector<GrammarSource>> GrammarParts::Take() && {
+  if (!status_.ok()) return status_;
+  if (!full()) return std::move(parts_);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("becomes a grammar with ", bytes_, " bytes of schemas; limit is ", kMaxComposedBytes));
+}
+
+std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer) {
+  if (!IsSpecialMarker(marker, tokenizer)) return GrammarString(marker);
+  return absl::StrCat("<[", *tokenizer->TokenToId(marker), "]>");
+}
+
+std::string HermesCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const std::string one =
+      absl::StrCat(Term("<tool_call>", request), R"( "\n" call "\n" )", Term("</tool_call>", request));
+  return absl::StrCat("calls: ", Repeated(request, one, R"("\n" )" + one), "\n",
+                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
+}
+
+std::string GraniteCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return absl::StrCat("calls: (", Term("<|tool_call|>", request), " | ", Term("<tool_call>", request), ") \"[\" ",
+                      Repeated(request, "call", R"(", " call)"), " \"]\"\n",
+                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
+}
+
+std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return absl::StrCat("calls: ", Repeated(request, "call", R"("; " call)"), "\n",
+                      CallRules(request, "call", ObjectBody("parameters")), ArgumentRules(request, parts));
+}
+
+std::string MistralCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const std::string begin = Term("[TOOL_CALLS]", request);
+  const std::string list = absl::StrCat(begin, R"( " "? "[" )", Repeated(request, "call", R"(", " call)"), R"( "]")");
+  std::string rules = CallRules(request, "call", ObjectBody("arguments")) + ArgumentRules(request, parts);
+  if (!IsSpecialMarker("[ARGS]", request.tokenizer)) return absl::StrCat("calls: ", list, "\n", rules);
+  const std::string args = Term("[ARGS]", request);
+  rules += CallRules(request, "named", [&](const std::string& name, const std::string& arguments) {
+    return absl::StrCat(begin, " ", GrammarString(name), " ", args, " ", arguments);
+  });
+  return absl::StrCat("calls: ", list, " | ", Repeated(request, "named", "named"), "\n", rules);
+}
+
+std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const std::string begin = Term("<｜tool▁call▁begin｜>", request);
+  const std::string separator = Term("<｜tool▁sep｜>", request);
+  const std::string end = Term("<｜tool▁call▁end｜>", request);
+  const auto fenced = [&](const std::string& name, const std::string& args) {
+    return absl::StrCat(begin, " \"function\" ", separator, " ", GrammarString(name + "\n```json\n"), " ", args,
+                        R"( "\n```" )", end);
+  };
+  const auto plain = [&](const std::string& name, const std::string& args) {
+    return absl::StrCat(begin, " ", GrammarString(name), " ", separator, " ", args, " ", end);
+  };
+  return absl::StrCat("calls: ", Term("<｜tool▁calls▁begin｜>", request), " (",
+                      Repeated(request, "fenced", R"("\n" fenced)"), " | ", Repeated(request, "plain", "plain"), ") ",
+                      Term("<｜tool▁calls▁end｜>", request), "\n", CallRules(request, "fenced", fenced),
+                      CallRules(request, "plain", plain), ArgumentRules(request, parts));
+}
+
+// One call: the model ends its turn with it.
+std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const std::string channel = Term("<|channel|>", request);
+  const std::string rest = absl::StrCat(Term("<|constrain|>", request), " \"json\" ", Term("<|message|>", request));
+  return absl::StrCat("calls: call\n",
+                      CallRules(request, "call",
+                                [&](const std::string& name, const std::string& args) {
+                                  const std::string to = absl::StrCat("commentary to=functions.", name, " ");
+                                  return absl::StrCat(channel, " ", GrammarString(to), " ", rest, " ", args);
+                                }),
+                      ArgumentRules(request, parts));
+}
+
+}  // namespace dunlin::text

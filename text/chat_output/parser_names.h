@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the configuration may call the forms of a chat's output: the names of the tables in tool_formats.h and
+// reasoning_formats.h, in their order, for the table of config keys. Constant data.
+#pragma once
+
+namespace dunlin::text {
+
+// auto: as the chat template shows. none: all stays text.
+inline constexpr char kToolParserChoices[] =
+    "auto|none|gpt_oss|deepseek|mistral|qwen3_coder|granite|hermes|pythonic|llama3_json";
+inline constexpr char kReasoningParserChoices[] = "auto|none|gpt_oss|qwen3|think_tags|mistral";
+
+}  // namespace dunlin::text

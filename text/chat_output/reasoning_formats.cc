@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/chat_output/reasoning_formats.h"
+
+#include <algorithm>
+
+#include "text/chat_output/scan.h"
+
+namespace dunlin::text {
+namespace {
+
+constexpr std::string_view kHarmonyReasoningTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
+                                                        "<|return|>"};
+constexpr std::string_view kThinkTokens[] = {"<think>", "</think>"};
+constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
+
+bool Has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+bool IsHarmonyReasoning(std::string_view text) {
+  return Has(text, "<|channel|>") && Has(text, "<|message|>") && Has(text, "analysis");
+}
+bool IsQwen3(std::string_view text) {
+  return Has(text, "</think>") && Has(text, "enable_thinking");
+}
+bool IsThinkTags(std::string_view text) {
+  return Has(text, "<think>") || Has(text, "</think>");
+}
+bool IsMistralReasoning(std::string_view text) {
+  return Has(text, "[THINK]");
+}
+
+// qwen3 and think_tags are read alike. Their templates differ in the prompt's end: with enable_thinking = false Qwen3's
+// writes an empty block there; those of DeepSeek-R1 and others open a block.
+constexpr ReasoningFormat kReasoningFormats[] = {
+    {"gpt_oss", "", "", kHarmonyReasoningTokens, IsHarmonyReasoning},
+    {"qwen3", "<think>", "</think>", kThinkTokens, IsQwen3},
+    {"think_tags", "<think>", "</think>", kThinkTokens, IsThinkTags},
+    {"mistral", "[THINK]", "[/THINK]", kBracketTokens, IsMistralReasoning},
+};
+
+}  // namespace
+
+std::span<const ReasoningFormat> ReasoningFormats() {
+  return kReasoningFormats;
+}
+
+const ReasoningFormat* FindReasoningFormat(std::string_view name) {
+  const auto* row = std::find_if(std::begin(kReasoningFormats), std::end(kReasoningFormats),
+                                 [name](const ReasoningFormat& format) { return format.name == name; });
+  return row == std::end(kReasoningFormats) ? nullptr : row;
+}
+
+const ReasoningFormat* RecogniseReasoningFormat(std::string_view chat_template) {
+  const auto* row =
+      std::find_if(std::begin(kReasoningFormats), std::end(kReasoningFormats),
+                   [chat_template](const ReasoningFormat& format) { return format.recognises(chat_template); });
+  return row == std::end(kReasoningFormats) ? nullptr : row;
+}
+
+bool BeginsInReasoning(const ReasoningFormat& format, std::string_view prompt) {
+  if (format.open.empty()) return false;
+  const size_t at = prompt.rfind(format.open);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = prompt.substr(at + format.open.size());
+  return std::all_of(rest.begin(), rest.end(), &IsJsonSpace);
+}
+
+}  // namespace dunlin::text

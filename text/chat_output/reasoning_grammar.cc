@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reasoning before what a grammar constrains (call_grammar.h).
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "text/chat_output/call_grammar.h"
+#include "text/chat_output/chat_output_parser.h"
+
+namespace dunlin::text {
+namespace {
+
+// A text up to and with a marker, as a rule's modifiers and right side.
+std::string Until(const std::string& rule, std::string_view marker, const Tokenizer* tokenizer) {
+  if (IsSpecialMarker(marker, tokenizer)) {
+    return absl::StrCat(rule, ": /(?s:.*)/ ", MarkerTerm(marker, tokenizer), "\n");
+  }
+  return absl::StrCat(rule, "[suffix=", GrammarString(marker), "]: /(?s:.*)/\n");
+}
+
+// The rule "thinking", which may match nothing.
+std::string ThinkingRules(const ReasoningFormat& format, const Tokenizer* tokenizer, std::string_view prompt) {
+  const std::string rest = Until("thought", format.close, tokenizer) + "gap: /\\n{0,2}/\n";
+  if (BeginsInReasoning(format, prompt)) return "thinking: thought gap\n" + rest;
+  return absl::StrCat("thinking: (", MarkerTerm(format.open, tokenizer), " thought gap)?\n", rest);
+}
+
+// Messages on the channel analysis.
+std::string HarmonyThinkingRules(const Tokenizer* tokenizer) {
+  return absl::StrCat("thinking: (", MarkerTerm("<|channel|>", tokenizer), " \"analysis\" ",
+                      MarkerTerm("<|message|>", tokenizer), " thought ", MarkerTerm("<|start|>", tokenizer),
+                      " \"assistant\")*\n", Until("thought", "<|end|>", tokenizer));
+}
+
+GrammarSource Composed(std::string lark, std::vector<GrammarSource> parts) {
+  GrammarSource source;
+  source.kind = GrammarKind::kComposed;
+  source.text = std::move(lark);
+  source.parts = std::move(parts);
+  return source;
+}
+
+}  // namespace
+
+absl::StatusOr<GrammarSource> ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request,
+                                              std::string_view prompt) {
+  GrammarParts added;
+  const std::string calls = forms.calls->grammar(request, &added);
+  absl::StatusOr<std::vector<GrammarSource>> parts = std::move(added).Take();
+  if (!parts.ok()) return parts.status();
+  std::string thinking;
+  if (forms.calls->make_reader == nullptr) {
+    thinking = HarmonyThinkingRules(request.tokenizer);
+  } else if (forms.reasoning != nullptr) {
+    thinking = ThinkingRules(*forms.reasoning, request.tokenizer, prompt);
+  }
+  const char* start = thinking.empty() ? "start: calls\n" : "start: thinking calls\n";
+  return Composed(absl::StrCat(start, thinking, calls), *std::move(parts));
+}
+
+GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning, const Tokenizer* tokenizer,
+                             std::string_view prompt) {
+  if (reasoning == nullptr) return source;
+  std::vector<GrammarSource> parts = {std::move(source)};
+  if (reasoning->open.empty()) {
+    const std::string final =
+        absl::StrCat(MarkerTerm("<|channel|>", tokenizer), " \"final\" ", MarkerTerm("<|message|>", tokenizer));
+    return Composed(absl::StrCat("start: thinking ", final, " @part_0\n", HarmonyThinkingRules(tokenizer)),
+                    std::move(parts));
+  }
+  return Composed(absl::StrCat("start: thinking @part_0\n", ThinkingRules(*reasoning, tokenizer, prompt)),
+                  std::move(parts));
+}
+
+}  // namespace dunlin::text

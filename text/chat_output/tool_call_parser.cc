@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/chat_output/tool_call_parser.h"
+
+namespace dunlin::text {
+namespace {
+
+constexpr size_t kMaxSpaceBytes = 256;  // that are held back as a part of the markup
+
+size_t LeadingSpace(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size() && IsJsonSpace(text[at])) ++at;
+  return at;
+}
+
+}  // namespace
+
+ToolCallParser::ToolCallParser(const Options& options, ChatOutputSink* sink)
+    : format_(options.format),
+      tools_(options.tools),
+      parallel_(options.parallel),
+      sink_(sink),
+      buffer_(options.tools, options.max_call_bytes, sink) {}
+
+void ToolCallParser::Push(std::string_view text) {
+  if (format_ == nullptr) return sink_->OnText(text);
+  pending_.append(text);
+  size_t at = 0;
+  while (!done() && at < pending_.size()) {
+    const std::string_view rest = std::string_view(pending_).substr(at);
+    const std::optional<size_t> taken = reader_ != nullptr ? TakeCalls(rest)
+                                        : boundary_        ? TakeAtBoundary(rest)
+                                                           : TakeText(rest);
+    if (!taken.has_value()) break;
+    at += *taken;
+  }
+  pending_.erase(0, at);
+  buffer_.Flush();
+}
+
+std::optional<size_t> ToolCallParser::TakeCalls(std::string_view rest) {
+  for (size_t i = 0; i < rest.size(); ++i) {
+    buffer_.AddRaw(rest.substr(i, 1));
+    const Scan scan = reader_->Take(rest[i], &buffer_);
+    if (done()) return i + 1;
+    if (scan == Scan::kMore && !buffer_.full()) continue;
+    reader_.reset();
+    // A list without calls is text.
+    if (scan == Scan::kDone && buffer_.num_calls() > calls_before_) {
+      buffer_.EndMarkup();
+      boundary_ = true;
+      return i + 1;
+    }
+    if (scan == Scan::kInvalid) buffer_.DropLastRaw();
+    buffer_.Break();
+    boundary_ = false;
+    return scan == Scan::kInvalid ? i : i + 1;
+  }
+  return rest.size();
+}
+
+std::optional<size_t> ToolCallParser::TakeAtBoundary(std::string_view rest) {
+  const size_t space = LeadingSpace(rest);
+  if (space <= kMaxSpaceBytes) {
+    if (space == rest.size()) return std::nullopt;
+    const std::string_view next = rest.substr(space);
+    const auto opener = MarkerAtStart(next, format_->openers);
+    if (opener.has_value() && opener->marker.has_value()) {
+      const size_t end = space + format_->openers[*opener->marker].size();
+      Begin(rest.substr(0, end), *opener->marker);
+      return end;
+    }
+    const bool behind_call = buffer_.num_calls() > 0;
+    const auto closer = behind_call ? MarkerAtStart(next, format_->closers) : std::nullopt;
+    if (closer.has_value() && closer->marker.has_value()) {
+      const size_t end = space + format_->closers[*closer->marker].size();
+      sink_->OnMarkup(rest.substr(0, end));
+      return end;
+    }
+    if (opener.has_value() || closer.has_value()) return std::nullopt;
+    if (!behind_call && format_->bare != '\0' && next[0] == format_->bare) {
+      Begin(rest.substr(0, space), format_->openers.size());
+      return space;
+    }
+  }
+  boundary_ = false;
+  return 0;
+}
+
+std::optional<size_t> ToolCallParser::TakeText(std::string_view rest) {
+  const MarkerMatch match = FindMarker(rest, format_->openers);
+  if (match.position > 0) sink_->OnText(rest.substr(0, match.position));
+  if (match.marker.has_value()) {
+    const std::string_view opener = format_->openers[*match.marker];
+    Begin(opener, *match.marker);
+    return match.position + opener.size();
+  }
+  if (match.position == 0) return std::nullopt;
+  return match.position;
+}
+
+void ToolCallParser::Begin(std::string_view raw, size_t opener) {
+  buffer_.AddRaw(raw);
+  buffer_.set_known_names_only(opener == format_->openers.size());
+  reader_ = format_->make_reader(opener, tools_);
+  calls_before_ = buffer_.num_calls();
+}
+
+void ToolCallParser::Finish() {
+  if (done()) return;
+  if (reader_ != nullptr) {
+    if (reader_->MayEnd()) return buffer_.EndMarkup();
+    return buffer_.Break();
+  }
+  if (pending_.empty()) return;
+  const bool is_markup = boundary_ && buffer_.num_calls() > 0 && LeadingSpace(pending_) == pending_.size();
+  if (is_markup) return sink_->OnMarkup(pending_);
+  sink_->OnText(pending_);
+}
+
+}  // namespace dunlin::text
