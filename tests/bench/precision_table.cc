@@ -187,9 +187,9 @@ std::vector<TokenId> TokensOf(const std::string& path, const std::string& tokeni
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   DUNLIN_CHECK(!text.empty(), "no text in the file");
-  const auto tokenizer = Tokenizer::Load(tokenizer_path, 0);
+  const auto tokenizer = text::Tokenizer::Load(tokenizer_path, 0);
   DUNLIN_CHECK(tokenizer.ok(), "no tokenizer in the directory");
-  EncodeOptions options;
+  text::EncodeOptions options;
   options.add_special_tokens = false;
   return *(*tokenizer)->Encode(text, options);
 }

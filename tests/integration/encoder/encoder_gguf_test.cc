@@ -52,7 +52,7 @@ TEST(EncoderGguf, HasTheTokenizerAndThePoolingOfTheFile) {
   const auto settings = ReadEmbeddingSettings(**files, 0);
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->pooling, Pooling::kCls);
-  const auto tokenizer = Tokenizer::Load(**files, 0);
+  const auto tokenizer = text::Tokenizer::Load(**files, 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   for (const GoldenText& golden : ReadEncoderGoldens(kName).texts) {
     const auto ids = (*tokenizer)->Encode(golden.text);

@@ -14,7 +14,7 @@ namespace {
 class EncoderText : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EncoderText, EncodesAsHuggingFaceDoes) {
-  const auto tokenizer = Tokenizer::Load(GoldenEncoderPath(GetParam()), 0);
+  const auto tokenizer = text::Tokenizer::Load(GoldenEncoderPath(GetParam()), 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const EncoderGoldens goldens = ReadEncoderGoldens(GetParam());
   ASSERT_GE(goldens.texts.size(), 10U);
@@ -29,17 +29,17 @@ class ClassifierText : public EncoderText {};
 
 TEST_P(ClassifierText, EncodesPairsAsHuggingFaceDoes) {
   const EncoderGoldens goldens = ReadEncoderGoldens(GetParam());
-  const auto tokenizer = Tokenizer::Load(GoldenEncoderPath(GetParam()), 0);
+  const auto tokenizer = text::Tokenizer::Load(GoldenEncoderPath(GetParam()), 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const auto frame = (*tokenizer)->FindPairFrame();
   ASSERT_TRUE(frame.ok()) << frame.status();
-  const EncodeOptions plain{.add_special_tokens = false};
+  const text::EncodeOptions plain{.add_special_tokens = false};
   for (const GoldenPair& golden : goldens.pairs) {
     const auto first = (*tokenizer)->Encode(golden.query, plain);
     const auto second = (*tokenizer)->Encode(golden.document, plain);
     ASSERT_TRUE(first.ok() && second.ok());
     std::vector<TokenId> tokens;
-    const int32_t num_first = AppendPair(*frame, *first, *second, &tokens);
+    const int32_t num_first = text::AppendPair(*frame, *first, *second, &tokens);
     EXPECT_EQ(tokens, golden.token_ids) << golden.query;
     const auto ones = std::find(golden.type_ids.begin(), golden.type_ids.end(), 1);
     // Transformers' tokenizer of ModernBERT, which has no token types, leaves out those of its post-processor.

@@ -25,9 +25,9 @@ std::string ReadText(const std::string& path) {
 }
 
 std::vector<TokenId> HeldOutTokens() {
-  const auto tokenizer = Tokenizer::Load(SourcePath("models/demo"), 0);
+  const auto tokenizer = text::Tokenizer::Load(SourcePath("models/demo"), 0);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-  EncodeOptions options;
+  text::EncodeOptions options;
   options.add_special_tokens = false;
   return *(*tokenizer)->Encode(ReadText(SourcePath("tests/golden/models/demo_heldout.txt")), options);
 }

@@ -45,11 +45,11 @@ std::string FileOf(const json& vocabulary) {
   return writer.Bytes();
 }
 
-void ExpectGoldenIds(const Tokenizer& tokenizer, const std::string& style) {
+void ExpectGoldenIds(const text::Tokenizer& tokenizer, const std::string& style) {
   const json cases = ReadGolden(style + "/cases.json");
   for (const json& golden : cases.at("encode")) {
-    const EncodeOptions options{.add_special_tokens = golden.at("add_special_tokens"),
-                                .parse_special = golden.at("parse_special")};
+    const text::EncodeOptions options{.add_special_tokens = golden.at("add_special_tokens"),
+                                      .parse_special = golden.at("parse_special")};
     const auto ids = tokenizer.Encode(golden.at("text").get<std::string>(), options);
     ASSERT_TRUE(ids.ok()) << ids.status();
     EXPECT_EQ(*ids, golden.at("ids").get<std::vector<TokenId>>()) << golden;
@@ -58,7 +58,7 @@ void ExpectGoldenIds(const Tokenizer& tokenizer, const std::string& style) {
 
 // The memory plan knows the vocabulary by this estimate.
 void ExpectEstimateOfText(const std::string& path, const TextFiles& files) {
-  const auto text = files.ReadFile(kVocabularyFile, kMaxTokenizerJsonBytes);
+  const auto text = files.ReadFile(text::kVocabularyFile, text::kMaxTokenizerJsonBytes);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto estimate = EstimateGgufText(path);
   ASSERT_TRUE(estimate.ok()) << estimate.status();
@@ -72,9 +72,9 @@ void ExpectGoldenIdsOfAFile(const std::string& style) {
   temp.Write("model.gguf", FileOf(vocabulary));
   const auto files = OpenModelFiles(temp.File("model.gguf"));
   ASSERT_TRUE(files.ok()) << files.status();
-  ASSERT_TRUE(Tokenizer::IsIn(**files));
+  ASSERT_TRUE(text::Tokenizer::IsIn(**files));
   ExpectEstimateOfText(temp.File("model.gguf"), **files);
-  const auto tokenizer = Tokenizer::Load(**files, static_cast<int64_t>(vocabulary.at("tokens").size()));
+  const auto tokenizer = text::Tokenizer::Load(**files, static_cast<int64_t>(vocabulary.at("tokens").size()));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   ExpectGoldenIds(**tokenizer, style);
 }
@@ -93,7 +93,7 @@ TEST(GgufTokenizer, GivesTheIdsOfASentencePieceModelInADirectory) {
                       std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(model)), std::istreambuf_iterator<char>());
   temp.Write("tokenizer.model", bytes);
-  const auto tokenizer = Tokenizer::Load(temp.path(), 0);
+  const auto tokenizer = text::Tokenizer::Load(temp.path(), 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   ExpectGoldenIds(**tokenizer, "sentencepiece");
 }
@@ -104,11 +104,11 @@ TEST(GgufTokenizer, HasTheChatTemplateOfTheFile) {
   temp.Write("model.gguf", FileOf(vocabulary));
   const auto files = OpenModelFiles(temp.File("model.gguf"));
   ASSERT_TRUE(files.ok()) << files.status();
-  const auto tokenizer = Tokenizer::Load(**files, 0);
+  const auto tokenizer = text::Tokenizer::Load(**files, 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  const auto chat = ChatTemplate::Load(**files, "");
+  const auto chat = text::ChatTemplate::Load(**files, "");
   ASSERT_TRUE(chat.ok()) << chat.status();
-  ChatInput input;
+  text::ChatInput input;
   input.messages.emplace_back().content = "hi";
   const auto rendered = (*chat)->Render(**tokenizer, input, {});
   ASSERT_TRUE(rendered.ok()) << rendered.status();
