@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "tests/style/source_tree.h"
 
 namespace dunlin::style {
@@ -100,20 +101,26 @@ TEST(Documents, RelativeLinksLeadSomewhere) {
   }
 }
 
+// In lower case: ten times as fast as a regular expression that ignores case.
+std::string Lower(std::string line) {
+  for (char& c : line) c = absl::ascii_tolower(static_cast<unsigned char>(c));
+  return line;
+}
+
 // Coined words and images for things that have a name in the field.
 TEST(Documents, UseTheFieldsTerms) {
-  const std::regex coined(R"(AskStream|AsksL2|Knock|DoorRefusal|GiveWay|RunBriefly|LayerBehindKv|\bSlotForm\b|)"
-                          R"(\basks? (memory|L1|L2|ahead) for|\bfor lack of room\b|\bknocks?\b|\bat the door\b)",
-                          std::regex::icase);
-  for (const SourceFile& file : ReadSourceTree()) {
+  const std::regex coined(R"(askstream|asksl2|knock|doorrefusal|giveway|runbriefly|layerbehindkv|\bslotform\b|)"
+                          R"(\basks? (memory|l1|l2|ahead) for|\bfor lack of room\b|\bat the door\b)");
+  for (const SourceFile& file : SourceTree()) {
     if (file.path == "tests/style/documents_test.cc") continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
-      EXPECT_FALSE(std::regex_search(file.lines[i], coined)) << file.path << ":" << i + 1 << ": " << file.lines[i];
+      EXPECT_FALSE(std::regex_search(Lower(file.lines[i]), coined))
+          << file.path << ":" << i + 1 << ": " << file.lines[i];
     }
   }
   for (const fs::path& document : Documents()) {
     for (const std::string& line : LinesOf(document)) {
-      EXPECT_FALSE(std::regex_search(line, coined)) << document << ": " << line;
+      EXPECT_FALSE(std::regex_search(Lower(line), coined)) << document << ": " << line;
     }
   }
 }

@@ -59,7 +59,7 @@ std::vector<std::string> Violations(const Rule& rule) {
   const std::regex except(rule.except);
   const std::regex forbidden(rule.forbidden);
   std::vector<std::string> found;
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     if (!std::regex_search(file.path, files)) continue;
     if (*rule.except != '\0' && std::regex_search(file.path, except)) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
@@ -202,7 +202,7 @@ TEST(Layers, RoomsAreListedFromBelowToAbove) {
 
 TEST(Layers, RoomsIncludeOnlyTheRoomsBelowThem) {
   const std::regex include("#include \"([^\"]+)\"");
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     if (!HasRooms(file.path)) continue;
     for (const std::string& line : file.lines) {
       std::smatch match;
@@ -230,7 +230,7 @@ TEST(Layers, RoomRulesFindWhatTheyForbid) {
 TEST(Layers, FrontsAndTransportsAreApart) {
   const std::regex owner("^server/(fronts|transport)/([a-z0-9_]+)/");
   const std::regex include("#include \"server/(fronts|transport)/([a-z0-9_]+)/");
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     std::smatch self;
     if (!std::regex_search(file.path, self, owner)) continue;
     for (const std::string& line : file.lines) {

@@ -66,7 +66,7 @@ TEST(Size, FunctionsStayShort) {
   const auto ratchet = Ratchet("function_ratchet.txt");
   size_t functions = 0;
   std::map<std::string, size_t> long_ones;  // the longest of a file
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     if (file.path.size() > 3 && file.path.substr(file.path.size() - 3) == ".rs") continue;
     for (const Function& function : FunctionsOf(file.lines)) {
       ++functions;
@@ -106,7 +106,7 @@ TEST(Size, FunctionLengthCountsWholeFunctions) {
 
 TEST(Size, FilesStaySmallOrShrink) {
   const auto ratchet = Ratchet("size_ratchet.txt");
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     const auto listed = ratchet.find(file.path);
     const size_t limit = listed == ratchet.end() ? kMaxLines : std::min(listed->second, kHardMaxLines);
     EXPECT_LE(file.lines.size(), limit) << file.path;
@@ -118,7 +118,7 @@ TEST(Size, FilesStaySmallOrShrink) {
 
 TEST(Size, MedianFileIsShort) {
   std::vector<size_t> sizes;
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     if (file.path.rfind("tests/", 0) != 0) sizes.push_back(file.lines.size());
   }
   ASSERT_FALSE(sizes.empty());
@@ -127,7 +127,7 @@ TEST(Size, MedianFileIsShort) {
 }
 
 TEST(Size, LinesFitTheColumnLimit) {
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       // A line of a table or a string that cannot be broken counts bytes, not columns: look at ASCII ones alone.
       EXPECT_LE(file.lines[i].size(), kMaxColumns + 20) << file.path << ":" << i + 1;
@@ -136,7 +136,7 @@ TEST(Size, LinesFitTheColumnLimit) {
 }
 
 TEST(Size, EveryFileSaysWhatItIs) {
-  for (const SourceFile& file : ReadSourceTree()) {
+  for (const SourceFile& file : SourceTree()) {
     ASSERT_GE(file.lines.size(), 2U) << file.path;
     EXPECT_EQ(file.lines[0], "// SPDX-License-Identifier: Apache-2.0") << file.path;
     if (file.path.substr(file.path.size() - 2) != ".h") continue;

@@ -8,7 +8,9 @@
 
 namespace dunlin::style {
 
-std::vector<SourceFile> ReadSourceTree() {
+namespace {
+
+std::vector<SourceFile> ReadFiles() {
   namespace fs = std::filesystem;
   static const std::set<std::string> kExtensions = {".h", ".cc", ".cu", ".cuh", ".rs"};
   const fs::path root = DUNLIN_SOURCE_DIR;
@@ -26,6 +28,13 @@ std::vector<SourceFile> ReadSourceTree() {
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return files;
+}
+
+}  // namespace
+
+const std::vector<SourceFile>& SourceTree() {
+  static const std::vector<SourceFile> tree = ReadFiles();
+  return tree;
 }
 
 }  // namespace dunlin::style

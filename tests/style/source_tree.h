@@ -12,7 +12,8 @@ struct SourceFile {
   std::vector<std::string> lines;
 };
 
-// Every .h, .cc, .cu, .cuh and .rs file below kernels, engine, server, tools and tests; build trees are not there.
-std::vector<SourceFile> ReadSourceTree();
+// Every .h, .cc, .cu, .cuh and .rs file below kernels, engine, text, server, tools and tests, read once; build trees
+// are not there.
+const std::vector<SourceFile>& SourceTree();
 
 }  // namespace dunlin::style
