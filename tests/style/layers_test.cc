@@ -99,7 +99,7 @@ const Room kRooms[] = {
      {"engine/base", "engine/layers", "engine/model", "engine/plan", "engine/request", "engine/sampling"}},
     {"engine/scheduler", {"engine/base", "engine/cache", "engine/plan", "engine/request", "engine/sampling"}},
     {"engine/loop",
-     {"engine/base", "engine/cache", "engine/model/spec", "engine/plan", "engine/request", "engine/runtime",
+     {"engine/base", "engine/cache", "engine/model", "engine/plan", "engine/request", "engine/runtime",
       "engine/sampling", "engine/scheduler"}},
     {"engine/encoder",
      {"engine/base", "engine/layers", "engine/loop", "engine/model", "engine/request", "engine/runtime",
@@ -182,7 +182,7 @@ std::string RoomViolation(const std::string& path, const std::string& header) {
   if (room == nullptr || other == nullptr) return (room == nullptr ? path : header) + " is in no room of kRooms";
   if (room == other) return "";
   for (const char* allowed : room->includes) {
-    if (IsWithin(other->path, allowed) || IsWithin(header, allowed)) return "";
+    if (IsWithin(other->path, allowed)) return "";
   }
   return std::string(room->path) + " may not include " + header;
 }
@@ -194,7 +194,9 @@ TEST(Layers, RoomsAreListedFromBelowToAbove) {
       const auto within = [&](const std::string& path) { return IsWithin(path, include) || IsWithin(include, path); };
       EXPECT_TRUE(std::any_of(below.begin(), below.end(), within))
           << room.path << " names " << include << ", which is not before it";
-      EXPECT_FALSE(IsWithin(room.path, include)) << room.path << " is within " << include;
+      // Its own files would be allowed with those of rooms above it, unless they are a room.
+      EXPECT_TRUE(!IsWithin(room.path, include) || std::find(below.begin(), below.end(), include) != below.end())
+          << room.path << " is within " << include;
     }
     below.push_back(room.path);
   }
