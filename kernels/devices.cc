@@ -4,7 +4,7 @@
 
 #include "kernels/api/device.h"
 #include "kernels/cpu/device.h"
-#include "kernels/module/load_module.h"
+#include "kernels/loader/load_module.h"
 
 namespace dunlin::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device in a shared library of its own, opened at run time by kernels/module: the one symbol that such a library
+// A device in a shared library of its own, opened at run time by kernels/loader: the one symbol that such a library
 // exports, and the table behind it.
 //
 // DeviceOps passes the structs of kernels/api and a std::vector across the boundary, so a module works only with the

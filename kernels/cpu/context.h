@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/api/memory_count.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/shared/memory_count.h"
 
 namespace dunlin::kernels {
 

@@ -6,12 +6,12 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/api/fp8_scale.h"
 #include "kernels/cpu/fp8_scale.h"
 #include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/round_columns.h"
 #include "kernels/cpu/launchers.h"
+#include "kernels/shared/fp8_scale.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "kernels/api/device_module.h"
-#include "kernels/cuda/cublaslt_library.h"
-#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 
 namespace dunlin::kernels {
 namespace {

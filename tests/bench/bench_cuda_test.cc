@@ -15,7 +15,7 @@
 
 #include "kernels/api/dtype.h"
 #include "tests/bench/bench_records.h"
-#include "tests/kernels/module/fake_cuda.h"
+#include "tests/kernels/loader/fake_cuda.h"
 
 namespace dunlin::integration {
 namespace {

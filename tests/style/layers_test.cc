@@ -23,8 +23,11 @@ struct Rule {
 
 const Rule kRules[] = {
     {"^kernels/", "", R"(#include "(engine|text|server|tools|dunlin/v1|tests)/)", "kernels include nothing above them"},
-    {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda|module)/)", "the contract does not know its implementations"},
-    {"^kernels/cuda/", "", R"(#include "kernels/cpu/)", "devices share the contract alone"},
+    {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda|loader|shared)/)",
+     "the contract does not know its implementations"},
+    {"^kernels/shared/", "", R"(#include "kernels/(cpu|cuda|loader)/)", "what devices share knows none of them"},
+    {"^kernels/cuda/", "", R"(#include "kernels/cpu/)", "devices share kernels/api and kernels/shared alone"},
+    {"^kernels/cpu/", "", R"(#include "kernels/cuda/)", "devices share kernels/api and kernels/shared alone"},
     {"^engine/", "", R"(#include "(text|server|tools|dunlin/v1|google/rpc|grpc/|tests)/?)",
      "the engine knows no text, no wire and no edge"},
     {"^text/", "", R"(#include "(server|tools|dunlin/v1|google/rpc|grpc/|tests)/?)", "text knows no wire and no edge"},
@@ -35,7 +38,7 @@ const Rule kRules[] = {
     {"^server/fronts/", "", R"(models\(\)\.List\(\))", "fronts tell of the models that a caller may use (ModelsFor)"},
     {"^tools/", "", R"(#include "(server|tests)/)", "tools do not depend on the server"},
     {"^server/", "^server/(commands/|main)", R"(#include "tools/)", "only the commands run tools"},
-    {"^(engine|text|server|tools)/", "", R"(#include "kernels/(cpu|cuda|module)/)",
+    {"^(engine|text|server|tools)/", "", R"(#include "kernels/(cpu|cuda|loader|shared)/)",
      "only kernels/api is visible above kernels"},
     {"^(engine|text|kernels)/", "", R"(#include <(grpc|google/protobuf))", "gRPC and protobuf stay at the edge"},
     {"^(kernels|engine|text|server|tools)/", "^kernels/cpu/.*(avx|amx|simd)",

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
@@ -13,6 +12,7 @@
 #include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/schedule.h"
 #include "kernels/cpu/context.h"
+#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

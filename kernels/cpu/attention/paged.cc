@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paged entries: checks, workspace, and the translation of the API's parameters to an AttentionCall.
-#include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each backend supports on the CPU; refusal reasons follow PyTorch's.
-#include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

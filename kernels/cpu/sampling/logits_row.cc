@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/api/exponential.h"
+#include "kernels/shared/exponential.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

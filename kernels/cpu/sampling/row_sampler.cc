@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
-#include "kernels/api/philox.h"
 #include "kernels/cpu/sampling/logit_edits.h"
 #include "kernels/cpu/sampling/logits_row.h"
+#include "kernels/shared/exponential.h"
+#include "kernels/shared/philox.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention entries of the CUDA device's table: validation, workspace, and the choice of kernels.
-#include "kernels/api/attention_rules.h"
 #include "kernels/cuda/attention/kernels.h"
 #include "kernels/cuda/attention/support.h"
-#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/device/launchers.h"
+#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "kernels/api/attention.h"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/device/layout.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/attention/efficient_block.h"
-#include "kernels/cuda/attention/flash_block.h"
-#include "kernels/cuda/attention/math_block.h"
+#include "kernels/cuda/attention/efficient/efficient_block.h"
+#include "kernels/cuda/attention/flash/sm80/flash_block.h"
+#include "kernels/cuda/attention/math/math_block.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

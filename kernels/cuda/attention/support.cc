@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/support.h"
 
-#include "kernels/api/attention_rules.h"
-#include "kernels/cuda/attention/flash_block.h"
+#include "kernels/cuda/attention/flash/sm80/flash_block.h"
+#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -4,7 +4,7 @@
 // different banks.
 #pragma once
 
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/device/host_device.h"
 
 namespace dunlin::kernels::cuda {
 

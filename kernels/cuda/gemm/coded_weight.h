@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "kernels/api/group_rounding.h"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/device/layout.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -8,7 +8,7 @@
 
 #include "kernels/api/weight_codes.h"
 #include "kernels/cuda/gemm/coded_weight.h"
-#include "kernels/cuda/pack_rows.h"
+#include "kernels/cuda/gemm/pack_rows.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -3,7 +3,7 @@
 // multiprocessor receives from L2 during the latency of a load (some 270 cycles of 64 bytes).
 #pragma once
 
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/device/host_device.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
 #include "kernels/cuda/sampling/row_pass.h"
 #include "kernels/cuda/sampling/token_rank.h"
+#include "kernels/shared/exponential.h"
 
 namespace dunlin::kernels::cuda {
 

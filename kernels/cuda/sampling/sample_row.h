@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "kernels/api/logits.h"
-#include "kernels/api/philox.h"
 #include "kernels/cuda/sampling/row_scores.h"
 #include "kernels/cuda/sampling/token_cut.h"
+#include "kernels/shared/philox.h"
 
 namespace dunlin::kernels::cuda {
 

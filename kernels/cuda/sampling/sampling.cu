@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operation `sample`: one block per row. A step's rows are few and long, so a block has the most threads possible:
 // 1,024 with 64 registers each read 4 KiB at once.
-#include "kernels/cuda/lanes.cuh"
-#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/device/lanes.cuh"
+#include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/sampling/sample_row.h"
 
 namespace dunlin::kernels::cuda {

@@ -7,11 +7,11 @@
 
 #include <cmath>
 
-#include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
 #include "kernels/cuda/sampling/row_pass.h"
 #include "kernels/cuda/sampling/row_scores.h"
 #include "kernels/cuda/sampling/weight_bins.h"
+#include "kernels/shared/exponential.h"
 
 namespace dunlin::kernels::cuda {
 

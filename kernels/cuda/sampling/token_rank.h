@@ -2,7 +2,7 @@
 // A token's rank in a raw row of logits (TokenOutput::rank). Counts are exact in FP64 for any number of lanes.
 #pragma once
 
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/device/host_device.h"
 
 namespace dunlin::kernels::cuda {
 

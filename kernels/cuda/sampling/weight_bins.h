@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "kernels/api/logits.h"
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/device/host_device.h"
 
 namespace dunlin::kernels::cuda {
 

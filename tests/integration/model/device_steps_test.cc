@@ -14,7 +14,7 @@
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
-#include "tests/kernels/module/fake_cuda.h"
+#include "tests/kernels/loader/fake_cuda.h"
 #include "tests/simulation/scripted_constraint.h"
 
 namespace dunlin::engine {

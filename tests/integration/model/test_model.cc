@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/inspect.h"
-#include "tests/kernels/module/open_module.h"
+#include "tests/kernels/loader/open_module.h"
 
 namespace dunlin::engine {
 namespace {

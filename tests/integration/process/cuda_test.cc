@@ -16,7 +16,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
-#include "tests/kernels/module/fake_cuda.h"
+#include "tests/kernels/loader/fake_cuda.h"
 
 namespace dunlin::integration {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
-#include "tests/kernels/module/fake_cuda.h"
+#include "tests/kernels/loader/fake_cuda.h"
 
 namespace dunlin::integration {
 namespace {

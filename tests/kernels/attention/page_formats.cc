@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices' page formats, by their own index arithmetic.
 #include "kernels/cpu/attention/kv_block.h"
-#include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/ops/kv_store.h"
 #include "tests/kernels/attention/paged_batch.h"
 
 namespace dunlin::kernels::testing {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/api/fp8_scale.h"
+#include "kernels/shared/fp8_scale.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace dunlin::kernels {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of chosen algorithms: truncated, damaged, from another machine, and with two writers.
-#include "kernels/cuda/algorithm_store.h"
+#include "kernels/cuda/gemm/cublaslt/algorithm_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

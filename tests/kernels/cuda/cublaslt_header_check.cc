@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares kernels/cuda/cublaslt_api.h with the header that it restates; compiles only while they agree. Built where
-// that header is installed; one older than the library that the module takes (12.9) lacks some constants and says
-// nothing.
+// Compares kernels/cuda/gemm/cublaslt/cublaslt_api.h with the header that it restates; compiles only while they agree.
+// Built where that header is installed; one older than the library that the module takes (12.9) lacks some constants
+// and says nothing.
 #include <cublasLt.h>
 
 #include <cstddef>
 
-#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
 
 #if CUBLAS_VER_MAJOR * 100 + CUBLAS_VER_MINOR >= 1209
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for cuBLASLt: by the dynamic linker's names, as a file, in a toolkit's folder, among the wheels beside
 // PyTorch, and in several places in turn. The libraries are stubs in trees laid out like these.
-#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "kernels/cuda/cublaslt_search.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_search.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

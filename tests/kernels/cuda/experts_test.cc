@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routing to experts on the host, by one lane and by several, against the CPU device.
-#include "kernels/cuda/experts.h"
+#include "kernels/cuda/ops/experts.h"
 
 #include <gtest/gtest.h>
 

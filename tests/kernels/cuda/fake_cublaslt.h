@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMMs requested from cuBLASLt, computed by a fake of it, against FP64.
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 #include "tests/kernels/cuda/fake_cublaslt.h"
 #include "tests/kernels/cuda/host_matrix.h"
 

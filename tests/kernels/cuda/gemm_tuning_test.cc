@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
 #include "tests/kernels/cuda/fake_cublaslt.h"
 
 namespace dunlin::kernels::cuda {

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/element_ops.h"
-#include "kernels/cuda/layout.h"
-#include "kernels/cuda/row_target.h"
+#include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/ops/element_ops.h"
+#include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/attention/efficient_block.h"
-#include "kernels/cuda/attention/flash_block.h"
+#include "kernels/cuda/attention/efficient/efficient_block.h"
+#include "kernels/cuda/attention/flash/sm80/flash_block.h"
 #include "kernels/cuda/attention/launch_plan.h"
-#include "kernels/cuda/attention/math_block.h"
+#include "kernels/cuda/attention/math/math_block.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/attention_runner.h"
 #include "tests/kernels/cuda/host_attention.h"

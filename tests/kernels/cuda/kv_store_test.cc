@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages in the device's layout: offsets, and the results of QK-norm, rotation and rounding, against the CPU device.
-#include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/ops/kv_store.h"
 
 #include <gtest/gtest.h>
 

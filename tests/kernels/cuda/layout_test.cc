@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices in the device's layout: cuBLASLt's FP8 alignment rules, and no overlaps.
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/device/layout.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/api/fp8_scale.h"
 #include "kernels/cpu/fp8_scale.h"
-#include "kernels/cuda/fp8_scale.h"
+#include "kernels/cuda/ops/fp8_scale.h"
+#include "kernels/shared/fp8_scale.h"
 #include "tests/kernels/cuda/host_matrix.h"
 
 namespace dunlin::kernels::cuda {

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "kernels/api/device_module.h"
-#include "kernels/module/load_module.h"
+#include "kernels/loader/load_module.h"
 #include "tests/kernels/cuda/elf_file.h"
 
 namespace dunlin::kernels::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing and row gather in the device's layout, on the host, against the CPU device.
-#include "kernels/cuda/pack_rows.h"
+#include "kernels/cuda/gemm/pack_rows.h"
 
 #include <gtest/gtest.h>
 

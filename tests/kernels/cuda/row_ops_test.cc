@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "kernels/api/device.h"
-#include "kernels/cuda/row_target.h"
+#include "kernels/cuda/ops/row_target.h"
 #include "tests/kernels/cuda/host_matrix.h"
 #include "tests/kernels/cuda/thread_lanes.h"
 

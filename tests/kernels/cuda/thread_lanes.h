@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/device/host_device.h"
 
 namespace dunlin::kernels::cuda {
 

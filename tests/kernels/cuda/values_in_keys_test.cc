@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/support.h"
-#include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/ops/kv_store.h"
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/attention/paged_batch.h"
 #include "tests/kernels/cuda/host_attention.h"

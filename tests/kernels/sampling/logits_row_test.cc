@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/api/exponential.h"
+#include "kernels/shared/exponential.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::kernels::cpu {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/api/philox.h"
+#include "kernels/shared/philox.h"
 
 #include <gtest/gtest.h>
 

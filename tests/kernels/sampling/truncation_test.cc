@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/api/exponential.h"
+#include "kernels/shared/exponential.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::kernels::cpu {

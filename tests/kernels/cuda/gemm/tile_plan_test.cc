@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The division of the tile GEMM's launches, its shared-memory accesses, and the widening of codes.
-#include "kernels/cuda/gemm/tile_plan.h"
+#include "kernels/cuda/gemm/sm80/tile_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "kernels/cuda/gemm/coded_block.h"
+#include "kernels/cuda/gemm/sm80/coded_block.h"
 #include "tests/kernels/cuda/bank_turns.h"
 
 namespace dunlin::kernels::cuda {

@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "kernels/cuda/gemm/coded_block.h"
-#include "kernels/cuda/gemm/tile_plan.h"
+#include "kernels/cuda/gemm/sm80/coded_block.h"
+#include "kernels/cuda/gemm/sm80/tile_plan.h"
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/cuda/host_matrix.h"
 

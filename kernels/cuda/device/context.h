@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The context of an open CUDA device: one device, one stream that every operation is enqueued on, and the memory that
+// launches need besides their operands. Thread rule: any thread; operations of several launches hold `turn`.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "kernels/api/status.h"
+#include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
+#include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
+#include "kernels/shared/memory_count.h"
+
+namespace dunlin::kernels {
+
+struct DeviceContext {
+  int sm_version = 0;  // 90 for compute capability 9.0
+  dunlin::kernels::cuda::DeviceShape shape{};
+  size_t l2_bytes = 0;
+  cudaStream_t stream = nullptr;
+  dunlin::kernels::cuda::CublasLt cublas{};
+  dunlin::kernels::cuda::CublasLtContext* cublas_handle = nullptr;
+  std::unique_ptr<dunlin::kernels::cuda::GemmPlans> plans;
+  std::unique_ptr<dunlin::kernels::cuda::AlgorithmStore> algorithms;
+  std::unique_ptr<dunlin::kernels::cuda::ProductClock> clock;  // set while tuning
+
+  // Device memory, allocated when the device is opened.
+  void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes
+  void* staging = nullptr;         // kStagingBytes: unpacked weights, staged GEMM outputs
+  uint32_t* current = nullptr;     // InputScaling::kCurrent: bits of the largest magnitude over a call's rows
+  void* bias = nullptr;            // [kActivatedColumnsMax] FP32: the bias of a fused activation, converted
+
+  MemoryCount memory;
+
+  std::mutex turn;                  // guards staging, current and bias over all launches of an operation
+  std::atomic<bool> failed{false};  // an earlier call failed; the device's results can no longer be trusted
+};
+
+}  // namespace dunlin::kernels
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr size_t kStagingBytes = size_t{64} << 20;
+
+// Records a failure permanently.
+inline KernelStatus Checked(DeviceContext* context, cudaError_t result) {
+  if (result != cudaSuccess) context->failed = true;
+  return context->failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
+}
+
+// The status of the preceding launch.
+inline KernelStatus Launched(DeviceContext* context) {
+  return Checked(context, cudaGetLastError());
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM. Decode rows, and the FP8 that cuBLASLt does not support, go to the tile kernel (gemm/tile_plan.h decides), the
+// rest to cuBLASLt through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the
+// plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
+#include <algorithm>
+
+#include "kernels/cuda/device/lanes.cuh"
+#include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/gemm/sm80/tile_kernels.h"
+#include "kernels/cuda/gemm/sm80/tile_plan.h"
+#include "kernels/cuda/ops/row_target.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+// out[m, n] = product[m, n] + bias[n] + residual[m, n]; product may be `out`.
+struct Finish {
+  const float* product;
+  int64_t product_stride;
+  const float* bias;      // or null
+  const float* residual;  // or null; rows out_stride apart
+  float* out;
+  int64_t out_stride;
+  int64_t columns;
+};
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) FinishRows(Finish finish) {
+  const int64_t row = blockIdx.x;
+  const float* product = finish.product + row * finish.product_stride;
+  for (int64_t n = threadIdx.x; n < finish.columns; n += kRowThreads) {
+    float value = product[n];
+    if (finish.bias != nullptr) value += finish.bias[n];
+    if (finish.residual != nullptr) value += finish.residual[row * finish.out_stride + n];
+    finish.out[row * finish.out_stride + n] = value;
+  }
+}
+
+// The GEMM's destination: FP32 rows, or the next GEMM's input.
+bool ValidOutput(const GemmParams& p) {
+  if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
+  return p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
+         p.num_rows <= p.next->capacity_rows;
+}
+
+bool Valid(const GemmParams& p) {
+  if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
+  if (p.decode_rows < 0 || p.decode_rows > p.num_rows) return false;
+  const PackedWeight& weight = *p.weight;
+  return weight.data != nullptr && Multiplies(weight.format) && !weight.int8_inputs && weight.out_features > 0 &&
+         weight.in_features > 0 && p.in->data != nullptr && p.in->precision == weight.precision &&
+         p.in->columns == weight.in_features && p.in->scale_block == weight.scale_block &&
+         p.num_rows <= p.in->capacity_rows;
+}
+
+// Rows [first, first + count) of the GEMM into `out`, then what the form left out. A staged GEMM starts at the
+// preceding row whose scale is 16-byte aligned.
+KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const GemmForm& form, bool staged, int64_t first,
+                     int64_t count) {
+  const MatrixView weight = ViewOf(*params.weight);
+  const MatrixView in = ViewOf(*params.in);
+  const bool fp8 = weight.precision == Precision::kFp8;
+  const int64_t lead = staged ? first % kScaleRows : 0;
+  float* out = params.out + first * params.out_stride;
+  const float* residual = params.residual == nullptr ? nullptr : params.residual + first * params.out_stride;
+  const GemmOperands operands{.weight = weight.data,
+                              .in = in.row(first - lead),
+                              .weight_scales = fp8 ? weight.scales() : nullptr,
+                              .in_scales = fp8 ? in.scales() + first - lead : nullptr,
+                              .bias = params.bias,
+                              .residual = residual,
+                              .out = staged ? context->staging : out,
+                              .num_rows = static_cast<int32_t>(lead + count)};
+  const KernelStatus status = context->plans->Run(form, operands, context->stream);
+  if (status == KernelStatus::kDeviceError) context->failed = true;
+  if (status != KernelStatus::kOk) return status;
+  const Finish finish{.product = static_cast<const float*>(operands.out) + lead * form.out_stride,
+                      .product_stride = form.out_stride,
+                      .bias = form.bias ? nullptr : params.bias,
+                      .residual = form.residual ? nullptr : residual,
+                      .out = out,
+                      .out_stride = params.out_stride,
+                      .columns = weight.rows};
+  if (staged || finish.bias != nullptr || finish.residual != nullptr) {
+    FinishRows<<<static_cast<unsigned>(count), kRowThreads, 0, context->stream>>>(finish);
+  }
+  return Launched(context);
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    RoundBias(const float* bias, int64_t columns, Precision precision, unsigned char* out) {
+  const int64_t i = int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
+  if (i < columns) StoreAs(precision, out, i, 1, Float4{{bias[i]}});
+}
+
+// The bias of a fused activation, converted to the dtype that cuBLASLt requires and 16-byte aligned. Stream order keeps
+// the next call's conversion after this call's GEMM.
+const void* BiasOf(DeviceContext* context, const GemmParams& params) {
+  if (params.bias == nullptr) return nullptr;
+  const int64_t columns = params.weight->out_features;
+  const auto blocks = static_cast<unsigned>((columns + kRowThreads - 1) / kRowThreads);
+  RoundBias<<<blocks, kRowThreads, 0, context->stream>>>(params.bias, columns, params.weight->precision,
+                                                         static_cast<unsigned char*>(context->bias));
+  return context->bias;
+}
+
+// Rows [begin, end) with a fused activation.
+KernelStatus RunActivated(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  const auto count = static_cast<int32_t>(end - begin);
+  const std::lock_guard<std::mutex> lock(context->turn);
+  const GemmOperands operands{.weight = ViewOf(*params.weight).data,
+                              .in = ViewOf(*params.in).row(begin),
+                              .weight_scales = nullptr,
+                              .in_scales = nullptr,
+                              .bias = BiasOf(context, params),
+                              .residual = nullptr,
+                              .out = ViewOf(*params.next).row(begin),
+                              .num_rows = count};
+  const KernelStatus status = context->plans->Run(FormOf(params, false, count), operands, context->stream);
+  if (status == KernelStatus::kDeviceError) context->failed = true;
+  return status == KernelStatus::kOk ? Launched(context) : status;
+}
+
+KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  if (params.next != nullptr) return RunActivated(context, params, begin, end);
+  const bool staged = NeedsStaging(params, begin);
+  const GemmForm form = FormOf(params, staged, static_cast<int32_t>(end - begin));
+  if (!staged) return RunRows(context, params, form, false, begin, end - begin);
+
+  const int64_t rows_at_once = static_cast<int64_t>(kStagingBytes / sizeof(float)) / form.out_stride - kScaleRows;
+  if (rows_at_once < 1) return KernelStatus::kUnsupported;
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = begin; first < end; first += rows_at_once) {
+    const KernelStatus status = RunRows(context, params, form, true, first, std::min(rows_at_once, end - first));
+    if (status != KernelStatus::kOk) return status;
+  }
+  return KernelStatus::kOk;
+}
+
+// A weight of integer codes, as many rows of it at once as fit the staging area expanded: a division by its shape.
+KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  const PackedWeight& weight = *params.weight;
+  const int64_t panel = static_cast<int64_t>(kStagingBytes) / RowBytes(Precision::kBf16, weight.in_features) /
+                        kMatrixMultiple * kMatrixMultiple;
+  if (panel == 0) return KernelStatus::kUnsupported;
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = 0; first < weight.out_features; first += panel) {
+    PackedWeight expanded{.data = context->staging, .precision = Precision::kBf16};
+    expanded.out_features = std::min(panel, weight.out_features - first);
+    expanded.in_features = weight.in_features;
+    const ExpandCall call{.weight = CodedViewOf(weight),
+                          .first_row = first,
+                          .rows = expanded.out_features,
+                          .out = static_cast<unsigned char*>(context->staging)};
+    LaunchExpandCodes(call, context->stream);
+    GemmParams part = params;
+    part.weight = &expanded;
+    part.out = params.out + first;
+    if (params.bias != nullptr) part.bias = params.bias + first;
+    if (params.residual != nullptr) part.residual = params.residual + first;
+    const GemmForm form = FormOf(part, false, static_cast<int32_t>(end - begin));
+    const KernelStatus status = RunRows(context, part, form, false, begin, end - begin);
+    if (status != KernelStatus::kOk) return status;
+  }
+  return KernelStatus::kOk;
+}
+
+void LaunchTiles(Precision precision, const TileCall& call, cudaStream_t stream) {
+  if (call.coded.data != nullptr) return LaunchTilesCoded(call, stream);
+  if (precision == Precision::kFp8) return LaunchTilesFp8(call, stream);
+  if (precision == Precision::kFp16) return LaunchTilesFp16(call, stream);
+  LaunchTilesBf16(call, stream);
+}
+
+// Rows [begin, end), all of one phase. Where K is divided, partial sums go to the staging area.
+KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
+  const Precision precision = params.weight->precision;
+  const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
+  if (part_floats == 0) {
+    const TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
+    LaunchTiles(precision, call, context->stream);
+    return Launched(context);
+  }
+  const int64_t rows_at_once =
+      std::min(static_cast<int64_t>(kStagingBytes / sizeof(float)) / part_floats, kMergeRowsMax);
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = begin; first < end; first += rows_at_once) {
+    const TileCall call = TileCallOf(params, first, static_cast<int32_t>(std::min(rows_at_once, end - first)), decodes,
+                                     static_cast<float*>(context->staging));
+    LaunchTiles(precision, call, context->stream);
+    LaunchMergeSlices(call, context->stream);
+  }
+  return Launched(context);
+}
+
+KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
+  if (begin == end) return KernelStatus::kOk;
+  if (UsesTiles(context->sm_version, *params.weight, decodes)) return RunTiles(context, params, begin, end, decodes);
+  if (IsCoded(params.weight->format)) return RunExpanded(context, params, begin, end);
+  return RunLibrary(context, params, begin, end);
+}
+
+}  // namespace
+
+bool GemmFuses(DeviceContext* context, const GemmParams& params) {
+  return params.heads == nullptr && TakesActivation(params) &&
+         context->plans->Has(FormOf(params, false, params.num_rows));
+}
+
+cudaError_t PrepareGemm() {
+  for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8, PrepareTilesCoded}) {
+    if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
+  if (context->failed) return KernelStatus::kDeviceError;
+  // One call suffices where cuBLASLt handles both phases.
+  const int64_t decode_rows = UsesTiles(context->sm_version, *params.weight, true) ? params.decode_rows : 0;
+  const KernelStatus status = RunPhase(context, params, 0, decode_rows, true);
+  return status != KernelStatus::kOk ? status : RunPhase(context, params, decode_rows, params.num_rows, false);
+}
+
+}  // namespace dunlin::kernels::cuda

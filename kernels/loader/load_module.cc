@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/loader/load_module.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "kernels/api/device_module.h"
+
+namespace dunlin::kernels {
+namespace {
+
+const DeviceModule* FindModule(const std::string& path, std::string* error) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    *error = std::string("the CUDA module cannot be loaded: ") + dlerror();
+    return nullptr;
+  }
+  const auto entry = reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry));
+  if (entry == nullptr) {
+    *error = path + " is not a device module: it exports no " + kDeviceModuleEntry;
+    return nullptr;
+  }
+  return entry();
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// Empty when the module can be used.
+std::string ReasonAgainst(const DeviceModule& module, const std::string& path) {
+  if (module.abi_version != kDeviceModuleAbi) {
+    return path + " has module ABI " + std::to_string(module.abi_version) + "; this binary has " +
+           std::to_string(kDeviceModuleAbi);
+  }
+  if (std::strcmp(module.api_digest, DUNLIN_API_DIGEST) != 0) {
+    return path + " belongs to another build of dunlin: its kernel contract differs from this binary's";
+  }
+  const std::vector<std::string> missing = MissingEntries(*module.ops);
+  if (!missing.empty()) return path + " is not complete: it lacks " + Joined(missing);
+  if (module.ops->kind != DeviceKind::kCuda) return path + " is not a module of a cuda device";
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> MissingEntries(const DeviceOps& ops) {
+  const struct {
+    const char* name;
+    bool present;
+  } entries[] = {
+      {"allocate", ops.allocate != nullptr},
+      {"release", ops.release != nullptr},
+      {"copy_to_device", ops.copy_to_device != nullptr},
+      {"copy_to_host", ops.copy_to_host != nullptr},
+      {"allocate_host", ops.allocate_host != nullptr},
+      {"release_host", ops.release_host != nullptr},
+      {"synchronize", ops.synchronize != nullptr},
+      {"memory", ops.memory != nullptr},
+      {"create_event", ops.create_event != nullptr},
+      {"destroy_event", ops.destroy_event != nullptr},
+      {"record_event", ops.record_event != nullptr},
+      {"wait_event", ops.wait_event != nullptr},
+      {"packed_weight_bytes", ops.packed_weight_bytes != nullptr},
+      {"pack_weight", ops.pack_weight != nullptr},
+      {"activation_bytes", ops.activation_bytes != nullptr},
+      {"gemm", ops.gemm != nullptr},
+      {"gemm_fuses", ops.gemm_fuses != nullptr},
+      {"set_tuning", ops.set_tuning != nullptr},
+      {"gather_rows", ops.gather_rows != nullptr},
+      {"norm", ops.norm != nullptr},
+      {"softcap", ops.softcap != nullptr},
+      {"quantize", ops.quantize != nullptr},
+      {"activate", ops.activate != nullptr},
+      {"add", ops.add != nullptr},
+      {"copy_rows", ops.copy_rows != nullptr},
+      {"copy_columns", ops.copy_columns != nullptr},
+      {"route_experts", ops.route_experts != nullptr},
+      {"add_weighted_rows", ops.add_weighted_rows != nullptr},
+      {"update_delayed_scaling", ops.update_delayed_scaling != nullptr},
+      {"rotary_table", ops.rotary_table != nullptr},
+      {"rotate_and_store_kv", ops.rotate_and_store_kv != nullptr},
+      {"supports_attention", ops.supports_attention != nullptr},
+      {"paged_attention_workspace", ops.paged_attention_workspace != nullptr},
+      {"paged_attention", ops.paged_attention != nullptr},
+      {"attention_fuses", ops.attention_fuses != nullptr},
+      {"dense_attention_workspace", ops.dense_attention_workspace != nullptr},
+      {"dense_attention", ops.dense_attention != nullptr},
+      {"measure_roofs", ops.measure_roofs != nullptr},
+      {"probe_roof", ops.probe_roof != nullptr},
+      {"sample_workspace", ops.sample_workspace != nullptr},
+      {"sample", ops.sample != nullptr},
+  };
+  static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
+  std::vector<std::string> missing;
+  for (const auto& entry : entries) {
+    if (!entry.present) missing.emplace_back(entry.name);
+  }
+  return missing;
+}
+
+std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::string* error) {
+  if (options.cuda_module.empty()) {
+    *error = "no CUDA module is given";
+    return nullptr;
+  }
+  const DeviceModule* module = FindModule(options.cuda_module, error);
+  if (module == nullptr) return nullptr;
+  *error = ReasonAgainst(*module, options.cuda_module);
+  if (!error->empty()) return nullptr;
+  const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str(),
+                                           .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str()};
+  DeviceModuleReply reply{};
+  DeviceContext* context = module->open(&module_options, &reply);
+  if (context == nullptr) {
+    *error = reply.error;
+    return nullptr;
+  }
+  auto device = std::make_unique<Device>();
+  device->ops = module->ops;
+  device->context = context;
+  device->close = module->close;
+  device->description = reply.description;
+  device->facts = reply.facts;
+  return device;
+}
+
+}  // namespace dunlin::kernels
