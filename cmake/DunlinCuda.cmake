@@ -57,9 +57,18 @@ if("${nvcc_release}" VERSION_EQUAL 13.0)
   list(APPEND DUNLIN_CUDA_WARNINGS -Werror=all-warnings)
 endif()
 
-# dunlin_cuda_objects(OUT [OPTIONS flag ...] SOURCES a.cu ...): appends the object files to the list OUT.
+# dunlin_cuda_objects(OUT [OPTIONS flag ...] [ARCHITECTURES 90a ...] SOURCES a.cu ...): appends the object files to the
+# list OUT. ARCHITECTURES: machine code for these alone, without PTX, whatever DUNLIN_CUDA_ARCHITECTURES says: for sources
+# whose instructions other devices lack (wgmma and TMA need 90a), and whose kernels' rows name the same devices.
 function(dunlin_cuda_objects out)
-  cmake_parse_arguments(ARG "" "" "OPTIONS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "ARCHITECTURES;OPTIONS;SOURCES" ${ARGN})
+  set(targets ${DUNLIN_CUDA_TARGETS})
+  if(ARG_ARCHITECTURES)
+    set(targets "")
+    foreach(arch ${ARG_ARCHITECTURES})
+      list(APPEND targets -gencode=arch=compute_${arch},code=sm_${arch})
+    endforeach()
+  endif()
   set(objects ${${out}})
   foreach(source ${ARG_SOURCES})
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
@@ -68,7 +77,7 @@ function(dunlin_cuda_objects out)
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${DUNLIN_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -MD -MF ${object}.d
-              -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${DUNLIN_CUDA_TARGETS} --expt-relaxed-constexpr
+              -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${targets} --expt-relaxed-constexpr
               ${ARG_OPTIONS} ${DUNLIN_CUDA_WARNINGS}
               -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
               -I${CMAKE_SOURCE_DIR} -isystem ${DUNLIN_CUDA_INCLUDE} -isystem ${DUNLIN_CUDA_INCLUDE}/cccl

@@ -127,7 +127,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   take(&context->staging, cuda::kStagingBytes);
   take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
   take(&context->bias, cuda::kActivatedColumnsMax * sizeof(float));
-  if (result == cudaSuccess) result = cuda::PrepareAttention(context->shape.block_shared_bytes);
+  if (result == cudaSuccess) result = cuda::PrepareAttention(context->shape);
   if (result == cudaSuccess) result = cuda::PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
@@ -157,8 +157,9 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   std::string error = CheckDevice(&properties);
   std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
   if (error.empty()) {
-    context->sm_version = properties.major * 10 + properties.minor;
-    context->shape = {properties.multiProcessorCount, static_cast<int32_t>(properties.sharedMemPerBlockOptin)};
+    context->shape = {.multiprocessors = properties.multiProcessorCount,
+                      .block_shared_bytes = static_cast<int32_t>(properties.sharedMemPerBlockOptin),
+                      .sm_version = properties.major * 10 + properties.minor};
     context->l2_bytes = static_cast<size_t>(properties.l2CacheSize);
     error = FillContext(context.get(), options->cublas_library);
   }
@@ -171,7 +172,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
     return nullptr;
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (%.200s, sm_%d, cuBLASLt %zu)", properties.name,
-                context->sm_version, context->cublas.GetVersion());
+                context->shape.sm_version, context->cublas.GetVersion());
   std::snprintf(reply->facts, sizeof(reply->facts), "%s", FactsOf(properties, context->cublas).c_str());
   return context.release();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention entries of the CUDA device's table: validation, workspace, and the choice of kernels.
-#include "kernels/cuda/attention/kernels.h"
+// The attention entries of the CUDA device's table: validation, workspace, and the launch of the kernel whose row takes
+// the call.
+#include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/support.h"
 #include "kernels/cuda/device/launchers.h"
-#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -24,70 +24,70 @@ bool SupportsDense(const DeviceContext* context, const DenseAttentionParams& par
   return SupportsAttention(context, params.backend, TraitsOf(params), nullptr);
 }
 
-void LaunchBackend(AttentionBackend backend, const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream) {
-  switch (backend) {
-    case AttentionBackend::kMath:
-      return LaunchMath(call, plan, stream);
-    case AttentionBackend::kEfficient:
-      return LaunchEfficient(call, plan, stream);
-    case AttentionBackend::kFlash:
-      if (call.keys.dtype == DType::kF16) return LaunchFlashFp16(call, plan, stream);
-      return LaunchFlashBf16(call, plan, stream);
-  }
+// REQUIRES: SupportsDense.
+const AttentionKernel& DenseKernel(const DeviceContext* context, const DenseAttentionParams& params) {
+  return *FindKernel(AttentionKernels(), context->shape, params.backend, AttentionPhase::kPrefill, TraitsOf(params));
 }
 
-KernelStatus Run(DeviceContext* context, AttentionBackend backend, const AttentionCall& call, void* workspace,
+KernelStatus Run(DeviceContext* context, const AttentionKernel& kernel, const AttentionCall& call, void* workspace,
                  size_t workspace_bytes) {
   if (context->failed) return KernelStatus::kDeviceError;
   if (call.num_sequences == 0 || call.max_query_tokens == 0) return KernelStatus::kOk;
   LaunchPlan plan;
-  if (!PlanLaunch(backend, call, context->shape, workspace, workspace_bytes, &plan)) return KernelStatus::kOutOfMemory;
+  if (!kernel.plan.divide(kernel.geometry, call, context->shape, workspace, workspace_bytes, &plan)) {
+    return KernelStatus::kOutOfMemory;
+  }
   if (plan.blocks > kBlocksMax) return KernelStatus::kInvalidArgument;
-  LaunchBackend(backend, call, plan, context->stream);
-  if (plan.parts.data != nullptr) LaunchMerge(call, plan, context->stream);
+  kernel.launch(call, plan, context->stream);
+  if (plan.parts.data != nullptr) kernel.merge(call, plan, context->stream);
   return Launched(context);
 }
 
 }  // namespace
 
-cudaError_t PrepareAttention(int32_t shared_bytes) {
-  for (const auto prepare : {PrepareFlashBf16, PrepareFlashFp16}) {
-    if (const cudaError_t error = prepare(shared_bytes); error != cudaSuccess) return error;
+cudaError_t PrepareAttention(const DeviceShape& device) {
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if (!RunsOn(kernel, device)) continue;
+    if (const int error = kernel.prepare(); error != cudaSuccess) return static_cast<cudaError_t>(error);
   }
-  const cudaError_t error = PrepareEfficient();
-  return error == cudaSuccess ? PrepareMath() : error;
+  return cudaSuccess;
 }
 
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons) {
-  return SupportsAttention(context->sm_version, backend, traits, reasons);
+  return SupportsAttentionOn(context->shape, backend, traits, reasons);
 }
 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
-  return PagedWorkspaceBytes(backend, plan, context->shape);
+  return PagedWorkspaceBytes(context->shape, backend, plan);
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
-  if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return KernelStatus::kUnsupported;
+  const AttentionTraits traits = TraitsOf(params);
+  if (!SupportsAttention(context, params.backend, traits, nullptr)) return KernelStatus::kUnsupported;
   if (params.next != nullptr) return KernelStatus::kUnsupported;  // attention_fuses is false
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
-    const KernelStatus status = Run(context, params.backend, split.calls[i], params.workspace, params.workspace_bytes);
+    const AttentionPhase phase = split.one_token[i] ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
+    const AttentionKernel* kernel = FindKernel(AttentionKernels(), context->shape, params.backend, phase, traits);
+    const KernelStatus status = Run(context, *kernel, split.calls[i], params.workspace, params.workspace_bytes);
     if (status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;
 }
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
-  return SupportsDense(context, params) ? DenseWorkspaceBytes(params.backend, CallOf(params), context->shape) : 0;
+  if (!SupportsDense(context, params)) return 0;
+  const AttentionKernel& kernel = DenseKernel(context, params);
+  return kernel.plan.dense_workspace(kernel.geometry, CallOf(params), context->shape);
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
   if (!SupportsDense(context, params)) return KernelStatus::kUnsupported;
   if (params.batch < 0 || params.q_len < 0 || params.kv_len < 0) return KernelStatus::kInvalidArgument;
-  return Run(context, params.backend, CallOf(params), params.workspace, params.workspace_bytes);
+  return Run(context, DenseKernel(context, params), CallOf(params), params.workspace, params.workspace_bytes);
 }
 
 }  // namespace dunlin::kernels::cuda

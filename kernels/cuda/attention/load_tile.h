@@ -4,7 +4,7 @@
 // element by element. A tile has arrived after WaitForCopies and SyncBlock; codes then become elements (WidenRow).
 #pragma once
 
-#include "kernels/cuda/attention/row_block.h"
+#include "kernels/cuda/attention/row_fragments.h"
 #include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/block/tile_layout.h"
 

@@ -21,29 +21,6 @@ struct PartialStore {
   }
 };
 
-// Stores 64 columns from first_dim on of a warp's rows.
-template <int kCount>
-DUNLIN_HD void StorePart(const PartialStore& store, float* part, const RowBlock& block, int warp, int32_t first_dim,
-                         int slice, const RowFrag& maximum, const RowFrag& sum, const Frag<float, kCount>& out) {
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int32_t row = RowOf(warp, lane, 2 * half);
-      if (row >= block.num_rows) continue;
-      if (lane % 4 == 0) {
-        part[row] = maximum.at(lane, half);
-        part[store.rows + row] = sum.at(lane, half);
-      }
-      float* values = part + 2 * store.rows + int64_t{row} * store.v_head_dim;
-      DUNLIN_UNROLL
-      for (int r = 0; r < 16; ++r) {
-        const int32_t dim = first_dim + r / 2 * 8 + ProductSlot::Column(lane, r % 2);
-        if (dim < store.v_head_dim) values[dim] = out.at(lane, slice * 32 + r / 2 * 4 + half * 2 + r % 2);
-      }
-    }
-  });
-}
-
 // The output at (row, dim) of a task: its parts merged in ascending order.
 DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, const RowBlock& block,
                                  int32_t part_keys, int32_t row, int32_t dim) {

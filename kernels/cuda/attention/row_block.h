@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block's 64 packed rows of one (sequence, KV head), and a warp's operations on their scores and outputs. A warp has
-// 16 of the rows; registers are laid out by ProductSlot, and a lane's two rows are those of its registers 0 and 2.
+// A block's packed rows of one (sequence, KV head), and what is done to one row's scores, sums and outputs, whatever
+// the kernel's geometry and its layout of registers.
 #pragma once
 
 #include "kernels/cuda/attention/call.h"
-#include "kernels/cuda/attention/tile_products.h"
-#include "kernels/cuda/block/block_program.h"
+#include "kernels/cuda/device/exp2.h"
 
 namespace dunlin::kernels::cuda {
-
-using RowFrag = Frag<float, 2>;  // one value for each of a lane's two rows
 
 struct RowBlock {
   SequenceView sequence;
   int32_t kv_head;
   int32_t first_row;  // packed
-  int32_t num_rows;   // <= 64; 0: the block has no work
+  int32_t num_rows;   // 0: the block has no work
   int32_t group;
   int32_t key_start;  // the range of keys that the block reads: from the first row's start to the last row's limit
   int32_t key_limit;
@@ -24,20 +21,22 @@ struct RowBlock {
 
   DUNLIN_HD int32_t Token(int32_t row) const { return (first_row + row) / group; }
   DUNLIN_HD int32_t Head(int32_t row) const { return kv_head * group + (first_row + row) % group; }
-  DUNLIN_HD bool has(int warp) const { return warp * 16 < num_rows; }
+  DUNLIN_HD bool has(int warp) const { return warp * 16 < num_rows; }  // of warps with 16 rows each
   DUNLIN_HD int64_t task(int32_t num_kv_heads) const { return int64_t{sequence.index} * num_kv_heads + kv_head; }
-  // Whether every row sees each of the tile's keys.
-  DUNLIN_HD bool SeesAll(int32_t first_key) const {
-    return whole_start <= first_key && first_key + kTileRows <= whole_limit;
+  // Whether every row sees each of the keys [first_key, first_key + num_keys).
+  DUNLIN_HD bool SeesAll(int32_t first_key, int32_t num_keys) const {
+    return whole_start <= first_key && first_key + num_keys <= whole_limit;
   }
 };
 
-DUNLIN_HD inline RowBlock BlockOf(const AttentionCall& call, int32_t sequence, int32_t kv_head, int32_t block) {
+// rows_per_block: of the kernel's geometry.
+DUNLIN_HD inline RowBlock BlockOf(const AttentionCall& call, int32_t sequence, int32_t kv_head, int32_t block,
+                                  int32_t rows_per_block) {
   RowBlock rows{};
   rows.sequence = call.Sequence(sequence);
   rows.kv_head = kv_head;
-  rows.first_row = block * kTileRows;
-  rows.num_rows = Clamp(rows.sequence.query_len * call.group - rows.first_row, 0, kTileRows);
+  rows.first_row = block * rows_per_block;
+  rows.num_rows = Clamp(rows.sequence.query_len * call.group - rows.first_row, 0, rows_per_block);
   rows.group = call.group;
   if (rows.num_rows == 0) return rows;
   const int32_t first = rows.Token(0);
@@ -47,30 +46,6 @@ DUNLIN_HD inline RowBlock BlockOf(const AttentionCall& call, int32_t sequence, i
   rows.whole_start = rows.sequence.KeyStart(last);
   rows.whole_limit = rows.sequence.KeyLimit(first);
   return rows;
-}
-
-// The block's packed row that register i of a warp's lane belongs to.
-DUNLIN_HD constexpr int32_t RowOf(int warp, int lane, int i) {
-  return warp * 16 + ProductSlot::Row(lane, i);
-}
-
-// The keys that a lane's two rows see; rows past the block's last see none.
-struct RowKeys {
-  Frag<int32_t, 2> start;
-  Frag<int32_t, 2> limit;
-};
-
-DUNLIN_HD inline void FindKeys(const RowBlock& block, int warp, RowKeys* keys) {
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const int32_t row = RowOf(warp, lane, 2 * i);
-      const bool present = row < block.num_rows;
-      const int32_t token = block.Token(present ? row : 0);
-      keys->start.at(lane, i) = present ? block.sequence.KeyStart(token) : 0;
-      keys->limit.at(lane, i) = present ? block.sequence.KeyLimit(token) : 0;
-    }
-  });
 }
 
 constexpr float kLog2E = 1.44269504F;
@@ -98,81 +73,9 @@ DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& 
   return score * kLog2E;
 }
 
-// Applies them to the scores of a tile that needs them. A loop, because the body is large and the case rare; the
-// register is selected by comparison, because registers cannot be indexed.
-DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
-                                   int32_t first_key, TileFrag* scores) {
-  ForLanes([&](int lane) {
-    DUNLIN_NO_UNROLL
-    for (int r = 0; r < 32; ++r) {
-      const int32_t key = first_key + r / 4 * 8 + ProductSlot::Column(lane, r % 4);
-      const int32_t row = RowOf(warp, lane, r % 4);
-      const bool upper = r % 4 < 2;
-      const int32_t start = upper ? keys.start.at(lane, 0) : keys.start.at(lane, 1);
-      const int32_t limit = upper ? keys.limit.at(lane, 0) : keys.limit.at(lane, 1);
-      float score = 0.0F;
-      DUNLIN_UNROLL
-      for (int i = 0; i < 32; ++i) score = i == r ? scores->at(lane, i) : score;
-      score = key < start || key >= limit ? -INFINITY : AdjustedScore(call, block, row, key, limit, score);
-      DUNLIN_UNROLL
-      for (int i = 0; i < 32; ++i) scores->at(lane, i) = i == r ? score : scores->at(lane, i);
-    }
-  });
-}
-
-// Turns the products of the tile at first_key into scores, -inf where a row does not see a key. key_scales: of E4M3
-// codes, or null. Tiles that all rows see completely take a shorter path with the same bits.
-DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
-                               int32_t first_key, const float* key_scales, TileFrag* scores) {
-  if (key_scales != nullptr) {
-    ForLanes([&](int lane) {
-      DUNLIN_UNROLL
-      for (int r = 0; r < 32; ++r) {
-        scores->at(lane, r) *= key_scales[r / 4 * 8 + ProductSlot::Column(lane, r % 4)];
-      }
-    });
-  }
-  if (call.adjusts()) return AdjustScores(call, block, warp, keys, first_key, scores);
-  const bool sees_all = block.SeesAll(first_key);
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int r = 0; r < 32; ++r) {
-      float& score = scores->at(lane, r);
-      score = score * call.scale * kLog2E;
-      const int32_t key = first_key + r / 4 * 8 + ProductSlot::Column(lane, r % 4);
-      const int half = r % 4 / 2;
-      if (!sees_all && (key < keys.start.at(lane, half) || key >= keys.limit.at(lane, half))) score = -INFINITY;
-    }
-  });
-}
-
-// The largest score of each row, at least *largest; NaN is ignored.
-DUNLIN_HD inline void RaiseToLargest(const TileFrag& scores, RowFrag* largest) {
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int r = 0; r < 32; ++r) {
-      float& value = largest->at(lane, r % 4 / 2);
-      value = fmaxf(value, scores.at(lane, r));
-    }
-  });
-}
-
 // What is subtracted from the scores before exponentiation; 0 where all scores are -inf, so that the weights are 0.
 DUNLIN_HD inline float CenterOf(float largest) {
   return largest == -INFINITY ? 0.0F : largest;
-}
-
-// Turns scores into weights 2^(score - center) and adds them to the lane's part of the row's sum.
-DUNLIN_HD inline void ToWeights(const RowFrag& largest, TileFrag* scores, RowFrag* sum) {
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int r = 0; r < 32; ++r) {
-      const int half = r % 4 / 2;
-      const float weight = Exp2(scores->at(lane, r) - CenterOf(largest.at(lane, half)));
-      scores->at(lane, r) = weight;
-      sum->at(lane, half) += weight;
-    }
-  });
 }
 
 // What the sink of a row's head adds to the sum of its softmax, whose largest exponent is `maximum`: a logit without a
@@ -187,27 +90,6 @@ DUNLIN_HD inline float SinkTerm(const AttentionCall& call, const RowBlock& block
     logit -= call.alibi_slopes[block.Head(row)] * static_cast<float>(block.sequence.KeyLimit(token) - position);
   }
   return Exp2(logit * kLog2E - CenterOf(maximum));
-}
-
-// Completes the sums of a warp's rows once all of their keys have been added.
-DUNLIN_HD inline void AddSinks(const AttentionCall& call, const RowBlock& block, int warp, const RowFrag& maximum,
-                               RowFrag* sum) {
-  if (call.sinks == nullptr) return;
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int32_t row = RowOf(warp, lane, 2 * half);
-      float& total = sum->at(lane, half);
-      if (row < block.num_rows) total += SinkTerm(call, block, row, maximum.at(lane, half), total);
-    }
-  });
-}
-
-DUNLIN_HD inline void SumQuads(RowFrag* sum) {
-  ReduceQuads(sum, [](float a, float b) { return a + b; });
-}
-DUNLIN_HD inline void LargestOfQuads(RowFrag* largest) {
-  ReduceQuads(largest, [](float a, float b) { return fmaxf(a, b); });
 }
 
 // Appends the later of two partial softmaxes to the earlier: value * keep + later * take. An empty part changes
@@ -238,29 +120,6 @@ DUNLIN_HD inline void StoreElement(DType dtype, unsigned char* row, int64_t at, 
 
 DUNLIN_HD inline int64_t OutputAt(const AttentionCall& call, const RowBlock& block, int32_t row) {
   return block.sequence.out_start + block.Token(row) * call.out.token_stride + block.Head(row) * call.out.head_stride;
-}
-
-// Stores 64 columns of the warp's rows, from output column first_dim and register 32 * slice on, divided by the sums. A
-// row that saw no key gives zeros.
-template <int kCount>
-DUNLIN_HD void StoreOutputs(const AttentionCall& call, const RowBlock& block, int warp, int32_t first_dim, int slice,
-                            const RowFrag& sum, const Frag<float, kCount>& out) {
-  ForLanes([&](int lane) {
-    DUNLIN_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int32_t row = RowOf(warp, lane, 2 * half);
-      if (row >= block.num_rows) continue;
-      const float total = sum.at(lane, half);
-      const float factor = total == 0.0F ? 0.0F : 1.0F / total;
-      const int64_t start = OutputAt(call, block, row);
-      DUNLIN_UNROLL
-      for (int r = 0; r < 16; ++r) {
-        const int32_t dim = first_dim + r / 2 * 8 + ProductSlot::Column(lane, r % 2);
-        const float value = out.at(lane, slice * 32 + r / 2 * 4 + half * 2 + r % 2) * factor;
-        if (dim < call.values.dim) StoreElement(call.out.dtype, call.out.data, start + dim, value);
-      }
-    }
-  });
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -1,51 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/support.h"
 
-#include "kernels/cuda/attention/flash/sm80/flash_block.h"
-#include "kernels/shared/attention_rules.h"
+#include <algorithm>
+
+#include "kernels/cuda/attention/kernel.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-// Dtypes of keys and values, one bit each.
-constexpr unsigned Bit(DType dtype) {
-  return 1U << static_cast<unsigned>(dtype);
-}
 constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
-constexpr unsigned kAnyDType = Bit(DType::kF32) | Bit(DType::kF16) | Bit(DType::kBF16) | Bit(DType::kF8E4M3);
-constexpr unsigned kTensorDTypes = kAnyDType & ~Bit(DType::kF32);
 
-// What a backend takes from a compute capability on, up to the next row of the same backend. FLASH multiplies on tensor
-// cores only, which do not take FP32, and keeps a row's output in registers. All backends take whatever else
-// AttentionTraits names: window, softcap, ALiBi, sinks, causal or not, both alignments, a v_head_dim that differs from
-// head_dim, values in keys.
-struct Capability {
-  int sm_version_min;
-  AttentionBackend backend;
-  unsigned dtypes;
+// Of the kernels of a backend that the device runs, taken together; zeros where there are none.
+struct BackendSupport {
+  unsigned dtypes = 0;
   AttentionLimits limits;
 };
-constexpr Capability kCapabilities[] = {
-    {80, AttentionBackend::kMath, kAnyDType, {kAnyHeadDim, true, true}},
-    {80, AttentionBackend::kFlash, kTensorDTypes, {kFlashDimMax, false, false}},
-    {80, AttentionBackend::kEfficient, kAnyDType, {kAnyHeadDim, true, true}},
-};
+using BackendSupports = std::array<BackendSupport, kNumAttentionBackends>;
 
-const Capability* Find(int sm_version, AttentionBackend backend) {
-  const Capability* found = nullptr;
-  for (const Capability& row : kCapabilities) {
-    if (row.backend == backend && row.sm_version_min <= sm_version) found = &row;
+BackendSupports SupportsOf(const DeviceShape& device) {
+  BackendSupports supports{};
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if (!RunsOn(kernel, device)) continue;
+    BackendSupport& all = supports[static_cast<size_t>(kernel.backend)];
+    all.dtypes |= kernel.dtypes;
+    all.limits.max_head_dim = std::max(all.limits.max_head_dim, kernel.limits.max_head_dim);
+    all.limits.bias |= kernel.limits.bias;
+    all.limits.mask |= kernel.limits.mask;
   }
-  return found;
+  return supports;
 }
 
-// A backend without a row keeps the zeros of a backend that the device does not have.
-AttentionLimitsTable LimitsOf(int sm_version) {
+AttentionLimitsTable LimitsOf(const BackendSupports& supports) {
   AttentionLimitsTable limits{};
-  for (const Capability& row : kCapabilities) {
-    if (row.sm_version_min <= sm_version) limits[static_cast<size_t>(row.backend)] = row.limits;
-  }
+  for (size_t i = 0; i < limits.size(); ++i) limits[i] = supports[i].limits;
   return limits;
+}
+
+// The lowest compute capability of a backend's kernels, or 0.
+int32_t LowestSm(AttentionBackend backend) {
+  int32_t lowest = 0;
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if (kernel.backend == backend && (lowest == 0 || kernel.sm_min < lowest)) lowest = kernel.sm_min;
+  }
+  return lowest;
+}
+
+// 80: "8.0"
+std::string SmName(int32_t sm_version) {
+  return std::to_string(sm_version / 10) + "." + std::to_string(sm_version % 10);
 }
 
 // "fp16, bf16 and fp8_e4m3"
@@ -57,23 +59,36 @@ std::string DTypeNames(unsigned dtypes) {
   return ListInWords(names);
 }
 
+bool HasKernels(const DeviceShape& device, AttentionBackend backend, const AttentionTraits& traits) {
+  return std::ranges::all_of(kAttentionPhases, [&](AttentionPhase phase) {
+    return FindKernel(AttentionKernels(), device, backend, phase, traits) != nullptr;
+  });
+}
+
 }  // namespace
 
-bool SupportsAttention(int sm_version, AttentionBackend backend, const AttentionTraits& traits,
-                       std::vector<std::string>* reasons) {
+bool SupportsAttentionOn(const DeviceShape& device, AttentionBackend backend, const AttentionTraits& traits,
+                         std::vector<std::string>* reasons) {
   AttentionRefusals refuse(backend, "cuda", reasons);
   AddShapeRules(traits, &refuse);
-  const Capability* row = Find(sm_version, backend);
-  refuse.If(row == nullptr, [&] {
-    return "needs compute capability 8.0 or later; the device has " + std::to_string(sm_version / 10) + "." +
-           std::to_string(sm_version % 10);
+  const int32_t lowest = LowestSm(backend);
+  const bool too_old = device.sm_version < lowest;
+  refuse.If(too_old, [&] {
+    return "needs compute capability " + SmName(lowest) + " or later; the device has " + SmName(device.sm_version);
   });
-  if (row != nullptr) {
-    refuse.If((row->dtypes & Bit(traits.dtype)) == 0,
-              [&] { return "supports keys in " + DTypeNames(row->dtypes) + "; they are in " + Name(traits.dtype); });
-    AddLimits(LimitsOf(sm_version), backend, traits, &refuse);
+  if (!too_old) {
+    const BackendSupports supports = SupportsOf(device);
+    const unsigned dtypes = supports[static_cast<size_t>(backend)].dtypes;
+    refuse.If(dtypes != 0 && (dtypes & Bit(traits.dtype)) == 0,
+              [&] { return "supports keys in " + DTypeNames(dtypes) + "; they are in " + Name(traits.dtype); });
+    AddLimits(LimitsOf(supports), backend, traits, &refuse);
   }
   AddScoreRules(traits, &refuse);
+  // Each property is supported, but by no kernel all of them.
+  refuse.If(refuse.supported() && !HasKernels(device, backend, traits), [&] {
+    return std::string("has no kernel for keys in ") + Name(traits.dtype) + " with head_dim " +
+           std::to_string(traits.head_dim) + (traits.bias ? ", a bias" : "") + (traits.mask ? ", a mask" : "");
+  });
   return refuse.supported();
 }
 

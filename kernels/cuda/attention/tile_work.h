@@ -68,7 +68,7 @@ struct TileWork {
   DUNLIN_HD void WeighTile(int32_t first_key, int32_t first_dim, const Body& body) const {
     SyncBlock();
     FetchTile(values, first_key, first_dim);
-    const bool cut = !rows.SeesAll(first_key);
+    const bool cut = !rows.SeesAll(first_key, kTileRows);
     if (cut) TakeOutNonFinite<Products>(memory.keys(), memory.bad());
     ForWarps([&](int warp) {
       if (!rows.has(warp)) return;

@@ -2,7 +2,8 @@
 // Thread block programs that also run on the host. A program is a sequence of phases: `ForThreads`, `ForWarps` and,
 // within a warp, `ForLanes` run their body once per thread, warp or lane; `SyncBlock` separates phases that communicate
 // through shared memory. On the device each thread runs its own share and holds its own registers; the host runs all
-// shares in turn, and a Frag or PerWarp holds those of all. Tests thus run what the device runs, tile by tile.
+// shares in turn, and a Frag or PerWarp holds those of all. Tests thus run what the device runs, tile by tile. All
+// block programs have four warps; a kernel of another shape has its own vocabulary and says its geometry in its row.
 #pragma once
 
 #include <cstdint>
@@ -134,18 +135,6 @@ template <int kPending>
 DUNLIN_HD void WaitForCopies() {
 #ifdef __CUDA_ARCH__
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#endif
-}
-
-// 2^x within 2 ulp; 2^-inf is 0, and so are results below 2^-126.
-DUNLIN_HD inline float Exp2(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  const float y = exp2f(x);
-  return y < 0x1p-126F ? 0.0F : y;
 #endif
 }
 

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "kernels/api/status.h"
-#include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/device/device_shape.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
 #include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
 #include "kernels/shared/memory_count.h"
@@ -20,7 +20,6 @@
 namespace dunlin::kernels {
 
 struct DeviceContext {
-  int sm_version = 0;  // 90 for compute capability 9.0
   dunlin::kernels::cuda::DeviceShape shape{};
   size_t l2_bytes = 0;
   cudaStream_t stream = nullptr;

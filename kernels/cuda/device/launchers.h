@@ -51,8 +51,8 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
-// attention/. What is supported: attention/support.cc.
-cudaError_t PrepareAttention(int32_t shared_bytes);  // called once, when the device is opened; per block, at most
+// attention/. What is supported: attention/kernel_table.cc.
+cudaError_t PrepareAttention(const DeviceShape& device);  // called once, when the device is opened
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons);
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);
@@ -60,7 +60,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
 
-// roofs.cu
+// roofs/
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params);
 
 }  // namespace dunlin::kernels::cuda

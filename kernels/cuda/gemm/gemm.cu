@@ -195,7 +195,8 @@ KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t 
 
 KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
   if (begin == end) return KernelStatus::kOk;
-  if (UsesTiles(context->sm_version, *params.weight, decodes)) return RunTiles(context, params, begin, end, decodes);
+  if (UsesTiles(context->shape.sm_version, *params.weight, decodes))
+    return RunTiles(context, params, begin, end, decodes);
   if (IsCoded(params.weight->format)) return RunExpanded(context, params, begin, end);
   return RunLibrary(context, params, begin, end);
 }
@@ -219,7 +220,7 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
   // One call suffices where cuBLASLt handles both phases.
-  const int64_t decode_rows = UsesTiles(context->sm_version, *params.weight, true) ? params.decode_rows : 0;
+  const int64_t decode_rows = UsesTiles(context->shape.sm_version, *params.weight, true) ? params.decode_rows : 0;
   const KernelStatus status = RunPhase(context, params, 0, decode_rows, true);
   return status != KernelStatus::kOk ? status : RunPhase(context, params, decode_rows, params.num_rows, false);
 }

@@ -14,9 +14,10 @@ using ::testing::IsEmpty;
 
 std::vector<std::string> Reasons(AttentionBackend backend, const AttentionTraits& traits, int sm_version = 90) {
   std::vector<std::string> reasons;
-  const bool supported = SupportsAttention(sm_version, backend, traits, &reasons);
+  const DeviceShape device{132, 99 * 1024, sm_version};
+  const bool supported = SupportsAttentionOn(device, backend, traits, &reasons);
   EXPECT_EQ(supported, reasons.empty());
-  EXPECT_EQ(supported, SupportsAttention(sm_version, backend, traits, nullptr));
+  EXPECT_EQ(supported, SupportsAttentionOn(device, backend, traits, nullptr));
   return reasons;
 }
 

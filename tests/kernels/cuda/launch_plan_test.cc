@@ -8,9 +8,9 @@
 #include <set>
 #include <tuple>
 
-#include "kernels/cuda/attention/efficient/efficient_block.h"
-#include "kernels/cuda/attention/flash/sm80/flash_block.h"
-#include "kernels/cuda/attention/math/math_block.h"
+#include "kernels/cuda/attention/efficient/efficient.h"
+#include "kernels/cuda/attention/flash/sm80/flash.h"
+#include "kernels/cuda/attention/math/math.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -38,14 +38,27 @@ PagedAttentionPlan PlanOf(const AttentionCall& call) {
 
 alignas(64) unsigned char workspace[64];
 
-constexpr DeviceShape kDevice{132, 227 * 1024};  // an H200
+constexpr DeviceShape kDevice{132, 227 * 1024, 90};  // an H200
+
+const AttentionKernel& KernelOf(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device) {
+  return *FindKernel(AttentionKernels(), device, backend, AttentionPhase::kPrefill, PlanOf(call).traits);
+}
+bool PlanLaunch(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device, void* memory,
+                size_t bytes, LaunchPlan* plan) {
+  const AttentionKernel& kernel = KernelOf(backend, call, device);
+  return kernel.plan.divide(kernel.geometry, call, device, memory, bytes, plan);
+}
+size_t DenseWorkspaceBytes(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device) {
+  const AttentionKernel& kernel = KernelOf(backend, call, device);
+  return kernel.plan.dense_workspace(kernel.geometry, call, device);
+}
 
 TEST(LaunchPlan, EveryRowColumnAndPartHasOneBlock) {
   for (const AttentionCall& call : {Paged(3, 300, 300), Paged(2, 1, 5000), Paged(40, 16, 700), Paged(1, 17, 17, 200)}) {
     for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
       LaunchPlan plan;
       ASSERT_TRUE(
-          PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(backend, PlanOf(call), kDevice), &plan));
+          PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
       const int32_t parts = plan.parts.data == nullptr ? 1 : plan.parts.num_parts;
       std::set<std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>> places;
       for (int64_t index = 0; index < plan.blocks; ++index) {
@@ -69,7 +82,7 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   LaunchPlan plan;
   const auto parts_of = [&plan](AttentionBackend backend, const AttentionCall& call) {
     EXPECT_TRUE(
-        PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(backend, PlanOf(call), kDevice), &plan));
+        PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
     return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
   };
   EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, 8192)), 16);
@@ -95,7 +108,7 @@ TEST(LaunchPlan, PartsDoNotOverlap) {
 TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
   for (const AttentionBackend backend :
        {AttentionBackend::kMath, AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
-    const size_t bytes = PagedWorkspaceBytes(backend, PlanOf(Paged(1, 512, 8192)), kDevice);
+    const size_t bytes = PagedWorkspaceBytes(kDevice, backend, PlanOf(Paged(1, 512, 8192)));
     EXPECT_LE(bytes, size_t{64} << 20);
     LaunchPlan plan;
     for (const int32_t sequences : {1, 7, 5000}) {
@@ -103,8 +116,9 @@ TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
         for (const int32_t kv : {512, 8192}) {
           EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), kDevice, workspace, bytes, &plan));
           if (backend == AttentionBackend::kMath) {
-            EXPECT_LE(plan.workers * plan.score_floats * 4, static_cast<int64_t>(bytes));
-            EXPECT_GE(plan.workers, 1);
+            EXPECT_LE(plan.OwnAs<MathPlan>().workers * plan.OwnAs<MathPlan>().score_floats * 4,
+                      static_cast<int64_t>(bytes));
+            EXPECT_GE(plan.OwnAs<MathPlan>().workers, 1);
           } else if (plan.parts.data != nullptr) {
             EXPECT_LE(int64_t{sequences} * 8 * plan.parts.num_parts * plan.parts.floats_per_part() * 4,
                       static_cast<int64_t>(bytes));
@@ -115,7 +129,7 @@ TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
   }
   LaunchPlan plan;
   EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), kDevice, workspace, 1000, &plan));
-  EXPECT_GT(PagedWorkspaceBytes(AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20)), kDevice), size_t{64} << 20)
+  EXPECT_GT(PagedWorkspaceBytes(kDevice, AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20))), size_t{64} << 20)
       << "one block's scores must fit";
 }
 
@@ -127,7 +141,7 @@ TEST(LaunchPlan, DenseMathHoldsAllScores) {
   EXPECT_GE(bytes, size_t{3} * 32 * 200 * 300 * 4);
   LaunchPlan plan;
   EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes, &plan));
-  EXPECT_EQ(plan.workers, 3 * 8 * 13);
+  EXPECT_EQ(plan.OwnAs<MathPlan>().workers, 3 * 8 * 13);
   EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes - 1, &plan));
 }
 
@@ -137,14 +151,14 @@ TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
   unsigned char out[4];
   call.out.data = out;
   ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, nullptr, 0, &plan));
-  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), out);
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.OwnAs<FlashPlan>().totals), out);
   call.spans = nullptr;
   call.out.dtype = DType::kBF16;
   const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice);
   EXPECT_EQ(bytes, size_t{600} * 32 * 128 * 4);
   EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes - 1, &plan));
   ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes, &plan));
-  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), workspace);
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.OwnAs<FlashPlan>().totals), workspace);
   call.max_kv_tokens = kSplitKeys;
   EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice), 0U);
 }
@@ -153,19 +167,14 @@ TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
 // Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 constexpr int32_t kBlockShared[] = {163 * 1024, 99 * 1024, 99 * 1024, 227 * 1024, 227 * 1024, 99 * 1024};
 
-TEST(LaunchPlan, FlashTilesFitEveryDevice) {
+TEST(LaunchPlan, FlashFitsEveryDevice) {
   for (const int32_t shared : kBlockShared) {
     SCOPED_TRACE(shared);
-    const auto bytes = [](const FlashTiles& tiles) {
-      if (tiles.slices == 1) return FlashMemory<1, 2>::kBytes;
-      if (tiles.slices == 2) return FlashMemory<2, 2>::kBytes;
-      return tiles.stages == 1 ? FlashMemory<4, 1>::kBytes : FlashMemory<4, 2>::kBytes;
-    };
-    for (const auto& [dim, slices] : {std::pair{1, 1}, {64, 1}, {65, 2}, {128, 2}, {129, 4}, {256, 4}}) {
-      const FlashTiles tiles = FlashTilesOf(dim, {132, shared});
-      EXPECT_EQ(tiles.slices, slices);
-      EXPECT_EQ(tiles.stages, slices == 4 && shared < 160 * 1024 ? 1 : 2);
-      EXPECT_LE(bytes(tiles), shared);
+    for (const int32_t dim : {1, 64, 65, 128, 129, 256}) {
+      const BlockGeometry geometry =
+          KernelOf(AttentionBackend::kFlash, Paged(1, 1, 1, dim), {132, shared, 80}).geometry;
+      EXPECT_EQ(geometry.stages, dim > 128 && shared < 160 * 1024 ? 1 : 2);
+      EXPECT_LE(geometry.shared_bytes, shared);
     }
     EXPECT_LE(TileMemory<Fp32Products>::kBytes, shared);
     const int sm_bytes = shared + 1024;
@@ -179,10 +188,10 @@ TEST(LaunchPlan, FlashTilesFitEveryDevice) {
 
 TEST(LaunchPlan, SmallerDevicesAreFilledByFewerBlocks) {
   const AttentionCall call = Paged(12, 1, 8192);  // 96 tasks
-  const DeviceShape small{40, 99 * 1024};
+  const DeviceShape small{40, 99 * 1024, 86};
   LaunchPlan plan;
   for (const auto& [device, parts] : {std::pair{kDevice, true}, {small, false}}) {
-    const size_t bytes = PagedWorkspaceBytes(AttentionBackend::kFlash, PlanOf(call), device);
+    const size_t bytes = PagedWorkspaceBytes(device, AttentionBackend::kFlash, PlanOf(call));
     ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, device, workspace, bytes, &plan));
     EXPECT_EQ(plan.parts.data != nullptr, parts);
   }
@@ -201,7 +210,7 @@ TEST(LaunchPlan, SequencesOfOneTokenHaveALaunchOfTheirOwn) {
   EXPECT_EQ(split.calls[1].num_sequences, 2);
   EXPECT_EQ(split.calls[1].max_query_tokens, 512);
   EXPECT_EQ(split.calls[1].spans, spans + 3);
-  const size_t bytes = PagedWorkspaceBytes(AttentionBackend::kFlash, PlanOf(call), kDevice);
+  const size_t bytes = PagedWorkspaceBytes(kDevice, AttentionBackend::kFlash, PlanOf(call));
   LaunchPlan plan;
   ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[0], kDevice, workspace, bytes, &plan));
   EXPECT_EQ(plan.parts.num_parts, 16);

@@ -4,12 +4,13 @@
 
 namespace dunlin::kernels::cuda {
 
-void LaunchFlashBf16(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream) {
-  LaunchFlash<Bf16Format>(call, plan, stream);
-}
-
-cudaError_t PrepareFlashBf16(int32_t shared_bytes) {
-  return PrepareFlash<Bf16Format>(shared_bytes);
-}
+template int PrepareFlash<Bf16Format, 1, 2>();
+template void LaunchFlash<Bf16Format, 1, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Bf16Format, 2, 2>();
+template void LaunchFlash<Bf16Format, 2, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Bf16Format, 4, 2>();
+template void LaunchFlash<Bf16Format, 4, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Bf16Format, 4, 1>();
+template void LaunchFlash<Bf16Format, 4, 1>(const AttentionCall&, const LaunchPlan&, Stream);
 
 }  // namespace dunlin::kernels::cuda

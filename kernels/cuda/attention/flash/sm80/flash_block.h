@@ -12,7 +12,6 @@
 namespace dunlin::kernels::cuda {
 
 inline constexpr int32_t kSplitKeys = 512;
-inline constexpr int32_t kFlashDimMax = 256;
 
 // A block's shared memory: kSlices tiles of 64 query dims, and per stage as many of keys and values.
 template <int kSlices, int kStages>
@@ -144,7 +143,7 @@ struct FlashBlock {
   }
 
   DUNLIN_HD void WeighTile(int32_t first_key, int stage, Warps* warps) const {
-    const bool cut = !rows.SeesAll(first_key);
+    const bool cut = !rows.SeesAll(first_key, kTileRows);
     DUNLIN_UNROLL
     for (int slice = 0; slice < kSlices; ++slice) {
       const int32_t dim = slice * kTileDims;

@@ -4,12 +4,13 @@
 
 namespace dunlin::kernels::cuda {
 
-void LaunchFlashFp16(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream) {
-  LaunchFlash<Fp16Format>(call, plan, stream);
-}
-
-cudaError_t PrepareFlashFp16(int32_t shared_bytes) {
-  return PrepareFlash<Fp16Format>(shared_bytes);
-}
+template int PrepareFlash<Fp16Format, 1, 2>();
+template void LaunchFlash<Fp16Format, 1, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Fp16Format, 2, 2>();
+template void LaunchFlash<Fp16Format, 2, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Fp16Format, 4, 2>();
+template void LaunchFlash<Fp16Format, 4, 2>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareFlash<Fp16Format, 4, 1>();
+template void LaunchFlash<Fp16Format, 4, 1>(const AttentionCall&, const LaunchPlan&, Stream);
 
 }  // namespace dunlin::kernels::cuda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention kernels, one row each, and the choice among them.
+#include <algorithm>
+
+#include "kernels/cuda/attention/efficient/efficient.h"
+#include "kernels/cuda/attention/flash/sm80/flash.h"
+#include "kernels/cuda/attention/kernel.h"
+#include "kernels/cuda/attention/math/math.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr unsigned kBf16OrCodes = Bit(DType::kBF16) | Bit(DType::kF8E4M3);
+constexpr unsigned kFp16 = Bit(DType::kF16);
+
+// Of two rows that take a call the first is launched: those of fewer dims, then those of more stages.
+constexpr AttentionKernel kKernels[] = {
+    kMathKernel,
+    FlashKernel<Bf16Format, 1, 2>(kBf16OrCodes),
+    FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),
+    FlashKernel<Bf16Format, 4, 2>(kBf16OrCodes),
+    FlashKernel<Bf16Format, 4, 1>(kBf16OrCodes),
+    FlashKernel<Fp16Format, 1, 2>(kFp16),
+    FlashKernel<Fp16Format, 2, 2>(kFp16),
+    FlashKernel<Fp16Format, 4, 2>(kFp16),
+    FlashKernel<Fp16Format, 4, 1>(kFp16),
+    EfficientKernel<TensorProducts<Bf16Format>>(Bit(DType::kBF16)),
+    EfficientKernel<TensorProducts<Fp16Format>>(kFp16),
+    EfficientKernel<Fp32Products>(Bit(DType::kF32) | Bit(DType::kF8E4M3)),
+};
+
+// A kernel whose keys are divided among blocks needs the merge of the parts.
+static_assert(std::ranges::all_of(kKernels, [](const AttentionKernel& kernel) {
+  return kernel.phases != 0 && kernel.dtypes != 0 && kernel.sm_min <= kernel.sm_max && kernel.geometry.rows > 0 &&
+         (kernel.geometry.part_keys == 0 || kernel.merge != nullptr);
+}));
+
+bool Takes(const AttentionKernel& kernel, const AttentionTraits& traits) {
+  const AttentionLimits& limits = kernel.limits;
+  return (kernel.dtypes & Bit(traits.dtype)) != 0 &&
+         std::max(traits.head_dim, traits.v_head_dim) <= limits.max_head_dim && (!traits.bias || limits.bias) &&
+         (!traits.mask || limits.mask);
+}
+
+}  // namespace
+
+std::span<const AttentionKernel> AttentionKernels() {
+  return kKernels;
+}
+
+bool RunsOn(const AttentionKernel& kernel, const DeviceShape& device) {
+  return kernel.sm_min <= device.sm_version && device.sm_version <= kernel.sm_max &&
+         kernel.geometry.shared_bytes <= device.block_shared_bytes;
+}
+
+const AttentionKernel* FindKernel(std::span<const AttentionKernel> rows, const DeviceShape& device,
+                                  AttentionBackend backend, AttentionPhase phase, const AttentionTraits& traits) {
+  const auto found = std::ranges::find_if(rows, [&](const AttentionKernel& row) {
+    return row.backend == backend && (row.phases & Bit(phase)) != 0 && RunsOn(row, device) && Takes(row, traits);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+size_t PagedWorkspaceBytes(const DeviceShape& device, AttentionBackend backend, const PagedAttentionPlan& plan) {
+  size_t bytes = 0;
+  for (const AttentionPhase phase : kAttentionPhases) {
+    const AttentionKernel* kernel = FindKernel(AttentionKernels(), device, backend, phase, plan.traits);
+    bytes = std::max(bytes, kernel->plan.paged_workspace(kernel->geometry, plan, device));
+  }
+  return bytes;
+}
+
+}  // namespace dunlin::kernels::cuda

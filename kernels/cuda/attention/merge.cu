@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The merge of parts. One instantiation.
+#include "kernels/cuda/attention/merge.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr int kMergeThreads = 128;
+constexpr unsigned kMergeBlocks = 4;  // per task: 512 threads cover 4 rows of 128 columns at once
+
+// blockIdx.x: the task, all of whose rows one block has. Each thread computes elements of its outputs in a stride loop.
+__global__ void __launch_bounds__(kMergeThreads)
+    MergedRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
+  const auto task = static_cast<int32_t>(blockIdx.x);
+  const RowBlock rows = BlockOf(call, task / call.num_kv_heads, task % call.num_kv_heads, 0, plan.parts.rows);
+  const int32_t elements = rows.num_rows * call.values.dim;
+  const int32_t step = static_cast<int32_t>(gridDim.y) * kMergeThreads;
+  for (int32_t i = static_cast<int32_t>(blockIdx.y) * kMergeThreads + static_cast<int32_t>(threadIdx.x); i < elements;
+       i += step) {
+    MergeParts(call, plan.parts, rows, plan.part_keys, i / call.values.dim, i % call.values.dim);
+  }
+}
+
+}  // namespace
+
+void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream stream) {
+  const auto tasks = static_cast<unsigned>(call.num_sequences * call.num_kv_heads);
+  MergedRows<<<dim3(tasks, kMergeBlocks), kMergeThreads, 0, stream>>>(call, plan);
+}
+
+}  // namespace dunlin::kernels::cuda
