@@ -15,8 +15,9 @@ struct DeviceContext;
 
 namespace dunlin::kernels::cpu {
 
-// The table of a context's variant and a backend for pages of this dtype and heads of these dimensions.
-const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend backend, DType kv_dtype, int32_t head_dim,
+// The table of a context's variant for pages of this dtype and heads of these dimensions. exact_codes: multiplies E4M3
+// codes as floats, without rounding queries and weights.
+const TileOps& SelectTileOps(const DeviceContext& context, bool exact_codes, DType kv_dtype, int32_t head_dim,
                              int32_t v_head_dim);
 
 // What the size of a workspace depends on; bounds on a call.
@@ -29,6 +30,7 @@ struct WorkspaceNeed {
   int num_threads;
   const TileOps* ops;            // the call's, not a bound
   int64_t made_value_bytes = 0;  // MadeValueBytes of the call, not a bound
+  int32_t batch = 1;             // sequences; read by dense MATH
 };
 
 // Rows of the largest blocks, a multiple of kBlockRows: a tile widened for more rows is widened less often.
@@ -46,7 +48,7 @@ size_t MathWorkspace(const WorkspaceNeed& need);
 void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace);
 
 // Dense MATH: S of the whole call, three passes over it, as PyTorch's MATH.
-size_t DenseMathWorkspace(const WorkspaceNeed& need, int32_t batch);
+size_t DenseMathWorkspace(const WorkspaceNeed& need);
 void RunDenseMath(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace);
 
 }  // namespace dunlin::kernels::cpu

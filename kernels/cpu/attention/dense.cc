@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/backends.h"
 #include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/schedule.h"
 #include "kernels/cpu/context.h"
-#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -26,42 +25,31 @@ int32_t ValueDim(const DenseAttentionParams& params) {
   return params.v_head_dim == 0 ? params.head_dim : params.v_head_dim;
 }
 
-WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& params) {
+WorkspaceNeed NeedOf(const DeviceContext* context, const AttentionBackendRow& backend,
+                     const DenseAttentionParams& params) {
   return {.head_dim = params.head_dim,
           .v_head_dim = ValueDim(params),
           .num_kv_heads = params.num_kv_heads,
           .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
           .kv_len = params.kv_len,
           .num_threads = context->pool.num_threads(),
-          .ops = &SelectTileOps(*context, params.backend, params.dtype, params.head_dim, ValueDim(params))};
+          .ops = &SelectTileOps(*context, backend.exact_codes, params.dtype, params.head_dim, ValueDim(params)),
+          .batch = params.batch};
 }
 
-size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNeed& need) {
-  switch (params.backend) {
-    case AttentionBackend::kMath:
-      return DenseMathWorkspace(need, params.batch);
-    case AttentionBackend::kFlash:
-      return FlashWorkspace(need);
-    case AttentionBackend::kEfficient:
-      return EfficientWorkspace(need);
-  }
-  return 0;
-}
-
-// Rows of the blocks that a call is cut into, estimated from its bounds.
-int BlockRows(const DenseAttentionParams& params, const WorkspaceNeed& need) {
-  if (params.backend != AttentionBackend::kFlash) return kBlockRows;
-  const int most = FlashBlockRows(need);
-  const int64_t blocks = CeilDiv(need.rows, most) * need.num_kv_heads * params.batch;
+// Rows of the blocks that a call is cut into, estimated from its bounds; `most` in its largest.
+int BlockRows(const WorkspaceNeed& need, int most) {
+  const int64_t blocks = CeilDiv(need.rows, most) * need.num_kv_heads * need.batch;
   return blocks >= LargeBlocksWanted(need.num_threads) ? most : kBlockRows;
 }
 
 // Sequences of a round: enough for kBlocksPerThread blocks of query rows a thread.
-int32_t SequencesPerRound(const DenseAttentionParams& params, const WorkspaceNeed& need) {
-  if (params.backend == AttentionBackend::kMath) return params.batch;
-  const int64_t blocks = CeilDiv(need.rows, BlockRows(params, need)) * need.num_kv_heads;
+int32_t SequencesPerRound(const AttentionBackendRow& backend, const WorkspaceNeed& need) {
+  if (backend.dense_block_rows == nullptr) return need.batch;
+  const int block_rows = BlockRows(need, backend.dense_block_rows(need));
+  const int64_t blocks = CeilDiv(need.rows, block_rows) * need.num_kv_heads;
   return static_cast<int32_t>(
-      std::min<int64_t>(CeilDiv(kBlocksPerThread * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
+      std::min<int64_t>(CeilDiv(kBlocksPerThread * need.num_threads, std::max<int64_t>(blocks, 1)), need.batch));
 }
 
 // The packed K and V of a round's sequences.
@@ -180,10 +168,11 @@ AttentionCall FromSequence(const AttentionCall& call, int32_t first, int32_t seq
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
   if (!Supported(context, params)) return 0;
-  const WorkspaceNeed need = NeedOf(context, params);
+  const AttentionBackendRow& backend = *FindBackend(params.backend);
+  const WorkspaceNeed need = NeedOf(context, backend, params);
   Arena arena(nullptr);
-  DensePages(&arena, params, SequencesPerRound(params, need));
-  return arena.used() + AlgorithmWorkspace(params, need);
+  DensePages(&arena, params, SequencesPerRound(backend, need));
+  return arena.used() + backend.dense.workspace(need);
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
@@ -191,27 +180,17 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
   if (params.batch < 0 || params.q_len < 0 || params.kv_len < 0) return KernelStatus::kInvalidArgument;
   if (params.batch == 0 || params.q_len == 0) return KernelStatus::kOk;
   if (params.workspace_bytes < DenseAttentionWorkspace(context, params)) return KernelStatus::kOutOfMemory;
-  const WorkspaceNeed need = NeedOf(context, params);
+  const AttentionBackendRow& backend = *FindBackend(params.backend);
+  const WorkspaceNeed need = NeedOf(context, backend, params);
   Arena arena(params.workspace);
-  const int32_t per_round = SequencesPerRound(params, need);
+  const int32_t per_round = SequencesPerRound(backend, need);
   const DensePages pages(&arena, params, per_round);
   void* rest = static_cast<std::byte*>(params.workspace) + arena.used();
   const AttentionCall whole = MakeCall(params, need, pages);
   for (int32_t first = 0; first < params.batch; first += per_round) {
     const int32_t sequences = std::min(per_round, params.batch - first);
     Pack(context, params, pages, first, sequences);
-    const AttentionCall call = FromSequence(whole, first, sequences);
-    switch (params.backend) {
-      case AttentionBackend::kMath:
-        RunDenseMath(context, call, need, rest);
-        break;
-      case AttentionBackend::kFlash:
-        RunFlash(context, call, need, rest);
-        break;
-      case AttentionBackend::kEfficient:
-        RunEfficient(context, call, need, rest);
-        break;
-    }
+    backend.dense.run(context, FromSequence(whole, first, sequences), need, rest);
   }
   return KernelStatus::kOk;
 }

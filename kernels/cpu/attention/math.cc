@@ -172,9 +172,9 @@ void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceN
                });
 }
 
-size_t DenseMathWorkspace(const WorkspaceNeed& need, int32_t batch) {
+size_t DenseMathWorkspace(const WorkspaceNeed& need) {
   Arena arena(nullptr);
-  arena.Take<float>(int64_t{batch} * need.num_kv_heads * need.rows * ScoreStride(need.kv_len));
+  arena.Take<float>(int64_t{need.batch} * need.num_kv_heads * need.rows * ScoreStride(need.kv_len));
   return arena.used() + BlocksWorkspace(need, 0);
 }
 

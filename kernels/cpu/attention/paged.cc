@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paged entries: checks, workspace, and the translation of the API's parameters to an AttentionCall.
-#include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/backends.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/gemm/round_columns.h"
-#include "kernels/shared/attention_rules.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
-size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
-  switch (backend) {
-    case AttentionBackend::kMath:
-      return MathWorkspace(need);
-    case AttentionBackend::kFlash:
-      return FlashWorkspace(need);
-    case AttentionBackend::kEfficient:
-      return EfficientWorkspace(need);
-  }
-  return 0;
-}
-
-WorkspaceNeed NeedOf(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
+WorkspaceNeed NeedOf(const DeviceContext* context, const AttentionBackendRow& backend, const PagedAttentionPlan& plan) {
   const AttentionTraits& traits = plan.traits;
   const int32_t group = traits.num_heads / traits.num_kv_heads;
   const int32_t v_head_dim = traits.v_head_dim == 0 ? traits.head_dim : traits.v_head_dim;
@@ -31,7 +18,7 @@ WorkspaceNeed NeedOf(const DeviceContext* context, AttentionBackend backend, con
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
           .num_threads = context->pool.num_threads(),
-          .ops = &SelectTileOps(*context, backend, traits.dtype, traits.head_dim, v_head_dim),
+          .ops = &SelectTileOps(*context, backend.exact_codes, traits.dtype, traits.head_dim, v_head_dim),
           .made_value_bytes = MadeValueBytes(traits.values_in_keys, traits.dtype, v_head_dim)};
 }
 
@@ -92,7 +79,8 @@ bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params) 
 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
-  return Workspace(backend, NeedOf(context, backend, plan));
+  const AttentionBackendRow& row = *FindBackend(backend);
+  return row.paged.workspace(NeedOf(context, row, plan));
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
@@ -103,8 +91,9 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.next != nullptr && !AttentionFuses(context, params)) return KernelStatus::kUnsupported;
   if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
-  const WorkspaceNeed need = NeedOf(context, params.backend, plan);
-  if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
+  const AttentionBackendRow& backend = *FindBackend(params.backend);
+  const WorkspaceNeed need = NeedOf(context, backend, plan);
+  if (params.workspace_bytes < backend.paged.workspace(need)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};
   call.ops = need.ops;
@@ -129,17 +118,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.spans = params.sequences;
   call.page_table = params.page_table;
   call.page_table_stride = params.page_table_stride;
-  switch (params.backend) {
-    case AttentionBackend::kMath:
-      RunMath(context, call, need, params.workspace);
-      break;
-    case AttentionBackend::kFlash:
-      RunFlash(context, call, need, params.workspace);
-      break;
-    case AttentionBackend::kEfficient:
-      RunEfficient(context, call, need, params.workspace);
-      break;
-  }
+  backend.paged.run(context, call, need, params.workspace);
   PadRows(context->kernels, params);
   return KernelStatus::kOk;
 }

@@ -28,7 +28,7 @@ const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
 
 }  // namespace
 
-const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] AttentionBackend backend, DType kv_dtype,
+const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] bool exact_codes, DType kv_dtype,
                              [[maybe_unused]] int32_t head_dim, [[maybe_unused]] int32_t v_head_dim) {
   switch (context.variant) {
 #ifdef DUNLIN_CPU_AVX2
@@ -37,8 +37,7 @@ const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] Atte
 #endif
 #ifdef DUNLIN_CPU_AVX512_BF16
     case CpuVariant::kAvx512Bf16: {
-      // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
-      const bool floats = backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim);
+      const bool floats = exact_codes || !TakesF8DotTiles(head_dim, v_head_dim);
       if (context.prefers_l2_prefetch) {
         return Select({kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles,
                        floats ? kAvx512F8Tiles : kAvx512F8DotL2Tiles},

@@ -13,18 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace dunlin::kernels::cpu::amx {
 
 inline constexpr int kTileRows = 16;
 inline constexpr int kGroupRows = 2 * kTileRows;
-inline constexpr int64_t kTileDepth = 32;                             // K of one multiply
-inline constexpr size_t kTileRowBytes = 64;                           // 32 BF16 or 16 floats
-inline constexpr size_t kPairRowBytes = kPanelColumns * 2 * 2;        // a pair of K of a dense panel
-inline constexpr size_t kStepBytes = kTileDepth / 2 * kPairRowBytes;  // of a dense panel
-inline constexpr size_t kSumRowBytes = kPanelColumns * sizeof(float);
+inline constexpr int64_t kTileDepth = 32;    // K of one multiply
+inline constexpr size_t kTileRowBytes = 64;  // 32 BF16 or 16 floats
 
 // Palette 1 of LDTILECFG.
 struct alignas(64) TileConfig {

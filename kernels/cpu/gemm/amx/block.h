@@ -16,6 +16,10 @@
 
 namespace dunlin::kernels::cpu::amx {
 
+inline constexpr size_t kPairRowBytes = kPanelColumns * 2 * 2;        // a pair of K of a dense panel
+inline constexpr size_t kStepBytes = kTileDepth / 2 * kPairRowBytes;  // of a dense panel
+inline constexpr size_t kSumRowBytes = kPanelColumns * sizeof(float);
+
 inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB; parked sums cost the time of 3 to 5 steps of 32 K
 // Every third line of the next slice is prefetched: the hardware prefetcher fetches those between, without occupying
 // the L1 cache's fill buffers, which tile loads from L2 need.
