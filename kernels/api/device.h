@@ -24,7 +24,7 @@
 
 namespace dunlin::kernels {
 
-struct DeviceContext;  // private to each device
+struct DeviceContext;  // never defined: each device has a type of its own behind it
 struct DeviceEvent;    // a position in a device's queue of work; private to each device
 
 // Device memory in use: what `allocate` has returned and what the device took for itself when it was opened.

@@ -14,8 +14,9 @@
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/roofs/roofs.h"
+#include "kernels/shared/device_entry.h"
 
-namespace dunlin::kernels {
+namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int kThreadsMax = 1024;
@@ -28,18 +29,18 @@ KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
 }
 
 void* Allocate(DeviceContext* context, size_t bytes) {
-  void* memory = cpu::AllocateZeroed(bytes, &context->pool);
+  void* memory = AllocateZeroed(bytes, &context->pool);
   if (memory != nullptr) context->memory.Take(bytes);
   return memory;
 }
 
 void Release(DeviceContext* context, void* memory, size_t bytes) {
   if (memory != nullptr) context->memory.Give(bytes);
-  cpu::ReleaseMemory(memory, bytes);
+  ReleaseMemory(memory, bytes);
 }
 
 void* AllocateHost(DeviceContext* context, size_t bytes) {
-  void* memory = cpu::AllocateZeroed(bytes);
+  void* memory = AllocateZeroed(bytes);
   if (memory != nullptr) context->memory.TakeHost();
   return memory;
 }
@@ -63,48 +64,48 @@ constexpr DeviceOps kCpuOps = {
     .prefill_matches_decode = true,
     .routes_experts = true,
     .attends_latent_rows = true,
-    .allocate = Allocate,
-    .release = Release,
-    .copy_to_device = Copy,
-    .copy_to_host = Copy,
-    .allocate_host = AllocateHost,
-    .release_host = [](DeviceContext*, void* memory, size_t bytes) { cpu::ReleaseMemory(memory, bytes); },
-    .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
-    .memory = [](const DeviceContext* context) { return context->memory.Read(); },
-    .create_event = CreateEvent,
-    .destroy_event = [](DeviceContext*, DeviceEvent*) {},
-    .record_event = NoEvent,
-    .wait_event = NoEvent,
-    .packed_weight_bytes = cpu::PackedBytes,
-    .pack_weight = cpu::PackWeight,
+    .allocate = kEntry<Allocate>,
+    .release = kEntry<Release>,
+    .copy_to_device = kEntry<Copy>,
+    .copy_to_host = kEntry<Copy>,
+    .allocate_host = kEntry<AllocateHost>,
+    .release_host = [](kernels::DeviceContext*, void* memory, size_t bytes) { ReleaseMemory(memory, bytes); },
+    .synchronize = [](kernels::DeviceContext*) { return KernelStatus::kOk; },
+    .memory = [](const kernels::DeviceContext* context) { return ContextOf(context).memory.Read(); },
+    .create_event = kEntry<CreateEvent>,
+    .destroy_event = [](kernels::DeviceContext*, DeviceEvent*) {},
+    .record_event = kEntry<NoEvent>,
+    .wait_event = kEntry<NoEvent>,
+    .packed_weight_bytes = PackedBytes,
+    .pack_weight = kEntry<PackWeight>,
     .activation_bytes = [](Precision precision, int32_t rows,
-                           int32_t columns) { return cpu::ActivationBytes(precision, rows, columns); },
-    .gemm = cpu::Gemm,
-    .gemm_fuses = cpu::GemmFuses,
-    .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
-    .gather_rows = cpu::GatherRows,
-    .norm = cpu::Norm,
-    .softcap = cpu::Softcap,
-    .quantize = cpu::Quantize,
-    .activate = cpu::Activate,
-    .add = cpu::Add,
-    .copy_rows = cpu::CopyRows,
-    .copy_columns = cpu::CopyColumns,
-    .route_experts = cpu::RouteExperts,
-    .add_weighted_rows = cpu::AddWeightedRows,
-    .update_delayed_scaling = UpdateDelayedScaling,
-    .rotary_table = cpu::RotaryTable,
-    .rotate_and_store_kv = cpu::RotateAndStoreKv,
-    .supports_attention = cpu::SupportsAttention,
-    .paged_attention_workspace = cpu::PagedAttentionWorkspace,
-    .paged_attention = cpu::PagedAttention,
-    .attention_fuses = cpu::AttentionFuses,
-    .dense_attention_workspace = cpu::DenseAttentionWorkspace,
-    .dense_attention = cpu::DenseAttention,
-    .measure_roofs = cpu::MeasureRoofs,
-    .probe_roof = cpu::ProbeRoof,
-    .sample_workspace = cpu::SampleWorkspace,
-    .sample = cpu::Sample,
+                           int32_t columns) { return ActivationBytes(precision, rows, columns); },
+    .gemm = kEntry<Gemm>,
+    .gemm_fuses = kEntry<GemmFuses>,
+    .set_tuning = [](kernels::DeviceContext*, bool, std::string*) { return false; },
+    .gather_rows = kEntry<GatherRows>,
+    .norm = kEntry<Norm>,
+    .softcap = kEntry<Softcap>,
+    .quantize = kEntry<Quantize>,
+    .activate = kEntry<Activate>,
+    .add = kEntry<Add>,
+    .copy_rows = kEntry<CopyRows>,
+    .copy_columns = kEntry<CopyColumns>,
+    .route_experts = kEntry<RouteExperts>,
+    .add_weighted_rows = kEntry<AddWeightedRows>,
+    .update_delayed_scaling = kEntry<UpdateDelayedScaling>,
+    .rotary_table = kEntry<RotaryTable>,
+    .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
+    .supports_attention = kEntry<SupportsAttention>,
+    .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
+    .paged_attention = kEntry<PagedAttention>,
+    .attention_fuses = kEntry<AttentionFuses>,
+    .dense_attention_workspace = kEntry<DenseAttentionWorkspace>,
+    .dense_attention = kEntry<DenseAttention>,
+    .measure_roofs = kEntry<MeasureRoofs>,
+    .probe_roof = kEntry<ProbeRoof>,
+    .sample_workspace = kEntry<SampleWorkspace>,
+    .sample = kEntry<Sample>,
 };
 
 // One row per variant that the build has (DUNLIN_CPU_VARIANTS), best first on Intel's processors
@@ -112,23 +113,23 @@ constexpr DeviceOps kCpuOps = {
 struct VariantRow {
   CpuVariant variant;
   const char* name;
-  const cpu::KernelTable& (*kernels)();
+  const KernelTable& (*kernels)();
   bool (*available)();
 };
 constexpr VariantRow kVariants[] = {
 #ifdef DUNLIN_CPU_AMX
-    {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
+    {CpuVariant::kAmxBf16, "amx_bf16", AmxKernels, HasAmxVariant},
 #endif
 #ifdef DUNLIN_CPU_AVX512
-    {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
+    {CpuVariant::kAvx512, "avx512", Avx512Kernels, HasAvx512Variant},
 #endif
 #ifdef DUNLIN_CPU_AVX512_BF16
-    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16Kernels, cpu::HasAvx512Bf16Variant},
+    {CpuVariant::kAvx512Bf16, "avx512_bf16", Avx512Bf16Kernels, HasAvx512Bf16Variant},
 #endif
 #ifdef DUNLIN_CPU_AVX2
-    {CpuVariant::kAvx2, "avx2", cpu::Avx2Kernels, cpu::HasAvx2Variant},
+    {CpuVariant::kAvx2, "avx2", Avx2Kernels, HasAvx2Variant},
 #endif
-    {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
+    {CpuVariant::kPortable, "portable", PortableKernels, [] { return true; }},
 };
 
 std::string Known() {
@@ -153,7 +154,7 @@ const VariantRow* FindVariant(const std::string& requested, std::string* error) 
 
 }  // namespace
 
-std::unique_ptr<Device> cpu::OpenCpuDevice(const DeviceOptions& options, std::string* error) {
+std::unique_ptr<Device> OpenCpuDevice(const DeviceOptions& options, std::string* error) {
   const VariantRow* row = FindVariant(options.cpu_variant, error);
   if (row == nullptr) return nullptr;
   if (options.num_threads < 0 || options.num_threads > kThreadsMax) {
@@ -161,7 +162,7 @@ std::unique_ptr<Device> cpu::OpenCpuDevice(const DeviceOptions& options, std::st
              std::to_string(kThreadsMax) + ", 0 for what the process may use";
     return nullptr;
   }
-  const int threads = options.num_threads == 0 ? cpu::UsableCpus() : options.num_threads;
+  const int threads = options.num_threads == 0 ? UsableCpus() : options.num_threads;
   auto context = std::make_unique<DeviceContext>(row->variant, row->kernels(), threads);
   if (context->scratch_memory.data() == nullptr) {
     *error = "out of memory for the scratch of " + std::to_string(threads) + " compute threads";
@@ -169,16 +170,20 @@ std::unique_ptr<Device> cpu::OpenCpuDevice(const DeviceOptions& options, std::st
   }
   auto device = std::make_unique<Device>();
   device->ops = &kCpuOps;
-  device->context = context.release();
-  device->close = [](DeviceContext* opened) { delete opened; };
+  device->context = reinterpret_cast<kernels::DeviceContext*>(context.release());
+  device->close = [](kernels::DeviceContext* opened) { delete reinterpret_cast<DeviceContext*>(opened); };
   device->description =
       std::string("cpu (") + row->name + ", " + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)");
   return device;
 }
 
+}  // namespace dunlin::kernels::cpu
+
+namespace dunlin::kernels {
+
 std::vector<std::string> AvailableCpuVariants() {
   std::vector<std::string> names;
-  for (const VariantRow& row : kVariants) {
+  for (const cpu::VariantRow& row : cpu::kVariants) {
     if (row.available()) names.emplace_back(row.name);
   }
   const auto floats = std::find(names.begin(), names.end(), "avx512");

@@ -7,8 +7,9 @@
 #include "kernels/api/device_module.h"
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
+#include "kernels/shared/device_entry.h"
 
-namespace dunlin::kernels {
+namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr int kSmVersionMin = 80;
@@ -18,48 +19,48 @@ constexpr DeviceOps kCudaOps = {
     .prefill_matches_decode = false,
     .routes_experts = true,
     .attends_latent_rows = true,
-    .allocate = cuda::Allocate,
-    .release = cuda::Release,
-    .copy_to_device = cuda::CopyToDevice,
-    .copy_to_host = cuda::CopyToHost,
-    .allocate_host = cuda::AllocateHost,
-    .release_host = cuda::ReleaseHost,
-    .synchronize = cuda::Synchronize,
-    .memory = cuda::Memory,
-    .create_event = cuda::CreateEvent,
-    .destroy_event = cuda::DestroyEvent,
-    .record_event = cuda::RecordEvent,
-    .wait_event = cuda::WaitEvent,
-    .packed_weight_bytes = cuda::PackedWeightBytes,
-    .pack_weight = cuda::PackWeight,
-    .activation_bytes = cuda::ActivationBytes,
-    .gemm = cuda::Gemm,
-    .gemm_fuses = cuda::GemmFuses,
-    .set_tuning = cuda::SetTuning,
-    .gather_rows = cuda::GatherRows,
-    .norm = cuda::Norm,
-    .softcap = cuda::Softcap,
-    .quantize = cuda::Quantize,
-    .activate = cuda::Activate,
-    .add = cuda::Add,
-    .copy_rows = cuda::CopyRows,
-    .copy_columns = cuda::CopyColumns,
-    .route_experts = cuda::RouteExperts,
-    .add_weighted_rows = cuda::AddWeightedRows,
-    .update_delayed_scaling = cuda::UpdateDelayedScaling,
-    .rotary_table = cuda::RotaryTable,
-    .rotate_and_store_kv = cuda::RotateAndStoreKv,
-    .supports_attention = cuda::SupportsAttention,
-    .paged_attention_workspace = cuda::PagedAttentionWorkspace,
-    .paged_attention = cuda::PagedAttention,
-    .attention_fuses = [](DeviceContext*, const PagedAttentionParams&) { return false; },
-    .dense_attention_workspace = cuda::DenseAttentionWorkspace,
-    .dense_attention = cuda::DenseAttention,
-    .measure_roofs = cuda::MeasureRoofs,
+    .allocate = kEntry<Allocate>,
+    .release = kEntry<Release>,
+    .copy_to_device = kEntry<CopyToDevice>,
+    .copy_to_host = kEntry<CopyToHost>,
+    .allocate_host = kEntry<AllocateHost>,
+    .release_host = kEntry<ReleaseHost>,
+    .synchronize = kEntry<Synchronize>,
+    .memory = kEntry<Memory>,
+    .create_event = kEntry<CreateEvent>,
+    .destroy_event = kEntry<DestroyEvent>,
+    .record_event = kEntry<RecordEvent>,
+    .wait_event = kEntry<WaitEvent>,
+    .packed_weight_bytes = PackedWeightBytes,
+    .pack_weight = kEntry<PackWeight>,
+    .activation_bytes = ActivationBytes,
+    .gemm = kEntry<Gemm>,
+    .gemm_fuses = kEntry<GemmFuses>,
+    .set_tuning = kEntry<SetTuning>,
+    .gather_rows = kEntry<GatherRows>,
+    .norm = kEntry<Norm>,
+    .softcap = kEntry<Softcap>,
+    .quantize = kEntry<Quantize>,
+    .activate = kEntry<Activate>,
+    .add = kEntry<Add>,
+    .copy_rows = kEntry<CopyRows>,
+    .copy_columns = kEntry<CopyColumns>,
+    .route_experts = kEntry<RouteExperts>,
+    .add_weighted_rows = kEntry<AddWeightedRows>,
+    .update_delayed_scaling = kEntry<UpdateDelayedScaling>,
+    .rotary_table = kEntry<RotaryTable>,
+    .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
+    .supports_attention = kEntry<SupportsAttention>,
+    .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
+    .paged_attention = kEntry<PagedAttention>,
+    .attention_fuses = [](kernels::DeviceContext*, const PagedAttentionParams&) { return false; },
+    .dense_attention_workspace = kEntry<DenseAttentionWorkspace>,
+    .dense_attention = kEntry<DenseAttention>,
+    .measure_roofs = kEntry<MeasureRoofs>,
     // A bench has the GPU to itself, so the rates measured before and after a case apply to it.
-    .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
-    .sample_workspace = cuda::SampleWorkspace,
-    .sample = cuda::Sample,
+    .probe_roof = [](kernels::DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
+    .sample_workspace = kEntry<SampleWorkspace>,
+    .sample = kEntry<Sample>,
 };
 
 void Close(DeviceContext* context) {
@@ -104,7 +105,7 @@ std::string CheckDevice(cudaDeviceProp* properties) {
 }
 
 // What an algorithm's speed depends on besides the GEMM, in one line.
-std::string PlatformOf(const cudaDeviceProp& properties, const cuda::CublasLt& cublas) {
+std::string PlatformOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
   int driver = 0;
   int runtime = 0;
   (void)cudaDriverGetVersion(&driver);
@@ -117,25 +118,25 @@ std::string PlatformOf(const cudaDeviceProp& properties, const cuda::CublasLt& c
 // Empty when the stream and the memory were created.
 std::string FillContext(DeviceContext* context, const std::string& cublas_library) {
   std::string error;
-  if (!cuda::LoadCublasLt(cublas_library, &context->cublas, &error)) return error;
+  if (!LoadCublasLt(cublas_library, &context->cublas, &error)) return error;
   cudaError_t result = cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking);
   const auto take = [&](void** memory, size_t bytes) {
     if (result == cudaSuccess) result = cudaMalloc(memory, bytes);
     if (result == cudaSuccess) context->memory.Take(bytes);
   };
-  take(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
-  take(&context->staging, cuda::kStagingBytes);
+  take(&context->gemm_workspace, kGemmWorkspaceBytes);
+  take(&context->staging, kStagingBytes);
   take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
-  take(&context->bias, cuda::kActivatedColumnsMax * sizeof(float));
-  if (result == cudaSuccess) result = cuda::PrepareAttention(context->shape);
-  if (result == cudaSuccess) result = cuda::PrepareGemm();
+  take(&context->bias, kActivatedColumnsMax * sizeof(float));
+  if (result == cudaSuccess) result = PrepareAttention(context->shape);
+  if (result == cudaSuccess) result = PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
-  context->plans = std::make_unique<cuda::GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
+  context->plans = std::make_unique<GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
   return "";
 }
 
-std::string FactsOf(const cudaDeviceProp& properties, const cuda::CublasLt& cublas) {
+std::string FactsOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
   int driver = 0;
   int runtime = 0;
   (void)cudaDriverGetVersion(&driver);
@@ -148,11 +149,11 @@ std::string FactsOf(const cudaDeviceProp& properties, const cuda::CublasLt& cubl
   facts += "\nL2 cache: " + std::to_string(properties.l2CacheSize >> 10) + " KiB";
   facts += "\nshared memory per block: " + std::to_string(properties.sharedMemPerBlockOptin >> 10) + " KiB";
   facts += "\ndriver: CUDA " + version(driver) + ", runtime CUDA " + version(runtime);
-  facts += "\ncuBLASLt: " + std::to_string(cublas.GetVersion()) + " in " + cuda::PathOf(cublas);
+  facts += "\ncuBLASLt: " + std::to_string(cublas.GetVersion()) + " in " + PathOf(cublas);
   return facts + "\n";
 }
 
-DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
+kernels::DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
   cudaDeviceProp properties{};
   std::string error = CheckDevice(&properties);
   std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
@@ -164,8 +165,8 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
     error = FillContext(context.get(), options->cublas_library);
   }
   if (error.empty()) {
-    context->algorithms = std::make_unique<cuda::AlgorithmStore>(options->cublas_algorithm_cache,
-                                                                 PlatformOf(properties, context->cublas));
+    context->algorithms =
+        std::make_unique<AlgorithmStore>(options->cublas_algorithm_cache, PlatformOf(properties, context->cublas));
   }
   if (!error.empty()) {
     std::snprintf(reply->error, sizeof(reply->error), "%s", error.c_str());
@@ -174,7 +175,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   std::snprintf(reply->description, sizeof(reply->description), "cuda (%.200s, sm_%d, cuBLASLt %zu)", properties.name,
                 context->shape.sm_version, context->cublas.GetVersion());
   std::snprintf(reply->facts, sizeof(reply->facts), "%s", FactsOf(properties, context->cublas).c_str());
-  return context.release();
+  return reinterpret_cast<kernels::DeviceContext*>(context.release());
 }
 
 constexpr DeviceModule kModule = {
@@ -182,12 +183,12 @@ constexpr DeviceModule kModule = {
     .api_digest = DUNLIN_API_DIGEST,
     .ops = &kCudaOps,
     .open = Open,
-    .close = Close,
+    .close = kEntry<Close>,
 };
 
 }  // namespace
-}  // namespace dunlin::kernels
+}  // namespace dunlin::kernels::cuda
 
 extern "C" [[gnu::visibility("default")]] const dunlin::kernels::DeviceModule* dunlin_device_module() {
-  return &dunlin::kernels::kModule;
+  return &dunlin::kernels::cuda::kModule;
 }

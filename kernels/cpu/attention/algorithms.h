@@ -9,11 +9,9 @@
 
 #include "kernels/cpu/attention/call.h"
 
-namespace dunlin::kernels {
-struct DeviceContext;
-}
-
 namespace dunlin::kernels::cpu {
+
+struct DeviceContext;
 
 // The table of a context's variant for pages of this dtype and heads of these dimensions. exact_codes: multiplies E4M3
 // codes as floats, without rounding queries and weights.

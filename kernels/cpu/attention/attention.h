@@ -13,11 +13,9 @@
 #include "kernels/api/attention.h"
 #include "kernels/api/status.h"
 
-namespace dunlin::kernels {
-struct DeviceContext;
-}
-
 namespace dunlin::kernels::cpu {
+
+struct DeviceContext;
 
 // Appends one sentence per unmet condition to reasons (may be null); true when there is none.
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,

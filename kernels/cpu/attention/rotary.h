@@ -6,11 +6,9 @@
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/status.h"
 
-namespace dunlin::kernels {
-struct DeviceContext;
-}
-
 namespace dunlin::kernels::cpu {
+
+struct DeviceContext;
 
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);

@@ -17,17 +17,17 @@
 #include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
 #include "kernels/shared/memory_count.h"
 
-namespace dunlin::kernels {
+namespace dunlin::kernels::cuda {
 
 struct DeviceContext {
-  dunlin::kernels::cuda::DeviceShape shape{};
+  DeviceShape shape{};
   size_t l2_bytes = 0;
   cudaStream_t stream = nullptr;
-  dunlin::kernels::cuda::CublasLt cublas{};
-  dunlin::kernels::cuda::CublasLtContext* cublas_handle = nullptr;
-  std::unique_ptr<dunlin::kernels::cuda::GemmPlans> plans;
-  std::unique_ptr<dunlin::kernels::cuda::AlgorithmStore> algorithms;
-  std::unique_ptr<dunlin::kernels::cuda::ProductClock> clock;  // set while tuning
+  CublasLt cublas{};
+  CublasLtContext* cublas_handle = nullptr;
+  std::unique_ptr<GemmPlans> plans;
+  std::unique_ptr<AlgorithmStore> algorithms;
+  std::unique_ptr<ProductClock> clock;  // set while tuning
 
   // Device memory, allocated when the device is opened.
   void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes
@@ -40,10 +40,6 @@ struct DeviceContext {
   std::mutex turn;                  // guards staging, current and bias over all launches of an operation
   std::atomic<bool> failed{false};  // an earlier call failed; the device's results can no longer be trusted
 };
-
-}  // namespace dunlin::kernels
-
-namespace dunlin::kernels::cuda {
 
 inline constexpr size_t kStagingBytes = size_t{64} << 20;
 

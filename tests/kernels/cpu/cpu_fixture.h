@@ -145,7 +145,7 @@ inline std::vector<double> RoundedRow(Precision precision, const float* row, int
 inline std::vector<double> StoredRow(const Device& device, const Activation& activation, int64_t row) {
   const std::byte* data = cpu::ActivationRow(activation, row);
   const bool reduced = activation.precision == Precision::kBf16 || activation.precision == Precision::kFp8;
-  const bool halves = reduced && device.context->kernels.bf16_row_bytes == 2;
+  const bool halves = reduced && cpu::ContextOf(device.context).kernels.bf16_row_bytes == 2;
   const bool scaled = activation.precision == Precision::kFp8;
   std::vector<double> values;
   for (int64_t i = 0; i < activation.columns; ++i) {

@@ -146,7 +146,7 @@ TEST_P(GemmCodes, GatedWeightsPackInPartsAndHaveTheBitsOfTheProduct) {
       params.next = &next.activation;
       params.activation = ActivationKind::kSilu;
       ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
-      const size_t bytes = kHalf * cpu::ActivationElement(device_->context->kernels, Precision::kBf16);
+      const size_t bytes = kHalf * cpu::ActivationElement(cpu::ContextOf(device_->context).kernels, Precision::kBf16);
       for (int32_t row = 0; row < rows; ++row) {
         ASSERT_EQ(
             std::memcmp(cpu::ActivationRow(next.activation, row), cpu::ActivationRow(apart.activation, row), bytes), 0);

@@ -72,7 +72,7 @@ class GemmGated : public CpuVariants {
   void ExpectSame(const Next& a, const Next& b, int32_t rows) const {
     const Activation& left = a.tensor.activation;
     const Activation& right = b.tensor.activation;
-    const auto element = cpu::ActivationElement(device_->context->kernels, left.precision);
+    const auto element = cpu::ActivationElement(cpu::ContextOf(device_->context).kernels, left.precision);
     const size_t bytes = static_cast<size_t>(cpu::RoundUp(left.columns, cpu::kActivationPad)) * element;
     const size_t scales =
         left.precision == Precision::kFp8 ? static_cast<size_t>(ScalesPerRow(left.scale_block, left.columns)) : 0;

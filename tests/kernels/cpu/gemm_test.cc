@@ -158,7 +158,7 @@ TEST_P(Gemm, AnActivatedProductHasTheBitsOfTheTwoOperations) {
       params.activation = kind;
       ASSERT_TRUE(device_->ops->gemm_fuses(device_->context, params));
       ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
-      const size_t element = cpu::ActivationElement(device_->context->kernels, next_precision);
+      const size_t element = cpu::ActivationElement(cpu::ContextOf(device_->context).kernels, next_precision);
       const auto bytes = static_cast<size_t>(cpu::RoundUp(n, cpu::kActivationPad)) * element;
       for (int32_t m = 0; m < rows; ++m) {
         ASSERT_EQ(std::memcmp(cpu::ActivationRow(next.activation, m), cpu::ActivationRow(apart.activation, m), bytes),

@@ -133,8 +133,8 @@ TEST_P(Int8Inputs, RowsAreRoundedAsTheScalarCodeDoes) {
         const auto stored = StoredRow(*device_, in->activation, m);
         const std::vector<float> row(stored.begin(), stored.end());
         std::vector<std::byte> coded(cpu::CodedRowStride(columns), std::byte{0xFF});
-        device_->context->kernels.round_inputs(cpu::ActivationRow(in->activation, m), columns, traits.format,
-                                               coded.data());
+        cpu::ContextOf(device_->context)
+            .kernels.round_inputs(cpu::ActivationRow(in->activation, m), columns, traits.format, coded.data());
         for (int32_t first = 0; first < columns; first += traits.group) {
           const int32_t count = std::min(traits.group, columns - first);
           std::vector<int8_t> expected(static_cast<size_t>(traits.group));

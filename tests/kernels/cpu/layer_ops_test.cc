@@ -201,7 +201,7 @@ TEST_P(LayerOps, ActivateIsAccurateOverTheWholeRange) {
   const auto n = static_cast<int64_t>(in.size());
   std::vector<float> out(in.size());
   for (const ActivationKind kind : kKinds) {
-    device_->context->kernels.activate(kind, in.data(), nullptr, n, out.data());
+    cpu::ContextOf(device_->context).kernels.activate(kind, in.data(), nullptr, n, out.data());
     for (size_t i = 0; i < in.size(); ++i) {
       const double exact = Exact(kind, static_cast<double>(in[i]));
       // exp of a large argument costs its rounding: relative error grows with x * x where the value is tiny anyway.
@@ -218,7 +218,8 @@ TEST_P(LayerOps, ActivateKeepsNanAndTheLimits) {
   const std::vector<float> in = {kNaN, infinity, 1e30F, -200.0F, 0.0F};
   std::vector<float> out(in.size());
   for (const ActivationKind kind : kKinds) {
-    device_->context->kernels.activate(kind, in.data(), nullptr, static_cast<int64_t>(in.size()), out.data());
+    cpu::ContextOf(device_->context)
+        .kernels.activate(kind, in.data(), nullptr, static_cast<int64_t>(in.size()), out.data());
     EXPECT_TRUE(std::isnan(out[0]));
     const bool clamps = kind == ActivationKind::kClampedSwish;
     const bool squares = kind == ActivationKind::kReluSquared;

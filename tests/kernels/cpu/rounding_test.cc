@@ -13,7 +13,7 @@ using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
 class Rounding : public CpuVariants {
  protected:
-  const cpu::KernelTable& kernels() const { return device_->context->kernels; }
+  const cpu::KernelTable& kernels() const { return cpu::ContextOf(device_->context).kernels; }
 };
 
 // All BF16 values, each also one unit of FP32 below and above, the ties between BF16 values, and random bit patterns.
