@@ -129,7 +129,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
   take(&context->bias, kActivatedColumnsMax * sizeof(float));
   if (result == cudaSuccess) result = PrepareAttention(context->shape);
-  if (result == cudaSuccess) result = PrepareGemm();
+  if (result == cudaSuccess) result = PrepareGemm(context->shape);
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);

@@ -10,13 +10,10 @@
 #include <span>
 
 #include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/device/stream.h"
 #include "kernels/shared/attention_rules.h"
 
-struct CUstream_st;
-
 namespace dunlin::kernels::cuda {
-
-using Stream = ::CUstream_st*;  // cudaStream_t, which host code without a toolkit does not have
 
 // The query rows of a launch. kDecode: one token per sequence; kPrefill: any number, dense calls included. A prefill
 // chunk of one token cannot be told from decode here, so a kernel of one phase must keep the bits of the other's.

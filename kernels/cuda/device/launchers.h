@@ -30,7 +30,7 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
 bool GemmFuses(DeviceContext* context, const GemmParams& params);
 bool SetTuning(DeviceContext* context, bool on, std::string* notice);
-cudaError_t PrepareGemm();  // called once, when the device is opened
+cudaError_t PrepareGemm(const DeviceShape& device);  // called once, when the device is opened
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 

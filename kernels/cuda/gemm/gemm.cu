@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMM. Decode rows, and the FP8 that cuBLASLt does not support, go to the tile kernel (gemm/tile_plan.h decides), the
-// rest to cuBLASLt through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the
-// plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
+// GEMM. The row of kernel_table.cc that takes the weight and the phase says who computes: the tile kernel, or cuBLASLt
+// through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the plan left out:
+// FP8's bias, and everything after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/device/lanes.cuh"
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
 #include "kernels/cuda/ops/row_target.h"
@@ -165,20 +166,12 @@ KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64
   return KernelStatus::kOk;
 }
 
-void LaunchTiles(Precision precision, const TileCall& call, cudaStream_t stream) {
-  if (call.coded.data != nullptr) return LaunchTilesCoded(call, stream);
-  if (precision == Precision::kFp8) return LaunchTilesFp8(call, stream);
-  if (precision == Precision::kFp16) return LaunchTilesFp16(call, stream);
-  LaunchTilesBf16(call, stream);
-}
-
 // Rows [begin, end), all of one phase. Where K is divided, partial sums go to the staging area.
-KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
-  const Precision precision = params.weight->precision;
+KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
+                      int64_t end, bool decodes) {
   const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
   if (part_floats == 0) {
-    const TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
-    LaunchTiles(precision, call, context->stream);
+    kernel.launch(TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr), context->stream);
     return Launched(context);
   }
   const int64_t rows_at_once =
@@ -187,42 +180,59 @@ KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t 
   for (int64_t first = begin; first < end; first += rows_at_once) {
     const TileCall call = TileCallOf(params, first, static_cast<int32_t>(std::min(rows_at_once, end - first)), decodes,
                                      static_cast<float*>(context->staging));
-    LaunchTiles(precision, call, context->stream);
+    kernel.launch(call, context->stream);
     LaunchMergeSlices(call, context->stream);
   }
   return Launched(context);
 }
 
-KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
+const GemmKernel* KernelOf(const DeviceContext* context, const GemmParams& params, GemmPhase phase) {
+  return FindGemmKernel(context->shape.sm_version, *params.weight, phase);
+}
+
+KernelStatus RunPhase(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
+                      int64_t end, GemmPhase phase) {
   if (begin == end) return KernelStatus::kOk;
-  if (UsesTiles(context->shape.sm_version, *params.weight, decodes))
-    return RunTiles(context, params, begin, end, decodes);
+  if (kernel.launch != nullptr) return RunTiles(context, kernel, params, begin, end, phase == GemmPhase::kDecode);
   if (IsCoded(params.weight->format)) return RunExpanded(context, params, begin, end);
   return RunLibrary(context, params, begin, end);
+}
+
+// Whether the kernel of a phase fills params.next.
+bool FusesIn(DeviceContext* context, const GemmParams& params, GemmPhase phase) {
+  const GemmKernel* kernel = KernelOf(context, params, phase);
+  if (kernel == nullptr || !kernel->fuses_activation) return false;
+  return kernel->launch != nullptr || context->plans->Has(FormOf(params, false, params.num_rows));
 }
 
 }  // namespace
 
 bool GemmFuses(DeviceContext* context, const GemmParams& params) {
-  return params.heads == nullptr && TakesActivation(params) &&
-         context->plans->Has(FormOf(params, false, params.num_rows));
+  return params.heads == nullptr && TakesActivation(params) && FusesIn(context, params, GemmPhase::kDecode) &&
+         FusesIn(context, params, GemmPhase::kPrefill);
 }
 
-cudaError_t PrepareGemm() {
-  for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8, PrepareTilesCoded}) {
-    if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
+cudaError_t PrepareGemm(const DeviceShape& device) {
+  for (const GemmKernel& kernel : GemmKernels()) {
+    const bool runs = kernel.sm_min <= device.sm_version && device.sm_version <= kernel.sm_max;
+    if (!runs || kernel.prepare == nullptr) continue;
+    if (const int error = kernel.prepare(); error != cudaSuccess) return static_cast<cudaError_t>(error);
   }
   return cudaSuccess;
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  const GemmKernel* decode = KernelOf(context, params, GemmPhase::kDecode);
+  const GemmKernel* prefill = KernelOf(context, params, GemmPhase::kPrefill);
+  if (decode == nullptr || prefill == nullptr) return KernelStatus::kUnsupported;
   if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
-  // One call suffices where cuBLASLt handles both phases.
-  const int64_t decode_rows = UsesTiles(context->shape.sm_version, *params.weight, true) ? params.decode_rows : 0;
-  const KernelStatus status = RunPhase(context, params, 0, decode_rows, true);
-  return status != KernelStatus::kOk ? status : RunPhase(context, params, decode_rows, params.num_rows, false);
+  // One call suffices where cuBLASLt computes both phases.
+  const int64_t decode_rows = decode->launch != nullptr ? params.decode_rows : 0;
+  const KernelStatus status = RunPhase(context, *decode, params, 0, decode_rows, GemmPhase::kDecode);
+  if (status != KernelStatus::kOk) return status;
+  return RunPhase(context, *prefill, params, decode_rows, params.num_rows, GemmPhase::kPrefill);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeTileSlices(const __grid_co
 
 }  // namespace
 
-void LaunchMergeSlices(const TileCall& call, cudaStream_t stream) {
+void LaunchMergeSlices(const TileCall& call, Stream stream) {
   const dim3 blocks(static_cast<unsigned>((call.columns + kMergeColumns - 1) / kMergeColumns),
                     static_cast<unsigned>(call.num_rows));
   MergeTileSlices<<<blocks, kMergeThreads, 0, stream>>>(call);

@@ -4,11 +4,11 @@
 
 namespace dunlin::kernels::cuda {
 
-void LaunchTilesBf16(const TileCall& call, cudaStream_t stream) {
+void LaunchTilesBf16(const TileCall& call, Stream stream) {
   LaunchTiles<PlainOperand<Bf16Format>, false>(call, stream);
 }
 
-cudaError_t PrepareTilesBf16() {
+int PrepareTilesBf16() {
   return PrepareTiles<PlainOperand<Bf16Format>, false>();
 }
 

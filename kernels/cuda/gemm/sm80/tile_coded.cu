@@ -14,13 +14,13 @@ __global__ void __launch_bounds__(kBlockThreads, kTileGemmBlocks<kGroups, false>
 }
 
 template <int kGroups>
-void Launch(const TileCall& call, cudaStream_t stream) {
+void Launch(const TileCall& call, Stream stream) {
   const auto blocks = static_cast<unsigned>(TileBlocksOf(call, kGroups));
   CodedGemm<kGroups><<<blocks, kBlockThreads, CodedMemory<kGroups>::kBytes, stream>>>(call);
 }
 
 template <int kGroups>
-cudaError_t Prepare() {
+int Prepare() {
   return cudaFuncSetAttribute(CodedGemm<kGroups>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               CodedMemory<kGroups>::kBytes);
 }
@@ -35,21 +35,21 @@ __global__ void __launch_bounds__(kExpandThreads, 4) ExpandCodes(const __grid_co
 
 }  // namespace
 
-void LaunchTilesCoded(const TileCall& call, cudaStream_t stream) {
+void LaunchTilesCoded(const TileCall& call, Stream stream) {
   const int groups = GroupsOf(call);
   if (groups == 1) return Launch<1>(call, stream);
   if (groups == 2) return Launch<2>(call, stream);
   Launch<4>(call, stream);
 }
 
-cudaError_t PrepareTilesCoded() {
+int PrepareTilesCoded() {
   for (const auto prepare : {Prepare<1>, Prepare<2>, Prepare<4>}) {
-    if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
+    if (const int error = prepare(); error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
 
-void LaunchExpandCodes(const ExpandCall& call, cudaStream_t stream) {
+void LaunchExpandCodes(const ExpandCall& call, Stream stream) {
   const auto blocks = static_cast<unsigned>((call.halves() + kExpandThreads - 1) / kExpandThreads);
   ExpandCodes<<<blocks, kExpandThreads, 0, stream>>>(call);
 }

@@ -4,11 +4,11 @@
 
 namespace dunlin::kernels::cuda {
 
-void LaunchTilesFp16(const TileCall& call, cudaStream_t stream) {
+void LaunchTilesFp16(const TileCall& call, Stream stream) {
   LaunchTiles<PlainOperand<Fp16Format>, false>(call, stream);
 }
 
-cudaError_t PrepareTilesFp16() {
+int PrepareTilesFp16() {
   return PrepareTiles<PlainOperand<Fp16Format>, false>();
 }
 

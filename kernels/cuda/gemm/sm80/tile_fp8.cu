@@ -4,14 +4,18 @@
 
 namespace dunlin::kernels::cuda {
 
-void LaunchTilesFp8(const TileCall& call, cudaStream_t stream) {
-  if (call.weight_scales != nullptr) return LaunchTiles<CodeOperand, true>(call, stream);
+void LaunchTilesFp8(const TileCall& call, Stream stream) {
   LaunchTiles<CodeOperand, false>(call, stream);
 }
+void LaunchTilesFp8Blocks(const TileCall& call, Stream stream) {
+  LaunchTiles<CodeOperand, true>(call, stream);
+}
 
-cudaError_t PrepareTilesFp8() {
-  if (const cudaError_t error = PrepareTiles<CodeOperand, true>(); error != cudaSuccess) return error;
+int PrepareTilesFp8() {
   return PrepareTiles<CodeOperand, false>();
+}
+int PrepareTilesFp8Blocks() {
+  return PrepareTiles<CodeOperand, true>();
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -2,6 +2,8 @@
 // The tile GEMM's kernel for one operand type, by groups of 16 rows: 1, 2 and, without scales per 128 codes, 4.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include "kernels/cuda/gemm/sm80/tile_block.h"
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
@@ -29,13 +31,13 @@ __global__ void __launch_bounds__(kBlockThreads, kTileGemmBlocks<kGroups, kScale
 }
 
 template <typename Operand, int kGroups, bool kScaled>
-void LaunchTileGroups(const TileCall& call, cudaStream_t stream) {
+void LaunchTileGroups(const TileCall& call, Stream stream) {
   const auto blocks = static_cast<unsigned>(TileBlocksOf(call, kGroups));
   TileGemm<Operand, kGroups, kScaled><<<blocks, kBlockThreads, GemmMemory<kGroups, kScaled>::kBytes, stream>>>(call);
 }
 
 template <typename Operand, bool kScaled>
-void LaunchTiles(const TileCall& call, cudaStream_t stream) {
+void LaunchTiles(const TileCall& call, Stream stream) {
   const int groups = GroupsOf(call);
   if (groups == 1) return LaunchTileGroups<Operand, 1, kScaled>(call, stream);
   if (groups == 2) return LaunchTileGroups<Operand, 2, kScaled>(call, stream);
@@ -43,15 +45,15 @@ void LaunchTiles(const TileCall& call, cudaStream_t stream) {
 }
 
 template <typename Operand, int kGroups, bool kScaled>
-cudaError_t PrepareTileGroups() {
+int PrepareTileGroups() {
   return cudaFuncSetAttribute(TileGemm<Operand, kGroups, kScaled>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               GemmMemory<kGroups, kScaled>::kBytes);
 }
 
 template <typename Operand, bool kScaled>
-cudaError_t PrepareTiles() {
-  if (const cudaError_t error = PrepareTileGroups<Operand, 1, kScaled>(); error != cudaSuccess) return error;
-  if (const cudaError_t error = PrepareTileGroups<Operand, 2, kScaled>(); error != cudaSuccess) return error;
+int PrepareTiles() {
+  if (const int error = PrepareTileGroups<Operand, 1, kScaled>(); error != cudaSuccess) return error;
+  if (const int error = PrepareTileGroups<Operand, 2, kScaled>(); error != cudaSuccess) return error;
   if constexpr (!kScaled) return PrepareTileGroups<Operand, 4, kScaled>();
   return cudaSuccess;
 }

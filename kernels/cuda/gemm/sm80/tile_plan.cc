@@ -38,11 +38,6 @@ TileStore StoreOf(const GemmParams& params, int64_t first, const float* weight_s
 
 }  // namespace
 
-bool UsesTiles(int sm_version, const PackedWeight& weight, bool decodes) {
-  if (weight.precision == Precision::kFp8 && (weight.scale_block != 0 || sm_version / 10 != 9)) return true;
-  return decodes && weight.precision != Precision::kFp32;
-}
-
 SliceRule SlicesOf(int64_t columns, int64_t row_bytes, bool decodes) {
   const int64_t tiles = DividedUp(row_bytes, kTileBytes);
   const int64_t wanted = decodes ? DividedUp(kDecodeBlocks, DividedUp(columns, kTileColumns)) : 1;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows of a GEMM the tile kernel computes, and how its launches are divided. Host code.
-//
-// A row's phase selects its kernel, and the weight's shape the division of K; neither depends on the number of rows, so
-// a row's bits do not depend on the other rows.
+// How launches of the tile kernel are divided: by the weight's shape and the rows' phase, never by their number. Host
+// code.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +9,6 @@
 #include "kernels/cuda/gemm/sm80/tile_call.h"
 
 namespace dunlin::kernels::cuda {
-
-// Whether rows of this phase go to the tile kernel rather than cuBLASLt. sm_version: 90 for compute capability 9.0. The
-// tile kernel takes every decode row except FP32's, and the FP8 that cuBLASLt does not support: one scale
-// per row and per output on devices other than sm_9x, and scales per output and 128 columns on any device. For cuBLASLt
-// integer codes are expanded to BF16.
-bool UsesTiles(int sm_version, const PackedWeight& weight, bool decodes);
 
 // How K is divided: `slices` slices of tiles_per_slice tiles; the last may be smaller.
 struct SliceRule {

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/coded_block.h"
 #include "tests/kernels/cuda/bank_turns.h"
 
@@ -16,6 +17,12 @@ namespace {
 
 PackedWeight WeightOf(Precision precision, int32_t scale_block = 0) {
   return {nullptr, precision, 64, 64, scale_block};
+}
+
+bool UsesTiles(int sm_version, const PackedWeight& weight, bool decodes) {
+  const GemmKernel* kernel = FindGemmKernel(sm_version, weight, decodes ? GemmPhase::kDecode : GemmPhase::kPrefill);
+  EXPECT_NE(kernel, nullptr);
+  return kernel != nullptr && kernel->launch != nullptr;
 }
 
 TEST(TilePlan, ThePhaseSelectsTheKernel) {
@@ -28,6 +35,30 @@ TEST(TilePlan, ThePhaseSelectsTheKernel) {
     }
     EXPECT_TRUE(UsesTiles(sm_version, WeightOf(Precision::kFp8, kScaleBlock), false));
     EXPECT_EQ(UsesTiles(sm_version, WeightOf(Precision::kFp8), false), sm_version != 90) << sm_version;
+  }
+}
+
+// Every weight that can be packed has exactly one kernel for each phase on every device.
+TEST(GemmKernelTable, EveryFormatHasOneKernel) {
+  for (const WeightFormatTraits& format : kWeightFormatTable) {
+    if (!Multiplies(format.format)) continue;
+    for (const int32_t scale_block : {0, kScaleBlock}) {
+      if (scale_block != 0 && format.compute != Precision::kFp8) continue;
+      PackedWeight weight = WeightOf(format.compute, scale_block);
+      weight.format = format.format;
+      for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
+        for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
+          int taken = 0;
+          for (const GemmKernel& kernel : GemmKernels()) {
+            taken += (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
+                     (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
+                     sm_version <= kernel.sm_max;
+          }
+          EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
+          EXPECT_NE(FindGemmKernel(sm_version, weight, phase), nullptr);
+        }
+      }
+    }
   }
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM kernels, one row each, and the choice among them.
+#include <algorithm>
+
+#include "kernels/cuda/gemm/coded_weight.h"
+#include "kernels/cuda/gemm/kernel.h"
+#include "kernels/cuda/gemm/sm80/tile_kernels.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+template <typename Enum>
+constexpr unsigned Bit(Enum value) {
+  return 1U << static_cast<unsigned>(value);
+}
+constexpr unsigned kPrefill = Bit(GemmPhase::kPrefill);
+constexpr unsigned kDecode = Bit(GemmPhase::kDecode);
+constexpr unsigned kBoth = kPrefill | kDecode;
+constexpr unsigned kFp32 = Bit(GemmOperand::kFp32);
+constexpr unsigned kBf16 = Bit(GemmOperand::kBf16);
+constexpr unsigned kFp16 = Bit(GemmOperand::kFp16);
+constexpr unsigned kFp8 = Bit(GemmOperand::kFp8);
+constexpr unsigned kFp8Blocks = Bit(GemmOperand::kFp8Blocks);
+constexpr unsigned kCodes = Bit(GemmOperand::kCodes);
+constexpr int32_t kLater = 1 << 30;
+
+constexpr GemmKernel kKernels[] = {
+    // cuBLASLt. It takes one FP8 scale per row and per output on devices 9.x alone.
+    {kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
+    {kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},
+    {kFp8, kPrefill, 90, 99, false, nullptr, nullptr},
+    {kCodes, kPrefill, 80, kLater, false, nullptr, nullptr},
+    // The tile kernel: every decode row except FP32's, and the FP8 that cuBLASLt does not take.
+    {kBf16, kDecode, 80, kLater, true, PrepareTilesBf16, LaunchTilesBf16},
+    {kFp16, kDecode, 80, kLater, true, PrepareTilesFp16, LaunchTilesFp16},
+    {kFp8, kDecode, 90, 99, false, PrepareTilesFp8, LaunchTilesFp8},
+    {kFp8, kBoth, 80, 89, false, PrepareTilesFp8, LaunchTilesFp8},
+    {kFp8, kBoth, 100, kLater, false, PrepareTilesFp8, LaunchTilesFp8},
+    {kFp8Blocks, kBoth, 80, kLater, false, PrepareTilesFp8Blocks, LaunchTilesFp8Blocks},
+    {kCodes, kDecode, 80, kLater, false, PrepareTilesCoded, LaunchTilesCoded},
+};
+
+static_assert(std::ranges::all_of(kKernels, [](const GemmKernel& kernel) {
+  return (kernel.prepare == nullptr) == (kernel.launch == nullptr) && kernel.sm_min <= kernel.sm_max;
+}));
+
+}  // namespace
+
+GemmOperand OperandOf(const PackedWeight& weight) {
+  if (IsCoded(weight.format)) return GemmOperand::kCodes;
+  if (weight.precision == Precision::kFp32) return GemmOperand::kFp32;
+  if (weight.precision == Precision::kBf16) return GemmOperand::kBf16;
+  if (weight.precision == Precision::kFp16) return GemmOperand::kFp16;
+  return weight.scale_block == 0 ? GemmOperand::kFp8 : GemmOperand::kFp8Blocks;
+}
+
+std::span<const GemmKernel> GemmKernels() {
+  return kKernels;
+}
+
+const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase) {
+  const unsigned operand = Bit(OperandOf(weight));
+  const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
+    return (kernel.operands & operand) != 0 && (kernel.phases & Bit(phase)) != 0 && kernel.sm_min <= sm_version &&
+           sm_version <= kernel.sm_max;
+  });
+  return found == std::end(kKernels) ? nullptr : found;
+}
+
+}  // namespace dunlin::kernels::cuda
