@@ -16,21 +16,11 @@ using nlohmann::json;
 constexpr const char* kFormat = "dunlin_input_scales";
 constexpr int64_t kVersion = 1;
 
-struct InputName {
-  const char* name;
-  WeightSlot slot;  // the matrix that takes the input
-};
-constexpr InputName kInputNames[] = {{"qkv", WeightSlot::kQkv},
-                                     {"attention_out", WeightSlot::kAttentionOut},
-                                     {"mlp_up", WeightSlot::kMlpUp},
-                                     {"mlp_down", WeightSlot::kMlpDown},
-                                     {"head", WeightSlot::kHead}};
-
 absl::Status Invalid(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(kInputScalesFile, ": ", what));
 }
 
-absl::Status ReadList(const InputName& row, const json& list, const ModelConfig& config, InputScales* scales) {
+absl::Status ReadList(const WeightSlotRow& row, const json& list, const ModelConfig& config, InputScales* scales) {
   const size_t count = IsPerLayer(row.slot) ? static_cast<size_t>(config.num_layers) : 1;
   if (!list.is_array() || list.size() != count) {
     return Invalid(absl::StrCat("scales.", row.name, " must be a list of ", count, " numbers, one per layer"));
@@ -65,7 +55,8 @@ absl::StatusOr<InputScales> ParseInputScales(std::string_view text, const ModelC
   if (lists == nullptr || lists->empty()) return Invalid("scales is missing");
   InputScales scales;
   size_t num_known = 0;
-  for (const InputName& row : kInputNames) {
+  for (const WeightSlotRow& row : kWeightSlotTable) {
+    if (!row.input_scale) continue;
     const auto list = lists->find(row.name);
     if (list == lists->end()) continue;
     ++num_known;
@@ -78,8 +69,8 @@ absl::StatusOr<InputScales> ParseInputScales(std::string_view text, const ModelC
 
 std::string InputScalesText(const InputScales& scales) {
   nlohmann::ordered_json lists;
-  for (const InputName& row : kInputNames) {
-    for (const auto& [key, scale] : scales) {  // ascending by layer
+  for (const WeightSlotRow& row : kWeightSlotTable) {  // only those of linear inputs are in `scales`
+    for (const auto& [key, scale] : scales) {          // ascending by layer
       if (key.first == row.slot) lists[row.name].push_back(scale);
     }
   }

@@ -16,13 +16,11 @@ using kernels::WeightFormat;
 // the head of a classifier, which has one row a text.
 // A router's products are FP32 in every precision: rounding would change which experts a token takes.
 WeightEncoding EncodingOf(const ModelConfig& config, WeightSlot slot, Precision precision) {
-  if (slot == WeightSlot::kRouter) return {WeightFormat::kF32, 0};
-  const bool classifies = slot == WeightSlot::kClassifierDense || slot == WeightSlot::kClassifierOut;
-  const bool gathered_only = slot == WeightSlot::kPositions || slot == WeightSlot::kTokenTypes ||
-                             (slot == WeightSlot::kEmbedding && config.is_encoder());
+  const SlotStorage storage = RowOf(slot).storage;
+  if (storage == SlotStorage::kFp32) return {WeightFormat::kF32, 0};
+  const bool wide = storage == SlotStorage::kWide || (storage == SlotStorage::kWideWhenGathered && config.is_encoder());
   const WeightFormat format = Traits(precision).format;
-  const bool stays = gathered_only || classifies;
-  return {stays && Traits(format).code_bits <= 8 ? WeightFormat::kBf16 : format, 0};
+  return {wide && Traits(format).code_bits <= 8 ? WeightFormat::kBf16 : format, 0};
 }
 
 // FP16 and BF16 keep their bits; FP32 is rounded to BF16.
@@ -104,7 +102,7 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
 
 WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, int32_t layer,
                                    Precision precision) const {
-  if (slot == WeightSlot::kRouter) return EncodingOf(config, slot, precision);
+  if (RowOf(slot).storage == SlotStorage::kFp32) return EncodingOf(config, slot, precision);
   if (precision == own_precision_) {
     const auto& own = own_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
     return own ? *own : WideEncoding(DType::kBF16);  // what has no codes is not rounded to integers

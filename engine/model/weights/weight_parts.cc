@@ -90,14 +90,17 @@ struct RowScale {
 };
 
 RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t tensor_rows) {
-  const WeightSlot slot = place.slot;
-  if (config.inverse_layer_query_scale && slot == WeightSlot::kQkv && place.layer > 0) {
-    return {int64_t{config.num_heads} * config.head_dim, 1.0F / static_cast<float>(place.layer + 1)};
+  switch (RowOf(place.slot).factor) {
+    case SlotFactor::kUnscaled:
+      return {};
+    case SlotFactor::kInverseLayer:
+      if (!config.inverse_layer_query_scale || place.layer == 0) return {};
+      return {int64_t{config.num_heads} * config.head_dim, 1.0F / static_cast<float>(place.layer + 1)};
+    case SlotFactor::kResidual:
+      return config.residual_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.residual_scale};
+    case SlotFactor::kLogit:
+      return config.logit_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.logit_scale};
   }
-  const bool ends_term = slot == WeightSlot::kAttentionOut || slot == WeightSlot::kMlpDown ||
-                         slot == WeightSlot::kExpertDown || slot == WeightSlot::kSharedDown;
-  if (ends_term && config.residual_scale != 1.0F) return {tensor_rows, config.residual_scale};
-  if (slot == WeightSlot::kFinalNorm && config.logit_scale != 1.0F) return {tensor_rows, config.logit_scale};
   return {};
 }
 

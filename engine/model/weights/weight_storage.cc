@@ -7,27 +7,18 @@
 namespace dunlin::engine {
 namespace {
 
-using enum WeightSlot;
-
 constexpr uint64_t kAlignment = 64;  // of PackedWeight: a cache line
-constexpr WeightSlot kSlots[] = {
-    kEmbedding, kPositions,      kTokenTypes,       kEmbeddingNorm,     kAttentionNorm, kQkv,         kQueryNorm,
-    kKeyNorm,   kAttentionSinks, kQueryDown,        kQueryDownNorm,     kLatentQuery,   kKvDown,      kKvDownNorm,
-    kKeyUp,     kValueUp,        kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm, kMlpUp,
-    kMlpDown,   kRouter,         kRouterCorrection, kExpertUp,          kExpertDown,    kSharedUp,    kSharedDown,
-    kFinalNorm, kHead,           kClassifierDense,  kClassifierNorm,    kClassifierOut};
-static_assert(std::size(kSlots) == kNumWeightSlots);
 
 // Calls visit(place) for every matrix or vector that exists, in memory order.
 template <typename Visit>
 void ForEachSlot(const ModelConfig& config, Visit visit) {
-  for (const WeightSlot slot : kSlots) {
-    if (!IsPerLayer(slot) && HasSlot(config, slot, 0)) visit(WeightPlace{slot});
+  for (const WeightSlotRow& row : kWeightSlotTable) {
+    if (!IsPerLayer(row.slot) && HasSlot(config, row.slot, 0)) visit(WeightPlace{row.slot});
   }
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-    for (const WeightSlot slot : kSlots) {
-      if (!IsPerLayer(slot) || !HasSlot(config, slot, layer)) continue;
-      for (int32_t i = 0; i < NumWeights(config, slot); ++i) visit(WeightPlace{slot, layer, i});
+    for (const WeightSlotRow& row : kWeightSlotTable) {
+      if (!IsPerLayer(row.slot) || !HasSlot(config, row.slot, layer)) continue;
+      for (int32_t i = 0; i < NumWeights(config, row.slot); ++i) visit(WeightPlace{row.slot, layer, i});
     }
   }
 }
@@ -51,47 +42,6 @@ uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, WeightEncoding en
 uint64_t VectorSize(const ModelConfig& config, WeightSlot slot) {
   const auto floats = static_cast<uint64_t>(ShapeOf(config, slot).out_features);
   return (CheckedU64(floats) * CheckedU64(sizeof(float))).AlignedUp(kAlignment).value();
-}
-
-// The linear operation of a slot, or null.
-LinearWeights* LinearOf(PrecisionWeights* weights, const WeightPlace& place) {
-  if (place.slot == kHead) return &weights->head;
-  if (place.slot == kClassifierDense) return &weights->classifier_dense;
-  if (place.slot == kClassifierOut) return &weights->classifier_out;
-  if (!IsPerLayer(place.slot)) return nullptr;
-  LayerWeights& layer = weights->layers[static_cast<size_t>(place.layer)];
-  switch (place.slot) {
-    case kQkv:
-      return &layer.qkv;
-    case kQueryDown:
-      return &layer.latent.query_down;
-    case kLatentQuery:
-      return &layer.latent.query;
-    case kKvDown:
-      return &layer.latent.kv_down;
-    case kKeyUp:
-      return &layer.latent.key_up[static_cast<size_t>(place.index)];
-    case kValueUp:
-      return &layer.latent.value_up[static_cast<size_t>(place.index)];
-    case kAttentionOut:
-      return &layer.attention_out;
-    case kMlpUp:
-      return &layer.mlp_up;
-    case kMlpDown:
-      return &layer.mlp_down;
-    case kRouter:
-      return &layer.router;
-    case kExpertUp:
-      return &layer.experts[static_cast<size_t>(place.index)].up;
-    case kExpertDown:
-      return &layer.experts[static_cast<size_t>(place.index)].down;
-    case kSharedUp:
-      return &layer.shared_expert.up;
-    case kSharedDown:
-      return &layer.shared_expert.down;
-    default:  // vectors
-      return nullptr;
-  }
 }
 
 absl::StatusOr<size_t> ToSize(CheckedU64 total) {
@@ -171,54 +121,12 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
 }
 
 kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, const WeightPlace& place) {
-  LinearWeights* linear = LinearOf(weights, place);
-  if (linear != nullptr) return &linear->weight;
-  switch (place.slot) {
-    case kEmbedding:
-      return &weights->embedding;
-    case kPositions:
-      return &weights->positions;
-    case kTokenTypes:
-      return &weights->token_types;
-    default:  // vectors
-      return nullptr;
-  }
+  return RowOf(place.slot).field(weights, place).matrix;
 }
 
 const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool is_bias) {
-  const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(place.layer)]; };
-  const auto part = [&](NormWeights& norm) { return is_bias ? &norm.bias : &norm.weight; };
-  if (LinearWeights* linear = LinearOf(weights, place); linear != nullptr) return &linear->bias;
-  switch (place.slot) {
-    case kEmbeddingNorm:
-      return part(weights->embedding_norm);
-    case kAttentionNorm:
-      return part(layer_at().attention_norm);
-    case kQueryNorm:
-      return part(layer_at().query_norm);
-    case kKeyNorm:
-      return part(layer_at().key_norm);
-    case kQueryDownNorm:
-      return part(layer_at().latent.query_norm);
-    case kKvDownNorm:
-      return part(layer_at().latent.kv_norm);
-    case kPostAttentionNorm:
-      return part(layer_at().post_attention_norm);
-    case kMlpNorm:
-      return part(layer_at().mlp_norm);
-    case kPostMlpNorm:
-      return part(layer_at().post_mlp_norm);
-    case kFinalNorm:
-      return part(weights->final_norm);
-    case kClassifierNorm:
-      return part(weights->classifier_norm);
-    case kAttentionSinks:
-      return &layer_at().sinks;
-    case kRouterCorrection:
-      return &layer_at().router_correction;
-    default:  // matrices without a bias
-      return nullptr;
-  }
+  const WeightField field = RowOf(place.slot).field(weights, place);
+  return is_bias ? field.bias : field.vector;
 }
 
 }  // namespace dunlin::engine

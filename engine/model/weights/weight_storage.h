@@ -8,9 +8,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
 #include "engine/model/spec/model_config.h"
-#include "engine/model/spec/weight_slot.h"
+#include "engine/model/spec/model_weights.h"
 #include "engine/model/weights/weight_encodings.h"
 #include "kernels/api/device.h"
 
@@ -35,7 +34,8 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
                   bool int8_inputs, const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors,
                   PrecisionWeights* weights);
 
-// The field of a weight. REQUIRES: it exists in this model and, for MatrixOf, is not a vector.
+// The field of a weight or, with is_bias, of its bias. REQUIRES: it exists in this model; for MatrixOf it is a matrix,
+// for VectorOf without is_bias a vector.
 kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, const WeightPlace& place);
 const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool is_bias);
 

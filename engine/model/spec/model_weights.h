@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packed weights of a model in one precision: a field for every row of kWeightSlotTable (weight_slot.h). They point
+// into device memory and own none of it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/model/spec/weight_slot.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// y = x W^T + bias. bias is FP32 [out_features] in device memory, or null.
+struct LinearWeights {
+  kernels::PackedWeight weight;
+  const float* bias = nullptr;
+};
+
+// FP32 [hidden_dim], for Q and K [head_dim] or, with qk_norm_joint, of all heads, in device memory; bias is null where
+// the norm has none.
+struct NormWeights {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+struct ExpertWeights {
+  LinearWeights up;    // [up_features(width), hidden_dim]
+  LinearWeights down;  // [hidden_dim, width]
+};
+
+// With ModelConfig::has_latent_attention, in place of LayerWeights::qkv.
+struct LatentWeights {
+  LinearWeights query_down;             // [query_rank, hidden_dim], where query_rank > 0
+  NormWeights query_norm;               // [query_rank], as that
+  LinearWeights query;                  // [latent_query_features, query_rank or hidden_dim]: of a head plain, rotated
+  LinearWeights kv_down;                // [rope_dim + kv_rank, hidden_dim]
+  NormWeights kv_norm;                  // [kv_rank]
+  std::vector<LinearWeights> key_up;    // [num_heads] of [kv_rank, plain_dim]
+  std::vector<LinearWeights> value_up;  // [num_heads] of [value_dim, kv_rank]
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
+  LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LatentWeights latent;             // with has_latent_attention
+  NormWeights query_norm;           // with qk_norm
+  NormWeights key_norm;             // with qk_norm
+  const float* sinks = nullptr;     // [num_heads], with attention_sinks
+  LinearWeights attention_out;      // [hidden_dim, attention_features]
+  NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
+  NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
+  LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts, as mlp_down
+  LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
+  NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
+  // Where ModelConfig::has_experts(layer).
+  LinearWeights router;                      // [router_features, hidden_dim] in FP32
+  const float* router_correction = nullptr;  // [num_experts], with router_correction
+  std::vector<ExpertWeights> experts;        // [num_experts], of expert_ffn_dim
+  ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
+};
+
+// The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
+// precision.
+struct PrecisionWeights {
+  kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
+  kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
+  kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
+  NormWeights embedding_norm;         // with has_embedding_norm()
+  std::vector<LayerWeights> layers;
+  NormWeights final_norm;          // before the head; not with NormPlacement::kPost
+  LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
+  NormWeights classifier_norm;     // with ModelConfig::classifier_norm
+  LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
+  // Activation::amax_limit of every FP8 input.
+  float input_amax_limit = std::numeric_limits<float>::infinity();
+};
+
+// FP8 scales of linear inputs, from a checkpoint or a calibration, by (slot that takes the input, layer).
+using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
+
+}  // namespace dunlin::engine

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/spec/weight_slot.h"
+
+#include "engine/model/spec/model_weights.h"
+
+namespace dunlin::engine {
+namespace slot_rows {  // apart from names of other sources in a unity batch
+namespace {
+
+using enum WeightSlot;
+using enum SlotKind;
+using enum SlotCount;
+using enum SlotStorage;
+using enum SlotFactor;
+
+using C = ModelConfig;
+
+WeightField FieldOf(kernels::PackedWeight& matrix) {
+  return {.matrix = &matrix};
+}
+WeightField FieldOf(LinearWeights& linear) {
+  return {.matrix = &linear.weight, .bias = &linear.bias};
+}
+WeightField FieldOf(NormWeights& norm) {
+  return {.vector = &norm.weight, .bias = &norm.bias};
+}
+WeightField FieldOf(const float*& vector) {
+  return {.vector = &vector};
+}
+LayerWeights& LayerOf(PrecisionWeights* weights, const WeightPlace& place) {
+  return weights->layers[static_cast<size_t>(place.layer)];
+}
+
+template <auto kMember>
+WeightField OfModel(PrecisionWeights* weights, const WeightPlace& /*place*/) {
+  return FieldOf(weights->*kMember);
+}
+template <auto kMember>
+WeightField OfLayer(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).*kMember);
+}
+template <auto kMember>
+WeightField OfLatent(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).latent.*kMember);
+}
+template <auto kMember>
+WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
+}
+template <auto kMember>
+WeightField OfExpert(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).experts[static_cast<size_t>(place.index)].*kMember);
+}
+template <auto kMember>
+WeightField OfShared(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).shared_expert.*kMember);
+}
+
+// Whether a layer has a weight.
+constexpr auto kHasPositions = [](const C& c, int32_t) { return c.learned_positions; };
+constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.num_token_types > 0; };
+constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
+constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
+  return c.norm_placement != NormPlacement::kPostInside && !(layer == 0 && c.first_norm_absent);
+};
+constexpr auto kHasQkv = [](const C& c, int32_t) { return !c.has_latent_attention(); };
+constexpr auto kHasQkNorms = [](const C& c, int32_t) { return c.qk_norm; };
+constexpr auto kHasSinks = [](const C& c, int32_t) { return c.attention_sinks; };
+constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.latent.query_rank > 0; };
+constexpr auto kHasLatent = [](const C& c, int32_t) { return c.has_latent_attention(); };
+constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.has_post_norms(); };
+constexpr auto kHasMlpNorm = [](const C& c, int32_t) {
+  return !c.shared_norm && c.norm_placement != NormPlacement::kPostInside;
+};
+constexpr auto kHasMlp = [](const C& c, int32_t layer) { return !c.has_experts(layer); };
+constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.has_experts(layer); };
+constexpr auto kHasCorrection = [](const C& c, int32_t layer) { return c.router_correction && c.has_experts(layer); };
+constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
+  return c.shared_ffn_dim > 0 && c.has_experts(layer);
+};
+constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm_placement != NormPlacement::kPost; };
+constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.tied_embeddings; };
+constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.num_labels > 0; };
+constexpr auto kHasClassifierNorm = [](const C& c, int32_t) { return c.num_labels > 0 && c.classifier_norm; };
+
+constexpr auto kNormBias = [](const C& c) { return c.norm_bias; };
+constexpr auto kQkvBias = [](const C& c) { return c.qkv_bias; };
+constexpr auto kOutBias = [](const C& c) { return c.out_bias; };
+constexpr auto kMlpBias = [](const C& c) { return c.mlp_bias; };
+constexpr auto kRouterBias = [](const C& c) { return c.router_bias; };
+constexpr auto kExpertBias = [](const C& c) { return c.expert_bias; };
+constexpr auto kHeadBias = [](const C& c) { return c.head_bias; };
+constexpr auto kDenseBias = [](const C& c) { return c.num_labels > 0 && c.classifier_dense_bias; };
+constexpr auto kLabelBias = [](const C& c) { return c.num_labels > 0; };
+
+// Dimensions.
+constexpr auto kOne = [](const C&) { return int64_t{1}; };
+constexpr auto kHidden = [](const C& c) { return int64_t{c.hidden_dim}; };
+constexpr auto kVocabulary = [](const C& c) { return int64_t{c.vocab_size}; };
+constexpr auto kPositionRows = [](const C& c) { return int64_t{c.position_rows()}; };
+constexpr auto kTokenTypeRows = [](const C& c) { return int64_t{c.num_token_types}; };
+constexpr auto kQkvRows = [](const C& c) { return int64_t{c.qkv_features()}; };
+constexpr auto kQueryNormDim = [](const C& c) { return int64_t{c.qk_norm_joint ? c.num_heads : 1} * c.head_dim; };
+constexpr auto kKeyNormDim = [](const C& c) { return int64_t{c.qk_norm_joint ? c.num_kv_heads : 1} * c.head_dim; };
+constexpr auto kNumHeads = [](const C& c) { return int64_t{c.num_heads}; };
+constexpr auto kHeadDim = [](const C& c) { return int64_t{c.head_dim}; };
+constexpr auto kAttentionDim = [](const C& c) { return int64_t{c.attention_features()}; };
+constexpr auto kQueryRank = [](const C& c) { return int64_t{c.latent.query_rank}; };
+constexpr auto kQueryInput = [](const C& c) {
+  return int64_t{c.latent.query_rank > 0 ? c.latent.query_rank : c.hidden_dim};
+};
+constexpr auto kLatentQueryRows = [](const C& c) { return int64_t{c.latent_query_features()}; };
+constexpr auto kKvRank = [](const C& c) { return int64_t{c.latent.kv_rank}; };
+constexpr auto kPlainDim = [](const C& c) { return int64_t{c.latent.plain_dim}; };
+constexpr auto kValueDim = [](const C& c) { return int64_t{c.latent.value_dim}; };
+constexpr auto kFfn = [](const C& c) { return int64_t{c.ffn_dim}; };
+constexpr auto kUpRows = [](const C& c) { return int64_t{c.up_features(c.ffn_dim)}; };
+constexpr auto kExpertFfn = [](const C& c) { return int64_t{c.expert_ffn_dim}; };
+constexpr auto kExpertUpRows = [](const C& c) { return int64_t{c.up_features(c.expert_ffn_dim)}; };
+constexpr auto kSharedFfn = [](const C& c) { return int64_t{c.shared_ffn_dim}; };
+constexpr auto kSharedUpRows = [](const C& c) { return int64_t{c.up_features(c.shared_ffn_dim)}; };
+constexpr auto kRouterRows = [](const C& c) { return int64_t{c.router_features()}; };
+constexpr auto kNumExperts = [](const C& c) { return int64_t{c.routing.num_experts}; };
+constexpr auto kNumLabels = [](const C& c) { return int64_t{c.num_labels}; };
+
+using Exists = decltype(WeightSlotRow::exists);
+using HasBiasFunction = decltype(WeightSlotRow::has_bias);
+using Field = decltype(WeightSlotRow::field);
+using Dim = decltype(SlotDims::out_features);
+constexpr Exists kAlways = nullptr;
+constexpr HasBiasFunction kNoBias = nullptr;
+
+// What most slots do not have.
+struct Extras {
+  SlotStorage storage = kPacked;
+  SlotFactor factor = kUnscaled;
+  bool input_scale = false;
+};
+
+constexpr WeightSlotRow Matrix(WeightSlot slot, const char* name, SlotCount count, Exists exists,
+                               HasBiasFunction has_bias, SlotDims dims, Field field, Extras extras = {}) {
+  return {slot, name, count, kMatrix, exists, has_bias, dims, field, extras.storage, extras.factor, extras.input_scale};
+}
+constexpr WeightSlotRow Norm(WeightSlot slot, const char* name, SlotCount count, Exists exists,
+                             HasBiasFunction has_bias, Dim width, Field field, SlotFactor factor = kUnscaled) {
+  return {slot, name, count, kNorm, exists, has_bias, {width, kOne}, field, kFp32, factor};
+}
+constexpr WeightSlotRow Vector(WeightSlot slot, const char* name, SlotCount count, Exists exists, Dim width,
+                               Field field) {
+  return {slot, name, count, kVector, exists, kNoBias, {width, kOne}, field, kFp32};
+}
+
+constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
+    Matrix(kEmbedding, "embedding", kOnce, kAlways, kNoBias, {kVocabulary, kHidden},
+           OfModel<&PrecisionWeights::embedding>, {.storage = kWideWhenGathered}),
+    Matrix(kPositions, "positions", kOnce, kHasPositions, kNoBias, {kPositionRows, kHidden},
+           OfModel<&PrecisionWeights::positions>, {.storage = kWide}),
+    Matrix(kTokenTypes, "token_types", kOnce, kHasTokenTypes, kNoBias, {kTokenTypeRows, kHidden},
+           OfModel<&PrecisionWeights::token_types>, {.storage = kWide}),
+    Norm(kEmbeddingNorm, "embedding_norm", kOnce, kHasEmbeddingNorm, kNormBias, kHidden,
+         OfModel<&PrecisionWeights::embedding_norm>),
+    Norm(kAttentionNorm, "attention_norm", kPerLayer, kHasAttentionNorm, kNormBias, kHidden,
+         OfLayer<&LayerWeights::attention_norm>),
+    Matrix(kQkv, "qkv", kPerLayer, kHasQkv, kQkvBias, {kQkvRows, kHidden}, OfLayer<&LayerWeights::qkv>,
+           {.factor = kInverseLayer, .input_scale = true}),
+    Norm(kQueryNorm, "query_norm", kPerLayer, kHasQkNorms, kNoBias, kQueryNormDim, OfLayer<&LayerWeights::query_norm>),
+    Norm(kKeyNorm, "key_norm", kPerLayer, kHasQkNorms, kNoBias, kKeyNormDim, OfLayer<&LayerWeights::key_norm>),
+    Vector(kAttentionSinks, "attention_sinks", kPerLayer, kHasSinks, kNumHeads, OfLayer<&LayerWeights::sinks>),
+    Matrix(kQueryDown, "query_down", kPerLayer, kHasQueryDown, kQkvBias, {kQueryRank, kHidden},
+           OfLatent<&LatentWeights::query_down>),
+    Norm(kQueryDownNorm, "query_down_norm", kPerLayer, kHasQueryDown, kNoBias, kQueryRank,
+         OfLatent<&LatentWeights::query_norm>),
+    Matrix(kLatentQuery, "latent_query", kPerLayer, kHasLatent, kNoBias, {kLatentQueryRows, kQueryInput},
+           OfLatent<&LatentWeights::query>),
+    Matrix(kKvDown, "kv_down", kPerLayer, kHasLatent, kQkvBias, {kHeadDim, kHidden}, OfLatent<&LatentWeights::kv_down>),
+    Norm(kKvDownNorm, "kv_down_norm", kPerLayer, kHasLatent, kNoBias, kKvRank, OfLatent<&LatentWeights::kv_norm>),
+    Matrix(kKeyUp, "key_up", kPerHead, kHasLatent, kNoBias, {kKvRank, kPlainDim}, OfHead<&LatentWeights::key_up>),
+    Matrix(kValueUp, "value_up", kPerHead, kHasLatent, kNoBias, {kValueDim, kKvRank}, OfHead<&LatentWeights::value_up>),
+    Matrix(kAttentionOut, "attention_out", kPerLayer, kAlways, kOutBias, {kHidden, kAttentionDim},
+           OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
+    Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
+         OfLayer<&LayerWeights::post_attention_norm>),
+    Norm(kMlpNorm, "mlp_norm", kPerLayer, kHasMlpNorm, kNormBias, kHidden, OfLayer<&LayerWeights::mlp_norm>),
+    Norm(kPostMlpNorm, "post_mlp_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
+         OfLayer<&LayerWeights::post_mlp_norm>),
+    Matrix(kMlpUp, "mlp_up", kPerLayer, kHasMlp, kMlpBias, {kUpRows, kHidden, true}, OfLayer<&LayerWeights::mlp_up>,
+           {.input_scale = true}),
+    Matrix(kMlpDown, "mlp_down", kPerLayer, kHasMlp, kMlpBias, {kHidden, kFfn}, OfLayer<&LayerWeights::mlp_down>,
+           {.factor = kResidual, .input_scale = true}),
+    Matrix(kRouter, "router", kPerLayer, kHasExperts, kRouterBias, {kRouterRows, kHidden},
+           OfLayer<&LayerWeights::router>, {.storage = kFp32}),
+    Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
+           OfLayer<&LayerWeights::router_correction>),
+    Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kHidden, true},
+           OfExpert<&ExpertWeights::up>),
+    Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kHidden, kExpertFfn},
+           OfExpert<&ExpertWeights::down>, {.factor = kResidual}),
+    Matrix(kSharedUp, "shared_up", kPerLayer, kHasSharedExpert, kNoBias, {kSharedUpRows, kHidden, true},
+           OfShared<&ExpertWeights::up>),
+    Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHidden, kSharedFfn},
+           OfShared<&ExpertWeights::down>, {.factor = kResidual}),
+    Norm(kFinalNorm, "final_norm", kOnce, kHasFinalNorm, kNormBias, kHidden, OfModel<&PrecisionWeights::final_norm>,
+         kLogit),
+    Matrix(kHead, "head", kOnce, kHasHead, kHeadBias, {kVocabulary, kHidden}, OfModel<&PrecisionWeights::head>,
+           {.input_scale = true}),
+    Matrix(kClassifierDense, "classifier_dense", kOnce, kHasClassifier, kDenseBias, {kHidden, kHidden},
+           OfModel<&PrecisionWeights::classifier_dense>, {.storage = kWide}),
+    Norm(kClassifierNorm, "classifier_norm", kOnce, kHasClassifierNorm, kNormBias, kHidden,
+         OfModel<&PrecisionWeights::classifier_norm>),
+    Matrix(kClassifierOut, "classifier_out", kOnce, kHasClassifier, kLabelBias, {kNumLabels, kHidden},
+           OfModel<&PrecisionWeights::classifier_out>, {.storage = kWide}),
+};
+
+constexpr bool RowsAreInOrder() {
+  for (size_t i = 0; i < kNumWeightSlots; ++i) {
+    if (kRows[i].slot != static_cast<WeightSlot>(i)) return false;
+  }
+  return true;
+}
+static_assert(RowsAreInOrder(), "a row for every WeightSlot, in the order of the enumerators");
+
+}  // namespace
+}  // namespace slot_rows
+
+constexpr std::array<WeightSlotRow, kNumWeightSlots> kWeightSlotTable = slot_rows::kRows;
+
+}  // namespace dunlin::engine
