@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/architectures/architecture.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/checkpoint/gguf/gguf_tensors.h"
 
 namespace dunlin::engine {
+
+#define DUNLIN_ARCHITECTURE(row) extern const Architecture row;
+#include "engine/model/architectures/architectures.inc"
+#undef DUNLIN_ARCHITECTURE
+
 namespace {
 
+constexpr uint64_t kMaxArchitectureBytes = 256;
+
+#define DUNLIN_ARCHITECTURE(row) &row,
 constexpr const Architecture* kArchitectures[] = {
-    &kGpt2,       &kNanoGpt,    &kLlama,      &kGptNeoX,  &kPhi,        &kQwen2,      &kQwen3,   &kMistral, &kGemma,
-    &kGemma2,     &kGemma3,     &kGemma3Text, &kPhi3,     &kStarcoder2, &kStablelm,   &kGranite, &kSeedOss, &kErnie,
-    &kSmollm3,    &kCohere,     &kCohere2,    &kGlm,      &kGlm4,       &kExaone4,    &kOlmo2,   &kOlmo3,   &kNemotron,
-    &kFalcon,     &kBloom,      &kMixtral,    &kQwen2Moe, &kQwen3Moe,   &kGraniteMoe, &kGptOss,  &kGlm4Moe, &kOlmoe,
-    &kDeepseekV2, &kDeepseekV3, &kBert,       &kRoberta,  &kModernBert, &kNomicBert};
+#include "engine/model/architectures/architectures.inc"
+};
+#undef DUNLIN_ARCHITECTURE
 
 }  // namespace
 
@@ -31,6 +44,27 @@ absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields) {
   }
   fields.Fail(name.empty() ? absl::StrCat("model_type is missing; known: ", known)
                            : absl::StrCat("model_type is '", name.substr(0, 64), "'; known: ", known));
+  return fields.status();
+}
+
+// Of forms of one name the first whose tensor the file has, or else the one that any file may have.
+absl::StatusOr<GgufArchitecture> SelectGgufArchitecture(const GgufTensors& tensors) {
+  GgufFields fields(tensors.first());
+  const std::string name = fields.Text("general.architecture", kMaxArchitectureBytes);
+  if (!fields.status().ok()) return fields.status();
+  GgufArchitecture found{};
+  std::vector<std::string> known;
+  for (const Architecture* row : kArchitectures) {
+    for (const GgufForm& form : row->gguf) {
+      if (std::find(known.begin(), known.end(), form.name) == known.end()) known.push_back(form.name);
+      if (name != form.name) continue;
+      if (form.tensor != nullptr && tensors.Find(form.tensor) != nullptr) return GgufArchitecture{row, &form};
+      if (form.tensor == nullptr) found = {row, &form};
+    }
+  }
+  if (found.form != nullptr) return found;
+  fields.Fail("general.architecture",
+              absl::StrCat("is '", name.substr(0, 64), "'; known: ", absl::StrJoin(known, ", ")));
   return fields.status();
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/spec/model_limits.h"
 #include "engine/request/types.h"
 
@@ -114,10 +115,23 @@ constexpr const char* kBertUnused[] = {".position_ids",
                                        "lm_head.layer_norm.weight",
                                        "lm_head.layer_norm.bias"};
 
+constexpr GgufForm kBertGguf[] = {{.name = "bert",
+                                   .fields = kGgufNormFields,
+                                   .weights = gguf_names::kEncoder,
+                                   .write_fields = &WriteGgufBert,
+                                   .head_dim_follows = true,
+                                   .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kBert = {"bert", kBertModelTypes, &ParseBert, kBertPrefixes, kBertWeights, kBertUnused};
-const Architecture kRoberta = {"roberta",        kRobertaModelTypes, &ParseRoberta,
-                               kRobertaPrefixes, kRobertaWeights,    kBertUnused};
+extern const Architecture kBert = {.name = "bert",
+                                   .model_types = kBertModelTypes,
+                                   .parse_config = &ParseBert,
+                                   .names = {kBertPrefixes, kBertWeights, kBertUnused},
+                                   .gguf = kBertGguf};
+extern const Architecture kRoberta = {.name = "roberta",
+                                      .model_types = kRobertaModelTypes,
+                                      .parse_config = &ParseRoberta,
+                                      .names = {kRobertaPrefixes, kRobertaWeights, kBertUnused}};
 
 }  // namespace dunlin::engine

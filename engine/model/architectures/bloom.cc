@@ -48,8 +48,23 @@ constexpr WeightName kBloomWeights[] = {
 constexpr const char* kBloomTypes[] = {"bloom"};
 constexpr const char* kBloomPrefixes[] = {"transformer.", ""};
 
+constexpr GgufFieldName kBloomGgufFields[] = {{"block_count", "n_layer"},
+                                              {"embedding_length", "hidden_size"},
+                                              {"attention.head_count", "n_head"},
+                                              {kGgufNormKey, "layer_norm_epsilon"},
+                                              {"context_length", "seq_length"}};
+constexpr GgufForm kBloomGguf[] = {{.name = "bloom",
+                                    .fields = kBloomGgufFields,
+                                    .weights = gguf_names::kPlainFused,
+                                    .head_dim_follows = true,
+                                    .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kBloom = {"bloom", kBloomTypes, &ParseBloom, kBloomPrefixes, kBloomWeights, {}};
+extern const Architecture kBloom = {.name = "bloom",
+                                    .model_types = kBloomTypes,
+                                    .parse_config = &ParseBloom,
+                                    .names = {kBloomPrefixes, kBloomWeights, {}},
+                                    .gguf = kBloomGguf};
 
 }  // namespace dunlin::engine

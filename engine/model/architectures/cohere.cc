@@ -6,6 +6,7 @@
 
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -40,10 +41,36 @@ void ParseCohere2(JsonFields& fields, ModelConfig* config) {
 constexpr const char* kCohereTypes[] = {"cohere"};
 constexpr const char* kCohere2Types[] = {"cohere2"};
 
+void WriteGgufCohere(GgufConfigWriter* config) {
+  RefuseGgufTensor(config, "blk.0.attn_q_norm.weight", "a norm for each head of Q and K");
+  (*config)["logit_scale"] = 1.0;
+  config->Copy("logit_scale", "logit_scale");
+}
+
+constexpr GgufForm kCohereGguf[] = {
+    {.name = "command-r", .fields = kGgufNormFields, .write_fields = &WriteGgufCohere, .interleaved_rotation = true}};
+
+void WriteGgufCohere2(GgufConfigWriter* config) {
+  constexpr int64_t kPeriod = 4;
+  WriteGgufCohere(config);
+  RequireGgufWindow(config);
+  config->WriteWindows("sliding_window", kPeriod);
+}
+
+constexpr GgufForm kCohere2Gguf[] = {
+    {.name = "cohere2", .fields = kGgufNormFields, .write_fields = &WriteGgufCohere2, .interleaved_rotation = true}};
+
 }  // namespace
 
-const Architecture kCohere = {"cohere", kCohereTypes, &ParseCohere, kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers};
-const Architecture kCohere2 = {"cohere2",      kCohere2Types,       &ParseCohere2,
-                               kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers};
+extern const Architecture kCohere = {.name = "cohere",
+                                     .model_types = kCohereTypes,
+                                     .parse_config = &ParseCohere,
+                                     .names = {kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers},
+                                     .gguf = kCohereGguf};
+extern const Architecture kCohere2 = {.name = "cohere2",
+                                      .model_types = kCohere2Types,
+                                      .parse_config = &ParseCohere2,
+                                      .names = {kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers},
+                                      .gguf = kCohere2Gguf};
 
 }  // namespace dunlin::engine

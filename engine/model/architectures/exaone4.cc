@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -31,8 +32,19 @@ constexpr WeightName kExaone4Norms[] = {
 constexpr auto kExaone4Weights = WithNorms(kExaone4Norms);
 constexpr const char* kExaone4Types[] = {"exaone4"};
 
+void WriteGgufExaone4(GgufConfigWriter* config) {
+  constexpr int64_t kPeriod = 4;
+  config->WriteWindows("sliding_window", kPeriod);
+}
+
+constexpr GgufForm kExaone4Gguf[] = {{.name = "exaone4", .write_fields = &WriteGgufExaone4}};
+
 }  // namespace
 
-const Architecture kExaone4 = {"exaone4", kExaone4Types, &ParseExaone4, kLlamaPrefixes, kExaone4Weights, kLlamaBuffers};
+extern const Architecture kExaone4 = {.name = "exaone4",
+                                      .model_types = kExaone4Types,
+                                      .parse_config = &ParseExaone4,
+                                      .names = {kLlamaPrefixes, kExaone4Weights, kLlamaBuffers},
+                                      .gguf = kExaone4Gguf};
 
 }  // namespace dunlin::engine

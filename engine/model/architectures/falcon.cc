@@ -7,6 +7,7 @@
 #include "engine/model/architectures/alibi.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -81,9 +82,44 @@ constexpr const char* kFalconTypes[] = {"falcon"};
 constexpr const char* kFalconPrefixes[] = {"transformer.", ""};
 constexpr const char* kFalconBuffers[] = {".rotary_emb.inv_freq", ".self_attention.maybe_rotary.inv_freq"};
 
+// Q, K and V stand one behind the other in every file, as in the new decoder architecture with any number of heads.
+void WriteGgufFalcon(GgufConfigWriter* config) {
+  if (config->HasTensor("blk.0.ffn_norm.weight")) {
+    config->fields().Fail("blk.0.ffn_norm.weight",
+                          "is there: parallel_attn false with alibi true, as of Falcon RW, is not supported in a GGUF "
+                          "file; its Hugging Face directory is served");
+  }
+  (*config)["new_decoder_architecture"] = true;
+  (*config)["num_kv_heads"] = 1;
+  config->Copy("attention.head_count_kv", "num_kv_heads");
+  (*config)["num_ln_in_parallel_attn"] = config->HasTensor("blk.0.attn_norm_2.weight") ? 2 : 1;
+}
+
+constexpr GgufFieldName kFalconGgufFields[] = {{"block_count", "num_hidden_layers"},
+                                               {"embedding_length", "hidden_size"},
+                                               {"feed_forward_length", "ffn_hidden_size"},
+                                               {"attention.head_count", "num_attention_heads"},
+                                               {"context_length", "max_position_embeddings"},
+                                               {kGgufNormKey, "layer_norm_epsilon"},
+                                               {"rope.freq_base", "rope_theta"}};
+constexpr GgufForm kFalconGguf[] = {{.name = "falcon",
+                                     .fields = kFalconGgufFields,
+                                     .weights = gguf_names::kPlainParallelNorms,
+                                     .write_fields = &WriteGgufFalcon,
+                                     .tensor = "blk.0.attn_norm_2.weight",
+                                     .head_dim_follows = true},
+                                    {.name = "falcon",
+                                     .fields = kFalconGgufFields,
+                                     .weights = gguf_names::kPlainFused,
+                                     .write_fields = &WriteGgufFalcon,
+                                     .head_dim_follows = true}};
+
 }  // namespace
 
-const Architecture kFalcon = {"falcon",       kFalconTypes,   &ParseFalcon,  kFalconPrefixes,
-                              kFalconWeights, kFalconBuffers, kFalconAliases};
+extern const Architecture kFalcon = {.name = "falcon",
+                                     .model_types = kFalconTypes,
+                                     .parse_config = &ParseFalcon,
+                                     .names = {kFalconPrefixes, kFalconWeights, kFalconBuffers, kFalconAliases},
+                                     .gguf = kFalconGguf};
 
 }  // namespace dunlin::engine

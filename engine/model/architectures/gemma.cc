@@ -24,8 +24,14 @@ void ParseGemma(JsonFields& fields, ModelConfig* config) {
 
 constexpr const char* kGemmaTypes[] = {"gemma"};
 
+constexpr GgufForm kGemmaGguf[] = {{.name = "gemma", .offset_norms = true}};
+
 }  // namespace
 
-const Architecture kGemma = {"gemma", kGemmaTypes, &ParseGemma, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+extern const Architecture kGemma = {.name = "gemma",
+                                    .model_types = kGemmaTypes,
+                                    .parse_config = &ParseGemma,
+                                    .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                    .gguf = kGemmaGguf};
 
 }  // namespace dunlin::engine

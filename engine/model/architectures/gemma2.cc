@@ -6,6 +6,7 @@
 
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -47,8 +48,22 @@ constexpr WeightName kGemma2Norms[] = {
 constexpr auto kGemma2Weights = WithNorms(kGemma2Norms);
 constexpr const char* kGemma2Types[] = {"gemma2"};
 
+void WriteGgufGemma2(GgufConfigWriter* config) {
+  constexpr int64_t kLayersOf27B = 46;
+  config->Copy("attention.sliding_window", "sliding_window");
+  config->Copy("attn_logit_softcapping", "attn_logit_softcapping");
+  config->Copy("final_logit_softcapping", "final_logit_softcapping");
+  (*config)["query_pre_attn_scalar"] = GgufQueryScalar(config, kLayersOf27B);
+}
+
+constexpr GgufForm kGemma2Gguf[] = {{.name = "gemma2", .write_fields = &WriteGgufGemma2, .offset_norms = true}};
+
 }  // namespace
 
-const Architecture kGemma2 = {"gemma2", kGemma2Types, &ParseGemma2, kLlamaPrefixes, kGemma2Weights, kLlamaBuffers};
+extern const Architecture kGemma2 = {.name = "gemma2",
+                                     .model_types = kGemma2Types,
+                                     .parse_config = &ParseGemma2,
+                                     .names = {kLlamaPrefixes, kGemma2Weights, kLlamaBuffers},
+                                     .gguf = kGemma2Gguf};
 
 }  // namespace dunlin::engine

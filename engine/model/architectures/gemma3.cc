@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -65,10 +66,27 @@ constexpr const char* kTextTypes[] = {"gemma3_text"};
 constexpr const char* kMultimodalTypes[] = {"gemma3"};
 constexpr const char* kMultimodalPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
 
+void WriteGgufGemma3(GgufConfigWriter* config) {
+  constexpr int64_t kLayersOf27B = 62;
+  constexpr int64_t kPeriod = 6;
+  config->WriteWindows("sliding_window", kPeriod);
+  config->CopyOr("rope.freq_base_swa", "rope_local_base_freq", kGgufLocalTheta);
+  config->Copy("final_logit_softcapping", "final_logit_softcapping");
+  (*config)["query_pre_attn_scalar"] = GgufQueryScalar(config, kLayersOf27B);
+}
+
+constexpr GgufForm kGemma3TextGguf[] = {{.name = "gemma3", .write_fields = &WriteGgufGemma3, .offset_norms = true}};
+
 }  // namespace
 
-const Architecture kGemma3Text = {"gemma3_text", kTextTypes, &ParseText, kLlamaPrefixes, kGemma3Weights, kLlamaBuffers};
-const Architecture kGemma3 = {"gemma3",       kMultimodalTypes, &ParseMultimodal, kMultimodalPrefixes,
-                              kGemma3Weights, kLlamaBuffers};
+extern const Architecture kGemma3Text = {.name = "gemma3_text",
+                                         .model_types = kTextTypes,
+                                         .parse_config = &ParseText,
+                                         .names = {kLlamaPrefixes, kGemma3Weights, kLlamaBuffers},
+                                         .gguf = kGemma3TextGguf};
+extern const Architecture kGemma3 = {.name = "gemma3",
+                                     .model_types = kMultimodalTypes,
+                                     .parse_config = &ParseMultimodal,
+                                     .names = {kMultimodalPrefixes, kGemma3Weights, kLlamaBuffers}};
 
 }  // namespace dunlin::engine

@@ -45,9 +45,32 @@ constexpr WeightName kGlmWeights[] = {
 constexpr const char* kGlmTypes[] = {"glm"};
 constexpr const char* kGlm4Types[] = {"glm4"};
 
+constexpr GgufForm kGlmGguf[] = {{.name = "chatglm",
+                                  .weights = gguf_names::kPlainFused,
+                                  .tensor = kGgufFusedQkv,
+                                  .partial_rotary_field = "partial_rotary_factor",
+                                  .interleaved_rotation = true},
+                                 {.name = "chatglm",
+                                  .weights = gguf_names::kPlain,
+                                  .partial_rotary_field = "partial_rotary_factor",
+                                  .interleaved_rotation = true}};
+
+constexpr GgufForm kGlm4Gguf[] = {{.name = "glm4",
+                                   .weights = gguf_names::kPlain,
+                                   .partial_rotary_field = "partial_rotary_factor",
+                                   .interleaved_rotation = true}};
+
 }  // namespace
 
-const Architecture kGlm = {"glm", kGlmTypes, &ParseGlm, kLlamaPrefixes, kGlmWeights, kLlamaBuffers};
-const Architecture kGlm4 = {"glm4", kGlm4Types, &ParseGlm4, kLlamaPrefixes, kGlmWeights, kLlamaBuffers};
+extern const Architecture kGlm = {.name = "glm",
+                                  .model_types = kGlmTypes,
+                                  .parse_config = &ParseGlm,
+                                  .names = {kLlamaPrefixes, kGlmWeights, kLlamaBuffers},
+                                  .gguf = kGlmGguf};
+extern const Architecture kGlm4 = {.name = "glm4",
+                                   .model_types = kGlm4Types,
+                                   .parse_config = &ParseGlm4,
+                                   .names = {kLlamaPrefixes, kGlmWeights, kLlamaBuffers},
+                                   .gguf = kGlm4Gguf};
 
 }  // namespace dunlin::engine

@@ -4,7 +4,9 @@
 // Source: transformers 5.23, models/glm4_moe.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -30,9 +32,28 @@ void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
 constexpr auto kGlm4MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);
 constexpr const char* kGlm4MoeTypes[] = {"glm4_moe"};
 
+void WriteGgufGlm4Moe(GgufConfigWriter* config) {
+  const std::string gating = config->Key("expert_gating_func");
+  if (const int64_t function = config->fields().Int(gating, 0, 255).value_or(0); function > 0) {
+    if (function != kGgufSigmoidGating)
+      config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
+  }
+  WriteGgufRouting(config, 1, 1);
+  (*config)["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
+}
+
+constexpr GgufForm kGlm4MoeGguf[] = {{.name = "glm4moe",
+                                      .weights = gguf_names::kGatedLateNorms,
+                                      .write_fields = &WriteGgufGlm4Moe,
+                                      .partial_rotary_field = "partial_rotary_factor",
+                                      .experts = true}};
+
 }  // namespace
 
-const Architecture kGlm4Moe = {"glm4_moe",     kGlm4MoeTypes,   &ParseGlm4Moe,
-                               kLlamaPrefixes, kGlm4MoeWeights, kLlamaBuffers};
+extern const Architecture kGlm4Moe = {.name = "glm4_moe",
+                                      .model_types = kGlm4MoeTypes,
+                                      .parse_config = &ParseGlm4Moe,
+                                      .names = {kLlamaPrefixes, kGlm4MoeWeights, kLlamaBuffers},
+                                      .gguf = kGlm4MoeGguf};
 
 }  // namespace dunlin::engine

@@ -69,10 +69,25 @@ constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};  // 
 // And the head, whose values are the embedding's.
 constexpr const char* kNanoGptBuffers[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight"};
 
+constexpr GgufFieldName kGpt2GgufFields[] = {{"block_count", "n_layer"},           {"embedding_length", "n_embd"},
+                                             {"feed_forward_length", "n_inner"},   {"attention.head_count", "n_head"},
+                                             {kGgufNormKey, "layer_norm_epsilon"}, {"context_length", "n_positions"}};
+constexpr GgufForm kGpt2Gguf[] = {{.name = "gpt2",
+                                   .fields = kGpt2GgufFields,
+                                   .weights = gguf_names::kPlainFused,
+                                   .head_dim_follows = true,
+                                   .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kGpt2 = {"gpt2", kGpt2ModelTypes, &ParseGpt2, kGpt2Prefixes, kGpt2Weights<true>, kGpt2Buffers};
-const Architecture kNanoGpt = {"nanogpt",     kNanoGptModelTypes,  &ParseNanoGpt,
-                               kGpt2Prefixes, kGpt2Weights<false>, kNanoGptBuffers};
+extern const Architecture kGpt2 = {.name = "gpt2",
+                                   .model_types = kGpt2ModelTypes,
+                                   .parse_config = &ParseGpt2,
+                                   .names = {kGpt2Prefixes, kGpt2Weights<true>, kGpt2Buffers},
+                                   .gguf = kGpt2Gguf};
+extern const Architecture kNanoGpt = {.name = "nanogpt",
+                                      .model_types = kNanoGptModelTypes,
+                                      .parse_config = &ParseNanoGpt,
+                                      .names = {kGpt2Prefixes, kGpt2Weights<false>, kNanoGptBuffers}};
 
 }  // namespace dunlin::engine

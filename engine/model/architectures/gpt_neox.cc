@@ -4,6 +4,7 @@
 // Source: transformers 5.23, models/gpt_neox.
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -47,9 +48,26 @@ constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked
                                            ".attention.rotary_emb.inv_freq"};
 constexpr NameAlias kGptNeoXAliases[] = {{"embed_out.", "lm_head."}};  // the name in transformers 5
 
+void WriteGgufGptNeoX(GgufConfigWriter* config) {
+  (*config)["use_parallel_residual"] = true;
+  config->CopyFlag("use_parallel_residual", "use_parallel_residual");
+}
+
+constexpr auto kGptNeoXGgufFields = GgufFieldNames(kGgufNormKey, "layer_norm_eps", "rotary_emb_base");
+constexpr GgufForm kGptNeoXGguf[] = {{.name = "gptneox",
+                                      .fields = kGptNeoXGgufFields,
+                                      .weights = gguf_names::kPlainFused,
+                                      .write_fields = &WriteGgufGptNeoX,
+                                      .partial_rotary_field = "rotary_pct",
+                                      .head_dim_follows = true,
+                                      .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kGptNeoX = {"gpt_neox",      kGptNeoXTypes,   &ParseGptNeoX,  kGptNeoXPrefixes,
-                               kGptNeoXWeights, kGptNeoXBuffers, kGptNeoXAliases};
+extern const Architecture kGptNeoX = {.name = "gpt_neox",
+                                      .model_types = kGptNeoXTypes,
+                                      .parse_config = &ParseGptNeoX,
+                                      .names = {kGptNeoXPrefixes, kGptNeoXWeights, kGptNeoXBuffers, kGptNeoXAliases},
+                                      .gguf = kGptNeoXGguf};
 
 }  // namespace dunlin::engine

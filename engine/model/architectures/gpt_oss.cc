@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -50,9 +51,26 @@ constexpr WeightName kGptOssNames[] = {
 constexpr auto kGptOssWeights = WithNorms(kGptOssNames);
 constexpr const char* kGptOssTypes[] = {"gpt_oss"};
 
+// The ramp of its YaRN scaling is not rounded to whole dimensions, which files do not say.
+void WriteGgufGptOss(GgufConfigWriter* config) {
+  constexpr int64_t kPeriod = 2;
+  RequireGgufWindow(config);
+  config->WriteWindows("sliding_window", kPeriod);
+  config->Copy("expert_feed_forward_length", "intermediate_size");
+  GgufConfigWriter::Json& scaling = (*config)["rope_scaling"];
+  if (scaling.is_object()) scaling["truncate"] = false;
+}
+
+constexpr GgufForm kGptOssGguf[] = {
+    {.name = "gpt-oss", .weights = gguf_names::kGatedLateNorms, .write_fields = &WriteGgufGptOss, .experts = true}};
+
 }  // namespace
 
-const Architecture kGptOss = {"gpt_oss",      kGptOssTypes,  &ParseGptOss, kLlamaPrefixes,
-                              kGptOssWeights, kLlamaBuffers, {},           ExpertLayout::kInterleaved};
+extern const Architecture kGptOss = {
+    .name = "gpt_oss",
+    .model_types = kGptOssTypes,
+    .parse_config = &ParseGptOss,
+    .names = {kLlamaPrefixes, kGptOssWeights, kLlamaBuffers, {}, ExpertLayout::kInterleaved},
+    .gguf = kGptOssGguf};
 
 }  // namespace dunlin::engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Granite 3 and 4 (dense): Llama with multipliers of the embedding, the attention scores, the residual terms and, as a
 // divisor, the logits. Source: transformers 5.23, models/granite.
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/granite_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
@@ -19,6 +20,9 @@ void ParseGranite(JsonFields& fields, ModelConfig* config) {
 
 constexpr const char* kGraniteTypes[] = {"granite"};
 
+constexpr GgufForm kGraniteGguf[] = {
+    {.name = "granite", .write_fields = &WriteGgufGranite, .interleaved_rotation = true}};
+
 }  // namespace
 
 void ParseGraniteMultipliers(JsonFields& fields, ModelConfig* config) {
@@ -31,6 +35,10 @@ void ParseGraniteMultipliers(JsonFields& fields, ModelConfig* config) {
   config->logit_scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
 }
 
-const Architecture kGranite = {"granite", kGraniteTypes, &ParseGranite, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+extern const Architecture kGranite = {.name = "granite",
+                                      .model_types = kGraniteTypes,
+                                      .parse_config = &ParseGranite,
+                                      .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                      .gguf = kGraniteGguf};
 
 }  // namespace dunlin::engine

@@ -2,6 +2,7 @@
 // Granite 3's mixtures of experts: Granite's multipliers, and experts in every layer, stacked in the checkpoint.
 // Source: transformers 5.23, models/granitemoe.
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/granite_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
@@ -28,9 +29,20 @@ constexpr WeightName kGraniteMoeNames[] = {
 constexpr auto kGraniteMoeWeights = WithNorms(kGraniteMoeNames);
 constexpr const char* kGraniteMoeTypes[] = {"granitemoe"};
 
+void WriteGgufGraniteMoe(GgufConfigWriter* config) {
+  RefuseGgufSharedExperts(config);
+  WriteGgufGranite(config);
+}
+
+constexpr GgufForm kGraniteMoeGguf[] = {
+    {.name = "granitemoe", .write_fields = &WriteGgufGraniteMoe, .interleaved_rotation = true, .experts = true}};
+
 }  // namespace
 
-const Architecture kGraniteMoe = {"granitemoe",   kGraniteMoeTypes,   &ParseGraniteMoe,
-                                  kLlamaPrefixes, kGraniteMoeWeights, kLlamaBuffers};
+extern const Architecture kGraniteMoe = {.name = "granitemoe",
+                                         .model_types = kGraniteMoeTypes,
+                                         .parse_config = &ParseGraniteMoe,
+                                         .names = {kLlamaPrefixes, kGraniteMoeWeights, kLlamaBuffers},
+                                         .gguf = kGraniteMoeGguf};
 
 }  // namespace dunlin::engine

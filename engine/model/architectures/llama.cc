@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama: the family's fields, with biases where the config asks for them. Seed-OSS names two of them otherwise;
 // ERNIE 4.5 rotates neighbouring dimensions. Source: transformers 5.23, models/llama, models/seed_oss, models/ernie4_5.
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -35,10 +36,33 @@ constexpr const char* kLlamaTypes[] = {"llama"};
 constexpr const char* kSeedOssTypes[] = {"seed_oss"};
 constexpr const char* kErnieTypes[] = {"ernie4_5"};
 
+// Files of Mistral's first release name no architecture of their own.
+void WriteGgufLlama(GgufConfigWriter* config) {
+  if (config->Window() == 0) return;
+  (*config)["model_type"] = "mistral";
+  (*config)["sliding_window"] = config->Window();
+}
+
+constexpr GgufForm kLlamaGguf[] = {{.name = "llama", .write_fields = &WriteGgufLlama, .interleaved_rotation = true}};
+constexpr GgufForm kSeedOssGguf[] = {{.name = "seed_oss", .weights = gguf_names::kGatedLateNorms}};
+constexpr GgufForm kErnieGguf[] = {{.name = "ernie4_5", .interleaved_rotation = true}};
+
 }  // namespace
 
-const Architecture kLlama = {"llama", kLlamaTypes, &ParseLlama, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
-const Architecture kSeedOss = {"seed_oss", kSeedOssTypes, &ParseSeedOss, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
-const Architecture kErnie = {"ernie4_5", kErnieTypes, &ParseErnie, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+extern const Architecture kLlama = {.name = "llama",
+                                    .model_types = kLlamaTypes,
+                                    .parse_config = &ParseLlama,
+                                    .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                    .gguf = kLlamaGguf};
+extern const Architecture kSeedOss = {.name = "seed_oss",
+                                      .model_types = kSeedOssTypes,
+                                      .parse_config = &ParseSeedOss,
+                                      .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                      .gguf = kSeedOssGguf};
+extern const Architecture kErnie = {.name = "ernie4_5",
+                                    .model_types = kErnieTypes,
+                                    .parse_config = &ParseErnie,
+                                    .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                    .gguf = kErnieGguf};
 
 }  // namespace dunlin::engine

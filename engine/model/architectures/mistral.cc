@@ -18,6 +18,9 @@ constexpr const char* kMistralTypes[] = {"mistral"};
 
 }  // namespace
 
-const Architecture kMistral = {"mistral", kMistralTypes, &ParseMistral, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+extern const Architecture kMistral = {.name = "mistral",
+                                      .model_types = kMistralTypes,
+                                      .parse_config = &ParseMistral,
+                                      .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers}};
 
 }  // namespace dunlin::engine

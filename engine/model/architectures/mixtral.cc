@@ -2,6 +2,7 @@
 // Mixtral: Mistral with experts in every layer. Source: transformers 5.23, models/mixtral.
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -31,8 +32,24 @@ constexpr WeightName kMixtralNames[] = {
 constexpr auto kMixtralWeights = WithNorms(kMixtralNames);
 constexpr const char* kMixtralTypes[] = {"mixtral"};
 
+void WriteGgufMixtral(GgufConfigWriter* config) {
+  RefuseGgufSharedExperts(config);
+  (*config)["intermediate_size"] = config->Required("feed_forward_length", 1, kMaxFfnDim);
+  WriteGgufWindow(config);
+}
+
+constexpr GgufForm kMixtralGguf[] = {{.name = "llama",
+                                      .write_fields = &WriteGgufMixtral,
+                                      .tensor = kGgufRouter,
+                                      .interleaved_rotation = true,
+                                      .experts = true}};
+
 }  // namespace
 
-const Architecture kMixtral = {"mixtral", kMixtralTypes, &ParseMixtral, kLlamaPrefixes, kMixtralWeights, kLlamaBuffers};
+extern const Architecture kMixtral = {.name = "mixtral",
+                                      .model_types = kMixtralTypes,
+                                      .parse_config = &ParseMixtral,
+                                      .names = {kLlamaPrefixes, kMixtralWeights, kLlamaBuffers},
+                                      .gguf = kMixtralGguf};
 
 }  // namespace dunlin::engine

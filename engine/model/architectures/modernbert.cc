@@ -10,6 +10,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -83,9 +84,34 @@ constexpr const char* kModernBertUnused[] = {"head.dense.weight", "head.dense.bi
                                              "head.norm.bias",    "decoder.weight",  "decoder.bias",
                                              "classifier.weight", "classifier.bias"};
 
+constexpr uint64_t kMaxActivationBytes = 64;
+
+// The norm's epsilon has one of two keys.
+void WriteGgufModernBert(GgufConfigWriter* config) {
+  constexpr int64_t kPeriod = 3;
+  config->Copy("attention.layer_norm_rms_epsilon", "norm_eps");
+  config->Copy("attention.layer_norm_epsilon", "norm_eps");
+  RequireGgufWindow(config);
+  config->WriteWindows("local_attention", kPeriod, /*full_first=*/true);
+  config->CopyOr("rope.freq_base_swa", "local_rope_theta", kGgufLocalTheta);
+  const std::string activation = config->fields().Text(config->Key("hidden_activation"), kMaxActivationBytes);
+  if (!activation.empty()) (*config)["hidden_activation"] = activation;
+}
+
+constexpr auto kModernBertGgufFields = GgufFieldNames(kGgufNormKey, "norm_eps", "global_rope_theta");
+constexpr GgufForm kModernBertGguf[] = {{.name = "modern-bert",
+                                         .fields = kModernBertGgufFields,
+                                         .weights = gguf_names::kPlainFused,
+                                         .write_fields = &WriteGgufModernBert,
+                                         .head_dim_follows = true,
+                                         .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kModernBert = {"modernbert",        kModernBertTypes,   &ParseModernBert,
-                                  kModernBertPrefixes, kModernBertWeights, kModernBertUnused};
+extern const Architecture kModernBert = {.name = "modernbert",
+                                         .model_types = kModernBertTypes,
+                                         .parse_config = &ParseModernBert,
+                                         .names = {kModernBertPrefixes, kModernBertWeights, kModernBertUnused},
+                                         .gguf = kModernBertGguf};
 
 }  // namespace dunlin::engine

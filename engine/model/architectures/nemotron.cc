@@ -39,9 +39,19 @@ constexpr WeightName kNemotronWeights[] = {
 };
 constexpr const char* kNemotronTypes[] = {"nemotron"};
 
+constexpr auto kNemotronGgufFields = GgufFieldNames(kGgufNormKey, "norm_eps", "rope_theta");
+constexpr GgufForm kNemotronGguf[] = {{.name = "nemotron",
+                                       .fields = kNemotronGgufFields,
+                                       .weights = gguf_names::kPlain,
+                                       .partial_rotary_field = "partial_rotary_factor",
+                                       .offset_norms = true}};
+
 }  // namespace
 
-const Architecture kNemotron = {"nemotron",     kNemotronTypes,   &ParseNemotron,
-                                kLlamaPrefixes, kNemotronWeights, kLlamaBuffers};
+extern const Architecture kNemotron = {.name = "nemotron",
+                                       .model_types = kNemotronTypes,
+                                       .parse_config = &ParseNemotron,
+                                       .names = {kLlamaPrefixes, kNemotronWeights, kLlamaBuffers},
+                                       .gguf = kNemotronGguf};
 
 }  // namespace dunlin::engine

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -84,9 +85,18 @@ constexpr const char* kNomicBertTypes[] = {"nomic_bert"};
 constexpr const char* kNomicBertPrefixes[] = {"", "bert.", "nomic_bert."};
 constexpr const char* kNomicBertUnused[] = {"pooler.dense.weight", "pooler.dense.bias", "inv_freq"};
 
+constexpr GgufForm kNomicBertGguf[] = {{.name = "nomic-bert",
+                                        .fields = kGgufNormFields,
+                                        .weights = gguf_names::kEncoderFused,
+                                        .write_fields = &WriteGgufBert,
+                                        .fixed_biases = true}};
+
 }  // namespace
 
-const Architecture kNomicBert = {"nomic_bert",       kNomicBertTypes,   &ParseNomicBert,
-                                 kNomicBertPrefixes, kNomicBertWeights, kNomicBertUnused};
+extern const Architecture kNomicBert = {.name = "nomic_bert",
+                                        .model_types = kNomicBertTypes,
+                                        .parse_config = &ParseNomicBert,
+                                        .names = {kNomicBertPrefixes, kNomicBertWeights, kNomicBertUnused},
+                                        .gguf = kNomicBertGguf};
 
 }  // namespace dunlin::engine

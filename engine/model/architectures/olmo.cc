@@ -6,6 +6,7 @@
 
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -46,9 +47,26 @@ constexpr auto kOlmoWeights = WithNorms(kOlmoNorms);
 constexpr const char* kOlmo2Types[] = {"olmo2"};
 constexpr const char* kOlmo3Types[] = {"olmo3"};
 
+// OLMo 3 is OLMo 2 with windows.
+void WriteGgufOlmo2(GgufConfigWriter* config) {
+  constexpr int64_t kPeriod = 4;
+  if (config->Window() == 0) return;
+  (*config)["model_type"] = "olmo3";
+  config->WriteWindows("sliding_window", kPeriod);
+}
+
+constexpr GgufForm kOlmo2Gguf[] = {{.name = "olmo2", .write_fields = &WriteGgufOlmo2}};
+
 }  // namespace
 
-const Architecture kOlmo2 = {"olmo2", kOlmo2Types, &ParseOlmo2, kLlamaPrefixes, kOlmoWeights, kLlamaBuffers};
-const Architecture kOlmo3 = {"olmo3", kOlmo3Types, &ParseOlmo3, kLlamaPrefixes, kOlmoWeights, kLlamaBuffers};
+extern const Architecture kOlmo2 = {.name = "olmo2",
+                                    .model_types = kOlmo2Types,
+                                    .parse_config = &ParseOlmo2,
+                                    .names = {kLlamaPrefixes, kOlmoWeights, kLlamaBuffers},
+                                    .gguf = kOlmo2Gguf};
+extern const Architecture kOlmo3 = {.name = "olmo3",
+                                    .model_types = kOlmo3Types,
+                                    .parse_config = &ParseOlmo3,
+                                    .names = {kLlamaPrefixes, kOlmoWeights, kLlamaBuffers}};
 
 }  // namespace dunlin::engine

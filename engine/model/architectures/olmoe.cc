@@ -21,8 +21,14 @@ void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
 constexpr auto kOlmoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kOlmoeTypes[] = {"olmoe"};
 
+constexpr GgufForm kOlmoeGguf[] = {{.name = "olmoe", .experts = true}};
+
 }  // namespace
 
-const Architecture kOlmoe = {"olmoe", kOlmoeTypes, &ParseOlmoe, kLlamaPrefixes, kOlmoeWeights, kLlamaBuffers};
+extern const Architecture kOlmoe = {.name = "olmoe",
+                                    .model_types = kOlmoeTypes,
+                                    .parse_config = &ParseOlmoe,
+                                    .names = {kLlamaPrefixes, kOlmoeWeights, kLlamaBuffers},
+                                    .gguf = kOlmoeGguf};
 
 }  // namespace dunlin::engine

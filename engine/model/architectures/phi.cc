@@ -39,8 +39,26 @@ constexpr const char* kPhiTypes[] = {"phi"};
 constexpr const char* kPhiPrefixes[] = {"model.", ""};
 constexpr const char* kPhiBuffers[] = {".rotary_emb.inv_freq"};
 
+constexpr GgufForm kPhiGguf[] = {{.name = "phi2",
+                                  .fields = kGgufNormFields,
+                                  .weights = gguf_names::kPlainFused,
+                                  .tensor = kGgufFusedQkv,
+                                  .partial_rotary_field = "partial_rotary_factor",
+                                  .fixed_biases = true,
+                                  .never_tied = true},
+                                 {.name = "phi2",
+                                  .fields = kGgufNormFields,
+                                  .weights = gguf_names::kPlain,
+                                  .partial_rotary_field = "partial_rotary_factor",
+                                  .fixed_biases = true,
+                                  .never_tied = true}};
+
 }  // namespace
 
-const Architecture kPhi = {"phi", kPhiTypes, &ParsePhi, kPhiPrefixes, kPhiWeights, kPhiBuffers};
+extern const Architecture kPhi = {.name = "phi",
+                                  .model_types = kPhiTypes,
+                                  .parse_config = &ParsePhi,
+                                  .names = {kPhiPrefixes, kPhiWeights, kPhiBuffers},
+                                  .gguf = kPhiGguf};
 
 }  // namespace dunlin::engine

@@ -2,6 +2,7 @@
 // Phi 3, 3.5, 4 and 4 mini: Llama with Q, K and V in one matrix and gate and up in another, partially rotated heads and
 // longrope. Source: transformers 5.23, models/phi3.
 #include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -31,8 +32,17 @@ constexpr WeightName kPhi3Weights[] = {
 };
 constexpr const char* kPhi3Types[] = {"phi3"};
 
+constexpr GgufForm kPhi3Gguf[] = {{.name = "phi3",
+                                   .weights = gguf_names::kPlainFused,
+                                   .write_fields = &WriteGgufWindow,
+                                   .partial_rotary_field = "partial_rotary_factor"}};
+
 }  // namespace
 
-const Architecture kPhi3 = {"phi3", kPhi3Types, &ParsePhi3, kLlamaPrefixes, kPhi3Weights, kLlamaBuffers};
+extern const Architecture kPhi3 = {.name = "phi3",
+                                   .model_types = kPhi3Types,
+                                   .parse_config = &ParsePhi3,
+                                   .names = {kLlamaPrefixes, kPhi3Weights, kLlamaBuffers},
+                                   .gguf = kPhi3Gguf};
 
 }  // namespace dunlin::engine

@@ -34,9 +34,20 @@ constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms);
 constexpr const char* kQwen2ModelTypes[] = {"qwen2"};
 constexpr const char* kQwen3ModelTypes[] = {"qwen3"};
 
+constexpr GgufForm kQwen2Gguf[] = {{.name = "qwen2"}};
+constexpr GgufForm kQwen3Gguf[] = {{.name = "qwen3"}};
+
 }  // namespace
 
-const Architecture kQwen2 = {"qwen2", kQwen2ModelTypes, &ParseQwen2, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
-const Architecture kQwen3 = {"qwen3", kQwen3ModelTypes, &ParseQwen3, kLlamaPrefixes, kQwen3Weights, kLlamaBuffers};
+extern const Architecture kQwen2 = {.name = "qwen2",
+                                    .model_types = kQwen2ModelTypes,
+                                    .parse_config = &ParseQwen2,
+                                    .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                    .gguf = kQwen2Gguf};
+extern const Architecture kQwen3 = {.name = "qwen3",
+                                    .model_types = kQwen3ModelTypes,
+                                    .parse_config = &ParseQwen3,
+                                    .names = {kLlamaPrefixes, kQwen3Weights, kLlamaBuffers},
+                                    .gguf = kQwen3Gguf};
 
 }  // namespace dunlin::engine

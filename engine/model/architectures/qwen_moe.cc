@@ -3,6 +3,7 @@
 // Source: transformers 5.23, models/qwen2_moe, models/qwen3_moe.
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -54,10 +55,32 @@ constexpr auto kQwen3MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kQwen2Types[] = {"qwen2_moe"};
 constexpr const char* kQwen3Types[] = {"qwen3_moe"};
 
+void WriteGgufQwen2Moe(GgufConfigWriter* config) {
+  (*config)["moe_intermediate_size"] = config->ExpertWidth();
+  config->Copy("feed_forward_length", "shared_expert_intermediate_size");
+  config->Copy("expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+}
+
+constexpr GgufForm kQwen2MoeGguf[] = {{.name = "qwen2moe", .write_fields = &WriteGgufQwen2Moe, .experts = true}};
+
+void WriteGgufQwen3Moe(GgufConfigWriter* config) {
+  (*config)["moe_intermediate_size"] = config->ExpertWidth();
+  (*config)["norm_topk_prob"] = true;  // of every published model; files do not say
+}
+
+constexpr GgufForm kQwen3MoeGguf[] = {{.name = "qwen3moe", .write_fields = &WriteGgufQwen3Moe, .experts = true}};
+
 }  // namespace
 
-const Architecture kQwen2Moe = {"qwen2_moe", kQwen2Types, &ParseQwen2Moe, kLlamaPrefixes, kQwen2Weights, kLlamaBuffers};
-const Architecture kQwen3Moe = {"qwen3_moe",    kQwen3Types,      &ParseQwen3Moe,
-                                kLlamaPrefixes, kQwen3MoeWeights, kLlamaBuffers};
+extern const Architecture kQwen2Moe = {.name = "qwen2_moe",
+                                       .model_types = kQwen2Types,
+                                       .parse_config = &ParseQwen2Moe,
+                                       .names = {kLlamaPrefixes, kQwen2Weights, kLlamaBuffers},
+                                       .gguf = kQwen2MoeGguf};
+extern const Architecture kQwen3Moe = {.name = "qwen3_moe",
+                                       .model_types = kQwen3Types,
+                                       .parse_config = &ParseQwen3Moe,
+                                       .names = {kLlamaPrefixes, kQwen3MoeWeights, kLlamaBuffers},
+                                       .gguf = kQwen3MoeGguf};
 
 }  // namespace dunlin::engine

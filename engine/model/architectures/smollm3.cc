@@ -43,8 +43,14 @@ void ParseSmollm3(JsonFields& fields, ModelConfig* config) {
 
 constexpr const char* kSmollm3Types[] = {"smollm3"};
 
+constexpr GgufForm kSmollm3Gguf[] = {{.name = "smollm3", .interleaved_rotation = true}};
+
 }  // namespace
 
-const Architecture kSmollm3 = {"smollm3", kSmollm3Types, &ParseSmollm3, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+extern const Architecture kSmollm3 = {.name = "smollm3",
+                                      .model_types = kSmollm3Types,
+                                      .parse_config = &ParseSmollm3,
+                                      .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                      .gguf = kSmollm3Gguf};
 
 }  // namespace dunlin::engine

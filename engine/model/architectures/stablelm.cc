@@ -2,6 +2,7 @@
 // StableLM 2: Llama with LayerNorm, partially rotated heads and, in some models, a parallel residual.
 // Source: transformers 5.23, models/stablelm.
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -22,9 +23,23 @@ void ParseStablelm(JsonFields& fields, ModelConfig* config) {
 
 constexpr const char* kStablelmTypes[] = {"stablelm"};
 
+// Whether the terms are parallel shows in the tensors: the key is true in files of models where they are not.
+void WriteGgufStablelm(GgufConfigWriter* config) {
+  RefuseGgufTensor(config, "blk.0.attn_q_norm.weight", "a norm for each head of Q and K");
+  (*config)["use_parallel_residual"] = !config->HasTensor("blk.0.ffn_norm.weight");
+}
+
+constexpr GgufForm kStablelmGguf[] = {{.name = "stablelm",
+                                       .fields = kGgufNormFields,
+                                       .write_fields = &WriteGgufStablelm,
+                                       .partial_rotary_field = "partial_rotary_factor"}};
+
 }  // namespace
 
-const Architecture kStablelm = {"stablelm",     kStablelmTypes, &ParseStablelm,
-                                kLlamaPrefixes, kLlamaWeights,  kLlamaBuffers};
+extern const Architecture kStablelm = {.name = "stablelm",
+                                       .model_types = kStablelmTypes,
+                                       .parse_config = &ParseStablelm,
+                                       .names = {kLlamaPrefixes, kLlamaWeights, kLlamaBuffers},
+                                       .gguf = kStablelmGguf};
 
 }  // namespace dunlin::engine

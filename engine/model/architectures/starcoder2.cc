@@ -4,6 +4,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -43,9 +44,18 @@ constexpr WeightName kStarcoder2Weights[] = {
 };
 constexpr const char* kStarcoder2Types[] = {"starcoder2"};
 
+constexpr auto kStarcoder2GgufFields = GgufFieldNames(kGgufNormKey, "norm_epsilon", "rope_theta");
+constexpr GgufForm kStarcoder2Gguf[] = {{.name = "starcoder2",
+                                         .fields = kStarcoder2GgufFields,
+                                         .weights = gguf_names::kPlain,
+                                         .write_fields = &WriteGgufWindow}};
+
 }  // namespace
 
-const Architecture kStarcoder2 = {"starcoder2",   kStarcoder2Types,   &ParseStarcoder2,
-                                  kLlamaPrefixes, kStarcoder2Weights, kLlamaBuffers};
+extern const Architecture kStarcoder2 = {.name = "starcoder2",
+                                         .model_types = kStarcoder2Types,
+                                         .parse_config = &ParseStarcoder2,
+                                         .names = {kLlamaPrefixes, kStarcoder2Weights, kLlamaBuffers},
+                                         .gguf = kStarcoder2Gguf};
 
 }  // namespace dunlin::engine

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/gguf/gguf_config.h"
 #include "engine/model/checkpoint/gguf/gguf_factors.h"
+#include "engine/model/checkpoint/gguf/gguf_form.h"
 #include "engine/model/checkpoint/gguf/gguf_vocabulary.h"
 
 namespace dunlin::engine {
@@ -61,6 +64,10 @@ absl::Status AddPooling(const GgufTensors& tensors, const std::string& architect
   return absl::OkStatus();
 }
 
+absl::StatusOr<GgufConfigTexts> WriteConfig(const GgufArchitecture& found, const GgufTensors& tensors) {
+  return WriteGgufConfig(*found.form, found.architecture->model_types.front(), tensors);
+}
+
 }  // namespace
 
 bool IsGgufPath(const std::string& path) {
@@ -85,26 +92,27 @@ absl::StatusOr<size_t> EstimateGgufText(const std::string& path) {
 }
 
 absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
-  const absl::StatusOr<const GgufArchitecture*> architecture = SelectGgufArchitecture(*tensors);
-  if (!architecture.ok()) return architecture.status();
-  const absl::StatusOr<GgufConfigTexts> texts = WriteGgufConfig(**architecture, *tensors);
+  const absl::StatusOr<GgufArchitecture> found = SelectGgufArchitecture(*tensors);
+  if (!found.ok()) return found.status();
+  const absl::StatusOr<GgufConfigTexts> texts = WriteConfig(*found, *tensors);
   if (!texts.ok()) return texts.status();
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(texts->config, texts->generation);
   if (!parsed.ok()) return parsed;
-  parsed->architecture = &(*architecture)->weights;
-  if ((*architecture)->offset_norms) parsed->config.norm_weight_offset = 0.0F;
-  if (!(*architecture)->fixed_biases) SetBiases(*tensors, &parsed->config);
+  const GgufForm& form = *found->form;
+  parsed->names = NamesOf(form);
+  if (form.offset_norms) parsed->config.norm_weight_offset = 0.0F;
+  if (!form.fixed_biases) SetBiases(*tensors, &parsed->config);
   // By the order of the rows, but those of latent attention are as a directory has them.
   parsed->config.interleaved_rotary = parsed->config.has_latent_attention();
-  if ((*architecture)->interleaved_rotation) SeparateRotation(parsed->config, tensors);
+  if (form.interleaved_rotation) SeparateRotation(parsed->config, tensors);
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;
 }
 
 absl::StatusOr<std::unique_ptr<TextFiles>> ReadGgufTexts(const GgufTensors& tensors) {
-  const absl::StatusOr<const GgufArchitecture*> architecture = SelectGgufArchitecture(tensors);
-  if (!architecture.ok()) return architecture.status();
-  absl::StatusOr<GgufConfigTexts> config = WriteGgufConfig(**architecture, tensors);
+  const absl::StatusOr<GgufArchitecture> found = SelectGgufArchitecture(tensors);
+  if (!found.ok()) return found.status();
+  absl::StatusOr<GgufConfigTexts> config = WriteConfig(*found, tensors);
   if (!config.ok()) return config.status();
   absl::StatusOr<GgufTokenizerTexts> tokenizer = WriteGgufTokenizer(tensors.first());
   if (!tokenizer.ok()) return tokenizer.status();
@@ -113,7 +121,7 @@ absl::StatusOr<std::unique_ptr<TextFiles>> ReadGgufTexts(const GgufTensors& tens
   texts["tokenizer_config.json"] = std::move(tokenizer->config);
   if (!config->generation.empty()) texts["generation_config.json"] = std::move(config->generation);
   if (!tokenizer->vocabulary.empty()) texts[kVocabularyName] = std::move(tokenizer->vocabulary);
-  if (absl::Status status = AddPooling(tensors, (*architecture)->name, &texts); !status.ok()) return status;
+  if (absl::Status status = AddPooling(tensors, found->form->name, &texts); !status.ok()) return status;
   return std::make_unique<MemoryFiles>(std::move(texts));
 }
 

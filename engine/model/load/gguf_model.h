@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
-#include "engine/model/checkpoint/gguf/gguf_architecture.h"
 #include "engine/model/checkpoint/gguf/gguf_tensors.h"
 #include "engine/model/load/model_directory.h"
 

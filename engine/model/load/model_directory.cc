@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
+#include "engine/model/architectures/architecture.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -47,7 +48,7 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   const absl::StatusOr<const Architecture*> architecture = SelectArchitecture(fields);
   if (!architecture.ok()) return architecture.status();
   ParsedModel model;
-  model.architecture = *architecture;
+  model.names = (*architecture)->names;
   model.config.architecture = (*architecture)->name;
   (*architecture)->parse_config(fields, &model.config);
   if (!fields.status().ok()) return fields.status();

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
-#include "engine/model/architectures/architecture.h"
 #include "engine/model/checkpoint/quantization.h"
+#include "engine/model/spec/checkpoint_names.h"
 #include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
@@ -18,8 +18,8 @@ namespace dunlin::engine {
 inline constexpr const char* kPoolingModulesFile = "modules.json";
 
 struct ParsedModel {
-  const Architecture* architecture = nullptr;
   ModelConfig config;
+  CheckpointNames names;
   Quantization quantization;
   std::vector<std::string> warnings;  // for the log; none prevents loading
 };

@@ -62,8 +62,8 @@ absl::Status OrderRotaryRows(OpenedModel* model) {
 absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_experts()) return absl::OkStatus();
-  const std::vector<ExpertStack> stacks = ListExpertStacks(*model->parsed.architecture, config, prefix);
-  const bool interleaved = model->parsed.architecture->expert_layout == ExpertLayout::kInterleaved;
+  const std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
+  const bool interleaved = model->parsed.names.expert_layout == ExpertLayout::kInterleaved;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
       interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.routing.num_experts)
                   : ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
@@ -74,14 +74,14 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
 
 // Widens the FP8 matrices of latent attention that are cut or ordered anew.
 absl::Status WidenRearranged(const std::string& prefix, OpenedModel* model) {
-  const std::vector<std::string> names = ListRearranged(*model->parsed.architecture, model->parsed.config, prefix);
-  const bool any = std::any_of(names.begin(), names.end(), [model](const std::string& name) {
+  const std::vector<std::string> rearranged = ListRearranged(model->parsed.names, model->parsed.config, prefix);
+  const bool any = std::any_of(rearranged.begin(), rearranged.end(), [model](const std::string& name) {
     const TensorInfo* tensor = model->tensors->Find(name);
     return tensor != nullptr && tensor->dtype->loadable == kernels::DType::kF8E4M3;
   });
   if (!any) return absl::OkStatus();  // integer codes go through as they are
   absl::StatusOr<std::unique_ptr<TensorSource>> wide =
-      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
+      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, rearranged);
   if (!wide.ok()) return wide.status();
   model->tensors = *std::move(wide);
   return absl::OkStatus();
@@ -92,12 +92,11 @@ absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_latent_attention()) return absl::OkStatus();
   if (absl::Status status = WidenRearranged(prefix, model); !status.ok()) return status;
-  const Architecture& architecture = *model->parsed.architecture;
-  const std::vector<ExpertStack> stacks = ListHeadStacks(architecture, config, prefix);
+  const CheckpointNames& names = model->parsed.names;
+  const std::vector<ExpertStack> stacks = ListHeadStacks(names, config, prefix);
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      stacks.empty()
-          ? ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(architecture, config, prefix))
-          : ExpertTensors::Open(std::move(model->tensors), stacks, config.num_heads);
+      stacks.empty() ? ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(names, config, prefix))
+                     : ExpertTensors::Open(std::move(model->tensors), stacks, config.num_heads);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();
@@ -107,20 +106,20 @@ absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
   OpenedModel model{
       .parsed = std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = std::move(tensors)};
-  const Architecture& architecture = *model.parsed.architecture;
+  const CheckpointNames& names = model.parsed.names;
   if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
     absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
     if (!plain.ok()) return plain.status();
     model.tensors = *std::move(plain);
   }
-  const std::string prefix = FindPrefix(architecture, *model.tensors);
+  const std::string prefix = FindPrefix(names, *model.tensors);
   if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
   if (absl::Status status = SplitHeads(prefix, &model); !status.ok()) return status;
-  model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
-  absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
-                                    &model.parts, &model.parsed.warnings);
+  model.parts = ListWeightParts(names, model.parsed.config, prefix);
+  absl::Status tying = ResolveTying(names, prefix, *model.tensors, read_weights, &model.parsed.config, &model.parts,
+                                    &model.parsed.warnings);
   if (!tying.ok()) return tying;
-  ApplyAliases(architecture, *model.tensors, &model.parts);
+  ApplyAliases(names, *model.tensors, &model.parts);
   ApplyOldNormNames(*model.tensors, &model.parts);
   if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
@@ -131,7 +130,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
-  for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
+  for (std::string& warning : UnusedTensorWarnings(names, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
   absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
@@ -192,8 +191,8 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
   OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = nullptr};
-  const Architecture& architecture = *model.parsed.architecture;
-  model.parts = ListWeightParts(architecture, model.parsed.config, architecture.prefixes.front());
+  const CheckpointNames& names = model.parsed.names;
+  model.parts = ListWeightParts(names, model.parsed.config, names.prefixes.front());
   model.tensors = std::make_unique<RandomTensors>(model.parts, seed);
   return model;
 }

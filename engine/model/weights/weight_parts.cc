@@ -140,9 +140,9 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
   }
 }
 
-void AppendParts(const Architecture& architecture, const ModelConfig& config, const std::string& prefix, int32_t layer,
+void AppendParts(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix, int32_t layer,
                  bool per_layer, std::vector<WeightPart>* parts) {
-  for (const WeightName& name : architecture.weights) {
+  for (const WeightName& name : names.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
     if (name.part == FusedPart::kSharedGate && !config.shared_gate) continue;
     for (int32_t i = 0; i < NumWeights(config, name.slot); ++i) {
@@ -159,10 +159,10 @@ int64_t Elements(const WeightPart& part) {
 }
 
 // The tensors that hold the matrices of all experts or heads of a layer.
-std::vector<ExpertStack> ListStacks(const Architecture& architecture, const ModelConfig& config,
-                                    const std::string& prefix, bool (*is_stacked)(WeightSlot)) {
+std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix,
+                                    bool (*is_stacked)(WeightSlot)) {
   std::vector<ExpertStack> stacks;
-  for (const WeightName& name : architecture.weights) {
+  for (const WeightName& name : names.weights) {
     for (int32_t layer = 0; is_stacked(name.slot) && layer < config.num_layers; ++layer) {
       if (!HasSlot(config, name.slot, layer)) continue;
       const std::string one = FullName(name, prefix, {name.slot, layer, -1});
@@ -177,52 +177,52 @@ std::vector<ExpertStack> ListStacks(const Architecture& architecture, const Mode
 }
 
 // Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.
-bool HeadsShareTensor(const Architecture& architecture) {
-  return std::any_of(architecture.weights.begin(), architecture.weights.end(), [](const WeightName& name) {
+bool HeadsShareTensor(const CheckpointNames& names) {
+  return std::any_of(names.weights.begin(), names.weights.end(), [](const WeightName& name) {
     return IsPerHead(name.slot) && !std::string_view(name.name).ends_with(kIndex);
   });
 }
 
 }  // namespace
 
-std::string FindPrefix(const Architecture& architecture, const TensorSource& source) {
-  for (const char* prefix : architecture.prefixes) {
-    for (const WeightName& name : architecture.weights) {
+std::string FindPrefix(const CheckpointNames& names, const TensorSource& source) {
+  for (const char* prefix : names.prefixes) {
+    for (const WeightName& name : names.weights) {
       const bool leads = name.slot == WeightSlot::kEmbedding || name.slot == WeightSlot::kFinalNorm;
       if (leads && source.Find(absl::StrCat(prefix, name.name, ".weight")) != nullptr) return prefix;
     }
   }
-  return architecture.prefixes.front();
+  return names.prefixes.front();
 }
 
-std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
+std::vector<WeightPart> ListWeightParts(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix) {
   std::vector<WeightPart> parts;
-  AppendParts(architecture, config, prefix, 0, false, &parts);
+  AppendParts(names, config, prefix, 0, false, &parts);
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-    AppendParts(architecture, config, prefix, layer, true, &parts);
+    AppendParts(names, config, prefix, layer, true, &parts);
   }
   return parts;
 }
 
-std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+std::vector<ExpertStack> ListExpertStacks(const CheckpointNames& names, const ModelConfig& config,
                                           const std::string& prefix) {
-  return ListStacks(architecture, config, prefix, &IsPerExpert);
+  return ListStacks(names, config, prefix, &IsPerExpert);
 }
 
-std::vector<ExpertStack> ListHeadStacks(const Architecture& architecture, const ModelConfig& config,
+std::vector<ExpertStack> ListHeadStacks(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix) {
-  if (HeadsShareTensor(architecture)) return {};
-  return ListStacks(architecture, config, prefix, &IsPerHead);
+  if (HeadsShareTensor(names)) return {};
+  return ListStacks(names, config, prefix, &IsPerHead);
 }
 
-std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
+std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix) {
-  if (!HeadsShareTensor(architecture)) return {};
+  if (!HeadsShareTensor(names)) return {};
   const LatentAttention& latent = config.latent;
   const int64_t rows = latent.plain_dim + latent.value_dim;  // of a head
   std::vector<TensorSlice> slices;
-  for (const WeightName& name : architecture.weights) {
+  for (const WeightName& name : names.weights) {
     for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.num_layers; ++layer) {
       const bool is_key = name.slot == WeightSlot::kKeyUp;
       const std::string head = FullName(name, prefix, {name.slot, layer, -1});
@@ -238,25 +238,25 @@ std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const 
   return slices;
 }
 
-std::vector<std::string> ListRearranged(const Architecture& architecture, const ModelConfig& config,
+std::vector<std::string> ListRearranged(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix) {
-  std::vector<std::string> names;
-  for (const TensorSlice& slice : ListHeadSlices(architecture, config, prefix)) {
-    if (names.empty() || names.back() != slice.stored) names.push_back(slice.stored);
+  std::vector<std::string> tensors;
+  for (const TensorSlice& slice : ListHeadSlices(names, config, prefix)) {
+    if (tensors.empty() || tensors.back() != slice.stored) tensors.push_back(slice.stored);
   }
-  for (const WeightName& name : architecture.weights) {
+  for (const WeightName& name : names.weights) {
     const bool rotates = name.slot == WeightSlot::kLatentQuery || name.slot == WeightSlot::kKvDown;
     for (int32_t layer = 0; rotates && config.interleaved_rotary && layer < config.num_layers; ++layer) {
       const std::string full = absl::StrCat(FullName(name, prefix, {name.slot, layer}), name.weight);
-      names.push_back(full);
-      for (const NameAlias& alias : architecture.aliases) {
-        names.push_back(absl::StrReplaceAll(full, {{alias.name, alias.alias}}));
+      tensors.push_back(full);
+      for (const NameAlias& alias : names.aliases) {
+        tensors.push_back(absl::StrReplaceAll(full, {{alias.name, alias.alias}}));
       }
     }
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  std::sort(tensors.begin(), tensors.end());
+  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
+  return tensors;
 }
 
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {
@@ -268,10 +268,10 @@ void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* part
   }
 }
 
-void ApplyAliases(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts) {
+void ApplyAliases(const CheckpointNames& names, const TensorSource& source, std::vector<WeightPart>* parts) {
   for (WeightPart& part : *parts) {
     if (source.Find(part.tensor) != nullptr) continue;
-    for (const NameAlias& name : architecture.aliases) {
+    for (const NameAlias& name : names.aliases) {
       const size_t at = part.tensor.find(name.name);
       if (at == std::string::npos) continue;
       std::string alias = part.tensor;
@@ -332,7 +332,7 @@ std::vector<std::string> DequantizedWarnings(const TensorSource& source, const s
   return warnings;
 }
 
-std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
+std::vector<std::string> UnusedTensorWarnings(const CheckpointNames& names, const std::vector<WeightPart>& parts,
                                               const TensorSource& source) {
   std::set<std::string_view> used;
   for (const WeightPart& part : parts) {
@@ -345,7 +345,7 @@ std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, 
   for (const TensorInfo* tensor : source.List()) {
     const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
     if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
-    if (std::any_of(architecture.ignored.begin(), architecture.ignored.end(), is_buffer)) continue;
+    if (std::any_of(names.ignored.begin(), names.ignored.end(), is_buffer)) continue;
     unused.push_back(tensor->name);
   }
   if (unused.empty()) return {};

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/model/architectures/architecture.h"
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/spec/checkpoint_names.h"
 #include "engine/model/spec/model_config.h"
 
 namespace dunlin::engine {
@@ -45,35 +45,35 @@ struct WeightPart {
 };
 
 // The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
-std::string FindPrefix(const Architecture& architecture, const TensorSource& source);
+std::string FindPrefix(const CheckpointNames& names, const TensorSource& source);
 
 // Every tensor of the model, in a fixed order.
-std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
+std::vector<WeightPart> ListWeightParts(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);
 
 // The stacked tensors that a checkpoint may have in place of one for each expert: an expert's name without its index.
-std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+std::vector<ExpertStack> ListExpertStacks(const CheckpointNames& names, const ModelConfig& config,
                                           const std::string& prefix);
 
 // The same for the key and value matrices of the heads (kKeyUp, kValueUp); none where the architecture has both in one
 // tensor.
-std::vector<ExpertStack> ListHeadStacks(const Architecture& architecture, const ModelConfig& config,
+std::vector<ExpertStack> ListHeadStacks(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);
 
 // The rows of each head in such a tensor, head by head: plain_dim rows of its keys, then value_dim of its values. Empty
 // where the architecture has stacks of them.
-std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
+std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);
 
 // The tensors of latent attention that are cut or whose rows change places: as FP8 they would not keep their scales.
-std::vector<std::string> ListRearranged(const Architecture& architecture, const ModelConfig& config,
+std::vector<std::string> ListRearranged(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);
 
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
 
 // Renames parts by the architecture's aliases where `source` has the alias only.
-void ApplyAliases(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts);
+void ApplyAliases(const CheckpointNames& names, const TensorSource& source, std::vector<WeightPart>* parts);
 
 // Checks that every part exists with its shape and a loadable dtype. NOT_FOUND names up to 4 missing tensors and counts
 // the rest; INVALID_ARGUMENT names the tensor, its shape or dtype, and what was expected.
@@ -88,7 +88,7 @@ void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts);
 std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts);
 
 // One line that names up to 8 tensors that are neither used by a part nor known buffers; empty when there are none.
-std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
+std::vector<std::string> UnusedTensorWarnings(const CheckpointNames& names, const std::vector<WeightPart>& parts,
                                               const TensorSource& source);
 
 // Elements of all parts.

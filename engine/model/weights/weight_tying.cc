@@ -30,8 +30,8 @@ absl::StatusOr<bool> SameBytes(const TensorInfo& a, const TensorInfo& b, const T
   return true;
 }
 
-std::string HeadName(const Architecture& architecture) {
-  for (const WeightName& name : architecture.weights) {
+std::string HeadName(const CheckpointNames& names) {
+  for (const WeightName& name : names.weights) {
     if (name.slot == WeightSlot::kHead) return absl::StrCat(name.name, ".weight");
   }
   return "";
@@ -39,11 +39,11 @@ std::string HeadName(const Architecture& architecture) {
 
 }  // namespace
 
-absl::Status ResolveTying(const Architecture& architecture, const std::string& prefix, const TensorSource& source,
+absl::Status ResolveTying(const CheckpointNames& names, const std::string& prefix, const TensorSource& source,
                           bool compare, ModelConfig* config, std::vector<WeightPart>* parts,
                           std::vector<std::string>* warnings) {
   if (!config->tied_embeddings) return absl::OkStatus();
-  const TensorInfo* head = source.Find(HeadName(architecture));
+  const TensorInfo* head = source.Find(HeadName(names));
   if (head == nullptr) return absl::OkStatus();
   const auto embedding_part = std::find_if(parts->begin(), parts->end(),
                                            [](const WeightPart& part) { return part.slot == WeightSlot::kEmbedding; });
@@ -58,7 +58,7 @@ absl::Status ResolveTying(const Architecture& architecture, const std::string& p
   warnings->push_back(absl::StrCat("config.json ties ", head->name, " to ", embedding->name,
                                    ", but the checkpoint has both with different values: they are not tied"));
   config->tied_embeddings = false;
-  *parts = ListWeightParts(architecture, *config, prefix);
+  *parts = ListWeightParts(names, *config, prefix);
   return absl::OkStatus();
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/model/architectures/architecture.h"
 #include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/spec/checkpoint_names.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/model/weights/weight_parts.h"
 
@@ -17,7 +17,7 @@ namespace dunlin::engine {
 // tensors with different values; loads the embedding from the head's tensor when the checkpoint has only that. Call
 // between ListWeightParts and CheckParts. Source: transformers 5.23, tie_weights. compare false (inspection) takes two
 // tensors to be equal. DATA_LOSS when a tensor cannot be read.
-absl::Status ResolveTying(const Architecture& architecture, const std::string& prefix, const TensorSource& source,
+absl::Status ResolveTying(const CheckpointNames& names, const std::string& prefix, const TensorSource& source,
                           bool compare, ModelConfig* config, std::vector<WeightPart>* parts,
                           std::vector<std::string>* warnings);
 

@@ -30,12 +30,12 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     for (const char* type : row->model_types) EXPECT_TRUE(model_types.insert(type).second) << type;
     std::set<WeightSlot> slots;
     std::set<std::string> names;
-    for (const WeightName& weight : row->weights) {
+    for (const WeightName& weight : row->names.weights) {
       slots.insert(weight.slot);
       EXPECT_TRUE(names.insert(weight.name).second) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
     }
-    for (const WeightName& weight : row->weights) {
+    for (const WeightName& weight : row->names.weights) {
       EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,
                 IsPerExpert(weight.slot) || IsPerHead(weight.slot))
           << weight.name;
@@ -52,7 +52,7 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     const bool encoder = !slots.contains(WeightSlot::kHead);
     const bool post_norm = encoder && slots.contains(WeightSlot::kEmbeddingNorm);
     EXPECT_TRUE(slots.contains(WeightSlot::kFinalNorm) || post_norm) << row->name;
-    EXPECT_FALSE(row->prefixes.empty());
+    EXPECT_FALSE(row->names.prefixes.empty());
   }
 }
 

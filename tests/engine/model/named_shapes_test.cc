@@ -26,7 +26,7 @@ TEST(NamedShapes, HaveThePublishedNumbersOfParameters) {
     ASSERT_TRUE(model.ok()) << c.name << ": " << model.status();
     EXPECT_EQ(model->config.num_layers, c.layers);
     EXPECT_TRUE(model->warnings.empty());
-    EXPECT_EQ(CountParameters(ListWeightParts(*model->architecture, model->config, "")), c.parameters) << c.name;
+    EXPECT_EQ(CountParameters(ListWeightParts(model->names, model->config, "")), c.parameters) << c.name;
   }
   EXPECT_EQ(FindNamedShape("gpt3"), nullptr);
 }

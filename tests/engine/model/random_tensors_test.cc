@@ -17,7 +17,7 @@ namespace {
 std::vector<WeightPart> Parts(const std::string& config) {
   const absl::StatusOr<ParsedModel> parsed = ParseModelConfig(config, "");
   EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return ListWeightParts(*parsed->architecture, parsed->config, parsed->architecture->prefixes.front());
+  return ListWeightParts(parsed->names, parsed->config, parsed->names.prefixes.front());
 }
 
 std::vector<float> ReadElements(const RandomTensors& tensors, const std::string& name, uint64_t first, size_t count) {

@@ -36,7 +36,7 @@ double ShortestDecimal(float value) {
 }  // namespace
 
 absl::StatusOr<Json> GgufConfigWriter::Write() {
-  json_["model_type"] = architecture_.model_type;
+  json_["model_type"] = model_type_;
   all_layers_ = Required("block_count", 1, kMaxLayers);
   num_layers_ = all_layers_ - fields_.Int(Key("nextn_predict_layers"), 0, all_layers_ - 1).value_or(0);
   WriteFields();
@@ -44,13 +44,13 @@ absl::StatusOr<Json> GgufConfigWriter::Write() {
   WriteHeads();
   WriteRotation();
   WriteExperts();
-  if (architecture_.write_fields != nullptr && fields_.status().ok()) architecture_.write_fields(this);
+  if (form_.write_fields != nullptr && fields_.status().ok()) form_.write_fields(this);
   if (!fields_.status().ok()) return fields_.status();
   return json_;
 }
 
 std::string GgufConfigWriter::Key(const char* suffix) const {
-  return absl::StrCat(architecture_.name, ".", suffix);
+  return absl::StrCat(form_.name, ".", suffix);
 }
 
 // A number as config.json writes it: an integer where the file has one.
@@ -83,7 +83,7 @@ int64_t GgufConfigWriter::Required(const char* suffix, int64_t min, int64_t max)
 }
 
 void GgufConfigWriter::WriteFields() {
-  for (const GgufFieldName& name : architecture_.fields) {
+  for (const GgufFieldName& name : form_.fields) {
     const std::string_view key = name.key;
     if (key == "block_count") {
       json_[name.field] = num_layers_;
@@ -102,7 +102,7 @@ int64_t GgufConfigWriter::RowsOf(const char* name) const {
 
 void GgufConfigWriter::WriteVocabulary() {
   json_["vocab_size"] = RowsOf(kGgufEmbedding);
-  json_["tie_word_embeddings"] = !HasTensor(kGgufHead) && std::string_view(architecture_.name) != "phi2";
+  json_["tie_word_embeddings"] = !form_.never_tied && !HasTensor(kGgufHead);
 }
 
 // A file has the sizes of the row that a page holds, and those of a head's key and value under names of their own.
@@ -125,7 +125,7 @@ void GgufConfigWriter::WriteLatentHeads() {
 }
 
 void GgufConfigWriter::WriteHeads() {
-  if (architecture_.latent_attention) return WriteLatentHeads();
+  if (form_.latent_attention) return WriteLatentHeads();
   const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
   Copy("attention.head_count_kv", "num_key_value_heads");
@@ -136,7 +136,7 @@ void GgufConfigWriter::WriteHeads() {
     fields_.Fail(key, absl::StrCat("is ", head_dim_, " and attention.value_length ", value_dim,
                                    "; heads of different sizes are not supported"));
   }
-  if (!architecture_.head_dim_follows) {
+  if (!form_.head_dim_follows) {
     json_["head_dim"] = head_dim_;
   } else if (head_dim_ != hidden / num_heads) {
     fields_.Fail(
@@ -146,11 +146,11 @@ void GgufConfigWriter::WriteHeads() {
 
 void GgufConfigWriter::WriteRotation() {
   const int64_t rotated = fields_.Int(Key("rope.dimension_count"), 1, kMaxHeadDim).value_or(head_dim_);
-  if (architecture_.partial_rotary_field != nullptr) {
+  if (form_.partial_rotary_field != nullptr) {
     // The parser truncates the product with head_dim; a quarter more keeps it from rounding below the integer.
     const double part =
         (static_cast<double>(rotated) + (rotated < head_dim_ ? 0.25 : 0.0)) / static_cast<double>(head_dim_);
-    json_[architecture_.partial_rotary_field] = part;
+    json_[form_.partial_rotary_field] = part;
   } else if (rotated != head_dim_) {
     fields_.Fail(Key("rope.dimension_count"),
                  absl::StrCat("is ", rotated, " of ", head_dim_, "; a part of a head is not supported here"));
@@ -203,8 +203,8 @@ void GgufConfigWriter::WriteLongrope(int64_t num_pairs) {
 
 void GgufConfigWriter::WriteExperts() {
   const int64_t count = fields_.Int(Key("expert_count"), 0, kMaxExperts).value_or(0);
-  if (count == 0 && !architecture_.experts) return;
-  if (!architecture_.experts) {
+  if (count == 0 && !form_.experts) return;
+  if (!form_.experts) {
     return fields_.Fail(Key("expert_count"),
                         absl::StrCat("is ", count, "; this architecture has none, or '", kGgufRouter, "' is missing"));
   }
@@ -286,8 +286,9 @@ std::string GenerationText(GgufFields& fields) {
 
 }  // namespace
 
-absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufArchitecture& architecture, const GgufTensors& tensors) {
-  const absl::StatusOr<Json> config = GgufConfigWriter(architecture, tensors).Write();
+absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufForm& form, const char* model_type,
+                                                const GgufTensors& tensors) {
+  const absl::StatusOr<Json> config = GgufConfigWriter(form, model_type, tensors).Write();
   if (!config.ok()) return config.status();
   GgufFields fields(tensors.first());
   GgufConfigTexts texts{.config = config->dump(), .generation = GenerationText(fields)};

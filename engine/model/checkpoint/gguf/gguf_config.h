@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/checkpoint/gguf/gguf_architecture.h"
+#include "engine/model/checkpoint/gguf/gguf_form.h"
 #include "engine/model/checkpoint/gguf/gguf_tensors.h"
 
 namespace dunlin::engine {
@@ -19,12 +19,12 @@ class GgufConfigWriter {
  public:
   using Json = nlohmann::ordered_json;
 
-  GgufConfigWriter(const GgufArchitecture& architecture, const GgufTensors& tensors)
-      : architecture_(architecture), tensors_(tensors), fields_(tensors.first()) {}
+  GgufConfigWriter(const GgufForm& form, const char* model_type, const GgufTensors& tensors)
+      : form_(form), model_type_(model_type), tensors_(tensors), fields_(tensors.first()) {}
 
   absl::StatusOr<Json> Write();
 
-  // For GgufArchitecture::write_fields, after the common fields have been written.
+  // For GgufForm::write_fields, after the common fields have been written.
   std::string Key(const char* suffix) const;
   GgufFields& fields() { return fields_; }
   bool HasTensor(const std::string& name) const { return tensors_.Find(name) != nullptr; }
@@ -61,7 +61,8 @@ class GgufConfigWriter {
   void WriteExperts();
   std::vector<bool> SlidingLayers(int64_t period, bool full_first);
 
-  const GgufArchitecture& architecture_;
+  const GgufForm& form_;
+  const char* model_type_;
   const GgufTensors& tensors_;
   GgufFields fields_;
   Json json_;
@@ -69,5 +70,17 @@ class GgufConfigWriter {
   int64_t num_layers_ = 0;
   int64_t head_dim_ = 1;
 };
+
+// The text of the config.json that the metadata amounts to, and of its generation_config.json (the ids that end a
+// generation). model_type: unless the form writes another. Reads the factors of longrope, small tensors, where the file
+// has them. INVALID_ARGUMENT names the key or the tensor, its value and the limit: a missing or malformed key, experts
+// in a family without, heads whose keys and values differ in size, a rotation that is not supported, a window pattern
+// of another length than the layers.
+struct GgufConfigTexts {
+  std::string config;
+  std::string generation;
+};
+absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufForm& form, const char* model_type,
+                                                const GgufTensors& tensors);
 
 }  // namespace dunlin::engine

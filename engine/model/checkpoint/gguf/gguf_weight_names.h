@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "engine/model/architectures/architecture.h"
+#include "engine/model/spec/checkpoint_names.h"
 
 namespace dunlin::engine::gguf_names {
 

@@ -56,9 +56,9 @@ TEST(GgufModel, GoesOnBehindAMessageOfTheHarmonyFormat) {
 
 TEST(GgufModel, RefusesMetadataThatIsMissingOrUnsupported) {
   GgufWriter nameless;
-  ExpectGgufRefused(
-      nameless, "general.architecture is ''; known: llama, qwen2, qwen3, qwen2moe, qwen3moe, gpt-oss, gemma, gemma2");
-  ExpectGgufRefused(BaseGguf("mamba"), "general.architecture is 'mamba'; known: llama");
+  ExpectGgufRefused(nameless,
+                    "general.architecture is ''; known: gpt2, llama, gptneox, phi2, qwen2, qwen3, gemma, gemma2");
+  ExpectGgufRefused(BaseGguf("mamba"), "general.architecture is 'mamba'; known: gpt2, llama");
   ExpectGgufRefused(GgufWriter().AddText("general.architecture", "llama"), "llama.block_count is missing");
   GgufWriter typed;
   ExpectGgufRefused(typed.AddUnsigned("general.architecture", 1), "general.architecture must be a string");

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of config.json that several architectures read from GGUF files in the same way, for GgufForm::write_fields.
+// Source: github.com/ggml-org/llama.cpp, convert_hf_to_gguf.py (what is written), src/models (what is implied).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/model/checkpoint/gguf/gguf_config.h"
+
+namespace dunlin::engine {
+
+inline constexpr double kGgufLocalTheta = 10000.0;  // of sliding layers, where files do not say
+inline constexpr int64_t kGgufSigmoidGating = 2;    // expert_gating_func
+
+// One window for all layers, where the file has it.
+void WriteGgufWindow(GgufConfigWriter* config);
+// A window without which the family's positions have no meaning.
+void RequireGgufWindow(GgufConfigWriter* config);
+
+// Gemma divides queries by the root of this. Without the key, of the published sizes only 27B has another number than a
+// head's size: it is told by its layers. Source: llama.cpp, src/models/gemma2.cpp, gemma3.cpp.
+double GgufQueryScalar(GgufConfigWriter* config, int64_t layers_of_27b);
+
+// DeepSeek's rules. num_groups and chosen_groups: where the file has none.
+void WriteGgufRouting(GgufConfigWriter* config, int64_t num_groups, int64_t chosen_groups);
+void RefuseGgufSharedExperts(GgufConfigWriter* config);
+
+// Records an error, that `what` is not supported, where the file has the tensor.
+void RefuseGgufTensor(GgufConfigWriter* config, const std::string& tensor, const char* what);
+
+void WriteGgufGranite(GgufConfigWriter* config);  // Granite's multipliers
+void WriteGgufBert(GgufConfigWriter* config);     // token types of BERT's encoders
+
+}  // namespace dunlin::engine

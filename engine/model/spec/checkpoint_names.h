@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names that a checkpoint gives the weights of a model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/model/spec/weight_slot.h"
+
+namespace dunlin::engine {
+
+// Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head of K: the heads of Q
+// that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon). kExperts and
+// kSharedGate: of a router. kLatentAndRotary: all of WeightSlot::kKvDown, whose rotated rows are the tensor's last.
+enum class FusedPart : uint8_t {
+  kAll,
+  kQuery,
+  kKey,
+  kValue,
+  kGate,
+  kUp,
+  kQkvByHead,
+  kExperts,
+  kSharedGate,
+  kLatentAndRotary
+};
+
+// A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.
+struct WeightName {
+  WeightSlot slot;
+  FusedPart part;
+  const char* name;         // '#' stands for the layer's index, '@' for the expert's or head's
+  bool prefixed = true;     // one of CheckpointNames::prefixes precedes it
+  bool transposed = false;  // stored [in_features, out_features] (GPT-2's Conv1D)
+  const char* weight = ".weight";
+  const char* bias = ".bias";
+};
+
+// A second name that some checkpoints use: a tensor that is not found is looked up with `name` replaced by `alias`.
+struct NameAlias {
+  const char* name;
+  const char* alias;
+};
+
+// How a checkpoint stacks the experts of a layer, where it does.
+enum class ExpertLayout : uint8_t {
+  kRows,         // [num_experts, out_features, in_features]
+  kInterleaved,  // as InterleavedExperts
+};
+
+// All of it has static storage. Lists may hold more than a model has: a config says which weights exist (HasSlot).
+struct CheckpointNames {
+  std::span<const char* const> prefixes;  // tried in order until the embedding is found; >= 1
+  std::span<const WeightName> weights;
+  std::span<const char* const> ignored = {};  // suffixes of tensor names that are buffers, not weights
+  std::span<const NameAlias> aliases = {};
+  ExpertLayout expert_layout = ExpertLayout::kRows;
+};
+
+}  // namespace dunlin::engine
