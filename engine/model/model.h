@@ -1,42 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loaded model: its config and, for each resident precision, its packed weights in device memory.
-// Thread rule: immutable after Load; any thread may read it.
+// Thread rule: immutable once loaded (load/load_model.h); any thread may read it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/model/spec/model_weights.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {
 
-// Where a model's config and weights come from.
-struct ModelSource {
-  std::string path;  // a Hugging Face model directory or a GGUF file; empty for random weights
-  std::string
-      random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
-  uint64_t random_seed = 0;
-  std::vector<Precision> precisions;  // resident precisions, the default first; >= 1, distinct
-  bool int8_inputs = false;           // PackedWeight::int8_inputs of every matrix in groups of integer codes; CPU
-};
-
 class Model {
  public:
-  // Reads, checks and packs. Files are read with pread, converted once and closed; the model does not refer to them
-  // afterwards. Errors: NOT_FOUND (a missing file or tensor), INVALID_ARGUMENT (a malformed or unsupported file; the
-  // message names file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was
-  // read), INTERNAL (the device failed), CANCELLED (*stop became true, which is looked at every 16 MiB or so; null:
-  // never). device outlives the model.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device,
-                                                     const std::atomic<bool>* stop = nullptr);
   ~Model();
 
   const ModelConfig& config() const { return config_; }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_name.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/weights/input_scales.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
@@ -39,7 +40,7 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   engine::ModelSource source;
   source.path = options.directory;
   source.precisions = {kernels::FindByName(kernels::kPrecisionTable, options.precision)->precision};
-  const auto model = engine::Model::Load(source, device.get());
+  const auto model = engine::LoadModel(source, device.get());
   if (!model.ok()) return model.status();
   const auto tokenizer = text::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();

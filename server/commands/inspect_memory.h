@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
+#include "engine/model/load/model_source.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::server {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_name.h"
+#include "engine/model/load/load_model.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 #include "server/commands/command.h"
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<engine::Model>> LoadModel(const Options& options,
   engine::ModelSource source;
   source.path = directory;
   source.precisions = {kernels::FindByName(kernels::kPrecisionTable, options.precision)->precision};
-  return engine::Model::Load(source, device);
+  return engine::LoadModel(source, device);
 }
 
 absl::StatusOr<Text> ReadHeldOut(const Options& options, const engine::Model& model) {

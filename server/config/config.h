@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
+#include "engine/model/load/model_source.h"
 #include "engine/request/options.h"
 #include "kernels/api/device.h"
 #include "server/access/limits.h"

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/load/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"

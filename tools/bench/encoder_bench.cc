@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/model_work.h"
@@ -143,7 +144,7 @@ absl::StatusOr<EncoderPlan> EncoderPlanOf(const BenchOptions& options) {
 
 absl::Status RunModel(Session* session, const EncoderPlan& plan, const std::string& name,
                       const engine::ModelSource& source) {
-  const auto model = engine::Model::Load(source, session->device());
+  const auto model = engine::LoadModel(source, session->device());
   if (!model.ok()) return model.status();
   for (const int64_t batch : plan.axes.batches) {
     for (const std::optional<engine::AttentionBackend> backend : plan.axes.backends) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/layer_reference.h"
@@ -105,7 +106,7 @@ absl::Status RunPrecision(Session* session, const LayerCase& row, const LayerSiz
   source.random_seed = session->options().seed;
   source.precisions = {precision};
   TimedDevice device(session->device());
-  const auto model = engine::Model::Load(source, device.device());
+  const auto model = engine::LoadModel(source, device.device());
   if (!model.ok()) return model.status();
   const auto reference = LayerReference::Create(**model, precision);
   if (!reference.ok()) return reference.status();

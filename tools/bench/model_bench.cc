@@ -15,6 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/named_shapes.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "engine/plan/sequence_view.h"
 #include "engine/runtime/model_runtime.h"
@@ -356,7 +357,7 @@ absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string
                                    .random_seed = options.seed,
                                    .precisions = {precision},
                                    .int8_inputs = options.int8_inputs};
-  const auto model = engine::Model::Load(source, device.device());
+  const auto model = engine::LoadModel(source, device.device());
   if (!model.ok()) return model.status();
   const int32_t context = (*model)->config().max_context;
   if (options.prompt_tokens + options.new_tokens > context) {

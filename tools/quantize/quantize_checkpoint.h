@@ -41,7 +41,7 @@ absl::Status CheckQuantizable(const QuantizeOptions& options);
 // Rounds to nearest without a model, by GPTQ with one: it is the directory's own on a CPU, and `tokens` the text whose
 // inputs it observes. INVALID_ARGUMENT names the tensor or field and what is wrong: a model that is quantised already,
 // a tensor stored [in_features, out_features], columns that the group doesn't divide, a weight that is not finite.
-// Other errors as Model::Load, TextWindows and SafetensorsWriter.
+// Other errors as LoadModel, TextWindows and SafetensorsWriter.
 absl::StatusOr<QuantizeReport> QuantizeCheckpoint(const QuantizeOptions& options, const Model* model,
                                                   std::span<const TokenId> tokens);
 

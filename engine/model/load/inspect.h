@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
+#include "engine/model/load/model_source.h"
 #include "engine/model/spec/model_config.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
@@ -35,7 +35,7 @@ struct ModelSummary {
   std::vector<std::string> warnings;
 };
 
-// Checks and errors as Model::Load, except for those that need the weights' values. Ignores source.precisions. Of `ops`
+// Checks and errors as LoadModel, except for those that need the weights' values. Ignores source.precisions. Of `ops`
 // only packed_weight_bytes is called.
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops);
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/load/model_source.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/model.h"
 #include "engine/model/weights/weight_parts.h"

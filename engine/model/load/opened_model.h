@@ -3,17 +3,16 @@
 // and inspection both start here.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/load/model_directory.h"
-#include "engine/model/model.h"
+#include "engine/model/load/model_source.h"
+#include "engine/model/spec/model_weights.h"
 #include "engine/model/weights/weight_encodings.h"
 #include "engine/model/weights/weight_parts.h"
-#include "kernels/api/device.h"
 
 namespace dunlin::engine {
 
@@ -25,13 +24,8 @@ struct OpenedModel {
   std::unique_ptr<TensorSource> tensors;
 };
 
-// Errors: as Model::Load, prefixed with the path or shape. read_weights: also reads tensors to compare a tied pair and
+// Errors: as LoadModel, prefixed with the path or shape. read_weights: also reads tensors to compare a tied pair and
 // to check the values of KV scales.
 absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights);
-
-// The second half of Model::Load, with its errors: packs the weights of what OpenModelSource(source, true) gave.
-// REQUIRES: source.precisions are one or more, distinct, as a configuration's are.
-absl::StatusOr<std::unique_ptr<Model>> LoadOpenedModel(const OpenedModel& opened, const ModelSource& source,
-                                                       kernels::Device* device, const std::atomic<bool>* stop);
 
 }  // namespace dunlin::engine

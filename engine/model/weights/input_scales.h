@@ -10,7 +10,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model.h"
+#include "engine/model/spec/model_config.h"
+#include "engine/model/spec/model_weights.h"
 
 namespace dunlin::engine {
 

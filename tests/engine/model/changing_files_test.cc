@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 absl::StatusOr<std::unique_ptr<Model>> Load(const TempDirectory& temp, kernels::Device* device) {
-  return Model::Load({.path = temp.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device);
+  return LoadModel({.path = temp.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device);
 }
 
 TEST(ChangingFiles, NoPrefixOfAFileLoads) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Incomplete, hostile or half-copied model directories: the error of Model::Load for each.
+// Incomplete, hostile or half-copied model directories: the error of LoadModel for each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/model/model.h"
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 absl::Status LoadStatus(const std::string& path) {
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);
-  return Model::Load({.path = path, .random_shape = "", .precisions = {Precision::kFp32}}, device.get()).status();
+  return LoadModel({.path = path, .random_shape = "", .precisions = {Precision::kFp32}}, device.get()).status();
 }
 
 std::string Index(const std::string& shard) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/load/inspect.h"
-#include "engine/model/model.h"
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -28,7 +28,7 @@ TEST(EncoderCheckpoint, LoadsUnderEveryNaming) {
     WriteModel(temp, kBertConfig, BertTensors(naming.prefix, naming.norm_weight, naming.norm_bias));
     PlainDeviceState state;
     const auto device = MakePlainDevice(&state);
-    const auto model = Model::Load(SourceOf(temp), device.get());
+    const auto model = LoadModel(SourceOf(temp), device.get());
     ASSERT_TRUE(model.ok()) << naming.prefix << naming.norm_weight << ": " << model.status();
     EXPECT_TRUE((*model)->warnings().empty()) << (*model)->warnings().front();
     const PrecisionWeights& weights = (*model)->weights(Precision::kFp32);
@@ -49,7 +49,7 @@ TEST(EncoderCheckpoint, KeepsGatheredTablesInBf16ForFp8) {
   WriteModel(temp, kBertConfig, BertTensors(""));
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);
-  const auto model = Model::Load(SourceOf(temp), device.get());
+  const auto model = LoadModel(SourceOf(temp), device.get());
   ASSERT_TRUE(model.ok()) << model.status();
   const PrecisionWeights& weights = (*model)->weights(Precision::kFp8);
   EXPECT_EQ(weights.embedding.precision, Precision::kBf16);
@@ -65,7 +65,7 @@ TEST(EncoderCheckpoint, InspectAgreesWithLoadingAndHasNoKvCache) {
   const auto device = MakePlainDevice(&state);
   const absl::StatusOr<ModelSummary> summary = InspectModel(SourceOf(temp), *device->ops);
   ASSERT_TRUE(summary.ok()) << summary.status();
-  const auto model = Model::Load(SourceOf(temp), device.get());
+  const auto model = LoadModel(SourceOf(temp), device.get());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->num_parameters(), summary->num_parameters);
   EXPECT_EQ((*model)->weight_bytes(Precision::kFp8), summary->weight_bytes[static_cast<size_t>(Precision::kFp8)]);
@@ -79,7 +79,7 @@ TEST(EncoderCheckpoint, NamesAMissingTensor) {
   WriteModel(temp, kBertConfig, tensors);
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);
-  const absl::Status status = Model::Load(SourceOf(temp), device.get()).status();
+  const absl::Status status = LoadModel(SourceOf(temp), device.get()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("embeddings.LayerNorm.bias"));
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/model.h"
+#include "engine/model/load/load_model.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {
@@ -34,10 +34,10 @@ TEST(GoldenModels, LoadOnTheCpuInEveryPrecision) {
   ASSERT_FALSE(paths.empty()) << "no model under tests/golden/models";
   for (const std::string& path : paths) {
     const auto model =
-        Model::Load({.path = path,
-                     .random_shape = "",
-                     .precisions = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8}},
-                    device.get());
+        LoadModel({.path = path,
+                   .random_shape = "",
+                   .precisions = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8}},
+                  device.get());
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_TRUE((*model)->warnings().empty()) << path << ": " << (*model)->warnings().front();
     EXPECT_FALSE((*model)->config().eos_token_ids.empty() && path.find("nanogpt") == std::string::npos) << path;

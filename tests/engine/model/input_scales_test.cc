@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -38,11 +39,11 @@ TEST(InputScalesFile, LoadsWithTheModel) {
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);
   const ModelSource source{.path = temp.path(), .random_shape = "", .precisions = {Precision::kFp8}};
-  const auto model = Model::Load(source, device.get());
+  const auto model = LoadModel(source, device.get());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->input_scales(), kScales);
   temp.Write(kInputScalesFile, "{}");
-  EXPECT_THAT(std::string(Model::Load(source, device.get()).status().message()), HasSubstr(kInputScalesFile));
+  EXPECT_THAT(std::string(LoadModel(source, device.get()).status().message()), HasSubstr(kInputScalesFile));
 }
 
 TEST(InputScalesFile, BadFilesAreRefusedByFieldAndValue) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -25,7 +26,7 @@ TEST(InspectModel, AgreesWithLoading) {
     EXPECT_EQ(summary->config.architecture, llama ? "llama" : "gpt2");
     for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
       source.precisions = {row.precision};
-      const auto model = Model::Load(source, device.get());
+      const auto model = LoadModel(source, device.get());
       ASSERT_TRUE(model.ok()) << model.status();
       EXPECT_EQ((*model)->weight_bytes(row.precision), summary->weight_bytes[static_cast<size_t>(row.precision)]);
       EXPECT_EQ(state.bytes_held, (*model)->weight_bytes(row.precision));
@@ -46,7 +47,7 @@ TEST(InspectModel, APrecisionThatTheDeviceDoesNotMultiplyIsRefusedByName) {
   };
   device->ops = &ops;
   const ModelSource source{.path = temp.path(), .random_shape = "", .precisions = {Precision::kInt8, Precision::kInt4}};
-  const auto model = Model::Load(source, device.get());
+  const auto model = LoadModel(source, device.get());
   EXPECT_EQ(model.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(model.status().message()),
               HasSubstr("precision int4 is not supported on cpu (models[].precisions)"));

@@ -12,7 +12,7 @@
 
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/integer/integer_weight.h"
-#include "engine/model/model.h"
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/changed_golden.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/safetensors_writer.h"
@@ -31,7 +31,7 @@ class IntegerCheckpoint : public ::testing::Test {
     WriteChangedGolden(golden, change, directory, {{"quantization_config", config}});
     PlainDeviceState state;
     const auto device = MakePlainDevice(&state);
-    return Model::Load({.path = directory.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device.get())
+    return LoadModel({.path = directory.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device.get())
         .status();
   }
 };

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/inspect.h"
 #include "engine/model/load/model_directory.h"
-#include "engine/model/model.h"
 #include "engine/model/spec/attention_shape.h"
 #include "kernels/api/float_formats.h"
 #include "tests/engine/model/model_loading.h"

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "engine/model/load/load_model.h"
 #include "engine/model/weights/random_tensors.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
@@ -20,8 +21,8 @@ class ModelBuilderTest : public ::testing::Test {
  protected:
   ModelBuilderTest() { WriteModel(temp_, kGpt2Config, Gpt2Tensors("")); }
   absl::Status LoadStatus() {
-    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32, Precision::kBf16}},
-                       device_.get())
+    return LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32, Precision::kBf16}},
+                     device_.get())
         .status();
   }
 
@@ -67,7 +68,7 @@ TEST_F(ModelBuilderTest, StopsWithinAPieceOnceItIsTold) {
   for (const ModelSource& source : {from_files, random}) {
     stop = false;
     state_.num_packs = 0;
-    EXPECT_EQ(Model::Load(source, device_.get(), &stop).status().code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(LoadModel(source, device_.get(), &stop).status().code(), absl::StatusCode::kCancelled);
     EXPECT_EQ(state_.num_packs, 2);
     EXPECT_EQ(state_.bytes_held, 0U);
   }
@@ -77,7 +78,7 @@ TEST_F(ModelBuilderTest, LargeMatricesStreamInChunks) {
   const std::string config = WithField(WithField(WithField(kLlamaConfig, "vocab_size", "9001"), "hidden_size", "2048"),
                                        "num_hidden_layers", "1");
   temp_.Write("big.json", config);
-  const absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(
+  const absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(
       {.path = "", .random_shape = temp_.File("big.json"), .random_seed = 3, .precisions = {Precision::kFp32}},
       device_.get());
   ASSERT_TRUE(model.ok()) << model.status();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/plain_device.h"
@@ -22,7 +23,7 @@ class ModelLoading : public ::testing::Test {
   absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& config, const std::vector<TestTensor>& tensors,
                                               const std::vector<Precision>& precisions = {Precision::kFp32}) {
     WriteModel(temp_, config, tensors);
-    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = precisions}, device_.get());
+    return LoadModel({.path = temp_.path(), .random_shape = "", .precisions = precisions}, device_.get());
   }
 
   TempDirectory temp_;

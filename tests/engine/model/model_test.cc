@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/load/load_model.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -22,7 +23,7 @@ class ModelTest : public ::testing::Test {
  protected:
   std::unique_ptr<Model> LoadOrDie(std::vector<Precision> precisions = {Precision::kFp32}) {
     auto model =
-        Model::Load({.path = temp_.path(), .random_shape = "", .precisions = std::move(precisions)}, device_.get());
+        LoadModel({.path = temp_.path(), .random_shape = "", .precisions = std::move(precisions)}, device_.get());
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
@@ -192,7 +193,7 @@ TEST_F(ModelTest, UnknownTensorsAreReportedInOneWarning) {
 
 TEST_F(ModelTest, RefusesInvalidSources) {
   const auto refuse = [&](const ModelSource& source, const char* message) {
-    const absl::Status status = Model::Load(source, device_.get()).status();
+    const absl::Status status = LoadModel(source, device_.get()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/load/load_model.h"
 #include "engine/model/model.h"
 #include "tests/engine/model/model_loading.h"
 
@@ -43,7 +44,7 @@ TEST_F(WeightTyingTest, EqualHeadsShareMemory) {
   WriteModel(temp_, kGpt2Config, tensors);
   temp_.Write("model.safetensors", file);
   const auto model =
-      Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+      LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->weights(Precision::kFp32).head.weight.data, (*model)->weights(Precision::kFp32).embedding.data);
   EXPECT_THAT((*model)->warnings(), testing::ElementsAre(HasSubstr("lm_head.weight")));
@@ -61,7 +62,7 @@ TEST_F(WeightTyingTest, ComparesHeadsOfManyBlocksToTheEnd) {
   temp_.Write("config.json", WithField(kGpt2Config, "vocab_size", std::to_string(kVocabulary)));
   temp_.Write("model.safetensors", file);
   const auto model =
-      Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+      LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_FALSE((*model)->config().tied_embeddings);
 }
@@ -79,7 +80,7 @@ TEST_F(WeightTyingTest, AHeadAloneAlsoProvidesTheEmbedding) {
 TEST_F(WeightTyingTest, AnUntiedModelNeedsItsHead) {
   WriteModel(temp_, WithField(kGpt2Config, "tie_word_embeddings", "false"), Gpt2Tensors("transformer."));
   const absl::Status status =
-      Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get()).status();
+      LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("lacks 1 tensor(s): lm_head.weight"));
 }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "engine/model/load/load_model.h"
 #include "engine/runtime/profiles.h"
 #include "tests/integration/model/bit_mixes.h"
 #include "tests/integration/model/direct_run.h"
@@ -86,7 +87,7 @@ TEST(Int8InputsOfAModel, AreRefusedByOtherDevicesThanTheCpu) {
   source.path = GoldenModelPath("llama_gqa");
   source.precisions = {Precision::kBf16};
   source.int8_inputs = true;
-  const absl::Status status = Model::Load(source, device.get()).status();
+  const absl::Status status = LoadModel(source, device.get()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("models[].int8_inputs is true; cuda has no such products (models[].device)"));

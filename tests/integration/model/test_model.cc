@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/inspect.h"
+#include "engine/model/load/load_model.h"
 #include "tests/kernels/loader/open_module.h"
 
 namespace dunlin::engine {
@@ -22,7 +23,7 @@ namespace {
 TestModel Load(const ModelSource& source, std::unique_ptr<kernels::Device> device) {
   TestModel test;
   test.device = std::move(device);
-  absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(source, test.device.get());
+  absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(source, test.device.get());
   if (!model.ok()) Die(model.status().ToString());
   test.model = *std::move(model);
   return test;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/model/load/load_model.h"
 #include "engine/model/load/sampling_defaults.h"
 #include "engine/model/model.h"
 #include "server/process/monotonic_clock.h"
@@ -151,7 +152,7 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   engine::ModelSource source;
   source.random_shape = config;
   source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
-  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::LoadModel(source, device_.get());
   EXPECT_TRUE(model.ok()) << model.status();
   std::filesystem::remove(config);
   served->model = *std::move(model);
@@ -184,7 +185,7 @@ std::unique_ptr<ServedModel> TestModels::MakeEncoder(const std::string& name, co
   engine::ModelSource source;
   source.path = kEncodersDir + folder;
   source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
-  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::LoadModel(source, device_.get());
   EXPECT_TRUE(model.ok()) << model.status();
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to load: where a model's config and weights come from, and the precisions that are wanted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/request/types.h"
+
+namespace dunlin::engine {
+
+// Where a model's config and weights come from.
+struct ModelSource {
+  std::string path;  // a Hugging Face model directory or a GGUF file; empty for random weights
+  std::string
+      random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
+  uint64_t random_seed = 0;
+  std::vector<Precision> precisions;  // resident precisions, the default first; >= 1, distinct
+  bool int8_inputs = false;           // PackedWeight::int8_inputs of every matrix in groups of integer codes; CPU
+};
+
+}  // namespace dunlin::engine
