@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/kserve/field_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,13 +11,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
+#include "server/fronts/kserve/json_object.h"
 #include "server/serving/record/errors.h"
 #include "text/utf8.h"
 
 namespace dunlin::server::kserve {
 namespace {
-
-using AnyOrderJson = nlohmann::json;
 
 constexpr int kMaxFieldsDepth = 32;
 constexpr size_t kMaxJsonFields = 256;
@@ -44,13 +44,13 @@ std::optional<Whole> WholeOf(const Scalar& element) {
   return std::nullopt;
 }
 
-Scalar ScalarOf(const AnyOrderJson& value) {
+Scalar ScalarOf(const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number_unsigned()) return value.get<uint64_t>();
   if (value.is_number_integer()) return value.get<int64_t>();
   if (value.is_number_float()) return value.get<double>();
   if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, AnyOrderJson::error_handler_t::replace);
+  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -141,13 +141,13 @@ absl::StatusOr<std::vector<JsonField>> ReadJsonFields(std::string_view field, st
   if (engine::IsNestedDeeper(text, kMaxFieldsDepth)) {
     return InvalidField(field, "is nested too deeply", absl::StrCat(kMaxFieldsDepth, " levels"));
   }
-  const AnyOrderJson object = AnyOrderJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return InvalidField(field, "is not a JSON object", "");
-  if (object.size() > kMaxJsonFields) {
-    return InvalidField(field, absl::StrCat("has ", object.size(), " members"), absl::StrCat(kMaxJsonFields));
+  const absl::StatusOr<Json> object = ParseObject(field, text);
+  if (!object.ok()) return object.status();
+  if (object->size() > kMaxJsonFields) {
+    return InvalidField(field, absl::StrCat("has ", object->size(), " members"), absl::StrCat(kMaxJsonFields));
   }
   std::vector<JsonField> fields;
-  for (const auto& member : object.items()) {
+  for (const auto& member : object->items()) {
     if (member.value().is_null()) continue;
     JsonField& read = fields.emplace_back(JsonField{member.key(), {}});
     if (!member.value().is_array()) {
@@ -157,8 +157,10 @@ absl::StatusOr<std::vector<JsonField>> ReadJsonFields(std::string_view field, st
     if (member.value().size() > kMaxTensorElements) {
       return InvalidField(PrintableName(member.key()), "is too long", absl::StrCat(kMaxTensorElements, " elements"));
     }
-    for (const AnyOrderJson& element : member.value()) read.elements.push_back(ScalarOf(element));
+    for (const Json& element : member.value()) read.elements.push_back(ScalarOf(element));
   }
+  // Of two names of one field the later one counts, whatever the order of a client's map.
+  std::sort(fields.begin(), fields.end(), [](const JsonField& a, const JsonField& b) { return a.name < b.name; });
   return fields;
 }
 

@@ -22,6 +22,7 @@ class FieldValue {
       : name_(name), elements_(std::move(elements)), status_(status) {}
 
   std::string_view name() const { return name_; }
+  bool is_null() const { return false; }  // the null members of JSON are left out
   const std::vector<Scalar>& elements() const { return elements_; }
 
   // Errors: another number of elements than one (the lists: any number), another type, out of range.
@@ -47,8 +48,11 @@ class FieldValue {
   absl::Status* status_;
 };
 
-// The members of a JSON object of scalars and of lists of scalars, in any order; null is as good as absent, an object
-// is its own text. Errors: INVALID_FIELD of `field`; the text is never quoted.
+// Records that a field of this API is refused, unless it has the neutral value: a number, "" for none (FieldRow).
+void RefuseField(const FieldValue& value, std::string_view reason, std::string_view neutral);
+
+// The members of a JSON object of scalars and of lists of scalars, by their names; null is as good as absent, an object
+// is its own text. Errors: as ParseObject; nested deeper than 32 levels, more than 256 members.
 struct JsonField {
   std::string name;
   std::vector<Scalar> elements;

@@ -2,7 +2,9 @@
 #include "server/fronts/kserve/infer_fields.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -15,8 +17,8 @@ using V = FieldValue;
 using F = InferFields;
 
 // The enumerator of a table's row, by its name in any case; "auto" leaves the choice empty.
-template <class Row, size_t kFieldRows, class Enum>
-void ReadName(const V& value, const Row (&table)[kFieldRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
+template <class Row, size_t kRows, class Enum>
+void ReadName(const V& value, const Row (&table)[kRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
   const std::string name = value.Text();
   choice->reset();
   std::string names = "auto";
@@ -53,26 +55,26 @@ void ReadReturn(const V& v, F* f) {
   f->outputs = v.Bool() ? f->outputs | kOutput : f->outputs & ~kOutput;
 }
 
+constexpr CallSet kBoth = kGenerate | kEmbed;
+constexpr InferFieldRow Listed(const char* name, const char* datatype, void (*read)(const V& v, F* f),
+                               CallSet calls = kGenerate) {
+  return {{name, FieldUse::kHonoured, read}, calls, datatype};
+}
+constexpr InferFieldRow Honoured(const char* name, void (*read)(const V& v, F* f), CallSet calls = kGenerate) {
+  return Listed(name, nullptr, read, calls);
+}
 template <OutputSet kOutput>
-constexpr FieldRow Return(const char* name, const char* datatype) {
-  return {name, kGenerate, FieldUse::kHonoured, ReadReturn<kOutput>, std::nullopt, datatype};
+constexpr InferFieldRow Return(const char* name, const char* datatype) {
+  return Listed(name, datatype, ReadReturn<kOutput>);
 }
-constexpr FieldRow Honoured(const char* name, void (*read)(const V& v, F* f), CallSet calls = kGenerate) {
-  return {name, calls, FieldUse::kHonoured, read};
+constexpr InferFieldRow Ignored(const char* name) {
+  return {{name, FieldUse::kIgnored}, kBoth};
 }
-constexpr FieldRow Listed(const char* name, const char* datatype, void (*read)(const V& v, F* f),
-                          CallSet calls = kGenerate) {
-  return {name, calls, FieldUse::kHonoured, read, std::nullopt, datatype};
-}
-constexpr FieldRow Ignored(const char* name) {
-  return {name, kGenerate | kEmbed, FieldUse::kIgnored};
-}
-constexpr FieldRow Refused(const char* name, std::optional<float> neutral = std::nullopt) {
-  return {name, kGenerate | kEmbed, FieldUse::kRefused, nullptr, neutral};
+constexpr InferFieldRow Refused(const char* name, const char* neutral = "") {
+  return {{name, FieldUse::kRefused, nullptr, {}, neutral}, kBoth};
 }
 
-constexpr CallSet kBoth = kGenerate | kEmbed;
-constexpr FieldRow kFieldRows[] = {
+constexpr InferFieldRow kFieldRows[] = {
     // Triton's vLLM backend. sampling_parameters itself is no field: its members are.
     Listed(
         "text_input", "BYTES", [](const V& v, F* f) { f->text_input = v.Texts(); }, kBoth),
@@ -107,9 +109,9 @@ constexpr FieldRow kFieldRows[] = {
     Honoured("logprobs", [](const V& v, F* f) { f->request.output.logprobs = v.Int(); }),
     Honoured("skip_special_tokens", [](const V& v, F* f) { f->request.output.keep_special_tokens = !v.Bool(); }),
     Honoured("truncate_prompt_tokens", [](const V& v, F* f) { f->request.truncate_prompt_tokens = v.Int(); }),
-    Refused("spaces_between_special_tokens", 1.0F),
-    Refused("use_beam_search", 0.0F),
-    Refused("length_penalty", 1.0F),
+    Refused("spaces_between_special_tokens", "1"),
+    Refused("use_beam_search", "0"),
+    Refused("length_penalty", "1"),
     // TensorRT-LLM's ensemble.
     Honoured("stop_words", [](const V& v, F* f) { f->request.stopping.stop = v.Texts(); }),
     Honoured("random_seed", [](const V& v, F* f) { f->request.sampling.seed = v.Unsigned64(); }),
@@ -120,7 +122,7 @@ constexpr FieldRow kFieldRows[] = {
     Honoured("guided_decoding_guide", [](const V& v, F* f) { f->guide = v.Text(); }),
     Return<kCumLogProbs | kOutputLogProbs>("return_log_probs", nullptr),
     Ignored("pad_id"),
-    Refused("beam_width", 1.0F),
+    Refused("beam_width", "1"),
     // Dynamo.
     Honoured("streaming", [](const V& v, F* f) { f->stream = v.Bool(); }),
     // Embeddings.
@@ -142,33 +144,33 @@ constexpr FieldRow kFieldRows[] = {
     // Reserved by the protocol.
     Honoured(
         "triton_enable_empty_final_response", [](const V& v, F* f) { f->empty_final_response = v.Bool(); }, kBoth),
-    Refused("sequence_id", 0.0F),
-    Refused("sequence_start", 0.0F),
-    Refused("sequence_end", 0.0F),
-    Refused("timeout", 0.0F),
+    Refused("sequence_id", "0"),
+    Refused("sequence_start", "0"),
+    Refused("sequence_end", "0"),
+    Refused("timeout", "0"),
     Ignored("binary_data_output"),
     Ignored("headers"),
 };
 
-void Refuse(const V& value, const FieldRow& row) {
-  if (!row.neutral.has_value()) return value.Fail("is not supported", "");
-  const bool* flag = value.elements().size() == 1 ? std::get_if<bool>(value.elements().data()) : nullptr;
-  const float number = flag == nullptr ? value.Number() : (*flag ? 1.0F : 0.0F);
-  if (number != *row.neutral) value.Fail("is not supported", absl::StrCat(*row.neutral, ", or no such field"));
-}
-
 }  // namespace
 
-std::span<const FieldRow> FieldRows() {
+void RefuseField(const FieldValue& value, std::string_view /*reason*/, std::string_view neutral) {
+  float number = 0.0F;
+  if (!absl::SimpleAtof(engine::AbslView(neutral), &number)) return value.Fail("is not supported", "");
+  const bool* flag = value.elements().size() == 1 ? std::get_if<bool>(value.elements().data()) : nullptr;
+  const float asked = flag == nullptr ? value.Number() : (*flag ? 1.0F : 0.0F);
+  if (asked != number) value.Fail("is not supported", absl::StrCat(number, ", or no such field"));
+}
+
+std::span<const InferFieldRow> InferFieldRows() {
   return kFieldRows;
 }
 
-void ReadField(const FieldValue& value, CallSet call, InferFields* fields) {
-  for (const FieldRow& row : kFieldRows) {
+void ReadInferField(const FieldValue& value, CallSet call, InferFields* fields) {
+  for (const InferFieldRow& row : kFieldRows) {
     if (value.name() != row.name || (row.calls & call) == 0) continue;
-    if (row.use == FieldUse::kHonoured) row.read(value, fields);
-    if (row.use == FieldUse::kRefused) Refuse(value, row);
-    return;
+    const FieldRow<InferFields, FieldValue>& field = row;
+    return ReadField(value, field, fields);
   }
   value.Fail("is not a field of this request", "");
 }

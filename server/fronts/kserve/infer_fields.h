@@ -15,6 +15,7 @@
 #include "engine/encoder/encode_call.h"
 #include "server/fronts/kserve/field_value.h"
 #include "server/fronts/kserve/infer_outputs.h"
+#include "server/json/field_table.h"
 #include "server/serving/record/client_request.h"
 
 namespace dunlin::server::kserve {
@@ -39,27 +40,18 @@ struct InferFields {
 // The parameter, or input of the generation, that holds sampling fields as one JSON object.
 inline constexpr char kSamplingParameters[] = "sampling_parameters";
 
-enum class FieldUse : uint8_t {
-  kHonoured,
-  kIgnored,  // changes nothing of the response
-  kRefused,  // would change the response in a way that the server does not offer
-};
 using CallSet = uint8_t;
 inline constexpr CallSet kGenerate = 1;
 inline constexpr CallSet kEmbed = 2;
 
-struct FieldRow {
-  const char* name;
+// neutral is a number: a boolean is 0 or 1.
+struct InferFieldRow : FieldRow<InferFields, FieldValue> {
   CallSet calls;
-  FieldUse use;
-  void (*read)(const FieldValue& value, InferFields* fields) = nullptr;  // of kHonoured
-  std::optional<float> neutral = std::nullopt;  // of kRefused: the number that changes nothing; a boolean is 0 or 1
-  // Of the inputs that a model's metadata lists; null: not listed.
-  const char* datatype = nullptr;
+  const char* datatype = nullptr;  // of the inputs that a model's metadata lists; null: not listed
 };
-std::span<const FieldRow> FieldRows();
+std::span<const InferFieldRow> InferFieldRows();
 
 // Reads one field into *fields. Errors are recorded by value: a name without a row for this call, or the reader's.
-void ReadField(const FieldValue& value, CallSet call, InferFields* fields);
+void ReadInferField(const FieldValue& value, CallSet call, InferFields* fields);
 
 }  // namespace dunlin::server::kserve

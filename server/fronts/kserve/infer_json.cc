@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/json.h"
 #include "server/fronts/kserve/infer_fields.h"
+#include "server/fronts/kserve/json_object.h"
 #include "server/fronts/kserve/json_tensor.h"
 #include "server/fronts/kserve/tensor_codec.h"
 #include "server/serving/record/errors.h"
@@ -19,30 +19,11 @@ namespace {
 using Wire = inference::ModelInferRequest;
 using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
 
-constexpr int kMaxBodyDepth = 16;
-// Of a body's tree, the strings apart. It is made twice.
-constexpr size_t kMaxTreeBytes = size_t{48} << 20;
+constexpr char kParameters[] = "parameters";
+constexpr char kBody[] = "body";  // in errors
 constexpr char kBinaryDataSize[] = "binary_data_size";
 constexpr char kBinaryData[] = "binary_data";
 constexpr char kBinaryDataOutput[] = "binary_data_output";
-
-absl::StatusOr<Json> ParseObject(std::string_view text) {
-  if (engine::IsNestedDeeper(text, kMaxBodyDepth)) {
-    return InvalidField("body", "is nested too deeply", absl::StrCat(kMaxBodyDepth, " levels"));
-  }
-  if (engine::JsonTreeBytes(text) > kMaxTreeBytes) {
-    return InvalidField("body", "holds too many values, lists and objects",
-                        absl::StrCat(kMaxTreeBytes >> 20U, " MiB of memory for them"));
-  }
-  // Not into a Json, which would compare each key of an object with all before it.
-  Json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return InvalidField("body", "is not a JSON object", "");
-  return object;
-}
-
-std::string Dump(const Json& document) {
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 // The member as a text; "" if it is absent. Errors: another type.
 absl::Status ReadString(const Json& object, const char* name, std::string* out) {
@@ -72,9 +53,9 @@ absl::Status ReadParameter(const std::string& name, const Json& value, inference
 }
 
 absl::Status ReadParameters(const Json& object, Parameters* out) {
-  const auto found = object.find("parameters");
+  const auto found = object.find(kParameters);
   if (found == object.end()) return absl::OkStatus();
-  if (!found->is_object()) return InvalidField("parameters", "is not an object", "");
+  if (!found->is_object()) return InvalidField(kParameters, "is not an object", "");
   for (const auto& [name, value] : found->items()) {
     if (absl::Status s = ReadParameter(name, value, &(*out)[name]); !s.ok()) return s;
   }
@@ -236,7 +217,7 @@ absl::Status ReadInferBody(std::string_view body, std::optional<size_t> json_byt
     return InvalidField("Inference-Header-Content-Length", absl::StrCat("is ", size),
                         absl::StrCat("the body's ", body.size(), " bytes"));
   }
-  absl::StatusOr<Json> object = ParseObject(body.substr(0, size));
+  absl::StatusOr<Json> object = ParseObject(kBody, body.substr(0, size));
   if (!object.ok()) return object.status();
   std::string_view tensors = body.substr(size);
   absl::Status status = ReadString(*object, "id", wire->mutable_id());
@@ -253,30 +234,30 @@ absl::Status ReadInferBody(std::string_view body, std::optional<size_t> json_byt
 }
 
 absl::Status ReadGenerateBody(std::string_view body, bool streams, Wire* wire) {
-  absl::StatusOr<Json> object = ParseObject(body);
+  absl::StatusOr<Json> object = ParseObject(kBody, body);
   if (!object.ok()) return object.status();
   if (absl::Status s = ReadString(*object, "id", wire->mutable_id()); !s.ok()) return s;
-  object->erase("id");
-  Json fields = Json::object();
-  if (const auto found = object->find("parameters"); found != object->end()) {
-    if (!found->is_object()) return InvalidField("parameters", "is not an object", "");
-    fields = std::move(*found);
-    object->erase("parameters");
+  nlohmann::json fields = nlohmann::json::object();  // not a Json, which would compare each name with all before it
+  if (const auto found = object->find(kParameters); found != object->end()) {
+    if (!found->is_object()) return InvalidField(kParameters, "is not an object", "");
+    fields = *found;
   }
-  fields.update(*object);
+  for (const auto& [name, value] : object->items()) {
+    if (name != "id" && name != kParameters) fields[name] = value;
+  }
   (*wire->mutable_parameters())["stream"].set_bool_param(streams);  // the least of the places where it may stand
   Wire::InferInputTensor* input = wire->add_inputs();
   input->set_name(kSamplingParameters);
   input->set_datatype("BYTES");
   input->add_shape(1);
-  input->mutable_contents()->add_bytes_contents(Dump(fields));
+  input->mutable_contents()->add_bytes_contents(fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   return absl::OkStatus();
 }
 
 absl::Status ReadRepositoryBody(std::string_view body, const char* member, bool* set) {
   *set = false;
   if (body.empty()) return absl::OkStatus();
-  const absl::StatusOr<Json> object = ParseObject(body);
+  const absl::StatusOr<Json> object = ParseObject(kBody, body);
   if (!object.ok()) return object.status();
   for (const auto& [name, value] : object->items()) {
     if (name != member) return InvalidField("body", "has an unknown member", member);
@@ -309,7 +290,7 @@ InferBody InferBodyOf(const inference::ModelInferResponse& response, const Binar
     }
     document["outputs"].push_back(std::move(entry));
   }
-  InferBody body{Dump(document), 0};
+  InferBody body{DumpJson(document), 0};
   if (has_binary) body.json_bytes = body.bytes.size();
   body.bytes += tensors;
   return body;
@@ -325,15 +306,15 @@ std::string GenerateBodyOf(const inference::ModelInferResponse& response) {
     if (data.size() == 1) data = Json(data.front());
     document[response.outputs(i).name()] = std::move(data);
   }
-  return Dump(document);
+  return DumpJson(document);
 }
 
 std::string DocumentOf(const google::protobuf::Message& message) {
-  return Dump(JsonOf(message));
+  return DumpJson(JsonOf(message));
 }
 
 std::string ErrorDocument(std::string_view message) {
-  return Dump(Json{{"error", message}});
+  return DumpJson(Json{{"error", message}});
 }
 
 }  // namespace dunlin::server::kserve

@@ -68,7 +68,7 @@ class FieldReader {
   FieldReader(CallSet call, InferFields* fields) : call_(call), fields_(fields) {}
 
   void Read(std::string_view name, std::vector<Scalar> elements) {
-    ReadField(FieldValue(name, std::move(elements), &status_), call_, fields_);
+    ReadInferField(FieldValue(name, std::move(elements), &status_), call_, fields_);
   }
   void ReadJson(std::string_view text) {
     absl::StatusOr<std::vector<JsonField>> members = ReadJsonFields(kSamplingParameters, text);

@@ -2,16 +2,14 @@
 // The "data" of a tensor in JSON, nested or flat, to and from its raw bytes. Pure functions, any thread.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "kserve/grpc_service.pb.h"
+#include "server/json/json_value.h"
 
 namespace dunlin::server::kserve {
-
-using Json = nlohmann::ordered_json;
 
 // Appends the elements to *raw as the input's datatype has them. An unknown datatype appends nothing: DecodeTensor
 // refuses it. Errors: INVALID_FIELD, an element of another type or out of the datatype's range.

@@ -21,7 +21,7 @@ constexpr char kLoadedAtStart[] =
     "models are loaded when the server starts; change models[] of its config and restart it";
 
 struct Tensor {
-  const char* name;
+  std::string_view name;
   const char* datatype;
   std::vector<int64_t> shape;
   bool optional = false;
@@ -34,7 +34,7 @@ bool IsEncoder(const ServedModel& model) {
 std::vector<Tensor> InputsOf(const ServedModel& model) {
   const CallSet call = IsEncoder(model) ? kEmbed : kGenerate;
   std::vector<Tensor> tensors;
-  for (const FieldRow& row : FieldRows()) {
+  for (const InferFieldRow& row : InferFieldRows()) {
     if ((row.calls & call) == 0 || row.datatype == nullptr) continue;
     const bool many = IsEncoder(model) && tensors.empty();  // text_input: one element per input
     tensors.push_back({row.name, row.datatype, {many ? kAnySize : 1}, !tensors.empty()});
@@ -53,14 +53,14 @@ std::vector<Tensor> OutputsOf(const ServedModel& model) {
 }
 
 void DescribeTensor(const Tensor& tensor, inference::ModelMetadataResponse::TensorMetadata* out) {
-  out->set_name(tensor.name);
+  out->set_name(std::string(tensor.name));
   out->set_datatype(tensor.datatype);
   out->mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
 }
 
 template <class Out>
 void Configure(const Tensor& tensor, Out* out) {
-  out->set_name(tensor.name);
+  out->set_name(std::string(tensor.name));
   out->set_data_type(FindDatatype(tensor.datatype)->config);
   out->mutable_dims()->Assign(tensor.shape.begin(), tensor.shape.end());
 }

@@ -5,7 +5,7 @@
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/anthropic_input.h"
 #include "server/fronts/openai/error_body.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 
 namespace dunlin::server {
 namespace {

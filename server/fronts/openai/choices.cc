@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/error_body.h"
-#include "server/fronts/openai/json_text.h"
 #include "server/fronts/openai/logprobs_text.h"
+#include "server/json/json_text.h"
 
 namespace dunlin::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/text/prompt_overflow.h"
 

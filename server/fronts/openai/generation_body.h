@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/fronts/openai/field_table.h"
-#include "server/fronts/openai/json_value.h"
+#include "server/json/field_table.h"
+#include "server/json/json_value.h"
 #include "server/serving/record/client_request.h"
 #include "text/chat_template.h"
 

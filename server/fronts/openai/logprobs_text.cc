@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 #include "text/utf8.h"
 
 namespace dunlin::server {

@@ -2,7 +2,7 @@
 #include "server/fronts/openai/models.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 
 namespace dunlin::server {
 

@@ -5,7 +5,7 @@
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/generation_body.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 #include "server/serving/embed/rerank.h"
 
 namespace dunlin::server {

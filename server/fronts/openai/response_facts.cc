@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 
 namespace dunlin::server {
 

@@ -5,8 +5,8 @@
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/field_names.h"
-#include "server/fronts/openai/json_text.h"
 #include "server/fronts/openai/responses_input.h"
+#include "server/json/json_text.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {

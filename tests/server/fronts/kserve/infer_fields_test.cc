@@ -39,8 +39,8 @@ Wire Prompt() {
 
 TEST(InferFields, HaveNamesOfTheirOwn) {
   std::set<std::string> names;
-  for (const FieldRow& row : FieldRows()) {
-    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+  for (const InferFieldRow& row : InferFieldRows()) {
+    EXPECT_TRUE(names.emplace(row.name).second) << row.name;
     EXPECT_EQ(row.read != nullptr, row.use == FieldUse::kHonoured) << row.name;
   }
 }

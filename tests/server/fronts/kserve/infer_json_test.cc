@@ -79,7 +79,13 @@ TEST(InferJson, RefusesWhatIsMalformed) {
       {"", "", "body is not a JSON object"},
       {"[1]", "", "body is not a JSON object"},
       {R"({"id": "\ud800"})", "", "body is not a JSON object"},
-      {R"({"inputs": )" + std::string(40, '[') + std::string(40, ']') + "}", "", "nested too deeply"},
+      {R"({"inputs": )" + std::string(70, '[') + std::string(70, ']') + "}", "", "nested too deeply; limit is 64"},
+      {R"({"id": "a", "id": "b"})", "", "id appears twice"},
+      {R"({"parameters": {"seed": 1, "seed": 2}})", "", "parameters.seed appears twice"},
+      {R"({"inputs": [{"name": "x", "shape": [1], "name": "y"}]})", "", "inputs[0].name appears twice"},
+      {R"({"outputs": [{}, {"name": "x", "parameters": {"a": 1, "a": 1}}]})", "",
+       "outputs[1].parameters.a appears twice"},
+      {R"({"parameters": {"temperature": 1e999}})", "", "parameters.temperature is a number out of range"},
       {R"({"id": 7})", "", "id is not a string"},
       {R"({"inputs": 1})", "", "inputs is not a list"},
       {R"({"inputs": [1]})", "", "inputs[*] is not an object"},
@@ -106,16 +112,16 @@ TEST(InferJson, RefusesWhatIsMalformed) {
   }
 }
 
-// As many as the bound on a body's tree allows: parsers that look at all before each of them would not come back.
+// As many as the bounds of a body allow: parsers that look at all before each of them would not come back.
 TEST(InferJson, IsDoneWithManyObjectsAndKeys) {
   std::string objects = R"({"inputs": [{})";
   std::string keys = R"({"id": 7)";
-  for (int i = 0; i < 390'000; ++i) {
-    objects += ",{}";
-    absl::StrAppend(&keys, ",\"", i, "\":0");
-  }
+  for (int i = 0; i < 390'000; ++i) objects += ",{}";
+  for (int i = 0; i < 4095; ++i) absl::StrAppend(&keys, ",\"", i, "\":0");
   EXPECT_THAT(std::string(ReadBody(objects + "]}", "").status.message()), HasSubstr("is not a list of integers"));
   EXPECT_THAT(std::string(ReadBody(keys + "}", "").status.message()), HasSubstr("id is not a string"));
+  EXPECT_THAT(std::string(ReadBody(keys + R"(,"one more":0})", "").status.message()),
+              HasSubstr("makes too many keys of one object; limit is 4096"));
 }
 
 // A body of 4 MiB would make a tree of 170 MiB.

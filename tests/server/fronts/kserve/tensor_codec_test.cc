@@ -179,6 +179,7 @@ TEST(FieldValue, ReadsAFlatJsonObject) {
   EXPECT_THAT((*fields)[3].elements, ElementsAre(Scalar(R"({"k":1})")));
   EXPECT_FALSE(ReadJsonFields("s", "[1]").ok());
   EXPECT_FALSE(ReadJsonFields("s", "{").ok());
+  EXPECT_EQ(std::string(ReadJsonFields("s", R"({"a": 1, "b": 2, "a": 3})").status().message()), "a appears twice");
   const std::string deep = R"({"a":)" + std::string(100000, '[') + std::string(100000, ']') + "}";
   EXPECT_THAT(std::string(ReadJsonFields("s", deep).status().message()),
               HasSubstr("s is nested too deeply; limit is 32 levels"));

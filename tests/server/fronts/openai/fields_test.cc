@@ -13,6 +13,7 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
+#include "server/fronts/openai/logprobs_text.h"
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses_input.h"
 #include "server/serving/record/errors.h"
@@ -124,6 +125,10 @@ TEST(Fields, OfRerank) {
 }
 
 const char kTypingError[] = R"({"model":"m","temprature":1,"messages":[],"seed":7})";
+
+TEST(LogprobsText, ATokenThatIsNoTextIsItsBytes) {
+  EXPECT_EQ(TokenText("\xE2\x82"), "bytes:\\xe2\\x82");
+}
 
 TEST(Fields, AnUnknownOneHasNoEffectAndIsNamed) {
   ChatCompletionsTranslator translator{ResponseFacts()};

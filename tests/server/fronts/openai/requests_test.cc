@@ -12,6 +12,7 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
+#include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
 #include "server/serving/record/errors.h"
@@ -351,6 +352,29 @@ TEST(Requests, RefusalsNameFieldProblemAndLimit) {
     EXPECT_EQ(engine::StdView(status.message()), refusal.message) << refusal.body;
     EXPECT_EQ(ReasonName(status), "INVALID_FIELD") << refusal.body;
   }
+}
+
+// Every route reads its body by ParseBody.
+TEST(Requests, AKeyTwiceIsRefusedByItsPlaceOnEveryRoute) {
+  constexpr char kTwice[] = R"({"model":"m","x":[{"k":1,"k":2}]})";
+  ClientRequest request;
+  ClientEmbedRequest embed;
+  IgnoredNames ignored;
+  TokenizeBody tokenize;
+  DetokenizeBody detokenize;
+  const absl::Status statuses[] = {
+      Read<ChatCompletionsTranslator>(kTwice, &request),
+      Read<CompletionsTranslator>(kTwice, &request),
+      Read<ResponsesTranslator>(kTwice, &request),
+      Read<AnthropicTranslator>(kTwice, &request),
+      ReadCountTokens(kTwice, /*strict=*/false, &request),
+      EmbeddingsTranslator(ResponseFacts()).Read(kTwice, &embed),
+      RerankTranslator(ResponseFacts()).Read(kTwice, &embed),
+      RerankTranslator(ResponseFacts(), RerankApi::kCohereV2).Read(kTwice, &embed),
+      ReadTokenize(kTwice, &ignored, &tokenize),
+      ReadDetokenize(kTwice, &ignored, &detokenize),
+  };
+  for (const absl::Status& status : statuses) EXPECT_EQ(engine::StdView(status.message()), "x[0].k appears twice");
 }
 
 }  // namespace

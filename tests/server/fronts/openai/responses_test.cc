@@ -14,8 +14,8 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/error_body.h"
-#include "server/fronts/openai/json_value.h"
 #include "server/fronts/openai/output_blocks.h"
+#include "server/json/json_value.h"
 #include "server/serving/record/errors.h"
 #include "tests/server/fronts/openai/scripted_output.h"
 

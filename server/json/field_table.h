@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a JSON object as tables: what is honoured and how, what is accepted without effect, what is refused.
-// A name that no table has is ignored or refused, as JsonValue::Ignore. Pure functions, any thread.
+// The fields of a request as tables: what is honoured and how, what is accepted without effect, what is refused. A
+// field is a member of a JSON object (JsonValue), or what else an API has: a Value with is_null() and a RefuseField of
+// its own namespace. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "server/fronts/openai/json_value.h"
+#include "server/json/json_value.h"
 
 namespace dunlin::server {
 
@@ -18,12 +19,12 @@ enum class FieldUse : uint8_t {
 };
 
 // null is as good as absent, whatever the use.
-template <class Target>
+template <class Target, class Value = JsonValue>
 struct FieldRow {
   std::string_view name;
   FieldUse use;
-  void (*read)(const JsonValue& value, Target* target) = nullptr;  // of kHonoured; of kIgnored: checks it, may be null
-  std::string_view reason = {};                                    // of kRefused: completes "is not supported: "
+  void (*read)(const Value& value, Target* target) = nullptr;  // of kHonoured; of kIgnored: checks it, may be null
+  std::string_view reason = {};                                // of kRefused: completes "is not supported: "
   std::string_view neutral = {};  // of kRefused: the one value, in JSON, that changes nothing; "": there is none
 };
 
@@ -47,14 +48,15 @@ using FieldTable = std::span<const FieldRow<Target>>;
 // Records the error of a refused field that has another value than the neutral one.
 void RefuseField(const JsonValue& value, std::string_view reason, std::string_view neutral);
 
-template <class Target>
-void ReadField(const JsonValue& value, const FieldRow<Target>& row, Target* target) {
+template <class Target, class Value>
+void ReadField(const Value& value, const FieldRow<Target, Value>& row, Target* target) {
   if (value.is_null()) return;
   if (row.use == FieldUse::kRefused) return RefuseField(value, row.reason, row.neutral);
   if (row.read != nullptr) row.read(value, target);
 }
 
-// Reads the members of an object by the rows of the first table that has them, in the order of the object.
+// Reads the members of an object by the rows of the first table that has them, in the order of the object. A name that
+// no table has is ignored or refused, as JsonValue::Ignore.
 template <class Target>
 void ReadFields(const JsonValue& object, std::span<const FieldTable<Target>> tables, Target* target) {
   if (!object.ExpectObject()) return;

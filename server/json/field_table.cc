@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/field_table.h"
+#include "server/json/field_table.h"
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"

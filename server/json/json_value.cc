@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/json_value.h"
+#include "server/json/json_value.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,11 +36,15 @@ void AppendIndex(size_t index, std::string* path) {
   absl::StrAppend(path, "[", index, "]");
 }
 
+absl::Status Malformed(std::string_view name, std::string_view problem) {
+  return MakeError(Reason::kMalformedMessage, absl::StrCat(engine::AbslView(name), " ", engine::AbslView(problem)));
+}
+
 // Builds the value from the parser's events. The names of its functions are nlohmann's.
 class BodyBuilder {
  public:
-  // body: what is parsed.
-  explicit BodyBuilder(std::string_view body) : body_(body) {}
+  // body: what is parsed. name: ParseBody's.
+  BodyBuilder(std::string_view body, std::string_view name) : body_(body), name_(name) {}
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
@@ -68,7 +72,7 @@ class BodyBuilder {
       status_ = InvalidField(Path(), "is a number out of range", "IEEE 754 double precision");
     } else {
       const char* const form = text::IsValidUtf8(body_) ? "valid JSON" : "UTF-8";
-      status_ = MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not ", form, ": error at byte ", byte));
+      status_ = Malformed(name_, absl::StrCat("is not ", form, ": error at byte ", byte));
     }
     return false;
   }
@@ -99,7 +103,7 @@ class BodyBuilder {
         AppendKey(level.key, &path);
       }
     }
-    return path.empty() ? "the body" : path;
+    return path.empty() ? std::string(name_) : path;
   }
 
   bool Add(Json value) { return Append(std::move(value)) != nullptr; }
@@ -138,6 +142,7 @@ class BodyBuilder {
   }
 
   const std::string_view body_;
+  const std::string_view name_;
   Json root_;
   std::vector<Level> open_;
   size_t num_values_ = 0;
@@ -146,20 +151,20 @@ class BodyBuilder {
 
 }  // namespace
 
-absl::StatusOr<Json> ParseBody(std::string_view body) {
+absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name) {
   if (engine::JsonTreeBytes(body) > kMaxBodyTreeBytes) {
-    return InvalidField("the body", "holds too many values, lists and objects",
+    return InvalidField(name, "holds too many values, lists and objects",
                         absl::StrCat(kMaxBodyTreeBytes >> 20U, " MiB of memory for them"));
   }
   // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
   if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
-    return MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", nul + 1));
+    return Malformed(name, absl::StrCat("is not valid JSON: error at byte ", nul + 1));
   }
-  if (body.empty()) return MakeError(Reason::kMalformedMessage, "the body is empty, not a JSON object");
-  BodyBuilder builder(body);
+  if (body.empty()) return Malformed(name, "is empty, not a JSON object");
+  BodyBuilder builder(body, name);
   if (!Json::sax_parse(body.begin(), body.end(), &builder)) return builder.status();
   Json value = builder.Take();
-  if (!value.is_object()) return MakeError(Reason::kMalformedMessage, "the body is not a JSON object");
+  if (!value.is_object()) return Malformed(name, "is not a JSON object");
   return value;
 }
 

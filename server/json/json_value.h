@@ -28,10 +28,10 @@ inline constexpr size_t kMaxBodyValues = size_t{1} << 20;  // of the whole body:
 // Memory of a body's tree, the strings apart (engine::JsonTreeBytes): a million numbers take 32 MiB.
 inline constexpr size_t kMaxBodyTreeBytes = size_t{48} << 20;
 
-// One JSON object. Errors: MALFORMED_MESSAGE (not JSON, not UTF-8, or something after the object; with the byte);
-// INVALID_FIELD with its path (too deep, too many keys or values, too much memory for them, a key twice, a number out
-// of range).
-absl::StatusOr<Json> ParseBody(std::string_view body);
+// One JSON object. name: what errors call the whole of it. Errors: MALFORMED_MESSAGE (not JSON, not UTF-8, or something
+// after the object; with the byte); INVALID_FIELD with its path (too deep, too many keys or values, too much memory for
+// them, a key twice, a number out of range).
+absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name = "the body");
 
 // Compact, in the order of the keys. All strings of a parsed body are UTF-8.
 std::string DumpJson(const Json& json);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/json_text.h"
+#include "server/json/json_text.h"
 
 #include <charconv>
 #include <cmath>
