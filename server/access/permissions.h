@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller may do, and what each RPC and route asks for: the one table of all endpoints. An endpoint without a row
-// is an error at start (http_calls/route_guard), so that nothing is served that nobody has decided on.
+// What a caller may do, and what each RPC and route asks for. Who serves an endpoint has its row: the front ends
+// (fronts/front.h), and the transports for their own. An endpoint without a row is an error at start
+// (http_calls/route_guard, transport/grpc/call_access), so that nothing is served that nobody has decided on.
 // Plain data and pure functions, any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace dunlin::server {
 
@@ -34,9 +35,23 @@ struct Endpoint {
   std::optional<Permission> needed;  // empty: open to everybody, without a key
 };
 
-std::span<const Endpoint> Endpoints();
+// Of an Endpoint that needs no key.
+inline constexpr std::optional<Permission> kOpenToAll = std::nullopt;
 
-// Null if it has no row.
-const Endpoint* FindEndpoint(std::string_view name);
+// Endpoints by name. Const after construction.
+class EndpointTable {
+ public:
+  EndpointTable() = default;
+  // REQUIRES: the names differ.
+  explicit EndpointTable(std::vector<Endpoint> rows);
+
+  // Null if it has no row.
+  const Endpoint* Find(std::string_view name) const;
+  auto begin() const { return rows_.begin(); }
+  auto end() const { return rows_.end(); }
+
+ private:
+  std::vector<Endpoint> rows_;  // in the order of their names
+};
 
 }  // namespace dunlin::server

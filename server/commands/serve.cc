@@ -85,11 +85,6 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
   options.host_names = absl::StrSplit(config.http_host_names, ' ', absl::SkipEmpty());
   options.on_response = [server](std::string_view route, int status) { server->metrics.OnHttpResponse(route, status); };
-  options.openai = config.serve_openai;
-  options.strict = config.strict_openai;
-  options.version = kVersion;
-  const std::string& variant = config.device.cpu_variant;
-  options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
   return options;
 }
 
@@ -129,16 +124,16 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, const Limits& limits
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
-  options.kserve = config.serve_kserve;
+  options.fronts = FrontSettings(config.values);
   options.version = kVersion;
-  options.vllm_engine = config.serve_vllm_engine;
-  options.vllm_engine_model = config.vllm_engine_model;
+  const std::string& variant = config.device.cpu_variant;
+  options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
+  options.shut_down = [] { kill(getpid(), SIGTERM); };
   options.serving.profile_aliases = config.profile_aliases;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
   options.on_cut = [server](const std::string& address, const char* reason) { server->cuts.OnCut(address, reason); };
-  options.vllm = {config.serve_vllm, kVersion, [] { kill(getpid(), SIGTERM); }};
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, limits, &server->repository, &server->observer, options);

@@ -323,13 +323,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.http_read_timeout_ms = Get<int32_t>(document, "/limits/http_read_timeout_ms");
   config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
   config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");
-  config.serve_kserve = Get<bool>(document, "/protocols/kserve");
-  config.serve_openai = Get<bool>(document, "/protocols/openai/enabled");
-  config.strict_openai = Get<bool>(document, "/protocols/openai/strict");
-  config.serve_vllm_engine = Get<bool>(document, "/protocols/vllm_engine");
-  config.vllm_engine_model = Get<std::string>(document, "/protocols/vllm_engine_model");
   config.profile_aliases = Get<bool>(document, "/profile_aliases");
-  config.serve_vllm = Get<bool>(document, "/protocols/vllm");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
   config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
   config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");

@@ -88,13 +88,7 @@ struct Config {
   int32_t http_read_timeout_ms = 0;
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never
-  bool serve_kserve = false;
-  bool serve_openai = false;
-  bool strict_openai = false;
-  bool serve_vllm_engine = false;
-  std::string vllm_engine_model;  // "": the first of each kind
   bool profile_aliases = false;
-  bool serve_vllm = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never
@@ -103,7 +97,8 @@ struct Config {
   std::string log_level;
   std::string log_format;
   TracingSettings tracing;
-  std::map<std::string, std::string> values;  // every key and its value as JSON: "models.0.path" -> "\"/m\""
+  // Every key and its value as JSON: "models.0.path" -> "\"/m\"". Front ends take theirs, protocols.*, from here.
+  std::map<std::string, std::string> values;
 };
 
 // Reads a JSON file (comments allowed), applies `overrides` in order ("models.0.path=DIR": parsed as JSON, or taken as

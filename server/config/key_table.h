@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every config key, declared once as data: the loader, the JSON Schema and the tests iterate this table. Adding a key
-// takes one row in key_table.cc and one line in config.cc that reads it.
+// takes one row in key_table.cc and one line in config.cc that reads it; front ends read their own (protocols.*).
 #pragma once
 
 #include <cstddef>

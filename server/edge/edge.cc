@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -11,17 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "server/fronts/dunlin_v1/embedding_service.h"
-#include "server/fronts/dunlin_v1/generation_service.h"
-#include "server/fronts/dunlin_v1/model_service.h"
-#include "server/fronts/dunlin_v1/tokenizer_service.h"
-#include "server/fronts/kserve/inference_service.h"
-#include "server/fronts/kserve/kserve_routes.h"
-#include "server/fronts/kserve/model_statistics.h"
-#include "server/fronts/openai/openai_routes.h"
+#include "server/edge/endpoints.h"
 #include "server/fronts/smg_worker/vllm_engine_service.h"
-#include "server/fronts/vllm/control_service.h"
-#include "server/fronts/vllm/inference_service.h"
+#include "server/fronts/table.h"
 #include "server/fronts/vllm/kv_event_sources.h"
 #include "server/http_calls/route_guard.h"
 #include "server/serving/core/text_pool.h"
@@ -31,41 +22,70 @@
 
 namespace dunlin::server {
 
+namespace {
+
+// A front that the config enables. Its observer outlives the serving core, its Front does not.
+struct EnabledFront {
+  const FrontRow* row;
+  std::unique_ptr<RequestObserver> observer;  // null: it has none
+};
+
+std::vector<EnabledFront> EnabledFronts(const FrontSettings& settings, const ModelRepository& models) {
+  std::vector<EnabledFront> enabled;
+  for (const FrontRow* row : Fronts()) {
+    if (row->enabled_key != nullptr && !settings.Flag(row->enabled_key, true)) continue;
+    enabled.push_back({row, row->observe == nullptr ? nullptr : row->observe(models)});
+  }
+  return enabled;
+}
+
+std::vector<RequestObserver*> AllObservers(RequestObserver* own, const std::vector<EnabledFront>& fronts) {
+  std::vector<RequestObserver*> observers = {own};
+  for (const EnabledFront& front : fronts) observers.push_back(front.observer.get());
+  return observers;
+}
+
+ServingOptions WithEndpoints(ServingOptions options) {
+  options.endpoints = &Endpoints();
+  return options;
+}
+
+}  // namespace
+
 // Members are constructed in this order and destroyed in reverse.
 struct Edge::State {
   State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const EdgeOptions& options)
       : repository(served),
-        kserve_statistics(*served),
-        observers({observer, options.kserve ? &kserve_statistics : nullptr}),
-        core(limits, *served, &observers, options.serving),
-        open_inference(&core, &kserve_statistics, options.version),
-        generation(&core),
-        embedding(&core),
-        models(&core),
-        tokenizer(&core),
+        enabled(EnabledFronts(options.fronts, *served)),
+        observers(AllObservers(observer, enabled)),
+        core(limits, *served, &observers, WithEndpoints(options.serving)),
         kv_events(&core) {
-    if (options.vllm_engine) vllm_engine = std::make_unique<VllmEngineService>(&core, options.vllm_engine_model);
+    FrontSources sources;
+    sources.core = &core;
+    sources.settings = options.fronts;
+    sources.version = options.version;
+    sources.cpu_variant = options.cpu_variant;
+    if (options.http.has_value()) sources.unready_reason = options.http->sources.unready_reason;
+    sources.shut_down = options.shut_down;
+    sources.kv_event_source = [this](const std::string& model) { return kv_events.Of(model); };
+    for (const EnabledFront& front : enabled) {
+      sources.observer = front.observer.get();
+      fronts.push_back(front.row->make(sources));
+    }
   }
 
   // What a load balancer hears.
   void SetHealth(bool healthy) {
     grpc.SetServing(healthy);
-    if (vllm_engine != nullptr) vllm_engine->SetServing(healthy);
+    for (const std::unique_ptr<Front>& front : fronts) front->SetServing(healthy);
   }
 
   ModelRepository* const repository;
-  kserve::ModelStatistics kserve_statistics;
+  const std::vector<EnabledFront> enabled;
   ObserverList observers;
   ServingCore core;
-  kserve::InferenceService open_inference;
-  GenerationService generation;
-  EmbeddingService embedding;
-  ModelService models;
-  TokenizerService tokenizer;
-  std::unique_ptr<VllmEngineService> vllm_engine;  // null: not served
   VllmKvEventSources kv_events;
-  std::optional<VllmInferenceService> vllm_inference;  // unset, as the next: vLLM's API is not served
-  std::optional<VllmControlService> vllm_control;
+  std::vector<std::unique_ptr<Front>> fronts;
 
   absl::Mutex mutex;  // guards what Health is made of
   bool serving ABSL_GUARDED_BY(mutex) = false;
@@ -105,25 +125,14 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
-std::vector<HttpRoute> HttpRoutes(const EdgeHttpOptions& options, std::vector<HttpRoute> kserve_routes,
-                                  ServingCore* core) {
-  std::vector<HttpRoute> routes = ProbeRoutes(options.sources);
-  std::move(kserve_routes.begin(), kserve_routes.end(), std::back_inserter(routes));
-  if (!options.openai) return routes;
-  const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant, options.strict};
-  std::vector<HttpRoute> openai = OpenAiRoutes(core, sources);
-  std::move(openai.begin(), openai.end(), std::back_inserter(routes));
-  return routes;
-}
-
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
                                                       const CertificateStore* certificates,
-                                                      std::vector<HttpRoute> kserve_routes, ServingCore* core) {
+                                                      std::vector<HttpRoute> routes, const ServingCore* core) {
   HttpServerOptions http;
   http.certificates = certificates;
   http.connections = options.connections;
-  http.routes = HttpRoutes(options, std::move(kserve_routes), core);
-  if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
+  http.routes = std::move(routes);
+  if (absl::Status s = GuardRoutes(core->access(), core->endpoints(), &http.routes); !s.ok()) return s;
   http.cors_origins = options.cors_origins;
   http.host_names = options.host_names;
   http.has_keys = [core] { return core->access().enabled(); };
@@ -148,47 +157,27 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options);
   if (options.http.has_value()) {
-    std::vector<HttpRoute> kserve_routes;
-    if (options.kserve) {
-      kserve_routes = kserve::KserveRoutes(&state->core, &state->kserve_statistics, options.version);
-    }
+    std::vector<HttpRoute> routes = ProbeRoutes(options.http->sources);
+    for (const std::unique_ptr<Front>& front : state->fronts) front->AddRoutes(&routes);
     absl::StatusOr<std::unique_ptr<HttpServer>> http =
-        StartHttp(*options.http, limits, options.certificates, std::move(kserve_routes), &state->core);
+        StartHttp(*options.http, limits, options.certificates, std::move(routes), &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
-  std::vector<GrpcService> services = {
-      {&state->generation, v1::GenerationService::service_full_name()},
-      {&state->embedding, v1::EmbeddingService::service_full_name()},
-      {&state->models, v1::ModelService::service_full_name()},
-      {&state->tokenizer, v1::TokenizerService::service_full_name()},
-  };
-  if (options.kserve) {
-    services.push_back({&state->open_inference, inference::GRPCInferenceService::service_full_name()});
-  }
-  if (state->vllm_engine != nullptr) {
-    services.push_back({state->vllm_engine.get(), ::vllm::grpc::engine::VllmEngine::service_full_name()});
-  }
-  if (options.vllm.enabled) AddVllm(options.vllm, state.get(), &services);
-  const GrpcServerOptions grpc = {limits,       options.reflection,   repository,    &state->core.access(),
-                                  options.rpcs, options.certificates, options.on_cut};
+  std::vector<GrpcService> services;
+  for (const std::unique_ptr<Front>& front : state->fronts) front->AddServices(&services);
+  GrpcServerOptions grpc;
+  grpc.limits = limits;
+  grpc.reflection = options.reflection;
+  grpc.repository = repository;
+  grpc.access = &state->core.access();
+  grpc.endpoints = &state->core.endpoints();
+  grpc.rpcs = options.rpcs;
+  grpc.certificates = options.certificates;
+  grpc.on_cut = options.on_cut;
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
-}
-
-void Edge::AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services) {
-  state->vllm_inference.emplace(&state->core);
-  VllmControlSources sources;
-  sources.abort = [running = state->vllm_inference->running()](const std::string& request_id, const Principal& caller) {
-    running->Cancel(request_id, caller);
-  };
-  sources.version = options.version;
-  sources.shut_down = options.shut_down;
-  sources.kv_event_source = [state](const std::string& model) { return state->kv_events.Of(model); };
-  state->vllm_control.emplace(&state->core, std::move(sources));
-  services->push_back({&*state->vllm_inference, ::vllm::Inference::service_full_name()});
-  services->push_back({&*state->vllm_control, ::vllm::Control::service_full_name()});
 }
 
 absl::Status Edge::PublishKvEvents(const std::string& model, const EventPublisherOptions& options) {
@@ -235,7 +224,7 @@ void Edge::Follow(const Heartbeat::Finding& finding) {
 void Edge::StartDraining(AdmissionRefusal why) {
   state_->grpc.StopServing();
   state_->core.StartDraining(why);
-  if (state_->vllm_engine != nullptr) state_->vllm_engine->StartDraining();
+  for (const std::unique_ptr<Front>& front : state_->fronts) front->StartDraining();
   if (state_->http != nullptr) state_->http->StartDraining();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembles a running server's edge: the serving core, the front ends on top of it and the transports that carry them.
+// Assembles a running server's edge: the serving core, the front ends on top of it (fronts/table.h) and the transports
+// that carry them.
 // Thread rule: Start, Shutdown and the destructor are never concurrent with one another; the rest from any thread.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "server/access/admission.h"
 #include "server/access/connection_counts.h"
 #include "server/access/limits.h"
+#include "server/fronts/front_settings.h"
 #include "server/models/heartbeat.h"
 #include "server/models/repository.h"
 #include "server/serving/core/serving_core.h"
@@ -35,27 +37,15 @@ struct EdgeHttpOptions {
   std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
   std::vector<std::string> host_names;    // HttpServerOptions::host_names
   HttpObserver on_response;               // HttpServerOptions::on_response
-  bool openai = true;                     // serve the APIs of OpenAI and Anthropic
-  bool strict = false;                    // OpenAiSources::strict
-  std::string version;                    // of the server, for clients
-  std::string cpu_variant;                // of its kernels, for clients
-};
-
-// vLLM's own gRPC API.
-struct EdgeVllmOptions {
-  bool enabled = true;
-  std::string version;              // of the server, for clients
-  std::function<void()> shut_down;  // VllmControlSources::shut_down
 };
 
 struct EdgeOptions {
-  ServingOptions serving;
-  bool vllm_engine = true;              // serve vllm.grpc.engine.VllmEngine
-  std::string vllm_engine_model;        // what it stands for: VllmEngineService's model
-  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
-  bool kserve = true;                   // serve the Open Inference Protocol on both ports
-  std::string version;                  // of the server, for clients
-  EdgeVllmOptions vllm;
+  ServingOptions serving;                          // `endpoints` is not used: it is Endpoints()
+  FrontSettings fronts;                            // which front ends are served, and how; by default all
+  std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
+  std::string version;                             // of the server, for clients
+  std::string cpu_variant;                         // of its kernels, for clients
+  std::function<void()> shut_down;                 // FrontSources::shut_down
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
   CutObserver on_cut;                              // GrpcServerOptions::on_cut
@@ -112,8 +102,6 @@ class Edge {
 
  private:
   struct State;
-  static void AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services);
-
   std::unique_ptr<State> state_;
 };
 

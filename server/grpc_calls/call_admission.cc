@@ -14,7 +14,7 @@ namespace dunlin::server {
 std::variant<AdmittedCall, CallRefusal> CallAdmission::Admit(const char* method,
                                                              const grpc::CallbackServerContext& context,
                                                              size_t message_bytes, Kind kind) const {
-  absl::StatusOr<Principal> caller = CallerOf(core_->access(), method, context);
+  absl::StatusOr<Principal> caller = CallerOf(*core_, method, context);
   if (!caller.ok()) return CallRefusal(ToGrpcReply(caller.status()));
   return Admit(*std::move(caller), context, message_bytes, kind);
 }

@@ -48,10 +48,10 @@ HttpReply TextRefusal(const HttpRequest& /*request*/, const absl::Status& status
 
 using Refusal = HttpReply (*)(const HttpRequest& request, const absl::Status& status);
 
-std::optional<HttpReply> Guard(const AccessControl& access, const std::string& endpoint, Refusal refusal,
-                               HttpRequest* request) {
+std::optional<HttpReply> Guard(const AccessControl& access, const EndpointTable& endpoints, const std::string& endpoint,
+                               Refusal refusal, HttpRequest* request) {
   std::string key = access.enabled() ? TakeKey(request) : std::string();
-  absl::StatusOr<Principal> caller = Authorize(access, endpoint, key, [request] { return request->peer; });
+  absl::StatusOr<Principal> caller = Authorize(access, endpoints, endpoint, key, [request] { return request->peer; });
   Wipe(&key);
   if (caller.ok()) {
     caller->address = request->caller.address;
@@ -66,15 +66,15 @@ std::optional<HttpReply> Guard(const AccessControl& access, const std::string& e
 
 }  // namespace
 
-absl::Status GuardRoutes(const AccessControl& access, std::vector<HttpRoute>* routes) {
+absl::Status GuardRoutes(const AccessControl& access, const EndpointTable& endpoints, std::vector<HttpRoute>* routes) {
   for (HttpRoute& route : *routes) {
     const std::string endpoint = absl::StrCat(route.method, " ", route.path);
-    if (FindEndpoint(endpoint) == nullptr) {
+    if (endpoints.Find(endpoint) == nullptr) {
       return absl::InternalError(absl::StrCat(endpoint, " has no row in the table of permissions"));
     }
     const Refusal refusal = route.refusal == nullptr ? &TextRefusal : route.refusal;
-    route.guard = [&access, endpoint, refusal](HttpRequest* request) {
-      return Guard(access, endpoint, refusal, request);
+    route.guard = [&access, &endpoints, endpoint, refusal](HttpRequest* request) {
+      return Guard(access, endpoints, endpoint, refusal, request);
     };
   }
   return absl::OkStatus();

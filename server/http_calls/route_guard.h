@@ -10,9 +10,10 @@
 
 namespace dunlin::server {
 
-// Sets the guard of every route: the key in "Authorization: Bearer KEY", or in "x-api-key", against the endpoint table.
+// Sets the guard of every route: the key in "Authorization: Bearer KEY", or in "x-api-key", against its endpoint's row.
 // A refusal is rendered by HttpRoute::refusal, with WWW-Authenticate where a key is missing. What the request says of
-// the key is overwritten. access outlives the routes. Errors: INTERNAL, naming a route that has no row in the table.
-absl::Status GuardRoutes(const AccessControl& access, std::vector<HttpRoute>* routes);
+// the key is overwritten. access and endpoints outlive the routes. Errors: INTERNAL, naming a route that has no row in
+// the table.
+absl::Status GuardRoutes(const AccessControl& access, const EndpointTable& endpoints, std::vector<HttpRoute>* routes);
 
 }  // namespace dunlin::server

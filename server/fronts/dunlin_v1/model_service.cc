@@ -86,7 +86,7 @@ grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const a
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  const absl::StatusOr<Principal> caller = CallerOf(core_->access(), "/dunlin.v1.ModelService/ListModels", *context);
+  const absl::StatusOr<Principal> caller = CallerOf(*core_, "/dunlin.v1.ModelService/ListModels", *context);
   if (!caller.ok()) return Finished(context, caller.status());
   v1::ListModelsRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
@@ -106,7 +106,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  const absl::StatusOr<Principal> caller = CallerOf(core_->access(), "/dunlin.v1.ModelService/GetModel", *context);
+  const absl::StatusOr<Principal> caller = CallerOf(*core_, "/dunlin.v1.ModelService/GetModel", *context);
   if (!caller.ok()) return Finished(context, caller.status());
   v1::GetModelRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);

@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* InferenceService::Answer(
     const char* method, Context* context, const Wire& message, Wire* response,
     absl::FunctionRef<absl::Status(const Principal& caller, const Request& request, Response* response)> work) const {
   Response answer;
-  absl::StatusOr<Principal> caller = CallerOf(core_->access(), method, *context);
+  absl::StatusOr<Principal> caller = CallerOf(*core_, method, *context);
   absl::Status status = caller.status();
   Request request;
   if (status.ok()) status = ParseWire(message, &request);
@@ -169,7 +169,7 @@ grpc::ServerUnaryReactor* InferenceService::LogSettings(Context* context, const 
 }
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Wire* request, Wire* response) {
-  const Principal caller = PeekCaller(core_->access(), "/inference.GRPCInferenceService/ModelInfer", *context);
+  const Principal caller = PeekCaller(*core_, "/inference.GRPCInferenceService/ModelInfer", *context);
   if (Embeds(*core_, caller, Peek(*request).model)) return EmbedCall::Start(embed_, context, *request, response);
   return GenerationUnary::Start(generate_, context, *request, response);
 }

@@ -27,7 +27,7 @@ bool ErrorsEndStream(const grpc::CallbackServerContext& context) {
 
 StreamCall::Reactor* StreamCall::Start(const CallAdmission& admission, const char* method,
                                        grpc::CallbackServerContext* context) {
-  absl::StatusOr<Principal> caller = CallerOf(admission.core()->access(), method, *context);
+  absl::StatusOr<Principal> caller = CallerOf(*admission.core(), method, *context);
   if (!caller.ok()) return RefusedCall<Reactor>::Start(admission.core(), context, ToGrpcReply(caller.status()));
   std::shared_ptr<StreamCall> call(new StreamCall(admission, context, *std::move(caller)));
   call->self_ = call;

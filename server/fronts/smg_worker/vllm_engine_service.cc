@@ -62,7 +62,7 @@ template <class Request, class Work>
 grpc::ServerUnaryReactor* VllmEngineService::Answer(const char* method, Context* context, const Buffer& request,
                                                     Buffer* response, Work work) {
   const auto answer = [&]() -> absl::Status {
-    const absl::StatusOr<Principal> caller = CallerOf(core_->access(), method, *context);
+    const absl::StatusOr<Principal> caller = CallerOf(*core_, method, *context);
     if (!caller.ok()) return caller.status();
     Request message;
     if (absl::Status s = ParseWire(request, &message); !s.ok()) return s;
@@ -192,7 +192,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::GetTokenizer(Cont
 }
 
 absl::StatusOr<std::shared_ptr<engine::KvEventLog>> VllmEngineService::LogFor(const Context& context) const {
-  const absl::StatusOr<Principal> caller = CallerOf(core_->access(), kSubscribeKvEvents, context);
+  const absl::StatusOr<Principal> caller = CallerOf(*core_, kSubscribeKvEvents, context);
   if (!caller.ok()) return caller.status();
   const absl::StatusOr<ModelLease> model = Lease(*caller);
   if (!model.ok()) return model.status();

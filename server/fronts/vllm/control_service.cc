@@ -271,7 +271,7 @@ VllmControlService::VllmControlService(ServingCore* core, VllmControlSources sou
   for (const Method& method : kMethods) {
     const auto start = [this, &method](CallbackServerContext* context, const ByteBuffer* message,
                                        ByteBuffer* response) -> ServerUnaryReactor* {
-      const absl::StatusOr<Principal> caller = CallerOf(core_->access(), method.name, *context);
+      const absl::StatusOr<Principal> caller = CallerOf(*core_, method.name, *context);
       if (!caller.ok()) return Finished(context, caller.status());
       return method.start({this, context, *caller}, *message, response);
     };

@@ -17,6 +17,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       observer_(observer),
       clock_(options.clock),
       access_(options.access),
+      endpoints_(options.endpoints),
       traces_(options.traces),
       profile_aliases_(options.profile_aliases),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),

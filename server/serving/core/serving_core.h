@@ -28,6 +28,7 @@ struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
   const AccessControl* access = nullptr;            // outlives the core; null: no keys
+  const EndpointTable* endpoints = nullptr;         // what calls are authorised against; outlives the core; null: none
   bool traces = false;                              // the observer makes spans of calls
   bool profile_aliases = false;                     // lists of models have their profiles, too
 };
@@ -46,6 +47,7 @@ class ServingCore {
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
   const AccessControl& access() const { return access_ == nullptr ? open_access_ : *access_; }
+  const EndpointTable& endpoints() const { return endpoints_ == nullptr ? no_endpoints_ : *endpoints_; }
   // Whether front ends read the trace of a call.
   bool traces() const { return traces_; }
   // Whether lists of models name every profile (profile_alias.h).
@@ -87,6 +89,8 @@ class ServingCore {
   const engine::ModelEngine::Clock clock_;
   const AccessControl* const access_;
   const AccessControl open_access_;  // if access_ is null
+  const EndpointTable* const endpoints_;
+  const EndpointTable no_endpoints_;  // if endpoints_ is null
   const bool traces_;
   const bool profile_aliases_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction

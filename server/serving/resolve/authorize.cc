@@ -8,10 +8,11 @@
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
-absl::StatusOr<Principal> Authorize(const AccessControl& access, std::string_view endpoint, std::string_view presented,
+absl::StatusOr<Principal> Authorize(const AccessControl& access, const EndpointTable& endpoints,
+                                    std::string_view endpoint, std::string_view presented,
                                     absl::FunctionRef<std::string()> peer) {
   if (!access.enabled() && !access.admin_needs_key()) return Principal();
-  const Endpoint* const row = FindEndpoint(endpoint);
+  const Endpoint* const row = endpoints.Find(endpoint);
   if (row == nullptr) return MakeError(Reason::kInternal, "the endpoint is not in the table of permissions");
   AccessAnswer answer = access.Authorize(presented, *row, absl::Now());
   if (!access.enabled() && !answer.refusal.has_value()) return std::move(answer.principal);

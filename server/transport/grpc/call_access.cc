@@ -40,18 +40,23 @@ std::string_view AddressOfPeer(std::string_view peer) {
   return peer;
 }
 
-absl::StatusOr<Principal> CallerOf(const AccessControl& access, const char* method,
+absl::StatusOr<Principal> CallerOf(const AccessControl& access, const EndpointTable& endpoints, const char* method,
                                    const grpc::CallbackServerContext& context) {
   absl::StatusOr<Principal> caller =
-      Authorize(access, method, PresentedKey(context), [&context] { return context.peer(); });
+      Authorize(access, endpoints, method, PresentedKey(context), [&context] { return context.peer(); });
   if (caller.ok() && !access.enabled()) caller->address = TenantOfAddress(AddressOfPeer(context.peer()));
   return caller;
 }
 
-Principal PeekCaller(const AccessControl& access, const char* method, const grpc::CallbackServerContext& context) {
-  const Endpoint* const endpoint = FindEndpoint(method);
-  if (!access.enabled() || endpoint == nullptr) return {};
-  return access.Authorize(PresentedKey(context), *endpoint, absl::Now()).principal;
+absl::StatusOr<Principal> CallerOf(const ServingCore& core, const char* method,
+                                   const grpc::CallbackServerContext& context) {
+  return CallerOf(core.access(), core.endpoints(), method, context);
+}
+
+Principal PeekCaller(const ServingCore& core, const char* method, const grpc::CallbackServerContext& context) {
+  const Endpoint* const endpoint = core.endpoints().Find(method);
+  if (!core.access().enabled() || endpoint == nullptr) return {};
+  return core.access().Authorize(PresentedKey(context), *endpoint, absl::Now()).principal;
 }
 
 std::vector<std::string> MethodsOf(const std::vector<std::string>& services) {
@@ -65,9 +70,9 @@ std::vector<std::string> MethodsOf(const std::vector<std::string>& services) {
   return methods;
 }
 
-absl::Status CheckEndpointsListed(const std::vector<std::string>& services) {
+absl::Status CheckEndpointsListed(const std::vector<std::string>& services, const EndpointTable& endpoints) {
   for (const std::string& method : MethodsOf(services)) {
-    if (FindEndpoint(method) == nullptr) {
+    if (endpoints.Find(method) == nullptr) {
       return absl::InternalError(absl::StrCat(method, " has no row in the table of permissions"));
     }
   }

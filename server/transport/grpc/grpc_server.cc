@@ -59,17 +59,20 @@ struct GrpcServer::State {
   State(const std::vector<std::string>& names, const GrpcServerOptions& options)
       : repository(options.repository),
         access(options.access == nullptr ? &no_keys : options.access),
+        endpoints(options.endpoints == nullptr ? &no_endpoints : options.endpoints),
         shared(std::make_shared<ConnectionShared>(
             CallBudgetLimits{options.limits.max_streams_per_connection, options.limits.max_abandoned_calls_per_second},
             static_cast<size_t>(kHeaderBlocks * options.limits.max_metadata_bytes))),
         connections({options.limits.max_connections, options.limits.max_connections_per_address}, shared),
-        health(names, access),
-        reflection_v1(names, access),
-        reflection_v1alpha(names, access) {}
+        health(names, access, endpoints),
+        reflection_v1(names, access, endpoints),
+        reflection_v1alpha(names, access, endpoints) {}
 
   ModelRepository* const repository;
   const AccessControl no_keys;
   const AccessControl* const access;
+  const EndpointTable no_endpoints;
+  const EndpointTable* const endpoints;
   const std::shared_ptr<ConnectionShared> shared;
   OpenConnections connections;
   HealthService health;
@@ -96,7 +99,9 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));
   const std::vector<std::string> names = ServiceNames(services, reflection);
-  if (absl::Status listed = CheckEndpointsListed(names); !listed.ok()) return listed;
+  if (options.endpoints != nullptr) {
+    if (absl::Status listed = CheckEndpointsListed(names, *options.endpoints); !listed.ok()) return listed;
+  }
   auto state = std::make_unique<State>(names, options);
   state->shared->on_cut = options.on_cut;
   grpc::ServerBuilder builder;

@@ -26,11 +26,21 @@ struct GrpcService {
   std::string name;        // "dunlin.v1.GenerationService"
 };
 
+// Health and reflection.
+inline constexpr Endpoint kGrpcServerEndpoints[] = {
+    // Probes have no key. A model's health is told to keys that may use the model.
+    {"/grpc.health.v1.Health/Check", kOpenToAll},
+    {"/grpc.health.v1.Health/Watch", kOpenToAll},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Permission::kInfer},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Permission::kInfer},
+};
+
 struct GrpcServerOptions {
   Limits limits;
   std::optional<bool> reflection;                  // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;           // Health reports its models as "model/NAME"; outlives the server
   const AccessControl* access = nullptr;           // for health and reflection; outlives the server; null: no keys
+  const EndpointTable* endpoints = nullptr;        // with a row for every method; outlives the server; null: no keys
   RpcObserver* rpcs = nullptr;                     // of every call, health and reflection too; outlives the server
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
   CutObserver on_cut;                              // of connections that the server cuts; may be empty

@@ -79,8 +79,9 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheck
   HealthCheckResponse response_;  // of the pending write
 };
 
-HealthService::HealthService(const std::vector<std::string>& names, const AccessControl* access)
-    : access_(access), names_(names.begin(), names.end()) {
+HealthService::HealthService(const std::vector<std::string>& names, const AccessControl* access,
+                             const EndpointTable* endpoints)
+    : access_(access), endpoints_(endpoints), names_(names.begin(), names.end()) {
   names_.emplace();
 }
 
@@ -122,7 +123,7 @@ HealthCheckResponse::ServingStatus HealthService::status() const {
 bool HealthService::MayAsk(const std::string& name, const char* method,
                            const grpc::CallbackServerContext& context) const {
   if (!access_->enabled() || !absl::StartsWith(name, engine::AbslView(kModelPrefix))) return true;
-  const absl::StatusOr<Principal> caller = CallerOf(*access_, method, context);
+  const absl::StatusOr<Principal> caller = CallerOf(*access_, *endpoints_, method, context);
   return caller.ok() && !caller->anonymous() && caller->MayUse(name.substr(kModelPrefix.size()));
 }
 

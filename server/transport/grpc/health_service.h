@@ -24,8 +24,8 @@ inline constexpr size_t kMaxHealthWatchers = 1024;  // further ones are refused 
 
 class HealthService final : public grpc::health::v1::Health::CallbackService, public RepositoryListener {
  public:
-  // names: the services; "" is added. access outlives the service.
-  HealthService(const std::vector<std::string>& names, const AccessControl* access);
+  // names: the services; "" is added. access and endpoints outlive the service.
+  HealthService(const std::vector<std::string>& names, const AccessControl* access, const EndpointTable* endpoints);
 
   // A watcher of an unknown model gets SERVICE_UNKNOWN, and the model's status once it is added.
   void OnModelAdded(const ModelLease& model) override;
@@ -53,6 +53,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService, pu
   Response::ServingStatus status() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessControl* const access_;
+  const EndpointTable* const endpoints_;
   absl::Mutex mutex_;
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);  // "", services, models
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;

@@ -41,9 +41,9 @@ class ReflectionService final : public Version::Service::CallbackService {
   using Response = typename Version::Response;
 
  public:
-  // names: the services of the server. access outlives the service.
-  ReflectionService(std::vector<std::string> names, const AccessControl* access)
-      : names_(std::move(names)), access_(access) {}
+  // names: the services of the server. access and endpoints outlive the service.
+  ReflectionService(std::vector<std::string> names, const AccessControl* access, const EndpointTable* endpoints)
+      : names_(std::move(names)), access_(access), endpoints_(endpoints) {}
 
   void Answer(const Request& request, Response* response) const {
     response->set_valid_host(request.host());
@@ -73,7 +73,7 @@ class ReflectionService final : public Version::Service::CallbackService {
   class Call;
 
   grpc::ServerBidiReactor<Request, Response>* ServerReflectionInfo(grpc::CallbackServerContext* context) override {
-    return new Call(*this, CallerOf(*access_, Version::kMethod, *context).status());
+    return new Call(*this, CallerOf(*access_, *endpoints_, Version::kMethod, *context).status());
   }
 
   static void Files(const absl::StatusOr<DescriptorFiles>& files, Response* response) {
@@ -97,6 +97,7 @@ class ReflectionService final : public Version::Service::CallbackService {
 
   const std::vector<std::string> names_;
   const AccessControl* const access_;
+  const EndpointTable* const endpoints_;
 };
 
 // Reads, answers and writes until the client closes the stream.

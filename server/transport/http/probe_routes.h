@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/access/permissions.h"
 #include "server/transport/http/http_route.h"
 
 namespace dunlin::server {
@@ -16,6 +17,12 @@ struct HttpSources {
   std::function<std::string()> metrics;         // the Prometheus text format
   std::function<std::string()> sick_reason;     // empty: every part of the server makes progress or is idle
   std::function<std::string()> unready_reason;  // empty: models are loaded, nothing is sick, and no drain has begun
+};
+
+inline constexpr Endpoint kProbeEndpoints[] = {
+    {"GET /healthz", kOpenToAll},
+    {"GET /readyz", kOpenToAll},
+    {"GET /metrics", Permission::kMetrics},
 };
 
 std::vector<HttpRoute> ProbeRoutes(const HttpSources& sources);

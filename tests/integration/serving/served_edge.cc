@@ -61,8 +61,8 @@ ServedEdge::ServedEdge() {
   options.http.emplace();
   options.http->address = "127.0.0.1:0";
   options.http->sources = {[] { return std::string(); }, [] { return std::string(); }, [] { return std::string(); }};
-  options.http->version = "1.2.3";
-  options.http->cpu_variant = "some";
+  options.version = "1.2.3";
+  options.cpu_variant = "some";
   const absl::StatusOr<int> port = edge_.Start("127.0.0.1:0", Limits(), &models_, nullptr, options);
   EXPECT_TRUE(port.ok()) << port.status();
   edge_.SetServing(true);

@@ -149,11 +149,13 @@ TEST(BearerKey, IsWhatFollowsTheScheme) {
     EXPECT_EQ(BearerKey(none), "") << none;
 }
 
-TEST(Endpoints, HaveOneRowEach) {
-  std::set<std::string> names;
-  for (const Endpoint& endpoint : Endpoints()) EXPECT_TRUE(names.insert(endpoint.name).second) << endpoint.name;
-  EXPECT_EQ(FindEndpoint("GET /metrics")->needed, Permission::kMetrics);
-  EXPECT_EQ(FindEndpoint("GET /metric"), nullptr);
+TEST(EndpointTable, FindsARowByItsWholeName) {
+  const EndpointTable table({{"POST /b", Permission::kAdmin}, {"GET /a", kOpenToAll}, {"GET /aa", Permission::kInfer}});
+  EXPECT_EQ(table.Find("POST /b")->needed, Permission::kAdmin);
+  EXPECT_EQ(table.Find("GET /a")->needed, std::nullopt);
+  EXPECT_EQ(table.Find("GET /aa")->needed, Permission::kInfer);
+  for (const char* none : {"", "GET /", "GET /aaa", "POST /a", "POST /c"}) EXPECT_EQ(table.Find(none), nullptr) << none;
+  EXPECT_EQ(EndpointTable().Find("GET /a"), nullptr);
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ TEST_F(ConfigTest, TheOpenAiProtocolIsASwitchOrASection) {
     const auto config = Load(
         absl::StrCat(R"({"models": [{"name": "m", "path": "here"}], "protocols": )", c.protocols, "}"), c.overrides);
     ASSERT_TRUE(config.ok()) << c.protocols << config.status();
-    EXPECT_EQ(config->serve_openai, c.serves) << c.protocols;
-    EXPECT_EQ(config->strict_openai, c.strict) << c.protocols;
+    EXPECT_EQ(config->values.at("protocols.openai.enabled"), c.serves ? "true" : "false") << c.protocols;
+    EXPECT_EQ(config->values.at("protocols.openai.strict"), c.strict ? "true" : "false") << c.protocols;
   }
   EXPECT_THAT(std::string(Load(kSmallest, {"protocols.openai=1"}).status().message()),
               HasSubstr("protocols.openai is 1; limit is an object"));

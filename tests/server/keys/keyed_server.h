@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/access/access_control.h"
+#include "server/edge/endpoints.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 #include "tests/server/transport/http/raw_client.h"
 

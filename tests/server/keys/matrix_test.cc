@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every RPC and every route of a server against every kind of credential. The endpoints come from the table of
-// permissions, which is compared with what the server registers.
+// Every RPC and every route of a server against every kind of credential. The endpoints come from the rows of the
+// fronts and transports, which are compared with what the server registers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
-#include "server/fronts/kserve/kserve_routes.h"
-#include "server/fronts/openai/openai_routes.h"
+#include "server/fronts/table.h"
 #include "server/transport/grpc/call_access.h"
+#include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/probe_routes.h"
 #include "tests/server/keys/any_rpc.h"
 #include "tests/server/keys/keyed_server.h"
@@ -57,6 +59,12 @@ std::string WithPermission(const std::string& name) {
 const std::vector<std::string> kKeys = {
     KeyEntry("expired", R"("permissions": ["infer"], "models": ["*"], "not_after": "2020-01-01T00:00:00Z")"),
     WithPermission("infer"), WithPermission("metrics"), WithPermission("admin"), FullKeyEntry("all")};
+
+std::vector<std::string> NamesOf(const std::vector<HttpRoute>& routes) {
+  std::vector<std::string> names;
+  for (const HttpRoute& route : routes) names.push_back(route.method + " " + route.path);
+  return names;
+}
 
 bool IsRpc(const Endpoint& endpoint) {
   return endpoint.name[0] == '/';
@@ -196,20 +204,41 @@ TEST_F(Matrix, TheTableHasEveryMethodOfTheServerAndNoOther) {
   EXPECT_THAT(listed, UnorderedElementsAreArray(MethodsOf(services)));
 }
 
-TEST_F(Matrix, TheTableHasEveryRouteOfTheServerAndNoOther) {
+TEST(Endpoints, HaveOneRowEach) {
+  std::set<std::string> names;
+  for (const Endpoint& endpoint : Endpoints()) EXPECT_TRUE(names.insert(endpoint.name).second) << endpoint.name;
+  EXPECT_EQ(Endpoints().Find("GET /metrics")->needed, Permission::kMetrics);
+  EXPECT_EQ(Endpoints().Find("GET /metric"), nullptr);
+}
+
+// What a front serves is what its row lists: no more, no less.
+TEST(Fronts, HaveARowForEveryMethodAndRouteAndNoOther) {
   TestModels models{engine::EngineOptions()};
   ServingCore core(Limits(), models.repository(), nullptr, {});
-  const kserve::ModelStatistics statistics(models.repository());
-  std::vector<HttpRoute> routes = OpenAiRoutes(&core, {});
-  for (HttpRoute& route : kserve::KserveRoutes(&core, &statistics, "")) routes.push_back(std::move(route));
-  for (HttpRoute& route : ProbeRoutes({})) routes.push_back(std::move(route));
-  std::vector<std::string> registered;
-  for (const HttpRoute& route : routes) registered.push_back(route.method + " " + route.path);
-  std::vector<std::string> listed;
-  for (const Endpoint& endpoint : Endpoints()) {
-    if (!IsRpc(endpoint)) listed.emplace_back(endpoint.name);
+  std::vector<HttpRoute> routes = ProbeRoutes({});
+  std::vector<std::string> probes;
+  for (const Endpoint& endpoint : kProbeEndpoints) probes.emplace_back(endpoint.name);
+  EXPECT_THAT(probes, UnorderedElementsAreArray(NamesOf(routes)));
+  for (const FrontRow* row : Fronts()) {
+    const std::unique_ptr<RequestObserver> observer =
+        row->observe == nullptr ? nullptr : row->observe(models.repository());
+    FrontSources sources;
+    sources.core = &core;
+    sources.observer = observer.get();
+    const std::unique_ptr<Front> front = row->make(sources);
+    std::vector<GrpcService> services;
+    front->AddServices(&services);
+    routes.clear();
+    front->AddRoutes(&routes);
+    std::vector<std::string> names;
+    for (const GrpcService& service : services) names.push_back(service.name);
+    std::vector<std::string> served = MethodsOf(names);
+    for (const std::string& route : NamesOf(routes)) served.push_back(route);
+    std::vector<std::string> listed;
+    for (const Endpoint& endpoint : row->endpoints) listed.emplace_back(endpoint.name);
+    EXPECT_THAT(listed, UnorderedElementsAreArray(served)) << row->name;
+    EXPECT_FALSE(served.empty()) << row->name;
   }
-  EXPECT_THAT(listed, UnorderedElementsAreArray(registered));
 }
 
 }  // namespace

@@ -298,10 +298,10 @@ TEST(Shares, BodiesThatAKeyHoldsBackLeaveBytesToOthersAndToItsOwnSmallRequests) 
 TEST(Endpoints, AServerWithAnEndpointThatIsNotInTheTableDoesNotStart) {
   const AccessControl access;
   std::vector<HttpRoute> routes = {{"GET", "/new", [](const HttpRequest&) { return HttpReply(); }}};
-  const absl::Status status = GuardRoutes(access, &routes);
+  const absl::Status status = GuardRoutes(access, Endpoints(), &routes);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("GET /new has no row"));
-  EXPECT_TRUE(CheckEndpointsListed({"dunlin.v1.ModelService"}).ok());
+  EXPECT_TRUE(CheckEndpointsListed({"dunlin.v1.ModelService"}, Endpoints()).ok());
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class KserveHttp : public testing::Test {
   static EdgeServerOptions Options(bool kserve, bool serving) {
     EdgeServerOptions options;
     options.serving = serving;
-    options.server.kserve = kserve;
+    options.server.fronts.Set("protocols.kserve", kserve ? "true" : "false");
     options.server.version = "1.2.3";
     options.server.http.emplace();
     options.server.http->address = "127.0.0.1:0";

@@ -28,8 +28,8 @@ class EdgeRoutes : public ::testing::Test {
     options.http->address = "127.0.0.1:0";
     options.http->sources = {[] { return std::string("metric 1\n"); }, [] { return std::string(); },
                              [this] { return unready_; }};
-    options.http->openai = openai;
-    options.http->version = "1.2.3";
+    options.fronts.Set("protocols.openai.enabled", openai ? "true" : "false");
+    options.version = "1.2.3";
     const absl::StatusOr<int> port = edge_.Start("127.0.0.1:0", Limits(), &models_.repository(), nullptr, options);
     ASSERT_TRUE(port.ok()) << port.status();
   }

@@ -65,7 +65,7 @@ TEST(VllmWorker, DescribesItsModel) {
 
 TEST(VllmWorker, StandsForTheModelOfTheConfigWithItsProfile) {
   EdgeServerOptions options;
-  options.server.vllm_engine_model = "bare@math-bf16";
+  options.server.fronts.Set("protocols.vllm_engine_model", R"("bare@math-bf16")");
   EdgeServer edge(options);
   const EngineClient client(edge);
   wire::GetModelInfoResponse model;
@@ -137,7 +137,7 @@ TEST(VllmWorker, SendsItsTokenizerInChunks) {
 
 TEST(VllmWorker, AModelWithoutFilesHasNoTokenizerToSend) {
   EdgeServerOptions options;
-  options.server.vllm_engine_model = "bare";
+  options.server.fronts.Set("protocols.vllm_engine_model", R"("bare")");
   EdgeServer edge(options);
   Deadline call;
   const auto reader = EngineClient(edge).stub()->GetTokenizer(&call.context, common::GetTokenizerRequest());
@@ -166,7 +166,7 @@ TEST(VllmWorker, FlushesItsPrefixCacheAndRecordsNoProfiles) {
 
 TEST(VllmWorker, IsNotServedWhenTheConfigSaysSo) {
   EdgeServerOptions options;
-  options.server.vllm_engine = false;
+  options.server.fronts.Set("protocols.vllm_engine", "false");
   EdgeServer edge(options);
   wire::HealthCheckResponse health;
   EXPECT_EQ(Health(edge, &health).error_code(), StatusCode::UNIMPLEMENTED);

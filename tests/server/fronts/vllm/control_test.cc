@@ -43,7 +43,7 @@ bool Idle(const EdgeServer& edge) {
 
 TEST(VllmControl, DescribesServerAndModel) {
   EdgeServerOptions options;
-  options.server.vllm.version = "1.2.3";
+  options.server.version = "1.2.3";
   const EdgeServer edge(options);
   ::vllm::ServerInfo server;
   ASSERT_TRUE(Control(edge, &Stub::GetServerInfo, ::vllm::GetServerInfoRequest(), &server).ok());
@@ -106,7 +106,7 @@ TEST(VllmControl, KnowsThatNoLoraIsLoaded) {
 TEST(VllmControl, ShutsDownAsItIsTold) {
   std::atomic<int> shutdowns{0};
   EdgeServerOptions options;
-  options.server.vllm.shut_down = [&shutdowns] { ++shutdowns; };
+  options.server.shut_down = [&shutdowns] { ++shutdowns; };
   const EdgeServer edge(options);
   ::vllm::ShutdownResponse response;
   EXPECT_TRUE(Control(edge, &Stub::Shutdown, ::vllm::ShutdownRequest(), &response).ok());
@@ -237,7 +237,7 @@ TEST(VllmControl, NamesABadMode) {
 
 TEST(VllmControl, IsNotServedWhereItIsOff) {
   EdgeServerOptions options;
-  options.server.vllm.enabled = false;
+  options.server.fronts.Set("protocols.vllm", "false");
   const EdgeServer edge(options);
   ::vllm::ServerInfo server;
   const grpc::Status status = Control(edge, &Stub::GetServerInfo, ::vllm::GetServerInfoRequest(), &server);
