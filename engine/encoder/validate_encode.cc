@@ -25,11 +25,9 @@ std::optional<Violation> CheckTokens(const EncodeRequest& request, int32_t vocab
 }
 
 Violation WrongLength(size_t input, const std::string& problem, const EncodeLimits& limits) {
-  return {F::kInput,
-          problem,
-          absl::StrCat("1 to ", limits.max_input_tokens, " (models[].max_context_tokens)"),
-          {static_cast<int64_t>(input)},
-          std::nullopt};
+  return Violation::Of(F::kInput, problem,
+                       absl::StrCat("1 to ", limits.max_input_tokens, " (models[].max_context_tokens)"),
+                       {static_cast<int64_t>(input)});
 }
 
 }  // namespace
@@ -52,7 +50,7 @@ std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits&
 }
 
 std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeLimits& limits) {
-  if (request.lengths.empty()) return Violation{F::kInputs, "has 0 entries", "1 or more", {}, std::nullopt};
+  if (request.lengths.empty()) return Violation::Of(F::kInputs, "has 0 entries", "1 or more");
   for (size_t input = 0; input < request.lengths.size(); ++input) {
     if (auto v = CheckInputLength(input, request.lengths[input], limits)) return v;
   }
@@ -60,11 +58,8 @@ std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeL
   DUNLIN_CHECK(static_cast<size_t>(total) == request.tokens.size(),
                "the lengths of a call are not those of its tokens");
   if (total > limits.max_queued_tokens) {
-    return Violation{F::kInputs,
-                     absl::StrCat("has ", total, " tokens"),
-                     absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)"),
-                     {},
-                     std::nullopt};
+    return Violation::Of(F::kInputs, absl::StrCat("has ", total, " tokens"),
+                         absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)"));
   }
   DUNLIN_CHECK(request.first_lengths.empty() || request.first_lengths.size() == request.lengths.size(),
                "a call has pairs and single texts");

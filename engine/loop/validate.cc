@@ -45,11 +45,8 @@ std::optional<Violation> CheckBadWords(const SamplingParams& sampling, int32_t v
     const std::vector<TokenId>& word = sampling.bad_words[i];
     const auto index = static_cast<int64_t>(i);
     if (word.empty() || word.size() > kMaxBadWordTokens) {
-      return Violation{F::kBadWordIds,
-                       absl::StrCat("has ", word.size(), " tokens"),
-                       absl::StrCat("1 to ", kMaxBadWordTokens),
-                       {index},
-                       std::nullopt};
+      return Violation::Of(F::kBadWordIds, absl::StrCat("has ", word.size(), " tokens"),
+                           absl::StrCat("1 to ", kMaxBadWordTokens), {index});
     }
     if (auto v = CheckTokenIds(F::kBadWordId, word, vocab_size, index)) return v;
   }
@@ -72,24 +69,17 @@ std::optional<Violation> CheckAllowed(const SamplingParams& sampling, int32_t vo
     return IsAlwaysBanned(sampling, id);
   });
   if (!none_left) return std::nullopt;
-  return Violation{F::kAllowedTokenIds,
-                   "has only tokens that * or the model's suppress_tokens ban",
-                   "one that may be "
-                   "drawn",
-                   {},
-                   F::kBadWordsIds};
+  return Violation::Against(F::kBadWordsIds, F::kAllowedTokenIds,
+                            "has only tokens that * or the model's suppress_tokens ban", "one that may be drawn");
 }
 
 // The bound of every model, then the model's own.
 std::optional<Violation> CheckPriority(int32_t priority, const RequestLimits& limits) {
   if (auto v = CheckInt(F::kPriority, priority, -kMaxPriority, kMaxPriority)) return v;
   if (priority >= limits.min_priority && priority <= limits.max_priority) return std::nullopt;
-  return Violation{F::kPriority,
-                   absl::StrCat("is ", priority),
-                   absl::StrCat("[", limits.min_priority, ", ", limits.max_priority,
-                                "] (models[].allowed.min_priority, models[].allowed.max_priority)"),
-                   {},
-                   std::nullopt};
+  return Violation::Of(F::kPriority, absl::StrCat("is ", priority),
+                       absl::StrCat("[", limits.min_priority, ", ", limits.max_priority,
+                                    "] (models[].allowed.min_priority, models[].allowed.max_priority)"));
 }
 
 std::optional<Violation> CheckStopping(const StoppingParams& stopping, const RequestLimits& limits) {
@@ -112,7 +102,7 @@ std::string PromptLengthLimit(size_t prompt_tokens, const RequestLimits& limits)
 std::optional<Violation> CheckPromptLength(size_t prompt_tokens, const RequestLimits& limits) {
   const std::string limit = PromptLengthLimit(prompt_tokens, limits);
   if (limit.empty()) return std::nullopt;
-  return Violation{F::kPromptTokens, absl::StrCat("has ", prompt_tokens, " tokens"), limit, {}, std::nullopt};
+  return Violation::Of(F::kPromptTokens, absl::StrCat("has ", prompt_tokens, " tokens"), limit);
 }
 
 // REQUIRES: the prompt's length has been checked.
@@ -121,11 +111,8 @@ std::optional<Violation> CheckRoom(const Request& request, const RequestLimits& 
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
   const int32_t room = limits.max_context_tokens - prompt_tokens;
   if (stopping.max_tokens > room) {
-    return Violation{F::kMaxTokens,
-                     absl::StrCat("is ", stopping.max_tokens, " after a prompt of ", prompt_tokens),
-                     absl::StrCat(room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"),
-                     {},
-                     std::nullopt};
+    return Violation::Of(F::kMaxTokens, absl::StrCat("is ", stopping.max_tokens, " after a prompt of ", prompt_tokens),
+                         absl::StrCat(room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"));
   }
   return CheckInt(F::kMinTokens, stopping.min_tokens, 0, stopping.max_tokens);
 }
@@ -135,11 +122,8 @@ std::optional<Violation> CheckRoom(const Request& request, const RequestLimits& 
 std::optional<Violation> CheckPages(const Request& request, const RequestLimits& limits) {
   const int32_t page_tokens = limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   if (page_tokens <= 0) {
-    return Violation{F::kPrecision,
-                     absl::StrCat("is ", Name(request.profile.precision)),
-                     "the precisions of the model (models[].precisions)",
-                     {},
-                     std::nullopt};
+    return Violation::Of(F::kPrecision, absl::StrCat("is ", Name(request.profile.precision)),
+                         "the precisions of the model (models[].precisions)");
   }
   const auto pages_of = [&limits, page_tokens](int64_t tokens) {
     return limits.kv_groups.MostPages(tokens, page_tokens, limits.max_tokens_per_step);
@@ -150,18 +134,13 @@ std::optional<Violation> CheckPages(const Request& request, const RequestLimits&
   const std::string limit = absl::StrCat(limits.num_pages, " (models[].kv_cache.memory_bytes)");
   const int64_t prompt_pages = pages_of(prompt_tokens);
   if (prompt_pages > limits.num_pages) {
-    return Violation{F::kPromptTokens,
-                     absl::StrCat("has ", prompt_tokens, " tokens: that takes ", prompt_pages, " KV pages"),
-                     limit,
-                     {},
-                     std::nullopt};
+    return Violation::Of(F::kPromptTokens,
+                         absl::StrCat("has ", prompt_tokens, " tokens: that takes ", prompt_pages, " KV pages"), limit);
   }
-  return Violation{F::kMaxTokens,
-                   absl::StrCat("is ", request.stopping.max_tokens, " after a prompt of ", prompt_tokens,
-                                ": that takes ", pages, " KV pages"),
-                   limit,
-                   {},
-                   std::nullopt};
+  return Violation::Of(F::kMaxTokens,
+                       absl::StrCat("is ", request.stopping.max_tokens, " after a prompt of ", prompt_tokens,
+                                    ": that takes ", pages, " KV pages"),
+                       limit);
 }
 
 }  // namespace
@@ -203,11 +182,8 @@ size_t MaxCountedPromptTokens(const RequestLimits& limits) {
 
 Violation PromptTooLong(const RequestLimits& limits) {
   const size_t counted = MaxCountedPromptTokens(limits);
-  return {F::kPromptTokens,
-          absl::StrCat("has more than ", counted, " tokens"),
-          PromptLengthLimit(MaxPromptTokens(limits) + 1, limits),
-          {},
-          std::nullopt};
+  return Violation::Of(F::kPromptTokens, absl::StrCat("has more than ", counted, " tokens"),
+                       PromptLengthLimit(MaxPromptTokens(limits) + 1, limits));
 }
 
 int64_t OutputRoom(size_t prompt_tokens, kernels::Precision precision, const RequestLimits& limits) {

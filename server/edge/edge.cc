@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/edge/endpoints.h"
-#include "server/fronts/smg_worker/vllm_engine_service.h"
 #include "server/fronts/table.h"
 #include "server/fronts/vllm/kv_event_sources.h"
 #include "server/http_calls/route_guard.h"

@@ -10,6 +10,7 @@
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
 #include "server/serving/core/parse_share.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/entropy.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
@@ -76,12 +77,10 @@ absl::Status HttpGeneration::ReadFirst(ClientRequest* request) {
 absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, ClientRequest* first) {
   const auto limit = static_cast<size_t>(core()->limits().max_concurrent_requests);
   if (prompts.size() >= limit) {
-    return InvalidField({engine::RequestField::kPrompt,
-                         absl::StrCat("has ", prompts.size() + 1, " prompts"),
-                         absl::StrCat(limit, " (limits.max_concurrent_requests)"),
-                         {},
-                         std::nullopt},
-                        *first->field_names);
+    return InvalidField(
+        engine::Violation::Of(ClientField::kPrompt, absl::StrCat("has ", prompts.size() + 1, " prompts"),
+                              absl::StrCat(limit, " (limits.max_concurrent_requests)")),
+        *first->field_names);
   }
   if (first->request_id.empty()) first->request_id = DrawRequestId();  // of all parts
   std::vector<Admission::Ticket> tickets;

@@ -10,6 +10,7 @@
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
 #include "server/serving/embed/rerank.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -61,7 +62,7 @@ absl::Status EmbedRequestFromWire(v1::EmbedRequest* wire, ClientEmbedRequest* re
   if (wire->has_dimensions()) request->dimensions = wire->dimensions();
   request->truncate = wire->truncate();
   request->prompt_name = std::move(*wire->mutable_prompt_name());
-  if (const auto v = engine::CheckInt(engine::RequestField::kPooling, wire->pooling(), 0, v1::Pooling_MAX)) {
+  if (const auto v = engine::CheckInt(ClientField::kPooling, wire->pooling(), 0, v1::Pooling_MAX)) {
     return InvalidField(*v, kEmbedFieldNames);
   }
   const absl::StatusOr<engine::ExecutionChoice> choice = ChoiceFromWire(wire->execution(), kEmbedFieldNames);

@@ -11,6 +11,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -69,12 +70,12 @@ const auto& Precisions() {
 
 }  // namespace
 
-absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire,
-                                                       const engine::FieldNames& names) {
+absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire, const FieldNames& names) {
+  using C = ClientField;
   using F = engine::RequestField;
-  auto violation = engine::CheckInt(F::kDevice, wire.device(), 0, v1::Device_MAX);
+  auto violation = engine::CheckInt(C::kDevice, wire.device(), 0, v1::Device_MAX);
   if (!violation.has_value()) {
-    violation = engine::CheckInt(F::kAttentionBackend, wire.attention_backend(), 0, v1::AttentionBackend_MAX);
+    violation = engine::CheckInt(C::kAttentionBackend, wire.attention_backend(), 0, v1::AttentionBackend_MAX);
   }
   if (!violation.has_value()) violation = engine::CheckInt(F::kPrecision, wire.precision(), 0, v1::Precision_MAX);
   if (violation.has_value()) return InvalidField(*violation, names);

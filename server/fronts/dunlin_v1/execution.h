@@ -6,14 +6,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dunlin/v1/execution.pb.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
 // UNSPECIFIED and AUTO both become an empty choice. Errors: INVALID_ARGUMENT (a number outside its enum).
-absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire,
-                                                       const engine::FieldNames& names);
+absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire, const FieldNames& names);
 
 v1::Device ToWire(engine::DeviceKind device);
 v1::AttentionBackend ToWire(engine::AttentionBackend backend);

@@ -8,6 +8,7 @@
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -158,7 +159,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->model = std::move(*wire->mutable_model());
   if (wire->has_chat()) {
     const auto mode = wire->chat().tool_choice().mode();
-    const auto violation = engine::CheckInt(engine::RequestField::kToolChoice, mode, 0, v1::ToolChoice::Mode_MAX);
+    const auto violation = engine::CheckInt(ClientField::kToolChoice, mode, 0, v1::ToolChoice::Mode_MAX);
     if (violation.has_value()) return InvalidField(*violation, kGenerateFieldNames);
     request->tool_choice = ToolChoiceFromWire(wire->mutable_chat());
   }

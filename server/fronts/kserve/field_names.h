@@ -3,26 +3,30 @@
 // omitted.
 #pragma once
 
-#include "engine/request/request_field.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server::kserve {
 
-inline constexpr engine::FieldNames kInferFieldNames({
-    {engine::RequestField::kModel, "model_name"},
-    {engine::RequestField::kRequestId, "id"},
-    {engine::RequestField::kPrompt, "text_input"},
-    {engine::RequestField::kPromptText, "text_input"},
-    {engine::RequestField::kPromptTokens, "text_input"},
-    {engine::RequestField::kPromptToken, "text_input[*]"},
-    {engine::RequestField::kEcho, "exclude_input_in_output"},
-    {engine::RequestField::kInputs, "text_input"},
-    {engine::RequestField::kInput, "text_input[*]"},
-    {engine::RequestField::kInputText, "text_input[*]"},
-    {engine::RequestField::kInputTokens, "text_input[*]"},
-    {engine::RequestField::kInputToken, "text_input[*]"},
-    {engine::RequestField::kJsonSchema, "guided_decoding_guide"},
-    {engine::RequestField::kRegex, "guided_decoding_guide"},
-    {engine::RequestField::kGrammar, "guided_decoding_guide"},
-});
+inline constexpr FieldNames kInferFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kModel, "model_name"},
+      {kRequestId, "id"},
+      {kPrompt, "text_input"},
+      {kPromptText, "text_input"},
+      {kPromptTokens, "text_input"},
+      {kPromptToken, "text_input[*]"},
+      {kEcho, "exclude_input_in_output"},
+      {kInputs, "text_input"},
+      {kInput, "text_input[*]"},
+      {kInputText, "text_input[*]"},
+      {kInputTokens, "text_input[*]"},
+      {kInputToken, "text_input[*]"},
+      {kJsonSchema, "guided_decoding_guide"},
+      {kRegex, "guided_decoding_guide"},
+      {kGrammar, "guided_decoding_guide"},
+  });
+}();
 
 }  // namespace dunlin::server::kserve

@@ -3,119 +3,143 @@
 // the core are omitted.
 #pragma once
 
-#include "engine/request/request_field.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
-inline constexpr engine::FieldNames kCompletionFieldNames({
-    {engine::RequestField::kStructuredOutput, "structured_outputs"},
-    {engine::RequestField::kJsonSchema, "structured_outputs.json"},
-    {engine::RequestField::kJsonObject, "structured_outputs.json_object"},
-    {engine::RequestField::kRegex, "structured_outputs.regex"},
-    {engine::RequestField::kChoices, "structured_outputs.choice"},
-    {engine::RequestField::kChoice, "structured_outputs.choice[*]"},
-    {engine::RequestField::kGrammar, "structured_outputs.grammar"},
-});
+inline constexpr FieldNames kCompletionFieldNames = [] {
+  using enum ClientField;
+  return FieldNames({
+      {kStructuredOutput, "structured_outputs"},
+      {kJsonSchema, "structured_outputs.json"},
+      {kJsonObject, "structured_outputs.json_object"},
+      {kRegex, "structured_outputs.regex"},
+      {kChoices, "structured_outputs.choice"},
+      {kChoice, "structured_outputs.choice[*]"},
+      {kGrammar, "structured_outputs.grammar"},
+  });
+}();
 
 // max_tokens: the name that the body gives this limit; it has an older one.
-constexpr engine::FieldNames ChatFieldNames(const char* max_tokens) {
-  return engine::FieldNames({
-      {engine::RequestField::kPrompt, "messages"},
-      {engine::RequestField::kPromptText, "messages"},
-      {engine::RequestField::kPromptTokens, "messages"},
-      {engine::RequestField::kMaxTokens, max_tokens},
-      {engine::RequestField::kLogprobs, "top_logprobs"},
-      {engine::RequestField::kChat, "messages"},
-      {engine::RequestField::kChatParts, "messages[*].content"},
-      {engine::RequestField::kChatPartType, "messages[*].content[*].type"},
-      {engine::RequestField::kChatPartText, "messages[*].content[*].text"},
-      {engine::RequestField::kChatToolCallName, "messages[*].tool_calls[*].function.name"},
-      {engine::RequestField::kChatToolCallArguments, "messages[*].tool_calls[*].function.arguments"},
-      {engine::RequestField::kChatTools, "tools"},
-      {engine::RequestField::kChatTemplateOptions, "chat_template_kwargs"},
-      {engine::RequestField::kToolChoiceName, "tool_choice.function.name"},
-      {engine::RequestField::kStructuredOutput, "response_format"},
-      {engine::RequestField::kJsonSchema, "response_format.json_schema.schema"},
-      {engine::RequestField::kJsonObject, "response_format"},
-      {engine::RequestField::kRegex, "structured_outputs.regex"},
-      {engine::RequestField::kChoices, "structured_outputs.choice"},
-      {engine::RequestField::kChoice, "structured_outputs.choice[*]"},
-      {engine::RequestField::kGrammar, "structured_outputs.grammar"},
+constexpr FieldNames ChatFieldNames(const char* max_tokens) {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kPrompt, "messages"},
+      {kPromptText, "messages"},
+      {kPromptTokens, "messages"},
+      {kMaxTokens, max_tokens},
+      {kLogprobs, "top_logprobs"},
+      {kChat, "messages"},
+      {kChatParts, "messages[*].content"},
+      {kChatPartType, "messages[*].content[*].type"},
+      {kChatPartText, "messages[*].content[*].text"},
+      {kChatToolCallName, "messages[*].tool_calls[*].function.name"},
+      {kChatToolCallArguments, "messages[*].tool_calls[*].function.arguments"},
+      {kChatTools, "tools"},
+      {kChatTemplateOptions, "chat_template_kwargs"},
+      {kToolChoiceName, "tool_choice.function.name"},
+      {kStructuredOutput, "response_format"},
+      {kJsonSchema, "response_format.json_schema.schema"},
+      {kJsonObject, "response_format"},
+      {kRegex, "structured_outputs.regex"},
+      {kChoices, "structured_outputs.choice"},
+      {kChoice, "structured_outputs.choice[*]"},
+      {kGrammar, "structured_outputs.grammar"},
   });
 }
-inline constexpr engine::FieldNames kChatFieldNames = ChatFieldNames("max_completion_tokens");
-inline constexpr engine::FieldNames kOlderChatFieldNames = ChatFieldNames("max_tokens");
+inline constexpr FieldNames kChatFieldNames = ChatFieldNames("max_completion_tokens");
+inline constexpr FieldNames kOlderChatFieldNames = ChatFieldNames("max_tokens");
 
 // Items become messages, whose indices are not those of the items: errors of a message name the list.
-inline constexpr engine::FieldNames kResponsesFieldNames({
-    {engine::RequestField::kPrompt, "input"},
-    {engine::RequestField::kPromptText, "input"},
-    {engine::RequestField::kPromptTokens, "input"},
-    {engine::RequestField::kMaxTokens, "max_output_tokens"},
-    {engine::RequestField::kLogprobs, "top_logprobs"},
-    {engine::RequestField::kChat, "input"},
-    {engine::RequestField::kChatMessages, "input"},
-    {engine::RequestField::kChatMessage, "input"},
-    {engine::RequestField::kChatRole, "input"},
-    {engine::RequestField::kChatContent, "input"},
-    {engine::RequestField::kChatParts, "input"},
-    {engine::RequestField::kChatPartType, "input"},
-    {engine::RequestField::kChatPartText, "input"},
-    {engine::RequestField::kChatToolCalls, "input"},
-    {engine::RequestField::kChatToolCallName, "input: name of a function_call"},
-    {engine::RequestField::kChatToolCallArguments, "input: arguments of a function_call"},
-    {engine::RequestField::kChatTools, "tools"},
-    {engine::RequestField::kChatTemplateOptions, "chat_template_kwargs"},
-    {engine::RequestField::kStructuredOutput, "text.format"},
-    {engine::RequestField::kJsonSchema, "text.format.schema"},
-    {engine::RequestField::kJsonObject, "text.format"},
-    {engine::RequestField::kRegex, "structured_outputs.regex"},
-    {engine::RequestField::kChoices, "structured_outputs.choice"},
-    {engine::RequestField::kChoice, "structured_outputs.choice[*]"},
-    {engine::RequestField::kGrammar, "structured_outputs.grammar"},
-});
+inline constexpr FieldNames kResponsesFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kPrompt, "input"},
+      {kPromptText, "input"},
+      {kPromptTokens, "input"},
+      {kMaxTokens, "max_output_tokens"},
+      {kLogprobs, "top_logprobs"},
+      {kChat, "input"},
+      {kChatMessages, "input"},
+      {kChatMessage, "input"},
+      {kChatRole, "input"},
+      {kChatContent, "input"},
+      {kChatParts, "input"},
+      {kChatPartType, "input"},
+      {kChatPartText, "input"},
+      {kChatToolCalls, "input"},
+      {kChatToolCallName, "input: name of a function_call"},
+      {kChatToolCallArguments, "input: arguments of a function_call"},
+      {kChatTools, "tools"},
+      {kChatTemplateOptions, "chat_template_kwargs"},
+      {kStructuredOutput, "text.format"},
+      {kJsonSchema, "text.format.schema"},
+      {kJsonObject, "text.format"},
+      {kRegex, "structured_outputs.regex"},
+      {kChoices, "structured_outputs.choice"},
+      {kChoice, "structured_outputs.choice[*]"},
+      {kGrammar, "structured_outputs.grammar"},
+  });
+}();
 
 // Blocks become messages, whose indices are not those of the body's messages.
-inline constexpr engine::FieldNames kAnthropicFieldNames({
-    {engine::RequestField::kPrompt, "messages"},
-    {engine::RequestField::kPromptText, "messages"},
-    {engine::RequestField::kPromptTokens, "messages"},
-    {engine::RequestField::kStopStrings, "stop_sequences"},
-    {engine::RequestField::kStopString, "stop_sequences[*]"},
-    {engine::RequestField::kChat, "messages"},
-    {engine::RequestField::kChatMessage, "messages"},
-    {engine::RequestField::kChatRole, "messages"},
-    {engine::RequestField::kChatContent, "messages"},
-    {engine::RequestField::kChatParts, "messages"},
-    {engine::RequestField::kChatPartType, "messages"},
-    {engine::RequestField::kChatPartText, "messages"},
-    {engine::RequestField::kChatToolCalls, "messages"},
-    {engine::RequestField::kChatToolCallName, "messages: name of a tool_use"},
-    {engine::RequestField::kChatToolCallArguments, "messages: input of a tool_use"},
-    {engine::RequestField::kChatTools, "tools"},
-    {engine::RequestField::kChatTemplateOptions, "chat_template_kwargs"},
-    {engine::RequestField::kParallelToolCalls, "tool_choice.disable_parallel_tool_use"},
-    {engine::RequestField::kStructuredOutput, "output_config.format"},
-    {engine::RequestField::kJsonSchema, "output_config.format.schema"},
-});
+inline constexpr FieldNames kAnthropicFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kPrompt, "messages"},
+      {kPromptText, "messages"},
+      {kPromptTokens, "messages"},
+      {kStopStrings, "stop_sequences"},
+      {kStopString, "stop_sequences[*]"},
+      {kChat, "messages"},
+      {kChatMessage, "messages"},
+      {kChatRole, "messages"},
+      {kChatContent, "messages"},
+      {kChatParts, "messages"},
+      {kChatPartType, "messages"},
+      {kChatPartText, "messages"},
+      {kChatToolCalls, "messages"},
+      {kChatToolCallName, "messages: name of a tool_use"},
+      {kChatToolCallArguments, "messages: input of a tool_use"},
+      {kChatTools, "tools"},
+      {kChatTemplateOptions, "chat_template_kwargs"},
+      {kParallelToolCalls, "tool_choice.disable_parallel_tool_use"},
+      {kStructuredOutput, "output_config.format"},
+      {kJsonSchema, "output_config.format.schema"},
+  });
+}();
 
-inline constexpr engine::FieldNames kEmbeddingFieldNames({
-    {engine::RequestField::kInputs, "input"},
-    {engine::RequestField::kInput, "input[*]"},
-    {engine::RequestField::kInputText, "input[*]"},
-    {engine::RequestField::kInputTokens, "input[*]"},
-    {engine::RequestField::kInputToken, "input[*][*]"},
-});
+inline constexpr FieldNames kEmbeddingFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kInputs, "input"},
+      {kInput, "input[*]"},
+      {kInputText, "input[*]"},
+      {kInputTokens, "input[*]"},
+      {kInputToken, "input[*][*]"},
+  });
+}();
 
-inline constexpr engine::FieldNames kRerankRouteFieldNames({
-    {engine::RequestField::kInputs, "documents"},
-    {engine::RequestField::kInput, "documents[*]"},
-    {engine::RequestField::kInputText, "documents[*]"},
-});
+inline constexpr FieldNames kRerankRouteFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kInputs, "documents"},
+      {kInput, "documents[*]"},
+      {kInputText, "documents[*]"},
+  });
+}();
 
-inline constexpr engine::FieldNames kTextRouteFieldNames({
-    {engine::RequestField::kPromptTokens, "tokens"},
-    {engine::RequestField::kPromptToken, "tokens[*]"},
-});
+inline constexpr FieldNames kTextRouteFieldNames = [] {
+  using enum engine::RequestField;
+  return FieldNames({
+      {kPromptTokens, "tokens"},
+      {kPromptToken, "tokens[*]"},
+  });
+}();
 
 }  // namespace dunlin::server

@@ -3,44 +3,48 @@
 // omitted.
 #pragma once
 
-#include "engine/request/request_field.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
-inline constexpr engine::FieldNames kVllmFieldNames({
-    {engine::RequestField::kPromptText, "text"},
-    {engine::RequestField::kPromptTokens, "token_ids.ids"},
-    {engine::RequestField::kPromptToken, "token_ids.ids[*]"},
-    {engine::RequestField::kCacheSalt, "kv.cache_salt"},
-    {engine::RequestField::kNumOutputs, "sampling.num_sequences"},
-    {engine::RequestField::kTopK, "sampling.top_k"},
-    {engine::RequestField::kTopP, "sampling.top_p"},
-    {engine::RequestField::kMinP, "sampling.min_p"},
-    {engine::RequestField::kRepetitionPenalty, "decoding.repetition_penalty"},
-    {engine::RequestField::kPresencePenalty, "decoding.presence_penalty"},
-    {engine::RequestField::kFrequencyPenalty, "decoding.frequency_penalty"},
-    {engine::RequestField::kLogitBias, "decoding.logit_bias"},
-    {engine::RequestField::kLogitBiasToken, "decoding.logit_bias key"},
-    {engine::RequestField::kLogitBiasValue, "decoding.logit_bias[*]"},
-    {engine::RequestField::kAllowedTokenIds, "decoding.allowed_token_ids"},
-    {engine::RequestField::kAllowedTokenId, "decoding.allowed_token_ids[*]"},
-    {engine::RequestField::kBadWordsIds, "decoding.bad_words_token_ids"},
-    {engine::RequestField::kBadWordIds, "decoding.bad_words_token_ids[*].ids"},
-    {engine::RequestField::kBadWordId, "decoding.bad_words_token_ids[*].ids[*]"},
-    {engine::RequestField::kMaxTokens, "stopping.max_new_tokens"},
-    {engine::RequestField::kMinTokens, "stopping.min_new_tokens"},
-    {engine::RequestField::kStopStrings, "stopping.stop_strings"},
-    {engine::RequestField::kStopString, "stopping.stop_strings[*]"},
-    {engine::RequestField::kStopTokenIds, "stopping.stop_token_ids"},
-    {engine::RequestField::kStopTokenId, "stopping.stop_token_ids[*]"},
-    {engine::RequestField::kLogprobs, "response.output_candidates.top_n"},
-    {engine::RequestField::kPromptLogprobs, "response.prompt_candidates.top_n"},
-    {engine::RequestField::kJsonSchema, "decoding.json"},
-    {engine::RequestField::kJsonObject, "decoding.json_object"},
-    {engine::RequestField::kRegex, "decoding.regex"},
-    {engine::RequestField::kChoices, "decoding.choice.choices"},
-    {engine::RequestField::kChoice, "decoding.choice.choices[*]"},
-    {engine::RequestField::kGrammar, "decoding.grammar"},
-});
+inline constexpr FieldNames kVllmFieldNames = [] {
+  using enum engine::RequestField;
+  using enum ClientField;
+  return FieldNames({
+      {kPromptText, "text"},
+      {kPromptTokens, "token_ids.ids"},
+      {kPromptToken, "token_ids.ids[*]"},
+      {kCacheSalt, "kv.cache_salt"},
+      {kNumOutputs, "sampling.num_sequences"},
+      {kTopK, "sampling.top_k"},
+      {kTopP, "sampling.top_p"},
+      {kMinP, "sampling.min_p"},
+      {kRepetitionPenalty, "decoding.repetition_penalty"},
+      {kPresencePenalty, "decoding.presence_penalty"},
+      {kFrequencyPenalty, "decoding.frequency_penalty"},
+      {kLogitBias, "decoding.logit_bias"},
+      {kLogitBiasToken, "decoding.logit_bias key"},
+      {kLogitBiasValue, "decoding.logit_bias[*]"},
+      {kAllowedTokenIds, "decoding.allowed_token_ids"},
+      {kAllowedTokenId, "decoding.allowed_token_ids[*]"},
+      {kBadWordsIds, "decoding.bad_words_token_ids"},
+      {kBadWordIds, "decoding.bad_words_token_ids[*].ids"},
+      {kBadWordId, "decoding.bad_words_token_ids[*].ids[*]"},
+      {kMaxTokens, "stopping.max_new_tokens"},
+      {kMinTokens, "stopping.min_new_tokens"},
+      {kStopStrings, "stopping.stop_strings"},
+      {kStopString, "stopping.stop_strings[*]"},
+      {kStopTokenIds, "stopping.stop_token_ids"},
+      {kStopTokenId, "stopping.stop_token_ids[*]"},
+      {kLogprobs, "response.output_candidates.top_n"},
+      {kPromptLogprobs, "response.prompt_candidates.top_n"},
+      {kJsonSchema, "decoding.json"},
+      {kJsonObject, "decoding.json_object"},
+      {kRegex, "decoding.regex"},
+      {kChoices, "decoding.choice.choices"},
+      {kChoice, "decoding.choice.choices[*]"},
+      {kGrammar, "decoding.grammar"},
+  });
+}();
 
 }  // namespace dunlin::server

@@ -13,6 +13,7 @@
 #include "engine/base/string_view.h"
 #include "engine/request/field_checks.h"
 #include "server/serving/chat/check_chat.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "text/chat_output/call_grammar.h"
 
@@ -20,7 +21,7 @@ namespace dunlin::server {
 namespace {
 
 using engine::Violation;
-using F = engine::RequestField;
+using C = ClientField;
 using Mode = ClientToolChoice::Mode;
 
 constexpr size_t kPromptEndBytes = 4096;  // what is kept of a prompt: more than a message's header
@@ -41,25 +42,19 @@ const char* NameOf(Mode mode) {
 
 // The tools of a grammar.
 std::optional<Violation> CheckTools(const std::string& tools_json, const text::ToolSet& tools) {
-  if (auto v = engine::CheckCount(F::kChatTools, tools.tools().size(), kMaxGrammarTools)) return v;
+  if (auto v = engine::CheckCount(C::kChatTools, tools.tools().size(), kMaxGrammarTools)) return v;
   if (tools_json.size() > kMaxToolsJsonBytes) {
-    return Violation{F::kChatTools,
-                     absl::StrCat("has ", tools_json.size(), " bytes, which * makes a grammar"),
-                     absl::StrCat(kMaxToolsJsonBytes, " bytes"),
-                     {},
-                     F::kToolChoice};
+    return Violation::Against(C::kToolChoice, C::kChatTools,
+                              absl::StrCat("has ", tools_json.size(), " bytes, which * makes a grammar"),
+                              absl::StrCat(kMaxToolsJsonBytes, " bytes"));
   }
   for (const text::ToolSet::Tool& tool : tools.tools()) {
     if (tools.Find(tool.name) != &tool) {
-      return Violation{
-          F::kChatTools, absl::StrCat("has two functions named ", QuotedWord(tool.name)), "one", {}, std::nullopt};
+      return Violation::Of(C::kChatTools, absl::StrCat("has two functions named ", QuotedWord(tool.name)), "one");
     }
     if (IsToolName(tool.name)) continue;
-    return Violation{F::kChatTools,
-                     absl::StrCat("has a function named ", QuotedWord(tool.name)),
-                     absl::StrCat("names of 1 to ", kMaxToolNameBytes, " letters, digits, '_', '.' or '-'"),
-                     {},
-                     std::nullopt};
+    return Violation::Of(C::kChatTools, absl::StrCat("has a function named ", QuotedWord(tool.name)),
+                         absl::StrCat("names of 1 to ", kMaxToolNameBytes, " letters, digits, '_', '.' or '-'"));
   }
   return std::nullopt;
 }
@@ -67,30 +62,25 @@ std::optional<Violation> CheckTools(const std::string& tools_json, const text::T
 std::optional<Violation> CheckDemandedCall(const ServedModel& model, const ClientRequest& client) {
   const ClientToolChoice& choice = client.tool_choice;
   const auto* chat = std::get_if<text::ChatInput>(&client.prompt);
-  if (chat == nullptr) return Violation{F::kToolChoice, NameOf(choice.mode), "a chat with tools", {}, std::nullopt};
+  if (chat == nullptr) return Violation::Of(C::kToolChoice, NameOf(choice.mode), "a chat with tools");
   if (client.structured_output.has_value()) {
-    return Violation{
-        F::kToolChoice, absl::StrCat(NameOf(choice.mode), " beside *"), "one of the two", {}, F::kStructuredOutput};
+    return Violation::Against(C::kStructuredOutput, C::kToolChoice, absl::StrCat(NameOf(choice.mode), " beside *"),
+                              "one of the two");
   }
   if (auto v = CheckChat(*chat)) return v;
   const text::ToolSet tools = text::ToolSet::Parse(chat->tools_json);
   if (tools.empty()) {
-    return Violation{
-        F::kToolChoice, absl::StrCat(NameOf(choice.mode), " without *"), "a chat with tools", {}, F::kChatTools};
+    return Violation::Against(C::kChatTools, C::kToolChoice, absl::StrCat(NameOf(choice.mode), " without *"),
+                              "a chat with tools");
   }
   if (model.chat_forms.calls == nullptr || model.chat_forms.calls->grammar == nullptr) {
-    return Violation{F::kToolChoice,
-                     NameOf(choice.mode),
-                     "auto or none: the form of this model's tool calls is not known (models[].tool_parser)",
-                     {},
-                     std::nullopt};
+    return Violation::Of(C::kToolChoice, NameOf(choice.mode),
+                         "auto or none: the form of this model's tool calls is not known (models[].tool_parser)");
   }
   if (choice.mode == Mode::kNamed && tools.Find(choice.name) == nullptr) {
-    return Violation{F::kToolChoiceName,
-                     absl::StrCat("is ", QuotedWord(choice.name), ", which * does not have"),
-                     "the name of one of the tools",
-                     {},
-                     F::kChatTools};
+    return Violation::Against(C::kChatTools, C::kToolChoiceName,
+                              absl::StrCat("is ", QuotedWord(choice.name), ", which * does not have"),
+                              "the name of one of the tools");
   }
   return CheckTools(chat->tools_json, tools);
 }
@@ -167,7 +157,7 @@ absl::Status SettleConstraint(const ServedModel& model, std::string_view prompt,
     const text::ToolSet tools = text::ToolSet::Parse(chat->tools_json);
     absl::StatusOr<text::GrammarSource> calls =
         text::ToolCallGrammar(model.chat_forms, GrammarOf(model, tools, client->tool_choice), end);
-    if (!calls.ok()) return GrammarRefused(calls.status(), F::kChatTools, *client->field_names);
+    if (!calls.ok()) return GrammarRefused(calls.status(), C::kChatTools, *client->field_names);
     client->structured_output = *std::move(calls);
     return absl::OkStatus();
   }

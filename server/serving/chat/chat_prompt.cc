@@ -11,13 +11,14 @@
 #include "engine/base/string_view.h"
 #include "server/serving/chat/check_chat.h"
 #include "server/serving/chat/system_messages.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/text/encode_text.h"
 
 namespace dunlin::server {
 namespace {
 
-using F = engine::RequestField;
+using C = ClientField;
 
 constexpr std::string_view kLimitWords = "; limit is ";
 
@@ -29,16 +30,16 @@ text::LocalTime Now() {
 }
 
 // The text library's message, "takes more than 5; limit is 5". A fault of ours stays one.
-absl::Status Refused(const absl::Status& status, const engine::FieldNames& names) {
+absl::Status Refused(const absl::Status& status, const FieldNames& names) {
   if (!absl::IsInvalidArgument(status) && !absl::IsResourceExhausted(status)) return status;
   const std::string_view message = engine::StdView(status.message());
   const size_t end = std::min(message.find(kLimitWords), message.size());
   const std::string_view limit = message.substr(std::min(end + kLimitWords.size(), message.size()));
-  return InvalidField({F::kChat, std::string(message.substr(0, end)), std::string(limit), {}, std::nullopt}, names);
+  return InvalidField(engine::Violation::Of(C::kChat, std::string(message.substr(0, end)), std::string(limit)), names);
 }
 
-absl::Status RaisedByTemplate(const absl::Status& status, const engine::FieldNames& names) {
-  return MakeError(Reason::kChatRefused, absl::StrCat(names[F::kChat], " ", status.message()));
+absl::Status RaisedByTemplate(const absl::Status& status, const FieldNames& names) {
+  return MakeError(Reason::kChatRefused, absl::StrCat(names[C::kChat], " ", status.message()));
 }
 
 // Rendering takes some tens of bytes for each byte of the chat, as tokenising does.
@@ -70,13 +71,12 @@ absl::Status CheckChats(const ServedModel& model) {
 }
 
 absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedModel& model,
-                                          const text::ChatInput& chat, size_t max_tokens,
-                                          const engine::FieldNames& names) {
+                                          const text::ChatInput& chat, size_t max_tokens, const FieldNames& names) {
   if (absl::Status s = CheckChats(model); !s.ok()) return s;
   if (const auto violation = CheckChat(chat)) return InvalidField(*violation, names);
   if (chat.parse_special_tokens && !model.chat_special_tokens) {
     return InvalidField(
-        {F::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)", {}, std::nullopt}, names);
+        engine::Violation::Of(C::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)"), names);
   }
   absl::StatusOr<text::RenderedChat> rendered = RenderWithSystem(core, model, chat);
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);

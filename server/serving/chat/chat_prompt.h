@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/models/served_model.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_field.h"
 #include "text/chat_template.h"
 
 namespace dunlin::server {
@@ -26,7 +26,6 @@ absl::Status CheckChats(const ServedModel& model);
 // Checks, renders and encodes. Errors: as CheckChats; INVALID_ARGUMENT (a field; special tokens that the model's
 // configuration does not let requests parse; a bound; what the template raises); OUT_OF_RANGE as EncodeChat.
 absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedModel& model,
-                                          const text::ChatInput& chat, size_t max_tokens,
-                                          const engine::FieldNames& names);
+                                          const text::ChatInput& chat, size_t max_tokens, const FieldNames& names);
 
 }  // namespace dunlin::server

@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/string_view.h"
 #include "engine/request/field_checks.h"
+#include "server/serving/record/client_field.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -17,53 +18,53 @@ namespace dunlin::server {
 namespace {
 
 using engine::Violation;
-using F = engine::RequestField;
+using C = ClientField;
 using Json = nlohmann::json;
 
 constexpr size_t kMaxQuotedBytes = 32;
 
-std::optional<Violation> CheckCountOf(F field, size_t count, size_t max, int64_t message) {
+std::optional<Violation> CheckCountOf(engine::Field field, size_t count, size_t max, int64_t message) {
   auto violation = engine::CheckCount(field, count, max);
   if (violation.has_value()) violation->index = {message, 0};
   return violation;
 }
 
-std::optional<Violation> CheckUtf8(F field, std::string_view text, engine::FieldIndex index) {
+std::optional<Violation> CheckUtf8(engine::Field field, std::string_view text, engine::FieldIndex index) {
   if (text::IsValidUtf8(text)) return std::nullopt;
-  return Violation{field, "is not UTF-8", "", index, std::nullopt};
+  return Violation::Of(field, "is not UTF-8", "", index);
 }
 
 // The value, or a violation; `text` is not empty. Depth is bounded before anything is built.
-std::optional<Violation> ParseJson(F field, const std::string& text, engine::FieldIndex index, Json* value) {
+std::optional<Violation> ParseJson(engine::Field field, const std::string& text, engine::FieldIndex index,
+                                   Json* value) {
   if (auto v = CheckUtf8(field, text, index)) return v;
   if (engine::IsNestedDeeper(text, kMaxChatJsonDepth)) {
-    return Violation{field, absl::StrCat("is nested deeper than ", kMaxChatJsonDepth), absl::StrCat(kMaxChatJsonDepth),
-                     index, std::nullopt};
+    return Violation::Of(field, absl::StrCat("is nested deeper than ", kMaxChatJsonDepth),
+                         absl::StrCat(kMaxChatJsonDepth), index);
   }
   *value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value->is_discarded()) return Violation{field, "is not JSON", "", index, std::nullopt};
+  if (value->is_discarded()) return Violation::Of(field, "is not JSON", "", index);
   return std::nullopt;
 }
 
-std::optional<Violation> CheckJsonObject(F field, const std::string& text, engine::FieldIndex index = {}) {
+std::optional<Violation> CheckJsonObject(engine::Field field, const std::string& text, engine::FieldIndex index = {}) {
   if (text.empty()) return std::nullopt;
   Json value;
   if (auto v = ParseJson(field, text, index, &value)) return v;
   if (value.is_object()) return std::nullopt;
-  return Violation{field, absl::StrCat("is a JSON ", value.type_name()), "an object", index, std::nullopt};
+  return Violation::Of(field, absl::StrCat("is a JSON ", value.type_name()), "an object", index);
 }
 
 std::optional<Violation> CheckTools(const std::string& text) {
   if (text.empty()) return std::nullopt;
   Json tools;
-  if (auto v = ParseJson(F::kChatTools, text, {}, &tools)) return v;
+  if (auto v = ParseJson(C::kChatTools, text, {}, &tools)) return v;
   const bool is_list =
       tools.is_array() && std::all_of(tools.begin(), tools.end(), [](const Json& tool) { return tool.is_object(); });
   if (!is_list) {
-    return Violation{
-        F::kChatTools, "is not a JSON list of objects", "a list of function definitions", {}, std::nullopt};
+    return Violation::Of(C::kChatTools, "is not a JSON list of objects", "a list of function definitions");
   }
-  return engine::CheckCount(F::kChatTools, tools.size(), kMaxChatTools);
+  return engine::CheckCount(C::kChatTools, tools.size(), kMaxChatTools);
 }
 
 std::optional<Violation> CheckRole(std::string_view role, int64_t index) {
@@ -72,41 +73,38 @@ std::optional<Violation> CheckRole(std::string_view role, int64_t index) {
            c == '.';
   });
   if (is_word && !role.empty() && role.size() <= kMaxChatRoleBytes) return std::nullopt;
-  return Violation{F::kChatRole,
-                   absl::StrCat("is ", QuotedWord(role)),
-                   absl::StrCat("1 to ", kMaxChatRoleBytes, " letters, digits, '_', '-' or '.'"),
-                   {index, 0},
-                   std::nullopt};
+  return Violation::Of(C::kChatRole, absl::StrCat("is ", QuotedWord(role)),
+                       absl::StrCat("1 to ", kMaxChatRoleBytes, " letters, digits, '_', '-' or '.'"), {index, 0});
 }
 
 std::optional<Violation> CheckParts(const text::ChatMessage& message, int64_t index) {
   if (message.parts.empty()) return std::nullopt;
   if (message.content.has_value()) {
-    return Violation{F::kChatContent, "is given besides parts", "one of the two", {index, 0}, std::nullopt};
+    return Violation::Of(C::kChatContent, "is given besides parts", "one of the two", {index, 0});
   }
-  if (auto v = CheckCountOf(F::kChatParts, message.parts.size(), kMaxChatParts, index)) return v;
+  if (auto v = CheckCountOf(C::kChatParts, message.parts.size(), kMaxChatParts, index)) return v;
   int64_t part_index = 0;
   for (const text::ChatPart& part : message.parts) {
     if (part.type != "text") {
-      return Violation{
-          F::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)), "\"text\"", {index, part_index}, std::nullopt};
+      return Violation::Of(C::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)), "\"text\"",
+                           {index, part_index});
     }
-    if (auto v = CheckUtf8(F::kChatPartText, part.text, {index, part_index})) return v;
+    if (auto v = CheckUtf8(C::kChatPartText, part.text, {index, part_index})) return v;
     ++part_index;
   }
   return std::nullopt;
 }
 
 std::optional<Violation> CheckToolCalls(const text::ChatMessage& message, int64_t index) {
-  if (auto v = CheckCountOf(F::kChatToolCalls, message.tool_calls.size(), kMaxToolCalls, index)) return v;
+  if (auto v = CheckCountOf(C::kChatToolCalls, message.tool_calls.size(), kMaxToolCalls, index)) return v;
   int64_t call_index = 0;
   for (const text::ChatToolCall& call : message.tool_calls) {
     if (call.name.empty()) {
-      return Violation{F::kChatToolCallName, "is empty", "the name of a function", {index, call_index}, std::nullopt};
+      return Violation::Of(C::kChatToolCallName, "is empty", "the name of a function", {index, call_index});
     }
-    if (auto v = CheckUtf8(F::kChatToolCallName, call.name, {index, call_index})) return v;
-    if (auto v = CheckUtf8(F::kChatToolCallName, call.id, {index, call_index})) return v;
-    if (auto v = CheckJsonObject(F::kChatToolCallArguments, call.arguments_json, {index, call_index})) return v;
+    if (auto v = CheckUtf8(C::kChatToolCallName, call.name, {index, call_index})) return v;
+    if (auto v = CheckUtf8(C::kChatToolCallName, call.id, {index, call_index})) return v;
+    if (auto v = CheckJsonObject(C::kChatToolCallArguments, call.arguments_json, {index, call_index})) return v;
     ++call_index;
   }
   return std::nullopt;
@@ -117,12 +115,12 @@ std::optional<Violation> CheckExtraFields(const text::ChatMessage& message, int6
   const std::string& text = message.extra_fields_json;
   if (text.empty()) return std::nullopt;
   Json fields;
-  if (auto v = ParseJson(F::kChatExtraFields, text, {index, 0}, &fields)) return v;
-  if (!fields.is_object()) return CheckJsonObject(F::kChatExtraFields, text, {index, 0});
+  if (auto v = ParseJson(C::kChatExtraFields, text, {index, 0}, &fields)) return v;
+  if (!fields.is_object()) return CheckJsonObject(C::kChatExtraFields, text, {index, 0});
   for (const char* own : {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}) {
     if (!fields.contains(own)) continue;
-    return Violation{
-        F::kChatExtraFields, absl::StrCat("has \"", own, "\""), "names without a field of their own", {index, 0}, {}};
+    return Violation::Of(C::kChatExtraFields, absl::StrCat("has \"", own, "\""), "names without a field of their own",
+                         {index, 0});
   }
   return std::nullopt;
 }
@@ -131,10 +129,10 @@ std::optional<Violation> CheckMessage(const text::ChatMessage& message, int64_t 
   if (auto v = CheckRole(message.role, index)) return v;
   if (auto v = CheckParts(message, index)) return v;
   for (const std::string* text : {&message.name, &message.tool_call_id, &message.reasoning_content}) {
-    if (auto v = CheckUtf8(F::kChatMessage, *text, {index, 0})) return v;
+    if (auto v = CheckUtf8(C::kChatMessage, *text, {index, 0})) return v;
   }
   if (message.content.has_value()) {
-    if (auto v = CheckUtf8(F::kChatContent, *message.content, {index, 0})) return v;
+    if (auto v = CheckUtf8(C::kChatContent, *message.content, {index, 0})) return v;
   }
   if (auto v = CheckToolCalls(message, index)) return v;
   return CheckExtraFields(message, index);
@@ -161,18 +159,19 @@ size_t BytesOf(const text::ChatInput& chat) {
 }
 
 std::optional<Violation> CheckChat(const text::ChatInput& chat) {
-  if (chat.messages.empty()) return Violation{F::kChatMessages, "has 0 entries", "1 or more", {}, std::nullopt};
-  if (auto v = engine::CheckCount(F::kChatMessages, chat.messages.size(), kMaxChatMessages)) return v;
-  if (auto v = engine::CheckBytes(F::kChat, BytesOf(chat), 1, text::kMaxTextBytes)) return v;
+  if (chat.messages.empty()) return Violation::Of(C::kChatMessages, "has 0 entries", "1 or more");
+  if (auto v = engine::CheckCount(C::kChatMessages, chat.messages.size(), kMaxChatMessages)) return v;
+  if (auto v = engine::CheckBytes(C::kChat, BytesOf(chat), 1, text::kMaxTextBytes)) return v;
   if (chat.continue_final_message && chat.add_generation_prompt) {
-    return Violation{F::kChatContinueFinalMessage, "excludes *", "one of the two", {}, F::kChatAddGenerationPrompt};
+    return Violation::Against(C::kChatAddGenerationPrompt, C::kChatContinueFinalMessage, "excludes *",
+                              "one of the two");
   }
   int64_t index = 0;
   for (const text::ChatMessage& message : chat.messages) {
     if (auto v = CheckMessage(message, index++)) return v;
   }
   if (auto v = CheckTools(chat.tools_json)) return v;
-  return CheckJsonObject(F::kChatTemplateOptions, chat.template_options_json);
+  return CheckJsonObject(C::kChatTemplateOptions, chat.template_options_json);
 }
 
 }  // namespace dunlin::server

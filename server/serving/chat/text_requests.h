@@ -9,26 +9,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/serving/chat/chat_prompt.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_field.h"
 #include "text/tokenizer.h"
 
 namespace dunlin::server {
 
 absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const Principal& caller,
                                                       const std::string& model, const std::string& text,
-                                                      const text::EncodeOptions& options,
-                                                      const engine::FieldNames& names);
+                                                      const text::EncodeOptions& options, const FieldNames& names);
 
 // Refuses a text of more than half of limits.max_message_bytes.
 absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
-                                       const engine::FieldNames& names);
+                                       const FieldNames& names);
 
 // The prompt that a Generate call with this chat has. Errors also as MakeChatPrompt.
 absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller, const std::string& model,
-                                             const text::ChatInput& chat, const engine::FieldNames& names);
+                                             const text::ChatInput& chat, const FieldNames& names);
 
 }  // namespace dunlin::server

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "engine/encoder/validate_encode.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/check_request.h"
 #include "server/serving/resolve/resolve.h"
@@ -21,6 +22,7 @@ namespace dunlin::server {
 namespace {
 
 using engine::TokenId;
+using C = ClientField;
 using F = engine::RequestField;
 using TokenIds = std::vector<TokenId>;
 
@@ -37,12 +39,12 @@ absl::StatusOr<std::string> PromptOf(const ServedModel& model, const ClientEmbed
   if (found != settings.prompts.end() && (settings.pools_prompt || found->second.empty())) return found->second;
   if (found != settings.prompts.end()) {
     const char* problem = "names a prompt, which the model's pooling would leave out (include_prompt is false)";
-    return InvalidField({F::kPromptName, problem, "", {}, std::nullopt}, *client.field_names);
+    return InvalidField(engine::Violation::Of(C::kPromptName, problem, ""), *client.field_names);
   }
   std::string known;
   for (const auto& [prompt, text] : settings.prompts) absl::StrAppend(&known, known.empty() ? "" : ", ", prompt);
   return InvalidField(
-      {F::kPromptName, "is not a prompt of the model", known.empty() ? "none" : known, {}, std::nullopt},
+      engine::Violation::Of(C::kPromptName, "is not a prompt of the model", known.empty() ? "none" : known),
       *client.field_names);
 }
 
@@ -82,11 +84,8 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
   const auto is_ids = [](const ClientEmbedInput& input) { return std::holds_alternative<TokenIds>(input); };
   if (!client->prompt_name.empty() && !prompt->empty() &&
       std::any_of(client->inputs.begin(), client->inputs.end(), is_ids)) {
-    return InvalidField({F::kPromptName,
-                         "names a prompt, which precedes texts alone",
-                         "no token ids among the inputs",
-                         {},
-                         std::nullopt},
+    return InvalidField(engine::Violation::Of(C::kPromptName, "names a prompt, which precedes texts alone",
+                                              "no token ids among the inputs"),
                         *client->field_names);
   }
   for (size_t i = 0; i < client->inputs.size(); ++i) {
@@ -98,7 +97,8 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
     }
     if (!ids.ok()) {
       const std::string problem(engine::StdView(ids.status().message()));
-      return InvalidField({F::kInputText, problem, "", {static_cast<int64_t>(i)}, std::nullopt}, *client->field_names);
+      return InvalidField(engine::Violation::Of(C::kInputText, problem, "", {static_cast<int64_t>(i)}),
+                          *client->field_names);
     }
     const auto num_tokens = static_cast<int64_t>(ids->size());
     const std::optional<engine::Violation> length = engine::CheckInputLength(i, num_tokens, limits);
@@ -121,7 +121,7 @@ engine::Violation UnknownToken(const engine::Violation& violation, const ClientE
       std::accumulate(request.lengths.begin(), request.lengths.begin() + violation.index[0], int64_t{0});
   const TokenId id = request.tokens[static_cast<size_t>(before + violation.index[1])];
   if (std::holds_alternative<TokenIds>(client.inputs[input])) return NameUnembedded(violation, id, tokenizer);
-  return UnembeddedIn(F::kInputText, engine::FieldIndex{violation.index[0]}, id, *tokenizer);
+  return UnembeddedIn(C::kInputText, engine::FieldIndex{violation.index[0]}, id, *tokenizer);
 }
 
 bool HasText(const ClientEmbedRequest& client) {
@@ -163,8 +163,8 @@ absl::Status PlanScores(const ServingCore& core, const ClientEmbedRequest& clien
 
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
   record->num_inputs = static_cast<int32_t>(client.inputs.size());
-  absl::StatusOr<ModelLease> lease =
-      ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
+  const CallContext call{core, client.principal, *client.field_names, record};
+  absl::StatusOr<ModelLease> lease = ResolveModel(call, client.model, &client.execution);
   if (!lease.ok()) return lease.status();
   EmbedPlan plan;
   plan.model = *std::move(lease);
@@ -175,8 +175,7 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
       client.rerank.has_value() ? PlanScores(core, client, &plan) : PlanVectors(core, &client, &plan);
   if (!planned.ok()) return planned;
   record->prompt_tokens = static_cast<int32_t>(request.tokens.size());
-  const absl::StatusOr<engine::ExecutionProfile> profile =
-      ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
+  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(call, model, client.execution);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
   auto violation = engine::CheckEncode(request, model.encoder->limits());

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "engine/request/request_field.h"
+#include "server/serving/record/client_field.h"
 #include "text/grammar_source.h"
 
 namespace dunlin::server {
@@ -14,6 +14,6 @@ namespace dunlin::server {
 std::optional<engine::Violation> CheckStructuredOutput(const text::GrammarSource& source);
 
 // What the client has set of a grammar, for errors: tools are parts that say so.
-engine::RequestField FieldOfStructuredOutput(const text::GrammarSource& source);
+ClientField FieldOfStructuredOutput(const text::GrammarSource& source);
 
 }  // namespace dunlin::server

@@ -19,6 +19,7 @@
 #include "server/serving/chat/chat_prompt.h"
 #include "server/serving/generation/check_structured_output.h"
 #include "server/serving/generation/output_length.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/entropy.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/check_request.h"
@@ -33,6 +34,7 @@ namespace dunlin::server {
 namespace {
 
 using engine::Violation;
+using C = ClientField;
 using F = engine::RequestField;
 
 constexpr size_t kPromptTail = 16;  // what StreamDecoder::Create needs to continue a text
@@ -102,7 +104,7 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
   }
   if (client.truncate_prompt_tokens.has_value()) {
     const auto v =
-        engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1, limits.max_context_tokens);
+        engine::CheckInt(C::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1, limits.max_context_tokens);
     if (v.has_value()) return PlanStatus(v, client);
   }
   if (std::holds_alternative<text::ChatInput>(client.prompt)) return CheckChats(model);
@@ -134,7 +136,7 @@ absl::Status CheckDeadline(const ServingCore& core, const ServedModel& model, co
 // The sequences of the texts join the others, so that there may be too many, or none of the allowed tokens left.
 absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, engine::Request* request) {
   engine::SamplingParams* params = &request->sampling;
-  const engine::FieldNames& names = *client.field_names;
+  const FieldNames& names = *client.field_names;
   for (size_t i = 0; i < client.sampling.bad_words.size(); ++i) {
     if (const auto v = AppendBadWord(client.sampling.bad_words[i], static_cast<int64_t>(i), *model.tokenizer,
                                      &params->bad_words)) {
@@ -150,8 +152,8 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
 // The engine only knows token prompts; for a client that sent text or a chat, the error names that.
 Violation AsClientSent(Violation violation, const ClientRequest& client) {
   if (violation.field == F::kPromptTokens) {
-    if (std::holds_alternative<std::string>(client.prompt)) violation.field = F::kPromptText;
-    if (std::holds_alternative<text::ChatInput>(client.prompt)) violation.field = F::kChat;
+    if (std::holds_alternative<std::string>(client.prompt)) violation.field = C::kPromptText;
+    if (std::holds_alternative<text::ChatInput>(client.prompt)) violation.field = C::kChat;
   }
   return violation;
 }
@@ -201,7 +203,7 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
   if (absl::IsOutOfRange(ids.status())) return OverflowedUncounted(*client, *request, limits);
   if (!ids.ok()) {
     const std::string problem(engine::StdView(ids.status().message()));
-    return InvalidField({F::kPromptText, problem, "", {}, std::nullopt}, *client->field_names);
+    return InvalidField(Violation::Of(C::kPromptText, problem, ""), *client->field_names);
   }
   *prompt = *std::move(ids);
   return absl::OkStatus();
@@ -263,8 +265,8 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record,
                                               engine::TimeNs deadline) {
-  absl::StatusOr<ModelLease> lease =
-      ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
+  const CallContext call{core, client.principal, *client.field_names, record};
+  absl::StatusOr<ModelLease> lease = ResolveModel(call, client.model, &client.execution);
   if (!lease.ok()) return lease.status();
   GenerationPlan plan;
   plan.model = *std::move(lease);
@@ -291,8 +293,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   if (absl::Status s = SetBadWords(client, model, &request); !s.ok()) return s;
 
   // Before the prompt is tokenised, which takes the most time.
-  const absl::StatusOr<engine::ExecutionProfile> profile =
-      ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
+  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(call, model, client.execution);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
   if (absl::Status s = CheckDeadline(core, model, client, request.stopping, deadline); !s.ok()) return s;

@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/serving/core/serving_core.h"
 #include "server/serving/output/output_text.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/client_request.h"
 #include "server/serving/record/request_record.h"
 #include "text/grammar_source.h"
@@ -24,14 +24,14 @@ struct GenerationPlan {
   ModelLease model;
   engine::Request request;  // of every output; arrival, deadline and output_index not set
   int32_t num_outputs = 1;
-  std::optional<int32_t> clamped_max_tokens;        // that the client asked for more than
-  int32_t reserved_tokens = 0;                      // of each output, from the quota of the caller's key
-  bool no_output = false;                           // max_tokens is 0: the token that ends the prompt's step is dropped
-  bool prompt_token_ids = false;                    // the first chunk has them
-  OutputText::Options output_text;                  // of every output; prompt_tail points into request.prompt
-  std::optional<text::GrammarSource> grammar;       // that request.constraint is to be made of
-  size_t constraint_bytes = 0;                      // of request.constraint, and of each output's state
-  const engine::FieldNames* field_names = nullptr;  // of the client
+  std::optional<int32_t> clamped_max_tokens;   // that the client asked for more than
+  int32_t reserved_tokens = 0;                 // of each output, from the quota of the caller's key
+  bool no_output = false;                      // max_tokens is 0: the token that ends the prompt's step is dropped
+  bool prompt_token_ids = false;               // the first chunk has them
+  OutputText::Options output_text;             // of every output; prompt_tail points into request.prompt
+  std::optional<text::GrammarSource> grammar;  // that request.constraint is to be made of
+  size_t constraint_bytes = 0;                 // of request.constraint, and of each output's state
+  const FieldNames* field_names = nullptr;     // of the client
 };
 
 // Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in

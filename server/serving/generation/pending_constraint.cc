@@ -3,13 +3,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/serving/generation/check_structured_output.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 
 absl::StatusOr<std::unique_ptr<PendingConstraint>> PendingConstraint::Start(const ServedModel& model,
                                                                             const text::GrammarSource& source,
-                                                                            const engine::FieldNames& names,
+                                                                            const FieldNames& names,
                                                                             const GrammarCache::Caller& caller,
                                                                             int32_t retry_after_ms) {
   if (model.grammars == nullptr) {

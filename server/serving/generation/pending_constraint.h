@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "server/models/grammar_cache.h"
 #include "server/models/served_model.h"
+#include "server/serving/record/client_field.h"
 #include "text/grammar_source.h"
 
 namespace dunlin::server {
@@ -22,7 +22,7 @@ class PendingConstraint {
   // FAILED_PRECONDITION (a model without a tokenizer); RESOURCE_EXHAUSTED (too many grammars are being compiled).
   static absl::StatusOr<std::unique_ptr<PendingConstraint>> Start(const ServedModel& model,
                                                                   const text::GrammarSource& source,
-                                                                  const engine::FieldNames& names,
+                                                                  const FieldNames& names,
                                                                   const GrammarCache::Caller& caller,
                                                                   int32_t retry_after_ms);
 
@@ -31,12 +31,11 @@ class PendingConstraint {
   std::optional<absl::StatusOr<Grammar>> result() const;
 
  private:
-  PendingConstraint(engine::RequestField field, const engine::FieldNames& names,
-                    std::unique_ptr<GrammarCache::Wait> wait)
+  PendingConstraint(engine::Field field, const FieldNames& names, std::unique_ptr<GrammarCache::Wait> wait)
       : field_(field), names_(names), wait_(std::move(wait)) {}
 
-  const engine::RequestField field_;
-  const engine::FieldNames& names_;
+  const engine::Field field_;
+  const FieldNames& names_;
   const std::unique_ptr<GrammarCache::Wait> wait_;
 };
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "engine/encoder/encode_call.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/access/principal.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/ignored_names.h"
 #include "server/serving/record/trace_context.h"
 #include "text/chat_template.h"
@@ -83,9 +83,9 @@ struct ClientToolChoice {
 };
 
 struct ClientRequest {
-  const engine::FieldNames* field_names = &engine::kPlainFieldNames;  // the front end's names, for errors; never null
-  Principal principal;                                                // the core's, whatever a front end sets
-  std::string request_id;                                             // chosen by the client; generated if empty
+  const FieldNames* field_names = &kPlainFieldNames;  // the front end's names, for errors; never null
+  Principal principal;                                // the core's, whatever a front end sets
+  std::string request_id;                             // chosen by the client; generated if empty
   std::string model;
   ClientPrompt prompt;
   std::optional<int32_t> truncate_prompt_tokens;  // keep only the last ones
@@ -116,7 +116,7 @@ struct ClientRerank {
 };
 
 struct ClientEmbedRequest {
-  const engine::FieldNames* field_names = &engine::kPlainFieldNames;
+  const FieldNames* field_names = &kPlainFieldNames;
   Principal principal;  // as of ClientRequest
   std::string request_id;
   std::string model;

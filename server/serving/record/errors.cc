@@ -15,6 +15,7 @@
 #include "engine/base/string_view.h"
 #include "engine/loop/mailbox.h"
 #include "engine/request/tenant_share.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 namespace {
@@ -138,14 +139,14 @@ absl::Status MakeError(Reason reason, std::string_view message) {
   return status;
 }
 
-absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names) {
-  absl::Status status = MakeError(Reason::kInvalidField, engine::Describe(violation, names));
-  Attach(kFieldKey, engine::NameOf(violation, names), &status);
+absl::Status InvalidField(const engine::Violation& violation, const FieldNames& names) {
+  absl::Status status = MakeError(Reason::kInvalidField, engine::Describe(violation, names.list()));
+  Attach(kFieldKey, engine::NameOf(violation, names.list()), &status);
   Attach(kLimitKey, violation.limit, &status);
   return status;
 }
 
-absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names) {
+absl::Status GrammarRefused(const absl::Status& status, engine::Field field, const FieldNames& names) {
   if (absl::IsFailedPrecondition(status)) {
     return MakeError(Reason::kNoTokenizer, absl::StrCat("structured output is not available: ", status.message()));
   }
@@ -205,8 +206,8 @@ absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const
                                                            "\"; key \"", caller.name, "\" does not have it"));
 }
 
-absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
-                        const engine::FieldNames& names) {
+absl::Status KeyForbids(engine::Field field, std::string_view value, std::string_view allowed,
+                        const FieldNames& names) {
   absl::Status status = MakeError(
       Reason::kPermissionDenied,
       absl::StrCat(names[field], " is ", engine::AbslView(value), "; the key allows ", engine::AbslView(allowed)));

@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "engine/loop/deadline_gate.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/access/access_control.h"
 #include "server/access/admission.h"
 #include "server/access/limits.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
@@ -87,9 +87,9 @@ std::optional<int32_t> RetryAfterMs(const absl::Status& status);
 // A status whose only detail is its reason.
 absl::Status MakeError(Reason reason, std::string_view message);
 // INVALID_ARGUMENT "<field> <problem>; limit is <limit>".
-absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
+absl::Status InvalidField(const engine::Violation& violation, const FieldNames& names);
 // Of a GrammarCompiler's error: INVALID_ARGUMENT, or FAILED_PRECONDITION for a tokenizer that cannot be constrained.
-absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names);
+absl::Status GrammarRefused(const absl::Status& status, engine::Field field, const FieldNames& names);
 // As InvalidField above, for a field that only one front end has.
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
 // The problem of a text that stands where one of a few names belongs: `is "nf4"`. Only a name of up to 32 letters,
@@ -102,8 +102,7 @@ absl::Status ProfileRefused(std::string_view message, const std::vector<std::str
 // UNAUTHENTICATED, the same whatever is wrong with the key; or PERMISSION_DENIED, which names what the endpoint needs.
 absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const Endpoint& endpoint);
 // PERMISSION_DENIED: "<field> is <value>; the key allows <allowed>".
-absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
-                        const engine::FieldNames& names);
+absl::Status KeyForbids(engine::Field field, std::string_view value, std::string_view allowed, const FieldNames& names);
 // RESOURCE_EXHAUSTED: a limit of the caller's key was reached. stream_retry_ms: when to try again where nobody knows.
 absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, int32_t stream_retry_ms);
 // RESOURCE_EXHAUSTED: a limit of the server was reached; the client may retry after `retry_after_ms`.

@@ -10,20 +10,22 @@
 #include "kernels/api/dtype.h"
 #include "server/access/key_digest.h"
 #include "server/access/tenant.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
 
+using C = ClientField;
 using F = engine::RequestField;
 
 void Report(const AccessControl& access, const Principal& caller, std::string_view reason) {
   access.Report(AccessRefusal::kPermissionDenied, {caller.name, caller.endpoint, caller.peer, reason});
 }
 
-absl::Status Forbid(const AccessControl& access, const Principal& caller, F field, std::string_view value,
-                    const std::string& allowed, const engine::FieldNames& names) {
+absl::Status Forbid(const AccessControl& access, const Principal& caller, engine::Field field, std::string_view value,
+                    const std::string& allowed, const FieldNames& names) {
   Report(access, caller, absl::StrCat(names[field], " not allowed"));
   return KeyForbids(field, value, allowed, names);
 }
@@ -65,11 +67,11 @@ absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& 
 }
 
 absl::Status CheckKeyExecution(const AccessControl& access, const engine::ExecutionChoice& choice,
-                               const Principal& caller, const engine::FieldNames& names) {
+                               const Principal& caller, const FieldNames& names) {
   if (caller.anonymous()) return absl::OkStatus();
   const KeyRecord& key = *caller.key;
   if (choice.attention_backend.has_value() && !key.MayUse(*choice.attention_backend)) {
-    return Forbid(access, caller, F::kAttentionBackend, kernels::Name(*choice.attention_backend),
+    return Forbid(access, caller, C::kAttentionBackend, kernels::Name(*choice.attention_backend),
                   NamesOf(kernels::kAttentionBackendTable, key.attention_backends), names);
   }
   if (choice.precision.has_value() && !key.MayUse(*choice.precision)) {

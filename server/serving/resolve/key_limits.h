@@ -14,6 +14,7 @@
 #include "server/access/admission.h"
 #include "server/models/repository.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/client_request.h"
 
 namespace dunlin::server {
@@ -30,7 +31,7 @@ std::vector<ModelLease> ModelsFor(const ServingCore& core, const Principal& call
 absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& request);
 // Of an embedding's or a generation's choice: what is named must be allowed.
 absl::Status CheckKeyExecution(const AccessControl& access, const engine::ExecutionChoice& choice,
-                               const Principal& caller, const engine::FieldNames& names);
+                               const Principal& caller, const FieldNames& names);
 
 // Takes one request, and one of those at once, of the caller's quota; the ticket keeps them. Errors:
 // RESOURCE_EXHAUSTED.

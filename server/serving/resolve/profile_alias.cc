@@ -7,11 +7,13 @@
 #include "absl/strings/str_join.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 namespace {
 
+using C = ClientField;
 using F = engine::RequestField;
 
 constexpr char kSuffixMark = '@';
@@ -43,11 +45,11 @@ std::optional<engine::ExecutionChoice> ParseSuffix(std::string_view suffix) {
   return choice;
 }
 
-absl::Status Conflict(F field, std::string_view asked, std::string_view named, std::string_view name,
-                      const engine::FieldNames& names) {
+absl::Status Conflict(engine::Field field, std::string_view asked, std::string_view named, std::string_view name,
+                      const FieldNames& names) {
   return InvalidField(
       names[field],
-      absl::StrCat("is ", std::string(asked), ", but ", names[F::kModel], " is ", std::string(name.substr(0, 256))),
+      absl::StrCat("is ", std::string(asked), ", but ", names[C::kModel], " is ", std::string(name.substr(0, 256))),
       std::string(named));
 }
 
@@ -69,11 +71,11 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, st
                                    ", or with one of the two parts"));
 }
 
-absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const engine::FieldNames& names,
+absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const FieldNames& names,
                          engine::ExecutionChoice* choice) {
   if (named.attention_backend.has_value()) {
     if (choice->attention_backend.value_or(*named.attention_backend) != *named.attention_backend) {
-      return Conflict(F::kAttentionBackend, kernels::Name(*choice->attention_backend),
+      return Conflict(C::kAttentionBackend, kernels::Name(*choice->attention_backend),
                       kernels::Name(*named.attention_backend), name, names);
     }
     choice->attention_backend = named.attention_backend;

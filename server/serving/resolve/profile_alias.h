@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "server/models/repository.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
@@ -25,7 +25,7 @@ ModelLease LeaseNamed(const ServingCore& core, std::string_view name);
 absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, std::string_view name);
 
 // Adds what a name chooses to a request's choice. Errors: INVALID_ARGUMENT naming the field that says otherwise.
-absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const engine::FieldNames& names,
+absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const FieldNames& names,
                          engine::ExecutionChoice* choice);
 
 // "name@flash-fp8", ... of every profile that the model supports.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/entropy.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/check_request.h"
@@ -71,29 +72,27 @@ absl::StatusOr<engine::ExecutionProfile> ResolveAllowed(const engine::ProfileTab
 
 }  // namespace
 
-absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record) {
+absl::Status ResolveRequestId(std::string_view request_id, const FieldNames& names, RequestRecord* record) {
   if (const auto violation = CheckRequestId(request_id)) return InvalidField(*violation, names);
   record->request_id = request_id.empty() ? DrawRequestId() : std::string(request_id);
   return absl::OkStatus();
 }
 
-absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names) {
+absl::Status CheckModelName(std::string_view name, const FieldNames& names) {
   if (!name.empty()) return absl::OkStatus();
-  return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
-                      names);
+  return InvalidField(engine::Violation::Of(ClientField::kModel, "is empty", "the name of a served model"), names);
 }
 
-absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
-                                        const engine::FieldNames& names, RequestRecord* record,
+absl::StatusOr<ModelLease> ResolveModel(const CallContext& call, const std::string& name,
                                         engine::ExecutionChoice* execution) {
-  record->model = name.substr(0, kMaxRecordedModelBytes);
-  if (absl::Status s = CheckModelName(name, names); !s.ok()) return s;
-  absl::StatusOr<ModelLease> lease = LeaseFor(core, caller, name);
+  call.record->model = name.substr(0, kMaxRecordedModelBytes);
+  if (absl::Status s = CheckModelName(name, call.names); !s.ok()) return s;
+  absl::StatusOr<ModelLease> lease = LeaseFor(call.core, call.caller, name);
   if (!lease.ok()) return lease;
-  record->model = (*lease)->name;
+  call.record->model = (*lease)->name;
   const absl::StatusOr<engine::ExecutionChoice> named = ChoiceNamed(**lease, name);
   if (!named.ok()) return named.status();
-  if (absl::Status s = MergeChoice(*named, name, names, execution); !s.ok()) return s;
+  if (absl::Status s = MergeChoice(*named, name, call.names, execution); !s.ok()) return s;
   return lease;
 }
 
@@ -125,16 +124,15 @@ absl::Status CheckReranks(const ServedModel& model) {
   return MakeError(Reason::kNoTokenizer, absl::StrCat(kind, "its tokenizer has no form for a pair of texts"));
 }
 
-absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
-                                                        const engine::ExecutionChoice& asked, const Principal& caller,
-                                                        const engine::FieldNames& names, RequestRecord* record) {
+absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const CallContext& call, const ServedModel& model,
+                                                        const engine::ExecutionChoice& asked) {
   engine::ExecutionChoice choice = asked;
-  if (!caller.anonymous()) choice.precision = AllowedPrecision(model, *caller.key, asked.precision);
-  if (absl::Status s = CheckKeyExecution(core.access(), choice, caller, names); !s.ok()) return s;
+  if (!call.caller.anonymous()) choice.precision = AllowedPrecision(model, *call.caller.key, asked.precision);
+  if (absl::Status s = CheckKeyExecution(call.core.access(), choice, call.caller, call.names); !s.ok()) return s;
   const engine::ProfileTable& table = *model.profiles;
-  absl::StatusOr<engine::ExecutionProfile> profile = ResolveAllowed(table, choice, caller);
+  absl::StatusOr<engine::ExecutionProfile> profile = ResolveAllowed(table, choice, call.caller);
   if (profile.ok()) {
-    record->profile = *profile;
+    call.record->profile = *profile;
     return profile;
   }
   const std::string_view message = engine::StdView(profile.status().message());

@@ -8,25 +8,32 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/request/request_field.h"
 #include "engine/request/types.h"
 #include "engine/runtime/profiles.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/request_record.h"
 
 namespace dunlin::server {
 
+// What the steps of one call share. What it refers to outlives it.
+struct CallContext {
+  const ServingCore& core;
+  const Principal& caller;
+  const FieldNames& names;  // of the front end's messages
+  RequestRecord* record;
+};
+
 // The client's id, or a generated one. Errors: INVALID_ARGUMENT.
-absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
+absl::Status ResolveRequestId(std::string_view request_id, const FieldNames& names, RequestRecord* record);
 
 // INVALID_ARGUMENT for a request that names no model.
-absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names);
+absl::Status CheckModelName(std::string_view name, const FieldNames& names);
 
 // The profile that the name chooses (profile_alias.h) joins *execution. Errors: INVALID_ARGUMENT (no model is named, a
 // suffix that is no profile, or one that *execution contradicts), NOT_FOUND (also for a model that the caller may not
 // use).
-absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
-                                        const engine::FieldNames& names, RequestRecord* record,
+absl::StatusOr<ModelLease> ResolveModel(const CallContext& call, const std::string& name,
                                         engine::ExecutionChoice* execution);
 
 // FAILED_PRECONDITION if the model is an encoder, or a decoder, or not a cross-encoder: a sequence classifier of one
@@ -38,8 +45,7 @@ absl::Status CheckReranks(const ServedModel& model);
 // Within what the caller's key allows: AUTO and a fallback take none of the others, and a precision that is not named
 // is the first of the model's that is allowed. Errors: PERMISSION_DENIED (key_limits.h), FAILED_PRECONDITION with every
 // reason in the profile table why the choice is not supported.
-absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
-                                                        const engine::ExecutionChoice& choice, const Principal& caller,
-                                                        const engine::FieldNames& names, RequestRecord* record);
+absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const CallContext& call, const ServedModel& model,
+                                                        const engine::ExecutionChoice& choice);
 
 }  // namespace dunlin::server

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 namespace {
@@ -21,11 +22,9 @@ std::optional<engine::Violation> AppendBadWord(const std::string& text, int64_t 
   const auto bare = tokenizer.Encode(word, options);
   const auto spaced = tokenizer.Encode(" " + word, options);
   const auto violation = [index](std::string problem) {
-    return engine::Violation{engine::RequestField::kBadWord,
-                             std::move(problem),
-                             absl::StrCat("1 to ", engine::kMaxBadWordTokens, " tokens after leading whitespace"),
-                             {index},
-                             std::nullopt};
+    return engine::Violation::Of(ClientField::kBadWord, std::move(problem),
+                                 absl::StrCat("1 to ", engine::kMaxBadWordTokens, " tokens after leading whitespace"),
+                                 {index});
   };
   if (!bare.ok()) return violation(std::string(engine::StdView(bare.status().message())));
   if (!spaced.ok()) return violation(std::string(engine::StdView(spaced.status().message())));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/text/encode_text.h"
 #include "text/text_pair.h"
@@ -15,6 +16,7 @@
 namespace dunlin::server {
 namespace {
 
+using C = ClientField;
 using F = engine::RequestField;
 using TokenIds = std::vector<engine::TokenId>;
 
@@ -44,15 +46,12 @@ absl::Status AppendDocument(const ServingCore& core, const ServedModel& model, c
   const size_t left = client.truncate ? room.tokens : room.tokens - query.size();
   const auto most = static_cast<size_t>(client.rerank->max_tokens_per_doc.value_or(INT32_MAX));
   bool cut = false;
-  const absl::StatusOr<TokenIds> document =
-      TokensOf(core, model, client, std::get<std::string>(client.inputs[index]), std::min(left, most),
-               client.truncate || most <= left,
-               {F::kInput,
-                absl::StrCat("has, with the query and special tokens, more than ", room.limit),
-                "",
-                {static_cast<int64_t>(index)},
-                std::nullopt},
-               &cut);
+  const absl::StatusOr<TokenIds> document = TokensOf(
+      core, model, client, std::get<std::string>(client.inputs[index]), std::min(left, most),
+      client.truncate || most <= left,
+      engine::Violation::Of(F::kInput, absl::StrCat("has, with the query and special tokens, more than ", room.limit),
+                            "", {static_cast<int64_t>(index)}),
+      &cut);
   if (!document.ok()) return document.status();
   const text::PairLengths kept = text::TruncatePair(query.size(), document->size(), room.tokens);
   cut = cut || kept.first < query.size() || kept.second < document->size();
@@ -75,7 +74,7 @@ absl::Status TokenisePairs(const ServingCore& core, const ServedModel& model, co
   bool cut = false;
   const absl::StatusOr<TokenIds> query = TokensOf(
       core, model, client, client.rerank->query, room.tokens, client.truncate,
-      {F::kQuery, absl::StrCat("has, with special tokens, more than ", room.limit), "", {}, std::nullopt}, &cut);
+      engine::Violation::Of(C::kQuery, absl::StrCat("has, with special tokens, more than ", room.limit), ""), &cut);
   if (!query.ok()) return query.status();
   for (size_t i = 0; i < client.inputs.size(); ++i) {
     absl::Status status = AppendDocument(core, model, client, *query, room, i, request, truncated);
@@ -83,11 +82,9 @@ absl::Status TokenisePairs(const ServingCore& core, const ServedModel& model, co
     if (cut) truncated->back() = true;
     const int64_t most = model.encoder->limits().max_queued_tokens;
     if (static_cast<int64_t>(request->tokens.size()) > most) {
-      return InvalidField({F::kInputs,
-                           absl::StrCat("make, with the query before each, more than ", most, " tokens"),
-                           absl::StrCat(most, " (scheduler.max_queued_tokens)"),
-                           {},
-                           std::nullopt},
+      return InvalidField(engine::Violation::Of(
+                              F::kInputs, absl::StrCat("make, with the query before each, more than ", most, " tokens"),
+                              absl::StrCat(most, " (scheduler.max_queued_tokens)")),
                           *client.field_names);
     }
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -18,7 +19,7 @@ constexpr char kOverflowKey[] = "dunlin/prompt_overflow";  // the four fields in
 
 }  // namespace
 
-absl::Status PromptOverflowed(const engine::Violation& violation, const engine::FieldNames& names,
+absl::Status PromptOverflowed(const engine::Violation& violation, const FieldNames& names,
                               const PromptOverflow& overflow) {
   absl::Status status = InvalidField(violation, names);
   status.SetPayload(kOverflowKey, absl::Cord(absl::StrCat(overflow.context_tokens, " ", overflow.max_prompt_tokens, " ",

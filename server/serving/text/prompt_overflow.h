@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "engine/request/request_field.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
@@ -21,7 +21,7 @@ struct PromptOverflow {
 };
 
 // InvalidField(violation, names) with the counts.
-absl::Status PromptOverflowed(const engine::Violation& violation, const engine::FieldNames& names,
+absl::Status PromptOverflowed(const engine::Violation& violation, const FieldNames& names,
                               const PromptOverflow& overflow);
 // None if the status is of another kind.
 std::optional<PromptOverflow> OverflowOf(const absl::Status& status);

@@ -38,9 +38,9 @@ engine::Violation NameUnembedded(engine::Violation violation, engine::TokenId id
   return violation;
 }
 
-engine::Violation UnembeddedIn(engine::RequestField field, engine::FieldIndex index, engine::TokenId id,
+engine::Violation UnembeddedIn(engine::Field field, engine::FieldIndex index, engine::TokenId id,
                                const text::Tokenizer& tokenizer) {
-  return {field, absl::StrCat("has ", Described(id, tokenizer)), "", index, std::nullopt};
+  return engine::Violation::Of(field, absl::StrCat("has ", Described(id, tokenizer)), "", index);
 }
 
 }  // namespace dunlin::server

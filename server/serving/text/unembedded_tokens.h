@@ -19,7 +19,7 @@ void DropUnembedded(const ServedModel& model, engine::SamplingParams* sampling, 
 engine::Violation NameUnembedded(engine::Violation violation, engine::TokenId id, const text::Tokenizer* tokenizer);
 
 // The same of a token that a text has. field, index: where the text stands.
-engine::Violation UnembeddedIn(engine::RequestField field, engine::FieldIndex index, engine::TokenId id,
+engine::Violation UnembeddedIn(engine::Field field, engine::FieldIndex index, engine::TokenId id,
                                const text::Tokenizer& tokenizer);
 
 }  // namespace dunlin::server

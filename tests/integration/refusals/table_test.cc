@@ -9,28 +9,28 @@
 #include <string>
 #include <string_view>
 
-#include "engine/request/request_field.h"
 #include "server/fronts/dunlin_v1/field_names.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "tests/integration/refusals/row.h"
 
 namespace dunlin::integration {
 namespace {
 
-using engine::RequestField;
+using server::ClientField;
 using server::Reason;
 
-constexpr RequestField kNoRows[] = {
+constexpr engine::Field kNoRows[] = {
     // protobuf refuses a string that is not UTF-8 before these are checked for it.
-    RequestField::kChatMessage,
-    RequestField::kChatPartText,
+    ClientField::kChatMessage,
+    ClientField::kChatPartText,
     // Both values are valid.
-    RequestField::kParallelToolCalls,
-    RequestField::kRawChatOutput,
-    RequestField::kJsonObject,
+    ClientField::kParallelToolCalls,
+    ClientField::kRawChatOutput,
+    ClientField::kJsonObject,
     // Of Rerank, which none of these models answers; tests of the openai and dunlin.v1 fronts have its refusals.
-    RequestField::kQuery,
-    RequestField::kTopN,
+    ClientField::kQuery,
+    ClientField::kTopN,
 };
 
 constexpr Reason kReasonsWithoutRows[] = {
@@ -79,10 +79,10 @@ bool Names(const Answer& answer, std::string_view name) {
   return false;
 }
 
-bool HasRow(RequestField field) {
+bool HasRow(engine::Field field) {
   for (const Group& group : Groups()) {
     for (const CallRow& row : group.calls) {
-      for (const engine::FieldNames* names :
+      for (const server::FieldNames* names :
            {&server::kGenerateFieldNames, &server::kEmbedFieldNames, &server::kTokenizerFieldNames}) {
         if (Names(row.answer, (*names)[field])) return true;
       }
@@ -92,8 +92,8 @@ bool HasRow(RequestField field) {
 }
 
 TEST(Table, NamesEveryFieldThatAClientCanSetWrongly) {
-  for (size_t i = 0; i < engine::kNumRequestFields; ++i) {
-    const auto field = static_cast<RequestField>(i);
+  for (uint8_t i = 0; i < server::kNumFields; ++i) {
+    const engine::Field field(i);
     const bool exempt = std::find(std::begin(kNoRows), std::end(kNoRows), field) != std::end(kNoRows);
     EXPECT_NE(HasRow(field), exempt) << server::kGenerateFieldNames[field];
   }

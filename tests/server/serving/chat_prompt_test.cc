@@ -13,6 +13,7 @@
 #include "engine/base/string_view.h"
 #include "server/serving/chat/check_chat.h"
 #include "server/serving/generation/generation_plan.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "tests/server/serving/test_models.h"
 
@@ -122,7 +123,7 @@ class ChatPromptTest : public testing::Test {
 TEST_F(ChatPromptTest, IsWhatTheTemplateWritesWithItsTokens) {
   ChatInput chat = User("Hello, world!");
   chat.tools_json = R"([{"name": "f"}])";
-  const auto prompt = MakeChatPrompt(core_, models_.model("tiny"), chat, SIZE_MAX, engine::kPlainFieldNames);
+  const auto prompt = MakeChatPrompt(core_, models_.model("tiny"), chat, SIZE_MAX, kPlainFieldNames);
   ASSERT_TRUE(prompt.ok()) << prompt.status();
   EXPECT_EQ(prompt->text, "user: Hello, world!<|endoftext|>[1]assistant:");
   const auto plan = Plan(chat);
@@ -172,10 +173,9 @@ TEST_F(ChatPromptTest, AModelThatAllowsItParsesThem) {
   model.chat_template = *text::ChatTemplate::Load("", "{{ messages[0].content }}");
   model.chat_special_tokens = true;
   ChatInput chat = User("<|endoftext|>");
-  EXPECT_GT(MakeChatPrompt(core_, model, chat, SIZE_MAX, engine::kPlainFieldNames)->token_ids.size(), 1U);
+  EXPECT_GT(MakeChatPrompt(core_, model, chat, SIZE_MAX, kPlainFieldNames)->token_ids.size(), 1U);
   chat.parse_special_tokens = true;
-  EXPECT_THAT(MakeChatPrompt(core_, model, chat, SIZE_MAX, engine::kPlainFieldNames)->token_ids,
-              testing::ElementsAre(0));
+  EXPECT_THAT(MakeChatPrompt(core_, model, chat, SIZE_MAX, kPlainFieldNames)->token_ids, testing::ElementsAre(0));
 }
 
 TEST_F(ChatPromptTest, AModelWithoutATemplateSaysWhatToSet) {

@@ -10,15 +10,17 @@
 
 #include "absl/strings/cord.h"
 #include "engine/loop/mailbox.h"
+#include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 namespace {
 
 using engine::FinishReason;
 using testing::ElementsAre;
+using C = ClientField;
 using F = engine::RequestField;
 
-constexpr engine::FieldNames kNames({{F::kStopString, "stopping.stop[*]"}, {F::kOmitText, "output.omit_text"}});
+constexpr FieldNames kNames({{C::kStopString, "stopping.stop[*]"}, {C::kOmitText, "output.omit_text"}});
 
 TEST(Errors, EveryReasonHasOneNameAndOneCode) {
   std::set<std::string> names;
@@ -42,16 +44,19 @@ TEST(Errors, AStatusFromElsewhereHasNoDetails) {
 }
 
 TEST(Errors, FieldsAreNamedByTheFrontEnd) {
-  const engine::Violation violation = {F::kStopString, "has 0 bytes", "1 to 256", {3}, std::nullopt};
+  const engine::Violation violation = engine::Violation::Of(C::kStopString, "has 0 bytes", "1 to 256", {3});
   const absl::Status status = InvalidField(violation, kNames);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "stopping.stop[3] has 0 bytes; limit is 1 to 256");
   EXPECT_EQ(DetailsOf(status).field, "stopping.stop[3]");
   EXPECT_EQ(DetailsOf(status).limit, "1 to 256");
-  EXPECT_EQ(InvalidField(violation, engine::kPlainFieldNames).message(), "stop[3] has 0 bytes; limit is 1 to 256");
-  EXPECT_EQ(InvalidField({F::kStopStrings, "needs what * leaves out", "", {}, F::kOmitText}, kNames).message(),
-            "stop needs what output.omit_text leaves out");
-  EXPECT_EQ(InvalidField({F::kInputToken, "is -1", "", {4, 2}, std::nullopt}, kNames).message(), "inputs[4][2] is -1");
+  EXPECT_EQ(InvalidField(violation, kPlainFieldNames).message(), "stop[3] has 0 bytes; limit is 1 to 256");
+  EXPECT_EQ(
+      InvalidField(engine::Violation::Against(C::kOmitText, C::kStopStrings, "needs what * leaves out", ""), kNames)
+          .message(),
+      "stop needs what output.omit_text leaves out");
+  EXPECT_EQ(InvalidField(engine::Violation::Of(F::kInputToken, "is -1", "", {4, 2}), kNames).message(),
+            "inputs[4][2] is -1");
 }
 
 TEST(Errors, AdmissionRefusalsCarryARetryDelay) {

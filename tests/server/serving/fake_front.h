@@ -17,14 +17,15 @@
 #include "server/serving/embed/embed_job.h"
 #include "server/serving/generation/generation.h"
 #include "server/serving/output/response_writer.h"
+#include "server/serving/record/client_field.h"
 #include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
 
-inline constexpr engine::FieldNames kFakeFieldNames({
-    {engine::RequestField::kPromptText, "prompt_text"},
+inline constexpr FieldNames kFakeFieldNames({
+    {ClientField::kPromptText, "prompt_text"},
     {engine::RequestField::kTopP, "nucleus"},
-    {engine::RequestField::kStopString, "stop_words.*"},
+    {ClientField::kStopString, "stop_words.*"},
     {engine::RequestField::kInputToken, "batch.*.*"},
 });
 

@@ -135,10 +135,11 @@ TEST(ModelInfer, CountsInTheStatistics) {
     inference::GRPCInferenceService::NewStub(edge.channel())->ModelStatistics(&context, request, &response);
     return response;
   };
-  // The third step is counted after its token is out.
+  // The third step is counted after its token is out, and the calls after the test's observer was told.
   EXPECT_TRUE(Eventually([&] {
     const inference::ModelStatistics model = statistics().model_stats(0);
-    return model.inference_stats().fail().count() == 1 && model.execution_count() >= 3;
+    const inference::InferStatistics& calls = model.inference_stats();
+    return calls.fail().count() == 1 && calls.success().count() == 1 && model.execution_count() >= 3;
   }));
   const inference::ModelStatisticsResponse response = statistics();
   ASSERT_EQ(response.model_stats_size(), 1);

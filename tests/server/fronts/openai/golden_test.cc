@@ -17,6 +17,7 @@
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/text/prompt_overflow.h"
 #include "tests/server/fronts/openai/scripted_output.h"
@@ -219,7 +220,7 @@ TEST(Golden, Errors) {
   ExpectGolden("anthropic_error_field.json", anthropic.ErrorBody(field));
   ExpectGolden("anthropic_error_full.json", anthropic.ErrorBody(full));
   const absl::Status overflow =
-      PromptOverflowed({engine::RequestField::kChat, "has 9000 tokens", "8191", {}, std::nullopt}, kChatFieldNames,
+      PromptOverflowed(engine::Violation::Of(ClientField::kChat, "has 9000 tokens", "8191"), kChatFieldNames,
                        {.context_tokens = 8192, .max_prompt_tokens = 8191, .prompt_tokens = 9000, .at_least = false});
   ExpectGolden("error_overflow.json", openai.ErrorBody(overflow));
   ExpectGolden("anthropic_error_overflow.json", anthropic.ErrorBody(overflow));

@@ -9,6 +9,7 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -66,7 +67,7 @@ TEST(GrpcStatus, LongStatusesAreCutToFitTheTrailers) {
 
 TEST(GrpcStatus, FieldsLimitsAndRetriesHaveTheirDetails) {
   const absl::Status field =
-      InvalidField({engine::RequestField::kTopP, "is 1.5", "(0, 1]", {}, std::nullopt}, engine::kPlainFieldNames);
+      InvalidField(engine::Violation::Of(engine::RequestField::kTopP, "is 1.5", "(0, 1]"), kPlainFieldNames);
   ASSERT_EQ(Get<google::rpc::BadRequest>(field).field_violations_size(), 1);
   EXPECT_EQ(Get<google::rpc::BadRequest>(field).field_violations(0).field(), "top_p");
   EXPECT_EQ(Get<google::rpc::BadRequest>(field).field_violations(0).description(), "top_p is 1.5; limit is (0, 1]");
