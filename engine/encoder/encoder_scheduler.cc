@@ -41,7 +41,7 @@ void EncoderScheduler::Finish(LiveCall* live, FinishReason reason, TimeNs now) {
   const uint64_t num_tokens = live->call->request.tokens.size();
   ++counters_.ended_calls;
   counters_.ended_tokens += num_tokens;
-  if (live->queue_part != nullptr) live->queue_part->Dequeue(num_tokens);
+  if (live->queue_usage != nullptr) live->queue_usage->Dequeue(num_tokens);
   --(live->next_input > 0 ? live->tenant->num_running : live->tenant->num_waiting);
   std::exchange(live->tenant, nullptr)->last_live = now;
   if (live->next_input > 0) --counters_.running;

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "engine/encoder/encode_call.h"
-#include "engine/request/queue_part.h"
+#include "engine/request/tenant_queue_usage.h"
 #include "engine/request/types.h"
 #include "engine/scheduler/tenants.h"
 
@@ -17,11 +17,11 @@ struct LiveCall {
   RequestId id = 0;
   std::unique_ptr<EncodeCall> call;  // null once the sink has it
   std::shared_ptr<EncodeSink> sink;
-  Tenant* tenant = nullptr;         // the scheduler's, until it has ended
-  QueuePart* queue_part = nullptr;  // the mailbox's; null without one
-  size_t next_input = 0;            // the first that no batch has taken
-  size_t next_token = 0;            // the first token of next_input, in EncodeRequest::tokens
-  bool numerical = false;           // a hidden state was not finite
+  Tenant* tenant = nullptr;                 // the scheduler's, until it has ended
+  TenantQueueUsage* queue_usage = nullptr;  // the mailbox's; null without one
+  size_t next_input = 0;                    // the first that no batch has taken
+  size_t next_token = 0;                    // the first token of next_input, in EncodeRequest::tokens
+  bool numerical = false;                   // a hidden state was not finite
 };
 
 }  // namespace dunlin::engine

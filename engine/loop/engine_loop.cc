@@ -16,7 +16,7 @@ constexpr absl::Duration kPausedTick = absl::Milliseconds(100);
 
 EngineLoop::EngineLoop(const EngineLoopParts& parts, const StepPlanLimits& limits)
     : parts_(parts),
-      pause_(parts.scheduler, static_cast<size_t>(parts.mailbox->limits().max_live)),
+      gate_(parts.scheduler, static_cast<size_t>(parts.mailbox->limits().max_live)),
       ring_(static_cast<size_t>(parts.runtime->depth())) {
   for (InFlightStep& step : ring_) step.plan.Reserve(limits);
   result_.Reserve(limits.max_sequences, limits.max_tokens);
@@ -39,27 +39,27 @@ void EngineLoop::Exchange(bool may_sleep, absl::Time wake) {
 // Sleeps only when nothing is live, so it needs no timeout, or while paused, when it looks for deadlines. Otherwise a
 // step is in flight or can be launched while anything is live, and deadlines are checked after every step.
 void EngineLoop::TakeMail() {
-  const bool live = !parts_.scheduler->empty() || pause_.holds_requests();
-  const bool idle = num_in_flight_ == 0 && (pause_.stopped() || !live);
+  const bool live = !parts_.scheduler->empty() || gate_.holds_requests();
+  const bool idle = num_in_flight_ == 0 && (gate_.stopped() || !live);
   const absl::Time wake = idle && live ? absl::Now() + kPausedTick : absl::InfiniteFuture();
   Exchange(idle && PublishKvEvents(parts_.clock()), wake);
   if (mail_.clear_cache) parts_.scheduler->ClearCache();
   std::span<Sequence* const> arrivals(mail_.arrivals);
   if (mail_.pause_changed) {
-    pause_.Add(arrivals.first(mail_.arrivals_before_pause));
+    gate_.Add(arrivals.first(mail_.arrivals_before_pause));
     arrivals = arrivals.subspan(mail_.arrivals_before_pause);
-    pause_.Set(mail_.pause, parts_.clock());
+    gate_.Set(mail_.pause, parts_.clock());
   }
-  pause_.Add(arrivals);
+  gate_.Add(arrivals);
   if (mail_.endings.empty()) return;
   const TimeNs now = parts_.clock();
-  for (const Mailbox<Sequence>::Ending& ending : mail_.endings) pause_.End(ending.work, ending.reason, now);
+  for (const Mailbox<Sequence>::Ending& ending : mail_.endings) gate_.End(ending.work, ending.reason, now);
 }
 
 absl::Status EngineLoop::Step() {
   const TimeNs now = parts_.clock();
-  if (pause_.stopped()) {
-    pause_.EndExpired(now);
+  if (gate_.stopped()) {
+    gate_.EndExpired(now);
     return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
   }
   StepPlan& plan = InFlight(num_in_flight_).plan;
@@ -111,7 +111,7 @@ void EngineLoop::Publish() {
   parts_.mailbox->SetDequeued(counters.dequeued_requests, counters.dequeued_tokens);
   parts_.counters->Publish(*parts_.scheduler, steps_);
   parts_.deadlines->SetRunning(static_cast<int32_t>(parts_.scheduler->running().size()));
-  parts_.counters->SetPaused(pause_.stopped() && num_in_flight_ == 0);
+  parts_.counters->SetPaused(gate_.stopped() && num_in_flight_ == 0);
 }
 
 // False if a reader delays what has changed; the next step, or the next look for mail, publishes it.
@@ -121,7 +121,7 @@ bool EngineLoop::PublishKvEvents(TimeNs now) {
 
 // Steps in flight are waited for, because the device still uses their pages; their results are dropped.
 absl::Status EngineLoop::Shutdown() {
-  pause_.Release();
+  gate_.Release();
   parts_.scheduler->EndAll(FinishReason::kShutdown, parts_.clock(), false);
   while (num_in_flight_ > 0) {
     if (absl::Status status = CollectOldest(); !status.ok()) return Fail(status);
@@ -136,8 +136,8 @@ absl::Status EngineLoop::Fail(const absl::Status& error) {
   parts_.counters->SetFailed();
   parts_.mailbox->Close(AcceptState::kFailed);
   Exchange(false);
-  pause_.Add(mail_.arrivals);
-  pause_.Release();
+  gate_.Add(mail_.arrivals);
+  gate_.Release();
   parts_.scheduler->EndAll(FinishReason::kInternal, parts_.clock(), true);
   Exchange(false);
   parts_.mailbox->DestroyRetired();

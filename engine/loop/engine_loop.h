@@ -13,11 +13,11 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/cache/kv_events.h"
+#include "engine/loop/arrival_gate.h"
 #include "engine/loop/deadline_gate.h"
 #include "engine/loop/engine_counters.h"
 #include "engine/loop/mailbox.h"
 #include "engine/loop/mask_thread.h"
-#include "engine/loop/pause.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "engine/request/clock.h"
@@ -71,7 +71,7 @@ class EngineLoop {
 
   EngineLoopParts parts_;
   Mailbox<Sequence>::Mail mail_;
-  PauseGate pause_;
+  ArrivalGate gate_;
   std::vector<InFlightStep> ring_;  // [depth]
   size_t oldest_ = 0;               // index in ring_ of the oldest launched step
   size_t num_in_flight_ = 0;        // launched and not yet collected

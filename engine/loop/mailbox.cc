@@ -31,7 +31,7 @@ absl::Status CheckShare(const QueueLimit& queue, const MailboxLoad& load, uint64
     return absl::OkStatus();
   }
   return Full(absl::StrCat("queue has ", queue.queued_of_tenant, " ", queue.what, " of the caller; of ", queue.limit,
-                           " a caller gets at most ", kShareOfRest, " times as many as are free, and ",
+                           " a caller gets at most ", kDynamicThresholdAlpha, " times as many as are free, and ",
                            queue.limit - queue.queued, " are"),
               queue.key);
 }

@@ -2,8 +2,8 @@
 // The hand-over between callers' threads and an engine thread: submitted work and cancellations go in, retired work
 // comes back to be destroyed on a caller's thread. Bounded by MailboxLimits, for each tenant also by its share of the
 // queue (tenant_share.h); owns all live work. Its mutex and DeadlineGate's are the only locks of an engine. Work is a
-// Sequence or a LiveCall: any type with the members `RequestId id` and `QueuePart* queue_part`. Thread rule: any
-// thread, except where a function says engine thread.
+// Sequence or a LiveCall: any type with the members `RequestId id` and `TenantQueueUsage* queue_usage`. Thread rule:
+// any thread, except where a function says engine thread.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "engine/loop/accept_state.h"
-#include "engine/loop/pause.h"
-#include "engine/request/queue_part.h"
+#include "engine/loop/arrival_gate.h"
+#include "engine/request/tenant_queue_usage.h"
 #include "engine/request/types.h"
 
 namespace dunlin::engine {
@@ -73,7 +73,7 @@ class Mailbox {
     }
   };
 
-  explicit Mailbox(const MailboxLimits& limits) : limits_(limits), parts_(static_cast<size_t>(limits.max_live)) {
+  explicit Mailbox(const MailboxLimits& limits) : limits_(limits), usages_(static_cast<size_t>(limits.max_live)) {
     // Work is live or reclaimed, and each Submit reclaims before it adds: the engine thread never grows this.
     reclaimed_.reserve(static_cast<size_t>(limits.max_live) + 1);
   }
@@ -159,7 +159,7 @@ class Mailbox {
   size_t arrivals_before_pause_ ABSL_GUARDED_BY(mutex_) = 0;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
-  QueueParts parts_ ABSL_GUARDED_BY(mutex_);
+  TenantQueueUsages usages_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);  // grows only in Submit
   std::vector<Work*> arrivals_ ABSL_GUARDED_BY(mutex_);
   std::vector<EndingById> endings_ ABSL_GUARDED_BY(mutex_);
@@ -169,14 +169,14 @@ class Mailbox {
 template <typename Work>
 absl::Status Mailbox<Work>::Check(TenantId tenant, uint64_t num_tokens) const {
   if (absl::Status status = CheckAccepting(state_); !status.ok()) return status;
-  const QueuePart* part = parts_.Find(tenant);
+  const TenantQueueUsage* usage = usages_.Find(tenant);
   const MailboxLoad load{.queued_requests = last_id_ - dequeued_requests_.load(std::memory_order_relaxed),
                          .queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed),
                          .live = live_.size(),
                          .tenant = tenant,
-                         .tenant_alone = parts_.size() == (part == nullptr ? 0U : 1U),
-                         .queued_requests_of_tenant = part == nullptr ? 0 : part->num_requests(),
-                         .queued_tokens_of_tenant = part == nullptr ? 0 : part->num_tokens()};
+                         .tenant_alone = usages_.size() == (usage == nullptr ? 0U : 1U),
+                         .queued_requests_of_tenant = usage == nullptr ? 0 : usage->num_requests(),
+                         .queued_tokens_of_tenant = usage == nullptr ? 0 : usage->num_tokens()};
   return CheckRoom(limits_, load, num_tokens);
 }
 
@@ -188,7 +188,7 @@ absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, Tena
   TakeReclaimed(&destroyed_after_unlock);
   const RequestId id = ++last_id_;
   work->id = id;
-  work->queue_part = parts_.Join(tenant, num_tokens);
+  work->queue_usage = usages_.Join(tenant, num_tokens);
   submitted_tokens_ += num_tokens;
   arrivals_.push_back(work.get());
   live_[id].work = std::move(work);
@@ -228,7 +228,7 @@ template <typename Work>
 void Mailbox<Work>::Reclaim(std::vector<Work*>* retired) {
   for (Work* work : *retired) {
     const auto found = live_.find(work->id);
-    parts_.Leave(work->queue_part);
+    usages_.Leave(work->queue_usage);
     reclaimed_.push_back(std::move(found->second.work));
     live_.erase(found);
   }

@@ -62,7 +62,7 @@ void Scheduler::CountDequeued(const Sequence& sequence) {
   const auto num_tokens = static_cast<uint64_t>(sequence.prompt_len);
   ++counters_.dequeued_requests;
   counters_.dequeued_tokens += num_tokens;
-  if (sequence.queue_part != nullptr) sequence.queue_part->Dequeue(num_tokens);
+  if (sequence.queue_usage != nullptr) sequence.queue_usage->Dequeue(num_tokens);
 }
 
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {

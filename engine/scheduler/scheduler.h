@@ -3,45 +3,46 @@
 // and a step closes the gap under one token budget; prefill is a wide gap, decode is a gap of one.
 //
 // Order: higher priority, then earlier arrival ("older"). Decodes get budget first, oldest first. The rest goes to
-// prompts, running and waiting alike: one of each profile first, then the others, shortest first. So a prompt starts in
-// the next step, however many longer prompts, or prompts of another profile, arrived before it. Bounds on that:
-// - A quarter of the step goes to the oldest running prompt.
-// - The oldest waiting sequence is passed only by a bounded number of tokens (waiting_queue.h).
-// - In a step in which a short prompt ends, long prompts together get at most a quarter, because the short one waits
-//   for the whole step. While short prompts keep arriving, long ones get at most a quarter of every step, because a new
-//   short prompt waits for the step in progress.
-// - The oldest running sequence gets a share of every plan that it can be in, is never preempted, and may take every
-//   page, so it always finishes: there is no livelock. When pages run out, the newest running sequence gives back all
-//   of its pages and is computed again later (recompute preemption).
-// - What a prompt cannot use, by these rules or for lack of pages, a lower priority gets.
+// prompts, running and waiting alike: one of each profile first, then the others, shortest first. What a prompt cannot
+// use, by the rules below or for lack of pages, goes to a lower priority.
 //
-// These are the rules within a tenant. Between tenants, within a priority, the one for which the fewest tokens have
-// been computed is next (tenants.h). A light one is to find a flooded engine nearly as it finds an idle one, so:
-// - Tenants whose prompts never end, and that have had more than another one, are behind: together their prompts and
-//   decodes get at most an eighth of the step, because the other one's next prompt waits for the step in progress. In
-//   every second step with prompts of others they compute next to nothing, a 64th of the step for their oldest prompt
-//   or one decode; in those between, their prompts get a sixteenth, the oldest one's quarter included.
-// - Beside others, a tenant gets at most seven times as many sequences as it leaves room for, and, if it has more than
-//   its part of them, it starts none in the last eighth of the pages.
-// - A due sequence that finds no room holds back the tenants after its own.
+// | rule within a tenant     | bound                                        | reason                                 |
+// |--------------------------|----------------------------------------------|----------------------------------------|
+// | oldest running prompt    | gets 1/4 of the step                         | shortest first must not starve it      |
+// | oldest waiting sequence  | passed by a bounded number of tokens         | the same (waiting_queue.h)             |
+// | long prompts             | 1/4 together in a step in which a short one  | the short one's first token waits for  |
+// |                          | ends, and while short ones keep arriving     | the whole step, or for the step in     |
+// |                          |                                              | progress                               |
+// | oldest running sequence  | in every plan it can be in, never preempted, | it always finishes: no livelock        |
+// |                          | may take every page                          |                                        |
+// | newest running sequence  | gives back all its pages when they run out   | recompute preemption                   |
+// | shared prefix            | the oldest computes it, others take the      | others wait only where that is faster  |
+// |                          | pages as they fill                           | (scheduler_follow.cc)                  |
+// | deadline                 | a sequence starts only if it and those that  | one that another one could replace     |
+// |                          | run are expected to end in time; always if   | ends with kDeadline before it costs a  |
+// |                          | it has no deadline or nothing runs           | step (service_forecast.h)              |
+// | forced tokens            | one with the drawn token; more of them share | known at once (constrained_output.h)   |
+// |                          | 1/4 of the step                              |                                        |
+// | step time target         | prompts get what decodes leave of it, or as  | short gaps between tokens, and prompts |
+// |                          | much as those take; >= 1 page of the oldest  | still progress (step_cost.h)           |
+// |                          | and of the first short prompt                |                                        |
+// | sliding layers           | pages outside the window go back after each  | admission counts the most that a       |
+// |                          | commit                                       | sequence holds (KvGroups::MostPages)   |
 //
-// A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
-// pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
+// Between tenants, within a priority, the one for which the fewest tokens have been computed is next (tenants.h). A
+// tenant is "behind" when its prompts never end and it has had more tokens than another one. Isolation goal: under
+// another tenant's flood the TTFT of a light tenant stays within twice that of an idle engine.
 //
-// A sequence that has not begun begins only if it is expected to end by its deadline in the batch that it makes
-// (service_forecast.h), and those that run by theirs. What does not fit waits for a smaller batch, until another one
-// that fits is there to begin, or nothing runs in which it would: then it is ended with kDeadline, before its deadline,
-// never scheduled. What has no deadline, or comes while nothing runs, always begins.
-//
-// Once a step is committed, a sequence gives back the pages of sliding layers that lie behind its window. What it may
-// ever hold at once is bounded by that (KvGroups::MostPages), and admission counts no more.
-//
-// A constraint may force tokens behind a drawn one (constrained_output.h). They are known at once and computed with it
-// in one step, as a decode of several tokens: one at least, and more from a quarter of the step that all of them share.
-//
-// A step has a time target beside its token budget (step_cost.h). In a step in which a sequence draws a further token,
-// prompts get what that leaves of the target, or as much time as the rest of the step takes if that is more: one page
-// at least of the oldest and of the first short one.
+// | rule between tenants     | bound                                        | reason                                 |
+// |--------------------------|----------------------------------------------|----------------------------------------|
+// | tenants behind           | 1/8 of the step together, decodes included   | the next light prompt waits for the    |
+// |                          |                                              | step in progress                       |
+// | and beside prompts of    | alternating steps: prompts 1/16, then 1/64   | the light prompt shares its own step   |
+// | others                   | of the oldest prompt or one decode           | with little                            |
+// | sequences of a tenant    | at most 7 times the free ones                | dynamic threshold (tenant_share.h)     |
+// | pages of a tenant        | none of the last 1/8 for a new sequence of   | a new tenant finds room                |
+// |                          | one with more than its part of the sequences |                                        |
+// | sequence without room    | holds back the tenants after its own         | its turn is not lost                   |
 //
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
 // called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.

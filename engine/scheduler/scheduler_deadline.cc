@@ -90,7 +90,7 @@ bool Scheduler::StartsInTime(const Sequence& sequence, TimeNs now) {
     const int32_t batch =
         forecast_.LargestBatch(demand, time, options_.max_sequences, ServiceForecast::Beyond::kAtMost);
     if (running >= batch) return false;
-    if (tenants_.several() && !WithinShareOfRest(sequence.tenant->num_running, 1, running, batch)) return false;
+    if (tenants_.several() && !WithinDynamicThreshold(sequence.tenant->num_running, 1, running, batch)) return false;
   }
   return LeavesOthersInTime(sequence, now);
 }

@@ -233,11 +233,10 @@ int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   return std::max<int64_t>(pages_.MostHeld(sequence, tokens, step_tokens) - pages_.NumHeld(sequence), 0);
 }
 
-// Whether a tenant may have one more sequence: beside others, at most seven times as many as it leaves room for, and
-// the last one only if it has none.
+// Whether a tenant may have one more sequence: among several tenants the dynamic threshold of tenant_share.h applies.
 bool Scheduler::HasRoom(const Tenant& tenant) const {
   return !tenants_.several() ||
-         WithinShareOfRest(tenant.num_running, 1, static_cast<int64_t>(running_.size()), options_.max_sequences);
+         WithinDynamicThreshold(tenant.num_running, 1, static_cast<int64_t>(running_.size()), options_.max_sequences);
 }
 
 // Pages that a tenant leaves to others when it starts a sequence.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/cache/page.h"
-#include "engine/request/queue_part.h"
+#include "engine/request/tenant_queue_usage.h"
 #include "engine/request/types.h"
 #include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
@@ -23,9 +23,9 @@ struct Tenant;
 
 struct Sequence {
   RequestId id = 0;
-  int32_t slot = -1;                // the scheduler's, from Add until it is retired; names the sequence in plans
-  Tenant* tenant = nullptr;         // the scheduler's, while it waits or runs
-  QueuePart* queue_part = nullptr;  // the mailbox's; null without one
+  int32_t slot = -1;         // the scheduler's, from Add until it is retired; names the sequence in plans
+  Tenant* tenant = nullptr;  // the scheduler's, while it waits or runs
+  TenantQueueUsage* queue_usage = nullptr;  // the mailbox's; null without one
   Request request;
   std::shared_ptr<OutputSink> sink;
 

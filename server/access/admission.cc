@@ -75,8 +75,8 @@ struct Admission::State {
     const auto found = queued_of.find(payer);
     const MessageBytes held = found == queued_of.end() ? MessageBytes() : found->second;
     const bool within =
-        engine::WithinShareOfRest(held.all, more.all, queued.all, limit) &&
-        (more.large == 0 || engine::WithinShareOfRest(held.large, more.large, queued.large, LargeLimit(limit)));
+        engine::WithinDynamicThreshold(held.all, more.all, queued.all, limit) &&
+        (more.large == 0 || engine::WithinDynamicThreshold(held.large, more.large, queued.large, LargeLimit(limit)));
     return within ? std::optional<AdmissionRefusal>() : AdmissionRefusal::kTooManyQueuedBytesOfCaller;
   }
   void Grow(engine::TenantId payer, int64_t before, int64_t after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

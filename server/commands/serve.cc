@@ -70,7 +70,7 @@ absl::Status LoadModels(Config config, size_t request_bytes, const std::atomic<b
 }
 
 HttpSources Sources(Server* server) {
-  return {[server] { return server->metrics.Render(); }, [server] { return server->heartbeat.sick_reason(); },
+  return {[server] { return server->metrics.Render(); }, [server] { return server->watchdog.unhealthy_reason(); },
           [server] { return server->unready_reason(); }};
 }
 
@@ -173,8 +173,8 @@ void FollowKeys(Server* server) {
 }
 
 void StartServing(const std::string& addresses, Server* server) {
-  server->edge.WatchWith(&server->heartbeat);
-  server->heartbeat.Start();
+  server->edge.WatchWith(&server->watchdog);
+  server->watchdog.Start();
   server->edge.SetServing(true);
   server->phase = Server::Phase::kServing;
   std::cout << "READY " << addresses << std::endl;
@@ -195,12 +195,12 @@ void Reload(const ServeOptions& options, Config* config) {
   if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
 }
 
-// What the heartbeat has found takes effect: on Health and admission, and in the end on the process.
-void FollowHeartbeat(const Config& config, Server* server) {
-  const Heartbeat::Finding finding = server->heartbeat.finding();
-  if (finding.state == Heartbeat::Finding::State::kFailed) EndFailed(server);
-  server->edge.Follow(finding);
-  if (config.exit_after_ms > 0 && finding.stalled_for > config.exit_after_ms * 1'000'000) EndStalled(server);
+// What the watchdog has found takes effect: on Health and admission, and in the end on the process.
+void ApplyHealth(const Config& config, Server* server) {
+  const Watchdog::HealthReport report = server->watchdog.report();
+  if (report.state == Watchdog::HealthReport::State::kFailed) EndFailed(server);
+  server->edge.ApplyHealth(report);
+  if (config.exit_after_ms > 0 && report.stalled_for > config.exit_after_ms * 1'000'000) EndStalled(server);
   BeatIfHealthy(server);
 }
 
@@ -209,7 +209,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   CertificateWatch certificates(server->certificates.get());
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
-    FollowHeartbeat(config, server);
+    ApplyHealth(config, server);
     FollowKeys(server);
     server->repository.FreeUnleased();
     free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());

@@ -15,8 +15,8 @@
 #include "server/config/config.h"
 #include "server/edge/edge.h"
 #include "server/models/devices.h"
-#include "server/models/heartbeat.h"
 #include "server/models/repository.h"
+#include "server/models/watchdog.h"
 #include "server/observe/logging/logging.h"
 #include "server/observe/metrics/server_metrics.h"
 #include "server/observe/tracing/span_exporter.h"
@@ -35,7 +35,7 @@ struct Server {
       : spans(std::move(exporter)),
         observer({&log, &metrics, spans.get()}),
         devices(config.device),
-        heartbeat(&MonotonicNs, config.stall_ms * 1'000'000) {
+        watchdog(&MonotonicNs, config.stall_ms * 1'000'000) {
     if (spans != nullptr) {
       metrics.WatchTracing([this] {
         const SpanExporter::Counts counts = spans->counts();
@@ -43,17 +43,17 @@ struct Server {
       });
     }
     repository.Subscribe(&metrics);
-    repository.Subscribe(&heartbeat);
+    repository.Subscribe(&watchdog);
   }
-  // Before anything that the heartbeat looks at is destroyed.
-  ~Server() { heartbeat.Stop(); }
+  // Before anything that the watchdog polls is destroyed.
+  ~Server() { watchdog.Stop(); }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   // Why requests are not taken; empty if they are. Any thread.
   std::string unready_reason() const {
     if (phase == Phase::kLoading) return "loading";
-    return phase == Phase::kDraining ? "draining" : heartbeat.sick_reason();
+    return phase == Phase::kDraining ? "draining" : watchdog.unhealthy_reason();
   }
 
   AuditLog audit;
@@ -65,7 +65,7 @@ struct Server {
   const std::unique_ptr<SpanExporter> spans;  // null: no tracing
   ObserverList observer;
   Devices devices;  // shared by all models
-  Heartbeat heartbeat;
+  Watchdog watchdog;
   ModelRepository repository;
   std::atomic<Phase> phase{Phase::kLoading};
   ServiceNotifier notifier;

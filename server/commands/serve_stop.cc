@@ -50,7 +50,7 @@ void FlushSpans(absl::Time drain_deadline, Server* server) {
 }  // namespace
 
 void BeatIfHealthy(Server* server) {
-  if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
+  if (server->watchdog.unhealthy_reason().empty()) server->notifier.Beat(MonotonicNs());
 }
 
 std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(const std::atomic<bool>& stop)>& load,
@@ -122,7 +122,7 @@ int Drain(int64_t timeout_ms, Server* server) {
 
 // The exit does not wait for Shutdown, which hangs if another engine's device does.
 void EndFailed(Server* server) {
-  spdlog::error("{}; exiting", server->heartbeat.sick_reason());
+  spdlog::error("{}; exiting", server->watchdog.unhealthy_reason());
   server->phase = Server::Phase::kDraining;
   server->edge.StartDraining(AdmissionRefusal::kDeviceFailed);
   std::thread([server] {
@@ -135,7 +135,7 @@ void EndFailed(Server* server) {
 }
 
 void EndStalled(Server* server) {
-  spdlog::error("stalled for longer than health.exit_after_ms: {}; exiting", server->heartbeat.sick_reason());
+  spdlog::error("stalled for longer than health.exit_after_ms: {}; exiting", server->watchdog.unhealthy_reason());
   ExitNow(kExitStalled);
 }
 

@@ -90,7 +90,7 @@ struct Edge::State {
   bool serving ABSL_GUARDED_BY(mutex) = false;
   bool suspended ABSL_GUARDED_BY(mutex) = false;
 
-  Heartbeat* heartbeat = nullptr;  // null: nobody watches
+  Watchdog* watchdog = nullptr;  // null: nobody watches
   bool shut_down = false;
   GrpcServer grpc;
   std::unique_ptr<HttpServer> http;  // null: no HTTP port
@@ -109,16 +109,16 @@ class Canary final : public TextTask {
   void Run() override {}
 };
 
-std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
-  using State = Heartbeat::Finding::State;
-  if (finding.state == State::kHealthy) return std::nullopt;
-  if (finding.state == State::kFailed) return AdmissionRefusal::kDeviceFailed;
-  switch (finding.part) {
-    case Heartbeat::Part::kEngine:
+std::optional<AdmissionRefusal> RefusalOf(const Watchdog::HealthReport& report) {
+  using State = Watchdog::HealthReport::State;
+  if (report.state == State::kHealthy) return std::nullopt;
+  if (report.state == State::kFailed) return AdmissionRefusal::kDeviceFailed;
+  switch (report.part) {
+    case Watchdog::Part::kEngine:
       return AdmissionRefusal::kEngineStalled;
-    case Heartbeat::Part::kTextPool:
+    case Watchdog::Part::kTextPool:
       return AdmissionRefusal::kTextPoolStalled;
-    case Heartbeat::Part::kTransport:
+    case Watchdog::Part::kTransport:
       break;
   }
   return AdmissionRefusal::kTransportStalled;
@@ -194,25 +194,25 @@ void Edge::SetServing(bool serving) {
   state_->SetHealth(serving && !state_->suspended);
 }
 
-void Edge::WatchWith(Heartbeat* heartbeat) {
-  state_->heartbeat = heartbeat;
-  heartbeat->Watch(kTextPool, Heartbeat::Part::kTextPool,
-                   [pool = state_->core.text_pool(), canary = std::make_shared<Canary>()] {
-                     const uint64_t num_run = pool->num_run();
-                     pool->Schedule(canary.get());
-                     return Heartbeat::Pulse{num_run, false};
-                   });
-  heartbeat->Watch(kGrpc, Heartbeat::Part::kTransport, [grpc = &state_->grpc] {
-    return Heartbeat::Pulse{grpc->ticks(), false};
+void Edge::WatchWith(Watchdog* watchdog) {
+  state_->watchdog = watchdog;
+  watchdog->Watch(kTextPool, Watchdog::Part::kTextPool,
+                  [pool = state_->core.text_pool(), canary = std::make_shared<Canary>()] {
+                    const uint64_t num_run = pool->num_run();
+                    pool->Schedule(canary.get());
+                    return Watchdog::Progress{num_run, false};
+                  });
+  watchdog->Watch(kGrpc, Watchdog::Part::kTransport, [grpc = &state_->grpc] {
+    return Watchdog::Progress{grpc->ticks(), false};
   });
   if (state_->http == nullptr) return;
-  heartbeat->Watch(kHttp, Heartbeat::Part::kTransport, [http = state_->http.get()] {
-    return Heartbeat::Pulse{http->Ping(), false};
+  watchdog->Watch(kHttp, Watchdog::Part::kTransport, [http = state_->http.get()] {
+    return Watchdog::Progress{http->Ping(), false};
   });
 }
 
-void Edge::Follow(const Heartbeat::Finding& finding) {
-  const std::optional<AdmissionRefusal> refusal = RefusalOf(finding);
+void Edge::ApplyHealth(const Watchdog::HealthReport& report) {
+  const std::optional<AdmissionRefusal> refusal = RefusalOf(report);
   absl::MutexLock lock(&state_->mutex);
   if (!refusal.has_value() && !state_->suspended) return;
   state_->core.Suspend(refusal);
@@ -231,8 +231,8 @@ void Edge::Shutdown(absl::Time deadline) {
   if (state_ == nullptr || std::exchange(state_->shut_down, true)) return;
   StartDraining();
   state_->core.WaitUntilIdle(deadline);
-  if (state_->heartbeat != nullptr) {
-    for (const char* name : {kTextPool, kGrpc, kHttp}) state_->heartbeat->Forget(name);
+  if (state_->watchdog != nullptr) {
+    for (const char* name : {kTextPool, kGrpc, kHttp}) state_->watchdog->Unwatch(name);
   }
   // Needed even when everything is idle: once the engine threads have joined, none of them is inside the text pool.
   state_->repository->StopEngines();

@@ -16,8 +16,8 @@
 #include "server/access/connection_counts.h"
 #include "server/access/limits.h"
 #include "server/fronts/front_settings.h"
-#include "server/models/heartbeat.h"
 #include "server/models/repository.h"
+#include "server/models/watchdog.h"
 #include "server/serving/core/serving_core.h"
 #include "server/serving/record/request_record.h"
 #include "server/serving/record/rpc_observer.h"
@@ -78,13 +78,13 @@ class Edge {
   // tells load balancers (the lame-duck phase): calls are still accepted until StartDraining.
   void SetServing(bool serving);
 
-  // From now on, the heartbeat watches the text pool, gRPC's threads and the HTTP thread. REQUIRES: started; heartbeat
+  // From now on, the watchdog watches the text pool, gRPC's threads and the HTTP thread. REQUIRES: started; watchdog
   // outlives this object.
-  void WatchWith(Heartbeat* heartbeat);
+  void WatchWith(Watchdog* watchdog);
 
-  // Health and admission follow what the heartbeat has found: while a part is stalled or a device has failed, Health
+  // Health and admission follow what the watchdog has found: while a part is stalled or a device has failed, Health
   // reports NOT_SERVING for every name and new calls are refused with UNAVAILABLE and the reason. REQUIRES: started.
-  void Follow(const Heartbeat::Finding& finding);
+  void ApplyHealth(const Watchdog::HealthReport& report);
 
   // From now on Health reports NOT_SERVING and new calls are refused with UNAVAILABLE for this reason; calls in flight
   // continue.

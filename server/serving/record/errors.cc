@@ -267,8 +267,8 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
       return Overloaded(Reason::kTooManyQueuedBytes,
                         absl::StrCat("the caller has its share of the memory for requests waiting to be tokenised, at "
                                      "most ",
-                                     engine::kShareOfRest, " times as much as is free of ", limits.max_queued_bytes,
-                                     " bytes (limits.max_queued_bytes)"),
+                                     engine::kDynamicThresholdAlpha, " times as much as is free of ",
+                                     limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
                         "limits.max_queued_bytes", limits.retry_after_ms);
     case AdmissionRefusal::kTooManyQueuedBytes:
       break;
@@ -281,9 +281,9 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
 
 absl::Status TenantShareRefused(const Limits& limits) {
   return Overloaded(Reason::kTooManyRequests,
-                    absl::StrCat("the caller has its share of the requests in flight, at most ", engine::kShareOfRest,
-                                 " times as many as are free of ", limits.max_concurrent_requests,
-                                 " (limits.max_concurrent_requests)"),
+                    absl::StrCat("the caller has its share of the requests in flight, at most ",
+                                 engine::kDynamicThresholdAlpha, " times as many as are free of ",
+                                 limits.max_concurrent_requests, " (limits.max_concurrent_requests)"),
                     "limits.max_concurrent_requests", limits.retry_after_ms);
 }
 

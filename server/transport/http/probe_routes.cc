@@ -19,7 +19,7 @@ std::vector<HttpRoute> ProbeRoutes(const HttpSources& sources) {
     return {200, "text/plain; version=0.0.4; charset=utf-8", render()};
   };
   return {{"GET", "/metrics", metrics},
-          ProbeRoute("/healthz", sources.sick_reason),
+          ProbeRoute("/healthz", sources.unhealthy_reason),
           ProbeRoute("/readyz", sources.unready_reason)};
 }
 

@@ -14,9 +14,9 @@ namespace dunlin::server {
 
 // The data sources of the routes. Called on the HTTP thread; must not block.
 struct HttpSources {
-  std::function<std::string()> metrics;         // the Prometheus text format
-  std::function<std::string()> sick_reason;     // empty: every part of the server makes progress or is idle
-  std::function<std::string()> unready_reason;  // empty: models are loaded, nothing is sick, and no drain has begun
+  std::function<std::string()> metrics;           // the Prometheus text format
+  std::function<std::string()> unhealthy_reason;  // empty: every part of the server makes progress or is idle
+  std::function<std::string()> unready_reason;    // empty: models are loaded, nothing is sick, and no drain has begun
 };
 
 inline constexpr Endpoint kProbeEndpoints[] = {

@@ -112,7 +112,7 @@ class MailboxSharesTest : public testing::Test {
     Exchange();
     Sequence* sequence = arrived_.front();
     arrived_.pop_front();
-    sequence->queue_part->Dequeue(3);
+    sequence->queue_usage->Dequeue(3);
     ++dequeued_;
     mailbox_.SetDequeued(dequeued_, 3 * dequeued_);
     retired_.push_back(sequence);

@@ -29,17 +29,17 @@ namespace {
 
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckResponse;
-using State = Heartbeat::Finding::State;
+using State = Watchdog::HealthReport::State;
 using ::testing::HasSubstr;
 
 constexpr engine::TimeNs kMs = 1'000'000;
 constexpr engine::TimeNs kStallLimit = 10'000 * kMs;
 
-// Looks of the heartbeat, each of which counts as the longest that a look may.
-void Pass(Heartbeat* heartbeat, int looks) {
-  for (int i = 0; i < looks; ++i) {
+// Polls of the watchdog, each of which counts as the longest time that a poll may.
+void Pass(Watchdog* watchdog, int polls) {
+  for (int i = 0; i < polls; ++i) {
     FakeClock::Advance(1000 * kMs);
-    heartbeat->Look();
+    watchdog->Poll();
   }
 }
 
@@ -75,17 +75,17 @@ class BlockingObserver final : public RequestObserver {
 
 TEST(EdgeStall, AnEngineThatStandsStillTurnsHealthAndAdmission) {
   EdgeServer edge;
-  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
-  edge.repository().Subscribe(&heartbeat);
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
+  edge.repository().Subscribe(&watchdog);
   edge.control().held = true;
   std::thread client([&] { EXPECT_TRUE(edge.Generate(TextRequest("abc", 4)).status.ok()) << "goes on afterwards"; });
   ASSERT_TRUE(Eventually([&] { return !edge.model("tiny").engine->stats().idle; }));
-  Pass(&heartbeat, 9);
-  edge.server().Follow(heartbeat.finding());
+  Pass(&watchdog, 9);
+  edge.server().ApplyHealth(watchdog.report());
   ExpectHealth(edge, HealthCheckResponse::SERVING);
 
-  Pass(&heartbeat, 4);
-  edge.server().Follow(heartbeat.finding());
+  Pass(&watchdog, 4);
+  edge.server().ApplyHealth(watchdog.report());
   ExpectHealth(edge, HealthCheckResponse::NOT_SERVING);
   const Reply refused = edge.Generate(TextRequest("abc", 4));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -94,44 +94,44 @@ TEST(EdgeStall, AnEngineThatStandsStillTurnsHealthAndAdmission) {
 
   edge.control().held = false;
   client.join();
-  Pass(&heartbeat, 1);
-  edge.server().Follow(heartbeat.finding());
+  Pass(&watchdog, 1);
+  edge.server().ApplyHealth(watchdog.report());
   ExpectHealth(edge, HealthCheckResponse::SERVING);
   EXPECT_TRUE(edge.Generate(TextRequest("abc", 4)).status.ok());
-  edge.repository().Unsubscribe(&heartbeat);
+  edge.repository().Unsubscribe(&watchdog);
 }
 
 TEST(EdgeStall, ADeviceFailureIsTheReasonOfEveryRefusalAfterIt) {
   EdgeServer edge;
-  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
-  edge.repository().Subscribe(&heartbeat);
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
+  edge.repository().Subscribe(&watchdog);
   edge.control().fail = true;
   EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
-  Pass(&heartbeat, 1);
-  edge.server().Follow(heartbeat.finding());
+  Pass(&watchdog, 1);
+  edge.server().ApplyHealth(watchdog.report());
   ExpectHealth(edge, HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
   edge.server().StartDraining(AdmissionRefusal::kDeviceFailed);
   EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
-  edge.repository().Unsubscribe(&heartbeat);
+  edge.repository().Unsubscribe(&watchdog);
 }
 
 TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
   TestModels models{engine::EngineOptions()};
   BlockingObserver observer;
-  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
   Edge edge;
   EdgeOptions options;
   options.serving.text_threads = 1;
   const absl::StatusOr<int> port = edge.Start("127.0.0.1:0", Limits(), &models.repository(), &observer, options);
   ASSERT_TRUE(port.ok()) << port.status();
   edge.SetServing(true);
-  edge.WatchWith(&heartbeat);
+  edge.WatchWith(&watchdog);
   // Idle: each look's canary comes through before the next.
   const auto look = [&] {
     const bool alive = Eventually([&] {
-      Pass(&heartbeat, 1);
-      return heartbeat.finding().state == State::kHealthy;
+      Pass(&watchdog, 1);
+      return watchdog.report().state == State::kHealthy;
     });
     EXPECT_TRUE(alive);
   };
@@ -148,11 +148,11 @@ TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
   }
   ASSERT_TRUE(Eventually([&] { return observer.num_held >= 1; }));
   EXPECT_TRUE(Eventually([&] {
-    Pass(&heartbeat, 1);
-    return heartbeat.finding().state == State::kStalled && heartbeat.finding().part == Heartbeat::Part::kTextPool;
+    Pass(&watchdog, 1);
+    return watchdog.report().state == State::kStalled && watchdog.report().part == Watchdog::Part::kTextPool;
   }));
-  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("text pool: no progress for"));
-  edge.Follow(heartbeat.finding());
+  EXPECT_THAT(watchdog.unhealthy_reason(), HasSubstr("text pool: no progress for"));
+  edge.ApplyHealth(watchdog.report());
   grpc::ClientContext refused_context;
   v1::GenerateResponse message;
   const auto refused = stub->Generate(&refused_context, TextRequest("abc", 4));
@@ -187,12 +187,12 @@ TEST(EdgeStall, GrpcThreadsThatHangAreFound) {
   ModelRepository repository;
   HoldingService service;
   GrpcServer server;
-  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
   GrpcServerOptions options;
   options.repository = &repository;
   const absl::StatusOr<int> port = server.Start("127.0.0.1:0", {{&service, "dunlin.v1.TokenizerService"}}, options);
   ASSERT_TRUE(port.ok()) << port.status();
-  heartbeat.Watch("gRPC", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{server.ticks(), false}; });
+  watchdog.Watch("gRPC", Watchdog::Part::kTransport, [&] { return Watchdog::Progress{server.ticks(), false}; });
   ASSERT_TRUE(Eventually([&] { return server.ticks() >= 2; }));
   const auto stub = v1::TokenizerService::NewStub(
       grpc::CreateChannel("127.0.0.1:" + std::to_string(*port), grpc::InsecureChannelCredentials()));
@@ -209,15 +209,15 @@ TEST(EdgeStall, GrpcThreadsThatHangAreFound) {
     absl::SleepFor(absl::Seconds(1));
     return server.ticks() == before;
   }));
-  Pass(&heartbeat, 13);
-  EXPECT_EQ(heartbeat.finding().state, State::kStalled);
-  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("gRPC: no progress for"));
+  Pass(&watchdog, 13);
+  EXPECT_EQ(watchdog.report().state, State::kStalled);
+  EXPECT_THAT(watchdog.unhealthy_reason(), HasSubstr("gRPC: no progress for"));
   service.open.Notify();
   for (std::thread& client : clients) client.join();
   const uint64_t ticks = server.ticks();
   ASSERT_TRUE(Eventually([&] { return server.ticks() > ticks; }));
-  Pass(&heartbeat, 1);
-  EXPECT_EQ(heartbeat.finding().state, State::kHealthy);
+  Pass(&watchdog, 1);
+  EXPECT_EQ(watchdog.report().state, State::kHealthy);
 }
 
 // A blocking GET of /metrics; whether it was answered.
@@ -236,7 +236,7 @@ bool GetMetrics(const std::string& address) {
 }
 
 TEST(EdgeStall, AnHttpThreadThatHangsIsFound) {
-  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
   absl::Notification entered;
   absl::Notification open;
   const auto hang = [&] {
@@ -250,18 +250,18 @@ TEST(EdgeStall, AnHttpThreadThatHangsIsFound) {
   options.routes = ProbeRoutes({hang, healthy, healthy});
   auto http = HttpServer::Start("127.0.0.1:0", options);
   ASSERT_TRUE(http.ok()) << http.status();
-  heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{(*http)->Ping(), false}; });
+  watchdog.Watch("HTTP", Watchdog::Part::kTransport, [&] { return Watchdog::Progress{(*http)->Ping(), false}; });
   EXPECT_TRUE(Eventually([&] { return (*http)->Ping() >= 3; })) << "an idle thread answers";
   std::thread client([&] { EXPECT_TRUE(GetMetrics((*http)->bound_address())); });
   entered.WaitForNotification();
-  Pass(&heartbeat, 13);
-  EXPECT_EQ(heartbeat.finding().state, State::kStalled);
-  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("HTTP: no progress for"));
+  Pass(&watchdog, 13);
+  EXPECT_EQ(watchdog.report().state, State::kStalled);
+  EXPECT_THAT(watchdog.unhealthy_reason(), HasSubstr("HTTP: no progress for"));
   open.Notify();
   client.join();
   EXPECT_TRUE(Eventually([&] {
-    Pass(&heartbeat, 1);
-    return heartbeat.finding().state == State::kHealthy;
+    Pass(&watchdog, 1);
+    return watchdog.report().state == State::kHealthy;
   }));
 }
 

@@ -41,8 +41,8 @@ class HttpServerTest : public ::testing::Test {
     server_.reset();
     HttpServerOptions options;
     options.connections = {.total = kMaxConnections, .per_address = kMaxConnections};
-    options.routes =
-        ProbeRoutes({[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }});
+    options.routes = ProbeRoutes(
+        {[] { return std::string("metric 1\n"); }, [this] { return unhealthy_; }, [this] { return unready_; }});
     options.timeouts.read = read_timeout;
     server_ = *HttpServer::Start("127.0.0.1:0", std::move(options));
   }
@@ -80,7 +80,7 @@ class HttpServerTest : public ::testing::Test {
     return Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   }
 
-  std::string sick_;  // set before a request, read while it runs
+  std::string unhealthy_;  // set before a request, read while it runs
   std::string unready_;
   boost::asio::io_context io_;
   std::unique_ptr<HttpServer> server_;
@@ -96,7 +96,7 @@ TEST_F(HttpServerTest, ServesMetrics) {
 TEST_F(HttpServerTest, ProbesSayWhatIsWrong) {
   EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK"));
   EXPECT_THAT(Get("/readyz?verbose=1"), HasSubstr("200 OK"));
-  sick_ = "no step for 11 s";
+  unhealthy_ = "no step for 11 s";
   unready_ = "draining";
   EXPECT_THAT(Get("/healthz"), testing::AllOf(HasSubstr("503"), HasSubstr("no step for 11 s")));
   EXPECT_THAT(Get("/readyz"), testing::AllOf(HasSubstr("503"), HasSubstr("draining")));

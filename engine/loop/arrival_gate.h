@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pausing an engine: no step is computed until it resumes, and requests that come meanwhile are held back.
-// Allocates nothing after construction. Thread rule: PauseGate on the engine thread only.
+// The way of every new request from the mailbox to the scheduler. It also pauses the engine: no step is computed until
+// it resumes, and requests that arrive meanwhile are held back here.
+// Allocates nothing after construction. Thread rule: ArrivalGate on the engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,10 @@ enum class PauseMode : uint8_t {
   kKeep,   // they stop where they are, with their pages, and go on with the same bits
 };
 
-class PauseGate {
+class ArrivalGate {
  public:
   // scheduler outlives this object. max_live: of requests.
-  PauseGate(Scheduler* scheduler, size_t max_live) : scheduler_(scheduler) { held_.reserve(max_live); }
+  ArrivalGate(Scheduler* scheduler, size_t max_live) : scheduler_(scheduler) { held_.reserve(max_live); }
 
   // No step is planned. With kWait only once the scheduler is empty.
   bool stopped() const;

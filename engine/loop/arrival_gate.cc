@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/loop/pause.h"
+#include "engine/loop/arrival_gate.h"
 
 #include <algorithm>
 
@@ -7,11 +7,11 @@
 
 namespace dunlin::engine {
 
-bool PauseGate::stopped() const {
+bool ArrivalGate::stopped() const {
   return mode_.has_value() && (*mode_ != PauseMode::kWait || scheduler_->empty());
 }
 
-void PauseGate::Add(std::span<Sequence* const> arrivals) {
+void ArrivalGate::Add(std::span<Sequence* const> arrivals) {
   if (mode_.has_value()) {
     held_.insert(held_.end(), arrivals.begin(), arrivals.end());
     return;
@@ -19,7 +19,7 @@ void PauseGate::Add(std::span<Sequence* const> arrivals) {
   for (Sequence* sequence : arrivals) scheduler_->Add(sequence);
 }
 
-void PauseGate::Set(std::optional<PauseMode> mode, TimeNs now) {
+void ArrivalGate::Set(std::optional<PauseMode> mode, TimeNs now) {
   mode_ = mode;
   if (!mode.has_value()) return Release();
   if (*mode != PauseMode::kAbort) return;
@@ -27,7 +27,7 @@ void PauseGate::Set(std::optional<PauseMode> mode, TimeNs now) {
   scheduler_->EndAll(FinishReason::kCancelled, now, false);
 }
 
-void PauseGate::End(Sequence* sequence, FinishReason reason, TimeNs now) {
+void ArrivalGate::End(Sequence* sequence, FinishReason reason, TimeNs now) {
   const auto held = std::find(held_.begin(), held_.end(), sequence);
   if (held != held_.end()) {
     held_.erase(held);
@@ -36,14 +36,14 @@ void PauseGate::End(Sequence* sequence, FinishReason reason, TimeNs now) {
   scheduler_->End(sequence, reason, now);
 }
 
-void PauseGate::EndExpired(TimeNs now) {
+void ArrivalGate::EndExpired(TimeNs now) {
   scheduler_->EndExpired(now);
   for (size_t i = held_.size(); i-- > 0;) {
     if (held_[i]->request.deadline <= now) End(held_[i], FinishReason::kDeadline, now);
   }
 }
 
-void PauseGate::Release() {
+void ArrivalGate::Release() {
   for (Sequence* sequence : held_) scheduler_->Add(sequence);
   held_.clear();
 }

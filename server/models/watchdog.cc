@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/watchdog.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/thread_name.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+constexpr engine::TimeNs kSecond = 1'000'000'000;
+constexpr engine::TimeNs kLongStep = kSecond;  // shorter ones are not logged
+
+// How long a counter has not advanced while there was work.
+struct StallTimer {
+  uint64_t count = 0;
+  engine::TimeNs moved = 0;  // when it last advanced or there was nothing to do
+
+  engine::TimeNs For(const Watchdog::Progress& progress, engine::TimeNs now) {
+    if (progress.idle || progress.count != count) moved = now;
+    count = progress.count;
+    return now - moved;
+  }
+};
+
+struct WatchedModel {
+  ModelLease model;
+  StallTimer stall_timer;
+  engine::TimeNs logged_step = kLongStep / 2;  // the longest step that was logged
+};
+
+struct WatchedPart {
+  std::string name;
+  Watchdog::Part part;
+  std::function<Watchdog::Progress()> read;
+  StallTimer stall_timer;
+};
+
+// Steps grow with the load; one line for each doubling is enough to choose health.stall_ms by.
+void LogLongStep(const engine::EngineStats& stats, WatchedModel* watched) {
+  if (stats.longest_step_ns < 2 * watched->logged_step) return;
+  watched->logged_step = stats.longest_step_ns;
+  spdlog::info("model \"{}\": longest step so far {:.3f} s", watched->model->name,
+               static_cast<double>(stats.longest_step_ns) * 1e-9);
+}
+
+}  // namespace
+
+struct Watchdog::State {
+  State(engine::ModelEngine::Clock time, engine::TimeNs limit)
+      : clock(time), stall_limit(limit), max_stride(std::min(kSecond, limit / 4)) {}
+
+  void Poll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
+    const engine::TimeNs time = clock();
+    if (last_poll.has_value()) watched_time += std::min(time - *last_poll, max_stride);
+    last_poll = time;
+    HealthReport found;
+    for (WatchedModel& watched : models) PollModel(&watched, &found);
+    for (WatchedPart& watched : parts) {
+      Note(watched.part, watched.name, watched.stall_timer.For(watched.read(), watched_time), &found);
+    }
+    Publish(std::move(found));
+  }
+
+  void PollModel(WatchedModel* watched, HealthReport* found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
+    const std::string name = absl::StrCat("model ", watched->model->name);
+    const engine::EngineStats stats = watched->model->any_engine()->stats();
+    LogLongStep(stats, watched);
+    const engine::TimeNs still = watched->stall_timer.For({stats.progress, stats.idle || stats.paused}, watched_time);
+    if (!stats.failed) return Note(Part::kEngine, name, still, found);
+    if (found->state == HealthReport::State::kFailed) return;
+    *found = {HealthReport::State::kFailed, Part::kEngine, absl::StrCat(name, ": the device failed"), 0};
+  }
+
+  void Note(Part part, const std::string& name, engine::TimeNs still, HealthReport* found) const {
+    if (still <= stall_limit || found->state != HealthReport::State::kHealthy) return;
+    *found = {HealthReport::State::kStalled, part,
+              absl::StrFormat("%s: no progress for %.1f s", name, static_cast<double>(still) * 1e-9), 0};
+  }
+
+  void Publish(HealthReport found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
+    const bool stalled = found.state == HealthReport::State::kStalled;
+    if (stalled && !stalled_since.has_value()) {
+      stalled_since = watched_time;
+      spdlog::error("stalled: {}", found.reason);
+    } else if (!stalled && stalled_since.has_value()) {
+      stalled_since.reset();
+      spdlog::info("stall is over");
+    }
+    if (stalled) found.stalled_for = watched_time - *stalled_since;
+    absl::MutexLock lock(&report_mutex);
+    report = std::move(found);
+  }
+
+  void Run() {
+    absl::MutexLock lock(&poll_mutex);
+    while (!poll_mutex.AwaitWithTimeout(absl::Condition(&stopping), kPeriod)) Poll();
+  }
+
+  const engine::ModelEngine::Clock clock;
+  const engine::TimeNs stall_limit;
+  const engine::TimeNs max_stride;  // that a poll adds to watched_time, however late it comes
+
+  absl::Mutex poll_mutex;  // guards what is watched; held during a poll
+  std::vector<WatchedModel> models ABSL_GUARDED_BY(poll_mutex);
+  std::vector<WatchedPart> parts ABSL_GUARDED_BY(poll_mutex);
+  engine::TimeNs watched_time ABSL_GUARDED_BY(poll_mutex) = 0;
+  std::optional<engine::TimeNs> last_poll ABSL_GUARDED_BY(poll_mutex);
+  std::optional<engine::TimeNs> stalled_since ABSL_GUARDED_BY(poll_mutex);  // watched time
+  bool stopping ABSL_GUARDED_BY(poll_mutex) = false;
+
+  mutable absl::Mutex report_mutex;  // guards report, for the probes, which must not wait for a poll
+  HealthReport report ABSL_GUARDED_BY(report_mutex);
+  std::thread thread;
+};
+
+Watchdog::Watchdog(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit)
+    : state_(std::make_unique<State>(clock, stall_limit)) {}
+
+Watchdog::~Watchdog() {
+  Stop();
+}
+
+void Watchdog::OnModelAdded(const ModelLease& model) {
+  absl::MutexLock lock(&state_->poll_mutex);
+  state_->models.push_back({model, {0, state_->watched_time}});
+}
+
+void Watchdog::OnModelRemoved(const std::string& name) {
+  absl::MutexLock lock(&state_->poll_mutex);
+  std::erase_if(state_->models, [&name](const WatchedModel& watched) { return watched.model->name == name; });
+}
+
+void Watchdog::Watch(const std::string& name, Part part, std::function<Progress()> read) {
+  absl::MutexLock lock(&state_->poll_mutex);
+  state_->parts.push_back({name, part, std::move(read), {0, state_->watched_time}});
+}
+
+void Watchdog::Unwatch(const std::string& name) {
+  absl::MutexLock lock(&state_->poll_mutex);
+  std::erase_if(state_->parts, [&name](const WatchedPart& watched) { return watched.name == name; });
+}
+
+void Watchdog::Start() {
+  state_->thread = std::thread([state = state_.get()] {
+    engine::NameThread("watchdog");
+    state->Run();
+  });
+}
+
+void Watchdog::Stop() {
+  {
+    absl::MutexLock lock(&state_->poll_mutex);
+    state_->stopping = true;
+  }
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+void Watchdog::Poll() {
+  absl::MutexLock lock(&state_->poll_mutex);
+  state_->Poll();
+}
+
+Watchdog::HealthReport Watchdog::report() const {
+  absl::MutexLock lock(&state_->report_mutex);
+  return state_->report;
+}
+
+}  // namespace dunlin::server

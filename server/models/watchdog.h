@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detects parts of the server that stall. A part is healthy while the counter of its work advances or it is provably
+// idle. One thread polls the engine of every model in the repository and every other part that Watch names, so that
+// health probes cost nothing and cannot hang.
+// Time is counted from poll to poll, and a late poll counts as at most one second: a process that was stopped and
+// continued, together with this thread, has not stalled.
+// Thread rule: any thread; Start once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/request/model_engine.h"
+#include "server/models/repository.h"
+
+namespace dunlin::server {
+
+class Watchdog : public RepositoryListener {
+ public:
+  enum class Part : uint8_t { kEngine, kTextPool, kTransport };
+
+  struct Progress {
+    uint64_t count = 0;  // of work that is done
+    bool idle = false;   // there is no work
+  };
+
+  struct HealthReport {
+    enum class State : uint8_t { kHealthy, kStalled, kFailed };
+    State state = State::kHealthy;
+    Part part = Part::kEngine;       // the part at fault
+    std::string reason;              // empty if healthy
+    engine::TimeNs stalled_for = 0;  // since the state became kStalled
+  };
+
+  // stall_limit: a part with work whose counter has not advanced for longer than this has stalled.
+  Watchdog(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit);
+  // Calls Stop.
+  ~Watchdog() override;
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void OnModelAdded(const ModelLease& model) override;
+  void OnModelRemoved(const std::string& name) override;
+
+  // Watches another part. read: called at each poll, one call at a time; must not block.
+  void Watch(const std::string& name, Part part, std::function<Progress()> read);
+  // Once this returns, the part's `read` is not called any more. No-op for an unknown name.
+  void Unwatch(const std::string& name);
+
+  // Polls five times a second until Stop.
+  void Start();
+  void Stop();
+  // Polls once, as the thread does.
+  void Poll();
+
+  // Of the last poll. A failed device is reported before a stalled part.
+  HealthReport report() const;
+  std::string unhealthy_reason() const { return report().reason; }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watchdog with a fake clock: which parts it reports as stalled, and when a stall ends.
+#include "server/models/watchdog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/server/models/fake_clock.h"
+#include "tests/server/serving/test_models.h"
+
+namespace dunlin::server {
+namespace {
+
+using Part = Watchdog::Part;
+using State = Watchdog::HealthReport::State;
+using ::testing::HasSubstr;
+
+constexpr engine::TimeNs kMs = 1'000'000;
+constexpr engine::TimeNs kSecond = 1000 * kMs;
+constexpr engine::TimeNs kPeriod = 200 * kMs;
+
+class WatchdogTest : public ::testing::Test {
+ protected:
+  // Polls as often as the thread would during this time.
+  void Pass(engine::TimeNs time) {
+    for (; time > 0; time -= kPeriod) {
+      FakeClock::Advance(kPeriod);
+      watchdog_.Poll();
+    }
+  }
+  void WatchProgress(const std::string& name = "part", Part part = Part::kTextPool) {
+    watchdog_.Watch(name, part, [this] { return progress_; });
+    watchdog_.Poll();
+  }
+
+  Watchdog watchdog_{&FakeClock::Now, 10 * kSecond};
+  Watchdog::Progress progress_;
+};
+
+TEST_F(WatchdogTest, StalledPartIsReportedAfterTheLimitAndRecoversWithProgress) {
+  WatchProgress("text pool");
+  Pass(10 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  EXPECT_EQ(watchdog_.unhealthy_reason(), "");
+  Pass(kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kStalled);
+  EXPECT_EQ(watchdog_.report().part, Part::kTextPool);
+  EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("text pool: no progress for 11"));
+  Pass(5 * kSecond);
+  EXPECT_NEAR(static_cast<double>(watchdog_.report().stalled_for), 5.8e9, 0.3e9) << "since it was found";
+  ++progress_.count;
+  Pass(kPeriod);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  EXPECT_EQ(watchdog_.report().stalled_for, 0);
+  Pass(10 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy) << "a new limit begins";
+}
+
+TEST_F(WatchdogTest, IdlePartStaysHealthy) {
+  progress_.idle = true;
+  WatchProgress();
+  Pass(3600 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  progress_.idle = false;
+  Pass(10 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy) << "the limit begins with the work";
+}
+
+// SIGSTOP and SIGCONT, a suspended virtual machine: the watchdog did not poll either.
+TEST_F(WatchdogTest, ClockJumpIsNotAStall) {
+  WatchProgress();
+  Pass(5 * kSecond);
+  for (int i = 0; i < 4; ++i) {
+    FakeClock::Advance(3600 * kSecond);
+    watchdog_.Poll();
+  }
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  Pass(2 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kStalled) << "but a part that stays still is found";
+}
+
+TEST_F(WatchdogTest, UnwatchedPartIsNotRead) {
+  WatchProgress();
+  Pass(11 * kSecond);
+  ASSERT_EQ(watchdog_.report().state, State::kStalled);
+  watchdog_.Unwatch("part");
+  watchdog_.Unwatch("never named");
+  Pass(kPeriod);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+}
+
+class SilentSink final : public engine::OutputSink {
+ public:
+  bool OnToken(const engine::TokenOutput&) override { return true; }
+  void OnPromptToken(int32_t, const engine::TokenOutput&) override {}
+  void OnFinish(const engine::FinishInfo&) override {}
+};
+
+class EngineWatchdogTest : public WatchdogTest {
+ protected:
+  EngineWatchdogTest() { models_.repository().Subscribe(&watchdog_); }
+  ~EngineWatchdogTest() override {
+    models_.control().held = false;
+    models_.repository().Unsubscribe(&watchdog_);
+  }
+  void SubmitOne() {
+    engine::Request request;
+    request.prompt = {11, 12, 13, 14};
+    request.profile.precision = engine::Precision::kFp32;
+    request.stopping.max_tokens = 4;
+    ASSERT_TRUE(models_.model("bare").engine->Submit(request, std::make_shared<SilentSink>()).ok());
+  }
+  bool Idle() { return models_.model("bare").engine->stats().idle; }
+
+  TestModels models_{engine::EngineOptions()};
+};
+
+TEST_F(EngineWatchdogTest, EngineWithWorkAndNoStepStalls) {
+  Pass(60 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy) << "idle";
+  models_.control().held = true;
+  SubmitOne();
+  Pass(11 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kStalled);
+  EXPECT_EQ(watchdog_.report().part, Part::kEngine);
+  EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("model bare: no progress for"));
+  models_.control().held = false;
+  ASSERT_TRUE(Eventually([this] { return Idle(); }));
+  Pass(kPeriod);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+}
+
+TEST_F(EngineWatchdogTest, RemovedModelIsNotWatched) {
+  models_.control().held = true;
+  SubmitOne();
+  Pass(11 * kSecond);
+  ASSERT_EQ(watchdog_.report().state, State::kStalled);
+  models_.repository().Remove("bare");
+  Pass(kPeriod);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+}
+
+TEST_F(EngineWatchdogTest, FailedDeviceIsReportedBeforeAStalledPart) {
+  WatchProgress();
+  models_.control().fail = true;
+  SubmitOne();
+  ASSERT_TRUE(Eventually([this] { return models_.model("bare").engine->stats().failed; }));
+  Pass(11 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kFailed);
+  EXPECT_EQ(watchdog_.unhealthy_reason(), "model bare: the device failed");
+}
+
+}  // namespace
+}  // namespace dunlin::server
