@@ -50,7 +50,8 @@ struct ExecutionProfile {
   Precision precision = Precision::kBf16;
   Fp8Recipe fp8_recipe = Fp8Recipe::kPerToken;  // of kFp8; the model's, the same in all its profiles
   bool kv_fp8 = false;                          // keys and values in E4M3 instead of the precision's own dtype
-  bool own_codes = false;    // the weights are the integer codes of the model's file; the same in all its profiles
+  // The weights are the integer codes of the model's checkpoint. The same in all profiles of a precision.
+  bool checkpoint_quantization = false;
   bool int8_inputs = false;  // of kInt8 and kInt4: products round their inputs to 8 bits in groups; the model's choice
 
   kernels::DType kv_dtype() const { return kv_fp8 ? kernels::DType::kF8E4M3 : kernels::Traits(precision).kv_dtype; }

@@ -82,7 +82,7 @@ ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precisio
         row.profile.fp8_recipe = options.fp8.recipe;
         row.profile.kv_fp8 = options.kv_fp8 && !config.is_encoder();  // an encoder keeps no KV
       }
-      row.profile.own_codes = traits.precision == own_precision;
+      row.profile.checkpoint_quantization = traits.precision == own_precision;
       row.profile.int8_inputs = int8_inputs && kernels::Traits(traits.format).group != 0;
       row.reasons = ReasonsAgainst(row.profile, config, resident, device, options);
       row.supported = row.reasons.empty();

@@ -111,7 +111,8 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
       const size_t bytes = summary.own_formats[static_cast<size_t>(row.format)];
       if (bytes > 0) formats[row.name] = bytes;
     }
-    json["own_codes"] = {{"precision", Name(*summary.own_precision)}, {"matrices_bytes", std::move(formats)}};
+    json["checkpoint_quantization"] = {{"precision", Name(*summary.own_precision)},
+                                       {"matrices_bytes", std::move(formats)}};
   }
   for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
   json["profiles"] = ProfilesJson(config, cpu);

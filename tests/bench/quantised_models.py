@@ -84,7 +84,7 @@ def make_quantised(dunlin, directory, folder, text):
 def own_precision(dunlin, file):
     """Of a file's own codes: a Q4_K_M file is mostly Q5_0 where rows are no multiple of 256."""
     found = subprocess.run([dunlin, "inspect", "--json", file], check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(found.stdout)["own_codes"]["precision"]
+    return json.loads(found.stdout)["checkpoint_quantization"]["precision"]
 
 
 def measure(build, text, directory, folder, is_llama):

@@ -31,7 +31,7 @@ nlohmann::ordered_json ExecutionJson(const v1::Execution& execution) {
           {"precision", PrecisionWord(execution.precision())},
           {"recipe", execution.recipe()},
           {"kv_dtype", execution.kv_dtype()},
-          {"own_codes", execution.own_codes()},
+          {"checkpoint_quantization", execution.checkpoint_quantization()},
           {"int8_inputs", execution.int8_inputs()}};
 }
 

@@ -104,7 +104,7 @@ v1::Execution ToWire(const engine::ExecutionProfile& profile) {
   wire.set_precision(ToWire(profile.precision));
   if (profile.precision == Precision::kFp8) wire.set_recipe(engine::Traits(profile.fp8_recipe).name);
   wire.set_kv_dtype(kernels::Name(profile.kv_dtype()));
-  wire.set_own_codes(profile.own_codes);
+  wire.set_checkpoint_quantization(profile.checkpoint_quantization);
   wire.set_int8_inputs(profile.int8_inputs);
   return wire;
 }

@@ -20,7 +20,7 @@ void AppendExecution(const engine::ExecutionProfile& profile, std::string* out) 
     absl::StrAppend(out, "\",\"recipe\":\"", engine::Traits(profile.fp8_recipe).name);
   }
   absl::StrAppend(out, "\",\"kv_dtype\":\"", kernels::Name(profile.kv_dtype()),
-                  profile.own_codes ? "\",\"own_codes\":true" : "\"",
+                  profile.checkpoint_quantization ? "\",\"checkpoint_quantization\":true" : "\"",
                   profile.int8_inputs ? ",\"int8_inputs\":true}" : "}");
 }
 

@@ -25,8 +25,8 @@ struct ResponseFacts {
 std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfile& profile);
 
 // {"device":"cpu","attention_backend":"flash","precision":"bf16","kv_dtype":"bf16"}, with "recipe" for FP8 and
-// "own_codes":true where the weights are the integer codes of the model's checkpoint, "int8_inputs":true where products
-// round their inputs to 8 bits.
+// "checkpoint_quantization":true where the weights are the integer codes of the model's checkpoint, "int8_inputs":true
+// where products round their inputs to 8 bits.
 void AppendExecution(const engine::ExecutionProfile& profile, std::string* out);
 // {"queue_ms":...,"ttft_ms":...,"total_ms":...}
 void AppendTimings(const Timings& timings, std::string* out);

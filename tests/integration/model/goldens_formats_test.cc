@@ -76,12 +76,12 @@ TEST_P(FormatLogits, AreThoseOfTheCheckpoint) {
 INSTANTIATE_TEST_SUITE_P(Files, FormatLogits, ::testing::ValuesIn(FormatGoldens()),
                          [](const auto& test) { return test.param.name; });
 
-struct OwnCodes {
+struct QuantizedCheckpoint {
   const char* path;  // below tests/golden
   Precision precision;
   std::optional<kernels::WeightFormat> format;  // of all matrices of the layers; none: of several
 };
-constexpr OwnCodes kOwnCodes[] = {
+constexpr QuantizedCheckpoint kQuantizedCheckpoints[] = {
     {"gguf/llama_q4/model.gguf", Precision::kInt4, std::nullopt},
     {"gguf/qwen2_q8/model.gguf", Precision::kInt8, std::nullopt},
     {"gguf/llama_k/model.gguf", Precision::kInt4, std::nullopt},
@@ -100,14 +100,14 @@ constexpr OwnCodes kOwnCodes[] = {
     {"quant/torchao_int8_group", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
 };
 
-std::string PathOf(const OwnCodes& own) {
+std::string PathOf(const QuantizedCheckpoint& own) {
   return SourcePath(std::string("tests/golden/") + own.path);
 }
 
 class OwnCodeLogits : public ::testing::TestWithParam<Place> {};
 
 TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
-  for (const OwnCodes& own : kOwnCodes) {
+  for (const QuantizedCheckpoint& own : kQuantizedCheckpoints) {
     const fs::path path = PathOf(own);
     const std::string folder = fs::is_directory(path) ? path : path.parent_path();
     const TestModel test = LoadTestModel(path, GetParam().cpu_variant, 2, {own.precision});
@@ -166,7 +166,7 @@ std::vector<float> RowsOf(const kernels::Device& device, const kernels::PackedWe
 }
 
 TEST(OwnCodeFormats, HaveTheBitsOfTheDequantisedWeights) {
-  for (const OwnCodes& golden : kOwnCodes) {
+  for (const QuantizedCheckpoint& golden : kQuantizedCheckpoints) {
     SCOPED_TRACE(golden.path);
     const TestModel test =
         LoadTestModel(PathOf(golden), BestCpuPlace().front().cpu_variant, 1, {golden.precision, Precision::kFp32});

@@ -88,7 +88,7 @@ TEST(QuantizeTest, WhatItWritesIsServed) {
             std::filesystem::file_size(llama.File("model.safetensors")));
   const CommandResult inspected = RunDunlin({"inspect", out, "--json"});
   ASSERT_EQ(inspected.status, 0) << inspected.out;
-  const nlohmann::json own = nlohmann::json::parse(inspected.out)["own_codes"];
+  const nlohmann::json own = nlohmann::json::parse(inspected.out)["checkpoint_quantization"];
   EXPECT_EQ(own["precision"], "int4");
   EXPECT_EQ(own["matrices_bytes"].size(), 2U) << own;  // and the embedding, which is also the head
   EXPECT_TRUE(own["matrices_bytes"].contains("q4_group32") && own["matrices_bytes"].contains("bf16")) << own;
@@ -101,7 +101,7 @@ TEST(QuantizeTest, WhatItWritesIsServed) {
   const nlohmann::json message = nlohmann::json::parse(answer.out);
   EXPECT_EQ(message["token_ids"].size(), 6U);
   EXPECT_EQ(message["execution"]["precision"], "int4") << message;
-  EXPECT_EQ(message["execution"]["own_codes"], true) << message;
+  EXPECT_EQ(message["execution"]["checkpoint_quantization"], true) << message;
 }
 
 TEST(QuantizeTest, GptqKeepsThePerplexityNear) {

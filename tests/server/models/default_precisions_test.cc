@@ -36,7 +36,7 @@ class DefaultPrecisions : public ::testing::Test {
   std::unique_ptr<kernels::Device> cpu_;
 };
 
-TEST_F(DefaultPrecisions, AreThoseOfTheCheckpointsOwnCodes) {
+TEST_F(DefaultPrecisions, AreThoseOfTheCheckpointsQuantization) {
   EXPECT_EQ(Of("gguf/llama_k/model.gguf", *cpu_), std::vector{Precision::kInt4});
   EXPECT_EQ(Of("gguf/llama_q4/model.gguf", *cpu_), std::vector{Precision::kInt4});
   EXPECT_EQ(Of("gguf/qwen2_q8/model.gguf", *cpu_), std::vector{Precision::kInt8});
