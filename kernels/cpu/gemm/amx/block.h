@@ -3,8 +3,8 @@
 //
 // Panel by panel, K in slices that stay in the L2 cache. A slice is multiplied by the block's rows in groups of 32 (the
 // last ones of up to 16), which meanwhile prefetch the next slice, and with the last slice the lines of their output.
-// Sums are parked in scratch between slices; a group's final sums are stored at once, while they are in the L1 cache. A
-// sum is one chain over the steps of 32 K, ascending, for any number of rows; the last step is padded with zeros.
+// Sums are spilled to scratch between slices; a group's final sums are stored at once, while they are in the L1 cache.
+// A sum is one chain over the steps of 32 K, ascending, for any number of rows; the last step is padded with zeros.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline constexpr size_t kPairRowBytes = kPanelColumns * 2 * 2;        // a pair 
 inline constexpr size_t kStepBytes = kTileDepth / 2 * kPairRowBytes;  // of a dense panel
 inline constexpr size_t kSumRowBytes = kPanelColumns * sizeof(float);
 
-inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB; parked sums cost the time of 3 to 5 steps of 32 K
+inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB; spilled sums cost the time of 3 to 5 steps of 32 K
 // Every third line of the next slice is prefetched: the hardware prefetcher fetches those between, without occupying
 // the L1 cache's fill buffers, which tile loads from L2 need.
 inline constexpr size_t kPrefetchStride = 3 * 64;
@@ -134,10 +134,10 @@ void MultiplyTail(const std::byte* rows, size_t stride, int num_rows, const std:
   MultiplyStep<kBoth>(padded, kTileRowBytes, scratch);
 }
 
-// Scales the sums of a block of K and adds them to the parked totals.
+// Scales the sums of a block of K and adds them to the spilled totals.
 inline void AddBlock(const GemmBlock& block, const Slice& slice, int row, int num_rows, const float* sums) {
   TileFence();
-  float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  float* spilled = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
   for (int r = 0; r < num_rows; ++r) {
     RowSums one;
     RowSums total;
@@ -145,10 +145,10 @@ inline void AddBlock(const GemmBlock& block, const Slice& slice, int row, int nu
     if (slice.first) {
       simd::Clear(total);
     } else {
-      simd::Load(parked + r * kPanelColumns, total);
+      simd::Load(spilled + r * kPanelColumns, total);
     }
     simd::AddScaled(block, row + r, slice.scale_index, slice.weight_scale, one, total);
-    simd::Park(total, parked + r * kPanelColumns);
+    simd::Spill(total, spilled + r * kPanelColumns);
   }
   TileFence();
 }
@@ -200,8 +200,8 @@ DUNLIN_INLINE void Prefetch(PrefetchPlan& plan) {
 template <bool kBoth>
 void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_rows) {
   const bool scaled = slice.weight_scale != nullptr;
-  float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
-  float* sums = scaled ? reinterpret_cast<float*>(block.scratch + kGemmSumBytes + kBlockSumOffset) : parked;
+  float* spilled = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  float* sums = scaled ? reinterpret_cast<float*>(block.scratch + kGemmSumBytes + kBlockSumOffset) : spilled;
   const std::byte* rows =
       block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset;
   if (slice.first || scaled) {
@@ -225,7 +225,7 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
   StoreSums<kBoth>(sums);
   if (scaled) {
     AddBlock(block, slice, row, num_rows, sums);
-    sums = parked;
+    sums = spilled;
   }
   if (slice.last) StoreRows(block, row, num_rows, slice.column, sums);
 }
@@ -248,7 +248,7 @@ inline void SliceBlock(const GemmBlock& block, const Slice& slice) {
 // Up to 16 rows: the sums stay in the tiles over the whole of K, and a panel is decoded step by step, because a whole
 // decoded slice would be evicted from the L1 cache before the few multiplies that read it.
 template <typename Weights>
-void NarrowBlock(const GemmBlock& block) {
+void SmallMBlock(const GemmBlock& block) {
   float* sums = reinterpret_cast<float*>(block.scratch);
   std::byte* decoded = block.scratch + kGemmSumBytes;
   const int64_t whole = block.padded_depth / kTileDepth * kTileDepth;
@@ -277,7 +277,7 @@ void NarrowBlock(const GemmBlock& block) {
 template <typename Weights>
 void GemmBlockOf(const GemmBlock& block) {
   const bool scaled = block.scales_per_row > 1;
-  if (block.rows <= kTileRows && !scaled) return NarrowBlock<Weights>(block);
+  if (block.rows <= kTileRows && !scaled) return SmallMBlock<Weights>(block);
   const int64_t slice_depth = scaled ? kScaleBlock : kSliceDepth;
   const std::byte* panel = block.panels;
   for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {

@@ -8,7 +8,7 @@ namespace {
 // Fewer rows to a tile: eight decoded pairs take registers beside the sums.
 template <WeightFormat kFormat>
 struct Grouped6 : Grouped<Int6Pairs, simd::SuperScales<Lanes, kFormat>, 8> {
-  static constexpr int kNarrowRows = 4;
+  static constexpr int kSmallMRows = 4;
 };
 using Q6Super = Grouped6<WeightFormat::kQ6Super>;
 using Q6Min = Grouped6<WeightFormat::kQ6Min>;

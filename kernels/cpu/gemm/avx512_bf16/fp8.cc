@@ -9,8 +9,8 @@ template <simd::Locality kTarget>
 struct Fp8 : PairProducts<kTarget> {
   using Panel = simd::CodesToPairs<Lanes, avx512::E4M3ByLookup>;
   using Widen = Panel;
-  static constexpr int kRepeatedRows = 48;
-  static constexpr int kScaledRows = 4;
+  static constexpr int kMaxSmallM = 48;
+  static constexpr int kMaxBlockScaledM = 4;
 };
 
 // For Zen 4, which looks codes up beside products where no load stands in the way: a line of codes is read once, where

@@ -34,7 +34,7 @@ struct DotBytes {
 template <WeightFormat kFormat>
 struct Int8Inputs : simd::GroupedBytes<Lanes, kFormat, DotBytes, false> {
   static constexpr int64_t kGroup = Traits(kFormat).group;
-  static constexpr int kRepeatedRows = Traits(kFormat).code_bits == 6 ? 8 : kGroup == 16 ? 32 : kGemmRowsMax;
+  static constexpr int kMaxSmallM = Traits(kFormat).code_bits == 6 ? 8 : kGroup == 16 ? 32 : kGemmRowsMax;
 };
 
 struct Int8Products {

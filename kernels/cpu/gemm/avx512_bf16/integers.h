@@ -130,7 +130,7 @@ struct Grouped : PairProducts<simd::kIntoL1> {
   using Panel = Codes;
   using Widen = Codes;
   using Scales = ScalesOfGroup;
-  static constexpr int kRepeatedRows = kRows;
+  static constexpr int kMaxSmallM = kRows;
   static constexpr bool kGrouped = true;
 };
 }  // namespace

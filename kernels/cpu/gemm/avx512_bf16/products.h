@@ -20,9 +20,9 @@ struct PairProducts {
   };
   using SlicePanel = simd::DensePanel<Lanes>;
   static constexpr int64_t kStepDepth = 2;
-  static constexpr int kNarrowRows = 8;
-  static constexpr int kRepeatedRows = 0;
-  static constexpr int kScaledRows = 0;
+  static constexpr int kSmallMRows = 8;
+  static constexpr int kMaxSmallM = 0;
+  static constexpr int kMaxBlockScaledM = 0;
   static constexpr simd::Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
   static constexpr bool kIntegers = false;

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a block of rows by panels is covered by register tiles, for every precision.
 //
-// Few rows (decode): a panel is read once from memory and decoded in registers, by one tile, or by several tiles of
-// rows one after another where decoding costs little. Many rows: a slice of K of one panel meets all rows of the block
-// in tiles, each of which decodes it in registers: that costs less than reading floats, which are more bytes, from the
-// L2 cache. Weights for which it would cost more are widened into scratch once a slice, by the first tile, a few steps
+// Small M (decode): a panel is read once from memory and decoded in registers, by one tile, or by several tiles of rows
+// one after another where decoding costs little. Large M: a slice of K of one panel meets all rows of the block in
+// tiles, each of which decodes it in registers: that costs less than reading floats, which are more bytes, from the L2
+// cache. Weights for which it would cost more are widened into scratch once a slice, by the first tile, a few steps
 // before it multiplies them: codes, and on AVX2, where a tile has a vector of columns only, every weight. Sums are
-// parked between slices. Where the block's rows do not fit the L2 cache, several panels take the same slice of K before
-// the next, so that the rows' part of it stays there. While tiles multiply a slice they prefetch the next one. Both
-// paths compute the same chain per sum, so they give the same bits. With block scales a slice is a block: its sums
-// start at +0, are scaled and added to the totals, in ascending order in both. So are the sums of each group of a
-// grouped format.
+// spilled to scratch between slices. Where the block's rows do not fit the L2 cache, several panels take the same slice
+// of K before the next, so that the rows' part of it stays there. While tiles multiply a slice they prefetch the next
+// one. Both paths compute the same chain per sum, so they give the same bits. With block scales a slice is a scale
+// block: its sums start at +0, are scaled and added to the totals, in ascending order in both paths. So are the sums of
+// each group of a grouped format.
 //
-// Precision: Multiply; Panel, for few rows; SlicePanel, for many, and where it differs from Panel Widen, which makes
-// kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
-// decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
-// block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions); kGrouped,
-// whether codes come in groups, and then Scales, of group_scales.h; kIntegers, whether their sums are integers
-// (byte_products.h).
-// Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
+// Members of a Precision:
+//   Multiply          how a product is added to a sum
+//   Panel             decodes whole panels, for small M
+//   SlicePanel        decodes slices, for large M
+//   Widen             where SlicePanel is not Panel: makes kUnits vectors of it from a vector of the panel
+//   kStepDepth        elements of K in one K step
+//   kSmallMRows       rows of a tile that decodes whole panels
+//   kMaxSmallM        up to so many rows several such tiles are used; 0: one only
+//   kMaxBlockScaledM  up to so many rows weights with block scales use one such tile; 0: none has block scales
+//   kLocality         cache level of prefetches (PanelLocality has the exceptions)
+//   kGrouped          codes come in groups, each with a scale; then also Scales (group_scales.h)
+//   kIntegers         sums of groups are integers (byte_products.h)
+// Instantiations: up to 8 small-M tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
 
@@ -40,11 +46,11 @@ struct VectorGemm {
   static constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
   static constexpr int64_t kUnitDepth = kSteps * Precision::kStepDepth;
 
-  static constexpr int kNarrowRows = std::min(Precision::kNarrowRows, Tile::kNarrowRows);
-  static constexpr int kPanelRows = std::max(kNarrowRows, Precision::kRepeatedRows);  // that take a whole panel
-  static constexpr int kScaledRows = std::min(Precision::kScaledRows, Tile::kNarrowRows);
-  static constexpr bool kScaled = kScaledRows > 0;
-  static_assert(kNarrowRows + 1 >= Tile::kTileRowsMin && (!kScaled || kScaledRows + 1 >= Tile::kTileRowsMin));
+  static constexpr int kSmallMRows = std::min(Precision::kSmallMRows, Tile::kSmallMRows);
+  static constexpr int kPanelRows = std::max(kSmallMRows, Precision::kMaxSmallM);  // that take a whole panel
+  static constexpr int kMaxBlockScaledM = std::min(Precision::kMaxBlockScaledM, Tile::kSmallMRows);
+  static constexpr bool kScaled = kMaxBlockScaledM > 0;
+  static_assert(kSmallMRows + 1 >= Tile::kTileRowsMin && (!kScaled || kMaxBlockScaledM + 1 >= Tile::kTileRowsMin));
   static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
   // Where a tile decodes a weight for few products, slices are of floats, and few rows have their own way (few_rows.h).
   static constexpr bool kWidensOnce = !Tile::kLarge && !Precision::kIntegers;
@@ -68,14 +74,14 @@ struct VectorGemm {
     bool last;
     const float* weight_scale;  // at the column, when the slice is a block with its own scale, or null
     int64_t scale_index;
-    float* parked;                  // [rows][kTileVectors][16]
+    float* spilled;                 // [rows][kTileVectors][16]
     const std::byte* group_scales;  // grouped formats: of the panel
     int64_t panel_column;           // grouped formats: the column in the panel
     int64_t group;                  // grouped formats: the slice's first
   };
 
   template <int kRows>
-  static void NarrowScaledBlock(const GemmBlock& block) {
+  static void SmallMScaledBlock(const GemmBlock& block) {
     constexpr int64_t kUnits = kScaleBlock / kUnitDepth;
     const int64_t units = block.padded_depth / kUnitDepth;
     const std::byte* panel = block.panels;
@@ -98,7 +104,7 @@ struct VectorGemm {
 
   // Grouped formats: group by group, with the totals of more than two rows in the L1 cache.
   template <int kRows>
-  static void NarrowGroupedTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+  static void SmallMGroupedTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
     using Scales = typename Precision::Scales;
     constexpr int64_t kUnits = Scales::kGroup / kUnitDepth;
     constexpr int64_t kScalesAhead = kPrefetchBytes / (kUnits * kUnitBytes) * Scales::kGroupBytes;
@@ -106,13 +112,13 @@ struct VectorGemm {
     const std::byte* scales = ScalesOf(block, column);
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
     constexpr bool kInRegisters = Tile::kLarge && kRows <= 2;
-    alignas(64) float parked[kRows * kPanelColumns];
-    std::conditional_t<kInRegisters, RegisterTotals<V, kRows, kPanelVectors>, ParkedTotals<V, kPanelVectors>> totals;
+    alignas(64) float spilled[kRows * kPanelColumns];
+    std::conditional_t<kInRegisters, RegisterTotals<V, kRows, kPanelVectors>, SpilledTotals<V, kPanelVectors>> totals;
     totals.empty = true;
     if constexpr (kInRegisters) {
       Clear(totals.sums);
     } else {
-      totals.at = parked;
+      totals.at = spilled;
     }
     TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride, block.activation_stride};
     for (int64_t group = 0; group < block.groups; ++group) {
@@ -133,14 +139,14 @@ struct VectorGemm {
     if constexpr (kInRegisters) {
       sums = totals.sums;
     } else {
-      Load(parked, sums);
+      Load(spilled, sums);
     }
     Store(block, row, column, sums);
   }
 
   template <int kRows>
-  static void NarrowTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
-    if constexpr (Precision::kGrouped) return NarrowGroupedTile<kRows>(block, row, panel, column);
+  static void SmallMTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+    if constexpr (Precision::kGrouped) return SmallMGroupedTile<kRows>(block, row, panel, column);
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
     Sums<V, kRows, kPanelVectors> sums;
@@ -150,19 +156,19 @@ struct VectorGemm {
     Store(block, row, column, sums);
   }
   template <int kRows>
-  static void NarrowTileOf(const GemmBlock& block, int row, int rows, const std::byte* panel, int64_t column) {
+  static void SmallMTileOf(const GemmBlock& block, int row, int rows, const std::byte* panel, int64_t column) {
     if constexpr (kRows > 0) {
-      if (rows == kRows) return NarrowTile<kRows>(block, row, panel, column);
-      NarrowTileOf<kRows - 1>(block, row, rows, panel, column);
+      if (rows == kRows) return SmallMTile<kRows>(block, row, panel, column);
+      SmallMTileOf<kRows - 1>(block, row, rows, panel, column);
     }
   }
-  static void NarrowBlock(const GemmBlock& block) {
-    const int tiles = (block.rows + kNarrowRows - 1) / kNarrowRows;
+  static void SmallMBlock(const GemmBlock& block) {
+    const int tiles = (block.rows + kSmallMRows - 1) / kSmallMRows;
     const std::byte* panel = block.panels;
     for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
       for (int tile = 0; tile < tiles; ++tile) {
         const int row = block.rows * tile / tiles;
-        NarrowTileOf<kNarrowRows>(block, row, block.rows * (tile + 1) / tiles - row, panel, column);
+        SmallMTileOf<kSmallMRows>(block, row, block.rows * (tile + 1) / tiles - row, panel, column);
       }
     }
   }
@@ -178,9 +184,9 @@ struct VectorGemm {
     constexpr int64_t kUnits = Scales::kGroup / kUnitDepth;  // of codes
     constexpr int64_t kGroupSteps = kUnits * kSteps;
     constexpr int64_t kSliceUnits = kGroupSteps / SlicePanel::kSteps;
-    float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
+    float* spilled = slice.spilled + row * Tile::kTileVectors * kLanes;
     if (slice.last) PrefetchOutput<kRows, Tile::kTileVectors>(block, row, slice.column);
-    ParkedTotals<V, Tile::kTileVectors> totals{parked, slice.first};
+    SpilledTotals<V, Tile::kTileVectors> totals{spilled, slice.first};
     TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset,
                   block.activation_stride};
     PanelSlice part = slice.panel;
@@ -199,21 +205,21 @@ struct VectorGemm {
     }
     if (!slice.last) return;
     Sums<V, kRows, Tile::kTileVectors> sums;
-    Load(parked, sums);
+    Load(spilled, sums);
     Store(block, row, slice.column, sums);
   }
 
   template <typename WidenOfTile, bool kPrefetches, int kRows>
   static void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
     if constexpr (Precision::kGrouped) return GroupedSliceTile<WidenOfTile, kPrefetches, kRows>(block, slice, row);
-    float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
+    float* spilled = slice.spilled + row * Tile::kTileVectors * kLanes;
     if (slice.last) PrefetchOutput<kRows, Tile::kTileVectors>(block, row, slice.column);
     const bool scaled = kScaled && slice.weight_scale != nullptr;
     Sums<V, kRows, Tile::kTileVectors> sums;
     if (slice.first || scaled) {
       Clear(sums);
     } else {
-      Load(parked, sums);
+      Load(spilled, sums);
     }
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
     AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, kSliceLocality, kPrefetches>(
@@ -223,7 +229,7 @@ struct VectorGemm {
       if (slice.first) {
         Clear(totals);
       } else {
-        Load(parked, totals);
+        Load(spilled, totals);
       }
       AddScaled(block, row, slice.scale_index, slice.weight_scale, sums, totals);
       sums = totals;
@@ -231,7 +237,7 @@ struct VectorGemm {
     if (slice.last) {
       Store(block, row, slice.column, sums);
     } else {
-      Park(sums, parked);
+      Spill(sums, spilled);
     }
   }
 
@@ -276,9 +282,9 @@ struct VectorGemm {
     return block.rows <= 2 * Tile::kTileRows ? kFewTilesSteps : kSliceSteps;
   }
 
-  // Slice `index` of the panel at `column`. parked: [48 / tile columns][rows][tile columns]; next: the panel bytes
+  // Slice `index` of the panel at `column`. spilled: [48 / tile columns][rows][tile columns]; next: the panel bytes
   // that are read after it, or null.
-  static void MultiplySlice(const GemmBlock& block, int64_t column, int64_t index, float* parked,
+  static void MultiplySlice(const GemmBlock& block, int64_t column, int64_t index, float* spilled,
                             const std::byte* next) {
     const bool scaled = kScaled && block.scales_per_row > 1;
     const int64_t steps = block.padded_depth / Precision::kStepDepth;
@@ -297,7 +303,7 @@ struct VectorGemm {
                 step + count == steps,
                 scales,
                 index,
-                parked,
+                spilled,
                 nullptr,
                 0,
                 0};
@@ -313,13 +319,13 @@ struct VectorGemm {
       next_lines = left;
       slice.panel.at += Tile::kTileVectors * SlicePanel::kVectorBytes;
       slice.column += kColumns;
-      slice.parked += block.rows * kColumns;
+      slice.spilled += block.rows * kColumns;
       if (scaled) slice.weight_scale += kColumns;
       slice.panel_column += kColumns;
     }
   }
 
-  static void WideBlock(const GemmBlock& block) {
+  static void LargeMBlock(const GemmBlock& block) {
     const int64_t steps = block.padded_depth / Precision::kStepDepth;
     const int64_t slice_steps = SliceSteps(block);
     const int64_t slices = (steps + slice_steps - 1) / slice_steps;
@@ -336,35 +342,35 @@ struct VectorGemm {
               next_panel < panels
                   ? block.panels + static_cast<size_t>(next_panel) * block.panel_bytes + next_index * slice_bytes
                   : nullptr;
-          float* parked =
+          float* spilled =
               reinterpret_cast<float*>(block.scratch + (panel - first) * static_cast<int64_t>(kGemmSumBytes));
-          MultiplySlice(block, panel * kPanelColumns, index, parked, next);
+          MultiplySlice(block, panel * kPanelColumns, index, spilled, next);
         }
       }
     }
   }
 
   template <int kRows>
-  static void NarrowScaledBlockOf(const GemmBlock& block) {
+  static void SmallMScaledBlockOf(const GemmBlock& block) {
     if constexpr (kRows > 0) {
-      if (block.rows == kRows) return NarrowScaledBlock<kRows>(block);
-      NarrowScaledBlockOf<kRows - 1>(block);
+      if (block.rows == kRows) return SmallMScaledBlock<kRows>(block);
+      SmallMScaledBlockOf<kRows - 1>(block);
     }
   }
 
   static void Run(const GemmBlock& block) {
     if (kScaled && block.scales_per_row > 1) {
-      if (block.rows > kScaledRows) return WideBlock(block);
-      return NarrowScaledBlockOf<kScaledRows>(block);
+      if (block.rows > kMaxBlockScaledM) return LargeMBlock(block);
+      return SmallMScaledBlockOf<kMaxBlockScaledM>(block);
     }
     if constexpr (kWidensOnce) {
       using FewRows = FewRowsGemm<V, Precision>;
       if (block.rows > kPanelRows && block.rows <= FewRows::kMaxRows) return FewRows::Run(block);
     }
     if constexpr (kPanelRows < kGemmRowsMax) {
-      if (block.rows > kPanelRows) return WideBlock(block);
+      if (block.rows > kPanelRows) return LargeMBlock(block);
     }
-    NarrowBlock(block);
+    SmallMBlock(block);
   }
 };
 

@@ -140,9 +140,9 @@ struct GroupedBytes {
   using Widen = Panel;
   using Scales = decltype(ScalesOf<V, kFormat>());
   static constexpr int64_t kStepDepth = 4;
-  static constexpr int kNarrowRows = Traits(kFormat).code_bits == 6 ? 6 : 8;  // four decoded vectors take registers
-  static constexpr int kRepeatedRows = 0;
-  static constexpr int kScaledRows = 0;
+  static constexpr int kSmallMRows = Traits(kFormat).code_bits == 6 ? 6 : 8;  // four decoded vectors take registers
+  static constexpr int kMaxSmallM = 0;
+  static constexpr int kMaxBlockScaledM = 0;
   static constexpr Locality kLocality = kIntoL1;
   static constexpr bool kGrouped = true;
   static constexpr bool kIntegers = true;

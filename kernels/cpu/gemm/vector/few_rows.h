@@ -5,7 +5,7 @@
 // multiplied in place. Codes are prefetched into L2: L1 has too few buffers for misses to keep memory busy, and reading
 // a line once from L2 costs nothing beside products.
 //
-// Sums are parked between chunks, so each is the same chain as in every tile (tile.h). A tile is two rows by a panel:
+// Sums are spilled between chunks, so each is the same chain as in every tile (tile.h). A tile is two rows by a panel:
 // 12 sums, two values and a weight of 16 registers of 8 lanes. V::Half is one such register.
 // Instantiations: tiles of one and two rows.
 #pragma once
@@ -133,14 +133,14 @@ struct FewRowsGemm {
     widener = w;
   }
 
-  // Group by group; totals: of the tile, parked.
+  // Group by group; totals: of the tile, spilled.
   template <int kRows>
   DUNLIN_INLINE void MultiplyGroups(const GemmBlock& block, const Chunk& chunk, int row, TileRows rows, float* totals,
                                     Widener& widener) {
     constexpr int64_t kGroup = Precision::Scales::kGroup;
     static_assert(kChunkSteps % kGroup == 0 && kGroup % kRoundSteps == 0);
     using Floats = WithFloatScales<V, Precision>;
-    ParkedTotals<V, kPanelVectors> parked{totals, chunk.step == 0};
+    SpilledTotals<V, kPanelVectors> spilled{totals, chunk.step == 0};
     const std::byte* weights = Chunk::Weights(chunk);
     const std::byte* scales = chunk.scales - chunk.step / kGroup * Floats::Scales::kGroupBytes;  // of group 0
     int64_t group = chunk.step / kGroup;
@@ -148,7 +148,7 @@ struct FewRowsGemm {
       Sums<V, kRows, kPanelVectors> sums;
       Clear(sums);
       MultiplySteps(rows, weights, std::min(left, kGroup), widener, sums);
-      AddGroup<V, Floats>(block, row, group, scales, 0, sums, parked);
+      AddGroup<V, Floats>(block, row, group, scales, 0, sums, spilled);
       rows.first += kGroup * 4;
       weights += kGroup * kStepBytes;
     }
@@ -157,24 +157,24 @@ struct FewRowsGemm {
   // Not inlined: beside other code GCC 12 spills sums.
   template <int kRows>
   __attribute__((noinline)) static void Tile(const GemmBlock& block, const Chunk& chunk, int row, Widener& widener) {
-    float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+    float* spilled = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
     const TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride + chunk.step * 4,
                         block.activation_stride};
     const bool last = chunk.step + chunk.steps == block.padded_depth;
     if (last) PrefetchOutput<kRows, kPanelVectors>(block, row, chunk.column);
     Sums<V, kRows, kPanelVectors> sums;
     if constexpr (Precision::kGrouped) {
-      MultiplyGroups<kRows>(block, chunk, row, rows, parked, widener);
+      MultiplyGroups<kRows>(block, chunk, row, rows, spilled, widener);
       if (!last) return;
-      Load(parked, sums);
+      Load(spilled, sums);
     } else {
       if (chunk.step == 0) {
         Clear(sums);
       } else {
-        Load(parked, sums);
+        Load(spilled, sums);
       }
       MultiplySteps(rows, Chunk::Weights(chunk), chunk.steps, widener, sums);
-      if (!last) return Park(sums, parked);
+      if (!last) return Spill(sums, spilled);
     }
     Store(block, row, chunk.column, sums);
   }

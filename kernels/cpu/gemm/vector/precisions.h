@@ -15,9 +15,9 @@ struct FloatProducts {
     }
   };
   static constexpr int64_t kStepDepth = 1;
-  static constexpr int kNarrowRows = 8;
-  static constexpr int kRepeatedRows = 0;
-  static constexpr int kScaledRows = 0;
+  static constexpr int kSmallMRows = 8;
+  static constexpr int kMaxSmallM = 0;
+  static constexpr int kMaxBlockScaledM = 0;
   static constexpr Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
   static constexpr bool kIntegers = false;
@@ -66,8 +66,8 @@ struct E4M3Panels {
 template <typename V>
 struct Fp8 : FloatProducts<V>, SlicesOf<V, typename E4M3Panels<V>::Panel, PairPanel<V>, typename E4M3Panels<V>::Pairs> {
   using Panel = typename E4M3Panels<V>::Panel;
-  static constexpr int kNarrowRows = 4;
-  static constexpr int kScaledRows = 4;
+  static constexpr int kSmallMRows = 4;
+  static constexpr int kMaxBlockScaledM = 4;
 };
 
 // Integers in groups, with a scale each.
@@ -75,7 +75,7 @@ template <typename V, typename CodesPanel, typename ScalesOfGroup>
 struct GroupedFloats : FloatProducts<V>, SlicesOf<V, CodesPanel, PairPanel<V>, IntegersToPairs<V, CodesPanel>> {
   using Panel = CodesPanel;
   using Scales = ScalesOfGroup;
-  static constexpr int kNarrowRows = 4;
+  static constexpr int kSmallMRows = 4;
   static constexpr bool kGrouped = true;
 };
 template <typename V>

@@ -3,7 +3,7 @@
 //
 // A step is four bytes of each activation row (one float, or a pair of BF16) times 64 bytes of dense weights a vector.
 // Each sum is one chain of multiply-adds over ascending steps that starts at +0, in every tile shape; a sum that is
-// parked in memory between slices of K continues the same chain.
+// spilled in memory between slices of K continues the same chain.
 //
 // Multiply::Add(sum, a, weights) multiplies a row's values; with Multiply::kFromMemory AddFrom(sum, at, weights) reads
 // the row's four bytes itself, and panels are then decoded vector by vector. Panel (panels.h) decodes a panel's bytes.
@@ -35,7 +35,7 @@ struct TileShape {
   static constexpr int kTileRows = kLarge ? 8 : 6;
   static constexpr int kTileRowsMin = kLarge ? 4 : 3;
   static constexpr int kTileVectors = kLarge ? 3 : 1;
-  static constexpr int kNarrowRows = kLarge ? 8 : 2;  // of tiles that decode whole panels
+  static constexpr int kSmallMRows = kLarge ? 8 : 2;  // of tiles that decode whole panels
   // Lines of the next slice that a tile prefetches every four steps, at an even pace: on AVX2, where a panel takes
   // three tiles for its columns, six lines would come faster than memory delivers them, and 8 rows in BF16 take 1.3
   // times as long.
@@ -243,34 +243,34 @@ DUNLIN_INLINE void AddScaled(const GemmBlock& block, int row, int64_t index, con
   }
 }
 
-// Parked sums: [kRows][kVectors][16] floats.
+// Sums of a tile in scratch: [kRows][kVectors][16] floats.
 template <typename V, int kRows, int kVectors>
-DUNLIN_INLINE void Load(const float* parked, Sums<V, kRows, kVectors>& sums) {
+DUNLIN_INLINE void Load(const float* spilled, Sums<V, kRows, kVectors>& sums) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Load(parked + (r * kVectors + v) * kLanes);
+    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Load(spilled + (r * kVectors + v) * kLanes);
   }
 }
 template <typename V, int kRows, int kVectors>
-DUNLIN_INLINE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
+DUNLIN_INLINE void Spill(const Sums<V, kRows, kVectors>& sums, float* spilled) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) V::Store(parked + (r * kVectors + v) * kLanes, sums.at[r][v]);
+    for (int v = 0; v < kVectors; ++v) V::Store(spilled + (r * kVectors + v) * kLanes, sums.at[r][v]);
   }
 }
 
 // Totals of a tile in memory: [rows][kVectors][16] floats.
 template <typename V, int kVectors>
-struct ParkedTotals {
+struct SpilledTotals {
   float* at;
   bool empty;  // not written yet
 
-  DUNLIN_INLINE typename V::Floats Get(const ParkedTotals& totals, int r, int v) {
+  DUNLIN_INLINE typename V::Floats Get(const SpilledTotals& totals, int r, int v) {
     return totals.empty ? V::Zero() : V::Load(totals.at + (r * kVectors + v) * kLanes);
   }
-  DUNLIN_INLINE void Set(ParkedTotals& totals, int r, int v, typename V::Floats total) {
+  DUNLIN_INLINE void Set(SpilledTotals& totals, int r, int v, typename V::Floats total) {
     V::Store(totals.at + (r * kVectors + v) * kLanes, total);
   }
 };
@@ -279,7 +279,7 @@ struct ParkedTotals {
 template <typename V, int kRows, int kVectors>
 struct RegisterTotals {
   Sums<V, kRows, kVectors> sums;
-  bool empty;  // as of ParkedTotals; not read
+  bool empty;  // as of SpilledTotals; not read
 
   DUNLIN_INLINE typename V::Floats Get(const RegisterTotals& totals, int r, int v) { return totals.sums.at[r][v]; }
   DUNLIN_INLINE void Set(RegisterTotals& totals, int r, int v, typename V::Floats total) {
