@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,23 @@ TEST(Documents, DecisionsHaveFiveLinesEach) {
     EXPECT_LE(++length, 5U) << first;
   }
   EXPECT_GT(entries, 50U);
+}
+
+// Each entry once, under the heading of its room.
+TEST(Documents, DecisionsStandOnceUnderARoom) {
+  const std::regex title(R"(^\*\*(.*?)(\*\*|$))");
+  std::set<std::string> titles;
+  std::string heading;
+  for (const std::string& line : LinesOf(kRoot / "docs/decisions.md")) {
+    if (line.rfind("## ", 0) == 0) {
+      heading = line;
+      EXPECT_TRUE(titles.insert(line).second) << line << " stands twice";
+    }
+    std::smatch match;
+    if (!std::regex_search(line, match, title)) continue;
+    EXPECT_NE(heading, "") << line << " stands under no heading";
+    EXPECT_TRUE(titles.insert(match[1]).second) << line << " stands twice";
+  }
 }
 
 TEST(Documents, RelativeLinksLeadSomewhere) {

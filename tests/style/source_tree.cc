@@ -37,4 +37,17 @@ const std::vector<SourceFile>& SourceTree() {
   return tree;
 }
 
+std::vector<std::string> ListTree() {
+  namespace fs = std::filesystem;
+  static const std::set<std::string> kSkipped = {".git", "build", "target", "node_modules", "__pycache__", ".cache"};
+  std::vector<std::string> paths;
+  const fs::path root = DUNLIN_SOURCE_DIR;
+  for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator(); ++it) {
+    if (it->is_directory() && kSkipped.count(it->path().filename().string()) != 0) it.disable_recursion_pending();
+    if (it->is_regular_file()) paths.push_back(fs::relative(it->path(), root).string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 }  // namespace dunlin::style

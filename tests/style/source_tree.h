@@ -16,4 +16,7 @@ struct SourceFile {
 // are not there.
 const std::vector<SourceFile>& SourceTree();
 
+// Every file of the repository, relative to its root and sorted. Build trees and .git are left out.
+std::vector<std::string> ListTree();
+
 }  // namespace dunlin::style

@@ -15,8 +15,8 @@ namespace dunlin::server {
 
 class EngineModel {
  public:
-  // name: of a served model, a profile may stand behind it (serving/profile_alias.h); "": of those that the caller may
-  // use, the first one of the kind that a call needs. core outlives this object.
+  // name: of a served model, a profile may follow it (serving/resolve/profile_alias.h); "": of those that the caller
+  // may use, the first one of the kind that a call needs. core outlives this object.
   EngineModel(const ServingCore* core, std::string name) : core_(core), name_(std::move(name)) {}
 
   // What Generate, and Embed, pass to the core as the model's name.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metadata to config and texts, and what is refused. Whole models: tests/integration/model/goldens_gguf_test.cc.
+// Metadata to config and texts, and what is refused. Whole models: tests/integration/model/goldens_formats_test.cc.
 #include "engine/model/load/gguf_model.h"
 
 #include <gmock/gmock.h>
