@@ -33,7 +33,7 @@ KvEventLog::KvEventLog(const KvEventLogOptions& options)
 
 uint64_t KvEventLog::DomainOf(const PrefixCache& cache, const Digest& domain) {
   if (!default_domain_.has_value()) default_domain_ = cache.Root(options_.default_profile, "").domain;
-  return domain == *default_domain_ ? 0 : BlockIdOf(domain);
+  return domain == *default_domain_ ? 0 : KvBlockIdOf(domain);
 }
 
 bool KvEventLog::Publish(const PrefixCache& cache, TimeNs now) {
@@ -60,8 +60,8 @@ void KvEventLog::Remove(const PrefixCache& cache) {
   if (clears) Append(KvEventKind::kCleared, {}, nullptr);
   for (const PageId page : changes_.pages()) {
     Published& published = pages_[static_cast<size_t>(page)];
-    if (published.serial == 0 || published.serial == cache.BlockOf(page).serial) continue;
-    if (!clears && !cache.HoldsBlock(published.block)) Append(KvEventKind::kRemoved, published, nullptr);
+    if (published.serial == 0 || published.serial == cache.PageSetOf(page).serial) continue;
+    if (!clears && !cache.HoldsPageSet(published.block)) Append(KvEventKind::kRemoved, published, nullptr);
     published = {};
     --num_published_;
   }
@@ -70,12 +70,12 @@ void KvEventLog::Remove(const PrefixCache& cache) {
 void KvEventLog::Store(const PrefixCache& cache) {
   stored_.clear();
   for (const PageId page : changes_.pages()) {
-    if (cache.BlockOf(page).serial != 0 && pages_[static_cast<size_t>(page)].serial == 0) stored_.push_back(page);
+    if (cache.PageSetOf(page).serial != 0 && pages_[static_cast<size_t>(page)].serial == 0) stored_.push_back(page);
   }
-  const auto serial = [&cache](PageId page) { return cache.BlockOf(page).serial; };
+  const auto serial = [&cache](PageId page) { return cache.PageSetOf(page).serial; };
   std::sort(stored_.begin(), stored_.end(), [&](PageId a, PageId b) { return serial(a) < serial(b); });
   for (const PageId page : stored_) {
-    const CachedBlock block = cache.BlockOf(page);
+    const CachedPageSet block = cache.PageSetOf(page);
     Published& published = pages_[static_cast<size_t>(page)];
     published = {block.id, block.parent, DomainOf(cache, *block.domain), block.serial, block.num_tokens};
     std::copy_n(block.tokens, block.num_tokens, &page_token_ids_[static_cast<size_t>(page) * page_tokens_]);

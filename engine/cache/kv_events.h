@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of the prefix cache become reusable and stop being so, as numbered batches of events that routers
-// follow: a batch per engine step in which something changed, numbers from 1 without gaps, the last ones kept for
-// readers that come late.
+// Which page sets of the prefix cache become reusable and stop being so, as numbered batches of events for routers,
+// which call a page set a KV block: a batch per engine step in which something changed, numbers from 1 without gaps,
+// the last ones kept for readers that come late.
 //
 // The engine thread marks pages while a step runs and compares them with what it published before at the step's end, so
 // that a batch is a step's net effect. It takes the lock only where that is free: a batch that meets a reader goes out
@@ -33,15 +33,15 @@ struct KvEventLogOptions {
 
 enum class KvEventKind : uint8_t { kStored, kRemoved, kCleared };
 
-// One block of tokens that requests can use, or can no longer use. Where layers slide, that takes a cached prefix which
-// leads through the block to a whole window (block_tree.h): a block without pages of sliding groups is removed when no
-// such prefix is left, and stored again when one is computed again.
+// One KV block that requests can use, or can no longer use. Where layers slide, that takes a cached prefix which
+// leads through the block to a whole window (page_set_tree.h): a block without pages of sliding groups is removed when
+// no such prefix is left, and stored again when one is computed again.
 struct KvEvent {
   KvEventKind kind = KvEventKind::kStored;
-  BlockId block = kNoBlock;     // none with kCleared, after which no block is reusable
-  BlockId parent = kNoBlock;    // kStored: of the block before it in its prefix; none for the first
-  uint64_t domain = 0;          // kStored: 0, or what identifies (profile, salt) of requests that can read the block
-  std::vector<TokenId> tokens;  // kStored: of this block; their number is the block size of its profile
+  KvBlockId block = kNoKvBlock;   // none with kCleared, after which no block is reusable
+  KvBlockId parent = kNoKvBlock;  // kStored: of the block before it in its prefix; none for the first
+  uint64_t domain = 0;            // kStored: 0, or what identifies (profile, salt) of requests that can read the block
+  std::vector<TokenId> tokens;    // kStored: of this block; their number is the block size of its profile
 };
 
 struct KvEventBatch {
@@ -92,8 +92,8 @@ class KvEventLog {
  private:
   // What was last published of a page.
   struct Published {
-    BlockId block = kNoBlock;
-    BlockId parent = kNoBlock;
+    KvBlockId block = kNoKvBlock;
+    KvBlockId parent = kNoKvBlock;
     uint64_t domain = 0;
     uint64_t serial = 0;  // of its entry in the cache; 0: the page holds nothing
     int32_t num_tokens = 0;

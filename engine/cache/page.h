@@ -17,15 +17,16 @@ constexpr int32_t PagesFor(int32_t num_tokens, int32_t tokens_per_page) {
 
 using Digest = std::array<uint32_t, 8>;  // 256 bits
 
-// What identifies a cached block (a page of known tokens) outside of the engine: 64 bits of the hash of its prefix up
-// to and with its own tokens, its profile and its salt. Equal for equal blocks of one process.
-using BlockId = uint64_t;
-inline constexpr BlockId kNoBlock = 0;
+// What identifies a cached page set (one page of each layer group, prefix_cache.h) outside of the engine, where routers
+// call it a KV block: 64 bits of the hash of its prefix up to and with its own tokens, its profile and its salt. Equal
+// for equal page sets of one process.
+using KvBlockId = uint64_t;
+inline constexpr KvBlockId kNoKvBlock = 0;
 
-// Never kNoBlock.
-constexpr BlockId BlockIdOf(const Digest& key) {
-  const BlockId id = key[0] | (BlockId{key[1]} << 32);
-  return id == kNoBlock ? 1 : id;
+// Never kNoKvBlock.
+constexpr KvBlockId KvBlockIdOf(const Digest& key) {
+  const KvBlockId id = key[0] | (KvBlockId{key[1]} << 32);
+  return id == kNoKvBlock ? 1 : id;
 }
 
 // A prefix of whole pages: what was hashed so far. Equal chains mean equal tokens, profile and salt.

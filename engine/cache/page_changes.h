@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pages stand for a block of the prefix cache that has become reusable, or is no more, since the list was last
-// cleared: each page once, so that it is bounded by the pool, however long nobody clears it. Allocates nothing after
-// construction.
-// Thread rule: the engine thread only.
+// Which pages stand for a page set of the prefix cache that has become reusable, or is no more, since the list was last
+// cleared. Each page once, so that the list is bounded by the pool, however rarely it is cleared. Allocates nothing
+// after construction. Thread rule: the engine thread only.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr uint64_t kSkippedBlock = ~uint64_t{0};  // PrefixChain::serial behind a block that was passed over
+constexpr uint64_t kSkippedPageSet = ~uint64_t{0};  // PrefixChain::serial after a page set that was passed over
 
 }  // namespace
 
@@ -44,9 +44,9 @@ Digest PrefixCache::NextKey(const PrefixChain& chain, const TokenId* tokens, int
   return key;
 }
 
-// A chain that has skipped a block ends with no entry; its key, if it is a whole one, stands for all tokens before.
+// A chain that has skipped a page set ends with no entry; its key, if it is a whole one, stands for all tokens before.
 PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const {
-  const bool any_parent = chain.serial == kSkippedBlock && key_words_ == key.size();
+  const bool any_parent = chain.serial == kSkippedPageSet && key_words_ == key.size();
   for (uint32_t slot = HomeSlot(key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const PageId page = slots_[slot];
     const Entry& entry = entries_[static_cast<size_t>(page)];
@@ -64,7 +64,7 @@ void PrefixCache::Advance(const Digest& key, PageId page, PrefixChain* chain) co
   ++chain->num_pages;
 }
 
-// Pages of full groups and the one that stands for the block.
+// Pages of full groups and the one that stands for the page set.
 bool PrefixCache::HasProvenLead(PageId lead) const {
   bool proven = IsProven(lead);
   for (int32_t group = 1; group < groups_.num_full; ++group) proven = proven && IsProven(PageOf(lead, group));
@@ -81,7 +81,7 @@ PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain
 
 void PrefixCache::Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const {
   chain->key = NextKey(*chain, tokens, num_tokens);
-  chain->serial = kSkippedBlock;
+  chain->serial = kSkippedPageSet;
   ++chain->num_pages;
 }
 
@@ -96,7 +96,7 @@ PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, const Pag
     Advance(key, present, chain);
     return present;
   }
-  const BlockId parent = chain->num_pages == 0 ? kNoBlock : BlockIdOf(chain->key);
+  const KvBlockId parent = chain->num_pages == 0 ? kNoKvBlock : KvBlockIdOf(chain->key);
   entries_[static_cast<size_t>(lead)] = {chain->domain, key, ++last_serial_, chain->serial, parent, num_tokens};
   std::copy(tokens, tokens + num_tokens, tokens_of(lead));
   uint32_t slot = HomeSlot(key);
@@ -110,7 +110,7 @@ PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, const Pag
   return lead;
 }
 
-// What stands for the last block of a chain; kNoPage where that has left, and of the root.
+// What stands for the last page set of a chain; kNoPage where that has left, and of the root.
 PageId PrefixCache::LastOf(const PrefixChain& chain) const {
   if (chain.num_pages == 0) return kNoPage;
   for (uint32_t slot = HomeSlot(chain.key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
@@ -126,7 +126,7 @@ bool PrefixCache::IsWhole(PageId lead) const {
   return true;
 }
 
-// The block takes the pages of groups of which it has none.
+// The page set takes the pages of groups of which it has none.
 void PrefixCache::Complete(PageId lead, const PageId* pages) {
   for (int32_t group = 1; group < groups_.count(); ++group) {
     PageId& other = others_[OtherIndex(lead, group)];
@@ -163,7 +163,7 @@ void PrefixCache::Forget(PageId page) {
   RemoveEntry(lead);
 }
 
-// Takes the block out of the table.
+// Takes the page set out of the table.
 void PrefixCache::RemoveEntry(PageId lead) {
   Entry& entry = entries_[static_cast<size_t>(lead)];
   uint32_t hole = HomeSlot(entry.key);
@@ -186,16 +186,16 @@ void PrefixCache::Clear() {
   for (size_t page = 0; page < entries_.size(); ++page) Forget(static_cast<PageId>(page));
 }
 
-CachedBlock PrefixCache::BlockOf(PageId page) const {
+CachedPageSet PrefixCache::PageSetOf(PageId page) const {
   const Entry& entry = entries_[static_cast<size_t>(page)];
   if (entry.serial == 0 || !IsReusable(page)) return {};
-  return {BlockIdOf(entry.key), entry.parent, entry.serial, entry.num_tokens, tokens_of(page), &entry.domain};
+  return {KvBlockIdOf(entry.key), entry.parent, entry.serial, entry.num_tokens, tokens_of(page), &entry.domain};
 }
 
-bool PrefixCache::HoldsBlock(BlockId block) const {
-  const auto first_word = static_cast<uint32_t>(block);
+bool PrefixCache::HoldsPageSet(KvBlockId id) const {
+  const auto first_word = static_cast<uint32_t>(id);
   for (uint32_t slot = first_word & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
-    if (BlockIdOf(entries_[static_cast<size_t>(slots_[slot])].key) == block && IsReusable(slots_[slot])) return true;
+    if (KvBlockIdOf(entries_[static_cast<size_t>(slots_[slot])].key) == id && IsReusable(slots_[slot])) return true;
   }
   return false;
 }
@@ -209,7 +209,7 @@ absl::Status PrefixCache::CheckIntegrity() const {
       return absl::InternalError(absl::StrCat("page ", page, " is in the table without an entry"));
     }
   }
-  int32_t of_blocks = 0;
+  int32_t of_sets = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].serial == 0) continue;
     const auto lead = static_cast<PageId>(i);
@@ -219,16 +219,16 @@ absl::Status PrefixCache::CheckIntegrity() const {
     for (int32_t group = 0; group < groups_.count(); ++group) {
       const PageId page = PageOf(lead, group);
       if (page != kNoPage && lead_[static_cast<size_t>(page)] == lead) {
-        ++of_blocks;
+        ++of_sets;
       } else if (page != kNoPage || !groups_.slides(group)) {
-        return absl::InternalError(absl::StrCat("the block of page ", i, " has page ", page, " of group ", group));
+        return absl::InternalError(absl::StrCat("the page set of page ", i, " has page ", page, " of group ", group));
       }
     }
   }
   const auto contained = static_cast<std::ptrdiff_t>(lead_.size()) - std::count(lead_.begin(), lead_.end(), kNoPage);
-  if (in_table != num_cached_ || of_blocks != contained) {
-    return absl::InternalError(absl::StrCat("cached blocks: ", num_cached_, " counted, ", in_table,
-                                            " in the table; their pages: ", contained, " marked, ", of_blocks,
+  if (in_table != num_cached_ || of_sets != contained) {
+    return absl::InternalError(absl::StrCat("cached page sets: ", num_cached_, " counted, ", in_table,
+                                            " in the table; their pages: ", contained, " marked, ", of_sets,
                                             " listed"));
   }
   return absl::OkStatus();

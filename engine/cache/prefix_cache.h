@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the pages that continue a token prefix: a table from 256-bit keyed hash chains to blocks. A block is a page of
-// each layer group for one range of tokens; the page of group 0 stands for it. A hit also compares the tokens, the
-// domain and the parent entry, so that not even a collision gives one request the KV of another.
-// A block without a page of a full group is no block: it leaves the cache with the first of them. Pages of sliding
-// groups may be lost one by one, because what follows them further away than the window never reads them; a block lives
-// on without, unless the lost page stands for it.
+// Finds the pages that continue a token prefix: a table from 256-bit keyed hash chains to page sets. A page set is one
+// page of each layer group for the same range of tokens; the page of group 0 stands for it. A hit also compares the
+// tokens, the domain and the parent entry, so that not even a collision gives one request the KV of another.
+// A page set leaves the cache with the first of its pages of full groups. Pages of sliding groups may be lost one by
+// one, because tokens further away than the window never read them; the page set stays, unless the lost page stands for
+// it.
 // A page is unproven until a finite row of logits has depended on it: a fault may have written NaN into it.
-// Nothing is allocated after construction; every operation O(groups) (and one hash of a page's tokens), and where
-// somebody follows the cache what BlockTree says.
-// Holds no references: the caller calls Forget before a page is overwritten.
-// Thread rule: the engine thread only.
+// Every operation is O(groups), plus one hash of a page's tokens; with a subscriber to KV events also PageSetTree's
+// cost. Nothing is allocated after construction. Holds no references: the caller calls Forget before a page is
+// overwritten. Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +17,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/cache/block_tree.h"
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
+#include "engine/cache/page_set_tree.h"
 #include "engine/request/kv_groups.h"
 #include "engine/request/types.h"
 
@@ -30,19 +29,19 @@ namespace dunlin::engine {
 struct PrefixCacheOptions {
   int32_t num_pages = 0;            // >= 1
   int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
-  KvGroups groups;                  // pages of a block
+  KvGroups groups;                  // pages of a page set
   Digest hash_key{};                // random per process
   int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
-  // Marks the pages of blocks that become reusable or stop being so (block_tree.h); outlives the cache; null: nobody
-  // follows them, and every cached block counts as reusable.
+  // Marks the pages of page sets that become reusable or stop being so (page_set_tree.h); outlives the cache; null:
+  // there is no subscriber, and every cached page set counts as reusable.
   PageChanges* changes = nullptr;
 };
 
-// The reusable block that a page stands for, for those who follow the cache. Valid until the page changes.
-struct CachedBlock {
-  BlockId id = kNoBlock;
-  BlockId parent = kNoBlock;  // kNoBlock for the first block of a prefix
-  uint64_t serial = 0;        // grows with every block that enters; 0: the page stands for no reusable one
+// The reusable page set that a page stands for, as subscribers are told of it. Valid until the page changes.
+struct CachedPageSet {
+  KvBlockId id = kNoKvBlock;
+  KvBlockId parent = kNoKvBlock;  // kNoKvBlock for the first page set of a prefix
+  uint64_t serial = 0;            // grows with every page set that enters; 0: the page stands for no reusable one
   int32_t num_tokens = 0;
   const TokenId* tokens = nullptr;  // [num_tokens]
   const Digest* domain = nullptr;   // PrefixChain::domain
@@ -55,21 +54,21 @@ class PrefixCache {
   // The empty prefix of requests with this profile and salt.
   PrefixChain Root(const ExecutionProfile& profile, std::string_view salt) const;
 
-  // The page that stands for the block of `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain
-  // unchanged, on a miss. proven_only: a block with an unproven page of a full group, or of group 0, is a miss.
+  // The page that stands for the page set of `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain
+  // unchanged, on a miss. proven_only: a page set with an unproven page of a full group, or of group 0, is a miss.
   PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only = false) const;
 
-  // *chain advanced past a block that is missing: the next one is found by its key, which the tokens of all blocks
-  // before it have made, and by its own tokens. Nothing is published behind it.
+  // *chain advanced past a page set that is missing: the next one is found by its key, a hash of all tokens before it,
+  // and by its own tokens. Nothing is published after it.
   void Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
 
-  // The page of a group of the block that `lead` stands for; kNoPage when it is lost.
+  // The page of a group of the page set that `lead` stands for; kNoPage when it is lost.
   PageId PageOf(PageId lead, int32_t group) const { return group == 0 ? lead : others_[OtherIndex(lead, group)]; }
 
-  // Enters the block of `tokens`, computed after `chain`, unproven, and advances *chain past it. pages:
+  // Enters the page set of `tokens`, computed after `chain`, unproven, and advances *chain past it. pages:
   // [groups.count()], kNoPage for the pages of sliding groups that are gone. Returns pages[0], or the page that stands
-  // for an equal block that is cached already: that one is given those of `pages` that it has lost, and the others are
-  // not entered. REQUIRES: pages[0] is a page; none of them is in the cache.
+  // for an equal page set that is cached already: that one is given those of `pages` that it has lost, and the others
+  // are not entered. REQUIRES: pages[0] is a page; none of them is in the cache.
   PageId Publish(const TokenId* tokens, int32_t num_tokens, const PageId* pages, PrefixChain* chain);
 
   // A finite row of logits has depended on the page. No-op when it is not in the cache.
@@ -80,14 +79,14 @@ class PrefixCache {
   void Forget(PageId page);
 
   bool Contains(PageId page) const { return lead_[static_cast<size_t>(page)] != kNoPage; }
-  int32_t num_cached() const { return num_cached_; }  // blocks
+  int32_t num_cached() const { return num_cached_; }  // page sets
 
   // Takes every page out of the cache. O(pages).
   void Clear();
 
-  CachedBlock BlockOf(PageId page) const;
-  // Whether some page stands for the block, reusable. REQUIRES: key_words >= 2.
-  bool HoldsBlock(BlockId block) const;
+  CachedPageSet PageSetOf(PageId page) const;
+  // Whether some page stands for the page set, reusable. REQUIRES: key_words >= 2.
+  bool HoldsPageSet(KvBlockId id) const;
 
   // Table and entries agree: INTERNAL with the first contradiction. O(pages).
   absl::Status CheckIntegrity() const;
@@ -96,9 +95,9 @@ class PrefixCache {
   struct Entry {
     Digest domain;
     Digest key;
-    uint64_t serial = 0;  // never used twice; 0: the page stands for no block
+    uint64_t serial = 0;  // never used twice; 0: the page stands for no page set
     uint64_t parent_serial = 0;
-    BlockId parent = kNoBlock;
+    KvBlockId parent = kNoKvBlock;
     int32_t num_tokens = 0;
   };
 
@@ -126,15 +125,15 @@ class PrefixCache {
   size_t key_words_;
   uint32_t slot_mask_;           // slots - 1; at least two slots a page keep probes short
   std::vector<PageId> slots_;    // linear probing, no tombstones; kNoPage is empty
-  std::vector<Entry> entries_;   // [num_pages] of the block that a page stands for
+  std::vector<Entry> entries_;   // [num_pages] of the page set that a page stands for
   std::vector<TokenId> tokens_;  // [num_pages, max_tokens_per_page]
   KvGroups groups_;
-  std::vector<PageId> others_;  // [num_pages, groups - 1] of the block that a page stands for
-  std::vector<PageId> lead_;    // [num_pages] what stands for the block that a page is of; kNoPage: it is of none
+  std::vector<PageId> others_;  // [num_pages, groups - 1] of the page set that a page stands for
+  std::vector<PageId> lead_;    // [num_pages] what stands for the page set that a page is of; kNoPage: it is of none
   std::vector<bool> proven_;    // [num_pages]
   uint64_t last_serial_ = 0;
   int32_t num_cached_ = 0;
-  std::optional<BlockTree> tree_;  // where somebody follows
+  std::optional<PageSetTree> tree_;  // with a subscriber
 };
 
 }  // namespace dunlin::engine

@@ -52,7 +52,7 @@ class ForwardPass {
   absl::Status RunModule(Module module, int32_t layer);
 
   // Logits of the kept rows [first, first + count) into LayerBuffers::logits, from its row 0. REQUIRES: a decoder,
-  // RunLayers has succeeded, count <= kHeadBlockRows.
+  // RunLayers has succeeded, count <= kMaxLogitRows.
   absl::Status RunHead(int32_t first, int32_t count);
 
   // The logits of hidden()'s rows [0, num_rows) by the head of a sequence classifier: [num_rows, num_labels] in device

@@ -36,7 +36,7 @@ struct LayerBuffers {
   float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module; non-null runs eager
   float* rotary = nullptr;     // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
-  float* logits = nullptr;                    // [kHeadBlockRows, vocab_size]
+  float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]
   void* workspace = nullptr;                  // of attention
   size_t workspace_bytes = 0;
   std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the engine thread alone

@@ -49,7 +49,7 @@ MailboxLimits MailboxLimitsOf(const EngineOptions& options) {
 }
 
 // Pages of one layer group that the longest sequence takes.
-int32_t MaxBlocks(const RequestLimits& limits) {
+int32_t MaxPageSets(const RequestLimits& limits) {
   int32_t most = 0;
   for (const int32_t page_tokens : limits.tokens_per_page) {
     if (page_tokens > 0) most = std::max(most, PagesFor(limits.max_context_tokens, page_tokens));
@@ -61,7 +61,7 @@ StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& con
   return {.max_sequences = options.max_sequences,
           .max_tokens = options.max_tokens_per_step,
           .max_context_tokens = limits.max_context_tokens,
-          .max_pages_per_sequence = MaxBlocks(limits) * limits.kv_groups.count(),
+          .max_pages_per_sequence = MaxPageSets(limits) * limits.kv_groups.count(),
           .num_eos_token_ids = static_cast<int32_t>(config.eos_token_ids.size()),
           .vocab_size = config.vocab_size};
 }
@@ -76,7 +76,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.step_time_target = TimeNs{options.step_time_target_ms} * 1'000'000;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
   scheduler.eos_token_ids = config.eos_token_ids;
-  scheduler.max_blocks_per_sequence = MaxBlocks(limits);
+  scheduler.max_page_sets_per_sequence = MaxPageSets(limits);
   scheduler.cache.num_pages = limits.num_pages;
   scheduler.cache.groups = limits.kv_groups;
   scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());

@@ -56,7 +56,7 @@ std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits
 // The KV blocks of a precision's pages that routers are told the pool holds. Each counts a page of every group: so many
 // fit however long the sequences are. Sequences beyond the window of sliding groups take fewer pages, so that more may
 // fit; told as if all were long, a router would send short ones that do not fit. But never fewer than the longest
-// request takes, which a router would refuse. The share of the pool that is in use is exact in pages, not in blocks.
+// request takes, which a router would refuse. The share of the pool that is in use is exact in pages, not in KV blocks.
 // REQUIRES: the model has the precision.
 int64_t KvBlocks(const RequestLimits& limits, kernels::Precision precision);
 

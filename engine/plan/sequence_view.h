@@ -16,7 +16,7 @@ struct SequenceView {
   int32_t sequence_slot = 0;
   std::span<const TokenId> tokens = {};  // all that are known: prompt, then output so far
   int32_t prompt_len = 0;
-  std::span<const PageId> pages = {};  // [blocks, KvGroups::count()] in order of position
+  std::span<const PageId> pages = {};  // [page sets, KvGroups::count()] in order of position
   const SamplingParams& sampling;
   const StoppingParams& stopping;
   std::span<const TokenCount> counts = {};  // of the tokens; REQUIRED where a penalty applies

@@ -37,8 +37,8 @@ struct SequenceStep {
   // Whether the last of the tokens is the last known one, so that the next one is drawn from its logits.
   bool samples = false;
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
-  // Of StepPlan::pages, [blocks, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order, or
-  // more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.
+  // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,
+  // or more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.
   PlanRange pages = {};
 
   // Prompt positions [first_scored, first_scored + num_scored), each scored by the logits of the position before it.

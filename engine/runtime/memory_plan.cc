@@ -93,13 +93,13 @@ size_t SampleRowBytes(const ModelConfig& config, const EngineOptions& options) {
       static_cast<size_t>(options.max_sequences) * static_cast<size_t>(kernels::MaskWords(config.vocab_size));
   const size_t words =
       masks + MaxEditWords(config.vocab_size, ContextLimit(config, options), config.eos_token_ids.size());
-  return kHeadBlockRows * sizeof(kernels::SampleRow) + words * sizeof(uint32_t);
+  return kMaxLogitRows * sizeof(kernels::SampleRow) + words * sizeof(uint32_t);
 }
 
 size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                       const EngineOptions& options, const MemoryPlan& memory) {
   size_t most =
-      config.is_encoder() ? 0 : device.ops->sample_workspace(device.context, kHeadBlockRows, config.vocab_size);
+      config.is_encoder() ? 0 : device.ops->sample_workspace(device.context, kMaxLogitRows, config.vocab_size);
   for (Precision precision : resident) {
     kernels::PagedAttentionPlan plan{};
     plan.traits = AttentionTraitsOf(config, KvLayoutOf(config, precision, memory.kv_fp8).dtype);
@@ -183,10 +183,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
       size_t{kSpansPerSequence} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
   set(BufferId::kPageTable, num_groups * static_cast<size_t>(options.max_sequences) *
                                 static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
-  set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
+  set(BufferId::kLogits, Floats(kMaxLogitRows, config.vocab_size));
   if (!config.is_encoder()) {
     set(BufferId::kSampleRows, SampleRowBytes(config, options));
-    set(BufferId::kSampled, kHeadBlockRows * sizeof(kernels::SampledToken));
+    set(BufferId::kSampled, kMaxLogitRows * sizeof(kernels::SampledToken));
   }
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
   return plan;

@@ -20,7 +20,7 @@
 
 namespace dunlin::engine {
 
-// Every block of device memory that a runtime owns. T = max_tokens_per_step, S = max_sequences.
+// Every buffer of device memory that a runtime owns. T = max_tokens_per_step, S = max_sequences.
 enum class BufferId : uint8_t {
   kKvPool,       // num_pages * page_bytes
   kHidden,       // [T, hidden_dim] floats: the residual stream
@@ -39,16 +39,16 @@ enum class BufferId : uint8_t {
   kIndices,      // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
   kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
   kPageTable,    // [kv_groups, S, max_pages_per_sequence] int32
-  kLogits,       // [kHeadBlockRows, vocab_size] floats
-  kSampleRows,   // [kHeadBlockRows] SampleRow, then words for their lists: see SampleStage
-  kSampled,      // [kHeadBlockRows] SampledToken
+  kLogits,       // [kMaxLogitRows, vocab_size] floats
+  kSampleRows,   // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
+  kSampled,      // [kMaxLogitRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
 inline constexpr int kNumBuffers = 21;
 
-// Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
+// Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
-inline constexpr int32_t kHeadBlockRows = 64;
+inline constexpr int32_t kMaxLogitRows = 64;
 
 // Spans of one sequence in a sub-batch: all of its rows, those of the head that score, and the one that draws.
 inline constexpr int32_t kSpansPerSequence = 3;

@@ -94,10 +94,10 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
                    buffers_->layers(), &scaling_);
   if (status = pass.RunLayers(); !status.ok()) return status;
   const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
-  for (int32_t first = 0; first < num_head_rows; first += kHeadBlockRows) {
-    const int32_t count = std::min(kHeadBlockRows, num_head_rows - first);
+  for (int32_t first = 0; first < num_head_rows; first += kMaxLogitRows) {
+    const int32_t count = std::min(kMaxLogitRows, num_head_rows - first);
     if (status = pass.RunHead(first, count); !status.ok()) return status;
-    if (status = SampleBlock(plan, first, count, slot); !status.ok()) return status;
+    if (status = SampleRows(plan, first, count, slot); !status.ok()) return status;
   }
   return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
 }
@@ -111,7 +111,7 @@ void ModelRuntime::FinishGrammarMasks(const StepPlan& plan) {
   if (waited.count() > longest_mask_wait_ns()) longest_mask_wait_ns_.store(waited.count(), std::memory_order_relaxed);
 }
 
-absl::Status ModelRuntime::SampleBlock(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
+absl::Status ModelRuntime::SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
   FinishGrammarMasks(plan);
   int32_t launched = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -129,10 +129,10 @@ absl::Status ModelRuntime::SampleBlock(const StepPlan& plan, int32_t first, int3
   return LaunchRows(launched, slot);
 }
 
-// The rows added since the last launch; the first of them is row first_in_block of kLogits.
-absl::Status ModelRuntime::LaunchRows(int32_t first_in_block, StepSlot* slot) {
+// The rows added since the last launch; the first of them is row first_logit_row of kLogits.
+absl::Status ModelRuntime::LaunchRows(int32_t first_logit_row, StepSlot* slot) {
   const int32_t vocab_size = model_->config().vocab_size;
-  const float* logits = buffers_->floats(BufferId::kLogits) + int64_t{first_in_block} * vocab_size;
+  const float* logits = buffers_->floats(BufferId::kLogits) + int64_t{first_logit_row} * vocab_size;
   return DeviceStatus(slot->samples().Launch(logits, vocab_size, buffers_.get()), "sampling");
 }
 

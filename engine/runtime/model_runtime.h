@@ -53,8 +53,8 @@ class ModelRuntime : public Runtime {
   void FinishGrammarMasks(const StepPlan& plan);
   absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot);
   // Head rows [first, first + count) of the sub-batch, whose logits are in kLogits.
-  absl::Status SampleBlock(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot);
-  absl::Status LaunchRows(int32_t first_in_block, StepSlot* slot);
+  absl::Status SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot);
+  absl::Status LaunchRows(int32_t first_logit_row, StepSlot* slot);
   bool AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot);
 
   const Model* model_;

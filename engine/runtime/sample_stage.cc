@@ -14,7 +14,7 @@ using kernels::SampleRow;
 
 // The device's rows, then its words.
 size_t RowBytes() {
-  return sizeof(SampleRow) * kHeadBlockRows;
+  return sizeof(SampleRow) * kMaxLogitRows;
 }
 size_t MaxWords(const MemoryPlan& plan) {
   return (plan[BufferId::kSampleRows] - RowBytes()) / sizeof(uint32_t);
@@ -62,11 +62,11 @@ void SampleStage::AddScore(TokenId token, int32_t logprobs) {
 KernelStatus SampleStage::Launch(const float* logits, int32_t vocab_size, StepBuffers* buffers) {
   const int32_t count = pending();
   if (count == 0) return KernelStatus::kOk;
-  DUNLIN_CHECK(count <= kHeadBlockRows, "more sampled rows than a block of the head has");
+  DUNLIN_CHECK(count <= kMaxLogitRows, "more sampled rows than logit rows exist at once");
   const kernels::DeviceOps& ops = *buffers->device()->ops;
   kernels::DeviceContext* context = buffers->device()->context;
   auto* rows = static_cast<SampleRow*>(buffers->at(BufferId::kSampleRows));
-  auto* words = reinterpret_cast<uint32_t*>(rows + kHeadBlockRows);
+  auto* words = reinterpret_cast<uint32_t*>(rows + kMaxLogitRows);
   auto* results = static_cast<SampledToken*>(buffers->at(BufferId::kSampled));
   const size_t num_words = num_words_ - launched_words_;
   const kernels::SampleParams params{.logits = logits,

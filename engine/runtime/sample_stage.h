@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sampled rows of one step in host memory: what goes to the device's `sample`, and what comes back. Rows are added
-// and launched in blocks; all of a step's rows, with their results, stay until the step has been collected.
+// and launched in parts; all of a step's rows, with their results, stay until the step has been collected.
 // Thread rule: the engine thread only. Nothing allocates after construction.
 #pragma once
 
@@ -32,7 +32,7 @@ class SampleStage {
   // Rows added since the last launch.
   int32_t pending() const { return num_rows_ - launched_rows_; }
   // Enqueues the pending rows, whose logits begin at `logits` in device memory, and the copy of their results.
-  // REQUIRES: pending() <= kHeadBlockRows.
+  // REQUIRES: pending() <= kMaxLogitRows.
   kernels::KernelStatus Launch(const float* logits, int32_t vocab_size, StepBuffers* buffers);
 
   // Row i of the step, once what Launch enqueued has ended.

@@ -86,20 +86,20 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
 
 // Kernels may read whole tiles of keys, so that entries behind a window name pages, too. Pages that have been given
 // back are a sequence's first ones: from its end on, only those that it has are looked at one by one.
-void StepInputs::StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_blocks) {
+void StepInputs::StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_page_sets) {
   const std::span<const PageId> pages = plan.PagesOf(step);
-  DUNLIN_CHECK(pages.size() >= static_cast<size_t>(num_blocks) * static_cast<size_t>(num_groups_),
+  DUNLIN_CHECK(pages.size() >= static_cast<size_t>(num_page_sets) * static_cast<size_t>(num_groups_),
                "a planned token has no page");
   for (int32_t group = 0; group < num_groups_; ++group) {
     int32_t* table = page_table_ + (int64_t{group} * num_sequences_ + row) * page_table_stride_;
     const PageId* of_group = pages.data() + group;
-    const PageId last = of_group[int64_t{num_blocks - 1} * num_groups_];
+    const PageId last = of_group[int64_t{num_page_sets - 1} * num_groups_];
     DUNLIN_CHECK(last != kNoPage, "a planned token has no page");
-    int32_t block = num_blocks;
-    for (; block > 0 && of_group[int64_t{block - 1} * num_groups_] != kNoPage; --block) {
-      table[block - 1] = of_group[int64_t{block - 1} * num_groups_];
+    int32_t set = num_page_sets;
+    for (; set > 0 && of_group[int64_t{set - 1} * num_groups_] != kNoPage; --set) {
+      table[set - 1] = of_group[int64_t{set - 1} * num_groups_];
     }
-    std::fill_n(table, block, last);
+    std::fill_n(table, set, last);
   }
 }
 
@@ -112,10 +112,10 @@ void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int
     host_array(0)[next_token_] = tokens[i];
     host_array(1)[next_token_] = position;
     host_array(2)[next_token_] = position % tokens_per_page;
-    const PageId* block = pages + int64_t{position / tokens_per_page} * num_groups_;
+    const PageId* set = pages + int64_t{position / tokens_per_page} * num_groups_;
     for (int32_t group = 0; group < num_groups_; ++group) {
-      DUNLIN_CHECK(block[group] != kNoPage, "a planned token has no page");
-      host_array(4 + group)[next_token_] = block[group];
+      DUNLIN_CHECK(set[group] != kNoPage, "a planned token has no page");
+      host_array(4 + group)[next_token_] = set[group];
     }
     ++next_token_;
   }

@@ -73,7 +73,7 @@ class StepInputs {
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t pages_per_sequence);
-  void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_blocks);
+  void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_page_sets);
   void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);

@@ -83,8 +83,8 @@ struct SchedulerOptions {
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
-  PrefixCacheOptions cache;             // pages of the pool, their groups, and the hash
-  int32_t max_blocks_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
+  PrefixCacheOptions cache;                // pages of the pool, their groups, and the hash
+  int32_t max_page_sets_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
 };
 
 // Counters since construction.

@@ -34,7 +34,7 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) co
   end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
   // What `other` has computed and published, and `sequence` has not taken, was taken out of the cache.
   if (other.num_computed >= first + page_tokens) return 0;
-  if (end <= first || end <= other.num_computed || num_pages > pages_.NumBlocks(other)) return 0;
+  if (end <= first || end <= other.num_computed || num_pages > pages_.NumPageSets(other)) return 0;
   if (num_pages == 0) {
     if (sequence.chain.domain != other.chain.domain) return 0;
   } else {

@@ -20,8 +20,8 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
   if (HasPenalty(sequence->request.sampling)) {
     sequence->counts.Start(prompt, sequence->request.stopping.max_tokens);
   }
-  const auto blocks = static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page));
-  sequence->pages.reserve(blocks * static_cast<size_t>(kv_groups));
+  const auto sets = static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page));
+  sequence->pages.reserve(sets * static_cast<size_t>(kv_groups));
   sequence->info.prompt_tokens = sequence->prompt_len;
   sequence->info.arrival = sequence->request.arrival;
   return sequence;

@@ -37,8 +37,8 @@ struct Sequence {
   int32_t prompt_len = 0;
   int32_t num_computed = 0;   // tokens whose K and V are in pages and committed
   int32_t num_in_flight = 0;  // tokens launched and not yet committed
-  // [blocks, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages that
-  // have been given back: those of sliding groups in the first num_behind blocks.
+  // [page sets, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages
+  // that have been given back: those of sliding groups in the first num_behind page sets.
   std::vector<PageId> pages;
   int32_t num_behind = 0;
   int32_t tokens_per_page = 0;  // of its KV dtype

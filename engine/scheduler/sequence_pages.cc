@@ -9,13 +9,13 @@
 namespace dunlin::engine {
 
 SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                             int32_t max_blocks)
+                             int32_t max_page_sets)
     : groups_(options.groups),
       pool_(options.num_pages),
       cache_(options),
       prefix_cache_(prefix_cache),
       prefill_matches_decode_(prefill_matches_decode) {
-  matched_.reserve(static_cast<size_t>(max_blocks));
+  matched_.reserve(static_cast<size_t>(max_page_sets));
 }
 
 int32_t SequencePages::Attachable(const Sequence& sequence) const {
@@ -41,23 +41,23 @@ int32_t SequencePages::AttachMore(Sequence* sequence) {
   if (chain.num_pages == first) return 0;
   sequence->num_computed = chain.num_pages * sequence->tokens_per_page;
   const int32_t first_read = groups_.FirstRead(sequence->num_computed);
-  for (int32_t block = first; block < chain.num_pages; ++block) {
-    TakeBlock(sequence, block, matched_[static_cast<size_t>(block - first)], first_read);
+  for (int32_t set = first; set < chain.num_pages; ++set) {
+    TakePageSet(sequence, set, matched_[static_cast<size_t>(set - first)], first_read);
   }
   sequence->chain = chain;
   FreeBehindWindow(sequence);
   return sequence->num_computed - before;
 }
 
-// The longest chain that the sequence can go on from; matched_ has a page for each of its blocks behind the sequence's.
-// Where every group slides, an empty sequence does not need what lies before its window: blocks that are lost there are
-// passed over, by the tokens' hash alone.
+// The longest chain that the sequence can go on from; matched_ has a page for each of its page sets behind the
+// sequence's. Where every group slides, an empty sequence does not need what lies before its window: page sets that are
+// lost there are passed over, by the tokens' hash alone.
 PrefixChain SequencePages::FindCached(const Sequence& sequence) {
   const int32_t page_tokens = sequence.tokens_per_page;
   const bool may_skip = groups_.num_full == 0 && sequence.pages.empty() && cache_.num_cached() > 0;
   PrefixChain chain = sequence.chain;
   PrefixChain longest = chain;
-  int32_t whole_from = 0;  // the blocks from here on have all of their pages
+  int32_t whole_from = 0;  // the page sets from here on have all of their pages
   matched_.clear();
   while ((chain.num_pages + 1) * page_tokens <= Attachable(sequence)) {
     const TokenId* tokens = &sequence.tokens[static_cast<size_t>(chain.num_pages) * static_cast<size_t>(page_tokens)];
@@ -82,17 +82,17 @@ bool SequencePages::HasSlidingPages(PageId lead, bool proven_only) const {
   return true;
 }
 
-// The pages of a block but those of sliding groups that end before `first_read`, in place of the sequence's own ones,
-// which are begun and not yet full.
-void SequencePages::TakeBlock(Sequence* sequence, int32_t block, PageId lead, int32_t first_read) {
-  const bool behind = (block + 1) * sequence->tokens_per_page <= first_read;
+// The pages of a page set but those of sliding groups that end before `first_read`, in place of the sequence's own
+// ones, which are begun and not yet full.
+void SequencePages::TakePageSet(Sequence* sequence, int32_t set, PageId lead, int32_t first_read) {
+  const bool behind = (set + 1) * sequence->tokens_per_page <= first_read;
   for (int32_t group = 0; group < groups_.count(); ++group) {
     const PageId page = behind && groups_.slides(group) ? kNoPage : cache_.PageOf(lead, group);
     if (page != kNoPage) {
       pool_.Retain(page);
       sequence->on_trial |= !cache_.IsProven(page);
     }
-    const size_t index = static_cast<size_t>(block) * num_groups() + static_cast<size_t>(group);
+    const size_t index = static_cast<size_t>(set) * num_groups() + static_cast<size_t>(group);
     if (index == sequence->pages.size()) {
       sequence->pages.push_back(page);
       continue;
@@ -111,7 +111,7 @@ int32_t SequencePages::Reserve(Sequence* sequence, int32_t num_tokens) {
       sequence->pages.push_back(page);
     }
   }
-  return NumBlocks(*sequence) * sequence->tokens_per_page;
+  return NumPageSets(*sequence) * sequence->tokens_per_page;
 }
 
 // The first token that is not committed is the first that any launched step computes.
@@ -136,11 +136,11 @@ void SequencePages::Publish(Sequence* sequence, int32_t num_tokens, bool proven)
   if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   const int32_t page_tokens = sequence->tokens_per_page;
   while ((sequence->chain.num_pages + 1) * page_tokens <= num_tokens) {
-    const int32_t block = sequence->chain.num_pages;
-    const TokenId* tokens = &sequence->tokens[static_cast<size_t>(block) * static_cast<size_t>(page_tokens)];
-    const PageId* pages = &sequence->pages[static_cast<size_t>(block) * num_groups()];
+    const int32_t set = sequence->chain.num_pages;
+    const TokenId* tokens = &sequence->tokens[static_cast<size_t>(set) * static_cast<size_t>(page_tokens)];
+    const PageId* pages = &sequence->pages[static_cast<size_t>(set) * num_groups()];
     const PageId lead = cache_.Publish(tokens, page_tokens, pages, &sequence->chain);
-    if (lead != pages[0] && sequence->num_in_flight == 0) TakeProven(sequence, block, lead);
+    if (lead != pages[0] && sequence->num_in_flight == 0) TakeProven(sequence, set, lead);
   }
   if (!proven) return;
   for (; sequence->num_proven < sequence->chain.num_pages; ++sequence->num_proven) {
@@ -152,10 +152,10 @@ void SequencePages::Publish(Sequence* sequence, int32_t num_tokens, bool proven)
   sequence->on_trial = false;
 }
 
-// The sequence takes the proven pages of an equal block in place of its own.
-void SequencePages::TakeProven(Sequence* sequence, int32_t block, PageId lead) {
+// The sequence takes the proven pages of an equal page set in place of its own.
+void SequencePages::TakeProven(Sequence* sequence, int32_t set, PageId lead) {
   for (int32_t group = 0; group < groups_.count(); ++group) {
-    PageId& own = sequence->pages[static_cast<size_t>(block) * num_groups() + static_cast<size_t>(group)];
+    PageId& own = sequence->pages[static_cast<size_t>(set) * num_groups() + static_cast<size_t>(group)];
     const PageId present = cache_.PageOf(lead, group);
     if (present == own || present == kNoPage || own == kNoPage || !cache_.IsProven(present)) continue;
     pool_.Retain(present);

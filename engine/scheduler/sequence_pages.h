@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives pages to sequences and takes them back, over the pool and the prefix cache.
-// A page belongs to the sequences that list it; a shared page is full and never written again. A sequence lists blocks,
-// a page of each layer group for one range of tokens (KvGroups): Sequence::pages[block * groups + group].
+// A page belongs to the sequences that list it; a shared page is full and never written again. A sequence lists page
+// sets, one page of each layer group for the same range of tokens (KvGroups): Sequence::pages[set * groups + group].
 // Thread rule: the engine thread only. Nothing is allocated after construction.
 #pragma once
 
@@ -18,8 +18,9 @@ class SequencePages {
  public:
   // prefix_cache false: nothing is looked up and nothing is published.
   // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
-  // max_blocks: of one sequence, which may be more than the pool has where every group slides.
-  SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode, int32_t max_blocks);
+  // max_page_sets: of one sequence, which may be more than the pool has where every group slides.
+  SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
+                int32_t max_page_sets);
 
   // Starts an empty sequence with the cached pages of its first tokens: as many as it can go on from, which takes the
   // pages of full groups of all of them and those of sliding groups that the next token reads. The last known token is
@@ -37,7 +38,7 @@ class SequencePages {
            !request.bypass_prefix_cache;
   }
 
-  // Adds blocks for the first `num_tokens` tokens, as far as there are free pages. Returns how many tokens now have
+  // Adds page sets for the first `num_tokens` tokens, as far as there are free pages. Returns how many tokens now have
   // pages; more than num_tokens when the last page has room.
   int32_t Reserve(Sequence* sequence, int32_t num_tokens);
 
@@ -50,11 +51,12 @@ class SequencePages {
   int64_t MostHeld(const Sequence& sequence, int32_t num_tokens, int32_t step_tokens) const {
     return groups_.MostPages(num_tokens, sequence.tokens_per_page, step_tokens);
   }
-  // The page of group 0, which stands for the block; kNoPage when it has been given back. REQUIRES: the block is there.
-  PageId LeadOf(const Sequence& sequence, int32_t block) const {
-    return sequence.pages[static_cast<size_t>(block) * num_groups()];
+  // The page of group 0, which stands for the page set; kNoPage when it has been given back. REQUIRES: the page set is
+  // there.
+  PageId LeadOf(const Sequence& sequence, int32_t set) const {
+    return sequence.pages[static_cast<size_t>(set) * num_groups()];
   }
-  int32_t NumBlocks(const Sequence& sequence) const {
+  int32_t NumPageSets(const Sequence& sequence) const {
     return static_cast<int32_t>(sequence.pages.size() / num_groups());
   }
 
@@ -82,14 +84,14 @@ class SequencePages {
   int32_t Attachable(const Sequence& sequence) const;
   PrefixChain FindCached(const Sequence& sequence);
   bool HasSlidingPages(PageId lead, bool proven_only) const;
-  void TakeBlock(Sequence* sequence, int32_t block, PageId lead, int32_t first_read);
-  void TakeProven(Sequence* sequence, int32_t block, PageId lead);
+  void TakePageSet(Sequence* sequence, int32_t set, PageId lead, int32_t first_read);
+  void TakeProven(Sequence* sequence, int32_t set, PageId lead);
   size_t num_groups() const { return static_cast<size_t>(groups_.count()); }
 
   KvGroups groups_;
   PagePool pool_;
   PrefixCache cache_;
-  std::vector<PageId> matched_;  // [max_blocks] of FindCached: what stands for each block
+  std::vector<PageId> matched_;  // [max_page_sets] of FindCached: what stands for each page set
   bool prefix_cache_;
   bool prefill_matches_decode_;
 };

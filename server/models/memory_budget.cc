@@ -38,8 +38,8 @@ constexpr size_t kMapFrom = 2 * kHugePage;
 // Of a page, on the host: its nodes in the pool and in the prefix cache, and its tokens, 32 at most. Beside them its
 // block has a link to the page of every other group.
 constexpr size_t kIndexBytesPerPage = 256;
-// With models[].kv_cache.event_batches: a node of BlockTree, what was published of the page, two events of it, and the
-// tokens of these three. And a batch with two events more.
+// With models[].kv_cache.event_batches: a node of PageSetTree, what was published of the page, two events of it, and
+// the tokens of these three. And a batch with two events more.
 constexpr size_t kEventBytesPerPage = 640;
 constexpr size_t kBytesPerEventBatch = 384;
 // Tokenizers of 32k to 256k tokens took 17 to 21 times the size of their tokenizer.json.

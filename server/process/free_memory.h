@@ -11,15 +11,15 @@
 
 namespace dunlin::server {
 
-// The thresholds of malloc, which otherwise grow to tens of megabytes with the largest block that is freed: larger
-// blocks are mapped alone, and the end of an arena is given back, small blocks too. To be called before there are
+// The thresholds of malloc, which otherwise grow to tens of megabytes with the largest allocation that is freed: larger
+// ones are mapped alone, and the end of an arena is given back, small allocations too. To be called before there are
 // threads.
 void SetMallocThresholds();
 
-// What lies between blocks in use is given back by malloc_trim. That takes some 10 ms per 100 MB, and what is needed
-// again must be mapped again, so it waits until nothing is in progress, or for a minute. What is freed later does not
-// show in the resident size: as long as that is over the least that it was, giving back is tried again, at growing
-// intervals of up to a minute.
+// What lies between allocations in use is given back by malloc_trim. That takes some 10 ms per 100 MB, and what is
+// needed again must be mapped again, so it waits until nothing is in progress, or for a minute. What is freed later
+// does not show in the resident size: as long as that is over the least that it was, giving back is tried again, at
+// growing intervals of up to a minute.
 class FreeMemory {
  public:
   // resident_bytes: of the process at the moment. give_back: malloc_trim.

@@ -129,7 +129,7 @@ Workload MakeWorkload(Dice* dice) {
   scheduler.eos_token_ids = {kEos};
   scheduler.cache.num_pages = runtime.num_pages;
   scheduler.cache.groups = runtime.kv_groups;
-  scheduler.max_blocks_per_sequence = kMaxKvTokens;
+  scheduler.max_page_sets_per_sequence = kMaxKvTokens;
   scheduler.cache.max_tokens_per_page =
       *std::max_element(runtime.tokens_per_page.begin(), runtime.tokens_per_page.end());
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());

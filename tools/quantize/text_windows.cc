@@ -75,11 +75,11 @@ absl::Status TextWindows::RunWindow(std::span<const TokenId> tokens, const Watch
   if (status = pass.RunLayers(); !status.ok()) return status;
   if (!watch.logits && watch.scaling == nullptr) return status;  // nobody sees the head
   const kernels::Device& device = *model_->device();
-  std::vector<float> logits(watch.logits ? static_cast<size_t>(kHeadBlockRows) * static_cast<size_t>(config.vocab_size)
+  std::vector<float> logits(watch.logits ? static_cast<size_t>(kMaxLogitRows) * static_cast<size_t>(config.vocab_size)
                                          : 0);
   const auto num_rows = static_cast<int32_t>(inputs.head_rows().size());
-  for (int32_t row = 0; row < num_rows; row += kHeadBlockRows) {
-    const int32_t block = std::min(kHeadBlockRows, num_rows - row);
+  for (int32_t row = 0; row < num_rows; row += kMaxLogitRows) {
+    const int32_t block = std::min(kMaxLogitRows, num_rows - row);
     if (status = pass.RunHead(row, block); !status.ok()) return status;
     if (!watch.logits) continue;
     const size_t bytes = static_cast<size_t>(block) * static_cast<size_t>(config.vocab_size) * sizeof(float);

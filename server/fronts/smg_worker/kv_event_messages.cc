@@ -13,7 +13,7 @@ constexpr size_t kTokenBytes = 4;  // of ids below 2^28, as a varint
 
 void AppendStored(const engine::KvEvent& event, smg_common::KvCacheEvent* wire) {
   smg_common::KvBlocksStored* stored = wire->mutable_stored();
-  if (event.parent != engine::kNoBlock) stored->set_parent_block_hash(static_cast<int64_t>(event.parent));
+  if (event.parent != engine::kNoKvBlock) stored->set_parent_block_hash(static_cast<int64_t>(event.parent));
   stored->set_tier(smg_common::KV_CACHE_TIER_DEVICE);
   smg_common::KvBlock* block = stored->add_blocks();
   block->set_block_hash(static_cast<int64_t>(event.block));

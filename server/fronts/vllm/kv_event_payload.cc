@@ -36,7 +36,7 @@ void WriteStored(Events events, MessagePack* out) {
   out->Array(first.domain == 0 ? 7 : 9);
   out->Text("BlockStored");
   WriteHashes(events, out);
-  if (first.parent == engine::kNoBlock) {
+  if (first.parent == engine::kNoKvBlock) {
     out->Nil();
   } else {
     out->Unsigned(first.parent);

@@ -23,12 +23,12 @@ constexpr int32_t kPageTokens = 4;
 using Tokens = std::vector<TokenId>;
 
 struct Block {
-  BlockId parent = kNoBlock;
+  KvBlockId parent = kNoKvBlock;
   uint64_t domain = 0;
   Tokens tokens;
   friend bool operator==(const Block&, const Block&) = default;
 };
-using Blocks = std::map<BlockId, Block>;
+using Blocks = std::map<KvBlockId, Block>;
 
 void Apply(const KvEvent& event, Blocks* blocks) {
   if (event.kind == KvEventKind::kCleared) blocks->clear();
@@ -58,10 +58,10 @@ class Followed {
   Blocks Held() const {
     Blocks blocks;
     for (PageId page = 0; page < num_pages_; ++page) {
-      const CachedBlock block = cache_.BlockOf(page);
+      const CachedPageSet block = cache_.PageSetOf(page);
       if (block.serial == 0) continue;
       const bool has_salt = *block.domain != cache_.Root({}, "").domain;
-      blocks[block.id] = {block.parent, has_salt ? BlockIdOf(*block.domain) : 0,
+      blocks[block.id] = {block.parent, has_salt ? KvBlockIdOf(*block.domain) : 0,
                           Tokens(block.tokens, block.tokens + block.num_tokens)};
     }
     return blocks;
@@ -117,12 +117,12 @@ TEST(KvEventLog, ReplayedEventsAreTheCachesContent) {
 }
 
 // The blocks that are found behind `chain`, of pages of one token each of {0, 1, 2}.
-void FindBlocks(const PrefixCache& cache, const PrefixChain& chain, std::set<BlockId>* found) {
+void FindBlocks(const PrefixCache& cache, const PrefixChain& chain, std::set<KvBlockId>* found) {
   for (TokenId token = 0; token < 3; ++token) {
     const Tokens tokens(kPageTokens, token);
     PrefixChain behind = chain;
     if (cache.Match(tokens.data(), kPageTokens, &behind) == kNoPage) continue;
-    found->insert(BlockIdOf(behind.key));
+    found->insert(KvBlockIdOf(behind.key));
     FindBlocks(cache, behind, found);
   }
 }
@@ -139,9 +139,9 @@ TEST(KvEventLog, StoredBlocksAreThoseThatRequestsFind) {
     UseRandomly(&random, kPages, &followed);
     ASSERT_TRUE(followed.log().Publish(followed.cache(), step));
     ASSERT_TRUE(followed.Follow(&number, &replayed).ok());
-    std::set<BlockId> found;
+    std::set<KvBlockId> found;
     for (const char* salt : {"", "salt"}) FindBlocks(followed.cache(), followed.cache().Root({}, salt), &found);
-    std::set<BlockId> stored;
+    std::set<KvBlockId> stored;
     for (const auto& [id, block] : replayed) stored.insert(id);
     ASSERT_EQ(stored, found) << "step " << step;
     most_unreachable = std::max(most_unreachable, followed.cache().num_cached() - static_cast<int32_t>(found.size()));
@@ -220,7 +220,7 @@ TEST(KvEventLog, StoresParentsFirstAndNamesThem) {
   EXPECT_EQ(batches[0].number, 1U);
   EXPECT_EQ(batches[0].published, 77);
   ASSERT_EQ(batches[0].events.size(), 3U);
-  BlockId parent = kNoBlock;
+  KvBlockId parent = kNoKvBlock;
   for (TokenId i = 1; i <= 3; ++i) {
     const KvEvent& event = batches[0].events[static_cast<size_t>(i) - 1];
     EXPECT_EQ(event.kind, KvEventKind::kStored);

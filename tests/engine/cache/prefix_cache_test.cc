@@ -120,7 +120,7 @@ TEST(PrefixCache, AnswersRightWhenEveryKeyCollides) {
   EXPECT_TRUE(cache.CheckIntegrity().ok());
 }
 
-// Blocks of one full and two sliding groups.
+// Page sets of one full and two sliding groups.
 class BlocksOfGroups : public ::testing::Test {
  protected:
   static PrefixCacheOptions GroupOptions() {
@@ -145,7 +145,7 @@ TEST_F(BlocksOfGroups, KnowsThePageOfEachGroup) {
   EXPECT_EQ(cache_.PageOf(lead, 2), 7);
   EXPECT_EQ(cache_.num_cached(), 1);
   EXPECT_TRUE(cache_.Contains(7));
-  EXPECT_EQ(cache_.BlockOf(7).serial, 0U) << "it stands for no block";
+  EXPECT_EQ(cache_.PageSetOf(7).serial, 0U) << "it stands for no page set";
 }
 
 TEST_F(BlocksOfGroups, LosesPagesOfSlidingGroupsOneByOne) {

@@ -38,7 +38,7 @@ TEST(KvEventsEngineTest, PagesOfAPromptAreStoredOnce) {
   const std::vector<KvEvent> events = EventsAfter(*harness.engine->kv_events(), 0);
   ASSERT_EQ(events.size(), 3U);  // 14 tokens are computed
   std::vector<TokenId> tokens;
-  BlockId parent = kNoBlock;
+  KvBlockId parent = kNoKvBlock;
   for (const KvEvent& event : events) {
     EXPECT_EQ(event.kind, KvEventKind::kStored);
     EXPECT_EQ(event.parent, parent);

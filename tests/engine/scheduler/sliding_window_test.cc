@@ -15,7 +15,7 @@ SchedulerOptions Options(const KvGroups& groups, int32_t num_pages) {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.cache.groups = groups;
   options.cache.num_pages = num_pages;
-  options.max_blocks_per_sequence = 100;
+  options.max_page_sets_per_sequence = 100;
   return options;
 }
 

@@ -79,8 +79,8 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
     ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, inputs_->pass_inputs(),
                      buffers_->layers(), scaling_.get());
     DUNLIN_CHECK(pass.RunLayers().ok(), "layers");
-    for (int32_t row = 0; row < count; row += kHeadBlockRows) {
-      const int32_t rows = std::min(kHeadBlockRows, count - row);
+    for (int32_t row = 0; row < count; row += kMaxLogitRows) {
+      const int32_t rows = std::min(kMaxLogitRows, count - row);
       DUNLIN_CHECK(pass.RunHead(row, rows).ok(), "head");
       const std::vector<float> block = Read(BufferId::kLogits, static_cast<size_t>(rows) * vocab_size);
       for (int32_t i = 0; i < rows; ++i) {

@@ -35,7 +35,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     const std::string path = GoldenModelPath("llama_gqa");
     tokens_ = ReadGoldens(path).back().tokens;
-    tokens_.resize(std::min<size_t>(tokens_.size(), kHeadBlockRows));  // the head's rows are one call, as a layer's are
+    tokens_.resize(std::min<size_t>(tokens_.size(), kMaxLogitRows));  // the head's rows are one call, as a layer's are
     test_ = LoadTestModel(path, GetParam(), 2, {Precision::kFp32, Precision::kFp8});
   }
 

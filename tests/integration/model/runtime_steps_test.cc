@@ -62,7 +62,7 @@ TEST_F(RuntimeStepsTest, DrawsOnlyTokensThatTheStepAllows) {
 TEST_F(RuntimeStepsTest, ScoresMoreRowsThanOneHeadBlock) {
   const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
   Prompt prompt;
-  for (TokenId i = 0; i < 2 * kHeadBlockRows + 3; ++i) prompt.tokens.push_back(i * 3 % 500);
+  for (TokenId i = 0; i < 2 * kMaxLogitRows + 3; ++i) prompt.tokens.push_back(i * 3 % 500);
   prompt.sampling.prompt_logprobs = 1;
   const StepResult result = Step(runtime.get(), prompt);
   EXPECT_TRUE(result.outputs[0].sampled);
@@ -89,7 +89,7 @@ TEST_F(RuntimeStepsTest, AHeadRowHasTheSameBitsAloneAndAmongAllRows) {
   };
   const StepResult every = run(0);
   ASSERT_EQ(every.prompt_scores.size(), size_t{kTokens - 1});
-  for (const int32_t scored : {1, 3, 60, kHeadBlockRows + 36}) {
+  for (const int32_t scored : {1, 3, 60, kMaxLogitRows + 36}) {
     const StepResult few = run(kTokens - scored);
     ASSERT_EQ(few.prompt_scores.size(), static_cast<size_t>(scored));
     const auto same = [](const TokenOutput& one, const TokenOutput& other) {

@@ -20,7 +20,7 @@ std::string Hex(const std::string& bytes) {
   return absl::BytesToHexString(bytes);
 }
 
-KvEvent Stored(engine::BlockId block, engine::BlockId parent, std::vector<engine::TokenId> tokens,
+KvEvent Stored(engine::KvBlockId block, engine::KvBlockId parent, std::vector<engine::TokenId> tokens,
                uint64_t domain = 0) {
   return {KvEventKind::kStored, block, parent, domain, std::move(tokens)};
 }
@@ -52,7 +52,7 @@ TEST(MessagePackTest, WritesTextsArraysFloatsAndNil) {
 // [1.5, [["BlockStored", [1, 2], None, [10, 11, 12, 13], 2, None, "GPU"]], 0]
 TEST(KvEventPayloadTest, ConsecutiveBlocksAreOneEvent) {
   engine::KvEventBatch batch;
-  batch.events = {Stored(1, engine::kNoBlock, {10, 11}), Stored(2, 1, {12, 13})};
+  batch.events = {Stored(1, engine::kNoKvBlock, {10, 11}), Stored(2, 1, {12, 13})};
   EXPECT_EQ(Hex(KvEventPayload(batch, 1.5)),
             "93cb3ff80000000000009197ab426c6f636b53746f726564920102c0940a0b0c0d02c0a347505500");
 }
@@ -70,9 +70,9 @@ TEST(KvEventPayloadTest, AnotherDomainIsAnExtraKey) {
 // 1, None, "GPU"]], 0]
 TEST(KvEventPayloadTest, WhatDoesNotFollowIsAnEventOfItsOwn) {
   engine::KvEventBatch batch;
-  batch.events = {{KvEventKind::kRemoved, 1, engine::kNoBlock, 0, {}},
-                  {KvEventKind::kRemoved, 3, engine::kNoBlock, 0, {}},
-                  Stored(4, engine::kNoBlock, {7}),
+  batch.events = {{KvEventKind::kRemoved, 1, engine::kNoKvBlock, 0, {}},
+                  {KvEventKind::kRemoved, 3, engine::kNoKvBlock, 0, {}},
+                  Stored(4, engine::kNoKvBlock, {7}),
                   Stored(6, 5, {8})};
   EXPECT_EQ(Hex(KvEventPayload(batch, 0)),
             "93cb00000000000000009393ac426c6f636b52656d6f766564920103a347505597ab426c6f636b53746f7265649104c0910701c0a3"
@@ -82,7 +82,7 @@ TEST(KvEventPayloadTest, WhatDoesNotFollowIsAnEventOfItsOwn) {
 // [0.0, [["AllBlocksCleared"]], 0]
 TEST(KvEventPayloadTest, AnEmptyCacheHasNoHashes) {
   engine::KvEventBatch batch;
-  batch.events = {{KvEventKind::kCleared, engine::kNoBlock, engine::kNoBlock, 0, {}}};
+  batch.events = {{KvEventKind::kCleared, engine::kNoKvBlock, engine::kNoKvBlock, 0, {}}};
   EXPECT_EQ(Hex(KvEventPayload(batch, 0)), "93cb00000000000000009191b0416c6c426c6f636b73436c656172656400");
 }
 

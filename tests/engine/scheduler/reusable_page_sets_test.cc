@@ -19,9 +19,9 @@ namespace {
 
 constexpr int32_t kPageTokens = 4;
 constexpr size_t kMostBlocks = 6;   // of a prompt
-constexpr int32_t kNumTokens = 2;   // that a block is filled with
-using Path = std::vector<TokenId>;  // the token of each block
-using Ids = std::set<BlockId>;
+constexpr int32_t kNumTokens = 2;   // that a page set is filled with
+using Path = std::vector<TokenId>;  // the token of each page set
+using Ids = std::set<KvBlockId>;
 
 class Pool {
  public:
@@ -31,7 +31,7 @@ class Pool {
         random_(seed) {}
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_()) % below; }
-  // A prompt of these blocks and one token more, with the pages that the cache has of it.
+  // A prompt of these page sets and one token more, with the pages that the cache has of it.
   std::unique_ptr<Sequence> Start(const Path& path) {
     Request request;
     for (const TokenId token : path) request.prompt.insert(request.prompt.end(), kPageTokens, token);
@@ -69,7 +69,7 @@ class Pool {
     std::erase_if(running_, [sequence](const auto& other) { return other.get() == sequence; });
   }
 
-  // The blocks that routers know.
+  // The page sets that routers know.
   const Ids& Told() {
     EXPECT_TRUE(log_.Publish(pages_.cache(), 1));
     std::vector<KvEventBatch> batches;
@@ -84,17 +84,17 @@ class Pool {
     }
     return told_;
   }
-  // The blocks of the prefix that a request with this prompt gets.
-  std::vector<BlockId> Hit(const Path& path) {
+  // The page sets of the prefix that a request with this prompt gets.
+  std::vector<KvBlockId> Hit(const Path& path) {
     const std::unique_ptr<Sequence> request = Start(path);
-    const int32_t num_blocks = request->num_computed / kPageTokens;
+    const int32_t num_page_sets = request->num_computed / kPageTokens;
     pages_.Release(request.get());
-    std::vector<BlockId> ids;
+    std::vector<KvBlockId> ids;
     PrefixChain chain = pages_.cache().Root({}, "");
-    for (int32_t i = 0; i < num_blocks; ++i) {
+    for (int32_t i = 0; i < num_page_sets; ++i) {
       const std::vector<TokenId> tokens(kPageTokens, path[static_cast<size_t>(i)]);
       pages_.cache().Skip(tokens.data(), kPageTokens, &chain);
-      ids.push_back(BlockIdOf(chain.key));
+      ids.push_back(KvBlockIdOf(chain.key));
     }
     return ids;
   }
@@ -109,7 +109,7 @@ class Pool {
   uint64_t number_ = 0;
 };
 
-// Every prompt of up to kMostBlocks blocks.
+// Every prompt of up to kMostBlocks page sets.
 std::vector<Path> AllPaths() {
   std::vector<Path> paths = {{}};
   for (size_t i = 0; i < paths.size(); ++i) {
@@ -135,7 +135,7 @@ TEST(ReusableBlocks, AreTheOnesOfThePrefixesThatRequestsGet) {
       pool.UseRandomly();
       Ids found;
       for (const Path& path : paths) {
-        for (const BlockId block : pool.Hit(path)) found.insert(block);
+        for (const KvBlockId set : pool.Hit(path)) found.insert(set);
       }
       ASSERT_EQ(pool.Told(), found) << "window " << groups.window << ", step " << step;
       most_useless = std::max(most_useless, pool.num_cached() - static_cast<int32_t>(found.size()));
@@ -151,13 +151,13 @@ TEST(ReusableBlocks, OfSlidingLayersAloneHaveTheEndsOfAllPrefixes) {
   int32_t num_ends = 0;
   for (int step = 0; step < 1000; ++step) {
     pool.UseRandomly();
-    std::vector<BlockId> ends;
+    std::vector<KvBlockId> ends;
     for (const Path& path : paths) {
-      const std::vector<BlockId> hit = pool.Hit(path);
+      const std::vector<KvBlockId> hit = pool.Hit(path);
       if (hit.size() == path.size()) ends.push_back(hit.back());
     }
     const Ids& told = pool.Told();
-    for (const BlockId end : ends) ASSERT_TRUE(told.contains(end)) << "step " << step;
+    for (const KvBlockId end : ends) ASSERT_TRUE(told.contains(end)) << "step " << step;
     ASSERT_LE(told.size(), static_cast<size_t>(pool.num_cached())) << "step " << step;
     num_ends += static_cast<int32_t>(ends.size());
   }
