@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -119,28 +120,78 @@ TEST(Documents, RelativeLinksLeadSomewhere) {
   }
 }
 
-// In lower case: ten times as fast as a regular expression that ignores case.
+// A coined word or image, in lower case, and the field's term. whole: not as a part of another word.
+struct CoinedWord {
+  const char* word;
+  bool whole;
+  const char* term;
+};
+constexpr CoinedWord kCoinedWords[] = {
+    {"askstream", false, "PrefetchStream"},
+    {"asksl2", false, "PrefetchesIntoL2"},
+    {"knock", false, "TryAdmit"},
+    {"doorrefusal", false, "AdmissionRefusal"},
+    {"at the door", true, "before admission"},
+    {"giveway", false, "UseBatchScheduling"},
+    {"runbriefly", false, "RunInline"},
+    {"layerbehindkv", false, "LayerAfterKv"},
+    {"slotform", true, "SlotShape"},
+    {"ask memory for", false, "prefetch"},
+    {"asks memory for", false, "prefetches"},
+    {"asks l1 for", false, "prefetches"},
+    {"asks l2 for", false, "prefetches"},
+    {"asks ahead for", false, "prefetches"},
+    {"for lack of room", true, "because it is full"},
+    {"heartbeat", false, "watchdog"},
+    {"sick_reason", false, "unhealthy_reason"},
+    {"queuepart", false, "TenantQueueUsage"},
+    {"shareofrest", false, "dynamic threshold"},
+    {"pausegate", false, "ArrivalGate"},
+    {"own_codes", false, "checkpoint_quantization"},
+    {"parkedtotals", false, "SpilledTotals"},
+    {"narrowtile", false, "SmallMTile"},
+    {"krepeatedrows", false, "kMaxSmallM"},
+    {"cached block", true, "cached page set"},
+};
+
 std::string Lower(std::string line) {
   for (char& c : line) c = absl::ascii_tolower(static_cast<unsigned char>(c));
   return line;
 }
 
-// Coined words and images for things that have a name in the field.
+// The term to use in place of a coined word in the line, or null.
+const char* TermFor(const std::string& line) {
+  const std::string text = Lower(line);
+  const auto is_letter = [&text](size_t at) { return at < text.size() && text[at] >= 'a' && text[at] <= 'z'; };
+  for (const CoinedWord& coined : kCoinedWords) {
+    const std::string_view word = coined.word;
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      if (!coined.whole || (!is_letter(at + word.size()) && (at == 0 || !is_letter(at - 1)))) return coined.term;
+    }
+  }
+  return nullptr;
+}
+
 TEST(Documents, UseTheFieldsTerms) {
-  const std::regex coined(R"(askstream|asksl2|knock|doorrefusal|giveway|runbriefly|layerbehindkv|\bslotform\b|)"
-                          R"(\basks? (memory|l1|l2|ahead) for|\bfor lack of room\b|\bat the door\b)");
   for (const SourceFile& file : SourceTree()) {
     if (file.path == "tests/style/documents_test.cc") continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
-      EXPECT_FALSE(std::regex_search(Lower(file.lines[i]), coined))
-          << file.path << ":" << i + 1 << ": " << file.lines[i];
+      const char* term = TermFor(file.lines[i]);
+      EXPECT_EQ(term, nullptr) << "say \"" << term << "\": " << file.path << ":" << i + 1 << ": " << file.lines[i];
     }
   }
   for (const fs::path& document : Documents()) {
     for (const std::string& line : LinesOf(document)) {
-      EXPECT_FALSE(std::regex_search(Lower(line), coined)) << document << ": " << line;
+      const char* term = TermFor(line);
+      EXPECT_EQ(term, nullptr) << "say \"" << term << "\": " << document << ": " << line;
     }
   }
+}
+
+TEST(Documents, CoinedWordsAreFound) {
+  EXPECT_STREQ(TermFor("  QueueParts parts_;"), "TenantQueueUsage");
+  EXPECT_STREQ(TermFor("// Refused at the door."), "before admission");
+  EXPECT_EQ(TermFor("// that the doors open, and a chat"), nullptr);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ const std::set<std::string> kSlashComments = {".h", ".cc", ".cu", ".cuh", ".rs",
 const std::set<std::string> kHashComments = {".py", ".sh", ".cmake", ".txt", ""};
 
 // Folders of the tree whose names begin paths of something else: transformers' models/, names of gRPC's Health, HTTP's
-// versions and routes, media types, sources of llama.cpp and Transformer Engine.
-const std::set<std::string> kOtherPaths = {"models", "model", "http", "v1", "text", "requirements", "src", "common"};
+// versions and routes, sources of llama.cpp and Transformer Engine.
+const std::set<std::string> kOtherPaths = {"models", "model", "http", "v1", "requirements", "src", "common"};
 
 // Names of other projects, of what tools write, and placeholders. The project stands before its names.
 const std::set<std::string> kOtherNames = {
@@ -49,7 +49,9 @@ const std::set<std::string> kOtherNames = {
     // written by the GPU check
     "summary.md",
     // placeholders in comments of the build and of golden scripts
-    "a.cc", "a.cu", "a_test.cc", "cmake/precompiled/PATH.h", "tests/golden/models/NAME"};
+    "a.cc", "a.cu", "a_test.cc", "cmake/precompiled/PATH.h", "tests/golden/models/NAME",
+    // media types
+    "text/plain", "text/event-stream", "text/html"};
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
