@@ -76,7 +76,7 @@ const CommandRow kCommands[] = {
      "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
 };
 
-// For whoever calls the binary without knowing what to say.
+// Printed when no command is given.
 constexpr char kFirstSteps[] =
     "Dunlin serves transformer models over gRPC and HTTP. To begin:\n"
     "  dunlin serve DIR      serves a Hugging Face model directory, or a .gguf file, on 127.0.0.1:50051 and :8080\n"

@@ -72,7 +72,7 @@ class Tenants {
 
   // The tenant of a new sequence of this priority, which waits.
   Tenant* Join(TenantId id, int32_t priority);
-  // Before a plan: of nobody is it known that it has running prompts.
+  // Before a plan: no tenant is known to have running prompts.
   void Clear() {
     for (Tenant* tenant : known_) tenant->has_running_prompts = false;
   }

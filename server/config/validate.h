@@ -17,11 +17,11 @@ absl::Status CheckAndComplete(nlohmann::ordered_json* document);
 // Applies one "a.0.b=value" to the document; value is parsed as JSON, or taken as a string if that fails.
 absl::Status ApplyOverride(const std::string& assignment, nlohmann::ordered_json* document);
 
-// What keeps strangers off the ports.
+// What keeps unauthorised clients off the ports.
 struct Protection {
   bool has_tls = false;
   bool has_keys = false;
-  bool behind_proxy = false;  // somebody else does
+  bool behind_proxy = false;  // a proxy in front of the server does
 };
 
 // Refuses an address that other machines can reach while TLS or keys are missing and no proxy has their part.

@@ -20,7 +20,7 @@ struct ChatScreen {
   TerminalStyle out_style;
   std::ostream* err;
   TerminalStyle err_style;
-  bool interactive = false;  // somebody types: prompts, notes and the line after each answer are printed
+  bool interactive = false;  // a user types: prompts, notes and the line after each answer are printed
   bool quiet = false;        // but not that line
 };
 

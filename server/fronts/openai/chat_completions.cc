@@ -71,7 +71,7 @@ constexpr GenerationRow kChatFields[] = {
     Refused<B>("best_of", "n outputs are returned, none chosen", "1"),
 };
 
-// What no single field tells.
+// Constraints across fields.
 absl::Status CheckChatTogether(const GenerationBody& body) {
   if (body.top_logprobs.value_or(0) != 0 && !body.logprobs) {
     return InvalidField("top_logprobs", "is given without logprobs", "requests with \"logprobs\": true");

@@ -49,7 +49,7 @@ constexpr GenerationRow kCompletionsFields[] = {
     Refused<B>("logits_processors", "no code of requests is run"),
 };
 
-// What no single field tells.
+// Constraints across fields.
 absl::Status CheckCompletionTogether(const GenerationBody& body) {
   const ClientRequest& request = *body.request;
   if (body.best_of.has_value() && *body.best_of != request.num_outputs) {

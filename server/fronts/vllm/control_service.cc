@@ -161,7 +161,7 @@ std::optional<engine::PauseMode> PauseModeOf(::vllm::PauseMode mode) {
   }
 }
 
-// Ends when every engine has paused, when somebody resumes them, or when the client leaves. Owns itself until OnDone.
+// Ends when every engine has paused, when they are resumed, or when the client leaves. Owns itself until OnDone.
 class PauseCall final : public ServerUnaryReactor {
  public:
   static ServerUnaryReactor* Start(const Call& call, const ByteBuffer& message, ByteBuffer* response) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines on their way to a file descriptor. Whoever reads the other end of a pipe may stop reading, and write(2)
-// then blocks for ever; so a thread of the queue's own writes, and everybody else only appends to a bounded buffer.
-// Thread rule: any thread.
+// Log lines on their way to a file descriptor. The reader of a pipe may stop reading, and write(2) then blocks for
+// ever; so a thread of the queue's own writes, and other threads only append to a bounded buffer. Thread rule: any
+// thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the web pages of strangers from a server that asks for no keys. A page runs in the browser of somebody who can
-// reach the server, and can have it send requests there: under a name of the page's own that resolves to the server
+// Keeps foreign web pages from a server that needs no keys. A page runs in the browser of a user who can reach the
+// server, and can make it send requests there: under a name of the page's own that resolves to the server
 // (DNS rebinding), which the browser takes for the page's own site, so that it reads the answers; and across sites,
 // where it cannot read them but starts work. What browsers tell of such requests is their Host, Origin, Sec-Fetch-Site
 // and Content-Type, none of which a page can set at will. Clients that are no browsers need none of them. Pure
