@@ -8,15 +8,15 @@ namespace {
 
 ExpertBuffers PlaceExperts(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const int64_t hidden = tokens * config.hidden_dim;
-  const int64_t chosen = tokens * config.routing.num_chosen;
+  const int64_t chosen = NumExpertRows(config, static_cast<int32_t>(tokens));
   return {.normed = cut->Take<float>(hidden),
-          .gathered = cut->Take<float>(hidden),
-          .output = cut->Take<float>(hidden),
+          .output = cut->Take<float>(chosen * config.hidden_dim),
           .logits = cut->Take<float>(tokens * config.router_features()),
           .chosen = cut->Take<int32_t>(chosen),
           .chosen_weights = cut->Take<float>(chosen),
           .rows = cut->Take<int32_t>(chosen),
           .weights = cut->Take<float>(chosen),
+          .places = cut->Take<int32_t>(chosen),
           .experts = cut->Take<kernels::ExpertRows>(config.routing.num_experts)};
 }
 
@@ -27,6 +27,10 @@ size_t ExpertBufferBytes(const ModelConfig& config, int32_t max_tokens) {
   BufferCut cut(nullptr);
   (void)PlaceExperts(config, max_tokens, &cut);
   return cut.taken();
+}
+
+int64_t NumExpertRows(const ModelConfig& config, int32_t num_tokens) {
+  return config.has_experts() ? int64_t{num_tokens} * config.routing.num_chosen : 0;
 }
 
 ExpertBuffers PlaceExpertBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {

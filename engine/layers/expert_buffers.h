@@ -10,22 +10,24 @@
 
 namespace dunlin::engine {
 
-// T = max_tokens, C = routing.num_chosen. An expert's rows are gathered, computed and added to the residual before
-// those of the next, so that no buffer has more than T rows, however many experts a row takes.
+// T = max_tokens, C = routing.num_chosen. The rows of all experts, grouped by expert, are T * C.
 struct ExpertBuffers {
   float* normed = nullptr;    // [T, hidden_dim] the rows that the experts and the router read
-  float* gathered = nullptr;  // [T, hidden_dim] those of one expert
-  float* output = nullptr;    // [T, hidden_dim] what it makes of them
+  float* output = nullptr;    // [T * C, hidden_dim] what the experts make of them
   float* logits = nullptr;    // [T, router_features]
   int32_t* chosen = nullptr;  // RouteExpertsParams, as what follows
   float* chosen_weights = nullptr;
   int32_t* rows = nullptr;                 // [T * C]
   float* weights = nullptr;                // [T * C]
+  int32_t* places = nullptr;               // [T, C]
   kernels::ExpertRows* experts = nullptr;  // [num_experts]
 };
 
 // 0 for a model without experts.
 size_t ExpertBufferBytes(const ModelConfig& config, int32_t max_tokens);
+
+// Rows of all experts of a batch of num_tokens; 0 for a model without experts.
+int64_t NumExpertRows(const ModelConfig& config, int32_t num_tokens);
 
 // memory: ExpertBufferBytes, 64-byte aligned.
 ExpertBuffers PlaceExpertBuffers(const ModelConfig& config, int32_t max_tokens, void* memory);

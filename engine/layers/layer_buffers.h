@@ -13,7 +13,8 @@
 
 namespace dunlin::engine {
 
-// T = max_tokens, K = max_kept_rows. Rows are contiguous; pointers are null where the model has no use for a buffer.
+// T = max_tokens, K = max_kept_rows, C = routing.num_chosen. Rows are contiguous; pointers are null where the model has
+// no use for a buffer.
 struct LayerBuffers {
   kernels::Device* device = nullptr;
   int32_t max_tokens = 0;              // rows of a batch
@@ -27,13 +28,15 @@ struct LayerBuffers {
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream
   float* qkv = nullptr;        // [T, qkv_features]
   float* attention = nullptr;  // [T, num_heads * attention_value_dim]
-  void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection
+  void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection; of experts, too
   float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
-  void* activation = nullptr;  // GEMM input of T rows
+  void* activation = nullptr;  // GEMM input of T rows, or of all rows of the experts
+  size_t activation_bytes = 0;
   float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
   void* experts = nullptr;     // of ExpertBufferBytes
   void* latent = nullptr;      // of LatentBufferBytes
-  float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module; non-null runs eager
+  float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
+                               // expert_ffn_dim]; non-null runs eager
   float* rotary = nullptr;     // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]

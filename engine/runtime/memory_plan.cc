@@ -40,7 +40,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kWorkspace, "workspace", kStepKey},
 };
 
-size_t Floats(int32_t rows, int64_t columns) {
+size_t Floats(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
 }
 
@@ -60,9 +60,13 @@ std::vector<Precision> InputPrecisions(const ModelConfig& config, const std::vec
 
 size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                 int32_t rows) {
-  size_t most = Floats(rows, config.up_features(config.max_ffn_dim()));
+  const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
+  size_t most = std::max(Floats(rows, config.up_features(config.max_ffn_dim())),
+                         Floats(expert_rows, config.up_features(config.expert_ffn_dim)));
   for (Precision precision : InputPrecisions(config, resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
+    if (expert_rows == 0) continue;
+    most = std::max(most, device.ops->activation_bytes(precision, expert_rows, config.expert_ffn_dim));
   }
   return most;
 }
@@ -76,8 +80,19 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
+    const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
+    if (expert_rows == 0) continue;
+    const int32_t columns = std::max(config.hidden_dim, config.expert_ffn_dim);
+    most = std::max(most, device.ops->activation_bytes(precision, expert_rows, columns));
   }
   return most;
+}
+
+size_t UnfusedBytes(const ModelConfig& config, const EngineOptions& options) {
+  if (options.execution != ExecutionMode::kEager) return 0;
+  const int32_t rows = options.max_tokens_per_step;
+  return std::max(Floats(rows, std::max(config.hidden_dim, config.max_ffn_dim())),
+                  Floats(NumExpertRows(config, rows), config.expert_ffn_dim));
 }
 
 size_t Fp8ScaleBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
@@ -173,8 +188,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
-  const bool eager = options.execution == ExecutionMode::kEager;
-  set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())) : 0);
+  set(BufferId::kUnfused, UnfusedBytes(config, options));
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));

@@ -22,6 +22,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .mlp = buffers.at(BufferId::kMlp),
           .term = buffers.floats(BufferId::kTerm),
           .activation = buffers.at(BufferId::kActivation),
+          .activation_bytes = buffers.bytes(BufferId::kActivation),
           .kept_rows = buffers.floats(BufferId::kKeptRows),
           .experts = buffers.at(BufferId::kExperts),
           .latent = buffers.at(BufferId::kLatent),

@@ -17,6 +17,7 @@
 #include "kernels/api/device_kind.h"
 #include "kernels/api/experts.h"
 #include "kernels/api/gemm.h"
+#include "kernels/api/grouped_gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
@@ -76,6 +77,9 @@ struct DeviceOps {
   // format of `next`, or the shape of the heads; not on the rows, their number or the contents of device memory. False:
   // gemm to `out`, then activate or rotate_and_store_kv.
   bool (*gemm_fuses)(DeviceContext*, const GemmParams&);
+  // The products of a layer's experts, and of its heads: grouped_gemm.h.
+  KernelStatus (*grouped_gemm)(DeviceContext*, const GroupedGemmParams&);
+  KernelStatus (*batched_gemm)(DeviceContext*, const BatchedGemmParams&);
   // Turns tuning on or off: the choice of GEMM algorithms by measurement, before a model serves. While it is on, the
   // first GEMM of a shape takes seconds and its results are meaningless. Turning it off keeps the choices, also in
   // DeviceOptions::cublas_algorithm_cache. False: the device has nothing to tune. *notice: one sentence for the log, or

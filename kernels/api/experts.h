@@ -44,8 +44,9 @@ constexpr bool IsRule(const ExpertRouting& rule) {
   return rule.num_chosen <= rule.num_experts / rule.num_groups * rule.num_chosen_groups;
 }
 
-// The rows of one expert.
+// The rows of one expert, in the order of RouteExpertsParams::rows.
 struct ExpertRows {
+  int32_t first;
   int32_t count;
   int32_t num_decode;  // the first of them, <= count, are decode
 };
@@ -63,16 +64,19 @@ struct RouteExpertsParams {
   ExpertRows* experts;      // [num_experts]
   int32_t* rows;            // [num_rows * num_chosen] rows of the first expert, ascending, then of the next, ...
   float* weights;           // [num_rows * num_chosen] in the order of `rows`
+  int32_t* places;          // [num_rows, num_chosen] where a row stands in `rows`, ascending
 };
 
-// out[rows[i], :] += w[i] * in[i, :]; w[i] is weights[i * weight_stride], or 1 / (1 + exp(-that)) with `sigmoid`.
+// out[i, :] += w[j] * in[j, :] for each place j of row i, in their order; w[j] is weights[j * weight_stride], or
+// 1 / (1 + exp(-that)) with `sigmoid`.
 struct AddWeightedRowsParams {
-  const float* in;        // [num_rows, columns], contiguous
-  const int32_t* rows;    // [num_rows] distinct rows of out, >= 0, or null for 0, 1, 2, ...
-  const float* weights;   // [num_rows], weight_stride apart
+  const float* in;        // [*, columns], contiguous
+  const int32_t* places;  // [num_rows, num_places] rows of `in`, >= 0; or null: row i has the place i alone
+  int32_t num_places;     // > 0; 1 where places is null
+  const float* weights;   // of the rows of `in`, weight_stride apart
   int64_t weight_stride;  // floats, > 0
   bool sigmoid;
-  float* out;        // [*, columns], contiguous; must not overlap `in`
+  float* out;        // [num_rows, columns], contiguous; must not overlap `in`
   int32_t num_rows;  // >= 0
   int32_t columns;   // > 0
 };

@@ -40,10 +40,11 @@ struct SoftcapParams {
 
 // Converts FP32 rows to a GEMM input: copied for FP32 and FP16, rounded for BF16, quantised by out->scaling for FP8.
 struct QuantizeParams {
-  const float* in;    // [num_rows, out->columns], rows in_stride apart
+  const float* in;    // [*, out->columns], rows in_stride apart
   int64_t in_stride;  // floats, >= out->columns
   Activation* out;
-  int32_t num_rows;  // >= 0
+  int32_t num_rows;               // >= 0
+  const int32_t* rows = nullptr;  // [num_rows] input row of each output row, >= 0, may repeat; null: 0, 1, 2, ...
 };
 
 // out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns.

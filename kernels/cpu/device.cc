@@ -82,6 +82,8 @@ constexpr DeviceOps kCpuOps = {
                            int32_t columns) { return ActivationBytes(precision, rows, columns); },
     .gemm = kEntry<Gemm>,
     .gemm_fuses = kEntry<GemmFuses>,
+    .grouped_gemm = kEntry<GroupedGemm>,
+    .batched_gemm = kEntry<BatchedGemm>,
     .set_tuning = [](kernels::DeviceContext*, bool, std::string*) { return false; },
     .gather_rows = kEntry<GatherRows>,
     .norm = kEntry<Norm>,

@@ -98,7 +98,7 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
 void GroupByExpert(const RouteExpertsParams& params) {
   const int32_t num_chosen = params.rule.num_chosen;
   const int64_t count = int64_t{params.num_rows} * num_chosen;
-  for (int32_t e = 0; e < params.rule.num_experts; ++e) params.experts[e] = {0, 0};
+  for (int32_t e = 0; e < params.rule.num_experts; ++e) params.experts[e] = {0, 0, 0};
   for (int64_t i = 0; i < count; ++i) {
     ExpertRows& expert = params.experts[params.chosen[i]];
     ++expert.count;
@@ -106,16 +106,17 @@ void GroupByExpert(const RouteExpertsParams& params) {
   }
   int32_t start = 0;
   for (int32_t e = 0; e < params.rule.num_experts; ++e) {
-    ExpertRows& expert = params.experts[e];
-    start += expert.count;
-    expert.count = start - expert.count;  // where its next row goes, until all have been placed
+    params.experts[e].first = start;  // where its next row goes, until all have been placed
+    start += params.experts[e].count;
   }
   for (int64_t i = 0; i < count; ++i) {
-    const int32_t place = params.experts[params.chosen[i]].count++;
+    const int32_t place = params.experts[params.chosen[i]].first++;
     params.rows[place] = static_cast<int32_t>(i / num_chosen);
     params.weights[place] = params.chosen_weights[i];
+    params.places[i] = place;
   }
-  for (int32_t e = params.rule.num_experts - 1; e > 0; --e) params.experts[e].count -= params.experts[e - 1].count;
+  for (int32_t e = 0; e < params.rule.num_experts; ++e) params.experts[e].first -= params.experts[e].count;
+  for (int64_t i = 0; i < count; i += num_chosen) std::sort(params.places + i, params.places + i + num_chosen);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& para
   const bool some = params.num_rows > 0;
   if (params.experts == nullptr ||
       (some && (params.logits == nullptr || params.chosen == nullptr || params.chosen_weights == nullptr ||
-                params.rows == nullptr || params.weights == nullptr))) {
+                params.rows == nullptr || params.weights == nullptr || params.places == nullptr))) {
     return KernelStatus::kInvalidArgument;
   }
   const int64_t work = int64_t{params.rule.num_experts} * (params.rule.num_chosen + 1);
@@ -138,17 +139,21 @@ KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& para
 
 KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params) {
   const bool some = params.num_rows > 0;
-  if (params.num_rows < 0 || params.columns <= 0 || params.weight_stride < 1 ||
+  if (params.num_rows < 0 || params.columns <= 0 || params.weight_stride < 1 || params.num_places < 1 ||
+      (params.places == nullptr && params.num_places != 1) ||
       (some && (params.in == nullptr || params.weights == nullptr || params.out == nullptr))) {
     return KernelStatus::kInvalidArgument;
   }
   const int64_t columns = params.columns;
-  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
-    const float given = params.weights[row * params.weight_stride];
-    const float weight = params.sigmoid ? Sigmoid(given) : given;
-    const float* in = params.in + row * columns;
-    float* out = params.out + (params.rows == nullptr ? row : params.rows[row]) * columns;
-    for (int64_t i = 0; i < columns; ++i) out[i] += weight * in[i];
+  ForEachRow(context, params.num_rows, columns * params.num_places, [&](int64_t row) {
+    float* out = params.out + row * columns;
+    for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
+      const int64_t place = params.places == nullptr ? i : params.places[i];
+      const float given = params.weights[place * params.weight_stride];
+      const float weight = params.sigmoid ? Sigmoid(given) : given;
+      const float* in = params.in + place * columns;
+      for (int64_t column = 0; column < columns; ++column) out[column] += weight * in[column];
+    }
   });
   return KernelStatus::kOk;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/api/experts.h"
+#include "kernels/api/grouped_gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
@@ -14,6 +15,8 @@ namespace dunlin::kernels::cpu {
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 bool GemmFuses(DeviceContext* context, const GemmParams& params);
+KernelStatus GroupedGemm(DeviceContext* context, const GroupedGemmParams& params);
+KernelStatus BatchedGemm(DeviceContext* context, const BatchedGemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 KernelStatus Norm(DeviceContext* context, const NormParams& params);
 KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);

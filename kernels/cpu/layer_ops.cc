@@ -176,7 +176,9 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, nullptr)) return KernelStatus::kInvalidArgument;
   if (params.in_stride < params.out->columns) return KernelStatus::kInvalidArgument;
-  const auto row_in = [&](int64_t row, float*) { return params.in + row * params.in_stride; };
+  const auto row_in = [&](int64_t row, float*) {
+    return params.in + (params.rows == nullptr ? row : params.rows[row]) * params.in_stride;
+  };
   FillRows(context, *params.out, params.num_rows, row_in, row_in);
   return KernelStatus::kOk;
 }

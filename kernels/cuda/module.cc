@@ -36,6 +36,8 @@ constexpr DeviceOps kCudaOps = {
     .activation_bytes = ActivationBytes,
     .gemm = kEntry<Gemm>,
     .gemm_fuses = kEntry<GemmFuses>,
+    .grouped_gemm = kEntry<GroupedGemm>,
+    .batched_gemm = kEntry<BatchedGemm>,
     .set_tuning = kEntry<SetTuning>,
     .gather_rows = kEntry<GatherRows>,
     .norm = kEntry<Norm>,
@@ -130,6 +132,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   take(&context->bias, kActivatedColumnsMax * sizeof(float));
   if (result == cudaSuccess) result = PrepareAttention(context->shape);
   if (result == cudaSuccess) result = PrepareGemm(context->shape);
+  if (result == cudaSuccess) result = PrepareGroupedGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);

@@ -69,6 +69,8 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"activation_bytes", ops.activation_bytes != nullptr},
       {"gemm", ops.gemm != nullptr},
       {"gemm_fuses", ops.gemm_fuses != nullptr},
+      {"grouped_gemm", ops.grouped_gemm != nullptr},
+      {"batched_gemm", ops.batched_gemm != nullptr},
       {"set_tuning", ops.set_tuning != nullptr},
       {"gather_rows", ops.gather_rows != nullptr},
       {"norm", ops.norm != nullptr},

@@ -46,7 +46,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 42 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 44 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -63,6 +63,8 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.pack_weight = Forwarded<&DeviceOps::pack_weight>::Call;
   ops.gemm = Timed<OpKind::kGemm, kernels::GemmParams, &DeviceOps::gemm>;
   ops.gemm_fuses = Forwarded<&DeviceOps::gemm_fuses>::Call;
+  ops.grouped_gemm = Timed<OpKind::kGemm, kernels::GroupedGemmParams, &DeviceOps::grouped_gemm>;
+  ops.batched_gemm = Timed<OpKind::kGemm, kernels::BatchedGemmParams, &DeviceOps::batched_gemm>;
   ops.set_tuning = Forwarded<&DeviceOps::set_tuning>::Call;
   ops.gather_rows = Timed<OpKind::kGather, kernels::GatherRowsParams, &DeviceOps::gather_rows>;
   ops.norm = Timed<OpKind::kNorm, kernels::NormParams, &DeviceOps::norm>;

@@ -14,11 +14,8 @@
 
 namespace dunlin::engine {
 
-// y = x W^T + bias. bias is FP32 [out_features] in device memory, or null.
-struct LinearWeights {
-  kernels::PackedWeight weight;
-  const float* bias = nullptr;
-};
+// y = x W^T + bias.
+using LinearWeights = kernels::BiasedWeight;
 
 // FP32 [hidden_dim], for Q and K [head_dim] or, with qk_norm_joint, of all heads, in device memory; bias is null where
 // the norm has none.
@@ -30,6 +27,15 @@ struct NormWeights {
 struct ExpertWeights {
   LinearWeights up;    // [up_features(width), hidden_dim]
   LinearWeights down;  // [hidden_dim, width]
+};
+
+// Of a layer, as grouped products take them.
+struct ExpertLists {
+  std::vector<LinearWeights> up;
+  std::vector<LinearWeights> down;
+
+  size_t size() const { return up.size(); }
+  ExpertWeights operator[](size_t expert) const { return {up[expert], down[expert]}; }
 };
 
 // With ModelConfig::has_latent_attention, in place of LayerWeights::qkv.
@@ -59,7 +65,7 @@ struct LayerWeights {
   // Where ModelConfig::has_experts(layer).
   LinearWeights router;                      // [router_features, hidden_dim] in FP32
   const float* router_correction = nullptr;  // [num_experts], with router_correction
-  std::vector<ExpertWeights> experts;        // [num_experts], of expert_ffn_dim
+  ExpertLists experts;                       // [num_experts], of expert_ffn_dim
   ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
 };
 

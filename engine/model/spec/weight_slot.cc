@@ -49,7 +49,7 @@ WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
 }
 template <auto kMember>
 WeightField OfExpert(PrecisionWeights* weights, const WeightPlace& place) {
-  return FieldOf(LayerOf(weights, place).experts[static_cast<size_t>(place.index)].*kMember);
+  return FieldOf((LayerOf(weights, place).experts.*kMember)[static_cast<size_t>(place.index)]);
 }
 template <auto kMember>
 WeightField OfShared(PrecisionWeights* weights, const WeightPlace& place) {
@@ -192,9 +192,9 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
            OfLayer<&LayerWeights::router_correction>),
     Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kHidden, true},
-           OfExpert<&ExpertWeights::up>),
+           OfExpert<&ExpertLists::up>),
     Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kHidden, kExpertFfn},
-           OfExpert<&ExpertWeights::down>, {.factor = kResidual}),
+           OfExpert<&ExpertLists::down>, {.factor = kResidual}),
     Matrix(kSharedUp, "shared_up", kPerLayer, kHasSharedExpert, kNoBias, {kSharedUpRows, kHidden, true},
            OfShared<&ExpertWeights::up>),
     Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHidden, kSharedFfn},

@@ -93,7 +93,10 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
   weights->layers.resize(static_cast<size_t>(config.num_layers));
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     LayerWeights& of_layer = weights->layers[static_cast<size_t>(layer)];
-    if (config.has_experts(layer)) of_layer.experts.resize(static_cast<size_t>(config.routing.num_experts));
+    if (config.has_experts(layer)) {
+      of_layer.experts.up.resize(static_cast<size_t>(config.routing.num_experts));
+      of_layer.experts.down.resize(static_cast<size_t>(config.routing.num_experts));
+    }
     if (!config.has_latent_attention()) continue;
     of_layer.latent.key_up.resize(static_cast<size_t>(config.num_heads));
     of_layer.latent.value_up.resize(static_cast<size_t>(config.num_heads));

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention/store_kv.h"
 #include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/gemm_grid.h"
+#include "kernels/cpu/gemm/gemm_rows.h"
 #include "kernels/cpu/gemm/group_sums.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/round_columns.h"
@@ -38,23 +39,9 @@ bool ValidOutput(const GemmParams& p) {
          p.next->columns == FeaturesInOrder(*p.weight) && p.num_rows <= p.next->capacity_rows;
 }
 
-// Whether the next product's input can be rounded only when a row is complete.
-bool TakesWholeRows(const Activation& next) {
-  return next.precision == Precision::kFp8 || next.amax != nullptr;
-}
-
 GemmKernel* KernelOf(const KernelTable& kernels, const PackedWeight& weight) {
   const auto format = static_cast<size_t>(weight.format);
   return weight.int8_inputs ? kernels.int8_gemm[format] : kernels.gemm[format];
-}
-
-bool Valid(const GemmParams& p) {
-  if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
-  const PackedWeight& weight = *p.weight;
-  return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
-         weight.precision == Traits(weight.format).compute && p.in->precision == weight.precision &&
-         p.in->columns == weight.in_features && p.in->scale_block == weight.scale_block &&
-         p.num_rows <= p.in->capacity_rows;
 }
 
 // A task's first row and column.
@@ -63,8 +50,10 @@ struct Origin {
   int64_t column;
 };
 
-Origin OriginOf(const GemmGrid& grid, int64_t task) {
-  return {task / grid.panel_groups * grid.rows_per_block, grid.FirstPanel(task % grid.panel_groups) * kPanelColumns};
+// first_row: of the product.
+Origin OriginOf(const GemmGrid& grid, int64_t first_row, int64_t task) {
+  return {first_row + task / grid.panel_groups * grid.rows_per_block,
+          grid.FirstPanel(task % grid.panel_groups) * kPanelColumns};
 }
 
 // The block of a task, without its output.
@@ -198,10 +187,10 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
   }
 }
 
-void RunTask(const DeviceContext& context, const GemmParams& p, const GemmGrid& grid, int64_t task,
+void RunTask(const DeviceContext& context, const GemmParams& p, const GemmGrid& grid, int64_t first_row, int64_t task,
              std::byte* scratch) {
   GemmKernel* kernel = KernelOf(context.kernels, *p.weight);
-  const Origin origin = OriginOf(grid, task);
+  const Origin origin = OriginOf(grid, first_row, task);
   GemmBlock block = MakeBlock(p, grid, task, origin);
   block.scratch = scratch;
   if (p.next != nullptr || p.heads != nullptr || p.weight->gated) {
@@ -225,22 +214,53 @@ int64_t PanelUnit(const GemmParams& p) {
   return p.weight->gated ? 2 : 1;
 }
 
-// Stores the product as floats in the rows of `next`, which have room for them, then rounds the rows in place.
-KernelStatus GemmThenQuantize(DeviceContext* context, const GemmParams& params) {
-  Activation floats = *params.next;
-  floats.precision = Precision::kFp32;
-  floats.amax = nullptr;
-  GemmParams product = params;
-  product.next = &floats;
-  const KernelStatus status = Gemm(context, product);
-  if (status != KernelStatus::kOk) return status;
-  return Quantize(context, {.in = static_cast<const float*>(floats.data),
-                            .in_stride = static_cast<int64_t>(ActivationStride(floats.columns) / sizeof(float)),
-                            .out = params.next,
-                            .num_rows = params.num_rows});
+}  // namespace
+
+bool TakesWholeRows(const Activation& next) {
+  return next.precision == Precision::kFp8 || next.amax != nullptr;
 }
 
-}  // namespace
+bool IsValid(const KernelTable& kernels, const GemmParams& p) {
+  if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
+  const PackedWeight& weight = *p.weight;
+  return KernelOf(kernels, weight) != nullptr && weight.data != nullptr && weight.out_features > 0 &&
+         weight.in_features > 0 && p.in->data != nullptr && weight.precision == Traits(weight.format).compute &&
+         p.in->precision == weight.precision && p.in->columns == weight.in_features &&
+         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
+}
+
+void PrepareInput(DeviceContext* context, const Activation& in, const PackedWeight& weight, int32_t num_rows) {
+  const WeightFormatTraits& traits = Traits(weight.format);
+  if (weight.int8_inputs) {
+    RoundInputs(context, in, traits.format, num_rows);
+  } else if (traits.offsets()) {
+    WriteGroupSums(context, in, traits.group, num_rows);
+  }
+}
+
+void MultiplyRows(DeviceContext* context, const GemmParams& params, int64_t first_row) {
+  const auto num_rows = static_cast<int32_t>(params.num_rows - first_row);
+  const GemmGrid grid = MakeGemmGrid(num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads(),
+                                     PanelUnit(params));
+  // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
+  context->pool.Run(grid.num_tasks(), [&](int64_t task, int worker) {
+    RunTask(*context, params, grid, first_row, task, context->scratch(worker));
+  });
+}
+
+Activation FloatsIn(const Activation& next) {
+  Activation floats = next;
+  floats.precision = Precision::kFp32;
+  floats.amax = nullptr;
+  return floats;
+}
+
+KernelStatus RoundFloats(DeviceContext* context, const Activation& floats, Activation* next, int32_t num_rows) {
+  return Quantize(context, {.in = static_cast<const float*>(floats.data),
+                            .in_stride = static_cast<int64_t>(ActivationStride(floats.columns) / sizeof(float)),
+                            .out = next,
+                            .num_rows = num_rows});
+}
 
 bool GemmFuses(DeviceContext*, const GemmParams& params) {
   if (params.heads != nullptr) {
@@ -253,8 +273,7 @@ bool GemmFuses(DeviceContext*, const GemmParams& params) {
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  if (KernelOf(context->kernels, *params.weight) == nullptr) return KernelStatus::kInvalidArgument;
+  if (!IsValid(context->kernels, params)) return KernelStatus::kInvalidArgument;
   if ((params.next != nullptr || params.heads != nullptr) && !GemmFuses(context, params)) {
     return KernelStatus::kUnsupported;
   }
@@ -265,19 +284,16 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     const KernelStatus status = Gemm(context, product);
     return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
   }
-  if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
-  const WeightFormatTraits& traits = Traits(params.weight->format);
-  if (params.weight->int8_inputs) {
-    RoundInputs(context, *params.in, traits.format, params.num_rows);
-  } else if (traits.offsets()) {
-    WriteGroupSums(context, *params.in, traits.group, params.num_rows);
+  PrepareInput(context, *params.in, *params.weight, params.num_rows);
+  if (params.next == nullptr || !TakesWholeRows(*params.next)) {
+    MultiplyRows(context, params, 0);
+    return KernelStatus::kOk;
   }
-  const GemmGrid grid = MakeGemmGrid(params.num_rows, *params.weight, context->kernels.gemm_rows,
-                                     context->pool.num_threads(), PanelUnit(params));
-  // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
-  context->pool.Run(grid.num_tasks(),
-                    [&](int64_t task, int worker) { RunTask(*context, params, grid, task, context->scratch(worker)); });
-  return KernelStatus::kOk;
+  Activation floats = FloatsIn(*params.next);
+  GemmParams product = params;
+  product.next = &floats;
+  MultiplyRows(context, product, 0);
+  return RoundFloats(context, floats, params.next, params.num_rows);
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -31,12 +31,17 @@ size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
 bool GemmFuses(DeviceContext* context, const GemmParams& params);
 bool SetTuning(DeviceContext* context, bool on, std::string* notice);
 cudaError_t PrepareGemm(const DeviceShape& device);  // called once, when the device is opened
+cudaError_t PrepareGroupedGemm();                    // as that
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
+KernelStatus GroupedGemm(DeviceContext* context, const GroupedGemmParams& params);
+KernelStatus BatchedGemm(DeviceContext* context, const BatchedGemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params);
 KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
+// The rows of batches [first, first + count) of a valid call into params.rounded, one batch after another.
+KernelStatus RoundBatches(DeviceContext* context, const BatchedGemmParams& params, int32_t first, int32_t count);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);

@@ -28,7 +28,7 @@ bool Valid(const RouteExpertsParams& p) {
   if (!IsRule(p.rule) || p.num_rows < 0 || p.logits_stride < p.rule.num_experts) return false;
   if (p.decode_rows < 0 || p.decode_rows > p.num_rows || p.experts == nullptr) return false;
   return p.num_rows == 0 || (p.logits != nullptr && p.chosen != nullptr && p.chosen_weights != nullptr &&
-                             p.rows != nullptr && p.weights != nullptr);
+                             p.rows != nullptr && p.weights != nullptr && p.places != nullptr);
 }
 
 }  // namespace
@@ -45,6 +45,9 @@ KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& para
 
 KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params) {
   if (params.num_rows < 0 || params.columns <= 0 || params.weight_stride < 1) return KernelStatus::kInvalidArgument;
+  if (params.num_places < 1 || (params.places == nullptr && params.num_places != 1)) {
+    return KernelStatus::kInvalidArgument;
+  }
   if (context->failed) return KernelStatus::kDeviceError;
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;

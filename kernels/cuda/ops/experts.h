@@ -143,6 +143,17 @@ struct PlaceMemory {
   int32_t decode[kLanes];  // choices of the expert by decode rows
 };
 
+// Where choice i goes when a row's choices are in the order of their experts.
+DUNLIN_HD inline int64_t RankedChoice(const RouteExpertsParams& params, int64_t i) {
+  const int32_t num_chosen = params.rule.num_chosen;
+  const int64_t first = i / num_chosen * num_chosen;
+  int64_t rank = first;
+  for (int64_t other = first; other < first + num_chosen; ++other) {
+    rank += params.chosen[other] < params.chosen[i] ? 1 : 0;
+  }
+  return rank;
+}
+
 // The count and the rows of one expert, in ascending order. kLanes >= lanes.count().
 template <int kLanes, typename Lanes>
 DUNLIN_HD void PlaceRows(const Lanes& lanes, const RouteExpertsParams& params, int32_t expert,
@@ -165,10 +176,11 @@ DUNLIN_HD void PlaceRows(const Lanes& lanes, const RouteExpertsParams& params, i
   memory->before[lanes.index()] = before;
   memory->decode[lanes.index()] = own_decode;
   lanes.Sync();
-  ExpertRows found{0, 0};
+  ExpertRows found{0, 0, 0};
   int32_t place = 0;  // of the lane's first row
   for (int32_t lane = 0; lane < lanes.count(); ++lane) {
     place += memory->before[lane] + (lane < lanes.index() ? memory->own[lane] : 0);
+    found.first += memory->before[lane];
     found.count += memory->own[lane];
     found.num_decode += memory->decode[lane];
   }
@@ -177,16 +189,21 @@ DUNLIN_HD void PlaceRows(const Lanes& lanes, const RouteExpertsParams& params, i
     if (params.chosen[i] != expert) continue;
     params.rows[place] = static_cast<int32_t>(i / num_chosen);
     params.weights[place] = params.chosen_weights[i];
+    params.places[RankedChoice(params, i)] = place;
     ++place;
   }
 }
 
 // As AddWeightedRowsParams, one element.
 DUNLIN_HD inline void AddWeightedAt(const AddWeightedRowsParams& params, int64_t row, int64_t column) {
-  const float given = params.weights[row * params.weight_stride];
-  const float weight = params.sigmoid ? 1.0F / (1.0F + expf(-given)) : given;
-  const int64_t to = params.rows == nullptr ? row : params.rows[row];
-  params.out[to * params.columns + column] += weight * params.in[row * params.columns + column];
+  float sum = params.out[row * params.columns + column];
+  for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
+    const int64_t place = params.places == nullptr ? i : params.places[i];
+    const float given = params.weights[place * params.weight_stride];
+    const float weight = params.sigmoid ? 1.0F / (1.0F + expf(-given)) : given;
+    sum += weight * params.in[place * params.columns + column];
+  }
+  params.out[row * params.columns + column] = sum;
 }
 
 }  // namespace dunlin::kernels::cuda

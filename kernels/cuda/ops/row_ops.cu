@@ -109,8 +109,22 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
   const CopySource source{.in = params.in,
                           .in_stride = params.in_stride,
                           .columns = params.out->columns,
-                          .vector = Aligned(params.in) && params.in_stride % 4 == 0};
+                          .vector = Aligned(params.in) && params.in_stride % 4 == 0,
+                          .rows = params.rows};
   return FillRows(context, source, *params.out, nullptr, params.num_rows);
+}
+
+KernelStatus RoundBatches(DeviceContext* context, const BatchedGemmParams& params, int32_t first, int32_t count) {
+  const Activation& out = *params.rounded;
+  const float* in = params.in + first * params.in_batch_stride;
+  if (!Valid(&out, in, params.num_rows * count, nullptr)) return KernelStatus::kInvalidArgument;
+  const CopySource source{.in = in,
+                          .in_stride = params.in_stride,
+                          .columns = out.columns,
+                          .vector = Aligned(in) && params.in_stride % 4 == 0 && params.in_batch_stride % 4 == 0,
+                          .batch_rows = params.num_rows,
+                          .batch_stride = params.in_batch_stride};
+  return FillRows(context, source, out, nullptr, params.num_rows * count);
 }
 
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {

@@ -36,12 +36,15 @@ DUNLIN_HD void ForEachValue(const Lanes& lanes, const Row& row, int64_t columns,
   ForValuesIn(lanes, row, 0, columns, vector, visit);
 }
 
-// The rows of QuantizeParams.
+// The rows of QuantizeParams, or batches of them, one after another.
 struct CopySource {
   const float* in;
   int64_t in_stride;
   int64_t columns;
   bool vector;
+  const int32_t* rows = nullptr;  // as QuantizeParams
+  int64_t batch_rows = 0;         // rows of a batch; 0: there is one batch
+  int64_t batch_stride = 0;       // floats from a batch to the next
 
   struct Row {
     const float* in;
@@ -50,7 +53,9 @@ struct CopySource {
   };
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
-    return {in + index * in_stride};
+    if (rows != nullptr) return {in + rows[index] * in_stride};
+    if (batch_rows == 0) return {in + index * in_stride};
+    return {in + index / batch_rows * batch_stride + index % batch_rows * in_stride};
   }
 };
 

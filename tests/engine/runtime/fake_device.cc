@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/runtime/fake_device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -80,7 +81,9 @@ KernelStatus Sample(DeviceContext* context, const kernels::SampleParams& params)
 KernelStatus Route(DeviceContext* context, const kernels::RouteExpertsParams& params) {
   for (int32_t i = 0; i < params.rule.num_experts; ++i) {
     const bool active = i < params.rule.num_chosen;
-    params.experts[i] = {active ? params.num_rows : 0, active ? params.decode_rows : 0};
+    params.experts[i] = {.first = std::min(i, params.rule.num_chosen) * params.num_rows,
+                         .count = active ? params.num_rows : 0,
+                         .num_decode = active ? params.decode_rows : 0};
   }
   return Note(context, absl::StrCat("route rows ", params.num_rows, " experts ", params.rule.num_experts));
 }
@@ -122,6 +125,18 @@ constexpr kernels::DeviceOps kFakeOps = {
                            params.heads != nullptr ? " stores heads" : "", params.deterministic ? "" : " any order"));
         },
     .gemm_fuses = [](DeviceContext* context, const kernels::GemmParams&) { return context->support->gemm_fuses; },
+    .grouped_gemm =
+        [](DeviceContext* context, const kernels::GroupedGemmParams& params) {
+          return Note(context,
+                      absl::StrCat("grouped gemm rows ", params.num_rows, " groups ", params.num_groups, " weight ",
+                                   Shape(params.weights[0].weight), params.weights[0].bias != nullptr ? " bias" : "",
+                                   params.next != nullptr ? " activated" : ""));
+        },
+    .batched_gemm =
+        [](DeviceContext* context, const kernels::BatchedGemmParams& params) {
+          return Note(context, absl::StrCat("batched gemm rows ", params.num_rows, " batches ", params.num_batches,
+                                            " weight ", Shape(params.weights[0].weight)));
+        },
     .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows =
         [](DeviceContext* context, const kernels::GatherRowsParams& params) {
@@ -142,7 +157,8 @@ constexpr kernels::DeviceOps kFakeOps = {
         },
     .quantize =
         [](DeviceContext* context, const kernels::QuantizeParams& params) {
-          return Note(context, absl::StrCat("quantize columns ", params.out->columns));
+          return Note(context, absl::StrCat("quantize columns ", params.out->columns,
+                                            params.rows != nullptr ? absl::StrCat(" picked ", params.num_rows) : ""));
         },
     .activate =
         [](DeviceContext* context, const kernels::ActivateParams& params) {
@@ -166,7 +182,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .add_weighted_rows =
         [](DeviceContext* context, const kernels::AddWeightedRowsParams& params) {
           return Note(context, absl::StrCat("add weighted rows ", params.num_rows, " columns ", params.columns,
-                                            params.rows != nullptr ? " picked" : "", params.sigmoid ? " sigmoid" : ""));
+                                            params.places != nullptr ? absl::StrCat(" places ", params.num_places) : "",
+                                            params.sigmoid ? " sigmoid" : ""));
         },
     .update_delayed_scaling =
         [](DeviceContext* context, const kernels::DelayedScalingParams& params) {

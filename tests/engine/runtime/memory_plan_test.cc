@@ -71,6 +71,18 @@ TEST_F(MemoryPlanTest, PagesOfLatentAttentionHoldOneRowOfAToken) {
   EXPECT_THAT(std::string(fp8.message()), HasSubstr("models[].kv_cache.fp8 is true, but deepseek_v2 keeps one latent"));
 }
 
+TEST_F(MemoryPlanTest, ProductsOfExpertsHaveARowForEachTokenAndChoice) {
+  ModelConfig config = SmallExpertsConfig();
+  config.expert_ffn_dim = 30;
+  options_.execution = ExecutionMode::kEager;
+  const MemoryPlan plan = *Plan(config);
+  EXPECT_EQ(plan[BufferId::kMlp], 20U * 60 * 4) << "both choices of 10 tokens, gate and up";
+  EXPECT_EQ(plan[BufferId::kActivation], 20U * 30 * 4);
+  EXPECT_EQ(plan[BufferId::kUnfused], 20U * 30 * 4);
+  // Rows before and after the experts, logits, five arrays of choices, and the rows of each expert; at cache lines.
+  EXPECT_EQ(plan[BufferId::kExperts], 320U + 640U + 192U + 5 * 128U + 64U);
+}
+
 TEST_F(MemoryPlanTest, Fp8KvGivesEveryPageOfThePoolTheSizeOfAnE4M3Page) {
   const ModelConfig config = SmallLlamaConfig();
   options_.kv_fp8 = true;

@@ -106,7 +106,9 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
       };
       layer.router = linear(config.router_features(), config.hidden_dim, config.router_bias);
       layer.router.weight.precision = Precision::kFp32;
-      layer.experts.assign(static_cast<size_t>(config.routing.num_experts), expert(config.expert_ffn_dim));
+      const auto num_experts = static_cast<size_t>(config.routing.num_experts);
+      layer.experts.up.assign(num_experts, expert(config.expert_ffn_dim).up);
+      layer.experts.down.assign(num_experts, expert(config.expert_ffn_dim).down);
       layer.shared_expert = expert(config.shared_ffn_dim);
     }
     if (config.qk_norm) layer.query_norm.weight = layer.key_norm.weight = bias;

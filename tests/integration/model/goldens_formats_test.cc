@@ -197,9 +197,9 @@ TEST(OwnCodeFormats, AreThoseOfStackedExperts) {
   EXPECT_EQ(test.model->own_precision(), Precision::kInt4);
   for (const LayerWeights& layer : test.model->weights(Precision::kInt4).layers) {
     ASSERT_EQ(layer.experts.size(), 3U);
-    for (const ExpertWeights& expert : layer.experts) {
-      EXPECT_EQ(expert.up.weight.format, kernels::WeightFormat::kQ4);
-      EXPECT_EQ(expert.down.weight.format, kernels::WeightFormat::kQ8);
+    for (size_t expert = 0; expert < layer.experts.size(); ++expert) {
+      EXPECT_EQ(layer.experts.up[expert].weight.format, kernels::WeightFormat::kQ4);
+      EXPECT_EQ(layer.experts.down[expert].weight.format, kernels::WeightFormat::kQ8);
     }
     EXPECT_EQ(layer.router.weight.format, kernels::WeightFormat::kF32);
   }

@@ -42,9 +42,10 @@ struct Routed {
   Routed(const ExpertRouting& rule, int32_t num_rows)
       : chosen(static_cast<size_t>(num_rows * rule.num_chosen), -1),
         chosen_weights(chosen.size(), NAN),
-        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1}),
+        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1, -1}),
         rows(chosen.size(), -1),
-        weights(chosen.size(), NAN) {}
+        weights(chosen.size(), NAN),
+        places(chosen.size(), -1) {}
   RouteExpertsParams Params(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
                             int32_t num_rows) {
     return {.rule = rule,
@@ -57,13 +58,15 @@ struct Routed {
             .chosen_weights = chosen_weights.data(),
             .experts = experts.data(),
             .rows = rows.data(),
-            .weights = weights.data()};
+            .weights = weights.data(),
+            .places = places.data()};
   }
   std::vector<int32_t> chosen;
   std::vector<float> chosen_weights;
   std::vector<ExpertRows> experts;
   std::vector<int32_t> rows;
   std::vector<float> weights;
+  std::vector<int32_t> places;
 };
 
 // Of three rows the second was NaN, and none in `clean`: it takes experts that exist and none twice, and the others are

@@ -114,6 +114,7 @@ TEST_P(Experts, RowsAreGroupedByExpertInAscendingOrder) {
     const Routed routed = Route(c.rule, logits, c.rule.num_experts, nullptr, kDecode);
     size_t at = 0;
     for (int32_t expert = 0; expert < c.rule.num_experts; ++expert) {
+      EXPECT_EQ(routed.experts[static_cast<size_t>(expert)].first, static_cast<int32_t>(at));
       int32_t count = 0;
       int32_t num_decode = 0;
       for (int32_t row = 0; row < kRows; ++row) {
@@ -131,6 +132,13 @@ TEST_P(Experts, RowsAreGroupedByExpertInAscendingOrder) {
       EXPECT_EQ(routed.experts[static_cast<size_t>(expert)].num_decode, num_decode);
     }
     EXPECT_EQ(at, routed.rows.size());
+    for (size_t i = 0; i < routed.places.size(); ++i) {
+      const auto row = static_cast<int32_t>(i) / c.rule.num_chosen;
+      EXPECT_EQ(routed.rows[static_cast<size_t>(routed.places[i])], row);
+      if (static_cast<int32_t>(i) % c.rule.num_chosen > 0) {
+        EXPECT_LT(routed.places[i - 1], routed.places[i]);
+      }
+    }
   }
 }
 
@@ -189,31 +197,41 @@ TEST_P(Experts, RulesThatCannotBeFollowedAreRefused) {
   EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kInvalidArgument) << "stride";
 }
 
+// In the order of the places: sums of three terms of different sizes round at each.
 TEST_P(Experts, WeightedRowsAreAddedToTheirRows) {
   constexpr int32_t kColumns = 19;
-  const auto in = RandomMatrix(3, kColumns, 36);
-  const auto before = RandomMatrix(5, kColumns, 37);
-  const std::vector<int32_t> rows = {4, 0, 3};
-  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F};
+  const auto in = RandomMatrix(6, kColumns, 36);
+  const auto before = RandomMatrix(2, kColumns, 37);
+  const std::vector<int32_t> places = {4, 0, 3, 1, 5, 2};
+  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F, 1e4F, 9.0F, 1.0F, 9.0F, 3.0F, 9.0F};
   for (const bool sigmoid : {false, true}) {
     for (const bool picked : {false, true}) {
       auto out = before;
       const AddWeightedRowsParams params{
-          in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
+          in.data(), picked ? places.data() : nullptr, picked ? 3 : 1, weights.data(), 2, sigmoid, out.data(), 2,
+          kColumns};
       ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
-      auto expected = before;
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const size_t to = (picked ? static_cast<size_t>(rows[i]) : i) * kColumns;
-        const auto given = static_cast<double>(weights[2 * i]);
-        const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+      for (size_t row = 0; row < 2; ++row) {
         for (size_t n = 0; n < kColumns; ++n) {
-          expected[to + n] = static_cast<float>(static_cast<double>(expected[to + n]) +
-                                                weight * static_cast<double>(in[i * kColumns + n]));
+          float expected = before[row * kColumns + n];
+          for (size_t i = 0; i < (picked ? 3U : 1U); ++i) {
+            const size_t place = picked ? static_cast<size_t>(places[row * 3 + i]) : row;
+            const double given = weights[2 * place];
+            const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+            expected = static_cast<float>(expected + weight * in[place * kColumns + n]);
+          }
+          ASSERT_NEAR(out[row * kColumns + n], expected, 1e-6 * (1.0 + std::fabs(expected))) << row << ", " << n;
         }
       }
-      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-6) << i;
     }
   }
+}
+
+TEST_P(Experts, WeightedRowsWithoutPlacesHaveOneEach) {
+  const std::vector<float> in(4, 1.0F);
+  std::vector<float> out(4, 1.0F);
+  const AddWeightedRowsParams params{in.data(), nullptr, 2, in.data(), 1, false, out.data(), 2, 2};
+  EXPECT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kInvalidArgument);
 }
 
 DUNLIN_FOR_EVERY_CPU_VARIANT(Experts);

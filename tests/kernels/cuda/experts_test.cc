@@ -32,7 +32,9 @@ void RouteOnHost(const RouteExpertsParams& params, int32_t lanes) {
 void ExpectSame(const Routed& routed, const Routed& expected) {
   ASSERT_EQ(routed.chosen, expected.chosen);
   ASSERT_EQ(routed.rows, expected.rows);
+  ASSERT_EQ(routed.places, expected.places);
   for (size_t e = 0; e < expected.experts.size(); ++e) {
+    ASSERT_EQ(routed.experts[e].first, expected.experts[e].first) << e;
     ASSERT_EQ(routed.experts[e].count, expected.experts[e].count) << e;
     ASSERT_EQ(routed.experts[e].num_decode, expected.experts[e].num_decode) << e;
   }
@@ -94,27 +96,30 @@ TEST(CudaExperts, ExpertsWithoutRowsHaveCountsOfZero) {
 
 TEST(CudaExperts, WeightedRowsAreAddedToTheirRows) {
   constexpr int32_t kColumns = 19;
-  const std::vector<float> in = RandomValues(3 * kColumns, 36);
-  const std::vector<float> before = RandomValues(5 * kColumns, 37);
-  const std::vector<int32_t> rows = {4, 0, 3};
-  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F};
+  const std::vector<float> in = RandomValues(6 * kColumns, 36);
+  const std::vector<float> before = RandomValues(2 * kColumns, 37);
+  const std::vector<int32_t> places = {4, 0, 3, 1, 5, 2};
+  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F, 1.5F, 9.0F, 1.0F, 9.0F, 3.0F, 9.0F};
   for (const bool sigmoid : {false, true}) {
     for (const bool picked : {false, true}) {
       std::vector<float> out = before;
+      const int32_t num_places = picked ? 3 : 1;
       const AddWeightedRowsParams params{
-          in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
+          in.data(), picked ? places.data() : nullptr, num_places, weights.data(), 2, sigmoid, out.data(), 2, kColumns};
       std::vector<double> expected(before.begin(), before.end());
-      for (int64_t row = 0; row < 3; ++row) {
-        const int64_t to = picked ? rows[static_cast<size_t>(row)] : row;
-        const auto given = static_cast<double>(weights[static_cast<size_t>(2 * row)]);
-        const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+      for (int64_t row = 0; row < 2; ++row) {
         for (int64_t column = 0; column < kColumns; ++column) {
           AddWeightedAt(params, row, column);
-          expected[static_cast<size_t>(to * kColumns + column)] +=
-              weight * static_cast<double>(in[static_cast<size_t>(row * kColumns + column)]);
+          for (int64_t i = 0; i < num_places; ++i) {
+            const int64_t place = picked ? places[static_cast<size_t>(row * 3 + i)] : row;
+            const auto given = static_cast<double>(weights[static_cast<size_t>(2 * place)]);
+            const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+            expected[static_cast<size_t>(row * kColumns + column)] +=
+                weight * static_cast<double>(in[static_cast<size_t>(place * kColumns + column)]);
+          }
         }
       }
-      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-6) << i;
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-5) << i;
     }
   }
 }

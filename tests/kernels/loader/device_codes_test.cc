@@ -163,6 +163,7 @@ Routed Route(Device& device, const RuleCase& c, const std::vector<float>& logits
   const Array<ExpertRows> experts(device, std::vector<ExpertRows>(static_cast<size_t>(c.rule.num_experts)));
   const Array<int32_t> rows(device, std::vector<int32_t>(choices));
   const Array<float> weights(device, std::vector<float>(choices));
+  const Array<int32_t> places(device, std::vector<int32_t>(choices));
   const RouteExpertsParams params{.rule = c.rule,
                                   .logits = in.data(),
                                   .logits_stride = c.rule.num_experts + 1,
@@ -173,7 +174,8 @@ Routed Route(Device& device, const RuleCase& c, const std::vector<float>& logits
                                   .chosen_weights = chosen_weights.data(),
                                   .experts = experts.data(),
                                   .rows = rows.data(),
-                                  .weights = weights.data()};
+                                  .weights = weights.data(),
+                                  .places = places.data()};
   EXPECT_EQ(device.ops->route_experts(device.context, params), KernelStatus::kOk);
   Routed routed(c.rule, num_rows);
   routed.chosen = chosen.Read();
@@ -181,6 +183,7 @@ Routed Route(Device& device, const RuleCase& c, const std::vector<float>& logits
   routed.experts = experts.Read();
   routed.rows = rows.Read();
   routed.weights = weights.Read();
+  routed.places = places.Read();
   return routed;
 }
 
@@ -194,7 +197,9 @@ TEST_P(DeviceCodesTest, RoutesToTheCpusExperts) {
       const Routed device = Route(*device_, c, logits, correction, num_rows);
       EXPECT_EQ(device.chosen, cpu.chosen);
       EXPECT_EQ(device.rows, cpu.rows);
+      EXPECT_EQ(device.places, cpu.places);
       for (size_t e = 0; e < cpu.experts.size(); ++e) {
+        EXPECT_EQ(device.experts[e].first, cpu.experts[e].first) << e;
         EXPECT_EQ(device.experts[e].count, cpu.experts[e].count) << e;
         EXPECT_EQ(device.experts[e].num_decode, cpu.experts[e].num_decode) << e;
       }
@@ -209,16 +214,17 @@ TEST_P(DeviceCodesTest, AddsWeightedRowsAsTheCpuDoes) {
   for (const bool sigmoid : {false, true}) {
     std::vector<float> results[2];
     for (Device* device : {cpu_.get(), device_.get()}) {
-      const Array<float> in(*device, Random(3 * kColumns, 36));
-      const Array<int32_t> rows(*device, {4, 0, 3});
-      const Array<float> weights(*device, {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F});
-      const Array<float> out(*device, Random(5 * kColumns, 37));
+      const Array<float> in(*device, Random(4 * kColumns, 36));
+      const Array<int32_t> places(*device, {3, 0, 1, 2});
+      const Array<float> weights(*device, {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F, 1.5F, 9.0F});
+      const Array<float> out(*device, Random(2 * kColumns, 37));
       const AddWeightedRowsParams params{
-          in.data(), sigmoid ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
+          in.data(), sigmoid ? nullptr : places.data(), sigmoid ? 1 : 2, weights.data(), 2, sigmoid, out.data(), 2,
+          kColumns};
       ASSERT_EQ(device->ops->add_weighted_rows(device->context, params), KernelStatus::kOk);
       results[device == device_.get() ? 1 : 0] = out.Read();
     }
-    ExpectNear(results[1], results[0], 1e-6, 1e-6, "weighted rows");
+    ExpectNear(results[1], results[0], 1e-5, 1e-6, "weighted rows");
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/api/device_module.h"
 #include "tests/kernels/loader/fake_context.h"
+#include "tests/kernels/loader/fake_groups.h"
 #include "tests/kernels/loader/fake_translation.h"
 
 namespace dunlin::kernels {
@@ -203,7 +204,7 @@ KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
 
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
   return RunFilling(context, Cpu().ops->quantize, params,
-                    [](Translation& to_host, QuantizeParams& p) { to_host(&p.in); });
+                    [](Translation& to_host, QuantizeParams& p) { to_host(&p.in, &p.rows); });
 }
 
 KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
@@ -228,13 +229,14 @@ KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params
 
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
   return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
-               to_host(&p.logits, &p.correction, &p.chosen, &p.chosen_weights, &p.experts, &p.rows, &p.weights);
+               to_host(&p.logits, &p.correction, &p.chosen, &p.chosen_weights, &p.experts, &p.rows, &p.weights,
+                       &p.places);
              }));
 }
 
 KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params) {
   return Run(context, Cpu().ops->add_weighted_rows, params, Plain([](Translation& to_host, AddWeightedRowsParams& p) {
-               to_host(&p.in, &p.rows, &p.weights, &p.out);
+               to_host(&p.in, &p.places, &p.weights, &p.out);
              }));
 }
 
@@ -320,6 +322,8 @@ constexpr DeviceOps kFakeCudaOps = {
                            int32_t columns) { return Cpu().ops->activation_bytes(precision, rows, columns); },
     .gemm = Gemm,
     .gemm_fuses = GemmFuses,
+    .grouped_gemm = GroupedGemm,
+    .batched_gemm = BatchedGemm,
     .set_tuning = SetTuning,
     .gather_rows = GatherRows,
     .norm = Norm,

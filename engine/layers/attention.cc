@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/attention.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+namespace {
+
+const KvPlace& PlaceOf(const LayerContext& context) {
+  return context.buffers.kv_places[static_cast<size_t>(context.layer)];
+}
+
+// The cosines and sines of the running layer's rotation, or null.
+const float* CosSinOf(const LayerContext& context) {
+  const int32_t index = context.config.rotary(context.layer);
+  if (index < 0) return nullptr;
+  return context.buffers.rotary + int64_t{index} * context.inputs.num_tokens * context.config.rotary_dim;
+}
+
+}  // namespace
+
+kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const LayerWeights& weights) {
+  const ModelConfig& config = context.config;
+  const KvPlace& place = PlaceOf(context);
+  return {.qkv = context.buffers.qkv,
+          .cos_sin = CosSinOf(context),
+          .rotary_dim = config.rotary_dim,
+          .num_heads = config.num_heads,
+          .kv_pool = context.buffers.kv_pool,
+          .layout = context.kv_layout,
+          .layer = place.layer_in_page,
+          .token_page = context.inputs.token_page + int64_t{place.group} * context.inputs.num_tokens,
+          .token_slot = context.inputs.token_slot,
+          .num_tokens = context.rows.count,
+          .query_norm = weights.query_norm.weight,
+          .key_norm = weights.key_norm.weight,
+          .norm_epsilon = config.norm_epsilon,
+          .joint_norms = config.qk_norm_joint};
+}
+
+kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, const LayerWeights& weights) {
+  const ModelConfig& config = context.config;
+  const PassInputs& inputs = context.inputs;
+  const LayerRows& rows = context.rows;
+  const KvPlace& place = PlaceOf(context);
+  kernels::PagedAttentionParams params{};
+  params.backend = context.profile.attention_backend;
+  params.query = rows.query;
+  params.query_stride = rows.query_stride;
+  params.kv_pool = context.buffers.kv_pool;
+  params.layout = context.kv_layout;
+  params.layer = place.layer_in_page;
+  params.num_heads = config.num_heads;
+  params.page_table = inputs.page_table + int64_t{place.group} * inputs.spans.count * inputs.page_table_stride;
+  params.page_table_stride = inputs.page_table_stride;
+  params.sequences = rows.spans.first;
+  params.num_sequences = rows.spans.count;
+  params.num_one_token_sequences = rows.spans.num_one_token;
+  params.max_query_tokens = rows.spans.max_query_tokens;
+  params.max_kv_tokens = rows.spans.max_kv_tokens;
+  params.scale = config.attention_scale;
+  params.window = config.window(context.layer);
+  params.softcap = config.attention_softcap;
+  params.causal = config.causal;
+  params.alibi_slopes = config.alibi_slopes.empty() ? nullptr : context.buffers.position_constants;
+  if (!config.key_bias.empty()) {
+    params.bias = {.data = context.buffers.position_constants,
+                   .head_stride = static_cast<int64_t>(config.key_bias.size()) / config.num_heads};
+  }
+  params.sinks = weights.sinks;
+  params.workspace = context.buffers.workspace;
+  params.workspace_bytes = context.buffers.workspace_bytes;
+  return params;
+}
+
+Linear Attention::InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer) {
+  return {context, weights.qkv, InputIndex(layer, LayerInput::kQkv)};
+}
+
+// One operation where the device fuses them.
+bool Attention::StoreKv() const {
+  const Linear qkv = InputOf(context_, weights_, context_->layer);
+  const kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
+  kernels::GemmParams params = qkv.Params(context_->rows.count);
+  params.bias = qkv.bias();
+  params.out = heads.qkv;
+  params.heads = &heads;
+  if (context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "qkv");
+  return qkv.Run("qkv", nullptr, heads.qkv, context_->rows.count) &&
+         context_->Run(&DeviceOps::rotate_and_store_kv, heads, "rotate and store kv");
+}
+
+// One operation where the device rounds what it attends.
+bool Attention::Run(const Linear& next) const {
+  const kernels::Device& device = *context_->buffers.device;
+  kernels::PagedAttentionParams params = AttentionParamsOf(*context_, weights_);
+  params.next = next.Input(context_->rows.count);
+  if (!context_->eager() && device.ops->attention_fuses(device.context, params)) {
+    return context_->Run(&DeviceOps::paged_attention, params, "paged attention");
+  }
+  params.next = nullptr;
+  params.out = context_->buffers.attention;
+  return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&
+         next.Quantize("attention quantize", params.out, context_->rows.count);
+}
+
+}  // namespace dunlin::engine

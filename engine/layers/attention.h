@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over KV pages: the fused QKV projection, rotation and store of K and V, and the paged attention itself. Its
+// output projection is the decoder layer's.
+#pragma once
+
+#include "engine/layers/linear.h"
+
+namespace dunlin::engine {
+
+// Parameters that attention over pages shares with latent attention, of the running layer.
+kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const LayerWeights& weights);
+// Without an output.
+kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, const LayerWeights& weights);
+
+class Attention {
+ public:
+  Attention(LayerContext* context, const LayerWeights& weights) : context_(context), weights_(weights) {}
+
+  // Every layer without a token mixer of another kind.
+  static bool IsIn(const ModelConfig& /*config*/, int32_t /*layer*/) { return true; }
+  // The product that reads a layer's input.
+  static Linear InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer);
+
+  // From the input: queries into the buffer qkv, keys and values into their pages.
+  bool StoreKv() const;
+  // From the queries: the input of `next`.
+  bool Run(const Linear& next) const;
+
+ private:
+  LayerContext* context_;
+  const LayerWeights& weights_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/classifier.h"
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+bool Head::Run(int32_t first, int32_t count) const {
+  const ModelConfig& config = context_->config;
+  const PrecisionWeights& weights = context_->weights;
+  const KeptRows& kept = context_->inputs.kept;
+  const float* hidden = context_->rows.hidden;
+  const NormRows rows = kept.spans.count > 0 ? NormRows{hidden + int64_t{first} * config.hidden_dim, nullptr, count}
+                                             : NormRows{hidden, kept.index + first, count};
+  const Linear head(context_, weights.head, HeadInputIndex(config));
+  float* logits = context_->buffers.logits;
+  const kernels::SoftcapParams cap{
+      .values = logits, .cap = config.logit_softcap, .num_rows = count, .columns = config.vocab_size};
+  return Norm(context_, weights.final_norm).Run("final norm", &head, rows) &&
+         head.Run("head", nullptr, logits, count) &&
+         (config.logit_softcap == 0.0F || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
+}
+
+Classifier::Classifier(LayerContext* context)
+    : context_(context),
+      dense_(context, context->weights.classifier_dense, HeadInputIndex(context->config)),
+      out_(context, context->weights.classifier_out, HeadInputIndex(context->config)) {}
+
+bool Classifier::Run(int32_t num_rows) const {
+  float* rows = context_->rows.hidden;
+  return dense_.Quantize("classifier input", rows, num_rows) &&
+         dense_.Run("classifier dense", nullptr, rows, num_rows) && RunActivation(num_rows) &&
+         out_.Run("classifier", nullptr, context_->buffers.qkv, num_rows);
+}
+
+bool Classifier::RunActivation(int32_t num_rows) const {
+  const ModelConfig& config = context_->config;
+  float* rows = context_->rows.hidden;
+  if (!config.classifier_norm) {  // tanh is the soft cap of 1
+    const kernels::SoftcapParams tanh{.values = rows, .cap = 1.0F, .num_rows = num_rows, .columns = config.hidden_dim};
+    return context_->Run(&DeviceOps::softcap, tanh, "classifier tanh") &&
+           out_.Quantize("classifier tanh", rows, num_rows);
+  }
+  kernels::Activation width{.columns = config.hidden_dim};
+  const kernels::ActivateParams activate{.kind = config.classifier_activation,
+                                         .gated = false,
+                                         .in = rows,
+                                         .out = &width,
+                                         .num_rows = num_rows,
+                                         .rows_out = rows};
+  return context_->Run(&DeviceOps::activate, activate, "classifier activation") &&
+         Norm(context_, context_->weights.classifier_norm).Run("classifier norm", &out_, {rows, nullptr, num_rows});
+}
+
+}  // namespace dunlin::engine

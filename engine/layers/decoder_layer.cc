@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/decoder_layer.h"
+
+#include <type_traits>
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+namespace {
+
+const LayerWeights& WeightsOf(const LayerContext& context, int32_t layer) {
+  return context.weights.layers[static_cast<size_t>(layer)];
+}
+
+// visit(std::type_identity<Mixer>) for the first type of a list that a layer has.
+template <typename Mixers, size_t kIndex = 0, typename Visit>
+auto VisitKind(const ModelConfig& config, int32_t layer, const Visit& visit) {
+  using Mixer = std::variant_alternative_t<kIndex, Mixers>;
+  if constexpr (kIndex + 1 < std::variant_size_v<Mixers>) {
+    if (!Mixer::IsIn(config, layer)) return VisitKind<Mixers, kIndex + 1>(config, layer, visit);
+  }
+  return visit(std::type_identity<Mixer>());
+}
+
+template <typename Mixers>
+Mixers MixerOf(LayerContext* context) {
+  const LayerWeights& weights = WeightsOf(*context, context->layer);
+  return VisitKind<Mixers>(context->config, context->layer,
+                           [&](auto mixer) -> Mixers { return typename decltype(mixer)::type(context, weights); });
+}
+
+}  // namespace
+
+DecoderLayer::DecoderLayer(LayerContext* context)
+    : context_(context),
+      weights_(WeightsOf(*context, context->layer)),
+      token_mixer_(MixerOf<TokenMixer>(context)),
+      channel_mixer_(MixerOf<ChannelMixer>(context)) {}
+
+Linear DecoderLayer::InputOf(LayerContext* context, int32_t layer) {
+  return VisitKind<TokenMixer>(context->config, layer, [&](auto mixer) {
+    return decltype(mixer)::type::InputOf(context, WeightsOf(*context, layer), layer);
+  });
+}
+
+bool DecoderLayer::AttentionInputs() {
+  const int32_t layer = context_->layer;
+  const Linear input = InputOf(context_, layer);
+  const bool unnormed = context_->norms_inside() || (layer == 0 && context_->config.first_norm_absent);
+  if (unnormed) return input.Quantize("qkv input", context_->rows.hidden, context_->rows.count) && StoreKv();
+  // A post norm has made the input already.
+  const Norm norm(context_, weights_.attention_norm);
+  return (context_->post_norm() || norm.Run("attention norm", &input, RowsOf(*context_))) && StoreKv();
+}
+
+// With a parallel residual the MLP begins before the attention's output is added, so that both read the same rows.
+bool DecoderLayer::AttentionAndMlp() {
+  const auto begin_mlp = [this] { return std::visit([](auto& mixer) { return mixer.Begin(); }, channel_mixer_); };
+  const auto run_mlp = [this] { return std::visit([](auto& mixer) { return mixer.Run(); }, channel_mixer_); };
+  const bool parallel = context_->config.parallel_residual;
+  return (!parallel || begin_mlp()) && RunAttention() &&
+         attention_out().AddToResidual("attention out", weights_.post_attention_norm) && (parallel || begin_mlp()) &&
+         run_mlp() && (!context_->post_norm() || FinalPostNorm());
+}
+
+bool DecoderLayer::RunMlp() {
+  return std::visit([](auto& mixer) { return mixer.Begin() && mixer.Run(); }, channel_mixer_);
+}
+
+bool DecoderLayer::RunAttentionAlone() {
+  const LayerRows& rows = context_->rows;
+  return InputOf(context_, context_->layer).Quantize("quantize", rows.hidden, rows.count) && StoreKv() &&
+         RunAttention() && attention_out().Run("attention out", nullptr, rows.hidden, rows.count);
+}
+
+bool DecoderLayer::StoreKv() {
+  return std::visit([](auto& mixer) { return mixer.StoreKv(); }, token_mixer_);
+}
+
+bool DecoderLayer::RunAttention() {
+  return std::visit([this](auto& mixer) { return mixer.Run(attention_out()); }, token_mixer_);
+}
+
+bool DecoderLayer::FinalPostNorm() const {
+  const Norm norm(context_, weights_.mlp_norm);
+  const int32_t next = context_->layer + 1;
+  if (next == context_->config.num_layers) return norm.Run("mlp norm", nullptr, RowsOf(*context_));
+  const Linear input = InputOf(context_, next);
+  return norm.Run("mlp norm", &input, RowsOf(*context_));
+}
+
+Linear DecoderLayer::attention_out() const {
+  return {context_, weights_.attention_out, InputIndex(context_->layer, LayerInput::kAttentionOut)};
+}
+
+}  // namespace dunlin::engine

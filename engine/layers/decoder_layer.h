@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One layer of a model, of a decoder or an encoder: x += Out(TokenMixer(Norm1(x))); x += ChannelMixer(Norm2(x)), norms
+// as NormPlacement says. A new kind of mixer is a type in a file of its own, and a place in TokenMixer or ChannelMixer.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "engine/layers/attention.h"
+#include "engine/layers/experts.h"
+#include "engine/layers/latent_attention.h"
+#include "engine/layers/mlp.h"
+
+namespace dunlin::engine {
+
+// A layer has the first type of a list whose IsIn(config, layer) is true.
+//
+// A token mixer mixes rows of a sequence. InputOf: its first product, whose input the layer fills. StoreKv(): stores
+// what later tokens read, of every row, and leaves queries in LayerRows::query; after the last layer's only kept rows
+// go on. Run(next): from the queries to the input of the output projection.
+using TokenMixer = std::variant<LatentAttentionLayer, Attention>;
+// A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
+// output is added, else after it. Run() adds to hidden.
+using ChannelMixer = std::variant<Experts, Mlp>;
+
+class DecoderLayer {
+ public:
+  // The layer LayerContext::layer.
+  explicit DecoderLayer(LayerContext* context);
+
+  // The product that reads the input of a layer.
+  static Linear InputOf(LayerContext* context, int32_t layer);
+
+  // Up to the keys and values in their pages, and the rest.
+  bool AttentionInputs();
+  bool AttentionAndMlp();
+  bool RunMlp();
+
+  // Without norm and residual: hidden = Out(attention(hidden W_qkv^T)).
+  bool RunAttentionAlone();
+
+ private:
+  bool StoreKv();
+  bool RunAttention();
+  // NormPlacement::kPost: the layer's last norm, which makes the input of the next layer.
+  bool FinalPostNorm() const;
+  Linear attention_out() const;
+
+  LayerContext* context_;
+  const LayerWeights& weights_;
+  TokenMixer token_mixer_;
+  ChannelMixer channel_mixer_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/embedding.h"
+
+#include "engine/layers/decoder_layer.h"
+#include "engine/layers/norm.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+namespace {
+
+// Rounded as transformers rounds it: to the dtype of the model's weights, BF16 for FP8.
+float EmbeddingScale(const ModelConfig& config, Precision precision) {
+  if (precision == Precision::kFp32) return config.embedding_scale;
+  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(config.embedding_scale));
+  return kernels::Bf16ToFloat(kernels::FloatToBf16(config.embedding_scale));
+}
+
+}  // namespace
+
+// The terms are added in transformers' order: word, type, position.
+bool Embedding::Run() const {
+  const ModelConfig& config = context_->config;
+  const PrecisionWeights& weights = context_->weights;
+  const PassInputs& inputs = context_->inputs;
+  const float scale = EmbeddingScale(config, context_->profile.precision);
+  return Gather("embedding", weights.embedding, inputs.token_ids, false, scale) &&
+         (config.num_token_types == 0 ||
+          Gather("token type embedding", weights.token_types, inputs.token_types, true, 1.0F)) &&
+         (!config.learned_positions || Gather("position embedding", weights.positions, inputs.positions, true, 1.0F)) &&
+         NormSum() && FillRotaryTables();
+}
+
+bool Embedding::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,
+                       float scale) const {
+  const kernels::GatherRowsParams params{.weight = &table,
+                                         .ids = ids,
+                                         .out = context_->rows.hidden,
+                                         .num_rows = context_->rows.count,
+                                         .accumulate = accumulate,
+                                         .scale = scale};
+  return context_->Run(&DeviceOps::gather_rows, params, op);
+}
+
+// A post-norm model normalises the sum, which makes the input of the first layer.
+bool Embedding::NormSum() const {
+  const Norm norm(context_, context_->weights.embedding_norm);
+  if (context_->post_norm()) {
+    const Linear first = DecoderLayer::InputOf(context_, 0);
+    return norm.Run("embedding norm", &first, RowsOf(*context_));
+  }
+  return !context_->config.embedding_norm || norm.Run("embedding norm", context_->rows.hidden);
+}
+
+bool Embedding::FillRotaryTables() const {
+  const ModelConfig& config = context_->config;
+  const int32_t num_tokens = context_->rows.count;
+  for (int32_t i = 0; i < config.num_rotaries(); ++i) {
+    const kernels::RotaryTableParams rotary{
+        .positions = context_->inputs.positions,
+        .inv_freq = context_->buffers.position_constants + int64_t{i} * (config.rotary_dim / 2),
+        .attention_factor = config.rotary_attention_factor(i),
+        .rotary_dim = config.rotary_dim,
+        .cos_sin = context_->buffers.rotary + int64_t{i} * num_tokens * config.rotary_dim,
+        .num_tokens = num_tokens};
+    if (!context_->Run(&DeviceOps::rotary_table, rotary, "rotary table")) return false;
+  }
+  return true;
+}
+
+}  // namespace dunlin::engine

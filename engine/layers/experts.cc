@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/experts.h"
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+Experts::Experts(LayerContext* context, const LayerWeights& weights)
+    : context_(context),
+      weights_(weights),
+      buffers_(PlaceExpertBuffers(context->config, context->buffers.max_tokens, context->buffers.experts)) {}
+
+bool Experts::Begin() {
+  return Norm(context_, weights_.mlp_norm).Run("mlp norm", buffers_.normed) && Route();
+}
+
+bool Experts::Run() {
+  return RunExperts() && (context_->config.shared_ffn_dim == 0 || RunShared());
+}
+
+bool Experts::Route() const {
+  const LayerRows& rows = context_->rows;
+  const Linear router(context_, weights_.router, InputIndex(context_->layer, LayerInput::kMlpUp));
+  const kernels::RouteExpertsParams params{.rule = context_->config.routing,
+                                           .logits = buffers_.logits,
+                                           .logits_stride = context_->config.router_features(),
+                                           .correction = weights_.router_correction,
+                                           .num_rows = rows.count,
+                                           .decode_rows = rows.num_decode,
+                                           .chosen = buffers_.chosen,
+                                           .chosen_weights = buffers_.chosen_weights,
+                                           .experts = buffers_.experts,
+                                           .rows = buffers_.rows,
+                                           .weights = buffers_.weights,
+                                           .places = buffers_.places};
+  return router.Quantize("router input", buffers_.normed, rows.count) &&
+         router.Run("router", nullptr, buffers_.logits, rows.count) &&
+         context_->Run(&DeviceOps::route_experts, params, "routing");
+}
+
+bool Experts::RunExperts() const {
+  const Linear up(context_, weights_.experts.up.front(), InputIndex(context_->layer, LayerInput::kMlpUp));
+  const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
+  const kernels::AddWeightedRowsParams add{.in = buffers_.output,
+                                           .places = buffers_.places,
+                                           .num_places = context_->config.routing.num_chosen,
+                                           .weights = buffers_.weights,
+                                           .weight_stride = 1,
+                                           .sigmoid = false,
+                                           .out = context_->rows.hidden,
+                                           .num_rows = context_->rows.count,
+                                           .columns = context_->config.hidden_dim};
+  if (!Gather(up) || !RunUp(up, down)) return false;
+  kernels::GroupedGemmParams params = Params(weights_.experts.down);
+  params.out = buffers_.output;
+  params.out_stride = context_->config.hidden_dim;
+  return context_->Run(&DeviceOps::grouped_gemm, params, "expert down") &&
+         context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the experts");
+}
+
+// Not seen by observers: which rows an expert has depends on the text.
+bool Experts::Gather(const Linear& up) const {
+  const kernels::QuantizeParams params{.in = buffers_.normed,
+                                       .in_stride = context_->config.hidden_dim,
+                                       .out = up.Input(num_choices()),
+                                       .num_rows = num_choices(),
+                                       .rows = buffers_.rows};
+  return context_->Run(&DeviceOps::quantize, params, "expert input");
+}
+
+// Leaves the input of `down` in LayerContext::activation.
+bool Experts::RunUp(const Linear& up, const Linear& down) const {
+  kernels::Activation fused = down.InputIn(context_->buffers.mlp, num_choices());
+  kernels::GroupedGemmParams params = Params(weights_.experts.up);
+  kernels::GemmParams of_one = up.Params(num_choices());
+  of_one.bias = up.bias();
+  of_one.next = &fused;
+  of_one.activation = context_->config.activation;
+  if (context_->Fuses(of_one)) {
+    params.next = &fused;
+    params.activation = of_one.activation;
+    if (!context_->Run(&DeviceOps::grouped_gemm, params, "mlp up")) return false;
+    context_->activation = fused;
+    return true;
+  }
+  params.out = static_cast<float*>(context_->buffers.mlp);
+  params.out_stride = up.weight().out_features;
+  return context_->Run(&DeviceOps::grouped_gemm, params, "mlp up") && Activate(context_, down, num_choices());
+}
+
+kernels::GroupedGemmParams Experts::Params(const std::vector<LinearWeights>& weights) const {
+  return {.in = &context_->activation,
+          .weights = weights.data(),
+          .num_groups = static_cast<int32_t>(weights.size()),
+          .groups = buffers_.experts,
+          .out = nullptr,
+          .out_stride = 0,
+          .num_rows = num_choices()};
+}
+
+bool Experts::RunShared() {
+  const ModelConfig& config = context_->config;
+  const LayerRows& rows = context_->rows;
+  MlpMatrices shared(context_, weights_.shared_expert.up, weights_.shared_expert.down);
+  const bool ready =
+      shared.up().Quantize("expert input", buffers_.normed, rows.count) && shared.RunUp() && shared.RunActivation();
+  if (!ready) return false;
+  if (!config.shared_gate) return shared.down().Run("expert down", rows.hidden, rows.hidden, rows.count);
+  const kernels::AddWeightedRowsParams add{.in = buffers_.output,
+                                           .places = nullptr,
+                                           .num_places = 1,
+                                           .weights = buffers_.logits + config.routing.num_experts,
+                                           .weight_stride = config.router_features(),
+                                           .sigmoid = true,
+                                           .out = rows.hidden,
+                                           .num_rows = rows.count,
+                                           .columns = config.hidden_dim};
+  return shared.down().Run("expert down", nullptr, buffers_.output, rows.count) &&
+         context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the shared expert");
+}
+
+}  // namespace dunlin::engine

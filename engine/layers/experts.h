@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer's experts: hidden += sum over a row's experts of weight * Down(f(Up(norm(hidden)))). A row appears once for
+// each expert that it takes; the appearances, grouped by expert, go through two grouped products, and each row then
+// adds what its experts gave, those in ascending order and the shared one last, so that its sum depends on the row
+// alone. Which rows an expert has stays on the device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/layers/expert_buffers.h"
+#include "engine/layers/mlp.h"
+
+namespace dunlin::engine {
+
+class Experts {
+ public:
+  Experts(LayerContext* context, const LayerWeights& weights);
+
+  static bool IsIn(const ModelConfig& config, int32_t layer) { return config.has_experts(layer); }
+
+  // Reads hidden: the rows' norm and their experts.
+  bool Begin();
+  // Adds to hidden, which others may have changed since.
+  bool Run();
+
+ private:
+  bool Route() const;
+  bool RunExperts() const;
+  bool Gather(const Linear& up) const;
+  bool RunUp(const Linear& up, const Linear& down) const;
+  bool RunShared();
+  // What the grouped products of `weights` have in common, without an output.
+  kernels::GroupedGemmParams Params(const std::vector<LinearWeights>& weights) const;
+  // Rows of all experts.
+  int32_t num_choices() const { return context_->rows.count * context_->config.routing.num_chosen; }
+
+  LayerContext* context_;
+  const LayerWeights& weights_;
+  const ExpertBuffers buffers_;
+};
+
+}  // namespace dunlin::engine

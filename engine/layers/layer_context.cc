@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/layer_context.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+
+using kernels::KernelStatus;
+
+bool LayerContext::Check(KernelStatus status, const char* op) {
+  if (status == KernelStatus::kOk) {
+    if (std::atomic<uint64_t>* progress = buffers.progress; progress != nullptr) {
+      progress->store(progress->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    return true;
+  }
+  failed_op = op;
+  failed_status = status;
+  return false;
+}
+
+absl::Status LayerContext::Failure() const {
+  const std::string where = layer >= 0 ? absl::StrCat(" in layer ", layer) : "";
+  return absl::InternalError(absl::StrCat(failed_op, where, " failed: ", kernels::Name(failed_status)));
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/linear.h"
+
+#include <algorithm>
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+bool Linear::SharesInputFormat(const kernels::Activation& other) const {
+  return other.precision == weight().precision && other.scale_block == weight().scale_block;
+}
+
+kernels::Activation Linear::InputIn(void* data, int32_t num_rows) const {
+  kernels::Activation input = {.data = data,
+                               .precision = weight().precision,
+                               .capacity_rows = std::max(num_rows, context_->buffers.max_tokens),
+                               .columns = columns(),
+                               .scale_block = weight().scale_block,
+                               .amax_limit = context_->weights.input_amax_limit};
+  if (context_->scaling != nullptr) context_->scaling->Apply(input_, &input);
+  return input;
+}
+
+kernels::Activation* Linear::Input(int32_t num_rows) const {
+  context_->activation = InputIn(context_->buffers.activation, num_rows);
+  return &context_->activation;
+}
+
+bool Linear::Quantize(const char* op, const float* in, int32_t num_rows) const {
+  InputObserver* observer = context_->observer;
+  if (observer != nullptr && !context_->Check(observer->OnInput(input_, in, num_rows, columns()), "observation")) {
+    return false;
+  }
+  const kernels::QuantizeParams params{.in = in, .in_stride = columns(), .out = Input(num_rows), .num_rows = num_rows};
+  return context_->Run(&DeviceOps::quantize, params, op);
+}
+
+bool Linear::Run(const char* op, const float* residual, float* out, int32_t num_rows) const {
+  if (!context_->eager()) return Gemm(op, bias(), residual, out, num_rows);
+  float* product = residual == nullptr ? out : context_->buffers.unfused;
+  kernels::AddParams add{};
+  add.num_rows = num_rows;
+  add.columns = static_cast<int32_t>(weight().out_features);
+  add.rows = product;
+  add.bias = bias();
+  if (!Gemm(op, nullptr, nullptr, product, num_rows)) return false;
+  if (add.bias != nullptr && !context_->Run(&DeviceOps::add, add, op)) return false;
+  if (residual == nullptr) return true;
+  add.rows = out;
+  add.bias = nullptr;
+  add.residual = product;
+  return context_->Run(&DeviceOps::add, add, op);
+}
+
+bool Linear::Run(const char* op, const Columns& out) const {
+  kernels::GemmParams params = Params(context_->rows.count);
+  params.bias = bias();
+  params.out = out.data;
+  params.out_stride = out.stride;
+  return context_->Run(&DeviceOps::gemm, params, op);
+}
+
+bool Linear::AddToResidual(const char* op, const NormWeights& post_norm) const {
+  const LayerRows& rows = context_->rows;
+  if (!context_->config.has_post_norms()) return Run(op, rows.hidden, rows.hidden, rows.count);
+  float* term = context_->buffers.term;
+  return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term);
+}
+
+bool Linear::Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const {
+  kernels::GemmParams params = Params(num_rows);
+  params.bias = bias;
+  params.residual = residual;
+  params.out = out;
+  return context_->Run(&DeviceOps::gemm, params, op);
+}
+
+kernels::GemmParams Linear::Params(int32_t num_rows) const {
+  kernels::GemmParams params{};
+  params.in = &context_->activation;
+  params.weight = &weight();
+  params.out_stride = weight().out_features;
+  params.num_rows = num_rows;
+  // The head's rows give the next token, so they run as decode whatever phase their hidden rows ran in.
+  params.decode_rows = context_->layer < 0 ? num_rows : context_->rows.num_decode;
+  params.deterministic = context_->buffers.deterministic;
+  return params;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/mlp.h"
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+MlpMatrices::MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down)
+    : context_(context),
+      up_(context, up, InputIndex(context->layer, LayerInput::kMlpUp)),
+      down_(context, down, InputIndex(context->layer, LayerInput::kMlpDown)) {}
+
+bool MlpMatrices::RunUp() {
+  const int32_t num_rows = context_->rows.count;
+  fused_ = down_.InputIn(context_->buffers.mlp, num_rows);
+  kernels::GemmParams params = up_.Params(num_rows);
+  params.bias = up_.bias();
+  params.next = &fused_;
+  params.activation = context_->config.activation;
+  if (context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
+  fused_.data = nullptr;
+  return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
+}
+
+bool MlpMatrices::RunActivation() const {
+  if (fused_.data == nullptr) return Activate(context_, down_, context_->rows.count);
+  context_->activation = fused_;
+  return true;
+}
+
+bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
+  kernels::ActivateParams params{};
+  params.kind = context->config.activation;
+  params.gated = context->config.gated_mlp;
+  params.in = static_cast<const float*>(context->buffers.mlp);
+  params.num_rows = num_rows;
+  if (!context->eager()) {
+    params.out = next.Input(num_rows);
+    return context->Run(&DeviceOps::activate, params, "activate");
+  }
+  kernels::Activation width{.columns = next.columns()};
+  params.out = &width;
+  params.rows_out = context->buffers.unfused;
+  return context->Run(&DeviceOps::activate, params, "activate") &&
+         next.Quantize("mlp quantize", params.rows_out, num_rows);
+}
+
+Mlp::Mlp(LayerContext* context, const LayerWeights& weights)
+    : context_(context), weights_(weights), matrices_(context, weights.mlp_up, weights.mlp_down) {}
+
+// The norm before the MLP is mlp_norm; attention_norm where that stands after the attention or is shared. A shared norm
+// runs again, because the two projections may take inputs of different precisions and scales.
+bool Mlp::Begin() {
+  const Linear& up = matrices_.up();
+  const bool post_norm = context_->post_norm();
+  const bool own_norm = !context_->config.shared_norm && !post_norm;
+  const Norm norm(context_, own_norm ? weights_.mlp_norm : weights_.attention_norm);
+  const bool ready = context_->norms_inside()
+                         ? up.Quantize("mlp input", context_->rows.hidden, context_->rows.count)
+                         : norm.Run(post_norm ? "attention norm" : "mlp norm", &up, RowsOf(*context_));
+  return ready && matrices_.RunUp();
+}
+
+bool Mlp::Run() {
+  return matrices_.RunActivation() && matrices_.down().AddToResidual("mlp down", weights_.post_mlp_norm);
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+bool Norm::Run(const char* op, const Linear* next, const NormRows& rows) const {
+  kernels::NormParams params = Params(rows.count);
+  params.in = rows.in;
+  params.rows = rows.picked;
+  if (context_->post_norm()) params.rows_out = context_->rows.hidden;
+  if (next != nullptr && !context_->eager()) {
+    params.out = next->Input(rows.count);
+    return context_->Run(&DeviceOps::norm, params, op);
+  }
+  kernels::Activation width{.columns = context_->config.hidden_dim};
+  params.out = &width;
+  if (params.rows_out == nullptr) params.rows_out = context_->buffers.unfused;
+  return context_->Run(&DeviceOps::norm, params, op) &&
+         (next == nullptr || next->Quantize(op, params.rows_out, rows.count));
+}
+
+bool Norm::Run(const char* op, float* out) const {
+  kernels::NormParams params = Params(context_->rows.count);
+  kernels::Activation width{.columns = context_->config.hidden_dim};
+  params.in = context_->rows.hidden;
+  params.rows_out = out;
+  params.out = &width;
+  return context_->Run(&DeviceOps::norm, params, op);
+}
+
+bool Norm::AddToResidual(const char* op, float* term) const {
+  float* hidden = context_->rows.hidden;
+  kernels::Activation width{.columns = context_->config.hidden_dim};
+  kernels::NormParams params = Params(context_->rows.count);
+  params.in = term;
+  params.out = &width;
+  if (!context_->eager()) {
+    params.residual = params.rows_out = hidden;
+    return context_->Run(&DeviceOps::norm, params, op);
+  }
+  params.rows_out = term;
+  kernels::AddParams add{};
+  add.rows = hidden;
+  add.residual = term;
+  add.num_rows = params.num_rows;
+  add.columns = context_->config.hidden_dim;
+  return context_->Run(&DeviceOps::norm, params, op) && context_->Run(&DeviceOps::add, add, "post norm residual");
+}
+
+kernels::NormParams Norm::Params(int32_t num_rows) const {
+  kernels::NormParams params{};
+  params.kind = context_->config.norm_kind;
+  params.weight = weights_.weight;
+  params.bias = weights_.bias;
+  params.epsilon = context_->config.norm_epsilon;
+  params.num_rows = num_rows;
+  return params;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A norm over the hidden dimension, of the model's kind.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/layers/linear.h"
+
+namespace dunlin::engine {
+
+// The rows that a norm reads.
+struct NormRows {
+  const float* in;        // [*, hidden_dim]
+  const int32_t* picked;  // [count] or null for rows 0, 1, ...
+  int32_t count;
+};
+inline NormRows RowsOf(const LayerContext& context) {
+  return {context.rows.hidden, nullptr, context.rows.count};
+}
+
+class Norm {
+ public:
+  Norm(LayerContext* context, const NormWeights& weights) : context_(context), weights_(weights) {}
+
+  // Writes the input of `next`. NormPlacement::kPost: normalises the rows of the running layer in place, too; next may
+  // then be null, and nothing else is written.
+  bool Run(const char* op, const Linear* next, const NormRows& rows) const;
+  // out = norm(hidden) for the rows of the running layer, in FP32, without an input of a linear operation. out may be
+  // hidden.
+  bool Run(const char* op, float* out) const;
+  // hidden += norm(term), for the rows of the running layer.
+  bool AddToResidual(const char* op, float* term) const;
+
+  // Without input and output.
+  kernels::NormParams Params(int32_t num_rows) const;
+
+ private:
+  LayerContext* context_;
+  const NormWeights& weights_;
+};
+
+}  // namespace dunlin::engine
