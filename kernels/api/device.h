@@ -19,6 +19,7 @@
 #include "kernels/api/gemm.h"
 #include "kernels/api/grouped_gemm.h"
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/model_traits.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
@@ -40,12 +41,9 @@ struct DeviceOps {
   // Whether a row has the same bits in prefill and in decode. Where it does not, pages written by decode cannot replace
   // prefilled ones.
   bool prefill_matches_decode;
-  // Whether there are route_experts and add_weighted_rows. False: both return kUnsupported, and models with experts are
-  // refused before they are loaded.
-  bool routes_experts;
-  // Whether there are copy_columns and KvShape::values_in_keys. False: copy_columns returns kUnsupported, and models
-  // with latent attention are refused before they are loaded.
-  bool attends_latent_rows;
+  // Whether the device has the operations of a model's layers; of those that it has not, which return kUnsupported,
+  // *reasons (may be null) names the part of a layer, "experts". Such models are refused before they are loaded.
+  bool (*supports_model)(const ModelTraits&, std::vector<std::string>* reasons);
 
   // Memory. allocate returns zeroed memory, 64-byte aligned, or null. Copies are host <-> device. allocate_host returns
   // zeroed host memory, 64-byte aligned, or null; it is pinned where the device copies asynchronously. A copy from or

@@ -62,8 +62,7 @@ KernelStatus NoEvent(DeviceContext* /*context*/, DeviceEvent* /*event*/) {
 constexpr DeviceOps kCpuOps = {
     .kind = DeviceKind::kCpu,
     .prefill_matches_decode = true,
-    .routes_experts = true,
-    .attends_latent_rows = true,
+    .supports_model = [](const ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = kEntry<Allocate>,
     .release = kEntry<Release>,
     .copy_to_device = kEntry<Copy>,

@@ -64,6 +64,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"destroy_event", ops.destroy_event != nullptr},
       {"record_event", ops.record_event != nullptr},
       {"wait_event", ops.wait_event != nullptr},
+      {"supports_model", ops.supports_model != nullptr},
       {"packed_weight_bytes", ops.packed_weight_bytes != nullptr},
       {"pack_weight", ops.pack_weight != nullptr},
       {"activation_bytes", ops.activation_bytes != nullptr},

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/checked_math.h"
+#include "engine/model/spec/model_traits.h"
 #include "engine/model/weights/weight_scales.h"
 #include "engine/model/weights/weight_storage.h"
 #include "kernels/api/float_formats.h"
@@ -20,11 +22,11 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
 
 // Whether the device has the operations of the model's layers.
 absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& config) {
-  const bool latent = config.has_latent_attention() && !ops.attends_latent_rows;
-  if (!latent && (!config.has_experts() || ops.routes_experts)) return absl::OkStatus();
+  std::vector<std::string> missing;
+  if (ops.supports_model(ModelTraitsOf(config), &missing)) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("model_type ", config.architecture, " has ", latent ? "multi-head latent attention" : "experts",
-                   ", which ", kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
+      absl::StrCat("model_type ", config.architecture, " has ", absl::StrJoin(missing, " and "), ", which ",
+                   kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
 }
 
 }  // namespace

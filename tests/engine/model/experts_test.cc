@@ -242,7 +242,10 @@ TEST(Experts, OfAllLayersAreBounded) {
 
 TEST_F(ExpertsTest, ADeviceThatRoutesNoExpertsRefusesTheModelByName) {
   kernels::DeviceOps ops = *device_->ops;
-  ops.routes_experts = false;
+  ops.supports_model = [](const kernels::ModelTraits& traits, std::vector<std::string>* reasons) {
+    if (traits.experts) reasons->emplace_back("experts");
+    return !traits.experts;
+  };
   device_->ops = &ops;
   const absl::Status status = Load(Config("mixtral"), MixtralTensors()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

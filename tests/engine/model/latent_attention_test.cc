@@ -187,7 +187,10 @@ TEST_F(LatentModels, TensorsThatDoNotFitAreNamed) {
 
 TEST_F(LatentModels, ADeviceWithoutLatentRowsRefusesTheModelByName) {
   kernels::DeviceOps ops = *device_->ops;
-  ops.attends_latent_rows = false;
+  ops.supports_model = [](const kernels::ModelTraits& traits, std::vector<std::string>* reasons) {
+    if (traits.latent_rows) reasons->emplace_back("multi-head latent attention");
+    return !traits.latent_rows;
+  };
   device_->ops = &ops;
   const absl::Status status = Load(kV2, Tensors(false)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

@@ -76,8 +76,7 @@ KernelStatus Pack(DeviceContext* context, const kernels::PackWeightParams& param
 constexpr kernels::DeviceOps MakeOps() {
   kernels::DeviceOps ops{};
   ops.kind = kernels::DeviceKind::kCpu;
-  ops.routes_experts = true;
-  ops.attends_latent_rows = true;
+  ops.supports_model = [](const kernels::ModelTraits&, std::vector<std::string>*) { return true; };
   ops.allocate = &Allocate;
   ops.release = &Release;
   ops.copy_to_device = &Copy;

@@ -91,8 +91,7 @@ KernelStatus Route(DeviceContext* context, const kernels::RouteExpertsParams& pa
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
     .prefill_matches_decode = true,
-    .routes_experts = true,
-    .attends_latent_rows = true,
+    .supports_model = [](const kernels::ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = Copy,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/inspect.h"
 #include "engine/model/load/load_model.h"
+#include "engine/model/spec/model_traits.h"
 #include "tests/kernels/loader/open_module.h"
 
 namespace dunlin::engine {
@@ -79,7 +80,7 @@ bool Serves(const kernels::Device& device, const std::string& path, std::string*
   if (!summary.ok()) Die(summary.status().ToString());
   *reason = absl::StrCat(summary->config.architecture, " has experts, which ", kernels::Name(device.ops->kind),
                          " does not serve");
-  return !summary->config.has_experts() || device.ops->routes_experts;
+  return device.ops->supports_model(ModelTraitsOf(summary->config), nullptr);
 }
 
 std::string GoldenModelPath(const std::string& name) {

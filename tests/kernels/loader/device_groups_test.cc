@@ -126,6 +126,12 @@ TEST_P(DeviceGroupsTest, BatchedProductsMatchTheCpusWithAnyScratch) {
   }
 }
 
+TEST_P(DeviceGroupsTest, ModelsWithExpertsAndLatentRowsAreSupported) {
+  std::vector<std::string> reasons;
+  EXPECT_TRUE(device_->ops->supports_model({.experts = true, .latent_rows = true}, &reasons));
+  EXPECT_TRUE(reasons.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Fake, DeviceGroupsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGroupsTest, testing::Values(DUNLIN_CUDA_MODULE));

@@ -299,8 +299,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = true,
-    .routes_experts = true,
-    .attends_latent_rows = true,
+    .supports_model = [](const ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,

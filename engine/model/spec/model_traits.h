@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model requires of a device (DeviceOps::supports_model).
+#pragma once
+
+#include "engine/model/spec/model_config.h"
+#include "kernels/api/model_traits.h"
+
+namespace dunlin::engine {
+
+inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
+  return {.experts = config.has_experts(), .latent_rows = config.has_latent_attention()};
+}
+
+}  // namespace dunlin::engine

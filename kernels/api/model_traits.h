@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model's layers require of a device beyond the operations that every device has. A new kind of layer adds a
+// field here, and a row to DeviceOps::supports_model of the devices without it.
+#pragma once
+
+namespace dunlin::kernels {
+
+struct ModelTraits {
+  bool experts = false;      // route_experts, grouped_gemm, add_weighted_rows
+  bool latent_rows = false;  // copy_columns, batched_gemm, KvShape::values_in_keys
+};
+
+}  // namespace dunlin::kernels
