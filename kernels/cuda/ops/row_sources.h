@@ -53,9 +53,10 @@ struct CopySource {
   };
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
-    if (rows != nullptr) return {in + rows[index] * in_stride};
-    if (batch_rows == 0) return {in + index * in_stride};
-    return {in + index / batch_rows * batch_stride + index % batch_rows * in_stride};
+    const int64_t row = rows == nullptr ? index : rows[index];
+    // One sum, so that the compiler sees that the row is in global memory.
+    const int64_t batch = batch_rows == 0 ? 0 : row / batch_rows;
+    return {in + (batch * batch_stride + (row - batch * batch_rows) * in_stride)};
   }
 };
 

@@ -305,6 +305,21 @@ TEST(RowOps, BlocksOf128ColumnsHaveTheirOwnScales) {
   }
 }
 
+// Of rows 0 to 4 of 6 floats, 8 apart.
+TEST(RowOps, RowsAreCopiedInAGivenOrderAndBatchAfterBatch) {
+  std::vector<float> in(40);
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  const SingleLane lane;
+  const int32_t order[] = {4, 0, 4};
+  const CopySource picked{.in = in.data(), .in_stride = 8, .columns = 6, .vector = false, .rows = order};
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(picked.Begin(lane, i).One(1), static_cast<float>(order[i] * 8 + 1));
+  // Two batches of two rows: columns from 0 and from 3 on.
+  const CopySource batches{
+      .in = in.data(), .in_stride = 8, .columns = 3, .vector = false, .batch_rows = 2, .batch_stride = 3};
+  const float expected[] = {2.0F, 10.0F, 5.0F, 13.0F};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(batches.Begin(lane, i).One(2), expected[i]);
+}
+
 TEST(ElementOps, SoftcapAddCopyAndRotaryTableMatchTheCpus) {
   constexpr int32_t kColumns = 24;
   const std::vector<float> in = RandomValues(kRows * kColumns, 8);
