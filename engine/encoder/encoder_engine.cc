@@ -21,7 +21,7 @@ namespace {
 EncodeLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
   return {.vocab_size = config.vocab_size,
           .hidden_dim = config.hidden_dim,
-          .num_labels = config.num_labels,
+          .num_labels = config.classifier.num_labels,
           .max_input_tokens = ContextLimit(config, options),
           .max_queued_tokens = options.max_queued_tokens};
 }
@@ -47,7 +47,7 @@ struct EncoderEngine::State {
         scheduler({.max_calls = mailbox.limits().max_live,
                    .max_batch_inputs = options.max_sequences,
                    .max_batch_tokens = BatchTokens(config, options),
-                   .classifier_pooling = config.classifier_mean ? Pooling::kMean : Pooling::kCls}) {
+                   .classifier_pooling = config.classifier.mean ? Pooling::kMean : Pooling::kCls}) {
     mail.Reserve(mailbox.limits());
   }
 

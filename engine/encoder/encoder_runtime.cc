@@ -42,7 +42,7 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, std::unique_ptr<Ste
       buffers_(std::move(buffers)),
       rows_(model->config(), buffers_->plan()),
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
-  if (model->config().classifier_mean) {
+  if (model->config().classifier.mean) {
     means_.resize(static_cast<size_t>(buffers_->plan().max_sequences) * sums_.size());
   }
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
@@ -91,14 +91,14 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
 
 // The head reads the first row of each input or the mean of its rows, and gives its vector.
 absl::Status ModelEncoderRuntime::Classify(ForwardPass* pass, EncodeBatch* batch) {
-  const bool mean = model_->config().classifier_mean;
+  const bool mean = model_->config().classifier.mean;
   if (mean) {
     if (absl::Status status = MeansToDevice(pass, *batch); !status.ok()) return status;
   }
   const int32_t num_rows = mean ? static_cast<int32_t>(batch->inputs.size()) : rows_.num_rows();
   const absl::StatusOr<const float*> logits = pass->RunClassifier(num_rows);
   if (!logits.ok()) return logits.status();
-  const int32_t num_labels = model_->config().num_labels;
+  const int32_t num_labels = model_->config().classifier.num_labels;
   const absl::StatusOr<const float*> rows = HostRows(*logits, num_rows, num_labels);
   if (!rows.ok()) return rows.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {

@@ -67,7 +67,7 @@ class ModelEncoderRuntime : public EncoderRuntime {
   const float* hidden_ = nullptr;   // of the last batch, on the device
   std::vector<float> host_hidden_;  // empty on the CPU
   std::vector<double> sums_;        // [hidden_dim]
-  std::vector<float> means_;        // [max_sequences, hidden_dim] with ModelConfig::classifier_mean
+  std::vector<float> means_;        // [max_sequences, hidden_dim] with ClassifierSpec::mean
 };
 
 }  // namespace dunlin::engine

@@ -15,11 +15,11 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 }  // namespace
 
 RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
-    : keeps_one_row_(config.causal || config.window(config.num_layers - 1) == 0),
-      causal_(config.causal),
-      position_offset_(config.position_offset),
-      position_pad_id_(config.position_pad_id),
-      last_token_type_(config.num_token_types > 1 ? 1 : 0),
+    : keeps_one_row_(config.attention.causal || config.attention.window(config.num_layers - 1) == 0),
+      causal_(config.attention.causal),
+      position_offset_(config.embedding.position_offset),
+      position_pad_id_(config.embedding.position_pad_id),
+      last_token_type_(config.embedding.num_token_types > 1 ? 1 : 0),
       max_tokens_(plan.max_tokens_per_step),
       indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
       page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {

@@ -13,9 +13,9 @@ const KvPlace& PlaceOf(const LayerContext& context) {
 
 // The cosines and sines of the running layer's rotation, or null.
 const float* CosSinOf(const LayerContext& context) {
-  const int32_t index = context.config.rotary(context.layer);
+  const int32_t index = context.config.rotary.index(context.layer);
   if (index < 0) return nullptr;
-  return context.buffers.rotary + int64_t{index} * context.inputs.num_tokens * context.config.rotary_dim;
+  return context.buffers.rotary + int64_t{index} * context.inputs.num_tokens * context.config.rotary.dim;
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
   const KvPlace& place = PlaceOf(context);
   return {.qkv = context.buffers.qkv,
           .cos_sin = CosSinOf(context),
-          .rotary_dim = config.rotary_dim,
-          .num_heads = config.num_heads,
+          .rotary_dim = config.rotary.dim,
+          .num_heads = config.attention.num_heads,
           .kv_pool = context.buffers.kv_pool,
           .layout = context.kv_layout,
           .layer = place.layer_in_page,
@@ -35,8 +35,8 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .num_tokens = context.rows.count,
           .query_norm = weights.query_norm.weight,
           .key_norm = weights.key_norm.weight,
-          .norm_epsilon = config.norm_epsilon,
-          .joint_norms = config.qk_norm_joint};
+          .norm_epsilon = config.norm.epsilon,
+          .joint_norms = config.attention.qk_norm_joint};
 }
 
 kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, const LayerWeights& weights) {
@@ -51,7 +51,7 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   params.kv_pool = context.buffers.kv_pool;
   params.layout = context.kv_layout;
   params.layer = place.layer_in_page;
-  params.num_heads = config.num_heads;
+  params.num_heads = config.attention.num_heads;
   params.page_table = inputs.page_table + int64_t{place.group} * inputs.spans.count * inputs.page_table_stride;
   params.page_table_stride = inputs.page_table_stride;
   params.sequences = rows.spans.first;
@@ -59,14 +59,14 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   params.num_one_token_sequences = rows.spans.num_one_token;
   params.max_query_tokens = rows.spans.max_query_tokens;
   params.max_kv_tokens = rows.spans.max_kv_tokens;
-  params.scale = config.attention_scale;
-  params.window = config.window(context.layer);
-  params.softcap = config.attention_softcap;
-  params.causal = config.causal;
-  params.alibi_slopes = config.alibi_slopes.empty() ? nullptr : context.buffers.position_constants;
-  if (!config.key_bias.empty()) {
+  params.scale = config.attention.scale;
+  params.window = config.attention.window(context.layer);
+  params.softcap = config.attention.softcap;
+  params.causal = config.attention.causal;
+  params.alibi_slopes = config.attention.alibi_slopes.empty() ? nullptr : context.buffers.position_constants;
+  if (!config.attention.key_bias.empty()) {
     params.bias = {.data = context.buffers.position_constants,
-                   .head_stride = static_cast<int64_t>(config.key_bias.size()) / config.num_heads};
+                   .head_stride = static_cast<int64_t>(config.attention.key_bias.size()) / config.attention.num_heads};
   }
   params.sinks = weights.sinks;
   params.workspace = context.buffers.workspace;

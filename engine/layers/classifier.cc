@@ -17,10 +17,10 @@ bool Head::Run(int32_t first, int32_t count) const {
   const Linear head(context_, weights.head, HeadInputIndex(config));
   float* logits = context_->buffers.logits;
   const kernels::SoftcapParams cap{
-      .values = logits, .cap = config.logit_softcap, .num_rows = count, .columns = config.vocab_size};
+      .values = logits, .cap = config.head.softcap, .num_rows = count, .columns = config.vocab_size};
   return Norm(context_, weights.final_norm).Run("final norm", &head, rows) &&
          head.Run("head", nullptr, logits, count) &&
-         (config.logit_softcap == 0.0F || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
+         (config.head.softcap == 0.0F || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
 }
 
 Classifier::Classifier(LayerContext* context)
@@ -38,13 +38,13 @@ bool Classifier::Run(int32_t num_rows) const {
 bool Classifier::RunActivation(int32_t num_rows) const {
   const ModelConfig& config = context_->config;
   float* rows = context_->rows.hidden;
-  if (!config.classifier_norm) {  // tanh is the soft cap of 1
+  if (!config.classifier.norm) {  // tanh is the soft cap of 1
     const kernels::SoftcapParams tanh{.values = rows, .cap = 1.0F, .num_rows = num_rows, .columns = config.hidden_dim};
     return context_->Run(&DeviceOps::softcap, tanh, "classifier tanh") &&
            out_.Quantize("classifier tanh", rows, num_rows);
   }
   kernels::Activation width{.columns = config.hidden_dim};
-  const kernels::ActivateParams activate{.kind = config.classifier_activation,
+  const kernels::ActivateParams activate{.kind = config.classifier.activation,
                                          .gated = false,
                                          .in = rows,
                                          .out = &width,

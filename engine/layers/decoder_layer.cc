@@ -46,7 +46,7 @@ Linear DecoderLayer::InputOf(LayerContext* context, int32_t layer) {
 bool DecoderLayer::AttentionInputs() {
   const int32_t layer = context_->layer;
   const Linear input = InputOf(context_, layer);
-  const bool unnormed = context_->norms_inside() || (layer == 0 && context_->config.first_norm_absent);
+  const bool unnormed = context_->norms_inside() || (layer == 0 && context_->config.norm.first_absent);
   if (unnormed) return input.Quantize("qkv input", context_->rows.hidden, context_->rows.count) && StoreKv();
   // A post norm has made the input already.
   const Norm norm(context_, weights_.attention_norm);

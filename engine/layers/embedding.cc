@@ -13,9 +13,9 @@ namespace {
 
 // Rounded as transformers rounds it: to the dtype of the model's weights, BF16 for FP8.
 float EmbeddingScale(const ModelConfig& config, Precision precision) {
-  if (precision == Precision::kFp32) return config.embedding_scale;
-  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(config.embedding_scale));
-  return kernels::Bf16ToFloat(kernels::FloatToBf16(config.embedding_scale));
+  if (precision == Precision::kFp32) return config.embedding.scale;
+  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(config.embedding.scale));
+  return kernels::Bf16ToFloat(kernels::FloatToBf16(config.embedding.scale));
 }
 
 }  // namespace
@@ -27,9 +27,10 @@ bool Embedding::Run() const {
   const PassInputs& inputs = context_->inputs;
   const float scale = EmbeddingScale(config, context_->profile.precision);
   return Gather("embedding", weights.embedding, inputs.token_ids, false, scale) &&
-         (config.num_token_types == 0 ||
+         (config.embedding.num_token_types == 0 ||
           Gather("token type embedding", weights.token_types, inputs.token_types, true, 1.0F)) &&
-         (!config.learned_positions || Gather("position embedding", weights.positions, inputs.positions, true, 1.0F)) &&
+         (!config.embedding.learned_positions ||
+          Gather("position embedding", weights.positions, inputs.positions, true, 1.0F)) &&
          NormSum() && FillRotaryTables();
 }
 
@@ -51,19 +52,19 @@ bool Embedding::NormSum() const {
     const Linear first = DecoderLayer::InputOf(context_, 0);
     return norm.Run("embedding norm", &first, RowsOf(*context_));
   }
-  return !context_->config.embedding_norm || norm.Run("embedding norm", context_->rows.hidden);
+  return !context_->config.embedding.norm || norm.Run("embedding norm", context_->rows.hidden);
 }
 
 bool Embedding::FillRotaryTables() const {
   const ModelConfig& config = context_->config;
   const int32_t num_tokens = context_->rows.count;
-  for (int32_t i = 0; i < config.num_rotaries(); ++i) {
+  for (int32_t i = 0; i < config.rotary.count(); ++i) {
     const kernels::RotaryTableParams rotary{
         .positions = context_->inputs.positions,
-        .inv_freq = context_->buffers.position_constants + int64_t{i} * (config.rotary_dim / 2),
-        .attention_factor = config.rotary_attention_factor(i),
-        .rotary_dim = config.rotary_dim,
-        .cos_sin = context_->buffers.rotary + int64_t{i} * num_tokens * config.rotary_dim,
+        .inv_freq = context_->buffers.position_constants + int64_t{i} * (config.rotary.dim / 2),
+        .attention_factor = config.rotary.attention_factor(i),
+        .rotary_dim = config.rotary.dim,
+        .cos_sin = context_->buffers.rotary + int64_t{i} * num_tokens * config.rotary.dim,
         .num_tokens = num_tokens};
     if (!context_->Run(&DeviceOps::rotary_table, rotary, "rotary table")) return false;
   }

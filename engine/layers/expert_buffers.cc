@@ -11,13 +11,13 @@ ExpertBuffers PlaceExperts(const ModelConfig& config, int64_t tokens, BufferCut*
   const int64_t chosen = NumExpertRows(config, static_cast<int32_t>(tokens));
   return {.normed = cut->Take<float>(hidden),
           .output = cut->Take<float>(chosen * config.hidden_dim),
-          .logits = cut->Take<float>(tokens * config.router_features()),
+          .logits = cut->Take<float>(tokens * config.experts.router_features()),
           .chosen = cut->Take<int32_t>(chosen),
           .chosen_weights = cut->Take<float>(chosen),
           .rows = cut->Take<int32_t>(chosen),
           .weights = cut->Take<float>(chosen),
           .places = cut->Take<int32_t>(chosen),
-          .experts = cut->Take<kernels::ExpertRows>(config.routing.num_experts)};
+          .experts = cut->Take<kernels::ExpertRows>(config.experts.routing.num_experts)};
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ size_t ExpertBufferBytes(const ModelConfig& config, int32_t max_tokens) {
 }
 
 int64_t NumExpertRows(const ModelConfig& config, int32_t num_tokens) {
-  return config.has_experts() ? int64_t{num_tokens} * config.routing.num_chosen : 0;
+  return config.has_experts() ? int64_t{num_tokens} * config.experts.routing.num_chosen : 0;
 }
 
 ExpertBuffers PlaceExpertBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {

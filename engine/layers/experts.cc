@@ -17,15 +17,15 @@ bool Experts::Begin() {
 }
 
 bool Experts::Run() {
-  return RunExperts() && (context_->config.shared_ffn_dim == 0 || RunShared());
+  return RunExperts() && (context_->config.experts.shared_ffn_dim == 0 || RunShared());
 }
 
 bool Experts::Route() const {
   const LayerRows& rows = context_->rows;
   const Linear router(context_, weights_.router, InputIndex(context_->layer, LayerInput::kMlpUp));
-  const kernels::RouteExpertsParams params{.rule = context_->config.routing,
+  const kernels::RouteExpertsParams params{.rule = context_->config.experts.routing,
                                            .logits = buffers_.logits,
-                                           .logits_stride = context_->config.router_features(),
+                                           .logits_stride = context_->config.experts.router_features(),
                                            .correction = weights_.router_correction,
                                            .num_rows = rows.count,
                                            .decode_rows = rows.num_decode,
@@ -45,7 +45,7 @@ bool Experts::RunExperts() const {
   const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
                                            .places = buffers_.places,
-                                           .num_places = context_->config.routing.num_chosen,
+                                           .num_places = context_->config.experts.routing.num_chosen,
                                            .weights = buffers_.weights,
                                            .weight_stride = 1,
                                            .sigmoid = false,
@@ -77,7 +77,7 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   kernels::GemmParams of_one = up.Params(num_choices());
   of_one.bias = up.bias();
   of_one.next = &fused;
-  of_one.activation = context_->config.activation;
+  of_one.activation = context_->config.mlp.activation;
   if (context_->Fuses(of_one)) {
     params.next = &fused;
     params.activation = of_one.activation;
@@ -107,12 +107,12 @@ bool Experts::RunShared() {
   const bool ready =
       shared.up().Quantize("expert input", buffers_.normed, rows.count) && shared.RunUp() && shared.RunActivation();
   if (!ready) return false;
-  if (!config.shared_gate) return shared.down().Run("expert down", rows.hidden, rows.hidden, rows.count);
+  if (!config.experts.shared_gate) return shared.down().Run("expert down", rows.hidden, rows.hidden, rows.count);
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
                                            .places = nullptr,
                                            .num_places = 1,
-                                           .weights = buffers_.logits + config.routing.num_experts,
-                                           .weight_stride = config.router_features(),
+                                           .weights = buffers_.logits + config.experts.routing.num_experts,
+                                           .weight_stride = config.experts.router_features(),
                                            .sigmoid = true,
                                            .out = rows.hidden,
                                            .num_rows = rows.count,

@@ -17,7 +17,7 @@ class Experts {
  public:
   Experts(LayerContext* context, const LayerWeights& weights);
 
-  static bool IsIn(const ModelConfig& config, int32_t layer) { return config.has_experts(layer); }
+  static bool IsIn(const ModelConfig& config, int32_t layer) { return config.experts.in_layer(layer); }
 
   // Reads hidden: the rows' norm and their experts.
   bool Begin();
@@ -33,7 +33,7 @@ class Experts {
   // What the grouped products of `weights` have in common, without an output.
   kernels::GroupedGemmParams Params(const std::vector<LinearWeights>& weights) const;
   // Rows of all experts.
-  int32_t num_choices() const { return context_->rows.count * context_->config.routing.num_chosen; }
+  int32_t num_choices() const { return context_->rows.count * context_->config.experts.routing.num_chosen; }
 
   LayerContext* context_;
   const LayerWeights& weights_;

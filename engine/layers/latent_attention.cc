@@ -34,7 +34,7 @@ LatentAttentionLayer::LatentAttentionLayer(LayerContext* context, const LayerWei
     : context_(context),
       layer_(weights),
       weights_(weights.latent),
-      shape_(context->config.latent),
+      shape_(context->config.attention.latent),
       buffers_(PlaceLatentBuffers(context->config, context->buffers.max_tokens, context->buffers.latent)) {}
 
 Linear LatentAttentionLayer::InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer) {
@@ -43,7 +43,8 @@ Linear LatentAttentionLayer::InputOf(LayerContext* context, const LayerWeights& 
 
 bool LatentAttentionLayer::StoreKv() const {
   const ModelConfig& config = context_->config;
-  const Columns row{context_->buffers.qkv + int64_t{config.num_heads} * config.head_dim, config.qkv_features()};
+  const Columns row{context_->buffers.qkv + int64_t{config.attention.num_heads} * config.attention.head_dim,
+                    config.attention.qkv_features()};
   const Columns latent{row.data + shape_.rope_dim, row.stride};
   return InputOf(context_, layer_, context_->layer).Run("kv down", row) && Query() && NormLatent(latent) &&
          AbsorbKeys() &&
@@ -60,7 +61,7 @@ bool LatentAttentionLayer::Query() const {
       !Norm(context_, layer_.attention_norm).Run("attention norm", &first, RowsOf(*context_))) {
     return false;
   }
-  const Columns out{buffers_.query, context_->config.latent_query_features()};
+  const Columns out{buffers_.query, context_->config.attention.latent_query_features()};
   if (!has_rank) return query.Run("query", out);
   return first.Run("query down", Columns{buffers_.down, shape_.query_rank}) &&
          NormRank("query norm", weights_.query_norm, buffers_.down, shape_.query_rank) && RoundQuery(query) &&
@@ -89,28 +90,28 @@ bool LatentAttentionLayer::NormLatent(const Columns& latent) const {
 bool LatentAttentionLayer::AbsorbKeys() const {
   const ModelConfig& config = context_->config;
   const int64_t per_head = shape_.plain_dim + shape_.rope_dim;
-  const Columns queries{buffers_.query, config.latent_query_features()};
-  const Columns heads{context_->buffers.qkv, config.qkv_features()};
+  const Columns queries{buffers_.query, config.attention.latent_query_features()};
+  const Columns heads{context_->buffers.qkv, config.attention.qkv_features()};
   const kernels::CopyColumnsParams rotated{.in = queries.data + shape_.plain_dim,
                                            .in_stride = queries.stride,
                                            .in_block_stride = per_head,
                                            .out = heads.data,
                                            .out_stride = heads.stride,
-                                           .out_block_stride = config.head_dim,
+                                           .out_block_stride = config.attention.head_dim,
                                            .num_rows = context_->rows.count,
-                                           .num_blocks = config.num_heads,
+                                           .num_blocks = config.attention.num_heads,
                                            .columns = shape_.rope_dim};
   return context_->Run(&DeviceOps::copy_columns, rotated, "rotated queries") &&
          HeadProducts("key matrix", weights_.key_up, queries, per_head,
-                      Columns{heads.data + shape_.rope_dim, heads.stride}, config.head_dim);
+                      Columns{heads.data + shape_.rope_dim, heads.stride}, config.attention.head_dim);
 }
 
 bool LatentAttentionLayer::Run(const Linear& next) const {
   const ModelConfig& config = context_->config;
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, layer_);
   params.out = context_->buffers.attention;
-  const Columns sums{params.out, int64_t{config.num_heads} * shape_.kv_rank};
-  const Columns values{buffers_.values, config.attention_features()};
+  const Columns sums{params.out, int64_t{config.attention.num_heads} * shape_.kv_rank};
+  const Columns values{buffers_.values, config.attention.output_features()};
   return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&
          HeadProducts("value matrix", weights_.value_up, sums, shape_.kv_rank, values, shape_.value_dim) &&
          next.Quantize("attention quantize", buffers_.values, context_->rows.count);

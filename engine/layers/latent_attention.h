@@ -15,7 +15,7 @@ class LatentAttentionLayer {
  public:
   LatentAttentionLayer(LayerContext* context, const LayerWeights& weights);
 
-  static bool IsIn(const ModelConfig& config, int32_t /*layer*/) { return config.has_latent_attention(); }
+  static bool IsIn(const ModelConfig& config, int32_t /*layer*/) { return config.attention.is_latent(); }
   // The first product that reads a layer's input.
   static Linear InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer);
 
@@ -38,7 +38,7 @@ class LatentAttentionLayer {
   LayerContext* context_;
   const LayerWeights& layer_;
   const LatentWeights& weights_;
-  const LatentAttention& shape_;
+  const LatentAttentionSpec& shape_;
   const LatentBuffers buffers_;
 };
 

@@ -9,16 +9,16 @@ namespace dunlin::engine {
 namespace {
 
 LatentBuffers PlaceLatent(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
-  const LatentAttention& latent = config.latent;
+  const LatentAttentionSpec& latent = config.attention.latent;
   return {.down = cut->Take<float>(tokens * std::max(latent.query_rank, latent.kv_rank)),
-          .query = cut->Take<float>(tokens * config.latent_query_features()),
-          .values = cut->Take<float>(tokens * config.attention_features())};
+          .query = cut->Take<float>(tokens * config.attention.latent_query_features()),
+          .values = cut->Take<float>(tokens * config.attention.output_features())};
 }
 
 }  // namespace
 
 size_t LatentBufferBytes(const ModelConfig& config, int32_t max_tokens) {
-  if (!config.has_latent_attention()) return 0;
+  if (!config.attention.is_latent()) return 0;
   BufferCut cut(nullptr);
   (void)PlaceLatent(config, max_tokens, &cut);
   return cut.taken();

@@ -27,7 +27,7 @@ struct LayerBuffers {
   void* kv_pool = nullptr;
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream
   float* qkv = nullptr;        // [T, qkv_features]
-  float* attention = nullptr;  // [T, num_heads * attention_value_dim]
+  float* attention = nullptr;  // [T, num_heads * value_dim]
   void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection; of experts, too
   float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
   void* activation = nullptr;  // GEMM input of T rows, or of all rows of the experts
@@ -36,8 +36,8 @@ struct LayerBuffers {
   void* experts = nullptr;     // of ExpertBufferBytes
   void* latent = nullptr;      // of LatentBufferBytes
   float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
-                               // expert_ffn_dim]; non-null runs eager
-  float* rotary = nullptr;     // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
+                               // ExpertSpec::ffn_dim]; non-null runs eager
+  float* rotary = nullptr;     // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]
   void* workspace = nullptr;                  // of attention

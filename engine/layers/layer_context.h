@@ -38,8 +38,8 @@ struct LayerContext {
   // One device operation per step instead of fused ones, with the same bits.
   bool eager() const { return buffers.unfused != nullptr; }
   // Without norms before the attention and the MLP: their inputs are the rows themselves.
-  bool norms_inside() const { return config.norm_placement == NormPlacement::kPostInside; }
-  bool post_norm() const { return config.norm_placement == NormPlacement::kPost; }
+  bool norms_inside() const { return config.norm.placement == NormPlacement::kPostInside; }
+  bool post_norm() const { return config.norm.placement == NormPlacement::kPost; }
 
   // False after a failure, which it records; the steps of every layer return what it returns. op: of the message.
   bool Check(kernels::KernelStatus status, const char* op);

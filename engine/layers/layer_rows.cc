@@ -8,7 +8,7 @@ using kernels::KernelStatus;
 LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const PassInputs& inputs) {
   return {.hidden = buffers.hidden,
           .query = buffers.qkv,
-          .query_stride = config.qkv_features(),
+          .query_stride = config.attention.qkv_features(),
           .spans = inputs.spans,
           .count = inputs.num_tokens,
           .num_decode = inputs.num_decode_tokens};
@@ -31,7 +31,7 @@ KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, co
   params.in = rows->query;
   params.in_stride = rows->query_stride;
   params.out = query;
-  params.columns = config.num_heads * config.head_dim;
+  params.columns = config.attention.num_heads * config.attention.head_dim;
   if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
   rows->hidden = hidden;
   rows->query = query;

@@ -65,7 +65,7 @@ bool Linear::Run(const char* op, const Columns& out) const {
 
 bool Linear::AddToResidual(const char* op, const NormWeights& post_norm) const {
   const LayerRows& rows = context_->rows;
-  if (!context_->config.has_post_norms()) return Run(op, rows.hidden, rows.hidden, rows.count);
+  if (!context_->config.norm.has_post()) return Run(op, rows.hidden, rows.hidden, rows.count);
   float* term = context_->buffers.term;
   return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term);
 }

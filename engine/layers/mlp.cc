@@ -18,7 +18,7 @@ bool MlpMatrices::RunUp() {
   kernels::GemmParams params = up_.Params(num_rows);
   params.bias = up_.bias();
   params.next = &fused_;
-  params.activation = context_->config.activation;
+  params.activation = context_->config.mlp.activation;
   if (context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
   fused_.data = nullptr;
   return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
@@ -32,8 +32,8 @@ bool MlpMatrices::RunActivation() const {
 
 bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
   kernels::ActivateParams params{};
-  params.kind = context->config.activation;
-  params.gated = context->config.gated_mlp;
+  params.kind = context->config.mlp.activation;
+  params.gated = context->config.mlp.gated;
   params.in = static_cast<const float*>(context->buffers.mlp);
   params.num_rows = num_rows;
   if (!context->eager()) {
@@ -55,7 +55,7 @@ Mlp::Mlp(LayerContext* context, const LayerWeights& weights)
 bool Mlp::Begin() {
   const Linear& up = matrices_.up();
   const bool post_norm = context_->post_norm();
-  const bool own_norm = !context_->config.shared_norm && !post_norm;
+  const bool own_norm = !context_->config.norm.shared && !post_norm;
   const Norm norm(context_, own_norm ? weights_.mlp_norm : weights_.attention_norm);
   const bool ready = context_->norms_inside()
                          ? up.Quantize("mlp input", context_->rows.hidden, context_->rows.count)

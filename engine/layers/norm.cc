@@ -51,10 +51,10 @@ bool Norm::AddToResidual(const char* op, float* term) const {
 
 kernels::NormParams Norm::Params(int32_t num_rows) const {
   kernels::NormParams params{};
-  params.kind = context_->config.norm_kind;
+  params.kind = context_->config.norm.kind;
   params.weight = weights_.weight;
   params.bias = weights_.bias;
-  params.epsilon = context_->config.norm_epsilon;
+  params.epsilon = context_->config.norm.epsilon;
   params.num_rows = num_rows;
   return params;
 }

@@ -61,12 +61,12 @@ std::vector<Precision> InputPrecisions(const ModelConfig& config, const std::vec
 size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                 int32_t rows) {
   const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
-  size_t most = std::max(Floats(rows, config.up_features(config.max_ffn_dim())),
-                         Floats(expert_rows, config.up_features(config.expert_ffn_dim)));
+  size_t most = std::max(Floats(rows, config.mlp.up_features(config.max_ffn_dim())),
+                         Floats(expert_rows, config.mlp.up_features(config.experts.ffn_dim)));
   for (Precision precision : InputPrecisions(config, resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
     if (expert_rows == 0) continue;
-    most = std::max(most, device.ops->activation_bytes(precision, expert_rows, config.expert_ffn_dim));
+    most = std::max(most, device.ops->activation_bytes(precision, expert_rows, config.experts.ffn_dim));
   }
   return most;
 }
@@ -75,14 +75,15 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
                        int32_t rows) {
   size_t most = 0;
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns : {config.hidden_dim, config.attention_features(), config.max_ffn_dim(),
-                            config.latent.query_rank, config.latent.plain_dim, config.latent.kv_rank}) {
+    for (int32_t columns :
+         {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
+          config.attention.latent.query_rank, config.attention.latent.plain_dim, config.attention.latent.kv_rank}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
     const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
     if (expert_rows == 0) continue;
-    const int32_t columns = std::max(config.hidden_dim, config.expert_ffn_dim);
+    const int32_t columns = std::max(config.hidden_dim, config.experts.ffn_dim);
     most = std::max(most, device.ops->activation_bytes(precision, expert_rows, columns));
   }
   return most;
@@ -92,7 +93,7 @@ size_t UnfusedBytes(const ModelConfig& config, const EngineOptions& options) {
   if (options.execution != ExecutionMode::kEager) return 0;
   const int32_t rows = options.max_tokens_per_step;
   return std::max(Floats(rows, std::max(config.hidden_dim, config.max_ffn_dim())),
-                  Floats(NumExpertRows(config, rows), config.expert_ffn_dim));
+                  Floats(NumExpertRows(config, rows), config.experts.ffn_dim));
 }
 
 size_t Fp8ScaleBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
@@ -154,7 +155,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
-  if (plan.kv_fp8 && config.has_latent_attention()) {
+  if (plan.kv_fp8 && config.attention.is_latent()) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
@@ -180,17 +181,18 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kKvPool, num_pages * page_bytes);
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
-  set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
-  set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.attention_value_dim()));
+  set(BufferId::kQkv, Floats(tokens, config.attention.qkv_features()));
+  set(BufferId::kAttention, Floats(tokens, int64_t{config.attention.num_heads} * config.attention.value_dim()));
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
-  set(BufferId::kTerm, config.has_post_norms() ? Floats(tokens, config.hidden_dim) : 0);
+  set(BufferId::kTerm, config.norm.has_post() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
-  set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
+  set(BufferId::kKeptRows,
+      Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.attention.num_heads} * config.attention.head_dim));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
-  set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
+  set(BufferId::kRotary, Floats(tokens, int64_t{config.rotary.count()} * config.rotary.dim));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
   set(BufferId::kIndices, (5 + num_groups) * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans,

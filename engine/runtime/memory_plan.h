@@ -25,9 +25,9 @@ enum class BufferId : uint8_t {
   kKvPool,       // num_pages * page_bytes
   kHidden,       // [T, hidden_dim] floats: the residual stream
   kQkv,          // [T, qkv_features] floats
-  kAttention,    // [T, num_heads * attention_value_dim] floats
+  kAttention,    // [T, num_heads * value_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next); of experts, too
-  kTerm,         // [T, hidden_dim] floats where has_post_norms(): a term before its norm
+  kTerm,         // [T, hidden_dim] floats where NormSpec::has_post(): a term before its norm
   kActivation,   // GEMM input: T rows of the widest, or all rows of the experts, in the largest resident precision
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kExperts,      // ExpertBufferBytes of T tokens
@@ -35,7 +35,7 @@ enum class BufferId : uint8_t {
   kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
                  // steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
-  kRotary,       // [num_rotaries, T, rotary_dim] floats: cos and sin of the step's positions
+  kRotary,       // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
   kFrequencies,  // floats of ModelConfig::position_constants, written once
   kIndices,      // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
   kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch

@@ -79,7 +79,7 @@ absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const st
   if (!path.empty()) {
     const auto files = engine::OpenModelFiles(path);
     if (!files.ok()) return files.status();
-    settings = engine::ReadEmbeddingSettings(**files, summary.config.num_labels);
+    settings = engine::ReadEmbeddingSettings(**files, summary.config.classifier.num_labels);
   }
   if (!settings.ok()) return settings.status();
   return Json{{"dimensions", summary.config.hidden_dim},
@@ -92,15 +92,15 @@ absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const st
 
 Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu) {
   const engine::ModelConfig& config = summary.config;
-  Json json = {{"architecture", config.architecture},  {"kind", config.is_encoder() ? "encoder" : "decoder"},
-               {"parameters", summary.num_parameters}, {"layers", config.num_layers},
-               {"hidden_dim", config.hidden_dim},      {"heads", config.num_heads},
-               {"kv_heads", config.num_kv_heads},      {"head_dim", config.head_dim},
-               {"vocab_size", config.vocab_size},      {"max_context_tokens", config.max_context}};
+  Json json = {{"architecture", config.architecture},       {"kind", config.is_encoder() ? "encoder" : "decoder"},
+               {"parameters", summary.num_parameters},      {"layers", config.num_layers},
+               {"hidden_dim", config.hidden_dim},           {"heads", config.attention.num_heads},
+               {"kv_heads", config.attention.num_kv_heads}, {"head_dim", config.attention.head_dim},
+               {"vocab_size", config.vocab_size},           {"max_context_tokens", config.max_context}};
   if (config.has_experts()) {
     json["active_parameters"] = summary.num_active_parameters;  // that one token goes through
-    json["experts"] = config.routing.num_experts;
-    json["experts_per_token"] = config.routing.num_chosen;
+    json["experts"] = config.experts.routing.num_experts;
+    json["experts_per_token"] = config.experts.routing.num_chosen;
   }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     json["weights_bytes"][row.name] = summary.weight_bytes[static_cast<size_t>(row.precision)];

@@ -145,10 +145,10 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
 
 absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   engine::EngineOptions options = settings.engine;
-  const auto embedding = engine::ReadEmbeddingSettings(files, served->model->config().num_labels);
+  const auto embedding = engine::ReadEmbeddingSettings(files, served->model->config().classifier.num_labels);
   if (!embedding.ok()) return embedding.status();
   served->embedding = *embedding;
-  if (served->model->config().num_labels > 0 && served->tokenizer != nullptr) {
+  if (served->model->config().classifier.num_labels > 0 && served->tokenizer != nullptr) {
     absl::StatusOr<text::PairFrame> frame = served->tokenizer->FindPairFrame();
     if (frame.ok()) served->pair_frame = *std::move(frame);
   }

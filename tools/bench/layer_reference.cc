@@ -72,7 +72,7 @@ LayerReference::Values LayerReference::Normed(const Norm& norm, const Values& in
   const double mean = std::accumulate(in.exact.begin(), in.exact.end(), 0.0) / n;
   double variance = 0.0;
   for (const double x : in.exact) variance += (x - mean) * (x - mean) / n;
-  const double factor = 1.0 / std::sqrt(variance + static_cast<double>(config_.norm_epsilon));
+  const double factor = 1.0 / std::sqrt(variance + static_cast<double>(config_.norm.epsilon));
   Values out = in;
   for (size_t i = 0; i < out.exact.size(); ++i) {
     const double weight = norm.weight[i];
@@ -114,16 +114,16 @@ LayerReference::Values LayerReference::QkvInput(std::span<const float> hidden, i
 
 // The heads' outputs of one row, before the output projection.
 LayerReference::Values LayerReference::Attention(std::span<const float> hidden, int32_t position, bool normed) const {
-  const int32_t width = config_.num_heads * config_.head_dim;
+  const int32_t width = config_.attention.num_heads * config_.attention.head_dim;
   const Values query = Multiply(qkv_, QkvInput(hidden, position, normed), 0, width);
   std::vector<Values> kv;
   for (int32_t j = 0; j <= position; ++j) {
     kv.push_back(Multiply(qkv_, QkvInput(hidden, j, normed), width, 2 * width));
   }
   Values out{std::vector<double>(static_cast<size_t>(width)), std::vector<double>(static_cast<size_t>(width))};
-  for (int32_t head = 0; head < config_.num_heads; ++head) {
-    const auto first = static_cast<size_t>(head * config_.head_dim);
-    const size_t last = first + static_cast<size_t>(config_.head_dim);
+  for (int32_t head = 0; head < config_.attention.num_heads; ++head) {
+    const auto first = static_cast<size_t>(head * config_.attention.head_dim);
+    const size_t last = first + static_cast<size_t>(config_.attention.head_dim);
     std::vector<double> weights;
     double widening = 1.0;  // an error of a score moves its weight
     for (const Values& row : kv) {
@@ -133,8 +133,8 @@ LayerReference::Values LayerReference::Attention(std::span<const float> hidden, 
         score += query.exact[d] * row.exact[d];
         terms += query.magnitude[d] * std::abs(row.exact[d]) + std::abs(query.exact[d]) * row.magnitude[d];
       }
-      weights.push_back(score * static_cast<double>(config_.attention_scale));
-      widening = std::max(widening, 1.0 + 2.0 * terms * static_cast<double>(config_.attention_scale));
+      weights.push_back(score * static_cast<double>(config_.attention.scale));
+      widening = std::max(widening, 1.0 + 2.0 * terms * static_cast<double>(config_.attention.scale));
     }
     const double largest = *std::max_element(weights.begin(), weights.end());
     double sum = 0.0;

@@ -102,7 +102,7 @@ absl::Status LayerRun::Calibrate(const LayerRung& rung) {
 }
 
 double LayerRun::ProductFlops(Module module) const {
-  return 2.0 * Parameters(module, d_.hidden_dim, model_.config().ffn_dim) * rows();
+  return 2.0 * Parameters(module, d_.hidden_dim, model_.config().mlp.ffn_dim) * rows();
 }
 
 // Of eager execution, whose products do nothing else: how near they come to the peak says what is left to fuse.
@@ -120,7 +120,7 @@ Work LayerRun::WorkOf(Module module) const {
   const double hidden = d_.hidden_dim;
   const double pairs = SeenPairs(d_.tokens, d_.tokens, true) * d_.batch;
   const bool attends = module == Module::kAttentionBlock || module == Module::kTransformerLayer;
-  const double parameters = Parameters(module, hidden, model_.config().ffn_dim);
+  const double parameters = Parameters(module, hidden, model_.config().mlp.ffn_dim);
   return {.flops = ProductFlops(module) + (attends ? 4.0 * pairs * hidden : 0.0),
           .bytes = parameters * BytesPerElement(Traits(profile_.precision).format),
           .peak = PeakOf(profile_.precision)};
@@ -128,7 +128,8 @@ Work LayerRun::WorkOf(Module module) const {
 
 absl::StatusOr<Proof> LayerRun::Check(const LayerRung& rung) const {
   const BufferId id = OutputOf(rung.module);
-  const auto width = static_cast<size_t>(id == BufferId::kQkv ? model_.config().qkv_features() : d_.hidden_dim);
+  const auto width =
+      static_cast<size_t>(id == BufferId::kQkv ? model_.config().attention.qkv_features() : d_.hidden_dim);
   std::vector<float> out(static_cast<size_t>(rows()) * width);
   absl::Status status = ReadDevice(model_.device(), out.data(), buffers_->at(id), out.size() * sizeof(float));
   if (!status.ok()) return status;
@@ -147,7 +148,7 @@ absl::StatusOr<Proof> LayerRun::Check(const LayerRung& rung) const {
     }
   }
   Proof proof = CheckSamples(Sha256(std::as_bytes(std::span(out))), samples,
-                             RelativeError(profile_.precision, model_.config().ffn_dim));
+                             RelativeError(profile_.precision, model_.config().mlp.ffn_dim));
   RequireWritten(out, &proof);
   return proof;
 }
@@ -155,7 +156,7 @@ absl::StatusOr<Proof> LayerRun::Check(const LayerRung& rung) const {
 // Modules that end in the residual stream start from it: Reset writes their output's memory.
 absl::Status LayerRun::PoisonOutput(Module module) {
   if (OutputOf(module) != BufferId::kQkv) return absl::OkStatus();
-  const size_t floats = static_cast<size_t>(rows()) * static_cast<size_t>(model_.config().qkv_features());
+  const size_t floats = static_cast<size_t>(rows()) * static_cast<size_t>(model_.config().attention.qkv_features());
   return PoisonDevice(model_.device(), buffers_->at(BufferId::kQkv), floats * sizeof(float));
 }
 
@@ -181,7 +182,7 @@ absl::StatusOr<Record> LayerRun::Run(Session* session, const LayerRung& rung) {
   record.case_name = row_.name;
   record.backend = Name(profile_.attention_backend);
   record.precision = Name(profile_.precision);
-  record.shape = {d_.batch, d_.tokens, d_.hidden_dim, d_.heads, model_.config().ffn_dim};
+  record.shape = {d_.batch, d_.tokens, d_.hidden_dim, d_.heads, model_.config().mlp.ffn_dim};
   record.work = WorkOf(rung.module);
   record.timing = *timing;
   AddProducts(ops_before, rung.module, &record);

@@ -24,36 +24,39 @@ double HeadParameters(const ModelConfig& config) {
 // Operations of a layer's attention, for the (query, key) pairs of one head. Sliding windows are ignored: none of the
 // benched models has one shorter than its context.
 double AttentionFlops(const ModelConfig& config, double pairs) {
-  return 2.0 * pairs * (config.head_dim + config.attention_value_dim()) * config.num_heads;
+  return 2.0 * pairs * (config.attention.head_dim + config.attention.value_dim()) * config.attention.num_heads;
 }
 
 // Parameters of one layer: of what makes queries, keys and values, and of the matrices after it.
 double QkvParameters(const ModelConfig& config) {
   const double hidden = config.hidden_dim;
-  const engine::LatentAttention& latent = config.latent;
-  if (!config.has_latent_attention()) return hidden * config.qkv_features();
+  const engine::LatentAttentionSpec& latent = config.attention.latent;
+  if (!config.attention.is_latent()) return hidden * config.attention.qkv_features();
   const double rank = latent.query_rank;
-  const double query = (rank > 0 ? rank : hidden) * config.latent_query_features() + rank * hidden;
-  return hidden * config.head_dim + query + static_cast<double>(config.num_heads) * latent.plain_dim * latent.kv_rank;
+  const double query = (rank > 0 ? rank : hidden) * config.attention.latent_query_features() + rank * hidden;
+  return hidden * config.attention.head_dim + query +
+         static_cast<double>(config.attention.num_heads) * latent.plain_dim * latent.kv_rank;
 }
 double MlpParameters(const ModelConfig& config, int32_t ffn_dim) {
-  return static_cast<double>(config.hidden_dim) * (config.up_features(ffn_dim) + ffn_dim);
+  return static_cast<double>(config.hidden_dim) * (config.mlp.up_features(ffn_dim) + ffn_dim);
 }
 // num_experts: of a layer that has experts.
 double ParametersAfterKv(const ModelConfig& config, int32_t layer, double num_experts) {
   const double hidden = config.hidden_dim;
-  const double value_matrices = static_cast<double>(config.latent.kv_rank) * config.latent.value_dim * config.num_heads;
-  const double attention = value_matrices + hidden * config.attention_features();
-  if (!config.has_experts(layer)) return attention + MlpParameters(config, config.ffn_dim);
-  return attention + hidden * config.router_features() + MlpParameters(config, config.shared_ffn_dim) +
-         num_experts * MlpParameters(config, config.expert_ffn_dim);
+  const double value_matrices = static_cast<double>(config.attention.latent.kv_rank) *
+                                config.attention.latent.value_dim * config.attention.num_heads;
+  const double attention = value_matrices + hidden * config.attention.output_features();
+  if (!config.experts.in_layer(layer)) return attention + MlpParameters(config, config.mlp.ffn_dim);
+  return attention + hidden * config.experts.router_features() + MlpParameters(config, config.experts.shared_ffn_dim) +
+         num_experts * MlpParameters(config, config.experts.ffn_dim);
 }
 
 // The experts that `tokens` tokens are sent to, on average over routers that prefer none.
 double ExpertsOf(const ModelConfig& config, double tokens) {
   if (!config.has_experts()) return 0.0;
-  const double others = 1.0 - static_cast<double>(config.routing.num_chosen) / config.routing.num_experts;
-  return config.routing.num_experts * (1.0 - std::pow(others, tokens));
+  const double others =
+      1.0 - static_cast<double>(config.experts.routing.num_chosen) / config.experts.routing.num_experts;
+  return config.experts.routing.num_experts * (1.0 - std::pow(others, tokens));
 }
 
 // Parameters that a step of `tokens` tokens reads, without the head.

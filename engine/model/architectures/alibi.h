@@ -11,7 +11,7 @@ namespace dunlin::engine {
 // heads.
 std::vector<float> AlibiSlopes(int32_t num_heads);
 
-// ModelConfig::key_bias [num_heads, num_positions] as Falcon has it: the slope, the position and their product are
+// AttentionSpec::key_bias [num_heads, num_positions] as Falcon has it: the slope, the position and their product are
 // rounded to BF16, and the product is scaled as the scores are, by `scale`. Source: transformers 5.23,
 // modeling_falcon.py, build_alibi_tensor and FalconAttention with SDPA (the eager one adds the bias twice).
 std::vector<float> RoundedAlibi(int32_t num_heads, int32_t num_positions, float scale);

@@ -36,7 +36,7 @@ std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLa
     fields.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ", num_layers));
     return {};
   }
-  const int64_t one_side = config->causal ? window : window / 2 + 1;
+  const int64_t one_side = config->attention.causal ? window : window / 2 + 1;
   const auto reach = static_cast<int32_t>(one_side < config->max_context ? window : 0);
   std::vector<int32_t> windows;
   std::vector<bool> sliding_layers;
@@ -50,7 +50,7 @@ std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLa
     sliding_layers.push_back(slides);
   }
   const bool any = std::any_of(windows.begin(), windows.end(), [](int32_t tokens) { return tokens > 0; });
-  if (any) config->layer_windows = std::move(windows);
+  if (any) config->attention.layer_windows = std::move(windows);
   return sliding_layers;
 }
 

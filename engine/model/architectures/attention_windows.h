@@ -21,10 +21,10 @@ struct SlidingLayers {
 // sliding_window in tokens: 0 when it is null, transformers' default of 4096 when it is absent.
 int64_t ParseWindow(JsonFields& fields);
 
-// Fills config->layer_windows. window: tokens, 0 for none; one that covers max_context counts as none (to both sides,
-// where config is not causal). Records an error when layer_types has the wrong length, an unknown type, or a sliding
-// layer without a window. REQUIRES: num_layers and max_context are set. Returns which layers slide, whatever the
-// window; empty after an error.
+// Fills config->attention.layer_windows. window: tokens, 0 for none; one that covers max_context counts as none (to
+// both sides, where config is not causal). Records an error when layer_types has the wrong length, an unknown type, or
+// a sliding layer without a window. REQUIRES: num_layers and max_context are set. Returns which layers slide, whatever
+// the window; empty after an error.
 std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config);
 
 }  // namespace dunlin::engine

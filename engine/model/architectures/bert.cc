@@ -25,21 +25,21 @@ void ParseBert(JsonFields& fields, ModelConfig* config) {
     fields.Fail("position_embedding_type is not 'absolute', which is not supported");
   }
   config->kind = ModelKind::kEncoder;
-  config->causal = false;
-  config->norm_placement = NormPlacement::kPost;
+  config->attention.causal = false;
+  config->norm.placement = NormPlacement::kPost;
   config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
-  config->ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
+  config->mlp.ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.Int("max_position_embeddings", 1, kMaxContextTokens));
-  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 1, kBertMaxTokenTypes, 2));
+  config->embedding.num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 1, kBertMaxTokenTypes, 2));
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-12));
-  config->activation = ParseActivation(fields, "hidden_act", "gelu");
-  config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = true;
-  config->learned_positions = true;
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-12));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "gelu");
+  config->norm.bias = config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = true;
+  config->embedding.learned_positions = true;
   SetLabels(fields, config);
 }
 
@@ -53,9 +53,9 @@ void ParseRoberta(JsonFields& fields, ModelConfig* config) {
                              pad + 1, " (pad_token_id + 1)"));
     return;
   }
-  config->position_pad_id = static_cast<TokenId>(pad);
-  config->position_offset = static_cast<int32_t>(pad) + 1;
-  config->max_context -= config->position_offset;
+  config->embedding.position_pad_id = static_cast<TokenId>(pad);
+  config->embedding.position_offset = static_cast<int32_t>(pad) + 1;
+  config->max_context -= config->embedding.position_offset;
 }
 
 using enum WeightSlot;

@@ -16,18 +16,18 @@ void ParseBloom(JsonFields& fields, ModelConfig* config) {
   config->num_layers = static_cast<int32_t>(fields.Int("n_layer", 1, kMaxLayers));
   const char* hidden = fields.Has("hidden_size") ? "hidden_size" : "n_embed";
   config->hidden_dim = static_cast<int32_t>(fields.Int(hidden, 1, kMaxHiddenDim));
-  config->ffn_dim = 4 * config->hidden_dim;
+  config->mlp.ffn_dim = 4 * config->hidden_dim;
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.IntOr("seq_length", 1, kMaxContextTokens, kBloomDefaultContext));
   const int64_t num_heads = fields.Int(fields.Has("n_head") ? "n_head" : "num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->alibi_slopes = AlibiSlopes(config->num_heads);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
-  config->embedding_norm = true;
-  config->activation = kernels::ActivationKind::kGeluTanh;
-  config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = true;
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+  config->attention.alibi_slopes = AlibiSlopes(config->attention.num_heads);
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->embedding.norm = true;
+  config->mlp.activation = kernels::ActivationKind::kGeluTanh;
+  config->norm.bias = config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = true;
+  config->head.tied = fields.BoolOr("tie_word_embeddings", true);
 }
 
 using enum WeightSlot;

@@ -17,12 +17,12 @@ constexpr int64_t kCohereDefaultPattern = 4;
 
 void ParseCohereBoth(JsonFields& fields, double theta, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 8192, .tied_embeddings = true, .rotary = {.default_theta = theta}}, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->parallel_residual = config->shared_norm = true;
-  config->interleaved_rotary = true;
-  config->logit_scale = static_cast<float>(fields.NumberOr("logit_scale", 1e-6, 1e6, 0.0625));
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->parallel_residual = config->norm.shared = true;
+  config->rotary.interleaved = true;
+  config->head.scale = static_cast<float>(fields.NumberOr("logit_scale", 1e-6, 1e6, 0.0625));
 }
 
 void ParseCohere(JsonFields& fields, ModelConfig* config) {
@@ -35,7 +35,7 @@ void ParseCohere2(JsonFields& fields, ModelConfig* config) {
   const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, kMaxLayers, kCohereDefaultPattern);
   const int64_t window = ParseWindow(fields);
   const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = pattern}, config);
-  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 0 : -1);
+  for (const bool slides : sliding) config->rotary.layer_index.push_back(slides ? 0 : -1);
 }
 
 constexpr const char* kCohereTypes[] = {"cohere"};

@@ -65,13 +65,13 @@ void SetLabels(JsonFields& fields, ModelConfig* config) {
   const int64_t limit = std::min<int64_t>(kMaxLabels, config->hidden_dim);
   const int64_t count = fields.IntOr("num_labels", 1, limit, named);
   if (count < 1 || count > limit) fields.Fail(absl::StrCat("id2label has ", count, " entries; limit is 1 to ", limit));
-  config->num_labels = static_cast<int32_t>(count);
+  config->classifier.num_labels = static_cast<int32_t>(count);
 }
 
 void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config) {
   config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
-  config->ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
+  config->mlp.ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context =
       static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, default_context));
@@ -88,22 +88,23 @@ void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64
     fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, ", which does not divide ", num_heads, " heads"));
     return;
   }
-  config->num_heads = static_cast<int32_t>(num_heads);
-  config->num_kv_heads = static_cast<int32_t>(num_kv_heads);
-  config->head_dim = static_cast<int32_t>(head_dim);
-  config->attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  config->attention.num_heads = static_cast<int32_t>(num_heads);
+  config->attention.num_kv_heads = static_cast<int32_t>(num_kv_heads);
+  config->attention.head_dim = static_cast<int32_t>(head_dim);
+  config->attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
 }
 
 void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config) {
   const RotaryScaling scaling = ParseRotaryScaling(fields, names, config->max_context);
   if (!fields.status().ok()) return;
   // Truncated, as transformers' int() does.
-  const auto rotary_dim = static_cast<int32_t>(config->head_dim * scaling.partial_factor);
+  const auto rotary_dim = static_cast<int32_t>(config->attention.head_dim * scaling.partial_factor);
   if (rotary_dim % 2 != 0 || rotary_dim == 0) {
-    fields.Fail(rotary_dim == config->head_dim
-                    ? absl::StrCat("head_dim is ", config->head_dim, "; rotary positions need an even one")
+    fields.Fail(rotary_dim == config->attention.head_dim
+                    ? absl::StrCat("head_dim is ", config->attention.head_dim, "; rotary positions need an even one")
                     : absl::StrCat(names.partial_factor, " is ", scaling.partial_factor, ", which rotates ", rotary_dim,
-                                   " of ", config->head_dim, " dimensions; it must be an even number of them"));
+                                   " of ", config->attention.head_dim,
+                                   " dimensions; it must be an even number of them"));
     return;
   }
   if (const size_t factors = scaling.short_factors.size();
@@ -111,9 +112,9 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* confi
     return fields.Fail(absl::StrCat("short_factor has ", factors, " entries; must have ", rotary_dim / 2));
   }
   config->max_context = static_cast<int32_t>(scaling.max_context);
-  config->rotary_dim = rotary_dim;
-  config->inv_freq = InverseFrequencies(scaling, rotary_dim);
-  config->rotary_attention_factors = {RotaryAttentionFactor(scaling)};
+  config->rotary.dim = rotary_dim;
+  config->rotary.inv_freq = InverseFrequencies(scaling, rotary_dim);
+  config->rotary.attention_factors = {RotaryAttentionFactor(scaling)};
 }
 
 void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,
@@ -126,10 +127,10 @@ void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_st
   }
   if (!fields.status().ok()) return;
   if (scaling.kind == RotaryScalingKind::kLongrope) return fields.Fail("rope_type longrope is not supported here");
-  const std::vector<float> frequencies = InverseFrequencies(scaling, config->rotary_dim);
-  config->inv_freq.insert(config->inv_freq.end(), frequencies.begin(), frequencies.end());
-  config->rotary_attention_factors.push_back(RotaryAttentionFactor(scaling));
-  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 1 : 0);
+  const std::vector<float> frequencies = InverseFrequencies(scaling, config->rotary.dim);
+  config->rotary.inv_freq.insert(config->rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
+  config->rotary.attention_factors.push_back(RotaryAttentionFactor(scaling));
+  for (const bool slides : sliding) config->rotary.layer_index.push_back(slides ? 1 : 0);
 }
 
 }  // namespace dunlin::engine

@@ -20,7 +20,7 @@ void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> na
 // num_hidden_layers, hidden_size, intermediate_size, vocab_size and max_position_embeddings.
 void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config);
 
-// Head counts, dimensions and attention_scale = head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
+// Head counts, dimensions and the scale head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
 void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config);
 
 // num_labels of an encoder whose `architectures` name a sequence classifier: of id2label, else transformers' default of

@@ -48,15 +48,15 @@ void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
   SetHeads(fields, num_heads, 1, rope_dim, config);
   SetRotary(fields, kDeepseekRotary, config);
   if (!fields.status().ok()) return;
-  config->latent = {.kv_rank = static_cast<int32_t>(kv_rank),
-                    .query_rank = static_cast<int32_t>(query_rank),
-                    .plain_dim = static_cast<int32_t>(plain_dim),
-                    .rope_dim = static_cast<int32_t>(rope_dim),
-                    .value_dim = static_cast<int32_t>(value_dim)};
-  config->head_dim = static_cast<int32_t>(rope_dim + kv_rank);
-  config->attention_scale =
+  config->attention.latent = {.kv_rank = static_cast<int32_t>(kv_rank),
+                              .query_rank = static_cast<int32_t>(query_rank),
+                              .plain_dim = static_cast<int32_t>(plain_dim),
+                              .rope_dim = static_cast<int32_t>(rope_dim),
+                              .value_dim = static_cast<int32_t>(value_dim)};
+  config->attention.head_dim = static_cast<int32_t>(rope_dim + kv_rank);
+  config->attention.scale =
       static_cast<float>(ScoreFactor(scaling) / std::sqrt(static_cast<double>(plain_dim + rope_dim)));
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
 }
 
 struct Defaults {
@@ -70,18 +70,19 @@ void ParseDeepseekBoth(JsonFields& fields, const Defaults& defaults, ModelConfig
   SetSizes(fields, defaults.max_context, config);
   RefuseUnsupported(fields, {"mlp_bias"});
   ParseLatentAttention(fields, config);
-  config->norm_kind = kernels::NormKind::kRmsNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
-  config->activation = ParseActivation(fields, "hidden_act", "silu");
-  config->gated_mlp = true;
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", false);
+  config->norm.kind = kernels::NormKind::kRmsNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");
+  config->mlp.gated = true;
+  config->head.tied = fields.BoolOr("tie_word_embeddings", false);
   ParseExperts(fields, defaults.experts, config);
   const int64_t shared =
-      fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->expert_ffn_dim, 1), defaults.num_shared);
-  config->shared_ffn_dim = config->expert_ffn_dim * static_cast<int32_t>(shared);
+      fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->experts.ffn_dim, 1), defaults.num_shared);
+  config->experts.shared_ffn_dim = config->experts.ffn_dim * static_cast<int32_t>(shared);
   fields.IntOr("moe_layer_freq", 1, 1, 1);
   const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, defaults.first_sparse);
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
+  for (int32_t layer = 0; layer < config->num_layers; ++layer)
+    config->experts.dense_layers.push_back(layer < first_sparse);
 }
 
 void ParseDeepseekV2(JsonFields& fields, ModelConfig* config) {
@@ -95,7 +96,7 @@ void ParseDeepseekV2(JsonFields& fields, ModelConfig* config) {
       config);
   RefuseUnsupported(fields, {"norm_topk_prob"});
   ParseGroupLimitedRouting(fields, config);
-  config->interleaved_rotary = true;
+  config->rotary.interleaved = true;
 }
 
 void ParseDeepseekV3(JsonFields& fields, ModelConfig* config) {
@@ -108,7 +109,7 @@ void ParseDeepseekV3(JsonFields& fields, ModelConfig* config) {
       config);
   RefuseOtherThan(fields, "topk_method", "noaux_tc");
   ParseGroupedRouting(fields, {.num_groups = 8, .chosen_groups = 4, .scale = 2.5}, config);
-  config->interleaved_rotary = fields.BoolOr("rope_interleave", true);
+  config->rotary.interleaved = fields.BoolOr("rope_interleave", true);
 }
 
 using enum WeightSlot;

@@ -12,15 +12,15 @@ namespace {
 
 void ParseExaone4(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 2048, .norm_epsilon = 1e-5}, config);
-  config->qk_norm = true;
-  config->norm_placement = NormPlacement::kPostInside;
+  config->attention.qk_norm = true;
+  config->norm.placement = NormPlacement::kPostInside;
   const int64_t window = ParseWindow(fields);
   if (window == 0) return;
   // Published configs have the pattern as text ("LLLG"), and layer_types beside it.
   const bool typed = fields.Has("layer_types");
   const int64_t pattern = typed ? 1 : fields.IntOr("sliding_window_pattern", 1, 1 << 16, 4);
   const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = pattern}, config);
-  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 0 : -1);
+  for (const bool slides : sliding) config->rotary.layer_index.push_back(slides ? 0 : -1);
 }
 
 constexpr WeightName kExaone4Norms[] = {

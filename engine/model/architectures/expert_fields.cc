@@ -55,28 +55,28 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
     return fields.Fail(absl::StrCat(count, " is ", num_experts, " in ", config->num_layers, " layers; limit is ",
                                     kMaxModelExperts, " experts in all"));
   }
-  config->routing.num_experts = static_cast<int32_t>(num_experts);
-  config->routing.num_chosen = static_cast<int32_t>(num_chosen);
-  config->expert_ffn_dim = static_cast<int32_t>(width);
+  config->experts.routing.num_experts = static_cast<int32_t>(num_experts);
+  config->experts.routing.num_chosen = static_cast<int32_t>(num_chosen);
+  config->experts.ffn_dim = static_cast<int32_t>(width);
 }
 
 void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config) {
-  kernels::ExpertRouting& routing = config->routing;
+  kernels::ExpertRouting& routing = config->experts.routing;
   RefuseOtherThan(fields, "scoring_func", "sigmoid");
   routing.scoring = kernels::ExpertScoring::kSigmoid;
   routing.group_scoring = kernels::GroupScoring::kTwoLargest;
   routing.normalized = fields.BoolOr("norm_topk_prob", true);
   ParseScale(fields, defaults, &routing);
-  config->router_correction = true;
+  config->experts.router_correction = true;
   ParseGroups(fields, defaults, &routing);
 }
 
 void ParseGroupLimitedRouting(JsonFields& fields, ModelConfig* config) {
   const GroupDefaults defaults;
   RefuseOtherThan(fields, "scoring_func", "softmax");
-  ParseScale(fields, defaults, &config->routing);
+  ParseScale(fields, defaults, &config->experts.routing);
   const std::string method = fields.TextOr("topk_method", "greedy");
-  if (method == "group_limited_greedy") return ParseGroups(fields, defaults, &config->routing);
+  if (method == "group_limited_greedy") return ParseGroups(fields, defaults, &config->experts.routing);
   if (method == "greedy") return;
   fields.Fail(absl::StrCat("topk_method is '", method.substr(0, 32), "'; known: greedy, group_limited_greedy"));
 }
@@ -91,7 +91,7 @@ void ParseSparseLayers(JsonFields& fields, ModelConfig* config) {
   const std::vector<int64_t> dense = fields.IntListOr("mlp_only_layers", 0, kMaxLayers - 1, kMaxLayers);
   for (int32_t layer = 0; layer < config->num_layers; ++layer) {
     const bool listed = std::find(dense.begin(), dense.end(), layer) != dense.end();
-    config->dense_layers.push_back(listed || (layer + 1) % step != 0);
+    config->experts.dense_layers.push_back(listed || (layer + 1) % step != 0);
   }
 }
 

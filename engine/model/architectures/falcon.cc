@@ -19,9 +19,9 @@ int64_t ParseKvHeads(JsonFields& fields, int64_t num_heads, bool new_decoder) {
 }
 
 void SetNorms(JsonFields& fields, bool new_decoder, ModelConfig* config) {
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_bias = true;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.bias = true;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
   config->parallel_residual = fields.BoolOr("parallel_attn", true);
   const int64_t num_norms = fields.IntOr("num_ln_in_parallel_attn", 1, 2, new_decoder ? 2 : 1);
   if (new_decoder && !config->parallel_residual) {
@@ -30,7 +30,7 @@ void SetNorms(JsonFields& fields, bool new_decoder, ModelConfig* config) {
   if (!new_decoder && num_norms == 2) {
     fields.Fail("num_ln_in_parallel_attn is 2 without new_decoder_architecture, which is not supported");
   }
-  config->shared_norm = config->parallel_residual && num_norms == 1;
+  config->norm.shared = config->parallel_residual && num_norms == 1;
 }
 
 // ALiBi's bias takes a number for each head and position.
@@ -38,17 +38,17 @@ void SetPositions(JsonFields& fields, ModelConfig* config) {
   constexpr int64_t kMaxBiases = 1 << 24;
   if (!fields.BoolOr("alibi", false)) return SetRotary(fields, {}, config);
   if (!fields.status().ok()) return;
-  if (const int64_t limit = kMaxBiases / config->num_heads; config->max_context > limit) {
+  if (const int64_t limit = kMaxBiases / config->attention.num_heads; config->max_context > limit) {
     return fields.Fail(absl::StrCat("max_position_embeddings is ", config->max_context, " with alibi and ",
-                                    config->num_heads, " heads; limit is ", limit));
+                                    config->attention.num_heads, " heads; limit is ", limit));
   }
-  config->key_bias = RoundedAlibi(config->num_heads, config->max_context, config->attention_scale);
+  config->attention.key_bias = RoundedAlibi(config->attention.num_heads, config->max_context, config->attention.scale);
 }
 
 void ParseFalcon(JsonFields& fields, ModelConfig* config) {
   config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
-  config->ffn_dim =
+  config->mlp.ffn_dim =
       static_cast<int32_t>(fields.IntOr("ffn_hidden_size", 1, kMaxFfnDim, 4 * int64_t{config->hidden_dim}));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, 2048));
@@ -56,9 +56,9 @@ void ParseFalcon(JsonFields& fields, ModelConfig* config) {
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, ParseKvHeads(fields, num_heads, new_decoder), 0, config);
   SetNorms(fields, new_decoder, config);
-  config->activation = ParseActivation(fields, "activation", "gelu");
-  config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("bias", false);
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+  config->mlp.activation = ParseActivation(fields, "activation", "gelu");
+  config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = fields.BoolOr("bias", false);
+  config->head.tied = fields.BoolOr("tie_word_embeddings", true);
   SetPositions(fields, config);
 }
 

@@ -16,10 +16,11 @@ void ParseGemma(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGemmaDefaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
   // Published configs say "gelu" and mean its approximation, as transformers reads them.
-  if (config->activation == kernels::ActivationKind::kGeluErf) config->activation = kernels::ActivationKind::kGeluTanh;
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->norm_weight_offset = 1.0F;
-  config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
+  if (config->mlp.activation == kernels::ActivationKind::kGeluErf)
+    config->mlp.activation = kernels::ActivationKind::kGeluTanh;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->norm.weight_offset = 1.0F;
+  config->embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
 }
 
 constexpr const char* kGemmaTypes[] = {"gemma"};

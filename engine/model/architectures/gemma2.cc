@@ -29,14 +29,14 @@ float ParseCap(JsonFields& fields, const char* name, double fallback) {
 void ParseGemma2(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGemma2Defaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->norm_placement = NormPlacement::kPreAndPost;
-  config->norm_weight_offset = 1.0F;
-  config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->norm.placement = NormPlacement::kPreAndPost;
+  config->norm.weight_offset = 1.0F;
+  config->embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
   const double scalar = fields.NumberOr("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
-  config->attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-  config->attention_softcap = ParseCap(fields, "attn_logit_softcapping", 50.0);
-  config->logit_softcap = ParseCap(fields, "final_logit_softcapping", 30.0);
+  config->attention.scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  config->attention.softcap = ParseCap(fields, "attn_logit_softcapping", 50.0);
+  config->head.softcap = ParseCap(fields, "final_logit_softcapping", 30.0);
   SetWindows(fields, ParseWindow(fields), {.first = 0, .step = 2}, config);
 }
 

@@ -32,13 +32,13 @@ void ParseText(JsonFields& fields, ModelConfig* config) {
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (fields.Has(cap)) fields.Fail(absl::StrCat(cap, " is set, which is not supported here"));
   }
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->norm_placement = NormPlacement::kPreAndPost;
-  config->norm_weight_offset = 1.0F;
-  config->qk_norm = true;
-  config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->norm.placement = NormPlacement::kPreAndPost;
+  config->norm.weight_offset = 1.0F;
+  config->attention.qk_norm = true;
+  config->embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
   const double scalar = fields.NumberOr("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
-  config->attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  config->attention.scale = static_cast<float>(1.0 / std::sqrt(scalar));
   const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, 1 << 16, kGemma3DefaultPattern);
   const std::vector<bool> sliding = SetWindows(fields, ParseWindow(fields), {.full_every = pattern}, config);
   const bool old_style = fields.Has("rope_local_base_freq") || !fields.Has("rope_parameters");

@@ -14,13 +14,13 @@ constexpr LlamaDefaults kGlmDefaults = {.max_context = 131072,
 
 void ParseGlm(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGlmDefaults, config);
-  config->qkv_bias = fields.BoolOr("attention_bias", true);
-  config->interleaved_rotary = true;
+  config->attention.qkv_bias = fields.BoolOr("attention_bias", true);
+  config->rotary.interleaved = true;
 }
 
 void ParseGlm4(JsonFields& fields, ModelConfig* config) {
   ParseGlm(fields, config);
-  config->norm_placement = NormPlacement::kPreAndPost;
+  config->norm.placement = NormPlacement::kPreAndPost;
 }
 
 using enum WeightSlot;

@@ -18,15 +18,16 @@ constexpr LlamaDefaults kGlm4MoeDefaults = {
 
 void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGlm4MoeDefaults, config);
-  config->qkv_bias = fields.BoolOr("attention_bias", false);
-  config->qk_norm = fields.BoolOr("use_qk_norm", false);
+  config->attention.qkv_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qk_norm = fields.BoolOr("use_qk_norm", false);
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 1408},
                config);
   ParseGroupedRouting(fields, {}, config);
-  const int64_t shared = fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->expert_ffn_dim, 1), 1);
-  config->shared_ffn_dim = config->expert_ffn_dim * static_cast<int32_t>(shared);
+  const int64_t shared = fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->experts.ffn_dim, 1), 1);
+  config->experts.shared_ffn_dim = config->experts.ffn_dim * static_cast<int32_t>(shared);
   const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, 1);
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
+  for (int32_t layer = 0; layer < config->num_layers; ++layer)
+    config->experts.dense_layers.push_back(layer < first_sparse);
 }
 
 constexpr auto kGlm4MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);

@@ -14,35 +14,35 @@ void ParseDimensions(JsonFields& fields, const char* context_field, ModelConfig*
   config->hidden_dim = static_cast<int32_t>(fields.Int("n_embd", 1, kMaxHiddenDim));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.Int(context_field, 1, kMaxContextTokens));
-  config->ffn_dim = static_cast<int32_t>(fields.IntOr("n_inner", 1, kMaxFfnDim, int64_t{4} * config->hidden_dim));
+  config->mlp.ffn_dim = static_cast<int32_t>(fields.IntOr("n_inner", 1, kMaxFfnDim, int64_t{4} * config->hidden_dim));
   const int64_t num_heads = fields.Int("n_head", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->learned_positions = true;
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->embedding.learned_positions = true;
 }
 
 void SetBiases(bool bias, ModelConfig* config) {
-  config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = bias;
+  config->norm.bias = config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = bias;
 }
 
 void ParseGpt2(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"add_cross_attention"});
   ParseDimensions(fields, "n_positions", config);
   SetBiases(true, config);
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
-  config->activation = ParseActivation(fields, "activation_function", "gelu_new");
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
-  if (!fields.BoolOr("scale_attn_weights", true)) config->attention_scale = 1.0F;
-  config->inverse_layer_query_scale = fields.BoolOr("scale_attn_by_inverse_layer_idx", false);
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->mlp.activation = ParseActivation(fields, "activation_function", "gelu_new");
+  config->head.tied = fields.BoolOr("tie_word_embeddings", true);
+  if (!fields.BoolOr("scale_attn_weights", true)) config->attention.scale = 1.0F;
+  config->attention.inverse_layer_scale = fields.BoolOr("scale_attn_by_inverse_layer_idx", false);
   // reorder_and_upcast_attn is ignored: it computes attention in FP32, as this server always does.
 }
 
 void ParseNanoGpt(JsonFields& fields, ModelConfig* config) {
   ParseDimensions(fields, "block_size", config);
   SetBiases(fields.BoolOr("bias", true), config);
-  config->norm_epsilon = 1e-5F;
-  config->activation = kernels::ActivationKind::kGeluErf;  // nn.GELU()
-  config->tied_embeddings = true;
+  config->norm.epsilon = 1e-5F;
+  config->mlp.activation = kernels::ActivationKind::kGeluErf;  // nn.GELU()
+  config->head.tied = true;
 }
 
 using enum WeightSlot;

@@ -17,13 +17,13 @@ void ParseGptNeoX(JsonFields& fields, ModelConfig* config) {
   SetSizes(fields, 2048, config);
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
-  config->activation = ParseActivation(fields, "hidden_act", "gelu");
-  config->norm_bias = config->mlp_bias = true;
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", true);
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "gelu");
+  config->norm.bias = config->mlp.bias = true;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", true);
   config->parallel_residual = fields.BoolOr("use_parallel_residual", true);
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", false);
+  config->head.tied = fields.BoolOr("tie_word_embeddings", false);
   SetRotary(fields, kGptNeoXRotary, config);
 }
 

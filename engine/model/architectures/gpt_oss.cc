@@ -29,12 +29,12 @@ void CheckGate(JsonFields& fields) {
 void ParseGptOss(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGptOssDefaults, config);
   CheckGate(fields);
-  config->activation = kernels::ActivationKind::kClampedSwish;
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", true);
-  config->attention_sinks = true;
+  config->mlp.activation = kernels::ActivationKind::kClampedSwish;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", true);
+  config->attention.sinks = true;
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 4}, config);
-  config->routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
-  config->router_bias = config->expert_bias = true;
+  config->experts.routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
+  config->experts.router_bias = config->experts.bias = true;
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 128), {.step = 2}, config);
 }
 

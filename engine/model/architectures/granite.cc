@@ -14,8 +14,8 @@ constexpr double kMaxMultiplier = 1e6;
 void ParseGranite(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 2048}, config);
   ParseGraniteMultipliers(fields, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
 }
 
 constexpr const char* kGraniteTypes[] = {"granite"};
@@ -29,10 +29,10 @@ void ParseGraniteMultipliers(JsonFields& fields, ModelConfig* config) {
   const auto multiplier = [&fields](const char* name) {
     return fields.NumberOr(name, kMinMultiplier, kMaxMultiplier, 1.0);
   };
-  config->embedding_scale = static_cast<float>(multiplier("embedding_multiplier"));
-  config->attention_scale = static_cast<float>(multiplier("attention_multiplier"));
+  config->embedding.scale = static_cast<float>(multiplier("embedding_multiplier"));
+  config->attention.scale = static_cast<float>(multiplier("attention_multiplier"));
   config->residual_scale = static_cast<float>(multiplier("residual_multiplier"));
-  config->logit_scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
+  config->head.scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
 }
 
 extern const Architecture kGranite = {.name = "granite",

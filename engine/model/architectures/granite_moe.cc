@@ -12,9 +12,9 @@ namespace {
 void ParseGraniteMoe(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 2048}, config);
   ParseGraniteMultipliers(fields, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
   ParseExperts(fields, {.num_experts = 8, .num_chosen = 2}, config);
-  config->routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
+  config->experts.routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
 }
 
 using enum WeightSlot;

@@ -9,15 +9,15 @@ namespace {
 
 void ParseLlama(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 2048}, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
 }
 
 void ParseSeedOss(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 524288, .head_dim = 128}, config);
-  config->qkv_bias = fields.BoolOr("attention_bias", true);
-  config->out_bias = fields.BoolOr("attention_out_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->attention.qkv_bias = fields.BoolOr("attention_bias", true);
+  config->attention.out_bias = fields.BoolOr("attention_out_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
 }
 
 constexpr LlamaDefaults kErnieDefaults = {.max_context = 131072,
@@ -28,8 +28,8 @@ constexpr LlamaDefaults kErnieDefaults = {.max_context = 131072,
 
 void ParseErnie(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kErnieDefaults, config);
-  config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("use_bias", false);
-  config->interleaved_rotary = true;
+  config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = fields.BoolOr("use_bias", false);
+  config->rotary.interleaved = true;
 }
 
 constexpr const char* kLlamaTypes[] = {"llama"};

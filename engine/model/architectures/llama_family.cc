@@ -11,11 +11,11 @@ void ParseLlamaFamily(JsonFields& fields, const LlamaDefaults& defaults, ModelCo
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
   SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, defaults.head_dim), config);
-  config->norm_kind = kernels::NormKind::kRmsNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, defaults.norm_epsilon));
-  config->activation = ParseActivation(fields, defaults.activation_field, defaults.activation);
-  config->gated_mlp = true;
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", defaults.tied_embeddings);
+  config->norm.kind = kernels::NormKind::kRmsNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, defaults.norm_epsilon));
+  config->mlp.activation = ParseActivation(fields, defaults.activation_field, defaults.activation);
+  config->mlp.gated = true;
+  config->head.tied = fields.BoolOr("tie_word_embeddings", defaults.tied_embeddings);
   SetRotary(fields, defaults.rotary, config);
 }
 

@@ -15,7 +15,7 @@ constexpr LlamaDefaults kMixtralDefaults = {
 void ParseMixtral(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kMixtralDefaults, config);
   ParseExperts(fields, {.num_experts = 8, .num_chosen = 2}, config);
-  config->routing.normalized = true;
+  config->experts.routing.normalized = true;
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
 }
 

@@ -24,31 +24,31 @@ constexpr int64_t kDefaultLocalTokens = 128;
 
 void ParseClassifier(JsonFields& fields, ModelConfig* config) {
   SetLabels(fields, config);
-  if (config->num_labels == 0) return;
+  if (config->classifier.num_labels == 0) return;
   const std::string pooling = fields.TextOr("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") {
     fields.Fail(absl::StrCat("classifier_pooling is '", pooling.substr(0, 32), "'; known: cls, mean"));
   }
-  config->classifier_mean = pooling == "mean";
-  config->classifier_norm = true;
-  config->classifier_activation = ParseActivation(fields, "classifier_activation", "gelu");
-  config->classifier_dense_bias = fields.BoolOr("classifier_bias", false);
+  config->classifier.mean = pooling == "mean";
+  config->classifier.norm = true;
+  config->classifier.activation = ParseActivation(fields, "classifier_activation", "gelu");
+  config->classifier.dense_bias = fields.BoolOr("classifier_bias", false);
 }
 
 void ParseModernBert(JsonFields& fields, ModelConfig* config) {
   config->kind = ModelKind::kEncoder;
-  config->causal = false;
+  config->attention.causal = false;
   SetSizes(fields, 8192, config);
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
-  config->norm_bias = fields.BoolOr("norm_bias", false);
-  config->embedding_norm = config->first_norm_absent = true;
-  config->activation = ParseActivation(fields, "hidden_activation", "gelu");
-  config->gated_mlp = true;
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
+  config->norm.bias = fields.BoolOr("norm_bias", false);
+  config->embedding.norm = config->norm.first_absent = true;
+  config->mlp.activation = ParseActivation(fields, "hidden_activation", "gelu");
+  config->mlp.gated = true;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
   ParseClassifier(fields, config);
   SetRotary(fields, kGlobalRotary, config);
   // Of local_attention tokens a token sees half to each side, and itself.

@@ -12,13 +12,13 @@ constexpr LlamaDefaults kNemotronDefaults = {
 
 void ParseNemotron(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kNemotronDefaults, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_bias = true;
-  config->norm_weight_offset = 1.0F;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
-  config->gated_mlp = false;
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.bias = true;
+  config->norm.weight_offset = 1.0F;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
+  config->mlp.gated = false;
 }
 
 using enum WeightSlot;

@@ -32,7 +32,7 @@ void ParsePublishedFields(JsonFields& fields, ModelConfig* config) {
   }
   config->num_layers = static_cast<int32_t>(fields.Int("n_layer", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("n_embd", 1, kMaxHiddenDim));
-  config->ffn_dim = static_cast<int32_t>(fields.IntOr("n_inner", 1, kMaxFfnDim, 4 * int64_t{config->hidden_dim}));
+  config->mlp.ffn_dim = static_cast<int32_t>(fields.IntOr("n_inner", 1, kMaxFfnDim, 4 * int64_t{config->hidden_dim}));
   config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
   // Beyond the trained context the rotation would follow the length of a text (dynamic NTK scaling).
   const int64_t positions = fields.IntOr("n_positions", 1, kMaxContextTokens, kNomicBertDefaultContext);
@@ -40,8 +40,8 @@ void ParsePublishedFields(JsonFields& fields, ModelConfig* config) {
   config->max_context = static_cast<int32_t>(std::min(positions, trained));
   const int64_t num_heads = fields.Int("n_head", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, 0, config);
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-12));
-  config->activation = kernels::ActivationKind::kSilu;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-12));
+  config->mlp.activation = kernels::ActivationKind::kSilu;
   SetRotary(fields, kPublishedRotary, config);
 }
 
@@ -49,19 +49,20 @@ void ParseFields(JsonFields& fields, ModelConfig* config) {
   SetSizes(fields, kNomicBertDefaultContext, config);
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   SetHeads(fields, num_heads, num_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, 0), config);
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-12));
-  config->activation = ParseActivation(fields, "hidden_act", "silu");
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-12));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");
   SetRotary(fields, kNomicBertRotary, config);
 }
 
 void ParseNomicBert(JsonFields& fields, ModelConfig* config) {
   config->kind = ModelKind::kEncoder;
-  config->causal = false;
-  config->norm_placement = NormPlacement::kPost;
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_bias = true;
-  config->gated_mlp = true;
-  config->num_token_types = static_cast<int32_t>(fields.IntOr("type_vocab_size", 0, kNomicBertMaxTokenTypes, 2));
+  config->attention.causal = false;
+  config->norm.placement = NormPlacement::kPost;
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.bias = true;
+  config->mlp.gated = true;
+  config->embedding.num_token_types =
+      static_cast<int32_t>(fields.IntOr("type_vocab_size", 0, kNomicBertMaxTokenTypes, 2));
   if (fields.Has("n_embd")) return ParsePublishedFields(fields, config);
   ParseFields(fields, config);
 }

@@ -20,9 +20,9 @@ constexpr int64_t kOlmoDefaultPattern = 4;
 
 void ParseOlmoBoth(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
   ParseLlamaFamily(fields, defaults, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->qk_norm = config->qk_norm_joint = true;
-  config->norm_placement = NormPlacement::kPostInside;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qk_norm = config->attention.qk_norm_joint = true;
+  config->norm.placement = NormPlacement::kPostInside;
 }
 
 void ParseOlmo2(JsonFields& fields, ModelConfig* config) {

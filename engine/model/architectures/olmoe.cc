@@ -11,11 +11,11 @@ constexpr LlamaDefaults kOlmoeDefaults = {.max_context = 4096, .norm_epsilon = 1
 
 void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kOlmoeDefaults, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->qk_norm = config->qk_norm_joint = true;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qk_norm = config->attention.qk_norm_joint = true;
   if (fields.Has("clip_qkv")) fields.Fail("clip_qkv is set, which is not supported; must be null");
   ParseExperts(fields, {.num_experts = 64, .num_chosen = 8}, config);
-  config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
+  config->experts.routing.normalized = fields.BoolOr("norm_topk_prob", false);
 }
 
 constexpr auto kOlmoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);

@@ -17,11 +17,12 @@ void ParsePhi(JsonFields& fields, ModelConfig* config) {
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
   SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, 0), config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
-  config->activation = ParseActivation(fields, "hidden_act", "gelu_new");
-  config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = config->head_bias = true;
-  config->parallel_residual = config->shared_norm = true;
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "gelu_new");
+  config->norm.bias = config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = config->head.bias =
+      true;
+  config->parallel_residual = config->norm.shared = true;
   SetRotary(fields, kPhiRotary, config);
 }
 

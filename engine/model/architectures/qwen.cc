@@ -20,14 +20,14 @@ void ParseQwenWindows(JsonFields& fields, ModelConfig* config) {
 void ParseQwen2(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext}, config);
   ParseQwenWindows(fields, config);
-  config->qkv_bias = true;
+  config->attention.qkv_bias = true;
 }
 
 void ParseQwen3(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext, .head_dim = 128}, config);
   ParseQwenWindows(fields, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->qk_norm = true;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qk_norm = true;
 }
 
 constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms);

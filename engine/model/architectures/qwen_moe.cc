@@ -15,7 +15,7 @@ constexpr int64_t kQwenMoeDefaultContext = 32768;
 void ParseQwenMoeBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = kQwenMoeDefaultContext}, config);
   ParseExperts(fields, experts, config);
-  config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
+  config->experts.routing.normalized = fields.BoolOr("norm_topk_prob", false);
   ParseSparseLayers(fields, config);
 }
 
@@ -23,21 +23,23 @@ void ParseQwenMoeBoth(JsonFields& fields, const ExpertDefaults& experts, ModelCo
 void ParseQwen2Moe(JsonFields& fields, ModelConfig* config) {
   ParseQwenMoeBoth(
       fields, {.num_experts = 60, .num_chosen = 4, .width = "moe_intermediate_size", .default_width = 1408}, config);
-  config->qkv_bias = fields.BoolOr("qkv_bias", true);
-  config->shared_ffn_dim = static_cast<int32_t>(fields.IntOr("shared_expert_intermediate_size", 1, kMaxFfnDim, 5632));
-  config->shared_gate = true;
+  config->attention.qkv_bias = fields.BoolOr("qkv_bias", true);
+  config->experts.shared_ffn_dim =
+      static_cast<int32_t>(fields.IntOr("shared_expert_intermediate_size", 1, kMaxFfnDim, 5632));
+  config->experts.shared_gate = true;
   const bool slides = fields.BoolOr("use_sliding_window", false);
   const int64_t end = fields.IntOr("max_window_layers", 0, kMaxLayers, 28);
   SetWindows(fields, slides ? ParseWindow(fields) : 0, {.step = 2}, config);
   if (fields.Has("layer_types")) return;
-  for (size_t i = static_cast<size_t>(end); i < config->layer_windows.size(); ++i) config->layer_windows[i] = 0;
+  for (size_t i = static_cast<size_t>(end); i < config->attention.layer_windows.size(); ++i)
+    config->attention.layer_windows[i] = 0;
 }
 
 void ParseQwen3Moe(JsonFields& fields, ModelConfig* config) {
   ParseQwenMoeBoth(
       fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 768}, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->qk_norm = true;
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.qk_norm = true;
   SetWindows(fields, fields.BoolOr("use_sliding_window", false) ? ParseWindow(fields) : 0, {}, config);
 }
 

@@ -25,14 +25,14 @@ void SetLayersWithoutPositions(JsonFields& fields, ModelConfig* config) {
   }
   for (int32_t layer = 0; layer < config->num_layers; ++layer) {
     const bool rotates = rotated.empty() ? (layer + 1) % interval != 0 : rotated[static_cast<size_t>(layer)] == 1;
-    config->layer_rotary.push_back(rotates ? 0 : -1);
+    config->rotary.layer_index.push_back(rotates ? 0 : -1);
   }
 }
 
 void ParseSmollm3(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kSmollm3Defaults, config);
-  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
-  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp.bias = fields.BoolOr("mlp_bias", false);
   SetLayersWithoutPositions(fields, config);
   const bool slides = fields.BoolOr("use_sliding_window", false);
   // Without layer_types the layers without positions would slide; every published config has them.

@@ -14,11 +14,11 @@ constexpr LlamaDefaults kStablelmDefaults = {.max_context = 4096,
 void ParseStablelm(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"qk_layernorm"});
   ParseLlamaFamily(fields, kStablelmDefaults, config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_bias = true;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
-  config->qkv_bias = fields.BoolOr("use_qkv_bias", false);
-  config->parallel_residual = config->shared_norm = fields.BoolOr("use_parallel_residual", false);
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.bias = true;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->attention.qkv_bias = fields.BoolOr("use_qkv_bias", false);
+  config->parallel_residual = config->norm.shared = fields.BoolOr("use_parallel_residual", false);
 }
 
 constexpr const char* kStablelmTypes[] = {"stablelm"};

@@ -16,12 +16,12 @@ void ParseStarcoder2(JsonFields& fields, ModelConfig* config) {
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, 2);
   SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, 0), config);
-  config->norm_kind = kernels::NormKind::kLayerNorm;
-  config->norm_bias = true;
-  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_epsilon", 1e-12, 1.0, 1e-5));
-  config->activation = ParseActivation(fields, "hidden_act", "gelu_pytorch_tanh");
-  config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("use_bias", true);
-  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+  config->norm.kind = kernels::NormKind::kLayerNorm;
+  config->norm.bias = true;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->mlp.activation = ParseActivation(fields, "hidden_act", "gelu_pytorch_tanh");
+  config->attention.qkv_bias = config->attention.out_bias = config->mlp.bias = fields.BoolOr("use_bias", true);
+  config->head.tied = fields.BoolOr("tie_word_embeddings", true);
   SetRotary(fields, {}, config);
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
 }

@@ -29,26 +29,28 @@ absl::StatusOr<GgufFile> OpenFirst(const Directory& directory, const std::string
 
 // The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file.
 absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config) {
-  if (tensors.Find(kGgufRotaryFactors) == nullptr || config->inv_freq.empty()) return absl::OkStatus();
-  const auto factors = ReadGgufFactors(tensors, kGgufRotaryFactors, config->inv_freq.size());
+  if (tensors.Find(kGgufRotaryFactors) == nullptr || config->rotary.inv_freq.empty()) return absl::OkStatus();
+  const auto factors = ReadGgufFactors(tensors, kGgufRotaryFactors, config->rotary.inv_freq.size());
   if (!factors.ok()) return factors.status();
-  for (size_t i = 0; i < factors->size(); ++i) config->inv_freq[i] /= (*factors)[i];
+  for (size_t i = 0; i < factors->size(); ++i) config->rotary.inv_freq[i] /= (*factors)[i];
   return absl::OkStatus();
 }
 
 // Biases of the attention and of dense MLPs are where the file has them.
 void SetBiases(const GgufTensors& tensors, ModelConfig* config) {
   const auto has = [&tensors](const char* name) { return tensors.Find(name) != nullptr; };
-  config->qkv_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias") || has("blk.0.attn_kv_a_mqa.bias");
-  config->out_bias = has("blk.0.attn_output.bias");
-  config->mlp_bias = has("blk.0.ffn_up.bias");
+  config->attention.qkv_bias =
+      has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias") || has("blk.0.attn_kv_a_mqa.bias");
+  config->attention.out_bias = has("blk.0.attn_output.bias");
+  config->mlp.bias = has("blk.0.ffn_up.bias");
 }
 
 // Q and K rotate halves of a head, as transformers' checkpoints have them, or neighbouring dimensions.
 void SeparateRotation(const ModelConfig& config, GgufTensors* tensors) {
-  if (config.rotary_dim == 0) return;
-  const int64_t rotated_rows = int64_t{config.num_heads + config.num_kv_heads} * config.head_dim;
-  tensors->SeparateRotationHalves({config.head_dim, config.rotary_dim, rotated_rows});
+  if (config.rotary.dim == 0) return;
+  const int64_t rotated_rows =
+      int64_t{config.attention.num_heads + config.attention.num_kv_heads} * config.attention.head_dim;
+  tensors->SeparateRotationHalves({config.attention.head_dim, config.rotary.dim, rotated_rows});
 }
 
 // The files by which sentence-transformers names an encoder's pooling; none where the file does not name one.
@@ -100,10 +102,10 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   if (!parsed.ok()) return parsed;
   const GgufForm& form = *found->form;
   parsed->names = NamesOf(form);
-  if (form.offset_norms) parsed->config.norm_weight_offset = 0.0F;
+  if (form.offset_norms) parsed->config.norm.weight_offset = 0.0F;
   if (!form.fixed_biases) SetBiases(*tensors, &parsed->config);
   // By the order of the rows, but those of latent attention are as a directory has them.
-  parsed->config.interleaved_rotary = parsed->config.has_latent_attention();
+  parsed->config.rotary.interleaved = parsed->config.attention.is_latent();
   if (form.interleaved_rotation) SeparateRotation(parsed->config, tensors);
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;

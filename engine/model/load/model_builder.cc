@@ -229,7 +229,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
   for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
   if (IsNorm(part.slot) && !part.is_bias) {
-    for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm_weight_offset;
+    for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm.weight_offset;
   }
   // All precisions share the vectors, so the first precision's pointer serves all.
   const float* vector = *VectorOf(&model_->weights_.front(), part.place(), part.is_bias);

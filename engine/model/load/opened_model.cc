@@ -38,21 +38,22 @@ absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const Mo
 // theirs at the end.
 absl::Status OrderRotaryRows(OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
-  if (!config.interleaved_rotary) return absl::OkStatus();
+  if (!config.rotary.interleaved) return absl::OkStatus();
   std::vector<RotatedTensor> rotated;
-  const LatentAttention& latent = config.latent;
-  const int64_t first_value = (int64_t{config.num_heads} + config.num_kv_heads) * config.head_dim;
+  const LatentAttentionSpec& latent = config.attention.latent;
+  const int64_t first_value =
+      (int64_t{config.attention.num_heads} + config.attention.num_kv_heads) * config.attention.head_dim;
   for (const WeightPart& part : model->parts) {
     if (part.slot == WeightSlot::kQkv && part.row_begin < first_value) {
-      rotated.push_back({part.tensor, config.head_dim, 0});
+      rotated.push_back({part.tensor, config.attention.head_dim, 0});
     } else if (part.slot == WeightSlot::kLatentQuery) {
       rotated.push_back({part.tensor, latent.plain_dim + latent.rope_dim, latent.plain_dim});
     } else if (part.slot == WeightSlot::kKvDown && part.row_begin == 0) {  // one of the tensor's two parts
-      rotated.push_back({part.tensor, config.head_dim, latent.kv_rank});
+      rotated.push_back({part.tensor, config.attention.head_dim, latent.kv_rank});
     }
   }
   absl::StatusOr<std::unique_ptr<TensorSource>> ordered =
-      RotaryRows::Open(std::move(model->tensors), rotated, config.rotary_dim);
+      RotaryRows::Open(std::move(model->tensors), rotated, config.rotary.dim);
   if (!ordered.ok()) return ordered.status();
   model->tensors = *std::move(ordered);
   return absl::OkStatus();
@@ -65,8 +66,8 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
   const bool interleaved = model->parsed.names.expert_layout == ExpertLayout::kInterleaved;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.routing.num_experts)
-                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
+      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.experts.routing.num_experts)
+                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.experts.routing.num_experts);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();
@@ -90,13 +91,13 @@ absl::Status WidenRearranged(const std::string& prefix, OpenedModel* model) {
 // Gives each head the matrices of its keys and values where there is latent attention.
 absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
-  if (!config.has_latent_attention()) return absl::OkStatus();
+  if (!config.attention.is_latent()) return absl::OkStatus();
   if (absl::Status status = WidenRearranged(prefix, model); !status.ok()) return status;
   const CheckpointNames& names = model->parsed.names;
   const std::vector<ExpertStack> stacks = ListHeadStacks(names, config, prefix);
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
       stacks.empty() ? ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(names, config, prefix))
-                     : ExpertTensors::Open(std::move(model->tensors), stacks, config.num_heads);
+                     : ExpertTensors::Open(std::move(model->tensors), stacks, config.attention.num_heads);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();

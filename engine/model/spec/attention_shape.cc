@@ -10,7 +10,8 @@ namespace {
 
 // Whether a layer's tokens may stop seeing the first ones before the context ends.
 bool Slides(const ModelConfig& config, int32_t layer) {
-  return !config.is_encoder() && config.causal && config.window(layer) > 0 && config.window(layer) < config.max_context;
+  return !config.is_encoder() && config.attention.causal && config.attention.window(layer) > 0 &&
+         config.attention.window(layer) < config.max_context;
 }
 
 int32_t CeilDiv(int32_t a, int32_t b) {
@@ -26,7 +27,7 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
   for (int32_t layer = 0; layer < num_layers; ++layer) {
     if (!Slides(config, layer)) continue;
     ++num_sliding;
-    groups.window = std::max(groups.window, config.window(layer));
+    groups.window = std::max(groups.window, config.attention.window(layer));
   }
   const int32_t num_full = num_layers - num_sliding;
   auto best = std::make_tuple(true, true, std::numeric_limits<int32_t>::max());
@@ -62,10 +63,10 @@ std::vector<KvPlace> KvPlacesOf(const ModelConfig& config, const KvGroups& group
 
 kernels::KvShape KvShapeOf(const ModelConfig& config) {
   return {.num_layers = KvGroupsOf(config).layers_per_page,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim,
-          .v_head_dim = config.attention_value_dim(),
-          .values_in_keys = config.has_latent_attention()};
+          .num_kv_heads = config.attention.num_kv_heads,
+          .head_dim = config.attention.head_dim,
+          .v_head_dim = config.attention.value_dim(),
+          .values_in_keys = config.attention.is_latent()};
 }
 
 kernels::KvLayout KvLayoutOf(const kernels::KvShape& shape, Precision precision, bool kv_fp8) {
@@ -80,17 +81,17 @@ kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, boo
 }
 
 kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype) {
-  const std::vector<int32_t>& windows = config.layer_windows;
+  const std::vector<int32_t>& windows = config.attention.layer_windows;
   return {.dtype = kv_dtype,
-          .head_dim = config.head_dim,
-          .num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.attention.head_dim,
+          .num_heads = config.attention.num_heads,
+          .num_kv_heads = config.attention.num_kv_heads,
           .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
-          .softcap = config.attention_softcap,
-          .causal = config.causal,
-          .sinks = config.attention_sinks,
-          .v_head_dim = config.attention_value_dim(),
-          .values_in_keys = config.has_latent_attention()};
+          .softcap = config.attention.softcap,
+          .causal = config.attention.causal,
+          .sinks = config.attention.sinks,
+          .v_head_dim = config.attention.value_dim(),
+          .values_in_keys = config.attention.is_latent()};
 }
 
 }  // namespace dunlin::engine

@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 
 inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
-  return {.experts = config.has_experts(), .latent_rows = config.has_latent_attention()};
+  return {.experts = config.has_experts(), .latent_rows = config.attention.is_latent()};
 }
 
 }  // namespace dunlin::engine

@@ -17,8 +17,8 @@ namespace dunlin::engine {
 // y = x W^T + bias.
 using LinearWeights = kernels::BiasedWeight;
 
-// FP32 [hidden_dim], for Q and K [head_dim] or, with qk_norm_joint, of all heads, in device memory; bias is null where
-// the norm has none.
+// FP32 [hidden_dim], for Q and K [head_dim] or, with AttentionSpec::qk_norm_joint, of all heads, in device memory; bias
+// is null where the norm has none.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;
@@ -38,7 +38,7 @@ struct ExpertLists {
   ExpertWeights operator[](size_t expert) const { return {up[expert], down[expert]}; }
 };
 
-// With ModelConfig::has_latent_attention, in place of LayerWeights::qkv.
+// With AttentionSpec::is_latent, in place of LayerWeights::qkv.
 struct LatentWeights {
   LinearWeights query_down;             // [query_rank, hidden_dim], where query_rank > 0
   NormWeights query_norm;               // [query_rank], as that
@@ -50,22 +50,22 @@ struct LatentWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
-  LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
-  LatentWeights latent;             // with has_latent_attention
-  NormWeights query_norm;           // with qk_norm
-  NormWeights key_norm;             // with qk_norm
-  const float* sinks = nullptr;     // [num_heads], with attention_sinks
-  LinearWeights attention_out;      // [hidden_dim, attention_features]
+  NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
+  LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LatentWeights latent;          // where the attention is latent
+  NormWeights query_norm;        // with qk_norm
+  NormWeights key_norm;          // with qk_norm
+  const float* sinks = nullptr;  // [num_heads], with attention_sinks
+  LinearWeights attention_out;   // [hidden_dim, output_features]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
-  NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
+  NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with NormSpec::shared
   LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts, as mlp_down
   LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
   NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
-  // Where ModelConfig::has_experts(layer).
+  // Where ExpertSpec::in_layer.
   LinearWeights router;                      // [router_features, hidden_dim] in FP32
   const float* router_correction = nullptr;  // [num_experts], with router_correction
-  ExpertLists experts;                       // [num_experts], of expert_ffn_dim
+  ExpertLists experts;                       // [num_experts], of ExpertSpec::ffn_dim
   ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
 };
 
@@ -80,7 +80,7 @@ struct PrecisionWeights {
   NormWeights final_norm;          // before the head; not with NormPlacement::kPost
   LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
-  NormWeights classifier_norm;     // with ModelConfig::classifier_norm
+  NormWeights classifier_norm;     // with ClassifierSpec::norm
   LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();

@@ -57,71 +57,79 @@ WeightField OfShared(PrecisionWeights* weights, const WeightPlace& place) {
 }
 
 // Whether a layer has a weight.
-constexpr auto kHasPositions = [](const C& c, int32_t) { return c.learned_positions; };
-constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.num_token_types > 0; };
+constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embedding.learned_positions; };
+constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
 constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
 constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
-  return c.norm_placement != NormPlacement::kPostInside && !(layer == 0 && c.first_norm_absent);
+  return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent);
 };
-constexpr auto kHasQkv = [](const C& c, int32_t) { return !c.has_latent_attention(); };
-constexpr auto kHasQkNorms = [](const C& c, int32_t) { return c.qk_norm; };
-constexpr auto kHasSinks = [](const C& c, int32_t) { return c.attention_sinks; };
-constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.latent.query_rank > 0; };
-constexpr auto kHasLatent = [](const C& c, int32_t) { return c.has_latent_attention(); };
-constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.has_post_norms(); };
+constexpr auto kHasQkv = [](const C& c, int32_t) { return !c.attention.is_latent(); };
+constexpr auto kHasQkNorms = [](const C& c, int32_t) { return c.attention.qk_norm; };
+constexpr auto kHasSinks = [](const C& c, int32_t) { return c.attention.sinks; };
+constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.attention.latent.query_rank > 0; };
+constexpr auto kHasLatent = [](const C& c, int32_t) { return c.attention.is_latent(); };
+constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
 constexpr auto kHasMlpNorm = [](const C& c, int32_t) {
-  return !c.shared_norm && c.norm_placement != NormPlacement::kPostInside;
+  return !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
 };
-constexpr auto kHasMlp = [](const C& c, int32_t layer) { return !c.has_experts(layer); };
-constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.has_experts(layer); };
-constexpr auto kHasCorrection = [](const C& c, int32_t layer) { return c.router_correction && c.has_experts(layer); };
+constexpr auto kHasMlp = [](const C& c, int32_t layer) { return !c.experts.in_layer(layer); };
+constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.experts.in_layer(layer); };
+constexpr auto kHasCorrection = [](const C& c, int32_t layer) {
+  return c.experts.router_correction && c.experts.in_layer(layer);
+};
 constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
-  return c.shared_ffn_dim > 0 && c.has_experts(layer);
+  return c.experts.shared_ffn_dim > 0 && c.experts.in_layer(layer);
 };
-constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm_placement != NormPlacement::kPost; };
-constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.tied_embeddings; };
-constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.num_labels > 0; };
-constexpr auto kHasClassifierNorm = [](const C& c, int32_t) { return c.num_labels > 0 && c.classifier_norm; };
+constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
+constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
+constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
+constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
+  return c.classifier.num_labels > 0 && c.classifier.norm;
+};
 
-constexpr auto kNormBias = [](const C& c) { return c.norm_bias; };
-constexpr auto kQkvBias = [](const C& c) { return c.qkv_bias; };
-constexpr auto kOutBias = [](const C& c) { return c.out_bias; };
-constexpr auto kMlpBias = [](const C& c) { return c.mlp_bias; };
-constexpr auto kRouterBias = [](const C& c) { return c.router_bias; };
-constexpr auto kExpertBias = [](const C& c) { return c.expert_bias; };
-constexpr auto kHeadBias = [](const C& c) { return c.head_bias; };
-constexpr auto kDenseBias = [](const C& c) { return c.num_labels > 0 && c.classifier_dense_bias; };
-constexpr auto kLabelBias = [](const C& c) { return c.num_labels > 0; };
+constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
+constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
+constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
+constexpr auto kMlpBias = [](const C& c) { return c.mlp.bias; };
+constexpr auto kRouterBias = [](const C& c) { return c.experts.router_bias; };
+constexpr auto kExpertBias = [](const C& c) { return c.experts.bias; };
+constexpr auto kHeadBias = [](const C& c) { return c.head.bias; };
+constexpr auto kDenseBias = [](const C& c) { return c.classifier.num_labels > 0 && c.classifier.dense_bias; };
+constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0; };
 
 // Dimensions.
 constexpr auto kOne = [](const C&) { return int64_t{1}; };
 constexpr auto kHidden = [](const C& c) { return int64_t{c.hidden_dim}; };
 constexpr auto kVocabulary = [](const C& c) { return int64_t{c.vocab_size}; };
 constexpr auto kPositionRows = [](const C& c) { return int64_t{c.position_rows()}; };
-constexpr auto kTokenTypeRows = [](const C& c) { return int64_t{c.num_token_types}; };
-constexpr auto kQkvRows = [](const C& c) { return int64_t{c.qkv_features()}; };
-constexpr auto kQueryNormDim = [](const C& c) { return int64_t{c.qk_norm_joint ? c.num_heads : 1} * c.head_dim; };
-constexpr auto kKeyNormDim = [](const C& c) { return int64_t{c.qk_norm_joint ? c.num_kv_heads : 1} * c.head_dim; };
-constexpr auto kNumHeads = [](const C& c) { return int64_t{c.num_heads}; };
-constexpr auto kHeadDim = [](const C& c) { return int64_t{c.head_dim}; };
-constexpr auto kAttentionDim = [](const C& c) { return int64_t{c.attention_features()}; };
-constexpr auto kQueryRank = [](const C& c) { return int64_t{c.latent.query_rank}; };
-constexpr auto kQueryInput = [](const C& c) {
-  return int64_t{c.latent.query_rank > 0 ? c.latent.query_rank : c.hidden_dim};
+constexpr auto kTokenTypeRows = [](const C& c) { return int64_t{c.embedding.num_token_types}; };
+constexpr auto kQkvRows = [](const C& c) { return int64_t{c.attention.qkv_features()}; };
+constexpr auto kQueryNormDim = [](const C& c) {
+  return int64_t{c.attention.qk_norm_joint ? c.attention.num_heads : 1} * c.attention.head_dim;
 };
-constexpr auto kLatentQueryRows = [](const C& c) { return int64_t{c.latent_query_features()}; };
-constexpr auto kKvRank = [](const C& c) { return int64_t{c.latent.kv_rank}; };
-constexpr auto kPlainDim = [](const C& c) { return int64_t{c.latent.plain_dim}; };
-constexpr auto kValueDim = [](const C& c) { return int64_t{c.latent.value_dim}; };
-constexpr auto kFfn = [](const C& c) { return int64_t{c.ffn_dim}; };
-constexpr auto kUpRows = [](const C& c) { return int64_t{c.up_features(c.ffn_dim)}; };
-constexpr auto kExpertFfn = [](const C& c) { return int64_t{c.expert_ffn_dim}; };
-constexpr auto kExpertUpRows = [](const C& c) { return int64_t{c.up_features(c.expert_ffn_dim)}; };
-constexpr auto kSharedFfn = [](const C& c) { return int64_t{c.shared_ffn_dim}; };
-constexpr auto kSharedUpRows = [](const C& c) { return int64_t{c.up_features(c.shared_ffn_dim)}; };
-constexpr auto kRouterRows = [](const C& c) { return int64_t{c.router_features()}; };
-constexpr auto kNumExperts = [](const C& c) { return int64_t{c.routing.num_experts}; };
-constexpr auto kNumLabels = [](const C& c) { return int64_t{c.num_labels}; };
+constexpr auto kKeyNormDim = [](const C& c) {
+  return int64_t{c.attention.qk_norm_joint ? c.attention.num_kv_heads : 1} * c.attention.head_dim;
+};
+constexpr auto kNumHeads = [](const C& c) { return int64_t{c.attention.num_heads}; };
+constexpr auto kHeadDim = [](const C& c) { return int64_t{c.attention.head_dim}; };
+constexpr auto kAttentionDim = [](const C& c) { return int64_t{c.attention.output_features()}; };
+constexpr auto kQueryRank = [](const C& c) { return int64_t{c.attention.latent.query_rank}; };
+constexpr auto kQueryInput = [](const C& c) {
+  return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
+};
+constexpr auto kLatentQueryRows = [](const C& c) { return int64_t{c.attention.latent_query_features()}; };
+constexpr auto kKvRank = [](const C& c) { return int64_t{c.attention.latent.kv_rank}; };
+constexpr auto kPlainDim = [](const C& c) { return int64_t{c.attention.latent.plain_dim}; };
+constexpr auto kValueDim = [](const C& c) { return int64_t{c.attention.latent.value_dim}; };
+constexpr auto kFfn = [](const C& c) { return int64_t{c.mlp.ffn_dim}; };
+constexpr auto kUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.mlp.ffn_dim)}; };
+constexpr auto kExpertFfn = [](const C& c) { return int64_t{c.experts.ffn_dim}; };
+constexpr auto kExpertUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
+constexpr auto kSharedFfn = [](const C& c) { return int64_t{c.experts.shared_ffn_dim}; };
+constexpr auto kSharedUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
+constexpr auto kRouterRows = [](const C& c) { return int64_t{c.experts.router_features()}; };
+constexpr auto kNumExperts = [](const C& c) { return int64_t{c.experts.routing.num_experts}; };
+constexpr auto kNumLabels = [](const C& c) { return int64_t{c.classifier.num_labels}; };
 
 using Exists = decltype(WeightSlotRow::exists);
 using HasBiasFunction = decltype(WeightSlotRow::has_bias);

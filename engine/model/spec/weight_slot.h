@@ -94,15 +94,15 @@ enum class SlotStorage : uint8_t {
 enum class SlotFactor : uint8_t {
   kUnscaled,
   kResidual,      // ModelConfig::residual_scale
-  kLogit,         // ModelConfig::logit_scale
-  kInverseLayer,  // rows of Q: 1 / (layer + 1), with ModelConfig::inverse_layer_query_scale
+  kLogit,         // HeadSpec::scale
+  kInverseLayer,  // rows of Q: 1 / (layer + 1), with AttentionSpec::inverse_layer_scale
 };
 
 // The shape of a slot as functions of the config.
 struct SlotDims {
   int64_t (*out_features)(const ModelConfig& config);
   int64_t (*in_features)(const ModelConfig& config);
-  bool up = false;  // of an MLP's first matrix, which has a gate with ModelConfig::gated_mlp
+  bool up = false;  // of an MLP's first matrix, which has a gate with MlpSpec::gated
 };
 
 struct WeightSlotRow {
@@ -153,11 +153,11 @@ inline bool HasBias(const ModelConfig& config, WeightSlot slot) {
 }
 inline SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
   const SlotDims& dims = RowOf(slot).dims;
-  return {dims.out_features(config), dims.in_features(config), dims.up && config.gated_mlp};
+  return {dims.out_features(config), dims.in_features(config), dims.up && config.mlp.gated};
 }
 // Weights of a slot in a layer that has it, or in the model.
 inline int32_t NumWeights(const ModelConfig& config, WeightSlot slot) {
-  return IsPerExpert(slot) ? config.routing.num_experts : IsPerHead(slot) ? config.num_heads : 1;
+  return IsPerExpert(slot) ? config.experts.routing.num_experts : IsPerHead(slot) ? config.attention.num_heads : 1;
 }
 
 }  // namespace dunlin::engine

@@ -29,21 +29,21 @@ struct RowRange {
 // head_dim of the tensor.
 std::vector<RowRange> RowsByHead(const ModelConfig& config) {
   std::vector<RowRange> ranges;
-  const int64_t head_dim = config.head_dim;
-  const int64_t group = config.num_heads / config.num_kv_heads;
-  for (int64_t head = 0; head < config.num_kv_heads; ++head) {
+  const int64_t head_dim = config.attention.head_dim;
+  const int64_t group = config.attention.num_heads / config.attention.num_kv_heads;
+  for (int64_t head = 0; head < config.attention.num_kv_heads; ++head) {
     const int64_t first = (group + 2) * head;
     ranges.push_back({group * head * head_dim, group * head_dim, first * head_dim});
-    ranges.push_back({(config.num_heads + head) * head_dim, head_dim, (first + group) * head_dim});
-    ranges.push_back(
-        {(config.num_heads + config.num_kv_heads + head) * head_dim, head_dim, (first + group + 1) * head_dim});
+    ranges.push_back({(config.attention.num_heads + head) * head_dim, head_dim, (first + group) * head_dim});
+    ranges.push_back({(config.attention.num_heads + config.attention.num_kv_heads + head) * head_dim, head_dim,
+                      (first + group + 1) * head_dim});
   }
   return ranges;
 }
 
 std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
-  const int64_t query = int64_t{config.num_heads} * config.head_dim;
-  const int64_t key = int64_t{config.num_kv_heads} * config.head_dim;
+  const int64_t query = int64_t{config.attention.num_heads} * config.attention.head_dim;
+  const int64_t key = int64_t{config.attention.num_kv_heads} * config.attention.head_dim;
   switch (part) {
     case FusedPart::kAll:
       return {{0, ShapeOf(config, slot).out_features}};
@@ -58,11 +58,12 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPa
     case FusedPart::kUp:
       return {{ShapeOf(config, slot).out_features / 2, ShapeOf(config, slot).out_features / 2}};
     case FusedPart::kLatentAndRotary:
-      return {{config.latent.rope_dim, config.latent.kv_rank, 0}, {0, config.latent.rope_dim, config.latent.kv_rank}};
+      return {{config.attention.latent.rope_dim, config.attention.latent.kv_rank, 0},
+              {0, config.attention.latent.rope_dim, config.attention.latent.kv_rank}};
     case FusedPart::kExperts:
-      return {{0, config.routing.num_experts}};
+      return {{0, config.experts.routing.num_experts}};
     case FusedPart::kSharedGate:
-      return {{config.routing.num_experts, 1}};
+      return {{config.experts.routing.num_experts, 1}};
     case FusedPart::kQkvByHead:
       return RowsByHead(config);
   }
@@ -94,12 +95,13 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
     case SlotFactor::kUnscaled:
       return {};
     case SlotFactor::kInverseLayer:
-      if (!config.inverse_layer_query_scale || place.layer == 0) return {};
-      return {int64_t{config.num_heads} * config.head_dim, 1.0F / static_cast<float>(place.layer + 1)};
+      if (!config.attention.inverse_layer_scale || place.layer == 0) return {};
+      return {int64_t{config.attention.num_heads} * config.attention.head_dim,
+              1.0F / static_cast<float>(place.layer + 1)};
     case SlotFactor::kResidual:
       return config.residual_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.residual_scale};
     case SlotFactor::kLogit:
-      return config.logit_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.logit_scale};
+      return config.head.scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.head.scale};
   }
   return {};
 }
@@ -144,7 +146,7 @@ void AppendParts(const CheckpointNames& names, const ModelConfig& config, const 
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : names.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
-    if (name.part == FusedPart::kSharedGate && !config.shared_gate) continue;
+    if (name.part == FusedPart::kSharedGate && !config.experts.shared_gate) continue;
     for (int32_t i = 0; i < NumWeights(config, name.slot); ++i) {
       const WeightPlace place{name.slot, layer, i};
       AppendTensor(config, name, prefix, place, false, parts);
@@ -219,17 +221,17 @@ std::vector<ExpertStack> ListHeadStacks(const CheckpointNames& names, const Mode
 std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix) {
   if (!HeadsShareTensor(names)) return {};
-  const LatentAttention& latent = config.latent;
+  const LatentAttentionSpec& latent = config.attention.latent;
   const int64_t rows = latent.plain_dim + latent.value_dim;  // of a head
   std::vector<TensorSlice> slices;
   for (const WeightName& name : names.weights) {
     for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.num_layers; ++layer) {
       const bool is_key = name.slot == WeightSlot::kKeyUp;
       const std::string head = FullName(name, prefix, {name.slot, layer, -1});
-      for (int32_t i = 0; i < config.num_heads; ++i) {
+      for (int32_t i = 0; i < config.attention.num_heads; ++i) {
         slices.push_back({.stored = absl::StrCat(head.substr(0, head.find(kIndex)), name.weight),
                           .name = absl::StrCat(FullName(name, prefix, {name.slot, layer, i}), name.weight),
-                          .stored_rows = rows * config.num_heads,
+                          .stored_rows = rows * config.attention.num_heads,
                           .first = rows * i + (is_key ? 0 : latent.plain_dim),
                           .count = is_key ? latent.plain_dim : latent.value_dim});
       }
@@ -246,7 +248,7 @@ std::vector<std::string> ListRearranged(const CheckpointNames& names, const Mode
   }
   for (const WeightName& name : names.weights) {
     const bool rotates = name.slot == WeightSlot::kLatentQuery || name.slot == WeightSlot::kKvDown;
-    for (int32_t layer = 0; rotates && config.interleaved_rotary && layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; rotates && config.rotary.interleaved && layer < config.num_layers; ++layer) {
       const std::string full = absl::StrCat(FullName(name, prefix, {name.slot, layer}), name.weight);
       tensors.push_back(full);
       for (const NameAlias& alias : names.aliases) {
@@ -364,7 +366,7 @@ int64_t CountParameters(const std::vector<WeightPart>& parts) {
 int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts) {
   int64_t count = 0;
   for (const WeightPart& part : parts) {
-    if (!IsPerExpert(part.slot) || part.index < config.routing.num_chosen) count += Elements(part);
+    if (!IsPerExpert(part.slot) || part.index < config.experts.routing.num_chosen) count += Elements(part);
   }
   return count;
 }

@@ -93,13 +93,13 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
   weights->layers.resize(static_cast<size_t>(config.num_layers));
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     LayerWeights& of_layer = weights->layers[static_cast<size_t>(layer)];
-    if (config.has_experts(layer)) {
-      of_layer.experts.up.resize(static_cast<size_t>(config.routing.num_experts));
-      of_layer.experts.down.resize(static_cast<size_t>(config.routing.num_experts));
+    if (config.experts.in_layer(layer)) {
+      of_layer.experts.up.resize(static_cast<size_t>(config.experts.routing.num_experts));
+      of_layer.experts.down.resize(static_cast<size_t>(config.experts.routing.num_experts));
     }
-    if (!config.has_latent_attention()) continue;
-    of_layer.latent.key_up.resize(static_cast<size_t>(config.num_heads));
-    of_layer.latent.value_up.resize(static_cast<size_t>(config.num_heads));
+    if (!config.attention.is_latent()) continue;
+    of_layer.latent.key_up.resize(static_cast<size_t>(config.attention.num_heads));
+    of_layer.latent.value_up.resize(static_cast<size_t>(config.attention.num_heads));
   }
   ForEachSlot(config, [&](const WeightPlace& place) {
     const WeightSlot slot = place.slot;
@@ -116,7 +116,7 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
                                  .int8_inputs = int8_inputs && Traits(encoding.format).group != 0};
     matrices += SlotBytes(config, slot, encoding, ops);
   });
-  if (config.tied_embeddings) weights->head.weight = weights->embedding;
+  if (config.head.tied) weights->head.weight = weights->embedding;
   ForEachVector(config, [&](const WeightPlace& place, bool is_bias) {
     *VectorOf(weights, place, is_bias) = reinterpret_cast<const float*>(vectors);
     vectors += VectorSize(config, place.slot);

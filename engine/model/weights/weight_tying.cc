@@ -42,7 +42,7 @@ std::string HeadName(const CheckpointNames& names) {
 absl::Status ResolveTying(const CheckpointNames& names, const std::string& prefix, const TensorSource& source,
                           bool compare, ModelConfig* config, std::vector<WeightPart>* parts,
                           std::vector<std::string>* warnings) {
-  if (!config->tied_embeddings) return absl::OkStatus();
+  if (!config->head.tied) return absl::OkStatus();
   const TensorInfo* head = source.Find(HeadName(names));
   if (head == nullptr) return absl::OkStatus();
   const auto embedding_part = std::find_if(parts->begin(), parts->end(),
@@ -57,7 +57,7 @@ absl::Status ResolveTying(const CheckpointNames& names, const std::string& prefi
   if (!same.ok() || *same) return same.status();
   warnings->push_back(absl::StrCat("config.json ties ", head->name, " to ", embedding->name,
                                    ", but the checkpoint has both with different values: they are not tied"));
-  config->tied_embeddings = false;
+  config->head.tied = false;
   *parts = ListWeightParts(names, *config, prefix);
   return absl::OkStatus();
 }

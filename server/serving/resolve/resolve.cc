@@ -112,12 +112,13 @@ absl::Status CheckReranks(const ServedModel& model) {
   const engine::ModelConfig& config = model.model->config();
   const std::string kind = absl::StrCat("model (", config.architecture, ") does not rerank: ");
   if (model.encoder == nullptr) return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it is a decoder"));
-  if (config.num_labels == 0) {
+  if (config.classifier.num_labels == 0) {
     return MakeError(Reason::kWrongModelKind,
                      absl::StrCat(kind, "it has no head of a sequence classifier (of BERT, RoBERTa or ModernBERT)"));
   }
-  if (config.num_labels != 1) {
-    return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has ", config.num_labels, " labels; limit is 1"));
+  if (config.classifier.num_labels != 1) {
+    return MakeError(Reason::kWrongModelKind,
+                     absl::StrCat(kind, "it has ", config.classifier.num_labels, " labels; limit is 1"));
   }
   if (model.tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, absl::StrCat(kind, "it has no tokenizer"));
   if (model.pair_frame.has_value()) return absl::OkStatus();

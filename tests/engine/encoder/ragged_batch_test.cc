@@ -16,12 +16,12 @@ class RaggedBatchTest : public ::testing::Test {
  protected:
   RaggedBatchTest() {
     config_.kind = ModelKind::kEncoder;
-    config_.causal = false;
+    config_.attention.causal = false;
     config_.num_layers = 2;
     config_.hidden_dim = 8;
-    config_.num_heads = config_.num_kv_heads = 2;
-    config_.head_dim = 4;
-    config_.ffn_dim = 16;
+    config_.attention.num_heads = config_.attention.num_kv_heads = 2;
+    config_.attention.head_dim = 4;
+    config_.mlp.ffn_dim = 16;
     config_.vocab_size = 50;
     config_.max_context = 32;
     EngineOptions options;
@@ -89,7 +89,7 @@ TEST_F(RaggedBatchTest, KeepsEveryRowWhenOneInputIsPooledByMean) {
 TEST_F(RaggedBatchTest, TokensOfTheSecondTextHaveTypeOneWhereTheModelHasIt) {
   static constexpr TokenId kTokens[5] = {1, 2, 3, 4, 5};
   for (const int32_t types : {0, 1, 2}) {
-    config_.num_token_types = types;
+    config_.embedding.num_token_types = types;
     batch_ = std::make_unique<RaggedBatch>(config_, plan_);
     EncodeBatch batch;
     batch.inputs.push_back({.tokens = kTokens, .num_tokens = 5, .first_length = 3});
@@ -104,7 +104,7 @@ TEST_F(RaggedBatchTest, TokensOfTheSecondTextHaveTypeOneWhereTheModelHasIt) {
 }
 
 TEST_F(RaggedBatchTest, ACausalRowStandsAtItsPosition) {
-  config_.causal = true;
+  config_.attention.causal = true;
   batch_ = std::make_unique<RaggedBatch>(config_, plan_);
   Stage({Pooling::kCls, Pooling::kLast, Pooling::kLast});
   const QuerySpans spans = batch_->pass_inputs().kept.spans;
@@ -114,7 +114,7 @@ TEST_F(RaggedBatchTest, ACausalRowStandsAtItsPosition) {
 }
 
 TEST_F(RaggedBatchTest, KeepsEveryRowWhereTheLastLayerHasAWindowToBothSides) {
-  config_.layer_windows = {0, 9};
+  config_.attention.layer_windows = {0, 9};
   batch_ = std::make_unique<RaggedBatch>(config_, plan_);
   Stage({Pooling::kCls, Pooling::kCls, Pooling::kLast});
   EXPECT_EQ(batch_->pass_inputs().kept.count, 9);

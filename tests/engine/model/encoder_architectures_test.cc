@@ -24,16 +24,17 @@ ModelConfig Parse(const std::string& config) {
 TEST(Bert, ReadsItsConfig) {
   const ModelConfig config = Parse(kBertConfig);
   EXPECT_TRUE(config.is_encoder());
-  EXPECT_FALSE(config.causal);
-  EXPECT_EQ(config.norm_placement, NormPlacement::kPost);
+  EXPECT_FALSE(config.attention.causal);
+  EXPECT_EQ(config.norm.placement, NormPlacement::kPost);
   EXPECT_EQ(config.max_context, 8);
   EXPECT_EQ(config.position_rows(), 8);
-  EXPECT_EQ(config.position_pad_id, -1);
-  EXPECT_EQ(config.num_token_types, 2);
-  EXPECT_EQ(config.head_dim, 3);
-  EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
-  EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-12F);
-  EXPECT_TRUE(config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias && config.learned_positions);
+  EXPECT_EQ(config.embedding.position_pad_id, -1);
+  EXPECT_EQ(config.embedding.num_token_types, 2);
+  EXPECT_EQ(config.attention.head_dim, 3);
+  EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluErf);
+  EXPECT_FLOAT_EQ(config.norm.epsilon, 1e-12F);
+  EXPECT_TRUE(config.norm.bias && config.attention.qkv_bias && config.attention.out_bias && config.mlp.bias &&
+              config.embedding.learned_positions);
   EXPECT_FALSE(HasSlot(config, WeightSlot::kHead, 0) || HasSlot(config, WeightSlot::kFinalNorm, 0));
 }
 
@@ -41,8 +42,8 @@ TEST(Roberta, PositionsStartAfterThePaddingRow) {
   for (const char* word : {"\"roberta\"", "\"xlm-roberta\"", "\"camembert\""}) {
     const ModelConfig config = Parse(WithField(kBertConfig, "model_type", word));
     EXPECT_EQ(config.architecture, "roberta");
-    EXPECT_EQ(config.position_offset, 2);
-    EXPECT_EQ(config.position_pad_id, 1);
+    EXPECT_EQ(config.embedding.position_offset, 2);
+    EXPECT_EQ(config.embedding.position_pad_id, 1);
     EXPECT_EQ(config.max_context, 6);
     EXPECT_EQ(config.position_rows(), 8);
   }
@@ -75,21 +76,21 @@ constexpr const char* kModernBertConfig =
 
 TEST(ModernBert, ReadsTheConfigsOfBothTransformers) {
   const ModelConfig config = Parse(kModernBertConfig);
-  EXPECT_TRUE(config.is_encoder() && !config.causal && config.first_norm_absent && config.embedding_norm);
-  EXPECT_THAT(config.layer_windows, ::testing::ElementsAre(0, 17, 17, 0, 17));
-  EXPECT_THAT(config.layer_rotary, ::testing::ElementsAre(0, 1, 1, 0, 1));
+  EXPECT_TRUE(config.is_encoder() && !config.attention.causal && config.norm.first_absent && config.embedding.norm);
+  EXPECT_THAT(config.attention.layer_windows, ::testing::ElementsAre(0, 17, 17, 0, 17));
+  EXPECT_THAT(config.rotary.layer_index, ::testing::ElementsAre(0, 1, 1, 0, 1));
   const std::string present = WithField(WithField(kModernBertConfig, "rope_parameters",
                                                   R"({"full_attention": {"rope_theta": 160000.0},
           "sliding_attention": {"rope_theta": 10000.0}})"),
                                         "layer_types",
                                         R"(["full_attention", "sliding_attention", "sliding_attention",
           "full_attention", "sliding_attention"])");
-  EXPECT_EQ(Parse(present).inv_freq, config.inv_freq);
-  EXPECT_EQ(Parse(present).layer_windows, config.layer_windows);
-  EXPECT_THAT(Parse(WithField(kModernBertConfig, "local_attention", "125")).layer_windows,
+  EXPECT_EQ(Parse(present).rotary.inv_freq, config.rotary.inv_freq);
+  EXPECT_EQ(Parse(present).attention.layer_windows, config.attention.layer_windows);
+  EXPECT_THAT(Parse(WithField(kModernBertConfig, "local_attention", "125")).attention.layer_windows,
               ::testing::ElementsAre(0, 125, 125, 0, 125))
       << "63 tokens to each side are not all of 64";
-  EXPECT_TRUE(Parse(WithField(kModernBertConfig, "local_attention", "126")).layer_windows.empty());
+  EXPECT_TRUE(Parse(WithField(kModernBertConfig, "local_attention", "126")).attention.layer_windows.empty());
   const absl::Status bad = ParseModelConfig(WithField(kModernBertConfig, "local_attention", "0"), "").status();
   EXPECT_THAT(std::string(bad.message()), ::testing::HasSubstr("local_attention is 0; limit is [1, 16777216]"));
 }
@@ -103,35 +104,36 @@ TEST(NomicBert, ReadsThePublishersConfigToo) {
           "n_positions": 8192, "max_trained_positions": 64, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
           "activation_function": "swiglu", "qkv_proj_bias": false, "prenorm": false})");
   for (const ModelConfig& config : {present, published}) {
-    EXPECT_TRUE(config.is_encoder() && config.gated_mlp && !config.qkv_bias && !config.mlp_bias && config.norm_bias);
+    EXPECT_TRUE(config.is_encoder() && config.mlp.gated && !config.attention.qkv_bias && !config.mlp.bias &&
+                config.norm.bias);
     EXPECT_EQ(config.max_context, 64);
-    EXPECT_EQ(config.inv_freq, present.inv_freq);
-    EXPECT_EQ(config.num_token_types, 2);
+    EXPECT_EQ(config.rotary.inv_freq, present.rotary.inv_freq);
+    EXPECT_EQ(config.embedding.num_token_types, 2);
   }
 }
 
 TEST(SequenceClassifiers, AreToldByTheirClass) {
   const std::string bert = WithField(kBertConfig, "architectures", R"(["BertForSequenceClassification"])");
-  EXPECT_EQ(Parse(kBertConfig).num_labels, 0);
-  EXPECT_EQ(Parse(bert).num_labels, 2) << "transformers' default";
-  EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).num_labels, 1);
-  EXPECT_TRUE(Parse(bert).classifier_dense_bias && !Parse(bert).classifier_norm && !Parse(bert).classifier_mean);
+  EXPECT_EQ(Parse(kBertConfig).classifier.num_labels, 0);
+  EXPECT_EQ(Parse(bert).classifier.num_labels, 2) << "transformers' default";
+  EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).classifier.num_labels, 1);
+  EXPECT_TRUE(Parse(bert).classifier.dense_bias && !Parse(bert).classifier.norm && !Parse(bert).classifier.mean);
 }
 
 TEST(SequenceClassifiers, OfModernBertHaveANormAndMayReadTheMean) {
-  EXPECT_EQ(Parse(kModernBertConfig).num_labels, 0);
+  EXPECT_EQ(Parse(kModernBertConfig).classifier.num_labels, 0);
   EXPECT_FALSE(HasSlot(Parse(kModernBertConfig), WeightSlot::kClassifierNorm, 0));
   const std::string base = WithField(kModernBertConfig, "architectures", R"(["ModernBertForSequenceClassification"])");
   const ModelConfig cls = Parse(base);
   EXPECT_TRUE(HasSlot(cls, WeightSlot::kClassifierNorm, 0) && !HasBias(cls, WeightSlot::kClassifierNorm));
   EXPECT_TRUE(!HasBias(cls, WeightSlot::kClassifierDense) && HasBias(cls, WeightSlot::kClassifierOut));
-  EXPECT_FALSE(cls.classifier_mean);
-  EXPECT_EQ(cls.classifier_activation, ActivationKind::kGeluErf);
+  EXPECT_FALSE(cls.classifier.mean);
+  EXPECT_EQ(cls.classifier.activation, ActivationKind::kGeluErf);
   const ModelConfig mean =
       Parse(WithField(WithField(WithField(base, "classifier_pooling", "\"mean\""), "classifier_bias", "true"),
                       "classifier_activation", "\"silu\""));
-  EXPECT_TRUE(mean.classifier_mean && HasBias(mean, WeightSlot::kClassifierDense));
-  EXPECT_EQ(mean.classifier_activation, ActivationKind::kSilu);
+  EXPECT_TRUE(mean.classifier.mean && HasBias(mean, WeightSlot::kClassifierDense));
+  EXPECT_EQ(mean.classifier.activation, ActivationKind::kSilu);
   const std::pair<std::pair<const char*, const char*>, const char*> bad[] = {
       {{"classifier_pooling", "\"max\""}, "classifier_pooling is 'max'; known: cls, mean"},
       {{"classifier_activation", "\"tanh\""}, "classifier_activation is 'tanh'; known: "},

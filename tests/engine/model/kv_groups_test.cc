@@ -14,10 +14,10 @@ namespace {
 ModelConfig ConfigOf(const std::vector<int32_t>& windows) {
   ModelConfig config;
   config.num_layers = static_cast<int32_t>(windows.size());
-  config.num_heads = config.num_kv_heads = 1;
-  config.head_dim = 2;
+  config.attention.num_heads = config.attention.num_kv_heads = 1;
+  config.attention.head_dim = 2;
   config.max_context = 1000;
-  config.layer_windows = windows;
+  config.attention.layer_windows = windows;
   return config;
 }
 
@@ -75,7 +75,7 @@ TEST(KvGroups, EveryLayerHasAPlaceOfItsOwnInAGroupOfItsKind) {
         const KvPlace& place = of_layers[static_cast<size_t>(layer)];
         EXPECT_LT(place.group, groups.count());
         EXPECT_LT(place.layer_in_page, groups.layers_per_page);
-        EXPECT_EQ(groups.slides(place.group), config.window(layer) > 0);
+        EXPECT_EQ(groups.slides(place.group), config.attention.window(layer) > 0);
         places.emplace(place.group, place.layer_in_page);
       }
       EXPECT_EQ(places.size(), static_cast<size_t>(layers));

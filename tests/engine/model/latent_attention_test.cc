@@ -211,25 +211,25 @@ TEST_F(LatentModels, InspectCountsOneLatentRowOfAToken) {
 
 TEST(DeepseekConfig, ReadsVersion2OfTransformers5) {
   const ModelConfig config = Parse(kV2);
-  EXPECT_TRUE(config.has_latent_attention());
-  EXPECT_EQ(config.num_kv_heads, 1);
-  EXPECT_EQ(config.head_dim, kRope + kKvRank);
-  EXPECT_EQ(config.rotary_dim, kRope);
-  EXPECT_EQ(config.latent.query_rank, 0);
-  EXPECT_EQ(config.attention_features(), kHeads * kValue);
-  EXPECT_FLOAT_EQ(config.attention_scale, 1.0F / std::sqrt(7.0F));
-  EXPECT_TRUE(config.interleaved_rotary);
-  EXPECT_FALSE(config.qkv_bias || config.routing.normalized || config.router_correction);
-  EXPECT_EQ(config.routing.scoring, kernels::ExpertScoring::kSoftmax);
-  EXPECT_EQ(config.routing.num_groups, 1);
-  EXPECT_EQ(config.expert_ffn_dim, 1407);
-  EXPECT_EQ(config.shared_ffn_dim, 2 * 1407);
-  EXPECT_THAT(config.dense_layers, ElementsAre(true));
+  EXPECT_TRUE(config.attention.is_latent());
+  EXPECT_EQ(config.attention.num_kv_heads, 1);
+  EXPECT_EQ(config.attention.head_dim, kRope + kKvRank);
+  EXPECT_EQ(config.rotary.dim, kRope);
+  EXPECT_EQ(config.attention.latent.query_rank, 0);
+  EXPECT_EQ(config.attention.output_features(), kHeads * kValue);
+  EXPECT_FLOAT_EQ(config.attention.scale, 1.0F / std::sqrt(7.0F));
+  EXPECT_TRUE(config.rotary.interleaved);
+  EXPECT_FALSE(config.attention.qkv_bias || config.experts.routing.normalized || config.experts.router_correction);
+  EXPECT_EQ(config.experts.routing.scoring, kernels::ExpertScoring::kSoftmax);
+  EXPECT_EQ(config.experts.routing.num_groups, 1);
+  EXPECT_EQ(config.experts.ffn_dim, 1407);
+  EXPECT_EQ(config.experts.shared_ffn_dim, 2 * 1407);
+  EXPECT_THAT(config.experts.dense_layers, ElementsAre(true));
   const std::string limited = WithField(WithField(kV2, "topk_method", "\"group_limited_greedy\""), "n_group", "2");
-  EXPECT_EQ(Parse(limited).routing.num_groups, 2);
-  EXPECT_EQ(Parse(limited).routing.group_scoring, kernels::GroupScoring::kLargest);
-  EXPECT_EQ(Parse(WithField(kV2, "n_group", "2")).routing.num_groups, 1) << "greedy chooses no groups";
-  EXPECT_EQ(Parse(WithField(kV2, "q_lora_rank", "")).latent.query_rank, 1536) << "absent is not null";
+  EXPECT_EQ(Parse(limited).experts.routing.num_groups, 2);
+  EXPECT_EQ(Parse(limited).experts.routing.group_scoring, kernels::GroupScoring::kLargest);
+  EXPECT_EQ(Parse(WithField(kV2, "n_group", "2")).experts.routing.num_groups, 1) << "greedy chooses no groups";
+  EXPECT_EQ(Parse(WithField(kV2, "q_lora_rank", "")).attention.latent.query_rank, 1536) << "absent is not null";
 }
 
 // As DeepSeek V2 Lite's config.json was published.
@@ -250,24 +250,25 @@ TEST(DeepseekConfig, ReadsVersion2OfTransformers4) {
   }
   const ModelConfig config = Parse(text);
   EXPECT_EQ(config.max_context, 32 * 40);
-  EXPECT_FLOAT_EQ(config.rotary_attention_factor(0), 1.0F) << "mscale and mscale_all_dim are equal";
+  EXPECT_FLOAT_EQ(config.rotary.attention_factor(0), 1.0F) << "mscale and mscale_all_dim are equal";
   const double mscale = 0.1 * 0.707 * std::log(40.0) + 1.0;
-  EXPECT_FLOAT_EQ(config.attention_scale, static_cast<float>(mscale * mscale / std::sqrt(7.0)));
-  EXPECT_EQ(config.shared_ffn_dim, 1407);
+  EXPECT_FLOAT_EQ(config.attention.scale, static_cast<float>(mscale * mscale / std::sqrt(7.0)));
+  EXPECT_EQ(config.experts.shared_ffn_dim, 1407);
 }
 
 TEST(DeepseekConfig, ReadsVersion3) {
   const ModelConfig config = Parse(kV3);
-  EXPECT_EQ(config.latent.query_rank, kQueryRank);
-  EXPECT_TRUE(config.qkv_bias && config.out_bias && config.router_correction && config.routing.normalized);
-  EXPECT_EQ(config.routing.scoring, kernels::ExpertScoring::kSigmoid);
-  EXPECT_EQ(config.routing.group_scoring, kernels::GroupScoring::kTwoLargest);
-  EXPECT_EQ(config.routing.num_groups, 8);
-  EXPECT_EQ(config.routing.num_chosen_groups, 4);
-  EXPECT_EQ(config.routing.scale, 2.5F);
-  EXPECT_EQ(Parse(WithField(kV3, "routed_scaling_factor", "1.5")).routing.scale, 1.5F);
-  EXPECT_TRUE(config.interleaved_rotary);
-  EXPECT_FALSE(Parse(WithField(kV3, "rope_interleave", "false")).interleaved_rotary);
+  EXPECT_EQ(config.attention.latent.query_rank, kQueryRank);
+  EXPECT_TRUE(config.attention.qkv_bias && config.attention.out_bias && config.experts.router_correction &&
+              config.experts.routing.normalized);
+  EXPECT_EQ(config.experts.routing.scoring, kernels::ExpertScoring::kSigmoid);
+  EXPECT_EQ(config.experts.routing.group_scoring, kernels::GroupScoring::kTwoLargest);
+  EXPECT_EQ(config.experts.routing.num_groups, 8);
+  EXPECT_EQ(config.experts.routing.num_chosen_groups, 4);
+  EXPECT_EQ(config.experts.routing.scale, 2.5F);
+  EXPECT_EQ(Parse(WithField(kV3, "routed_scaling_factor", "1.5")).experts.routing.scale, 1.5F);
+  EXPECT_TRUE(config.rotary.interleaved);
+  EXPECT_FALSE(Parse(WithField(kV3, "rope_interleave", "false")).rotary.interleaved);
   EXPECT_EQ(KvLayoutOf(config, Precision::kBf16).page_bytes, 16U * 10 * 2) << "9 dimensions, padded to even";
 }
 

@@ -31,13 +31,13 @@ TEST(RotaryScaling, MatchesTransformers) {
     const std::string name = golden["name"];
     const absl::StatusOr<ParsedModel> model = ParseModelConfig(golden["config"].dump(), "");
     ASSERT_TRUE(model.ok()) << name << ": " << model.status();
-    const std::vector<float>& actual = model->config.inv_freq;
+    const std::vector<float>& actual = model->config.rotary.inv_freq;
     const auto expected = golden["inv_freq"].get<std::vector<float>>();
     ASSERT_EQ(actual.size(), expected.size()) << name;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LE(UnitsApart(actual[i], expected[i]), kTolerance) << name << " [" << i << "] " << actual[i];
     }
-    EXPECT_FLOAT_EQ(model->config.rotary_attention_factor(0), golden["attention_factor"].get<float>()) << name;
+    EXPECT_FLOAT_EQ(model->config.rotary.attention_factor(0), golden["attention_factor"].get<float>()) << name;
   }
 }
 

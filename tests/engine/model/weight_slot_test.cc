@@ -15,7 +15,8 @@ namespace {
 PrecisionWeights OneOfEach() {
   PrecisionWeights weights;
   weights.layers.resize(1);
-  weights.layers[0].experts.resize(1);
+  weights.layers[0].experts.up.resize(1);
+  weights.layers[0].experts.down.resize(1);
   weights.layers[0].latent.key_up.resize(1);
   weights.layers[0].latent.value_up.resize(1);
   return weights;

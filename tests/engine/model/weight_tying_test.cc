@@ -30,7 +30,7 @@ TEST_F(WeightTyingTest, DifferentHeadsAreNotTiedWhateverTheConfigSays) {
   const PrecisionWeights& weights = model->weights(Precision::kFp32);
   EXPECT_NE(weights.head.weight.data, weights.embedding.data);
   EXPECT_EQ(ElementOf(weights.head.weight, 3, 2), ValueOf("lm_head.weight", 20));
-  EXPECT_FALSE(model->config().tied_embeddings);
+  EXPECT_FALSE(model->config().head.tied);
   ASSERT_EQ(model->warnings().size(), 1U);
   EXPECT_THAT(model->warnings()[0], HasSubstr("has both with different values: they are not tied"));
 }
@@ -64,7 +64,7 @@ TEST_F(WeightTyingTest, ComparesHeadsOfManyBlocksToTheEnd) {
   const auto model =
       LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_FALSE((*model)->config().tied_embeddings);
+  EXPECT_FALSE((*model)->config().head.tied);
 }
 
 TEST_F(WeightTyingTest, AHeadAloneAlsoProvidesTheEmbedding) {

@@ -42,7 +42,7 @@ TEST_F(ForwardPassTest, RunsTheExpertsThatRowsAreSentTo) {
 
 TEST_F(ForwardPassTest, ASharedExpertWithoutAGateAddsToTheResidualInItsProduct) {
   ModelConfig config = SmallExpertsConfig();
-  config.shared_gate = false;
+  config.experts.shared_gate = false;
   ASSERT_TRUE(Run(config, {}).ok());
   EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [8,9] residual"));
   EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [3,8]")) << "the router without the gate's row";

@@ -191,10 +191,10 @@ TEST_F(ForwardPassTest, EagerRunsOneOperationPerStep) {
 TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
   ModelConfig config = SmallGpt2Config();
   config.num_layers = 1;
-  config.parallel_residual = config.head_bias = true;
+  config.parallel_residual = config.head.bias = true;
   for (const bool shared : {false, true}) {
     log_.lines.clear();
-    config.shared_norm = shared;
+    config.norm.shared = shared;
     ASSERT_TRUE(Run(config, {}).ok());
     std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate",
                                          "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias",
@@ -212,12 +212,12 @@ TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
 
 TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
   ModelConfig config = SmallLlamaConfig();
-  config.qk_norm = true;
-  config.norm_placement = NormPlacement::kPreAndPost;
-  config.embedding_scale = 3.01F;
-  config.attention_softcap = 50.0F;
-  config.layer_windows = {7};
-  config.logit_softcap = 30.0F;
+  config.attention.qk_norm = true;
+  config.norm.placement = NormPlacement::kPreAndPost;
+  config.embedding.scale = 3.01F;
+  config.attention.softcap = 50.0F;
+  config.attention.layer_windows = {7};
+  config.head.softcap = 30.0F;
   ExecutionProfile profile;
   profile.precision = Precision::kBf16;
   ASSERT_TRUE(Run(config, profile).ok());
@@ -235,10 +235,10 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
 // and sines for each set of frequencies, and layers without positions.
 TEST_F(ForwardPassTest, NormsTermsAloneAndRotatesByLayer) {
   ModelConfig config = SmallLlamaConfig();
-  config.norm_placement = NormPlacement::kPostInside;
+  config.norm.placement = NormPlacement::kPostInside;
   config.num_layers = 2;
-  config.inv_freq.resize(2 * config.inv_freq.size(), 1.0F);
-  config.layer_rotary = {1, -1};
+  config.rotary.inv_freq.resize(2 * config.rotary.inv_freq.size(), 1.0F);
+  config.rotary.layer_index = {1, -1};
   ExecutionProfile profile;
   profile.precision = Precision::kBf16;
   ASSERT_TRUE(Run(config, profile).ok());
@@ -261,9 +261,9 @@ TEST_F(ForwardPassTest, NormsTermsAloneAndRotatesByLayer) {
 TEST_F(ForwardPassTest, RunsAPostNormLayerByItsConfig) {
   ModelConfig config = SmallGpt2Config();
   config.kind = ModelKind::kEncoder;
-  config.norm_placement = NormPlacement::kPost;
-  config.causal = false;
-  config.num_token_types = 2;
+  config.norm.placement = NormPlacement::kPost;
+  config.attention.causal = false;
+  config.embedding.num_token_types = 2;
   samples_ = false;
   scores_ = true;
   ExecutionProfile profile;

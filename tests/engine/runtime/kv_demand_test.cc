@@ -49,7 +49,7 @@ TEST(KvDemand, OfSlidingLayersAContextTakesItsWindowAndAStep) {
   ModelConfig config = SmallLlamaConfig();
   config.num_layers = 2;
   config.max_context = 100000;
-  config.layer_windows = {33, 0};
+  config.attention.layer_windows = {33, 0};
   EngineOptions options = Options();
   options.max_tokens_per_step = 17;
   // 49 tokens from the first that a step reads to the last, which begin anywhere in a page of 16.
@@ -58,7 +58,7 @@ TEST(KvDemand, OfSlidingLayersAContextTakesItsWindowAndAStep) {
   EXPECT_EQ(demand.one_context, (6250U + 4) * 768);
   EXPECT_EQ(ContextThatFits(config, kBf16, options, (6250U + 4) * 768), 100000);
   EXPECT_EQ(ContextThatFits(config, kBf16, options, (6250U + 3) * 768), 6249 * 16);
-  config.layer_windows = {33, 20};
+  config.attention.layer_windows = {33, 20};
   EXPECT_EQ(KvDemandOf(config, kBf16, options).page_bytes, 2 * 768U);
   EXPECT_EQ(KvDemandOf(config, kBf16, options).one_context, 4U * 2 * 768);
   EXPECT_EQ(ContextThatFits(config, kBf16, options, 4U * 2 * 768), 100000);

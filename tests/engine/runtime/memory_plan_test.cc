@@ -73,7 +73,7 @@ TEST_F(MemoryPlanTest, PagesOfLatentAttentionHoldOneRowOfAToken) {
 
 TEST_F(MemoryPlanTest, ProductsOfExpertsHaveARowForEachTokenAndChoice) {
   ModelConfig config = SmallExpertsConfig();
-  config.expert_ffn_dim = 30;
+  config.experts.ffn_dim = 30;
   options_.execution = ExecutionMode::kEager;
   const MemoryPlan plan = *Plan(config);
   EXPECT_EQ(plan[BufferId::kMlp], 20U * 60 * 4) << "both choices of 10 tokens, gate and up";
@@ -106,7 +106,7 @@ TEST_F(MemoryPlanTest, Fp8KvGivesEveryPageOfThePoolTheSizeOfAnE4M3Page) {
 TEST_F(MemoryPlanTest, PostNormsNeedATermOfTheirOwn) {
   ModelConfig config = SmallLlamaConfig();
   EXPECT_EQ((*Plan(config))[BufferId::kTerm], 0U);
-  config.norm_placement = NormPlacement::kPreAndPost;
+  config.norm.placement = NormPlacement::kPreAndPost;
   EXPECT_EQ((*Plan(config))[BufferId::kTerm], 10U * 8 * 4);
 }
 
@@ -137,7 +137,7 @@ TEST_F(MemoryPlanTest, RefusesKvMemoryBelowOnePage) {
 TEST_F(MemoryPlanTest, AlternatingLayersHavePagesOfTheirOwn) {
   ModelConfig config = SmallLlamaConfig();
   config.num_layers = 3;
-  config.layer_windows = {20, 0, 20};
+  config.attention.layer_windows = {20, 0, 20};
   const MemoryPlan plan = *Plan(config);
   EXPECT_EQ(plan.kv_groups.num_full, 1);
   EXPECT_EQ(plan.kv_groups.num_sliding, 2);

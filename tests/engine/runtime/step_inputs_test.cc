@@ -64,7 +64,7 @@ TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
 
 TEST_F(StepInputsTest, GivesEachGroupItsPages) {
   ModelConfig config = SmallGpt2Config();
-  config.layer_windows = {0, 9};
+  config.attention.layer_windows = {0, 9};
   plan_ = *PlanMemory(config, {Precision::kFp32}, *device_, options_);
   buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
   inputs_ = std::make_unique<StepInputs>(plan_);

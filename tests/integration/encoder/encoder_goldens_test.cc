@@ -159,7 +159,7 @@ class ClassifierGoldensTest : public EncoderGoldensTest {
   EncodeRequest AllPairs(const Model& model) const {
     EncodeRequest all;
     all.classify = true;
-    all.dimensions = model.config().num_labels;
+    all.dimensions = model.config().classifier.num_labels;
     for (const GoldenPair& pair : goldens_.pairs) {
       const auto types = std::count(pair.type_ids.begin(), pair.type_ids.end(), 0);
       all.tokens.insert(all.tokens.end(), pair.token_ids.begin(), pair.token_ids.end());

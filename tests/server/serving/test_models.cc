@@ -190,9 +190,10 @@ std::unique_ptr<ServedModel> TestModels::MakeEncoder(const std::string& name, co
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();
   served->tokenizer = *text::Tokenizer::Load(source.path, config.vocab_size);
-  if (config.num_labels > 0) served->pair_frame = *served->tokenizer->FindPairFrame();
+  if (config.classifier.num_labels > 0) served->pair_frame = *served->tokenizer->FindPairFrame();
   served->profiles = std::make_unique<engine::ProfileTable>(config, source.precisions, *device_, options);
-  served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(source.path), config.num_labels);
+  served->embedding =
+      *engine::ReadEmbeddingSettings(*engine::Directory::Open(source.path), config.classifier.num_labels);
   auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
   served->encoder = std::make_unique<engine::EncoderEngine>(
       options, config, std::make_unique<HeldEncoder>(&control_, std::move(real)), &MonotonicNs, nullptr);

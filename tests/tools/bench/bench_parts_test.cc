@@ -137,9 +137,9 @@ kernels::Roofs TwoPeaks() {
 TEST(BenchModelWork, LastLayerOfPrefillComputesOnlySampledRowsAfterKv) {
   engine::ModelConfig config;
   config.num_layers = 2;
-  config.hidden_dim = config.head_dim = 4;
-  config.num_heads = config.num_kv_heads = 1;
-  config.ffn_dim = 8;
+  config.hidden_dim = config.attention.head_dim = 4;
+  config.attention.num_heads = config.attention.num_kv_heads = 1;
+  config.mlp.ffn_dim = 8;
   config.vocab_size = 10;
   engine::ExecutionProfile profile;
   profile.precision = kernels::Precision::kBf16;

@@ -29,11 +29,11 @@ TEST(GgufModel, TakesItsConfigFromTheMetadata) {
   const ModelConfig& config = parsed->config;
   EXPECT_EQ(config.architecture, "llama");
   EXPECT_EQ(config.num_layers, 2);
-  EXPECT_EQ(config.norm_epsilon, 1e-5F);
-  EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.norm.epsilon, 1e-5F);
+  EXPECT_EQ(config.attention.head_dim, 16);
+  EXPECT_EQ(config.attention.num_kv_heads, 2);
   EXPECT_EQ(config.vocab_size, 7);
-  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_TRUE(config.head.tied);
   EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{3, 5}));
 }
 

@@ -68,7 +68,7 @@ TEST(TorchFiles, OpenAsModels) {
     EXPECT_EQ(opened->parsed.config.hidden_dim, expected->parsed.config.hidden_dim);
     EXPECT_EQ(opened->parsed.config.architecture, expected->parsed.config.architecture);
     EXPECT_EQ(opened->parsed.config.max_context, expected->parsed.config.max_context);
-    EXPECT_EQ(opened->parsed.config.qkv_bias, expected->parsed.config.qkv_bias);
+    EXPECT_EQ(opened->parsed.config.attention.qkv_bias, expected->parsed.config.attention.qkv_bias);
   }
 }
 

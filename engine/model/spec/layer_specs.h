@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a transformer's layer as data: norms, attention, rotary positions, MLP and experts. An architecture's
+// ParseConfig fills and checks them; layers and weight slots trust them. Limits: model_limits.h. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/api/experts.h"
+#include "kernels/api/layer_ops.h"
+
+namespace dunlin::engine {
+
+// Where the norms of a layer x += F(x) stand; F is the attention or the MLP.
+enum class NormPlacement : uint8_t {
+  kPre,         // x += F(Norm(x)); a norm before the head
+  kPost,        // x = Norm(x + F(x)); a norm after the embeddings, none before the head (Vaswani et al. 2017, BERT)
+  kPreAndPost,  // x += PostNorm(F(Norm(x))); a norm before the head (Gemma 2)
+  kPostInside,  // x += PostNorm(F(x)); a norm before the head (EXAONE 4)
+};
+
+// All norms over hidden_dim, and those of queries and keys, which are RMSNorm without bias whatever `kind` is.
+struct NormSpec {
+  kernels::NormKind kind = kernels::NormKind::kLayerNorm;
+  float epsilon = 1e-5F;  // > 0
+  bool bias = false;
+  NormPlacement placement = NormPlacement::kPre;
+  float weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
+  bool first_absent = false;   // the attention of layer 0 reads the rows as they are; kPre without `shared`
+  bool shared = false;         // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
+
+  // Norms whose output is added to the residual.
+  bool has_post() const { return placement == NormPlacement::kPreAndPost || placement == NormPlacement::kPostInside; }
+};
+
+// Multi-head latent attention (DeepSeek V2): keys and values of all heads are linear in one latent row of a token. A
+// page holds that row, [rope_dim rotated, kv_rank normed], as the one KV head; the heads' key matrices are applied to
+// the queries before the attention and their value matrices to its sums. All in elements of a row or a head.
+struct LatentAttentionSpec {
+  int32_t kv_rank = 0;     // of the latent row; 0: the model has no such attention
+  int32_t query_rank = 0;  // 0: queries are computed from the hidden row itself
+  int32_t plain_dim = 0;   // of a head's query and key, without positions
+  int32_t rope_dim = 0;    // of a head's query and of the key that all heads share, rotated; even
+  int32_t value_dim = 0;   // of a head's value
+};
+
+struct AttentionSpec {
+  int32_t num_heads = 0;     // 1 to kMaxHeads
+  int32_t num_kv_heads = 0;  // divides num_heads
+  int32_t head_dim = 0;      // 1 to kMaxHeadDim; need not be hidden_dim / num_heads
+  float scale = 0.0F;        // multiplies Q K^T
+  float softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
+  bool causal = true;        // a token attends to itself and the tokens before it; false: to every token of its input
+  bool sinks = false;        // PagedAttentionParams::sinks
+  bool qkv_bias = false;
+  bool out_bias = false;
+  bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
+  bool inverse_layer_scale = false;
+  // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
+  // empty: all.
+  std::vector<int32_t> layer_windows;
+  std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
+  // [num_heads, max_context] added to a scaled score by the position of the key (Falcon's ALiBi), without rotary
+  // positions; empty: none.
+  std::vector<float> key_bias;
+  // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and RotarySpec::dim rope_dim.
+  LatentAttentionSpec latent;
+
+  bool is_latent() const { return latent.kv_rank > 0; }
+  int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
+  int32_t latent_query_features() const { return num_heads * (latent.plain_dim + latent.rope_dim); }
+  // Of the attention itself: a value, of the latent row where it is in the key.
+  int32_t value_dim() const { return is_latent() ? latent.kv_rank : head_dim; }
+  // Columns of the output projection.
+  int32_t output_features() const { return num_heads * (is_latent() ? latent.value_dim : head_dim); }
+  // Of the rows that the attention reads; values in keys take no columns of their own.
+  int32_t qkv_features() const { return (num_heads + (is_latent() ? 1 : 2) * num_kv_heads) * head_dim; }
+};
+
+// Rotary positions (Su et al. 2021), of one or several lists of frequencies.
+struct RotarySpec {
+  int32_t dim = 0;              // dimensions of a head that rotate, its first; even, <= head_dim; 0: none
+  std::vector<float> inv_freq;  // [count, dim / 2] radians per position, the scaling (linear, ...) already applied
+  std::vector<float> attention_factors;  // [count] multiplies cos and sin (yarn, longrope); empty: 1
+  std::vector<int8_t> layer_index;       // [num_layers] list of a layer, -1: no positions; empty: all have list 0
+  // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + dim / 2): rows of Q and K change places at load.
+  bool interleaved = false;
+
+  int32_t count() const { return dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (dim / 2); }
+  float attention_factor(int32_t list) const {
+    return attention_factors.empty() ? 1.0F : attention_factors[static_cast<size_t>(list)];
+  }
+  int32_t index(int32_t layer) const {
+    if (dim == 0) return -1;
+    return layer_index.empty() ? 0 : layer_index[static_cast<size_t>(layer)];
+  }
+};
+
+// Down(Activation(Up(x))) or, gated, Down(Activation(Gate(x)) * Up(x)).
+struct MlpSpec {
+  int32_t ffn_dim = 0;  // 1 to kMaxFfnDim
+  kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
+  bool gated = false;  // the up matrix is [2 * ffn_dim, hidden_dim], gate rows first
+  bool bias = false;
+
+  int32_t up_features() const { return up_features(ffn_dim); }
+  int32_t up_features(int32_t ffn) const { return gated ? 2 * ffn : ffn; }
+};
+
+// Mixtures of experts: in place of its MLP a layer has a router, experts and, where shared_ffn_dim > 0, one expert
+// more that every token takes. All of them are MLPs with MlpSpec's activation and gate.
+struct ExpertSpec {
+  kernels::ExpertRouting routing;  // num_experts <= kMaxExperts; 0: every layer has the one MLP
+  int32_t ffn_dim = 0;             // of an expert
+  int32_t shared_ffn_dim = 0;
+  bool shared_gate = false;        // the shared expert's output is multiplied by sigmoid(gate x)
+  bool bias = false;               // of the matrices of the experts
+  bool router_bias = false;        // of the router's logits
+  bool router_correction = false;  // RouteExpertsParams::correction
+  std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of MlpSpec::ffn_dim; empty: none
+
+  bool in_layer(int32_t layer) const {
+    return routing.num_experts > 0 && (dense_layers.empty() || !dense_layers[static_cast<size_t>(layer)]);
+  }
+  // A gate of the shared expert is the router's last row.
+  int32_t router_features() const { return routing.num_experts + (shared_gate ? 1 : 0); }
+};
+
+}  // namespace dunlin::engine
