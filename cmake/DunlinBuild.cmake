@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared build rules: warnings, sanitizers, ccache, and the one-line declarations of libraries and tests.
+# Shared build rules: warnings, sanitizers, ccache, and the one-line declaration of libraries.
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
@@ -74,43 +74,4 @@ function(dunlin_add_library name)
     dunlin_use_precompiled(${name} dunlin_pch_${ARG_PCH})
     dunlin_use_unity(${name})
   endif()
-endfunction()
-
-# dunlin_precompile_test(NAME PATH [FLAGS flag ...] [LIBS target ...]): the same for test programs, which are compiled
-# with -fPIE, where libraries have -fPIC.
-function(dunlin_precompile_test name header)
-  cmake_parse_arguments(ARG "" "" "FLAGS;LIBS" ${ARGN})
-  dunlin_precompile(${name} ${header} GTest::gmock GTest::gtest ${ARG_LIBS})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIE ${ARG_FLAGS})
-endfunction()
-
-# dunlin_add_test(NAME SOURCES a_test.cc ... [LIBS target ...] [LABELS label ...] [TIMEOUT seconds] [PCH edge])
-# One GoogleTest program, one ctest entry. DUNLIN_SOURCE_DIR names the tree, for goldens. PCH edge: of programs that call
-# an Edge through gRPC, whose headers take as long as the rest of a source.
-# What a program tests is in libraries; its own sources have no optimisation, which takes half of their compile time.
-# Folders whose tests compute as much as what they test set DUNLIN_OPTIMIZED_TESTS.
-function(dunlin_add_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PCH" "SOURCES;LIBS;LABELS" ${ARGN})
-  find_package(GTest REQUIRED)
-  add_executable(${name} ${ARG_SOURCES})
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_definitions(${name} PRIVATE DUNLIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest GTest::gtest_main dunlin_warnings)
-  if(DUNLIN_OPTIMIZED_TESTS)
-    dunlin_use_precompiled(${name} dunlin_pch_test_optimized)
-  elseif(ARG_PCH)
-    dunlin_use_precompiled(${name} dunlin_pch_test_${ARG_PCH})
-  else()
-    dunlin_use_precompiled(${name} dunlin_pch_test)
-  endif()
-  if(NOT DUNLIN_OPTIMIZED_TESTS)
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
-  endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 900)  # of machines that are slow or busy; alone the longest takes two minutes
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()

@@ -15,7 +15,7 @@ packages=(
 case "${1:-}" in
   build) ;;
   interop) command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm) ;;
-  *) packages+=(clang-format-14 clang-tidy-14 python3-jsonschema openssl) ;;
+  *) packages+=(clang-format-14 clang-tidy-14 lld python3-jsonschema openssl) ;;
 esac
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the test programs of one folder of tests/ and runs them. Usage: check_room.sh ROOM [JOBS]; ROOM is a path below
+# Builds the programs that hold the tests of one folder of tests/ and runs these. Usage: check_room.sh ROOM [JOBS]; ROOM is a path below
 # tests/, or the end of one: scheduler, server/access. PRESET: the build, dev if not given.
 set -euo pipefail
 cd "$(dirname "$0")/.."

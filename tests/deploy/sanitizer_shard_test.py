@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shards of .ci/sanitizer_shard against the labels asan and tsan of the test programs. Argument: the build folder."""
+"""The shards of .ci/sanitizer_shard against the labels asan and tsan of the tests. Argument: the build folder."""
 
 import json
 import pathlib
@@ -13,9 +13,9 @@ BUILD = sys.argv[1]
 
 
 def shards():
-    """[(preset, variants, [program])]."""
+    """[(preset, variants, [test])], as ctest names them."""
     lines = subprocess.run([SCRIPT, "list"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(preset, variants, programs) for preset, _, variants, *programs in map(str.split, lines)]
+    return [(preset, variants, tests) for preset, _, variants, *tests in map(str.split, lines)]
 
 
 def chosen(*changed):
@@ -37,11 +37,11 @@ def labels():
 
 
 class SanitizerShards(unittest.TestCase):
-    def test_every_labelled_program_is_in_a_shard_and_the_other_way_round(self):
+    def test_every_labelled_test_is_in_a_shard_and_the_other_way_round(self):
         of_tests = labels()
         for preset in ("asan", "tsan"):
             promised = {name for name, of_test in of_tests.items() if preset in of_test}
-            covered = {program for of_shard, _, programs in shards() if of_shard == preset for program in programs}
+            covered = {test for of_shard, _, tests in shards() if of_shard == preset for test in tests}
             self.assertTrue(promised, preset)
             self.assertEqual(promised, covered, f"label {preset}, against the shards")
 
@@ -50,12 +50,12 @@ class SanitizerShards(unittest.TestCase):
         self.assertEqual(variants - {"none"}, {"portable", "avx2", "avx512", "avx512_base", "avx512_bf16", "amx"})
 
     def test_a_change_takes_a_shard_that_tests_it(self):
-        def programs(*changed):
+        def tests(*changed):
             return set(shards()[chosen(*changed)][2])
 
-        self.assertIn("grammar_test", programs("docs/chat.md", "text/rust/src/limits.rs"))
-        self.assertIn("attention_paged_test", programs("kernels/cpu/attention/flash.cc"))
-        self.assertIn("front_kserve_test", programs("server/fronts/kserve/infer_json.cc"))
+        self.assertIn("grammar_test", tests("docs/chat.md", "text/rust/src/limits.rs"))
+        self.assertIn("attention_paged_test", tests("kernels/cpu/attention/flash.cc"))
+        self.assertIn("front_kserve_test", tests("server/fronts/kserve/infer_json.cc"))
         self.assertIn(chosen("README.md"), range(len(shards())))
 
 

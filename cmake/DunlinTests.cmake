@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# The declarations of tests. A program holds the tests of a room or of several, because each link takes up to 1.5 CPU seconds
+# and 60 MB; a ctest entry runs a part of one, in a process of its own.
+
+# lld links a program in a quarter of the time of GNU ld. Only test programs use it: the binary, the CUDA module and the
+# dist are linked by the compiler's own linker, and so are builds with sanitizers.
+find_program(DUNLIN_LLD ld.lld)
+option(DUNLIN_TESTS_WITH_LLD "Link the test programs with lld, where it is installed" ON)
+
+# dunlin_precompile_test(NAME PATH [FLAGS flag ...] [LIBS target ...]): dunlin_precompile for tests, which are compiled
+# with -fPIE, where libraries have -fPIC.
+function(dunlin_precompile_test name header)
+  cmake_parse_arguments(ARG "" "" "FLAGS;LIBS" ${ARGN})
+  dunlin_precompile(${name} ${header} GTest::gmock GTest::gtest ${ARG_LIBS})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE ${ARG_FLAGS})
+endfunction()
+
+# A program of tests, without any. Linked with tests/test_main.cc.
+function(dunlin_add_test_program name)
+  add_executable(${name})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE dunlin_test_main GTest::gmock GTest::gtest)
+  if(DUNLIN_LLD AND DUNLIN_TESTS_WITH_LLD AND NOT DUNLIN_SANITIZE)
+    target_link_options(${name} PRIVATE -fuse-ld=lld)
+  endif()
+endfunction()
+
+# dunlin_add_test(NAME SOURCES a_test.cc ... [LIBS target ...] [LABELS label ...] [TIMEOUT seconds] [PCH edge]
+#                 [DEFINES macro=value ...] [NEEDS target ...])
+# The ctest entry NAME: the tests in SOURCES, in the program DUNLIN_TEST_PROGRAM, or in one of their own where that is not set.
+# Each test is in the entry of its source, and so in exactly one; the target NAME builds the program. With a sanitizer, entries
+# without its label (asan, tsan) are programs of their own, so that a shard of .ci/sanitizer_shard compiles only what it runs.
+# DUNLIN_SOURCE_DIR names the tree, for goldens. NEEDS: targets that are built before. PCH edge: of sources that call an Edge
+# through gRPC, whose headers take as long as the rest of a source.
+# What a program tests is in libraries; its own sources have no optimisation, which takes half of their compile time.
+# Folders whose tests compute as much as what they test set DUNLIN_OPTIMIZED_TESTS.
+function(dunlin_add_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;PCH" "SOURCES;LIBS;LABELS;DEFINES;NEEDS" ${ARGN})
+  set(sanitizer_label asan)
+  if(DUNLIN_SANITIZE STREQUAL "thread")
+    set(sanitizer_label tsan)
+  endif()
+  set(program ${name})
+  if(DUNLIN_TEST_PROGRAM AND (NOT DUNLIN_SANITIZE OR sanitizer_label IN_LIST ARG_LABELS))
+    set(program ${DUNLIN_TEST_PROGRAM})
+  endif()
+  if(NOT TARGET ${program})
+    dunlin_add_test_program(${program})
+  endif()
+  if(NOT program STREQUAL name)
+    add_custom_target(${name} ALL)
+    add_dependencies(${name} ${program})
+  endif()
+
+  set(objects ${name}_objects)
+  add_library(${objects} OBJECT ${ARG_SOURCES})
+  set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_include_directories(${objects} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(${objects} PRIVATE DUNLIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ${ARG_DEFINES})
+  target_link_libraries(${objects} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest dunlin_warnings)
+  target_compile_options(${objects} PRIVATE -fPIE)
+  if(DUNLIN_OPTIMIZED_TESTS)
+    dunlin_use_precompiled(${objects} dunlin_pch_test_optimized)
+  elseif(ARG_PCH)
+    dunlin_use_precompiled(${objects} dunlin_pch_test_${ARG_PCH})
+  else()
+    dunlin_use_precompiled(${objects} dunlin_pch_test)
+  endif()
+  if(NOT DUNLIN_OPTIMIZED_TESTS)
+    target_compile_options(${objects} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  endif()
+  target_sources(${program} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  target_link_libraries(${program} PRIVATE ${ARG_LIBS})
+  if(ARG_NEEDS)
+    add_dependencies(${program} ${ARG_NEEDS})
+  endif()
+
+  list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+  list(FILTER ARG_SOURCES INCLUDE REGEX "_test\\.cc$")
+  set(sources)
+  foreach(source IN LISTS ARG_SOURCES)
+    cmake_path(NORMAL_PATH source)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/tests)
+    list(APPEND sources ${source})
+  endforeach()
+  if(NOT sources)
+    message(FATAL_ERROR "${name} has no source named *_test.cc")
+  endif()
+  list(JOIN sources "," sources)
+  add_test(NAME ${name} COMMAND ${program} --entry=${name} --sources=${sources})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 900)  # of machines that are slow or busy; alone the longest takes two minutes
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
