@@ -88,7 +88,7 @@ TEST(TextBounds, LongTextsAreReadInPieces) {
 
 // As Directory opens the other files of a model.
 TEST(TokenizerFiles, LinksAreFollowedIntoTheCacheAndNowhereElse) {
-  const TempDirectory temp;
+  const engine::TempDirectory temp;
   fs::create_directories(temp.File("repo/snapshots/1f"));
   fs::create_directory(temp.File("repo/blobs"));
   fs::create_directory(temp.File("model"));
@@ -111,7 +111,7 @@ TEST(TokenizerFiles, LinksAreFollowedIntoTheCacheAndNowhereElse) {
 }
 
 TEST(TokenizerFiles, AreRegularAndBounded) {
-  const TempDirectory temp;
+  const engine::TempDirectory temp;
   EXPECT_EQ(Tokenizer::Load(temp.path(), 0).status().code(), absl::StatusCode::kNotFound);
   fs::create_directory(temp.File("tokenizer.json"));
   EXPECT_THAT(std::string(Tokenizer::Load(temp.path(), 0).status().message()), HasSubstr("not a regular file"));

@@ -77,7 +77,7 @@ void Write(const std::filesystem::path& path, const std::string& text) {
 }
 
 TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfigThenTheProcessors) {
-  const TempDirectory dir;
+  const engine::TempDirectory dir;
   const std::filesystem::path path = dir.path();
   const auto text = [&](std::string_view given, const ChatInput& chat) -> std::string {
     const auto loaded = ChatTemplate::Load(path.string(), given);
@@ -105,9 +105,9 @@ TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfigThenThe
 }
 
 TEST(ChatTemplateSource, LinksOutOfTheDirectoryAreRefused) {
-  const TempDirectory outside;
+  const engine::TempDirectory outside;
   Write(std::filesystem::path(outside.path()) / "secret", "secret");
-  const TempDirectory dir;
+  const engine::TempDirectory dir;
   const std::filesystem::path path = dir.path();
   std::filesystem::create_symlink(std::filesystem::path(outside.path()) / "secret", path / "chat_template.jinja");
   const absl::Status status = ChatTemplate::Load(path.string(), "").status();
@@ -121,7 +121,7 @@ TEST(ChatTemplateSource, WhatDoesNotCompileIsNamedWithItsLine) {
   };
   EXPECT_THAT(message("a\nb {% if %}"), StartsWith("chat template, line 2: "));
   EXPECT_THAT(message(std::string((1U << 20U) + 1, 'x')), HasSubstr("1048577 bytes; limit is 1048576"));
-  const TempDirectory dir;
+  const engine::TempDirectory dir;
   Write(std::filesystem::path(dir.path()) / "tokenizer_config.json",
         R"({"chat_template": [{"name": "rag", "template": ""}]})");
   EXPECT_THAT(std::string(engine::StdView(ChatTemplate::Load(dir.path(), "").status().message())),

@@ -47,7 +47,7 @@ TEST(Tokenizer, LimitsAreThoseOfTheLibrary) {
   EXPECT_EQ(limits.text_bytes, kMaxTextBytes);
   EXPECT_EQ(limits.token_ids, kMaxTokenIds);
   EXPECT_EQ(limits.tokenizer_json_bytes, kMaxTokenizerJsonBytes);
-  EXPECT_EQ(limits.vocab_size, kMaxVocabSize);
+  EXPECT_EQ(limits.vocab_size, engine::kMaxVocabSize);
 }
 
 TEST(Tokenizer, KnowsItsSpecialTokens) {

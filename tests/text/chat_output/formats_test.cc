@@ -13,10 +13,10 @@
 namespace dunlin::text {
 namespace {
 
-std::string engine::NameOf(const ToolFormat* format) {
+std::string NameOf(const ToolFormat* format) {
   return format == nullptr ? "none" : format->name;
 }
-std::string engine::NameOf(const ReasoningFormat* format) {
+std::string NameOf(const ReasoningFormat* format) {
   return format == nullptr ? "none" : format->name;
 }
 
@@ -50,8 +50,8 @@ TEST(Formats, AreRecognisedByTheGoldenTemplates) {
   };
   for (const Row& row : kRows) {
     const std::string text = Golden(row.text);
-    EXPECT_EQ(engine::NameOf(RecogniseToolFormat(text)), row.calls) << row.text;
-    EXPECT_EQ(engine::NameOf(RecogniseReasoningFormat(text)), row.reasoning) << row.text;
+    EXPECT_EQ(NameOf(RecogniseToolFormat(text)), row.calls) << row.text;
+    EXPECT_EQ(NameOf(RecogniseReasoningFormat(text)), row.reasoning) << row.text;
   }
 }
 
@@ -78,8 +78,8 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"", "none", "none"},
   };
   for (const Row& row : kRows) {
-    EXPECT_EQ(engine::NameOf(RecogniseToolFormat(row.text)), row.calls) << row.text;
-    EXPECT_EQ(engine::NameOf(RecogniseReasoningFormat(row.text)), row.reasoning) << row.text;
+    EXPECT_EQ(NameOf(RecogniseToolFormat(row.text)), row.calls) << row.text;
+    EXPECT_EQ(NameOf(RecogniseReasoningFormat(row.text)), row.reasoning) << row.text;
   }
 }
 
@@ -131,8 +131,7 @@ TEST(Formats, AreChosenByNameOrByTheTemplate) {
   const std::string text = "<tool_call></think>";
   const auto chosen = [](const char* calls, const char* reasoning, const std::string& chat_template) {
     const auto forms = ChooseForms(calls, reasoning, chat_template);
-    return forms.ok() ? engine::NameOf(forms->calls) + " " + engine::NameOf(forms->reasoning)
-                      : std::string(forms.status().message());
+    return forms.ok() ? NameOf(forms->calls) + " " + NameOf(forms->reasoning) : std::string(forms.status().message());
   };
   EXPECT_EQ(chosen("auto", "auto", text), "hermes think_tags");
   EXPECT_EQ(chosen("none", "auto", text), "none think_tags");
