@@ -15,7 +15,7 @@ use serde_json::Value;
 const OTHERWISE: &str = "otherwise";
 
 fn golden() -> Value {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden/chat/expressions.json");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/expressions.json");
     serde_json::from_slice(&std::fs::read(path).expect("the golden file")).expect("JSON")
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub const STYLES: [&str; 3] = ["byte_level_gpt2", "byte_level_llama3", "sentencepiece_llama2"];
 
 pub fn read_bytes(style: &str, file: &str) -> Vec<u8> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden/text");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/text");
     std::fs::read(root.join(style).join(file)).expect("a golden file")
 }
 

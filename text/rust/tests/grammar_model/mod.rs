@@ -17,8 +17,8 @@ pub struct Model {
 }
 
 pub fn model() -> Model {
-    let json = std::fs::read("../../../models/demo/tokenizer.json").unwrap();
-    let config = std::fs::read("../../../models/demo/tokenizer_config.json").unwrap();
+    let json = std::fs::read("../../models/demo/tokenizer.json").unwrap();
+    let config = std::fs::read("../../models/demo/tokenizer_config.json").unwrap();
     let tokenizer = load::load_json(&json, &config, 0).unwrap();
     let eos = tokenizer.eos_id().unwrap();
     let compiler = GrammarCompiler::new(&tokenizer, &[eos], WIDTH).unwrap();
