@@ -158,7 +158,7 @@ void ExpectToEndAlone(const nlohmann::json& bomb) {
   neighbour.join();
   EXPECT_GE(slowest, 0) << "a neighbour's call failed";
   EXPECT_LT(slowest, 2);
-  EXPECT_LT(passed, 3);
+  EXPECT_LT(passed, 4.5) << "it waited for one of those, which take 5 s";
   EXPECT_EQ(HttpGet(server.http(), "/readyz"), "ok\n");
   EXPECT_LT(StatusBytes(server.pid(), "VmHWM") - before, 64 * kMiB);
   testing::Test::RecordProperty("slowest_neighbour_s", std::to_string(slowest));

@@ -240,6 +240,8 @@ TEST(HttpCalls, WhoseBodiesDoNotComeKeepNobodyOut) {
   EXPECT_EQ(front.core().admission_stats().queued_bytes, 0);
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "max_tokens": 2})"), StartsWith("HTTP/1.1 200 "));
+    // A call gives its ticket back after its reply.
+    ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
   }
 }
 

@@ -56,6 +56,8 @@ TEST(HttpEndings, AClientThatGoesAwayFreesThePagesOfAllItsPrompts) {
   client.Send(HttpFront::Request("/generate",
                                  R"({"prompt": "abc", "further": ["def", "ghi"], "max_tokens": 450, "stream": true})"));
   client.ReadUntil("data: ");
+  // A prompt that has not begun would end without a reason of its own.
+  ASSERT_TRUE(Eventually([&] { return front.model("tiny").engine->stats().running == 3; }));
   client.Close();
   EXPECT_TRUE(Idle(front));
   EXPECT_TRUE(TicketsBack(front));
