@@ -168,9 +168,13 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     chosen = [client for client in clients
               if (client.name in options.only if options.only else options.full or not client.slow)]
     failed = total = 0
+    failures = []  # rows, repeated at the end, where a reader of the last lines sees them
 
     def row(client, check, outcome):
-        print(f"{client:18}{check:36}{outcome}", flush=True)
+        line = f"{client:18}{check:36}{outcome}"
+        if outcome.startswith("FAILED"):
+            failures.append(line)
+        print(line, flush=True)
 
     row("client", "check", "outcome")
     with serving.serve(options.binary.resolve(), options.work, models()) as server:
@@ -189,6 +193,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
                 total, failed = total + 1, failed + (error is not None)
             row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
         checks.wait_until_idle(server.base_url)
+    print(*failures, sep="\n", end="\n" if failures else "")
     print(f"{total} checks of {len(chosen)} clients, {failed} failed")
     return 0 if failed == 0 else 1
 
