@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runner computes attention problems; the conformance tests run every problem on each of them. A test program
-// defines its runners: the CUDA device's kernels on the host (tests/kernels/cuda), or the devices behind modules
-// (tests/kernels/loader).
+// defines its runners: the CUDA device's kernels on the host (tests/kernels/cuda/attention), or the devices behind
+// modules (tests/kernels/loader).
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 // The part of cuBLASLt that the GEMMs call, as a table of functions. The library is opened at run time, so the module
 // neither links nor ships it and works with any version from 12.9 on.
 // Source: cublasLt.h and cublas_api.h 13.1, whose names these are. Values and signatures are stable across versions;
-// tests/kernels/cuda/cublaslt_header_check.cc compares them with that header where it is installed.
+// tests/kernels/cuda/gemm/cublaslt/cublaslt_header_check.cc compares them with that header where it is installed.
 #pragma once
 
 #include <cstddef>

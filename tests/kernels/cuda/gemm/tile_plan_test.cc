@@ -10,7 +10,7 @@
 
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/coded_block.h"
-#include "tests/kernels/cuda/bank_turns.h"
+#include "tests/kernels/cuda/block/bank_turns.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

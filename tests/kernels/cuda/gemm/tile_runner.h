@@ -11,7 +11,7 @@
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
 #include "tests/kernels/attention/devices.h"
-#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 

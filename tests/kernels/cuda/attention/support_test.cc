@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a CUDA device supports and refuses, by compute capability, in the same words as the CPU.
+#include "kernels/cuda/attention/support.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/devices.h"
 
 namespace dunlin::kernels::cuda {

@@ -11,7 +11,7 @@
 
 #include "kernels/api/device.h"
 #include "kernels/cuda/sampling/sample_row.h"
-#include "tests/kernels/cuda/thread_lanes.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::kernels::cuda {

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "tests/kernels/cuda/bank_turns.h"
+#include "tests/kernels/cuda/block/bank_turns.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

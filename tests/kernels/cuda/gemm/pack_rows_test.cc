@@ -8,8 +8,8 @@
 #include <string>
 
 #include "kernels/api/device.h"
-#include "tests/kernels/cuda/host_matrix.h"
-#include "tests/kernels/cuda/thread_lanes.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
-#include "tests/kernels/cuda/fake_cublaslt.h"
-#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/gemm/cublaslt/fake_cublaslt.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/attention/math/math.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/attention_runner.h"
-#include "tests/kernels/cuda/host_attention.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
 
 namespace dunlin::kernels::testing {
 namespace {

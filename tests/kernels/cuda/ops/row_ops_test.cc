@@ -8,8 +8,8 @@
 
 #include "kernels/api/device.h"
 #include "kernels/cuda/ops/row_target.h"
-#include "tests/kernels/cuda/host_matrix.h"
-#include "tests/kernels/cuda/thread_lanes.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
-#include "tests/kernels/cuda/fake_cublaslt.h"
+#include "tests/kernels/cuda/gemm/cublaslt/fake_cublaslt.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

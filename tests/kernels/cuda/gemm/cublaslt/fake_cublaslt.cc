@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/kernels/cuda/fake_cublaslt.h"
+#include "tests/kernels/cuda/gemm/cublaslt/fake_cublaslt.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include "kernels/cpu/fp8_scale.h"
 #include "kernels/cuda/ops/fp8_scale.h"
 #include "kernels/shared/fp8_scale.h"
-#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

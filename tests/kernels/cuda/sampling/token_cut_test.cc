@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/sampling/truncation.h"
 #include "kernels/cuda/sampling/sample_row.h"
-#include "tests/kernels/cuda/thread_lanes.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::kernels::cuda {

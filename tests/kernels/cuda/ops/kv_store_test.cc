@@ -9,8 +9,8 @@
 
 #include "kernels/api/device.h"
 #include "kernels/cpu/attention/kv_block.h"
-#include "tests/kernels/cuda/host_matrix.h"
-#include "tests/kernels/cuda/thread_lanes.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::cuda {
 namespace {

@@ -12,8 +12,8 @@
 #include "kernels/cuda/ops/kv_store.h"
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/attention/paged_batch.h"
-#include "tests/kernels/cuda/host_attention.h"
-#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
 
 namespace dunlin::kernels::testing {
 namespace {
