@@ -292,7 +292,9 @@ TEST(Shares, BodiesThatAKeyHoldsBackLeaveBytesToOthersAndToItsOwnSmallRequests) 
         << "beside " << bytes << ": " << own;
     const int64_t queued_bytes = server.edge().server().admission_stats().queued_bytes;
     EXPECT_LE(queued_bytes, 917'504);
-    if (bytes > 0) EXPECT_GT(queued_bytes, 600'000);
+    if (bytes > 0) {
+      EXPECT_GT(queued_bytes, 600'000);
+    }
   }
   RawClient large(server.edge().server().http_address());
   large.Send(absl::StrCat("POST /v1/completions HTTP/1.1\r\nContent-Length: 100000\r\nConnection: close\r\n",
