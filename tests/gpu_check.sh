@@ -5,12 +5,13 @@
 # Usage: tests/gpu_check.sh [FOLDER] [--part 1|2|sanitize|all] [--rows NAME,...] [--list] [--out FOLDER] [--rehearse]
 # (and what --help lists).
 # FOLDER: a build folder (build/release), an unpacked bundle of deploy/gpu_bundle.sh, or bin of a dist with the CUDA
-# module. Parts 1 and 2 end after at most 9 minutes each: the shapes that have goals, then correctness in depth, the
-# served models and further shapes; sanitize ends after 5 (gpu_sanitize.sh). Without --part, all of them run.
+# module. Each part ends after at most 5 minutes: 1, whether the kernels are right, as tests that run together, and how
+# fast; 2, served models and further shapes; sanitize (gpu_sanitize.sh), alone on the machine. Without --part, all run.
 # CUBLAS=PATH (--cublas PATH) names the cuBLASLt library or where to look for it; else PyTorch's site-packages, then the
 # system. PYTHON=PROGRAM (--python PROGRAM) is the Python that has PyTorch.
 # gpu_check_results/DEVICE (--out FOLDER for another place) collects results.jsonl, table.txt, summary.md and every log;
-# DEVICE.tar.gz beside it holds them all, also after Ctrl-C.
+# DEVICE.tar.gz beside it holds them all, also after Ctrl-C. The end of stdout is a digest for a report: failures, and a
+# line for each measurement.
 # Exit status: 0 all passed, 1 not, also where the device cannot be opened; 77 no row could run; 2 usage error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -3,21 +3,36 @@
 """The parts of gpu_check that need no server: its table of rows, PyTorch's ratios, the summary, the process of
 PyTorch's worker. Usage: gpu_check_test.py
 """
+import argparse
+import concurrent.futures
+import contextlib
+import importlib.util
+import io
+import os
 import pathlib
+import subprocess
 import sys
 import tarfile
 import tempfile
 import textwrap
+import threading
 import time
 import unittest
+from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "gpu_check"))
+FOLDER = pathlib.Path(__file__).resolve().parent / "gpu_check"
+sys.path.insert(0, str(FOLDER))
 
+import check
 import peer
 import processes
 import ratios
 import results
 import rows
+
+spec = importlib.util.spec_from_file_location("gpu_check_main", FOLDER / "__main__.py")
+main = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(main)
 
 RECORD = {"op": "attention", "case": "sdpa", "backend": "flash", "precision": "bf16", "shape": [1, 2, 3, 4],
           "median_us": 20.0, "roof": "dram_read", "roofline_ratio": 0.5, "workspace_bytes": 1 << 20,
@@ -46,8 +61,9 @@ WORKER = """
 class Rows(unittest.TestCase):
     def test_each_part_fits_its_time(self):
         for part, seconds in rows.PART_SECONDS.items():
-            expected = rows.DEVICE.expected + sum(row.expected for row in rows.of_parts([part]))
+            expected = rows.DEVICE.expected + rows.expected_seconds(rows.of_parts([part]))
             self.assertLessEqual(expected, seconds, part)
+            self.assertLessEqual(seconds, 300, part)  # two of them, and the machine's start, in a lease of 15 minutes
         for row in rows.ROWS:
             self.assertLess(row.expected, row.limit, row.name)
 
@@ -64,9 +80,104 @@ class Rows(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "unknown row tabel"):
             rows.named(["tabel"])
 
-    def test_headline_rows_come_first(self):
-        self.assertEqual([row.name for row in rows.of_parts(["1"])][:5],
-                         ["operations", "prefill_8k_pages", "prefill_8k_dense", "decode_32x4k", "table_1"])
+    def test_what_runs_together_comes_first_and_counts_as_long_as_its_longest(self):
+        first = rows.of_parts(["1"])
+        together = [row.together for row in first]
+        self.assertEqual(together, sorted(together, reverse=True))
+        self.assertEqual({row.kind for row in rows.ROWS if row.together}, {"gtest"})
+        self.assertEqual(next(row.name for row in first if not row.together), "prefill_8k_pages")
+        lone = rows.named(["prefill_8k_pages"])
+        self.assertEqual(rows.expected_seconds(lone + rows.named(["operations", "attention_dense"])),
+                         lone[0].expected + rows.named(["operations"])[0].expected)
+
+    def test_the_shares_of_a_test_program_are_whole(self):
+        shares = {}
+        for row in rows.ROWS:
+            if row.shard != (0, 1):
+                shares.setdefault((row.gpu, row.shard[1]), set()).add(row.shard[0])
+        self.assertEqual({program: len(found) for (program, _), found in shares.items()},
+                         {program: count for program, count in shares})
+
+    def test_sanitizers_are_the_last_rows_and_in_no_other_part(self):
+        self.assertEqual([row.name for row in rows.ROWS if row.part == "sanitize"],
+                         [row.name for row in rows.ROWS[-4:]])
+        self.assertEqual({row.kind for row in rows.ROWS[-4:]}, {"sanitizer"})
+
+
+class Planning(unittest.TestCase):
+    """run_all over a device that always opens: what runs when, and beside what."""
+
+    def setUp(self):
+        self.events, self.active, self.most = [], 0, 0
+        self.lock = threading.Lock()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        options = argparse.Namespace(folder=pathlib.Path(folder.name), module=None, rehearse=False, build="1",
+                                     out=pathlib.Path(folder.name), python=sys.executable, caller_libraries="",
+                                     part_seconds=None, selected=())
+        self.check = check.Check(options)
+        self.addCleanup(lambda: self.check.results.stream.close())
+        self.check.gpu_gib = 80.0
+        self.check.start_peer = lambda: self.events.append("PyTorch starts") or setattr(self.check, "peer", self)
+        self.version, self.reason = "", None  # of the stand-in for PyTorch's process
+
+    def close(self):
+        self.events.append("PyTorch ends")
+
+    def run_rows(self, selected, work):
+        def begun(check, _start, _part):
+            return True
+        self.check.options.selected = selected
+        kinds = dict.fromkeys(("gtest", "bench", "served", "sanitizer"), work)
+        with mock.patch.object(main, "begin", begun), mock.patch.object(main, "KINDS", kinds), \
+                contextlib.redirect_stderr(io.StringIO()):
+            main.run_all(self.check)
+        return {name: row["verdict"] for name, row in self.check.results.rows().items()}
+
+    def work(self, _check, row):
+        with self.lock:
+            self.active += 1
+            self.most = max(self.most, self.active)
+            self.events.append(row.name)
+        time.sleep(0.3 if row.together else 0.0)
+        with self.lock:
+            self.active -= 1
+        if row.name == "attention_dense":
+            raise processes.Failure("bits differ")
+        return ""
+
+    def test_rows_together_overlap_and_what_is_measured_is_alone(self):
+        selected = rows.named(["operations", "attention_pages", "attention_dense", "table_1", "gemm_8192_bf16"])
+        with mock.patch.object(os, "cpu_count", lambda: 16):
+            verdicts = self.run_rows(selected, self.work)
+        self.assertEqual(self.most, 3)
+        self.assertEqual(verdicts["attention_dense"], "FAIL")
+        self.assertEqual([verdicts[row.name] for row in selected].count("pass"), 4)
+        self.assertEqual(self.events[-2:], ["gemm_8192_bf16", "table_1"])
+
+    def test_a_rows_own_threads_have_its_clock(self):
+        def work(started, row):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                left = started.seconds_left() if row.together else pool.submit(started.seconds_left).result()
+            if not 0 < left <= row.limit:
+                raise processes.Failure(f"{left} s")
+            return ""
+        verdicts = self.run_rows(rows.named(["operations", "served_invariance"]), work)
+        self.assertEqual(set(verdicts.values()), {"pass"})
+
+    def test_little_gpu_memory_runs_fewer_at_once(self):
+        self.check.gpu_gib = 4.0
+        self.run_rows(rows.named(["operations", "attention_pages", "attention_dense"]), self.work)
+        self.assertEqual(self.most, 1)
+
+    def test_nothing_else_is_on_the_gpu_while_the_sanitizer_runs(self):
+        self.run_rows(rows.named(["table_1", "sanitize_memcheck"]), self.work)
+        self.assertEqual(self.events, ["PyTorch starts", "table_1", "PyTorch ends", "sanitize_memcheck"])
+
+    def test_a_part_whose_time_is_over_begins_nothing_more(self):
+        self.check.options.part_seconds = 0.2
+        verdicts = self.run_rows(rows.named(["operations", "table_1"]), self.work)
+        self.assertEqual(verdicts["table_1"], "not begun")
 
 
 class Ratios(unittest.TestCase):
@@ -113,6 +224,18 @@ class Summary(unittest.TestCase):
             self.assertIn(text, page)
         with tarfile.open(made.pack()) as archive:
             self.assertEqual(set(archive.getnames()), {"gpu", "gpu/summary.md", "gpu/results.jsonl", "gpu/mixes.log"})
+
+    def test_a_digest_has_the_machine_what_failed_and_a_line_for_each_measurement(self):
+        made = self.open()
+        made.add("machine", name="device", value="cuda (H100)")
+        made.add("record", "table_2", **RECORD)
+        made.add("peer", "table_2", **ANSWERS[0])
+        made.add("row", "table_2", verdict="pass", seconds=1.0, result="1 record", logs=[])
+        made.add("row", "mixes_1", verdict="FAIL", seconds=2.0, result="bits | differ", logs=[])
+        text = "\n".join(results.digest(made))
+        for line in ("### cuda (H100)", "1 of 2 rows passed.", "- mixes_1 FAIL: bits \\| differ",
+                     "| sdpa flash bf16 | 20 | 0.50 | 18 (cudnn) | 0.90 |"):
+            self.assertIn(line, text)
 
     def test_the_next_part_of_the_same_build_adds_to_the_page_and_another_build_does_not(self):
         self.open().add("row", "first", verdict="pass", seconds=1.0, result="", logs=[])
@@ -170,6 +293,27 @@ class Processes(unittest.TestCase):
             with self.assertRaisesRegex(processes.Failure, "not done after .* s: half way"):
                 processes.run(["sh", "-c", "echo half way; sleep 60 & sleep 60"], None, log, 1)
             self.assertLess(time.monotonic() - start, 20)
+
+    def test_end_all_ends_what_other_threads_wait_for(self):
+        script = "import sys; sys.path.insert(0, sys.argv[1])\n" + textwrap.dedent("""
+            import pathlib, processes, threading, time
+            def wait():
+                try:
+                    processes.run(["sleep", "60"], None, pathlib.Path(sys.argv[2]), 50)
+                except processes.Failure as failure:
+                    print(failure)
+            thread = threading.Thread(target=wait)
+            thread.start()
+            while not processes.running:
+                time.sleep(0.01)
+            processes.end_all()
+            thread.join()
+            wait()
+        """)
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-c", script, str(FOLDER), f"{folder}/log"], capture_output=True,
+                                  text=True, timeout=40, check=True)
+        self.assertRegex(done.stdout, r"(?s)signal 9.*(signal 9|not done)")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import time
 
 import kinds
+import results
 import rows
 import served
 from check import Check
@@ -60,9 +61,10 @@ def build_of(options):
 def list_rows(selected):
     print(f"{'row':20} {'part':9} {'expected':>8} {'limit':>6}")
     for row in selected:
-        print(f"{row.name:20} {row.part:9} {row.expected:6} s {row.limit:4} s{'  beside PyTorch' if row.peer else ''}")
+        more = "  beside PyTorch" if row.peer else "  together" if row.together else ""
+        print(f"{row.name:20} {row.part:9} {row.expected:6} s {row.limit:4} s{more}")
     for part in dict.fromkeys(row.part for row in selected):
-        expected = rows.DEVICE.expected + sum(row.expected for row in selected if row.part == part)
+        expected = rows.DEVICE.expected + rows.expected_seconds([row for row in selected if row.part == part])
         print(f"part {part}: {expected} s expected, with opening the device; stops after {rows.PART_SECONDS[part]} s")
 
 
@@ -82,27 +84,30 @@ def begin(check, start, part):
     if check.work(rows.DEVICE, kinds.open_device, start + part_seconds(check, part)) != "pass":
         return False
     check.move_to(check.results.said()["device"])
-    check.start_peer()
     return True
 
 
 def note_peer(check):
     """PyTorch's version in the summary, once the first row has waited for the import."""
+    if check.peer is None:
+        return
     value = check.peer.version or ("none: " + check.peer.reason if check.peer.reason is not None else "")
     if value and check.results.said().get("PyTorch") != value:
         check.note_machine("PyTorch", value)
 
 
 def run_part(check, part, selected, start):
-    """The rows of a part until its time is over."""
+    """The rows of a part until its time is over: first those that run together, then one after another."""
     end = start + part_seconds(check, part)
+    if together := [row for row in selected if row.together]:
+        check.work_together(together, lambda row: KINDS[row.kind], end)
     for index, row in enumerate(selected):
+        if row.together:
+            continue
         if time.monotonic() >= end:
             check.add_verdict(row, "not begun", 0.0, f"{end - start:.0f} s of part {part} are over")
             continue
-        check.current = row
         check.work(row, KINDS[row.kind], end)
-        check.current = None
         note_peer(check)
         if row.kind == "served" and not any(later.kind == "served" for later in selected[index + 1:]):
             check.close_servers()
@@ -115,7 +120,12 @@ def run_all(check):
     if not begin(check, start, parts[0]):
         return
     for part in parts:
-        run_part(check, part, [row for row in selected if row.part == part], start)
+        chosen = [row for row in selected if row.part == part]
+        if any(row.kind == "sanitizer" for row in chosen):
+            check.close()  # beside other processes on the GPU the sanitizer took a machine down
+        elif check.peer is None:
+            check.start_peer()  # the import of PyTorch passes beside the rows that run together
+        run_part(check, part, chosen, start)
         start = time.monotonic()
 
 
@@ -124,8 +134,7 @@ def interrupted(check):
     done = check.results.rows(this_run=True)
     for row in check.options.selected:
         if row.name not in done:
-            stopped = getattr(check, "current", None) is row
-            check.add_verdict(row, "FAIL" if stopped else "not begun", 0.0, "interrupted")
+            check.add_verdict(row, "FAIL" if row.name in check.running else "not begun", 0.0, "interrupted")
 
 
 def stop(*_):
@@ -138,7 +147,7 @@ def finish(check):
     """The table on stdout, the tar, the exit status."""
     check.results.write_table()
     check.results.write_summary()
-    print("\n".join(check.results.table(this_run=True)))
+    print("\n".join([*check.results.table(this_run=True), "", *results.digest(check.results)]))
     print(f"summary: {check.out / 'summary.md'}")
     print(f"all of it: {check.results.pack()}", flush=True)
     verdicts = {name: row["verdict"] for name, row in check.results.rows(this_run=True).items() if name != "device"}

@@ -58,7 +58,9 @@ def open_device(check, row):
 def tests(check, row):
     program, pattern = check.arguments(row)
     command = [check.folder / "tests" / program, f"--gtest_filter={pattern}"]
-    return passed(check.run(command, row.name + ".log"), pattern)
+    index, count = (0, 1) if check.options.rehearse else row.shard
+    share = {"GTEST_SHARD_INDEX": str(index), "GTEST_TOTAL_SHARDS": str(count)}
+    return passed(check.run(command, row.name + ".log", more=share), pattern)
 
 
 def passed(text, pattern):

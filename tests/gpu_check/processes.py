@@ -5,7 +5,11 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
+
+running = set()  # the processes of run(); those of other threads, too
+stopped = threading.Event()  # by end_all: nothing begins any more
 
 
 class Failure(Exception):
@@ -31,6 +35,13 @@ def end(process, patience=0.0):
     process.wait()
 
 
+def end_all():
+    """Ends what run() has started, whichever thread waits for it; what it starts from then on is ended at once."""
+    stopped.set()
+    for process in list(running):
+        end(process)
+
+
 def last_lines(text, count=3):
     return " / ".join(line for line in text.splitlines()[-count:] if line.strip())
 
@@ -51,10 +62,12 @@ def run(command, environment, log, seconds, out=None):
             process = subprocess.Popen([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL,
                                        stdout=stream, stderr=errors if out else subprocess.STDOUT,
                                        start_new_session=True)
+            running.add(process)
             try:
-                status = process.wait(max(seconds, 0.1))
+                status = process.wait(0.0 if stopped.is_set() else max(seconds, 0.1))
             finally:
                 end(process)
+                running.discard(process)
     except subprocess.TimeoutExpired as error:
         raise Failure(f"not done after {time.monotonic() - start:.0f} s: {last_lines(read(log), 2)[:300]}") from error
     except OSError as error:

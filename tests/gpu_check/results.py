@@ -80,6 +80,26 @@ def table_line(row):
     return f"{row['row']:20} {row['verdict']:9} {row['seconds']:6.1f} s  {row['result']}"
 
 
+def digest(results):
+    """What a report quotes: the machine, counts, failures and a line for each measurement, without logs."""
+    said, rows = results.said(), results.rows()
+    machine = ", ".join(f"{name} {said[name]}" for name in ("driver_version", "cuBLASLt", "PyTorch") if name in said)
+    passed = [row["row"] for row in rows.values() if row["verdict"] == "pass"]
+    text = [f"### {said.get('device', 'no device')}", "", f"{machine}; build {results.build}", "",
+            f"{len(passed)} of {len(rows)} rows passed.", ""]
+    text += [f"- {row['row']} {row['verdict']}: {cell(row['result'])}" for row in rows.values()
+             if row["verdict"] != "pass"]
+    lines = [line for row in rows.values()
+             for line in ratios.compare(results.of(row, "record"), results.of(row, "peer"))]
+    if lines:
+        text += ["", "| case | ours, us | of roof | PyTorch's best, us | ratio |", "|---|---:|---:|---:|---:|"]
+    for line in lines:
+        best = f"{line['best_us']:.5g} ({line['best']})" if line["best"] else "-"
+        ratio = f"{line['ratio']:.2f}" if line["ratio"] else "-"
+        text.append(f"| {line['label']} | {line['us']:.5g} | {line['of_roof']:.2f} | {best} | {ratio} |")
+    return text
+
+
 def summary(results):
     said, rows = results.said(), results.rows()
     counts = {name: sum(row["verdict"] == name for row in rows.values())

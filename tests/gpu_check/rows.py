@@ -2,13 +2,15 @@
 """The rows of gpu_check.sh as data: what runs on a GPU, what a rehearsal on the CPU runs instead, what PyTorch runs
 beside it. Standard library only.
 
-`expected` seconds are estimates, because no row has run on a GPU yet. Of a part they add up to at most
-PART_SECONDS, when the part stops hard.
+`expected` seconds are those of an H100 with 16 processors, on which most rows ran once, or estimates from the time of
+rows like them. Of a part they add up to at most PART_SECONDS, when the part stops hard: parts 1 and 2, opening and
+packing included, fit a lease of 15 minutes. Rows that are `together` run at once, each in a process of its own; of a part
+they come first, since what is measured must be alone on the machine.
 """
 
 import dataclasses
 
-PART_SECONDS = {"1": 540, "2": 540, "sanitize": 300}
+PART_SECONDS = {"1": 300, "2": 300, "sanitize": 300}
 
 LLAMA_8B = {"layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32, "kv_heads": 8, "dim": 128, "vocab": 128256}
 LLAMA_1B = {"layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 8, "dim": 64, "vocab": 128256}
@@ -20,7 +22,7 @@ TINY = {"layers": 2, "hidden": 64, "ffn": 128, "heads": 4, "kv_heads": 2, "dim":
 class Row:
     name: str
     part: str  # a key of PART_SECONDS
-    expected: int  # seconds
+    expected: int  # seconds; of rows that run together, each one's own
     limit: int  # seconds, PyTorch's share included
     kind: str  # a key of kinds.KINDS
     gpu: tuple  # arguments of the kind, on a GPU
@@ -28,6 +30,8 @@ class Row:
     peer: dict | None = None  # the job of torch_worker.py
     small_peer: dict | None = None  # the same in a rehearsal
     gib: int = 0  # GPU memory that it needs; 0: little
+    together: bool = False  # runs beside the part's other rows that are
+    shard: tuple = (0, 1)  # of a test program's tests on a GPU: which of how many shares (gtest's sharding)
 
 
 def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=None, gib=0):
@@ -35,7 +39,13 @@ def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=Non
 
 
 def gtest(name, part, expected, limit, program, gpu, rehearsal):
-    return Row(name, part, expected, limit, "gtest", (program, gpu), (program, rehearsal))
+    """Most of its time is the host's, which computes what the device is compared with."""
+    return Row(name, part, expected, limit, "gtest", (program, gpu), (program, rehearsal), together=True)
+
+
+def shards(count, row):
+    """A row's tests in `count` rows that run together: name_1 to name_count."""
+    return [dataclasses.replace(row, name=f"{row.name}_{i + 1}", shard=(i, count)) for i in range(count)]
 
 
 def served(name, expected, limit, gib=0):
@@ -60,22 +70,22 @@ SMALL_SDPA = sdpa((2, 4, 33, 16), 4, 0, True, ["fp32", "fp16", "bf16"])
 SMALL_PAGES = "--shape 2,4,40,32 --precision bf16"
 
 
-def layer(precision, expected):
+def layer(precision, part, expected):
     args = f"layer --case te --precision {precision}"
     peer = {"job": "layer", "precision": precision, "batch": 4, "tokens": 2048, "hidden": 4096, "heads": 32,
             "ffn": 16384}
     small = {**peer, "batch": 1, "tokens": 16, "hidden": 64, "heads": 2, "ffn": 256}
-    return bench(f"layer_{precision}", "1", expected, 120, args, args + " --scale 0.01", peer, small, gib=8)
+    return bench(f"layer_{precision}", part, expected, 60, args, args + " --scale 0.01", peer, small, gib=8)
 
 
 def recipes():
     """The FP8 recipes that layer_fp8, with the case's own, does not run. No PyTorch: layer_fp8 has its ways."""
     args = "layer --case te --precision fp8 --fp8-recipe static,current"
-    return bench("layer_fp8_recipes", "2", 18, 60, args, args + " --scale 0.01", gib=8)
+    return bench("layer_fp8_recipes", "2", 8, 40, args, args + " --scale 0.01", gib=8)
 
 
 def square(precision):
-    return bench(f"gemm_8192_{precision}", "1", 18, 80, f"gemm --shape 8192,8192,8192 --precision {precision}",
+    return bench(f"gemm_8192_{precision}", "1", 8, 40, f"gemm --shape 8192,8192,8192 --precision {precision}",
                  f"gemm --shape 33,48,64 --precision {precision}",
                  {"job": "gemm", "precision": precision, "shape": [8192, 8192, 8192]},
                  {"job": "gemm", "precision": precision, "shape": [32, 48, 64]}, gib=2)
@@ -85,81 +95,85 @@ def llama_8b(precision, expected, gib):
     peer = {"job": "llama", "shape": LLAMA_8B, "precision": precision, "batches": [1, 32], "prompt": 512,
             "new_tokens": 64}
     small = {**peer, "shape": TINY, "batches": [2], "prompt": 8, "new_tokens": 2}
-    return bench(f"llama_8b_{precision}", "1", expected, 150,
+    return bench(f"llama_8b_{precision}", "2", expected, 80,
                  f"model --case llama-8b --precision {precision} --batch 1,32 --prompt-tokens 512 --new-tokens 64",
                  f"model --model ROOT/models/demo --precision {precision} --batch 2 --prompt-tokens 8 --new-tokens 2",
                  peer, small, gib)
 
 
 # Opens the device in every command, before the rows that were asked for.
-DEVICE = Row("device", "1", 10, 90, "device", ("gemm --shape 1,16,16 --precision bf16",),
+DEVICE = Row("device", "1", 10, 60, "device", ("gemm --shape 1,16,16 --precision bf16",),
              ("gemm --shape 1,16,16 --precision bf16",))
 
+# Whether it is right: what takes longest first. One after another on an H100 a case of device_mixes_test took 14 s, of
+# device_goldens_test and goldens_test 0.8 s.
+CORRECTNESS = (
+    *shards(4, gtest("mixes", "1", 45, 110, "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny")),
+    *shards(2, gtest("goldens_profiles", "1", 35, 110, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny")),
+    *shards(2, gtest("goldens_greedy", "1", 35, 110, "goldens_test", "Cuda/GoldensGreedy.*",
+                     "Fake/GoldensGreedy.*/gpt2_tiny")),
+    gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
+    gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",
+          "*Paged*TakesWindows*/fake_*"),
+    gtest("attention_dense", "1", 5, 60, "kernels_device_attention_test", "*Dense*/cuda", "*Dense*AnyDim*/fake"),
+)
+
+# And how fast: the kernels' own goals.
 HEADLINES = (
-    gtest("operations", "1", 14, 90, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
-    bench("prefill_8k_pages", "1", 22, 90,
+    bench("prefill_8k_pages", "1", 10, 40,
           "attention --case prefill --shape 1,32,8192,128 --kv-heads 8 --backend flash,efficient --precision bf16",
           f"attention --case prefill --backend all {SMALL_PAGES}",
           sdpa((1, 32, 8192, 128), 8, 0, True, ["bf16"]), SMALL_SDPA, gib=12),
-    bench("prefill_8k_dense", "1", 20, 90,
-          "attention --shape 1,32,8192,128 --causal --backend flash,efficient --precision bf16",
-          "attention --shape 2,4,33,16 --causal --precision bf16",
-          sdpa((1, 32, 8192, 128), 32, 0, True, ["bf16"]), SMALL_SDPA, gib=12),
-    bench("decode_32x4k", "1", 50, 120,
+    bench("decode_32x4k", "1", 20, 60,
           "attention --case decode --shape 32,32,4096,128 --kv-heads 8 --backend flash,efficient --precision bf16,fp8",
           f"attention --case decode --backend all {SMALL_PAGES}",
           sdpa((32, 32, 4096, 128), 8, 1, False, ["bf16"], cold=True),
           sdpa((2, 4, 40, 32), 2, 1, False, ["bf16"], cold=True), gib=8),
-    bench("table_1", "1", 25, 100, "attention --case sdpa --precision fp16,bf16",
-          "attention --case sdpa --shape 2,4,33,16 --precision fp16,bf16",
-          sdpa((64, 32, 256, 32), 32, 0, False, ["fp16", "bf16"], uniform=True), SMALL_SDPA, gib=4),
-    layer("bf16", 48),
-    layer("fp16", 48),
-    layer("fp8", 66),
     square("bf16"),
     square("fp8"),
-    llama_8b("bf16", 100, 34),
-    llama_8b("fp8", 95, 30),
-)
-
-CORRECTNESS = (
-    gtest("attention_pages", "2", 12, 100, "kernels_device_attention_test", "*Paged*/cuda_*",
-          "*Paged*TakesWindows*/fake_*"),
-    gtest("attention_dense", "2", 6, 60, "kernels_device_attention_test", "*Dense*/cuda", "*Dense*AnyDim*/fake"),
-    gtest("goldens_greedy", "2", 10, 60, "goldens_test", "Cuda/GoldensGreedy.*", "Fake/GoldensGreedy.*/gpt2_tiny"),
-    gtest("goldens_profiles", "2", 13, 90, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny"),
-    gtest("mixes_500", "2", 15, 90, "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny"),
-    served("served_tokens", 110, 200, gib=24),
-    served("served_logits", 25, 70, gib=24),
-    served("served_invariance", 20, 60, gib=24),
-    served("served_cancel", 8, 40, gib=24),
-    served("served_load", 72, 110, gib=24),
-)
-
-OTHER_SHAPES = (
-    bench("table_2", "2", 20, 90, "attention --case xformers --precision fp16",
-          "attention --case xformers --shape 2,4,33,16",
-          sdpa((32, 16, 512, 64), 16, 0, True, ["fp16"], uniform=True), SMALL_SDPA, gib=4),
-    recipes(),
-    bench("table_3", "2", 30, 90, "layer --case nanogpt --precision fp16,bf16",
-          "layer --case nanogpt --precision fp16 --scale 0.01",
-          {"job": "block", "precisions": ["fp16", "bf16"], "batch": 32, "tokens": 128, "hidden": 512, "heads": 8},
-          {"job": "block", "precisions": ["bf16"], "batch": 1, "tokens": 8, "hidden": 64, "heads": 1}),
-    bench("llama_1b", "2", 30, 90, "model --case llama-1b --precision bf16,fp8 --batch 1,32",
+    bench("prefill_8k_dense", "1", 8, 40,
+          "attention --shape 1,32,8192,128 --causal --backend flash,efficient --precision bf16",
+          "attention --shape 2,4,33,16 --causal --precision bf16",
+          sdpa((1, 32, 8192, 128), 32, 0, True, ["bf16"]), SMALL_SDPA, gib=12),
+    bench("llama_1b", "1", 20, 60, "model --case llama-1b --precision bf16,fp8 --batch 1,32",
           "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2",
           {"job": "llama", "shape": LLAMA_1B, "precision": "bf16", "batches": [1, 32], "prompt": 512, "new_tokens": 64},
           {"job": "llama", "shape": TINY, "precision": "bf16", "batches": [2], "prompt": 8, "new_tokens": 2}, gib=8),
-    bench("gemm_llama_8b", "2", 30, 90, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
-    bench("gemm_decode", "2", 23, 60, "gemm --case gemv --precision bf16,fp8,int4",
+    layer("fp16", "1", 25),
+    bench("gemm_decode", "1", 9, 40, "gemm --case gemv --precision bf16,fp8,int4",
           "gemm --shape 1,48,64 --precision fp8,int4"),
-    bench("gemm_tuned", "2", 30, 90,
+    bench("decode_shapes", "1", 12, 40, "attention --case decode --backend flash --precision bf16",
+          f"attention --case decode --backend all {SMALL_PAGES}"),
+    bench("prefill_shapes", "1", 8, 40, "attention --case prefill --backend all --precision bf16",
+          f"attention --case prefill --backend all {SMALL_PAGES}"),
+    bench("table_1", "1", 10, 40, "attention --case sdpa --precision fp16,bf16",
+          "attention --case sdpa --shape 2,4,33,16 --precision fp16,bf16",
+          sdpa((64, 32, 256, 32), 32, 0, False, ["fp16", "bf16"], uniform=True), SMALL_SDPA, gib=4),
+)
+
+REST = (
+    served("served_tokens", 45, 90, gib=24),
+    served("served_logits", 10, 40, gib=24),
+    served("served_invariance", 8, 40, gib=24),
+    served("served_cancel", 4, 30, gib=24),
+    served("served_load", 34, 60, gib=24),
+    llama_8b("bf16", 40, 34),
+    llama_8b("fp8", 38, 30),
+    layer("bf16", "2", 25),
+    layer("fp8", "2", 25),
+    recipes(),
+    bench("gemm_llama_8b", "2", 12, 40, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
+    bench("gemm_tuned", "2", 12, 40,
           "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/algorithms"),
-    bench("decode_shapes", "2", 30, 90, "attention --case decode --backend flash --precision bf16",
-          f"attention --case decode --backend all {SMALL_PAGES}"),
-    bench("prefill_shapes", "2", 20, 60, "attention --case prefill --backend all --precision bf16",
-          f"attention --case prefill --backend all {SMALL_PAGES}"),
-    bench("encoder", "2", 8, 60, "encoder --case minilm-l6 --precision bf16,fp16 --prompt-tokens 128",
+    bench("table_2", "2", 8, 40, "attention --case xformers --precision fp16",
+          "attention --case xformers --shape 2,4,33,16",
+          sdpa((32, 16, 512, 64), 16, 0, True, ["fp16"], uniform=True), SMALL_SDPA, gib=4),
+    bench("table_3", "2", 12, 50, "layer --case nanogpt --precision fp16,bf16",
+          "layer --case nanogpt --precision fp16 --scale 0.01",
+          {"job": "block", "precisions": ["fp16", "bf16"], "batch": 32, "tokens": 128, "hidden": 512, "heads": 8},
+          {"job": "block", "precisions": ["bf16"], "batch": 1, "tokens": 8, "hidden": 64, "heads": 1}),
+    bench("encoder", "2", 4, 30, "encoder --case minilm-l6 --precision bf16,fp16 --prompt-tokens 128",
           "encoder --case minilm-l6 --precision bf16 --batch 1 --prompt-tokens 8"),
 )
 
@@ -175,7 +189,13 @@ SANITIZER = (
     sanitizer("initcheck", 50, 80, ONE_OPERATION, ONE_ATTENTION),
 )
 
-ROWS = (*HEADLINES, *CORRECTNESS, *OTHER_SHAPES, *SANITIZER)
+ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SANITIZER)
+
+
+def expected_seconds(rows):
+    """Of rows one after another, and of those that run together at once: as long as the longest."""
+    together = [row.expected for row in rows if row.together]
+    return sum(row.expected for row in rows if not row.together) + max(together, default=0)
 
 
 def of_parts(parts):

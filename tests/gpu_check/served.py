@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows that serve the demo model and the Llama-1B shape through gRPC: tokens as on the CPU, log-probabilities as
-PyTorch's, the same bits among neighbours, cancelled and late calls, a minute of load. Standard library only.
+PyTorch's, the same bits among neighbours, cancelled and late calls, half a minute of load. Standard library only.
 
 The servers start with the first row that asks for them, and end with the last of these rows.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of served.py about calls that end early, and about a minute of load. Standard library only."""
+"""The rows of served.py about calls that end early, and about half a minute of load. Standard library only."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import time
 import kinds
 from processes import Failure, end, run
 
-LOAD_SECONDS = 60
+LOAD_SECONDS = 30
 MIX = "flash:bf16=3,efficient:fp8=1,math:fp16=1"
 # What resident memory may grow by between a quarter of the load and its end; GPU memory is taken at the start.
 HOST_GROWTH = 48 << 20
@@ -73,7 +73,7 @@ class Memory(threading.Thread):
 
 
 def loaded(served):
-    """`dunlin load` for a minute: no failed call, and memory that stays flat."""
+    """`dunlin load` for half a minute: no failed call, and memory that stays flat."""
     gpu, check = served.server("cuda"), served.check
     seconds = 4 if check.options.rehearse else LOAD_SECONDS
     result = check.out / "served_load.json"

@@ -45,12 +45,20 @@ TEST_P(DeviceGoldens, LogitsAreAsCloseToTransformersAsOnTheCpu) {
   const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
   const TestModel cpu = LoadTestModel(path, "", 2, kAllPrecisions);
   const TestModel test = LoadTestModel(path, std::move(device), kAllPrecisions);
-  // A device that rounds the activations of FP16 products to FP16, which the CPU does not, has at most BF16's error.
+  const auto error_on_cpu = [&](Precision precision) {
+    const ExecutionProfile oracle{DeviceKind::kCpu, AttentionBackend::kMath, precision};
+    return ErrorOf(*cpu.model, oracle, prompts, 1 << 20);
+  };
   std::map<Precision, float> allowed;
   for (const Precision precision : kAllPrecisions) {
-    const Precision measure = precision == Precision::kFp16 ? Precision::kBf16 : precision;
-    const ExecutionProfile oracle{DeviceKind::kCpu, AttentionBackend::kMath, measure};
-    allowed[precision] = 2.0F * ErrorOf(*cpu.model, oracle, prompts, 1 << 20) + kFp32Tolerance;
+    // A device that rounds the activations of FP16 products to FP16, which the CPU does not, has at most BF16's error.
+    float error = error_on_cpu(precision == Precision::kFp16 ? Precision::kBf16 : precision);
+    // The CPU multiplies integer codes exactly and scales a group's sum; a device that expands them to BF16 rounds each
+    // weight a second time, as BF16 does, so that BF16's error comes on top. Where a router is near a tie, as
+    // mixtral_tiny's is (docs/precision.md: BF16 costs it ten times what it costs other families), either rounding may
+    // choose another expert, at a position of its own.
+    if (precision == Precision::kInt8 || precision == Precision::kInt4) error += error_on_cpu(Precision::kBf16);
+    allowed[precision] = 2.0F * error + kFp32Tolerance;
   }
   const std::vector<ExecutionProfile> profiles = SupportedProfiles(*test.model, kAllPrecisions);
   ASSERT_GE(profiles.size(), 8U) << "the device takes hardly anything";
