@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code for both sides: index arithmetic and row algorithms are written once and compiled for the device into kernels
 // and for the host into tests. A row algorithm sees its threads as a `Lanes` value; the host has a single lane.
+// DUNLIN_HD: a function that device code and the module's host code call. DUNLIN_DEVICE: one that only kernels call;
+// g++ compiles it for tests.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +14,10 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #define DUNLIN_HD __host__ __device__
+#define DUNLIN_DEVICE __device__ __forceinline__
 #else
 #define DUNLIN_HD
+#define DUNLIN_DEVICE inline
 #endif
 #ifdef __CUDA_ARCH__
 #define DUNLIN_UNROLL _Pragma("unroll")

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernels/cuda/sm90/machine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr int kRegistersOfSm = 65536;
+constexpr int kWarpRendezvous = 1000;  // ids from here on: a warp's
+
+}  // namespace
+
+Machine::Machine(const MachineOptions& options)
+    : options_(options),
+      random_(options.seed),
+      shared_(kBase + options.shared_bytes),
+      writer_(kBase + options.shared_bytes),
+      fibers_(static_cast<size_t>(options.threads)),
+      warpgroups_(static_cast<size_t>(options.threads + 127) / 128),
+      exchanged_(fibers_.size()) {
+  const int each = std::min(kRegistersOfSm / options.threads / 8 * 8, 255);
+  for (Fiber& fiber : fibers_) fiber.registers = each;
+}
+
+void Machine::Enter(unsigned low, unsigned high) {
+  auto* machine = reinterpret_cast<Machine*>(uintptr_t{low} | uintptr_t{high} << 32);
+  (*machine->body_)(machine->current_);
+  machine->fiber().done = true;
+  machine->Yield();
+}
+
+std::string Machine::Run(const std::function<void(int)>& body) {
+  body_ = &body;
+  const auto self = reinterpret_cast<uintptr_t>(this);
+  for (Fiber& fiber : fibers_) {
+    fiber.stack = std::make_unique<char[]>(kStackBytes);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Machine::Enter), 2, static_cast<unsigned>(self),
+                static_cast<unsigned>(self >> 32));
+  }
+  const auto done = [&] { return std::ranges::all_of(fibers_, [](const Fiber& fiber) { return fiber.done; }); };
+  while (fault_.empty() && !done()) {
+    const bool resumed = ResumeReady();
+    const bool finished = fault_.empty() && FinishSome(!resumed);
+    if (!resumed && !finished && fault_.empty()) fault_ = "nothing can go on: " + DescribeWaits();
+  }
+  if (fault_.empty()) CheckEnd();
+  return fault_;
+}
+
+// Every thread that can go on, warp by warp in a drawn order. Whether there was one.
+bool Machine::ResumeReady() {
+  std::vector<size_t> warps(fibers_.size() / 32);
+  std::iota(warps.begin(), warps.end(), 0);
+  std::ranges::shuffle(warps, random_);
+  bool resumed = false;
+  for (const size_t warp : warps) {
+    for (size_t thread = warp * 32; thread < warp * 32 + 32 && fault_.empty(); ++thread) {
+      Fiber& next = fibers_[thread];
+      current_ = static_cast<int>(thread);
+      if (next.done || (next.ready && !next.ready())) continue;
+      next.ready = nullptr;
+      resumed = true;
+      swapcontext(&scheduler_, &next.context);
+    }
+  }
+  return resumed;
+}
+
+void Machine::Yield() {
+  swapcontext(&fiber().context, &scheduler_);
+}
+
+void Machine::WaitUntil(const std::function<bool()>& ready, const std::string& what) {
+  if (ready()) return;
+  fiber().ready = ready;
+  fiber().waits_for = what;
+  Yield();
+}
+
+void Machine::Fail(const std::string& what) {
+  if (fault_.empty()) fault_ = "thread " + std::to_string(current_) + ": " + what;
+  for (;;) Yield();
+}
+
+bool Machine::Makes(Mistake mistake) {
+  return mistake == options_.mistake && calls_++ >= options_.mistake_at;
+}
+
+std::string Machine::DescribeWaits() const {
+  std::map<std::string, int> counts;
+  for (const Fiber& fiber : fibers_) {
+    if (!fiber.done) ++counts[fiber.waits_for];
+  }
+  std::string text;
+  for (const auto& [what, count] : counts) text += std::to_string(count) + " threads wait for " + what + "; ";
+  return text;
+}
+
+// Copies and products that are under way; `all`: every one, because no thread can go on before. Whether there was one.
+bool Machine::FinishSome(bool all) {
+  bool finished = false;
+  std::ranges::shuffle(loads_, random_);
+  for (size_t i = loads_.size(); i-- > 0 && fault_.empty();) {
+    if (!all && Draw()) continue;
+    FinishLoad(i);
+    finished = true;
+  }
+  for (size_t i = stores_.size(); i-- > 0;) {
+    if (!all && Draw()) continue;
+    const Store store = std::move(stores_[i]);
+    stores_.erase(stores_.begin() + static_cast<ptrdiff_t>(i));
+    store.copy();
+    finished = true;
+  }
+  for (size_t i = 0; i < warpgroups_.size(); ++i) {
+    if (!Draw()) continue;
+    Warpgroup& group = warpgroups_[i];
+    size_t end = group.executed;
+    while (end < group.products.size() && group.products[end].joined == Members(i)) ++end;
+    ExecuteTo(&group, end);
+  }
+  return finished;
+}
+
+void Machine::FinishLoad(size_t which) {
+  const Load load = std::move(loads_[which]);
+  loads_.erase(loads_.begin() + static_cast<ptrdiff_t>(which));
+  load.copy();
+  Barrier& barrier = barriers_[load.barrier];
+  barrier.bytes -= load.bytes;
+  if (barrier.bytes < 0 && barrier.pending == 0) {
+    Report("barrier " + std::to_string(load.barrier) + ": more bytes arrived than its phase expects");
+  }
+  Advance(&barrier);
+}
+
+int Machine::Members(size_t warpgroup) const {
+  return std::min(128, options_.threads - static_cast<int>(warpgroup) * 128);
+}
+
+void Machine::SyncThreads(int id, int threads, bool waits) {
+  Rendezvous& point = rendezvous_[id];
+  const uint64_t turn = point.turn;
+  if (++point.arrived == threads) {
+    point.arrived = 0;
+    ++point.turn;
+    return;
+  }
+  if (waits) WaitUntil([&point, turn] { return point.turn != turn; }, "the threads of barrier " + std::to_string(id));
+}
+
+void Machine::SyncWarp() {
+  SyncThreads(kWarpRendezvous + current_ / 32, 32, true);
+}
+
+uint64_t Machine::Exchange(uint64_t value, int lane) {
+  exchanged_[static_cast<size_t>(current_)] = value;
+  SyncWarp();
+  const uint64_t other = exchanged_[static_cast<size_t>(current_ / 32 * 32 + lane)];
+  SyncWarp();
+  return other;
+}
+
+void Machine::SetRegisters(int count, bool raises) {
+  if (count % 8 != 0 || count < 24 || count > 240) Fail("setmaxnreg of " + std::to_string(count));
+  Fiber& own = fiber();
+  if (raises ? count < own.registers : count > own.registers) Fail("setmaxnreg in the wrong direction");
+  if (raises) {
+    WaitUntil([this, &own, count] { return free_registers_ >= count - own.registers; }, "registers");
+  } else if (Makes(Mistake::kSkippedRegisterRelease)) {
+    return;
+  }
+  free_registers_ -= count - own.registers;
+  own.registers = count;
+}
+
+void Machine::InitBarrier(uint32_t address, uint32_t arrivals) {
+  if (address % 8 != 0) Fail("a barrier at " + std::to_string(address));
+  barriers_[address] = {.arrivals = arrivals, .pending = arrivals, .bytes = 0, .phase = 0, .owner = current_};
+}
+
+void Machine::FenceBarrierInit() {
+  if (Makes(Mistake::kSkippedBarrierFence)) return;
+  for (auto& [address, barrier] : barriers_) {
+    if (barrier.owner == current_) barrier.owner = -1;
+  }
+}
+
+Machine::Barrier& Machine::BarrierAt(uint32_t address) {
+  const auto found = barriers_.find(address);
+  if (found == barriers_.end()) Fail("there is no barrier at " + std::to_string(address));
+  if (found->second.owner >= 0) Fail("the barrier at " + std::to_string(address) + " was not fenced");
+  return found->second;
+}
+
+void Machine::Advance(Barrier* barrier) {
+  if (barrier->pending != 0 || barrier->bytes != 0) return;
+  ++barrier->phase;
+  barrier->pending = barrier->arrivals;
+}
+
+void Machine::Arrive(uint32_t address, int64_t bytes) {
+  Barrier& barrier = BarrierAt(address);
+  if (Makes(Mistake::kSkippedArrival)) return;
+  if (barrier.pending == 0) Fail("more arrivals at barrier " + std::to_string(address) + " than its phase expects");
+  if (bytes > 0 && Makes(Mistake::kFewerBytes)) bytes -= 16;
+  if (bytes > 0 && Makes(Mistake::kMoreBytes)) bytes += 16;
+  --barrier.pending;
+  barrier.bytes += bytes;
+  Advance(&barrier);
+}
+
+void Machine::Wait(uint32_t address, uint32_t parity) {
+  Barrier& barrier = BarrierAt(address);
+  if (Makes(Mistake::kSkippedWait)) return;
+  if (Makes(Mistake::kWrongParity)) parity ^= 1;
+  WaitUntil([&barrier, parity] { return (barrier.phase & 1) != parity; },
+            "phase " + std::to_string(barrier.phase) + " of barrier " + std::to_string(address));
+  const int64_t complete = barrier.phase - 1;
+  const auto [seen, first] = fiber().seen.try_emplace(address, complete);
+  if (!first && complete > seen->second + 1) Fail("missed a phase of barrier " + std::to_string(address));
+  seen->second = complete;
+}
+
+void Machine::LoadLater(uint32_t barrier, uint32_t bytes, std::function<void()> copy) {
+  (void)BarrierAt(barrier);
+  loads_.push_back({barrier, bytes, std::move(copy)});
+}
+
+void Machine::StoreLater(std::function<void()> copy) {
+  stores_.push_back({current_, fiber().store_groups, std::move(copy)});
+}
+
+void Machine::CommitStores() {
+  ++fiber().store_groups;
+}
+
+void Machine::WaitForStores(int pending) {
+  const int thread = current_;
+  const size_t committed = fiber().store_groups;
+  const auto in_flight = [this, thread, committed, pending](const Store& store) {
+    return store.thread == thread && store.group + static_cast<size_t>(pending) < committed;
+  };
+  WaitUntil([this, in_flight] { return std::ranges::none_of(stores_, in_flight); }, "stores");
+}
+
+// Asynchronous accesses run on no fiber.
+void Machine::Report(const std::string& what) {
+  if (fault_.empty()) fault_ = what;
+}
+
+bool Machine::Holds(uint32_t address, uint32_t bytes, bool async) {
+  if (address >= kBase && address + bytes <= shared_.size()) return true;
+  Report("an access outside of shared memory, at " + std::to_string(address));
+  if (!async) Fail("");
+  return false;
+}
+
+void Machine::Write(uint32_t address, const void* from, uint32_t bytes, bool async) {
+  if (!Holds(address, bytes, async)) return;
+  std::memcpy(shared_.data() + address, from, bytes);
+  std::fill_n(writer_.begin() + address, bytes, async ? uint16_t{0} : static_cast<uint16_t>(current_ + 1));
+  if (!async) fiber().unfenced.emplace_back(address, bytes);
+}
+
+void Machine::Read(uint32_t address, void* to, uint32_t bytes, bool async) {
+  if (!Holds(address, bytes, async)) return;
+  for (uint32_t i = 0; async && i < bytes; ++i) {
+    if (writer_[address + i] == 0) continue;
+    Report("an asynchronous read at " + std::to_string(address) + " of what thread " +
+           std::to_string(writer_[address + i] - 1) + " wrote without a fence");
+  }
+  std::memcpy(to, shared_.data() + address, bytes);
+}
+
+void Machine::FenceAsync() {
+  if (Makes(Mistake::kSkippedAsyncFence)) return;
+  for (const auto& [address, bytes] : fiber().unfenced) {
+    for (uint32_t i = 0; i < bytes; ++i) {
+      uint16_t& writer = writer_[address + i];
+      if (writer == current_ + 1) writer = 0;
+    }
+  }
+  fiber().unfenced.clear();
+}
+
+void Machine::FenceProducts() {
+  if (!Makes(Mistake::kSkippedProductFence)) fiber().fenced = true;
+}
+
+void Machine::JoinProduct(uint64_t a, uint64_t b, float* sums, const uint32_t* registers,
+                          std::function<void(const Product&)> execute) {
+  if (!fiber().fenced) Fail("a product without a fence before it");
+  Warpgroup& group = warpgroups_[static_cast<size_t>(current_) / 128];
+  const size_t index = fiber().products++;
+  if (index == group.products.size()) group.products.push_back({std::move(execute), a, b, {}, {}, 0});
+  Product& product = group.products[index];
+  if (product.a != a || product.b != b) Fail("threads of a warpgroup give a product other operands");
+  product.sums[current_ % 128] = sums;
+  product.registers[current_ % 128] = registers;
+  ++product.joined;
+}
+
+void Machine::ExecuteTo(Warpgroup* group, size_t end) {
+  for (; group->executed < end; ++group->executed) {
+    Product& product = group->products[group->executed];
+    product.execute(product);
+    product.execute = nullptr;
+  }
+}
+
+void Machine::WaitForProducts(int pending) {
+  Fiber& own = fiber();
+  own.fenced = false;
+  if (Makes(Mistake::kSkippedProductWait)) return;
+  const auto index = static_cast<size_t>(current_) / 128;
+  Warpgroup& group = warpgroups_[index];
+  const size_t committed = own.groups.size();
+  const size_t end =
+      committed > static_cast<size_t>(pending) ? own.groups[committed - 1 - static_cast<size_t>(pending)] : 0;
+  const int members = Members(index);
+  WaitUntil([&group, end, members] { return end == 0 || group.products[end - 1].joined == members; },
+            "the warpgroup's products");
+  ExecuteTo(&group, std::max(end, group.executed));
+}
+
+void Machine::CheckEnd() {
+  if (!loads_.empty()) Report("the block ended with loads in flight");
+  if (!stores_.empty()) Report("the block ended with stores that were not waited for");
+  for (const auto& [address, barrier] : barriers_) {
+    if (barrier.pending != barrier.arrivals || barrier.bytes != 0) {
+      Report("the block ended within a phase of barrier " + std::to_string(address));
+    }
+  }
+  for (const Warpgroup& group : warpgroups_) {
+    if (group.executed != group.products.size()) Report("the block ended with products that were not waited for");
+  }
+  if (!shared_.Intact()) Report("wrote past shared memory");
+}
+
+}  // namespace dunlin::kernels::cuda
