@@ -97,6 +97,10 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
                {"hidden_dim", config.hidden_dim},           {"heads", config.attention.num_heads},
                {"kv_heads", config.attention.num_kv_heads}, {"head_dim", config.attention.head_dim},
                {"vocab_size", config.vocab_size},           {"max_context_tokens", config.max_context}};
+  if (config.text_part) json["served_part"] = "text";
+  for (const engine::SkippedTensors& skipped : summary.skipped) {
+    json["skipped_tensors"].push_back({{"prefix", skipped.prefix}, {"part", skipped.part}, {"tensors", skipped.count}});
+  }
   if (config.has_experts()) {
     json["active_parameters"] = summary.num_active_parameters;  // that one token goes through
     json["experts"] = config.experts.routing.num_experts;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace dunlin::engine {
 namespace {
 
 constexpr uint64_t kMaxArchitectureBytes = 256;
+constexpr size_t kMaxModelTypeBytes = 64;  // of a model_type in an error
 
 #define DUNLIN_ARCHITECTURE(row) &row,
 constexpr const Architecture* kArchitectures[] = {
@@ -26,24 +28,50 @@ constexpr const Architecture* kArchitectures[] = {
 };
 #undef DUNLIN_ARCHITECTURE
 
+bool Lists(std::span<const char* const> types, const std::string& type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+// The row for the text part of a multimodal config, among those that list `outer`.
+absl::StatusOr<ConfigArchitecture> SelectText(JsonFields& fields, const std::string& outer) {
+  const nlohmann::json* text = fields.Object("text_config");
+  if (text == nullptr) fields.Fail("text_config is missing");
+  if (!fields.status().ok()) return fields.status();
+  JsonFields inner(*text, absl::StrCat(fields.where(), ": text_config"));
+  const std::string type = inner.TextOr("model_type", "");
+  if (!inner.status().ok()) return inner.status();
+  std::vector<std::string> known;
+  for (const Architecture* row : kArchitectures) {
+    if (!Lists(row->multimodal_types, outer)) continue;
+    if (type.empty() || Lists(row->model_types, type)) return ConfigArchitecture{row, text};
+    known.insert(known.end(), row->model_types.begin(), row->model_types.end());
+  }
+  inner.Fail(absl::StrCat("model_type is '", type.substr(0, kMaxModelTypeBytes), "'; known in a config of '", outer,
+                          "': ", absl::StrJoin(known, ", ")));
+  return inner.status();
+}
+
 }  // namespace
 
 std::span<const Architecture* const> Architectures() {
   return kArchitectures;
 }
 
-absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields) {
+absl::StatusOr<ConfigArchitecture> SelectArchitecture(JsonFields& fields) {
   const std::string name = fields.TextOr("model_type", fields.Has("block_size") ? "nanogpt" : "");
   if (!fields.status().ok()) return fields.status();
-  std::string known;
+  std::vector<std::string> known;
   for (const Architecture* row : kArchitectures) {
-    for (const char* model_type : row->model_types) {
-      if (name == model_type) return row;
-      absl::StrAppend(&known, known.empty() ? "" : ", ", model_type);
+    if (Lists(row->model_types, name)) return ConfigArchitecture{row, nullptr};
+    if (Lists(row->multimodal_types, name)) return SelectText(fields, name);
+    known.insert(known.end(), row->model_types.begin(), row->model_types.end());
+    for (const char* type : row->multimodal_types) {
+      if (std::find(known.begin(), known.end(), type) == known.end()) known.emplace_back(type);
     }
   }
-  fields.Fail(name.empty() ? absl::StrCat("model_type is missing; known: ", known)
-                           : absl::StrCat("model_type is '", name.substr(0, 64), "'; known: ", known));
+  const std::string list = absl::StrJoin(known, ", ");
+  fields.Fail(name.empty() ? absl::StrCat("model_type is missing; known: ", list)
+                           : absl::StrCat("model_type is '", name.substr(0, kMaxModelTypeBytes), "'; known: ", list));
   return fields.status();
 }
 

@@ -4,6 +4,7 @@
 // over the table.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -23,14 +24,21 @@ struct Architecture {
   void (*parse_config)(JsonFields& fields, ModelConfig* config);
   CheckpointNames names;                // in a Hugging Face directory
   std::span<const GgufForm> gguf = {};  // their config has the first of model_types, unless write_fields changes it
+  // model_type of multimodal configs whose text_config may be this architecture's. Of rows that share one, the first is
+  // that of a text_config without a model_type.
+  std::span<const char* const> multimodal_types = {};
 };
 
 // All of them, in a fixed order.
 std::span<const Architecture* const> Architectures();
 
-// The row for a config.json, by model_type. A config without model_type but with block_size is nanoGPT's.
-// INVALID_ARGUMENT lists the known model types.
-absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields);
+// The row for a config.json, by model_type, or for the text_config of a multimodal one, by the model_type in there. A
+// config without model_type but with block_size is nanoGPT's. INVALID_ARGUMENT lists the known model types.
+struct ConfigArchitecture {
+  const Architecture* architecture;
+  const nlohmann::json* text;  // text_config, owned by the config; null: the config is the text model's
+};
+absl::StatusOr<ConfigArchitecture> SelectArchitecture(JsonFields& fields);
 
 // The row for a GGUF file, by general.architecture and its tensors. INVALID_ARGUMENT lists the known names.
 struct GgufArchitecture {

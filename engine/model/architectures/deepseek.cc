@@ -1,140 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSeek V2, V2 Lite, V3 and R1: multi-head latent attention, and experts with shared ones in all but the first
-// layers. The layers behind the last that predict further tokens are not served. Source: transformers 5.23,
-// models/deepseek_v2, models/deepseek_v3.
-#include <algorithm>
-#include <array>
-#include <cmath>
-
+// DeepSeek V2, V2 Lite, V3 and R1, Kimi K2 and the text part of K2.5: multi-head latent attention, and experts with
+// shared ones in all but the first layers. The layers behind the last that predict further tokens are not served.
+// Source: transformers 5.23, models/deepseek_v2, models/deepseek_v3, models/kimi_k25.
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
-#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/deepseek_family.h"
 #include "engine/model/architectures/gguf_fields.h"
-#include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr RotaryFields kDeepseekRotary = {};
-
-// The factor of scores under YaRN, beside that of cosines and sines. Source: modeling_deepseek_v3.py,
-// yarn_apply_mscale.
-double ScoreFactor(const RotaryScaling& scaling) {
-  if (scaling.kind != RotaryScalingKind::kYarn || scaling.mscale_all_dim == 0.0 || scaling.factor <= 1.0) return 1.0;
-  const double mscale = 0.1 * scaling.mscale_all_dim * std::log(scaling.factor) + 1.0;
-  return mscale * mscale;
-}
-
-// A q_lora_rank of null: queries without a rank.
-void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
-  const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
-  const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
-  const int64_t rope_dim = fields.IntOr("qk_rope_head_dim", 2, kMaxHeadDim / 2, 64);
-  const int64_t kv_rank = fields.IntOr("kv_lora_rank", 1, kMaxHeadDim - rope_dim, 512);
-  const int64_t plain_dim = fields.IntOr("qk_nope_head_dim", 1, kMaxHeadDim, 128);
-  const int64_t value_dim = fields.IntOr("v_head_dim", 1, kMaxHeadDim, 128);
-  const bool has_rank = fields.Has("q_lora_rank") || !fields.Mentions("q_lora_rank");
-  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, 1536) : 0;
-  if (fields.status().ok() && rope_dim % 2 != 0) {
-    fields.Fail(absl::StrCat("qk_rope_head_dim is ", rope_dim, "; rotary positions need an even one"));
-  }
-  if (fields.status().ok() && num_kv_heads != num_heads) {
-    fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, "; with latent attention it is the number of ",
-                             num_heads, " heads"));
-  }
-  const RotaryScaling scaling = ParseRotaryScaling(fields, kDeepseekRotary, config->max_context);
-  // The frequencies are those of a head that is rotated whole.
-  SetHeads(fields, num_heads, 1, rope_dim, config);
-  SetRotary(fields, kDeepseekRotary, config);
-  if (!fields.status().ok()) return;
-  config->attention.latent = {.kv_rank = static_cast<int32_t>(kv_rank),
-                              .query_rank = static_cast<int32_t>(query_rank),
-                              .plain_dim = static_cast<int32_t>(plain_dim),
-                              .rope_dim = static_cast<int32_t>(rope_dim),
-                              .value_dim = static_cast<int32_t>(value_dim)};
-  config->attention.head_dim = static_cast<int32_t>(rope_dim + kv_rank);
-  config->attention.scale =
-      static_cast<float>(ScoreFactor(scaling) / std::sqrt(static_cast<double>(plain_dim + rope_dim)));
-  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
-}
-
-struct Defaults {
-  int64_t max_context;
-  int64_t num_shared;
-  int64_t first_sparse;
-  ExpertDefaults experts;
-};
-
-void ParseDeepseekBoth(JsonFields& fields, const Defaults& defaults, ModelConfig* config) {
-  SetSizes(fields, defaults.max_context, config);
-  RefuseUnsupported(fields, {"mlp_bias"});
-  ParseLatentAttention(fields, config);
-  config->norm.kind = kernels::NormKind::kRmsNorm;
-  config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
-  config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");
-  config->mlp.gated = true;
-  config->head.tied = fields.BoolOr("tie_word_embeddings", false);
-  ParseExperts(fields, defaults.experts, config);
-  const int64_t shared =
-      fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->experts.ffn_dim, 1), defaults.num_shared);
-  config->experts.shared_ffn_dim = config->experts.ffn_dim * static_cast<int32_t>(shared);
-  fields.IntOr("moe_layer_freq", 1, 1, 1);
-  const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, defaults.first_sparse);
-  for (int32_t layer = 0; layer < config->num_layers; ++layer)
-    config->experts.dense_layers.push_back(layer < first_sparse);
-}
-
 void ParseDeepseekV2(JsonFields& fields, ModelConfig* config) {
   fields.Int("num_experts_per_tok", 1, kMaxExperts);  // without a default in transformers
-  ParseDeepseekBoth(
-      fields,
-      {.max_context = 2048,
-       .num_shared = 2,
-       .first_sparse = 0,
-       .experts = {.num_experts = 64, .num_chosen = 1, .width = "moe_intermediate_size", .default_width = 1407}},
-      config);
+  ParseDeepseekFamily(fields, {.max_context = 2048}, config);
+  ParseDeepseekExperts(fields,
+                       {.num_experts = 64, .num_chosen = 1, .width = "moe_intermediate_size", .default_width = 1407}, 2,
+                       0, config);
   RefuseUnsupported(fields, {"norm_topk_prob"});
   ParseGroupLimitedRouting(fields, config);
   config->rotary.interleaved = true;
 }
 
 void ParseDeepseekV3(JsonFields& fields, ModelConfig* config) {
-  ParseDeepseekBoth(
-      fields,
-      {.max_context = 4096,
-       .num_shared = 1,
-       .first_sparse = 3,
-       .experts = {.num_experts = 256, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 2048}},
-      config);
+  ParseDeepseekFamily(fields, {.max_context = 4096}, config);
+  ParseDeepseekExperts(fields,
+                       {.num_experts = 256, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 2048},
+                       1, 3, config);
   RefuseOtherThan(fields, "topk_method", "noaux_tc");
   ParseGroupedRouting(fields, {.num_groups = 8, .chosen_groups = 4, .scale = 2.5}, config);
   config->rotary.interleaved = fields.BoolOr("rope_interleave", true);
 }
 
-using enum WeightSlot;
-using enum FusedPart;
-
-// Without a rank of the queries their one projection has another name.
-constexpr WeightName kDeepseekNames[] = {
-    {kQueryDown, kAll, "layers.#.self_attn.q_a_proj"},
-    {kQueryDownNorm, kAll, "layers.#.self_attn.q_a_layernorm"},
-    {kLatentQuery, kAll, "layers.#.self_attn.q_b_proj"},
-    {kKvDown, kLatentAndRotary, "layers.#.self_attn.kv_a_proj_with_mqa"},
-    {kKvDownNorm, kAll, "layers.#.self_attn.kv_a_layernorm"},
-    {kKeyUp, kAll, "layers.#.self_attn.kv_b_proj.@.key", true, true},
-    {kValueUp, kAll, "layers.#.self_attn.kv_b_proj.@.value"},
-};
-// The family's names but those of Q, K and V.
-constexpr auto kDeepseekWeights = [] {
-  constexpr auto kFamily = WithNorms(kLlamaNorms, kDeepseekNames, kLlamaExperts, kDeepseekExperts);
-  std::array<WeightName, kFamily.size() - 3> names{};
-  std::copy_if(kFamily.begin(), kFamily.end(), names.begin(), [](const WeightName& name) { return name.slot != kQkv; });
-  return names;
-}();
-constexpr NameAlias kDeepseekAliases[] = {{"q_b_proj", "q_proj"}};
 constexpr const char* kV2Types[] = {"deepseek_v2"};
-constexpr const char* kV3Types[] = {"deepseek_v3"};
+constexpr const char* kV3Types[] = {"deepseek_v3", "kimi_k2"};
+constexpr const char* kKimiTypes[] = {"kimi_k25"};
 
 void RefuseVariantsOfDeepseek2(GgufConfigWriter* config, bool sigmoid) {
   GgufFields& fields = config->fields();
@@ -204,6 +104,7 @@ extern const Architecture kDeepseekV2 = {.name = "deepseek_v2",
 extern const Architecture kDeepseekV3 = {.name = "deepseek_v3",
                                          .model_types = kV3Types,
                                          .parse_config = &ParseDeepseekV3,
-                                         .names = {kLlamaPrefixes, kDeepseekWeights, kLlamaBuffers, kDeepseekAliases}};
+                                         .names = {kLlamaPrefixes, kDeepseekWeights, kLlamaBuffers, kDeepseekAliases},
+                                         .multimodal_types = kKimiTypes};
 
 }  // namespace dunlin::engine

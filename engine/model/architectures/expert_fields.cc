@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxModelExperts = 1 << 16;  // of all layers; published models have up to 24,000
 
 void ParseScale(JsonFields& fields, const GroupDefaults& defaults, kernels::ExpertRouting* routing) {
-  routing->scale = static_cast<float>(fields.NumberOr("routed_scaling_factor", 1e-6, 1e6, defaults.scale));
+  routing->scale = static_cast<float>(fields.NumberOr(defaults.scale_field, 1e-6, 1e6, defaults.scale));
 }
 
 // n_group and topk_group.
@@ -60,12 +60,36 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
   config->experts.ffn_dim = static_cast<int32_t>(width);
 }
 
+void ParseSharedExperts(JsonFields& fields, const char* name, int64_t fallback, ModelConfig* config) {
+  const int64_t limit = kMaxFfnDim / std::max(config->experts.ffn_dim, 1);
+  config->experts.shared_ffn_dim =
+      config->experts.ffn_dim * static_cast<int32_t>(fields.IntOr(name, 1, limit, fallback));
+}
+
+void ParseDenseLayers(JsonFields& fields, int64_t fallback, ModelConfig* config) {
+  const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, fallback);
+  const std::vector<std::string> types = fields.TextListOr("mlp_layer_types", kMaxLayers);
+  const auto num_layers = static_cast<size_t>(config->num_layers);
+  if (!types.empty() && types.size() != num_layers) {
+    return fields.Fail(
+        absl::StrCat("mlp_layer_types has ", types.size(), " entries; num_hidden_layers is ", num_layers));
+  }
+  for (size_t layer = 0; layer < num_layers; ++layer) {
+    const bool dense = types.empty() ? static_cast<int64_t>(layer) < first_sparse : types[layer] == "dense";
+    if (!types.empty() && !dense && types[layer] != "sparse") {
+      return fields.Fail(
+          absl::StrCat("mlp_layer_types[", layer, "] is '", types[layer].substr(0, 32), "'; known: dense, sparse"));
+    }
+    config->experts.dense_layers.push_back(dense);
+  }
+}
+
 void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config) {
   kernels::ExpertRouting& routing = config->experts.routing;
   RefuseOtherThan(fields, "scoring_func", "sigmoid");
   routing.scoring = kernels::ExpertScoring::kSigmoid;
   routing.group_scoring = kernels::GroupScoring::kTwoLargest;
-  routing.normalized = fields.BoolOr("norm_topk_prob", true);
+  routing.normalized = fields.BoolOr("norm_topk_prob", defaults.normalized);
   ParseScale(fields, defaults, &routing);
   config->experts.router_correction = true;
   ParseGroups(fields, defaults, &routing);

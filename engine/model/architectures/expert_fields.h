@@ -24,11 +24,21 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
 // decoder_sparse_step and mlp_only_layers: which layers have one dense MLP. REQUIRES: num_layers is set.
 void ParseSparseLayers(JsonFields& fields, ModelConfig* config);
 
+// `name`: how many shared experts there are, of the width of the others; they are one MLP. REQUIRES: ParseExperts has
+// been called.
+void ParseSharedExperts(JsonFields& fields, const char* name, int64_t fallback, ModelConfig* config);
+
+// Which layers have one dense MLP: mlp_layer_types ("dense" or "sparse" of each layer), or else the first
+// first_k_dense_replace. REQUIRES: num_layers is set.
+void ParseDenseLayers(JsonFields& fields, int64_t fallback, ModelConfig* config);
+
 // transformers' defaults.
 struct GroupDefaults {
   int64_t num_groups = 1;     // n_group
   int64_t chosen_groups = 1;  // topk_group
-  double scale = 1.0;         // routed_scaling_factor
+  double scale = 1.0;         // of the chosen experts' weights
+  const char* scale_field = "routed_scaling_factor";
+  bool normalized = true;  // norm_topk_prob
 };
 
 // DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a

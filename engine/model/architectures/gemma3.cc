@@ -3,7 +3,6 @@
 // + w), and rotary positions of another base in sliding layers. Of the multimodal checkpoints the text part is served.
 // Source: transformers 5.23, models/gemma3.
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -45,15 +44,6 @@ void ParseText(JsonFields& fields, ModelConfig* config) {
   if (fields.status().ok()) AddSlidingRotary(fields, kGemma3LocalRotary, old_style, sliding, config);
 }
 
-void ParseMultimodal(JsonFields& fields, ModelConfig* config) {
-  const nlohmann::json* text = fields.Object("text_config");
-  if (text == nullptr) fields.Fail("text_config is missing");
-  if (!fields.status().ok()) return;
-  JsonFields inner(*text, absl::StrCat(fields.where(), ": text_config"));
-  ParseText(inner, config);
-  fields.Adopt(inner.status());
-}
-
 constexpr WeightName kGemma3Norms[] = {
     {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.pre_feedforward_layernorm"},
@@ -64,7 +54,6 @@ constexpr WeightName kGemma3Norms[] = {
 constexpr auto kGemma3Weights = WithNorms(kGemma3Norms);
 constexpr const char* kTextTypes[] = {"gemma3_text"};
 constexpr const char* kMultimodalTypes[] = {"gemma3"};
-constexpr const char* kMultimodalPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
 
 void WriteGgufGemma3(GgufConfigWriter* config) {
   constexpr int64_t kLayersOf27B = 62;
@@ -82,11 +71,8 @@ constexpr GgufForm kGemma3TextGguf[] = {{.name = "gemma3", .write_fields = &Writ
 extern const Architecture kGemma3Text = {.name = "gemma3_text",
                                          .model_types = kTextTypes,
                                          .parse_config = &ParseText,
-                                         .names = {kLlamaPrefixes, kGemma3Weights, kLlamaBuffers},
-                                         .gguf = kGemma3TextGguf};
-extern const Architecture kGemma3 = {.name = "gemma3",
-                                     .model_types = kMultimodalTypes,
-                                     .parse_config = &ParseMultimodal,
-                                     .names = {kMultimodalPrefixes, kGemma3Weights, kLlamaBuffers}};
+                                         .names = {kLlamaPrefixes, kGemma3Weights, kLlamaBuffers, kTextPartAliases},
+                                         .gguf = kGemma3TextGguf,
+                                         .multimodal_types = kMultimodalTypes};
 
 }  // namespace dunlin::engine

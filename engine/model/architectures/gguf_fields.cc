@@ -39,6 +39,13 @@ void WriteGgufRouting(GgufConfigWriter* config, int64_t num_groups, int64_t chos
   config->CopyFlag("expert_weights_norm", "norm_topk_prob");
 }
 
+void RequireGgufSigmoidGating(GgufConfigWriter* config) {
+  const std::string gating = config->Key("expert_gating_func");
+  const int64_t function = config->fields().Int(gating, 0, 255).value_or(0);
+  if (function == 0 || function == kGgufSigmoidGating) return;
+  config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
+}
+
 void RefuseGgufSharedExperts(GgufConfigWriter* config) {
   const std::string key = config->Key("expert_shared_feed_forward_length");
   if (config->fields().Int(key, 0, kMaxFfnDim).value_or(0) == 0) return;

@@ -24,6 +24,8 @@ double GgufQueryScalar(GgufConfigWriter* config, int64_t layers_of_27b);
 
 // DeepSeek's rules. num_groups and chosen_groups: where the file has none.
 void WriteGgufRouting(GgufConfigWriter* config, int64_t num_groups, int64_t chosen_groups);
+// Records an error where expert_gating_func is neither absent (0) nor sigmoid.
+void RequireGgufSigmoidGating(GgufConfigWriter* config);
 void RefuseGgufSharedExperts(GgufConfigWriter* config);
 
 // Records an error, that `what` is not supported, where the file has the tensor.

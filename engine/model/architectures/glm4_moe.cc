@@ -2,13 +2,9 @@
 // GLM 4.5 and 4.6: Llama with partly rotated heads, and experts chosen by DeepSeek V3's rule, a shared one besides, in
 // all but the first layers. The layers behind the last that predict further tokens are not served.
 // Source: transformers 5.23, models/glm4_moe.
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
 #include "engine/model/architectures/expert_fields.h"
 #include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
-#include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
 namespace {
@@ -23,22 +19,15 @@ void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 1408},
                config);
   ParseGroupedRouting(fields, {}, config);
-  const int64_t shared = fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->experts.ffn_dim, 1), 1);
-  config->experts.shared_ffn_dim = config->experts.ffn_dim * static_cast<int32_t>(shared);
-  const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, 1);
-  for (int32_t layer = 0; layer < config->num_layers; ++layer)
-    config->experts.dense_layers.push_back(layer < first_sparse);
+  ParseSharedExperts(fields, "n_shared_experts", 1, config);
+  ParseDenseLayers(fields, 1, config);
 }
 
 constexpr auto kGlm4MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts, kDeepseekExperts);
 constexpr const char* kGlm4MoeTypes[] = {"glm4_moe"};
 
 void WriteGgufGlm4Moe(GgufConfigWriter* config) {
-  const std::string gating = config->Key("expert_gating_func");
-  if (const int64_t function = config->fields().Int(gating, 0, 255).value_or(0); function > 0) {
-    if (function != kGgufSigmoidGating)
-      config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
-  }
+  RequireGgufSigmoidGating(config);
   WriteGgufRouting(config, 1, 1);
   (*config)["use_qk_norm"] = config->HasTensor("blk.0.attn_q_norm.weight");
 }

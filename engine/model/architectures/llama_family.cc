@@ -7,7 +7,7 @@
 namespace dunlin::engine {
 
 void ParseLlamaFamily(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
-  SetSizes(fields, defaults.max_context, config);
+  SetSizes(fields, defaults.max_context, config, defaults.ffn_dim);
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
   SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, defaults.head_dim), config);

@@ -15,6 +15,7 @@ namespace dunlin::engine {
 struct LlamaDefaults {
   int64_t max_context;   // max_position_embeddings
   int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  int64_t ffn_dim = 0;   // intermediate_size; 0: the field is required
   const char* activation_field = "hidden_act";
   const char* activation = "silu";
   bool tied_embeddings = false;
@@ -57,6 +58,17 @@ inline constexpr WeightName kLlamaNorms[] = {
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
 };
 inline constexpr auto kLlamaWeights = WithNorms(kLlamaNorms);
+// With an MLP of two matrices.
+inline constexpr auto kLlamaPlainWeights = [] {
+  std::array<WeightName, kLlamaWeights.size() - 1> names{};
+  size_t at = 0;
+  for (WeightName name : kLlamaWeights) {
+    if (name.part == FusedPart::kGate) continue;
+    if (name.part == FusedPart::kUp) name.part = FusedPart::kAll;
+    names[at++] = name;
+  }
+  return names;
+}();
 // With a norm over each head of Q and K.
 inline constexpr WeightName kLlamaQkNorms[] = {
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
@@ -82,5 +94,7 @@ inline constexpr WeightName kDeepseekExperts[] = {
 };
 inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
 inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};
+// Of families that multimodal models have as their text part, whose head may stand under its prefix.
+inline constexpr NameAlias kTextPartAliases[] = {{"lm_head", "language_model.lm_head"}};
 
 }  // namespace dunlin::engine

@@ -21,22 +21,6 @@ void ParseNemotron(JsonFields& fields, ModelConfig* config) {
   config->mlp.gated = false;
 }
 
-using enum WeightSlot;
-using enum FusedPart;
-
-constexpr WeightName kNemotronWeights[] = {
-    {kEmbedding, kAll, "embed_tokens"},
-    {kAttentionNorm, kAll, "layers.#.input_layernorm"},
-    {kQkv, kQuery, "layers.#.self_attn.q_proj"},
-    {kQkv, kKey, "layers.#.self_attn.k_proj"},
-    {kQkv, kValue, "layers.#.self_attn.v_proj"},
-    {kAttentionOut, kAll, "layers.#.self_attn.o_proj"},
-    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
-    {kMlpUp, kAll, "layers.#.mlp.up_proj"},
-    {kMlpDown, kAll, "layers.#.mlp.down_proj"},
-    {kFinalNorm, kAll, "norm"},
-    {kHead, kAll, "lm_head", false},
-};
 constexpr const char* kNemotronTypes[] = {"nemotron"};
 
 constexpr auto kNemotronGgufFields = GgufFieldNames(kGgufNormKey, "norm_eps", "rope_theta");
@@ -51,7 +35,7 @@ constexpr GgufForm kNemotronGguf[] = {{.name = "nemotron",
 extern const Architecture kNemotron = {.name = "nemotron",
                                        .model_types = kNemotronTypes,
                                        .parse_config = &ParseNemotron,
-                                       .names = {kLlamaPrefixes, kNemotronWeights, kLlamaBuffers},
+                                       .names = {kLlamaPrefixes, kLlamaPlainWeights, kLlamaBuffers},
                                        .gguf = kNemotronGguf};
 
 }  // namespace dunlin::engine

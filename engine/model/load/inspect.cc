@@ -16,6 +16,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   ModelSummary summary;
   summary.config = std::move(model->parsed.config);
   summary.warnings = std::move(model->parsed.warnings);
+  summary.skipped = std::move(model->skipped);
   summary.num_parameters = CountParameters(model->parts);
   summary.num_active_parameters = CountActiveParameters(summary.config, model->parts);
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);

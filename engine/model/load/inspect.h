@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/load/model_source.h"
 #include "engine/model/spec/model_config.h"
+#include "engine/model/weights/unused_tensors.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 
@@ -32,6 +33,7 @@ struct ModelSummary {
     size_t bytes_per_token;
   };
   std::vector<KvBytes> kv_bytes_per_token;  // F32, F16, BF16, E4M3; empty for an encoder, which keeps none
+  std::vector<SkippedTensors> skipped;      // of parts that are not served
   std::vector<std::string> warnings;
 };
 

@@ -16,6 +16,9 @@ namespace {
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
 
+// Where multimodal checkpoints have the text model: as transformers 5 writes it, as published before, and by itself.
+constexpr const char* kTextPartPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
+
 // A file's text, "" when the file is absent. An empty file is an error.
 absl::StatusOr<std::string> ReadOptional(const TextFiles& files, const char* name) {
   if (!files.Has(name)) return std::string();
@@ -38,6 +41,22 @@ void ReadEosTokenIds(JsonFields& fields, ParsedModel* model) {
   }
 }
 
+// The text part of a multimodal config, whose text_config is `text`. eos_token_id and tie_word_embeddings may stand in
+// either; those of the config itself count.
+void ParseTextPart(const Architecture& architecture, JsonFields& text, JsonFields& fields, ParsedModel* model) {
+  architecture.parse_config(text, &model->config);
+  if (!fields.Has("eos_token_id")) ReadEosTokenIds(text, model);
+  fields.Adopt(text.status());
+  model->config.text_part = true;
+  model->config.architecture = fields.TextOr("model_type", architecture.name);
+  model->config.head.tied = fields.BoolOr("tie_word_embeddings", model->config.head.tied);
+  model->names.prefixes = kTextPartPrefixes;
+}
+
+bool HasQuantization(const JsonFields& fields) {
+  return fields.Has("quantization_config") || fields.Has("compression_config");
+}
+
 }  // namespace
 
 absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
@@ -45,17 +64,25 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(config_text, kConfigFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kConfigFile);
-  const absl::StatusOr<const Architecture*> architecture = SelectArchitecture(fields);
-  if (!architecture.ok()) return architecture.status();
+  const absl::StatusOr<ConfigArchitecture> selected = SelectArchitecture(fields);
+  if (!selected.ok()) return selected.status();
+  const Architecture& architecture = *selected->architecture;
+  const bool multimodal = selected->text != nullptr;
+  JsonFields text(multimodal ? *selected->text : *object, absl::StrCat(kConfigFile, ": text_config"));
   ParsedModel model;
-  model.names = (*architecture)->names;
-  model.config.architecture = (*architecture)->name;
-  (*architecture)->parse_config(fields, &model.config);
+  model.names = architecture.names;
+  model.config.architecture = architecture.name;
+  if (multimodal) {
+    ParseTextPart(architecture, text, fields, &model);
+  } else {
+    architecture.parse_config(fields, &model.config);
+  }
   if (!fields.status().ok()) return fields.status();
   ReadEosTokenIds(fields, &model);
   if (!fields.status().ok()) return fields.status();
 
-  absl::StatusOr<Quantization> quantization = ParseQuantization(fields, hf_quant_text);
+  JsonFields& quantized = multimodal && !HasQuantization(fields) ? text : fields;
+  absl::StatusOr<Quantization> quantization = ParseQuantization(quantized, hf_quant_text);
   if (!quantization.ok()) return quantization.status();
   model.quantization = *std::move(quantization);
   model.warnings.insert(model.warnings.end(), model.quantization.warnings.begin(), model.quantization.warnings.end());

@@ -105,8 +105,9 @@ absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
 
 // Matches the config's parts with the tensors.
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
-  OpenedModel model{
-      .parsed = std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = std::move(tensors)};
+  OpenedModel model;
+  model.parsed = std::move(parsed);
+  model.tensors = std::move(tensors);
   const CheckpointNames& names = model.parsed.names;
   if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
     absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
@@ -131,9 +132,9 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
-  for (std::string& warning : UnusedTensorWarnings(names, model.parts, *model.tensors)) {
-    model.parsed.warnings.push_back(std::move(warning));
-  }
+  UnusedTensors unused = FindUnusedTensors(names, model.parsed.config, prefix, model.parts, *model.tensors);
+  for (std::string& warning : unused.warnings) model.parsed.warnings.push_back(std::move(warning));
+  model.skipped = std::move(unused.skipped);
   absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
   if (!kv_scales.ok()) return kv_scales.status();
   if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
@@ -191,7 +192,8 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
   if (!text.ok()) return text.status();
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
-  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = nullptr};
+  OpenedModel model;
+  model.parsed = *std::move(parsed);
   const CheckpointNames& names = model.parsed.names;
   model.parts = ListWeightParts(names, model.parsed.config, names.prefixes.front());
   model.tensors = std::make_unique<RandomTensors>(model.parts, seed);

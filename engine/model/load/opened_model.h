@@ -11,6 +11,7 @@
 #include "engine/model/load/model_directory.h"
 #include "engine/model/load/model_source.h"
 #include "engine/model/spec/model_weights.h"
+#include "engine/model/weights/unused_tensors.h"
 #include "engine/model/weights/weight_encodings.h"
 #include "engine/model/weights/weight_parts.h"
 
@@ -21,6 +22,7 @@ struct OpenedModel {
   std::vector<WeightPart> parts;  // checked against `tensors`
   WeightEncodings encodings;
   InputScales calibrated;  // from kInputScalesFile; empty when the model has none
+  std::vector<SkippedTensors> skipped;
   std::unique_ptr<TensorSource> tensors;
 };
 

@@ -49,7 +49,8 @@ struct ClassifierSpec {
 // A layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))), norms as NormSpec says.
 // parallel_residual: both terms are computed from the x before the layer.
 struct ModelConfig {
-  std::string architecture;  // Architecture::name: "gpt2", "llama", ...
+  std::string architecture;  // Architecture::name: "gpt2", "llama", ...; of a multimodal model its model_type
+  bool text_part = false;    // of a multimodal model, whose other parts are not served
   ModelKind kind = ModelKind::kDecoder;
 
   int32_t num_layers = 0;   // 1 to kMaxLayers

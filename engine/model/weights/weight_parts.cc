@@ -10,13 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "engine/model/weights/weight_scales.h"
 
 namespace dunlin::engine {
 namespace {
 
 constexpr size_t kMaxNamedMissing = 4;
-constexpr size_t kMaxNamedUnused = 8;
 constexpr std::string_view kIndex = ".@";  // of an expert or head, in a name
 
 struct RowRange {
@@ -332,29 +330,6 @@ std::vector<std::string> DequantizedWarnings(const TensorSource& source, const s
                                     std::string(*names.begin()), names.size() > 1 ? ", ...)" : ")"));
   }
   return warnings;
-}
-
-std::vector<std::string> UnusedTensorWarnings(const CheckpointNames& names, const std::vector<WeightPart>& parts,
-                                              const TensorSource& source) {
-  std::set<std::string_view> used;
-  for (const WeightPart& part : parts) {
-    used.insert(part.tensor);
-    for (const TensorInfo* scale : {part.scales.weight, part.scales.input}) {
-      if (scale != nullptr) used.insert(scale->name);
-    }
-  }
-  std::vector<std::string> unused;
-  for (const TensorInfo* tensor : source.List()) {
-    const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
-    if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
-    if (std::any_of(names.ignored.begin(), names.ignored.end(), is_buffer)) continue;
-    unused.push_back(tensor->name);
-  }
-  if (unused.empty()) return {};
-  const size_t num_unused = unused.size();
-  unused.resize(std::min(num_unused, kMaxNamedUnused));
-  return {absl::StrCat(num_unused, " tensor(s) of the checkpoint are not used: ", absl::StrJoin(unused, ", "),
-                       num_unused > unused.size() ? ", ..." : "")};
 }
 
 int64_t CountParameters(const std::vector<WeightPart>& parts) {

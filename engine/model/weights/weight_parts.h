@@ -87,10 +87,6 @@ void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts);
 // REQUIRES: CheckParts is OK.
 std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts);
 
-// One line that names up to 8 tensors that are neither used by a part nor known buffers; empty when there are none.
-std::vector<std::string> UnusedTensorWarnings(const CheckpointNames& names, const std::vector<WeightPart>& parts,
-                                              const TensorSource& source);
-
 // Elements of all parts.
 int64_t CountParameters(const std::vector<WeightPart>& parts);
 

@@ -36,8 +36,8 @@ constexpr NamedToken kNamedTokens[] = {
 };
 
 // Bytes that are not UTF-8 become U+FFFD: no token that a text can reach has them.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string Dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // A list that stands beside the tokens; empty or of their number.
@@ -49,8 +49,8 @@ Json BesideTokens(GgufFields& fields, const char* key, size_t num_tokens) {
   return numbers;
 }
 
-void CopyFlag(GgufFields& fields, const char* key, const char* field, Json* json) {
-  if (const std::optional<bool> flag = fields.Bool(key)) (*json)[field] = *flag;
+void CopyFlag(GgufFields& fields, const char* key, const char* field, Json* out) {
+  if (const std::optional<bool> flag = fields.Bool(key)) (*out)[field] = *flag;
 }
 
 // "default" and, where the file has several, the named ones that text may choose from.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/weights/unused_tensors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/weights/weight_scales.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr size_t kMaxNamedUnused = 8;
+constexpr const char* kPredicting = "multi-token prediction";
+
+// The first part of names, with or without "model." before it. Source: transformers 5.23, the modeling files of
+// multimodal models and their conversion_mapping.py (names as published).
+struct SkippedPart {
+  const char* name;
+  const char* part;
+  bool multimodal;  // only in the checkpoint of a multimodal model
+};
+constexpr SkippedPart kSkippedParts[] = {
+    {"visual.", "vision", true},         {"vision_tower.", "vision", true}, {"vision_model.", "vision", true},
+    {"vision_encoder.", "vision", true}, {"embed_vision.", "vision", true}, {"multi_modal_projector.", "vision", true},
+    {"mm_projector.", "vision", true},   {"patch_merger.", "vision", true}, {"audio_tower.", "audio", true},
+    {"embed_audio.", "audio", true},     {"mtp.", kPredicting, false},
+};
+constexpr std::string_view kModel = "model.";
+
+// Of names of layers, what precedes their index: "model.layers.".
+std::string LayerStem(const CheckpointNames& names, const std::string& prefix) {
+  for (const WeightName& name : names.weights) {
+    const std::string_view text = name.name;
+    if (const size_t at = text.find('#'); at != std::string_view::npos) {
+      return absl::StrCat(name.prefixed ? prefix : "", std::string(text.substr(0, at)));
+    }
+  }
+  return "";
+}
+
+// The prefix and the part of a layer beyond the last; empty for other tensors.
+std::string PrefixBeyond(const std::string& stem, int32_t num_layers, std::string_view name) {
+  if (stem.empty() || !name.starts_with(stem)) return "";
+  int32_t layer = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + stem.size(), end, layer);
+  if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != '.' || layer < num_layers) return "";
+  return absl::StrCat(stem, layer, ".");
+}
+
+// The prefix of a tensor that is skipped, and its part.
+std::pair<std::string, std::string> SkippedPrefix(const ModelConfig& config, const std::string& stem,
+                                                  std::string_view name) {
+  for (const SkippedPart& row : kSkippedParts) {
+    if (row.multimodal && !config.text_part) continue;
+    const std::string_view rest = name.starts_with(kModel) ? name.substr(kModel.size()) : name;
+    if (rest.starts_with(row.name)) {
+      return {absl::StrCat(rest.size() < name.size() ? "model." : "", row.name), row.part};
+    }
+  }
+  return {PrefixBeyond(stem, config.num_layers, name), kPredicting};
+}
+
+std::set<std::string_view> UsedTensors(const std::vector<WeightPart>& parts) {
+  std::set<std::string_view> used;
+  for (const WeightPart& part : parts) {
+    used.insert(part.tensor);
+    for (const TensorInfo* scale : {part.scales.weight, part.scales.input}) {
+      if (scale != nullptr) used.insert(scale->name);
+    }
+  }
+  return used;
+}
+
+}  // namespace
+
+UnusedTensors FindUnusedTensors(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix,
+                                const std::vector<WeightPart>& parts, const TensorSource& source) {
+  const std::set<std::string_view> used = UsedTensors(parts);
+  const std::string stem = LayerStem(names, prefix);
+  std::map<std::pair<std::string, std::string>, int64_t> skipped;  // by part and prefix
+  std::vector<std::string> unused;
+  for (const TensorInfo* tensor : source.List()) {
+    const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
+    if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
+    if (std::any_of(names.ignored.begin(), names.ignored.end(), is_buffer)) continue;
+    auto [of, part] = SkippedPrefix(config, stem, tensor->name);
+    if (of.empty()) {
+      unused.push_back(tensor->name);
+    } else {
+      ++skipped[{std::move(part), std::move(of)}];
+    }
+  }
+  UnusedTensors found;
+  for (const auto& [key, count] : skipped) {
+    found.skipped.push_back({.prefix = key.second, .part = key.first, .count = count});
+  }
+  if (unused.empty()) return found;
+  const size_t num_unused = unused.size();
+  unused.resize(std::min(num_unused, kMaxNamedUnused));
+  found.warnings = {absl::StrCat(num_unused, " tensor(s) of the checkpoint are not used: ", absl::StrJoin(unused, ", "),
+                                 num_unused > unused.size() ? ", ..." : "")};
+  return found;
+}
+
+}  // namespace dunlin::engine
