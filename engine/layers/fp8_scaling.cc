@@ -60,6 +60,12 @@ absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, con
         "models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
         " has experts, whose inputs are other rows in every step; the recipe of such a model is per_token"));
   }
+  if (model.config().attention.is_latent()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
+                     " has latent attention, whose products take a scale per token; the recipe of such a model is "
+                     "per_token"));
+  }
   std::vector<float> constants;
   for (const InputRow& row : InputsOf(model)) {
     if (row.weight->scale_block != 0) {

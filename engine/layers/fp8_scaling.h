@@ -37,7 +37,7 @@ absl::Status CheckFp8Recipe(const Fp8Options& options, bool deterministic);
 
 // The input scales [NumInputs] that the recipe starts from: the checkpoint's, 1 where it has none. Empty for per_token.
 // FAILED_PRECONDITION when static lacks the scale of an FP8 weight, and when a recipe with one scale for all rows meets
-// weights with a scale per kScaleBlock inputs, or experts.
+// weights with a scale per kScaleBlock inputs, experts or latent attention.
 absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, const Model& model);
 
 class Fp8Scaling {

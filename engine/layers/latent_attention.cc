@@ -126,8 +126,8 @@ bool LatentAttentionLayer::NormRank(const char* op, const NormWeights& weights, 
   return context_->Run(&DeviceOps::norm, params, op);
 }
 
-// The inputs are no LayerInput: models with experts, as all of these, take a scale per row in FP8. The buffer
-// activation holds rounded rows of as many heads as it has room for.
+// The inputs are no LayerInput: models with latent attention take a scale per row in FP8. The buffer activation holds
+// rounded rows of as many heads as it has room for.
 bool LatentAttentionLayer::HeadProducts(const char* op, const std::vector<LinearWeights>& weights, const Columns& in,
                                         int64_t in_head_stride, const Columns& out, int64_t out_head_stride) const {
   const LayerBuffers& buffers = context_->buffers;

@@ -69,9 +69,10 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   const ModelConfig& config = model.config();
   const absl::StatusOr<TextWindows> windows = TextWindows::Create(model, ExecutionMode::kFused);
   if (!windows.ok()) return windows.status();
-  if (config.has_experts()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(config.architecture, " has experts: its inputs take a scale per token and are not calibrated"));
+  if (config.has_experts() || config.attention.is_latent()) {
+    return absl::FailedPreconditionError(absl::StrCat(config.architecture,
+                                                      config.has_experts() ? " has experts" : " has latent attention",
+                                                      ": its inputs take a scale per token and are not calibrated"));
   }
   const Amaxes amaxes(model.device(), NumInputs(config));
   if (amaxes.data() == nullptr) return absl::ResourceExhaustedError("no memory for the observed magnitudes");

@@ -19,7 +19,7 @@ constexpr size_t kMaxNamedUnused = 8;
 constexpr const char* kPredicting = "multi-token prediction";
 
 // The first part of names, with or without "model." before it. Source: transformers 5.23, the modeling files of
-// multimodal models and their conversion_mapping.py (names as published).
+// multimodal models, and its mapping of the names that checkpoints were published with.
 struct SkippedPart {
   const char* name;
   const char* part;

@@ -182,6 +182,49 @@ TEST(Gemma3, ReadsTheConfigsOfBothTransformers) {
   EXPECT_TRUE(config.attention.qk_norm && config.norm.has_post() && config.attention.softcap == 0.0F);
 }
 
+TEST(Glm4MoeLite, ReadsItsConfig) {
+  const std::string base =
+      WithField(WithField(kQwen2Config, "model_type", "\"glm4_moe_lite\""), "num_key_value_heads", "4");
+  const ModelConfig config = Parse(base);
+  EXPECT_THAT(config.experts.dense_layers, ::testing::ElementsAre(true, false, false)) << "transformers' default";
+  EXPECT_EQ(config.experts.routing.num_experts, 64);
+  EXPECT_EQ(config.experts.routing.num_groups, 1);
+  EXPECT_FLOAT_EQ(config.experts.routing.scale, 1.8F);
+  EXPECT_TRUE(config.rotary.interleaved && config.attention.is_latent());
+  EXPECT_FLOAT_EQ(config.norm.epsilon, 1e-5F);
+  EXPECT_THAT(Parse(WithField(base, "first_k_dense_replace", "2")).experts.dense_layers,
+              ::testing::ElementsAre(true, true, false));
+  EXPECT_THAT(Parse(WithField(base, "mlp_layer_types", R"(["sparse", "dense", "sparse"])")).experts.dense_layers,
+              ::testing::ElementsAre(false, true, false));
+}
+
+TEST(Kimi, K2IsDeepseekV3AndK25HasItAsItsText) {
+  const std::string k2 = WithField(WithField(kQwen2Config, "model_type", "\"kimi_k2\""), "num_key_value_heads", "4");
+  EXPECT_EQ(Parse(k2).architecture, "deepseek_v3");
+  const ModelConfig k25 = Parse(R"({"model_type": "kimi_k25", "vision_config": {}, "text_config": )" + k2 + "}");
+  EXPECT_EQ(k25.architecture, "kimi_k25");
+  EXPECT_TRUE(k25.text_part && k25.attention.is_latent());
+}
+
+TEST(MinimaxM2, ReadsBothSpellingsOfItsRotation) {
+  const std::string base = WithField(kQwen2Config, "model_type", "\"minimax_m2\"");
+  EXPECT_EQ(Parse(base).rotary.dim, 4);
+  const ModelConfig published = Parse(WithField(base, "rotary_dim", "2"));
+  EXPECT_EQ(published.rotary.dim, 2);
+  EXPECT_EQ(Parse(WithField(base, "rope_parameters", R"({"partial_rotary_factor": 0.5, "rope_theta": 5000000})"))
+                .rotary.inv_freq,
+            published.rotary.inv_freq);
+  EXPECT_TRUE(published.attention.qk_norm_joint && published.experts.router_correction);
+  EXPECT_TRUE(published.experts.routing.normalized && published.experts.dense_layers.empty());
+}
+
+TEST(SolarOpen, NeedsNoWidthOfADenseMlp) {
+  const std::string base = WithField(kQwen2Config, "model_type", "\"solar_open\"");
+  const ModelConfig config = Parse(WithField(base, "intermediate_size", ""));
+  EXPECT_EQ(config.max_ffn_dim(), 1280);
+  EXPECT_EQ(Parse(base).max_ffn_dim(), 1280);
+}
+
 TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
   const std::string longrope = R"({"type": "longrope", "short_factor": [1, 2], "long_factor": [4, 8]})";
   const std::string phi3 = WithField(WithField(kQwen2Config, "model_type", "\"phi3\""), "rope_scaling", longrope);

@@ -49,16 +49,20 @@ MODELS = {
     "falcon_new": (Arch.FALCON,), "bloom_tiny": (Arch.BLOOM,), "ernie45_tiny": (Arch.ERNIE4_5,),
     "seed_oss_tiny": (Arch.SEED_OSS,), "olmoe_tiny": (Arch.OLMOE,), "deepseek_v2_tiny": (Arch.DEEPSEEK2,),
     "deepseek_v3_tiny": (Arch.DEEPSEEK2, {"rope_parameters": YARN_OF_V3}, [0, 1]),
-    "deepseek_v2_kv_b": (Arch.DEEPSEEK2, {KV_B: True}, [0, 1]),
+    "deepseek_v2_kv_b": (Arch.DEEPSEEK2, {KV_B: True}, [0, 1]), "glm4_moe_lite_tiny": (Arch.DEEPSEEK2, {}, [0, 2]),
+    "minimax_m2_tiny": (Arch.MINIMAXM2, {}, [0]), "arcee_tiny": (Arch.ARCEE,),
+    "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
+    "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
 }
 # Names that differ from the checkpoint's.
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
-PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3)
+PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE)
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON)
-WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4)
-WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4)
+WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
+                Arch.EXAONE_MOE)
+WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
 
 
 def first(config, *names):
@@ -128,20 +132,22 @@ def add_experts(writer, arch, config):
         return
     writer.add_expert_count(count)
     writer.add_expert_used_count(config["num_experts_per_tok"])
-    width = config["intermediate_size"] if arch == Arch.GPT_OSS else config.get("moe_intermediate_size")
+    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
     if arch == Arch.QWEN2MOE:
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2):
-        softmax = config["model_type"] == "deepseek_v2"
+    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE):
+        types = config.get("mlp_layer_types")
         writer.add_expert_group_count(config["n_group"])
         writer.add_expert_group_used_count(config["topk_group"])
-        writer.add_expert_shared_count(config["n_shared_experts"])
-        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
-        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_shared_count(first(config, "n_shared_experts", "num_shared_experts"))
+        writer.add_leading_dense_block_count(types.count("dense") if types else config["first_k_dense_replace"])
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
+    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE, Arch.MINIMAXM2):
+        softmax = config["model_type"] == "deepseek_v2"
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
     if arch == Arch.GLM4_MOE:
         writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
 
@@ -342,8 +348,9 @@ def keep_layers(tensors, config, layers):
         if parts[1] == "layers":
             parts[2] = str(layers.index(int(parts[2])))
         kept[".".join(parts)] = tensor
-    types = config.get("layer_types")
-    return kept, config | {"num_hidden_layers": len(layers), "layer_types": types and [types[i] for i in layers]}
+    types = {name: config[name] for name in ("layer_types", "mlp_layer_types") if config.get(name)}
+    kept_types = {name: [values[i] for i in layers] for name, values in types.items()}
+    return kept, config | {"num_hidden_layers": len(layers), "layer_types": None} | kept_types
 
 
 def write_model(name):

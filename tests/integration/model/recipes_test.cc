@@ -97,6 +97,20 @@ TEST_P(Recipes, DelayedConvergesToCurrentOverEqualSteps) {
   EXPECT_EQ(run.Logits(tokens_, num_tokens()), current);
 }
 
+TEST(SharedScales, AreRefusedWithExpertsAndWithLatentAttention) {
+  const auto expect_refused = [](const char* name, const std::string& reason) {
+    const TestModel test = LoadTestModel(GoldenModelPath(name), "", 1, {Precision::kFp8});
+    Fp8Options options;
+    EXPECT_TRUE(InputConstants(options, *test.model).ok()) << "per token";
+    options.recipe = Fp8Recipe::kCurrent;
+    const absl::Status status = InputConstants(options, *test.model).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find(reason), absl::string_view::npos) << status;
+  };
+  expect_refused("mixtral_tiny", "but mixtral has experts, whose inputs");
+  expect_refused("youtu_tiny", "but youtu has latent attention, whose products");
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, Recipes, ::testing::ValuesIn(kernels::AvailableCpuVariants()),
                          [](const auto& test) { return test.param; });
 

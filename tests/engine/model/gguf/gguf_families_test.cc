@@ -76,6 +76,15 @@ TEST(GgufFamilies, WithoutWindowsAreTheModelThatHasNone) {
   EXPECT_TRUE(ConfigOf(BaseGguf("phi3")).attention.layer_windows.empty());
 }
 
+TEST(GgufFamilies, OfSigmoidRoutersRefuseOthers) {
+  for (const std::string arch : {"minimax-m2", "dots1", "exaone-moe", "glm4moe"}) {
+    GgufWriter writer = BaseGguf(arch.c_str());
+    writer.AddUnsigned(arch + ".expert_count", 4).AddUnsigned(arch + ".expert_used_count", 2);
+    writer.AddUnsigned(arch + ".expert_gating_func", 1);
+    ExpectGgufRefused(writer, arch + ".expert_gating_func is 1; must be 2 (sigmoid)");
+  }
+}
+
 TEST(GgufFamilies, RefuseWindowsThatAreNone) {
   const auto with = [](const char* key, GgufType type, const std::string& value) {
     GgufWriter writer = WithLayers("gemma3", 4);
