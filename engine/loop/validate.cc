@@ -2,12 +2,12 @@
 #include "engine/loop/validate.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cache/page.h"
+#include "engine/request/draw_params.h"
 #include "engine/request/field_checks.h"
 
 namespace dunlin::engine {
@@ -15,19 +15,6 @@ namespace {
 
 using F = RequestField;
 
-struct FloatBound {
-  RequestField field;
-  float SamplingParams::*value;
-  FloatRange range;
-};
-constexpr FloatBound kSamplingBounds[] = {
-    {F::kTemperature, &SamplingParams::temperature, {0, 100}},
-    {F::kTopP, &SamplingParams::top_p, {0, 1, true}},
-    {F::kMinP, &SamplingParams::min_p, {0, 1}},
-    {F::kRepetitionPenalty, &SamplingParams::repetition_penalty, {0, 10, true}},
-    {F::kPresencePenalty, &SamplingParams::presence_penalty, {-2, 2}},
-    {F::kFrequencyPenalty, &SamplingParams::frequency_penalty, {-2, 2}},
-};
 constexpr FloatRange kLogitBiasRange = {-100, 100};
 
 std::optional<Violation> CheckLogitBias(const SamplingParams& sampling, int32_t vocab_size) {
@@ -150,10 +137,7 @@ std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value) {
 }
 
 std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size) {
-  for (const FloatBound& bound : kSamplingBounds) {
-    if (auto v = CheckFloat(bound.field, sampling.*bound.value, bound.range)) return v;
-  }
-  if (auto v = CheckInt(F::kTopK, sampling.top_k, 0, std::numeric_limits<int32_t>::max())) return v;
+  if (auto v = CheckDrawParams(sampling)) return v;
   if (sampling.logprobs != -1) {
     if (auto v = CheckTopLogprobs(F::kLogprobs, sampling.logprobs)) return v;
   }

@@ -8,12 +8,15 @@
 
 namespace dunlin::engine {
 
+std::string LimitOf(FloatRange range) {
+  return absl::StrCat(range.open_low ? "(" : "[", range.low, ", ", range.high, "]");
+}
+
 std::optional<Violation> CheckFloat(Field field, float value, FloatRange range, FieldIndex index) {
   const bool usable = std::isfinite(value) && std::fpclassify(value) != FP_SUBNORMAL;
   const bool above = range.open_low ? value > range.low : value >= range.low;
   if (usable && above && value <= range.high) return std::nullopt;
-  return Violation::Of(field, absl::StrCat("is ", value),
-                       absl::StrCat(range.open_low ? "(" : "[", range.low, ", ", range.high, "]"), index);
+  return Violation::Of(field, absl::StrCat("is ", value), LimitOf(range), index);
 }
 
 std::optional<Violation> CheckInt(Field field, int64_t value, int64_t low, int64_t high, FieldIndex index) {

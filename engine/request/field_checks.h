@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "engine/request/request_field.h"
@@ -19,6 +20,9 @@ struct FloatRange {
   float high;
   bool open_low = false;
 };
+
+// "[0, 100]", "(0, 1]"
+std::string LimitOf(FloatRange range);
 
 // NaN, infinities and subnormal numbers are outside of every range.
 std::optional<Violation> CheckFloat(Field field, float value, FloatRange range, FieldIndex index = {});

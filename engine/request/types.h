@@ -68,14 +68,8 @@ struct ExecutionChoice {
   bool allow_fallback = false;  // a named backend that does not fit may be replaced, in AUTO's order
 };
 
-struct SamplingParams {
-  float temperature = 1.0F;                           // [0, 100]; 0 is greedy
-  int32_t top_k = 0;                                  // >= 0; 0 is off
-  float top_p = 1.0F;                                 // (0, 1]
-  float min_p = 0.0F;                                 // [0, 1]; relative to the most likely token
-  float repetition_penalty = 1.0F;                    // (0, 10]; over prompt and output
-  float presence_penalty = 0.0F;                      // [-2, 2]; over output
-  float frequency_penalty = 0.0F;                     // [-2, 2]; over output
+// The numeric parameters, their ranges and names: draw_params.h.
+struct SamplingParams : kernels::DrawParams {
   std::vector<std::pair<TokenId, float>> logit_bias;  // <= kMaxLogitBias, values in [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // <= kMaxAllowedTokenIds; nothing else is drawn; empty: all
   std::vector<TokenId> suppressed_token_ids;          // <= kMaxSuppressedTokenIds; never drawn

@@ -9,13 +9,7 @@ bool HasPenalty(const SamplingParams& sampling) {
 
 kernels::SampleRow DrawRow(const SamplingParams& sampling, int32_t output_index, int32_t position) {
   kernels::SampleRow row;
-  row.temperature = sampling.temperature;
-  row.top_k = sampling.top_k;
-  row.top_p = sampling.top_p;
-  row.min_p = sampling.min_p;
-  row.repetition_penalty = sampling.repetition_penalty;
-  row.presence_penalty = sampling.presence_penalty;
-  row.frequency_penalty = sampling.frequency_penalty;
+  static_cast<kernels::DrawParams&>(row) = sampling;
   row.logprobs = sampling.logprobs;
   row.seed = SeedOfOutput(sampling.seed, output_index);
   row.position = position;

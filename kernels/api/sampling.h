@@ -30,15 +30,20 @@ constexpr int32_t MaskWords(int32_t vocab_size) {
   return (vocab_size + 31) / 32;
 }
 
-// One row. A draw evaluates the generator at (seed, output_index, position), so a row has no state.
-struct SampleRow {
-  float temperature = 1.0F;         // >= 0; 0 is greedy
-  int32_t top_k = 0;                // 0 keeps all
+// The numeric parameters of a draw, which requests set. Each has a row in engine/request/draw_params.h.
+struct DrawParams {
+  float temperature = 1.0F;         // [0, 100]; 0 is greedy
+  int32_t top_k = 0;                // >= 0; 0 keeps all
   float top_p = 1.0F;               // (0, 1]
   float min_p = 0.0F;               // [0, 1]; relative to the most likely token
-  float repetition_penalty = 1.0F;  // > 0; the three penalties apply to the tokens of num_counts
-  float presence_penalty = 0.0F;
-  float frequency_penalty = 0.0F;
+  float repetition_penalty = 1.0F;  // (0, 10]; over prompt and output
+  float presence_penalty = 0.0F;    // [-2, 2]; over output
+  float frequency_penalty = 0.0F;   // [-2, 2]; over output
+};
+
+// One row. A draw evaluates the generator at (seed, output_index, position), so a row has no state. The penalties apply
+// to the tokens of num_counts.
+struct SampleRow : DrawParams {
   int32_t logprobs = -1;  // -1 none, 0 the token's own, N also the N most likely; at most kMaxTopLogprobs
   uint64_t seed = 0;
   int32_t output_index = 0;

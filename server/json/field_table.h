@@ -4,7 +4,11 @@
 // its own namespace. Pure functions, any thread.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -40,6 +44,15 @@ constexpr FieldRow<Target> Ignored(std::string_view name,
 template <class Target>
 constexpr FieldRow<Target> Refused(std::string_view name, std::string_view reason, std::string_view neutral = {}) {
   return {name, FieldUse::kRefused, nullptr, reason, neutral};
+}
+
+// The rows of two lists as one.
+template <class Row, size_t kFirst, size_t kSecond>
+constexpr std::array<Row, kFirst + kSecond> Joined(const std::array<Row, kFirst>& first, const Row (&second)[kSecond]) {
+  std::array<Row, kFirst + kSecond> rows{};
+  std::copy(first.begin(), first.end(), rows.begin());
+  std::copy(std::begin(second), std::end(second), rows.begin() + kFirst);
+  return rows;
 }
 
 template <class Target>

@@ -2,10 +2,12 @@
 #include "tools/cli/request_options.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace dunlin::cli {
@@ -13,13 +15,11 @@ namespace {
 
 void AddSampling(CLI::App* app, SamplingOptions* options) {
   const char* group = "Sampling";
-  app->add_option("--temperature", options->temperature, "0: greedy decoding")->group(group);
-  app->add_option("--top-k", options->top_k, "0: off")->group(group);
-  app->add_option("--top-p", options->top_p, "(0, 1]")->group(group);
-  app->add_option("--min-p", options->min_p, "[0, 1]")->group(group);
-  app->add_option("--repetition-penalty", options->repetition_penalty, "(0, 10]")->group(group);
-  app->add_option("--presence-penalty", options->presence_penalty, "[-2, 2]")->group(group);
-  app->add_option("--frequency-penalty", options->frequency_penalty, "[-2, 2]")->group(group);
+  for (const engine::DrawParamTraits& row : engine::kDrawParamTable) {
+    const std::string name = absl::StrCat("--", absl::StrReplaceAll(row.name(), {{"_", "-"}}));
+    const std::string help = row.help == nullptr ? LimitOf(row) : row.help;
+    std::visit([&](const auto& param) { app->add_option(name, options->*param.given, help)->group(group); }, row.param);
+  }
   app->add_option("--seed", options->seed, "Default: drawn by the server")->group(group);
   app->add_option("--logit-bias", options->logit_bias, "Added to logits: ID=BIAS,..., 50256=-100,11=2.5; repeatable")
       ->delimiter(',')
@@ -104,14 +104,22 @@ absl::Status FillBadWordsIds(const std::vector<std::string>& sequences, v1::Samp
   return absl::OkStatus();
 }
 
+// Sampling has a field of each name.
+void FillDrawParams(const engine::DrawParamOverrides& options, v1::Sampling* sampling) {
+  const google::protobuf::Reflection& reflection = *sampling->GetReflection();
+  for (const engine::DrawParamTraits& row : engine::kDrawParamTable) {
+    const google::protobuf::FieldDescriptor* field = sampling->GetDescriptor()->FindFieldByName(row.name());
+    if (const auto* number = std::get_if<engine::FloatParam>(&row.param)) {
+      if (options.*number->given) reflection.SetFloat(sampling, field, *(options.*number->given));
+    } else {
+      const std::optional<int32_t>& given = options.*std::get<engine::IntParam>(row.param).given;
+      if (given) reflection.SetInt32(sampling, field, *given);
+    }
+  }
+}
+
 absl::Status FillSampling(const SamplingOptions& options, v1::Sampling* sampling) {
-  if (options.temperature) sampling->set_temperature(*options.temperature);
-  if (options.top_k) sampling->set_top_k(*options.top_k);
-  if (options.top_p) sampling->set_top_p(*options.top_p);
-  if (options.min_p) sampling->set_min_p(*options.min_p);
-  if (options.repetition_penalty) sampling->set_repetition_penalty(*options.repetition_penalty);
-  if (options.presence_penalty) sampling->set_presence_penalty(*options.presence_penalty);
-  if (options.frequency_penalty) sampling->set_frequency_penalty(*options.frequency_penalty);
+  FillDrawParams(options, sampling);
   if (options.seed) sampling->set_seed(*options.seed);
   sampling->mutable_allowed_token_ids()->Add(options.allowed_token_ids.begin(), options.allowed_token_ids.end());
   for (const std::string& word : options.bad_words) sampling->add_bad_words(word);

@@ -11,19 +11,13 @@
 
 #include "absl/status/status.h"
 #include "dunlin/v1/generation.pb.h"
+#include "engine/request/draw_params.h"
 #include "tools/cli/client_options.h"
 #include "tools/cli/execution_options.h"
 
 namespace dunlin::cli {
 
-struct SamplingOptions {
-  std::optional<float> temperature;
-  std::optional<int32_t> top_k;
-  std::optional<float> top_p;
-  std::optional<float> min_p;
-  std::optional<float> repetition_penalty;
-  std::optional<float> presence_penalty;
-  std::optional<float> frequency_penalty;
+struct SamplingOptions : engine::DrawParamOverrides {
   std::optional<uint64_t> seed;
   std::vector<std::string> logit_bias;  // "ID=BIAS"
   std::vector<int32_t> allowed_token_ids;

@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
 #include "engine/model/spec/model_limits.h"
+#include "engine/request/draw_params.h"
 
 namespace dunlin::engine {
 namespace {
@@ -18,10 +19,9 @@ using nlohmann::json;
 
 constexpr const char* kFile = "generation_config.json";
 
-// Fields that are read here or, the end-of-sequence ids, by model_directory.cc.
-constexpr std::string_view kRead[] = {"temperature",           "top_k",         "top_p",          "min_p",
-                                      "repetition_penalty",    "do_sample",     "max_new_tokens", "suppress_tokens",
-                                      "begin_suppress_tokens", "bad_words_ids", "eos_token_id"};
+// Fields that are read here, besides the numeric parameters, or, the end-of-sequence ids, by model_directory.cc.
+constexpr std::string_view kRead[] = {"do_sample",     "max_new_tokens", "suppress_tokens", "begin_suppress_tokens",
+                                      "bad_words_ids", "eos_token_id"};
 // Fields that do not change which tokens come out: the prompt's form, the output's form, the computation.
 constexpr std::string_view kWithoutEffect[] = {
     "transformers_version",    "_from_model_config", "bos_token_id",   "pad_token_id",      "use_cache",
@@ -31,6 +31,11 @@ constexpr std::string_view kWithoutEffect[] = {
 
 bool IsOneOf(std::string_view name, const auto& names) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool IsDrawParam(std::string_view name) {
+  return std::any_of(std::begin(kDrawParamTable), std::end(kDrawParamTable),
+                     [name](const DrawParamTraits& row) { return row.config_low.has_value() && name == row.name(); });
 }
 
 // Values that leave a decoding option of transformers off: null, false, 0, 1, and nothing at all.
@@ -43,7 +48,7 @@ bool IsNeutral(const json& value) {
 
 void NameUnsupported(const json& object, std::vector<std::string>* warnings) {
   for (const auto& [name, value] : object.items()) {
-    if (IsOneOf(name, kRead) || IsOneOf(name, kWithoutEffect) || IsNeutral(value)) continue;
+    if (IsDrawParam(name) || IsOneOf(name, kRead) || IsOneOf(name, kWithoutEffect) || IsNeutral(value)) continue;
     warnings->push_back(absl::StrCat(kFile, ": ", name, " is ignored: not supported"));
   }
 }
@@ -92,6 +97,18 @@ std::vector<std::vector<TokenId>> BadWords(const json& object, int32_t vocab_siz
   return words;
 }
 
+// REQUIRES: the file has such a field.
+void ReadDrawParam(const DrawParamTraits& row, JsonFields* fields, kernels::DrawParams* params) {
+  if (const auto* number = std::get_if<FloatParam>(&row.param)) {
+    float& value = params->*number->value;
+    value = static_cast<float>(fields->NumberOr(row.name(), *row.config_low, number->range.high, value));
+  } else {
+    const auto& integer = std::get<IntParam>(row.param);
+    int32_t& value = params->*integer.value;
+    value = static_cast<int32_t>(fields->IntOr(row.name(), integer.low, integer.high, value));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text, int32_t vocab_size) {
@@ -100,14 +117,9 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   JsonFields fields(*object, kFile);
   GenerationDefaults defaults;
   SamplingParams& sampling = defaults.sampling;
-  const auto number = [&](const char* name, double min, double max, float fallback) {
-    return static_cast<float>(fields.NumberOr(name, min, max, fallback));
-  };
-  sampling.temperature = number("temperature", 0, 100, sampling.temperature);
-  sampling.top_k = static_cast<int32_t>(fields.IntOr("top_k", 0, INT32_MAX, sampling.top_k));
-  sampling.top_p = number("top_p", 1e-6, 1, sampling.top_p);
-  sampling.min_p = number("min_p", 0, 1, sampling.min_p);
-  sampling.repetition_penalty = number("repetition_penalty", 1e-3, 10, sampling.repetition_penalty);
+  for (const DrawParamTraits& row : kDrawParamTable) {
+    if (row.config_low.has_value()) ReadDrawParam(row, &fields, &sampling);
+  }
   defaults.names_temperature = fields.Has("temperature");
   if (!fields.BoolOr("do_sample", true)) {
     sampling.temperature = 0.0F;

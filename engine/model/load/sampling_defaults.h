@@ -21,7 +21,7 @@ struct GenerationDefaults {
   std::vector<std::string> warnings;  // fields that would change the output and are not supported, ids out of range
 };
 
-// Reads temperature, top_k, top_p, min_p, repetition_penalty, do_sample, max_new_tokens, suppress_tokens,
+// Reads the numeric parameters of draw_params.h that have a config_low, do_sample, max_new_tokens, suppress_tokens,
 // begin_suppress_tokens and bad_words_ids; absent fields, or an absent file, keep the defaults of SamplingParams.
 // do_sample: false is temperature 0; without do_sample, as in vLLM, a request without a temperature samples. Token ids
 // outside the vocabulary can never be drawn: they, and the bad words that contain them, are dropped with a warning.

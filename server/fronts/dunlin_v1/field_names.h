@@ -3,26 +3,43 @@
 // core are omitted.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "engine/request/draw_params.h"
 #include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
 
+// "sampling.top_p": where GenerateRequest has a numeric parameter.
+struct DrawParamPath {
+  engine::RequestField field = {};
+  std::array<char, 40> text = {};
+};
+inline constexpr auto kDrawParamPaths = [] {
+  std::array<DrawParamPath, engine::kNumDrawParams> paths;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    paths[i].field = engine::kDrawParamTable[i].field;
+    char* end = paths[i].text.data();
+    for (const std::string_view part :
+         {std::string_view("sampling."), std::string_view(engine::kDrawParamTable[i].name())}) {
+      end = std::copy(part.begin(), part.end(), end);
+    }
+  }
+  return paths;
+}();
+
 inline constexpr FieldNames kGenerateFieldNames = [] {
   using enum engine::RequestField;
   using enum ClientField;
-  return FieldNames({
+  FieldNames names({
       {kPrompt, "input"},
       {kPromptText, "text"},
       {kPromptTokens, "token_ids.ids"},
       {kPromptToken, "token_ids.ids[*]"},
       {kNumOutputs, "sampling.n"},
-      {kTemperature, "sampling.temperature"},
-      {kTopK, "sampling.top_k"},
-      {kTopP, "sampling.top_p"},
-      {kMinP, "sampling.min_p"},
-      {kRepetitionPenalty, "sampling.repetition_penalty"},
-      {kPresencePenalty, "sampling.presence_penalty"},
-      {kFrequencyPenalty, "sampling.frequency_penalty"},
       {kLogitBias, "sampling.logit_bias"},
       {kLogitBiasToken, "sampling.logit_bias key"},
       {kLogitBiasValue, "sampling.logit_bias[*]"},
@@ -73,6 +90,8 @@ inline constexpr FieldNames kGenerateFieldNames = [] {
       {kChoice, "structured_output.choice.texts[*]"},
       {kGrammar, "structured_output.grammar"},
   });
+  for (const DrawParamPath& path : kDrawParamPaths) names.Set({path.field, path.text.data()});
+  return names;
 }();
 
 inline constexpr FieldNames kEmbedFieldNames = [] {

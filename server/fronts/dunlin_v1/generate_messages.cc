@@ -8,6 +8,7 @@
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
+#include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
@@ -30,14 +31,10 @@ ClientPrompt PromptFromWire(v1::GenerateRequest* wire) {
   return std::monostate();
 }
 
-void SamplingFromWire(const v1::Sampling& wire, ClientSampling* out) {
-  if (wire.has_temperature()) out->temperature = wire.temperature();
-  if (wire.has_top_k()) out->top_k = wire.top_k();
-  if (wire.has_top_p()) out->top_p = wire.top_p();
-  if (wire.has_min_p()) out->min_p = wire.min_p();
-  if (wire.has_repetition_penalty()) out->repetition_penalty = wire.repetition_penalty();
-  if (wire.has_presence_penalty()) out->presence_penalty = wire.presence_penalty();
-  if (wire.has_frequency_penalty()) out->frequency_penalty = wire.frequency_penalty();
+void SamplingFromWire(const v1::GenerateRequest& request, ClientSampling* out) {
+  static const DrawParamFields kDrawParams(*v1::GenerateRequest::descriptor(), kGenerateFieldNames);
+  kDrawParams.Read(request, out);
+  const v1::Sampling& wire = request.sampling();
   if (wire.has_seed()) out->seed = wire.seed();
   out->logit_bias.assign(wire.logit_bias().begin(), wire.logit_bias().end());
   out->allowed_token_ids.assign(wire.allowed_token_ids().begin(), wire.allowed_token_ids().end());
@@ -166,7 +163,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->prompt = PromptFromWire(wire);
   if (wire->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = wire->truncate_prompt_tokens();
   request->parse_special_tokens = wire->parse_special_tokens();
-  SamplingFromWire(wire->sampling(), &request->sampling);
+  SamplingFromWire(*wire, &request->sampling);
   if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
   StoppingFromWire(wire->mutable_stopping(), &request->stopping);
   OutputFromWire(wire->output(), &request->output);

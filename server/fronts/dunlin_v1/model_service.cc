@@ -9,6 +9,7 @@
 #include "engine/base/string_view.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
+#include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/chat/chat_prompt.h"
 #include "server/serving/resolve/key_limits.h"
 #include "server/serving/resolve/profile_alias.h"
@@ -23,11 +24,7 @@ namespace {
 
 void DescribeGeneration(const ServedModel& model, v1::GenerationDefaults* wire) {
   const engine::SamplingParams& sampling = model.sampling_defaults;
-  wire->set_temperature(sampling.temperature);
-  wire->set_top_k(sampling.top_k);
-  wire->set_top_p(sampling.top_p);
-  wire->set_min_p(sampling.min_p);
-  wire->set_repetition_penalty(sampling.repetition_penalty);
+  WriteDrawParams(sampling, wire);
   if (model.default_max_tokens.has_value()) wire->set_max_tokens(*model.default_max_tokens);
   wire->mutable_suppress_tokens()->Assign(sampling.suppressed_token_ids.begin(), sampling.suppressed_token_ids.end());
   wire->mutable_begin_suppress_tokens()->Assign(sampling.begin_suppressed_token_ids.begin(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/kserve/infer_fields.h"
 
+#include <array>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "server/json/draw_param_rows.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
@@ -74,7 +77,12 @@ constexpr InferFieldRow Refused(const char* name, const char* neutral = "") {
   return {{name, FieldUse::kRefused, nullptr, {}, neutral}, kBoth};
 }
 
-constexpr InferFieldRow kFieldRows[] = {
+engine::DrawParamOverrides* DrawParamsOf(F* fields) {
+  return &fields->request.sampling;
+}
+
+// Besides the numeric parameters of sampling.
+constexpr InferFieldRow kFurtherRows[] = {
     // Triton's vLLM backend. sampling_parameters itself is no field: its members are.
     Listed(
         "text_input", "BYTES", [](const V& v, F* f) { f->text_input = v.Texts(); }, kBoth),
@@ -88,14 +96,6 @@ constexpr InferFieldRow kFieldRows[] = {
     Refused("image"),
     Refused("embedding_request"),
     // vLLM's sampling, which TensorRT-LLM's tensors share where the names are the same.
-    Honoured("temperature", [](const V& v, F* f) { f->request.sampling.temperature = v.Number(); }),
-    Honoured("top_p", [](const V& v, F* f) { f->request.sampling.top_p = v.Number(); }),
-    // -1 is vLLM's other name of "off".
-    Honoured("top_k", [](const V& v, F* f) { f->request.sampling.top_k = v.Int() == -1 ? 0 : v.Int(); }),
-    Honoured("min_p", [](const V& v, F* f) { f->request.sampling.min_p = v.Number(); }),
-    Honoured("repetition_penalty", [](const V& v, F* f) { f->request.sampling.repetition_penalty = v.Number(); }),
-    Honoured("presence_penalty", [](const V& v, F* f) { f->request.sampling.presence_penalty = v.Number(); }),
-    Honoured("frequency_penalty", [](const V& v, F* f) { f->request.sampling.frequency_penalty = v.Number(); }),
     Honoured("allowed_token_ids", [](const V& v, F* f) { f->request.sampling.allowed_token_ids = v.TokenIds(); }),
     Honoured("bad_words", [](const V& v, F* f) { f->request.sampling.bad_words = v.Texts(); }),
     Honoured("seed", [](const V& v, F* f) { f->request.sampling.seed = v.Unsigned64(); }),
@@ -151,6 +151,13 @@ constexpr InferFieldRow kFieldRows[] = {
     Ignored("binary_data_output"),
     Ignored("headers"),
 };
+
+constexpr auto kFieldRows = [] {
+  constexpr auto kDrawParams = DrawParamRows<F, V, DrawParamsOf>();
+  std::array<InferFieldRow, kDrawParams.size()> rows{};
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = {kDrawParams[i], kGenerate};
+  return Joined(rows, kFurtherRows);
+}();
 
 }  // namespace
 

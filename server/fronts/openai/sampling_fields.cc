@@ -9,6 +9,7 @@
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
 #include "server/fronts/openai/generation_body.h"
+#include "server/json/draw_param_rows.h"
 
 namespace dunlin::server {
 namespace {
@@ -33,15 +34,12 @@ void ReadBadWordsIds(const V& value, B* body) {
   }
 }
 
-constexpr GenerationRow kSampling[] = {
-    Honoured<B>("temperature", [](const V& v, B* b) { b->request->sampling.temperature = v.Number(); }),
-    Honoured<B>("top_p", [](const V& v, B* b) { b->request->sampling.top_p = v.Number(); }),
-    // -1 is vLLM's other name of "off".
-    Honoured<B>("top_k", [](const V& v, B* b) { b->request->sampling.top_k = v.Int() == -1 ? 0 : v.Int(); }),
-    Honoured<B>("min_p", [](const V& v, B* b) { b->request->sampling.min_p = v.Number(); }),
-    Honoured<B>("repetition_penalty", [](const V& v, B* b) { b->request->sampling.repetition_penalty = v.Number(); }),
-    Honoured<B>("presence_penalty", [](const V& v, B* b) { b->request->sampling.presence_penalty = v.Number(); }),
-    Honoured<B>("frequency_penalty", [](const V& v, B* b) { b->request->sampling.frequency_penalty = v.Number(); }),
+engine::DrawParamOverrides* DrawParamsOf(B* body) {
+  return &body->request->sampling;
+}
+
+// Besides the numeric parameters.
+constexpr GenerationRow kFurtherSampling[] = {
     Honoured<B>("seed", [](const V& v, B* b) { b->request->sampling.seed = v.Unsigned64(); }),
     Honoured<B>("logit_bias", ReadLogitBias),
     Honoured<B>("allowed_token_ids", [](const V& v, B* b) { b->request->sampling.allowed_token_ids = v.TokenIds(); }),
@@ -58,6 +56,8 @@ constexpr GenerationRow kSampling[] = {
     Refused<B>("use_beam_search", "outputs are sampled, each by itself", "false"),
     Refused<B>("length_penalty", "outputs are sampled, each by itself", "1"),
 };
+
+constexpr auto kSampling = Joined(DrawParamRows<B, V, DrawParamsOf>(), kFurtherSampling);
 
 constexpr GenerationRow kServing[] = {
     Honoured<B>("model", [](const V& v, B* b) { b->request->model = v.Text(); }),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/smg_worker/field_names.h"
+#include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -44,20 +45,10 @@ ClientPrompt PromptFromWire(vllm_engine::GenerateRequest* wire) {
   return std::monostate();
 }
 
-// 0 is what an absent number is.
-template <typename T>
-std::optional<T> UnlessZero(T value) {
-  return value == T{0} ? std::nullopt : std::optional<T>(value);
-}
-
-void SamplingFromWire(const vllm_engine::SamplingParams& wire, ClientSampling* out) {
-  if (wire.has_temperature()) out->temperature = wire.temperature();
-  out->top_k = Signed(wire.top_k());
-  out->top_p = UnlessZero(wire.top_p());
-  out->min_p = wire.min_p();
-  out->repetition_penalty = UnlessZero(wire.repetition_penalty());
-  out->presence_penalty = wire.presence_penalty();
-  out->frequency_penalty = wire.frequency_penalty();
+void SamplingFromWire(const vllm_engine::GenerateRequest& request, ClientSampling* out) {
+  static const DrawParamFields kDrawParams(*vllm_engine::GenerateRequest::descriptor(), kVllmEngineFieldNames);
+  kDrawParams.Read(request, out);
+  const vllm_engine::SamplingParams& wire = request.sampling_params();
   if (wire.has_seed()) out->seed = static_cast<uint64_t>(int64_t{wire.seed()});
   out->logit_bias.assign(wire.logit_bias().begin(), wire.logit_bias().end());
 }
@@ -127,7 +118,7 @@ absl::Status GenerateRequestFromWire(vllm_engine::GenerateRequest* wire, ClientR
   request->prompt = PromptFromWire(wire);
   vllm_engine::SamplingParams* params = wire->mutable_sampling_params();
   if (params->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = params->truncate_prompt_tokens();
-  SamplingFromWire(*params, &request->sampling);
+  SamplingFromWire(*wire, &request->sampling);
   StoppingFromWire(params, &request->stopping);
   request->structured_output = ConstraintFromWire(params);
   if (params->n() != 0) request->num_outputs = Signed(params->n());

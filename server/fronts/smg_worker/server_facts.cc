@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "engine/loop/validate.h"
+#include "engine/request/draw_params.h"
 #include "kernels/api/kv_layout.h"
 
 namespace dunlin::server {
@@ -20,13 +21,12 @@ constexpr char kServerType[] = "dunlin-grpc";
 constexpr char kConstraintsBegin[] = "first_token";
 
 std::string SamplingDefaults(const ServedModel& model) {
-  const engine::SamplingParams& defaults = model.sampling_defaults;
-  return nlohmann::json{{"temperature", defaults.temperature},
-                        {"top_p", defaults.top_p},
-                        {"top_k", defaults.top_k},
-                        {"min_p", defaults.min_p},
-                        {"repetition_penalty", defaults.repetition_penalty}}
-      .dump();
+  nlohmann::json defaults;
+  for (const engine::DrawParamTraits& row : engine::kDrawParamTable) {
+    if (!row.config_low.has_value()) continue;
+    std::visit([&](const auto& param) { defaults[row.name()] = model.sampling_defaults.*param.value; }, row.param);
+  }
+  return defaults.dump();
 }
 
 // The first supported profile of the default precision: what a request gets that chooses nothing.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/vllm/field_names.h"
+#include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -73,17 +74,11 @@ ClientPrompt PromptFromWire(::vllm::GenerateRequest* wire) {
 }
 
 void SamplingFromWire(const ::vllm::GenerateRequest& wire, ClientSampling* out) {
+  static const DrawParamFields kDrawParams(*::vllm::GenerateRequest::descriptor(), kVllmFieldNames);
+  kDrawParams.Read(wire, out);
   out->greedy_by_default = true;
-  if (wire.has_temperature()) out->temperature = wire.temperature();
-  const ::vllm::RandomSampling& sampling = wire.sampling();
-  if (sampling.has_top_k()) out->top_k = ToInt(sampling.top_k());
-  if (sampling.has_top_p()) out->top_p = sampling.top_p();
-  if (sampling.has_min_p()) out->min_p = sampling.min_p();
-  if (sampling.has_seed()) out->seed = static_cast<uint64_t>(sampling.seed());
+  if (wire.sampling().has_seed()) out->seed = static_cast<uint64_t>(wire.sampling().seed());
   const ::vllm::DecodingParameters& decoding = wire.decoding();
-  if (decoding.presence_penalty() != 0) out->presence_penalty = decoding.presence_penalty();
-  if (decoding.frequency_penalty() != 0) out->frequency_penalty = decoding.frequency_penalty();
-  if (decoding.repetition_penalty() != 0) out->repetition_penalty = decoding.repetition_penalty();
   for (const auto& [id, bias] : decoding.logit_bias()) out->logit_bias.emplace_back(ToInt(id), bias);
   out->allowed_token_ids = ToTokenIds(decoding.allowed_token_ids());
   for (const ::vllm::TokenIds& word : decoding.bad_words_token_ids()) {

@@ -43,25 +43,14 @@ absl::Status PlanStatus(const std::optional<Violation>& violation, const ClientR
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
-template <typename T>
-void Override(const std::optional<T>& client, T* value) {
-  if (client.has_value()) *value = *client;
-}
-
 // The model's defaults, overridden by the fields that the client has set.
 engine::SamplingParams Sampling(ClientRequest* client, const ServedModel& model) {
   ClientSampling& named = client->sampling;
   engine::SamplingParams params = model.sampling_defaults;
   if (named.greedy_by_default && !model.names_temperature) params.temperature = 0.0F;
-  Override(named.temperature, &params.temperature);
-  Override(named.top_k, &params.top_k);
-  Override(named.top_p, &params.top_p);
-  Override(named.min_p, &params.min_p);
-  Override(named.repetition_penalty, &params.repetition_penalty);
-  Override(named.presence_penalty, &params.presence_penalty);
-  Override(named.frequency_penalty, &params.frequency_penalty);
-  Override(client->output.logprobs, &params.logprobs);
-  Override(client->output.prompt_logprobs, &params.prompt_logprobs);
+  engine::Apply(named, &params);
+  if (client->output.logprobs.has_value()) params.logprobs = *client->output.logprobs;
+  if (client->output.prompt_logprobs.has_value()) params.prompt_logprobs = *client->output.prompt_logprobs;
   params.logit_bias = std::move(named.logit_bias);
   params.allowed_token_ids = std::move(named.allowed_token_ids);
   if (named.ignore_model_bans) {

@@ -137,10 +137,11 @@ class FieldNames {
  public:
   // The fields' plain names ("top_p"), but those of the rows.
   constexpr explicit FieldNames(std::initializer_list<engine::NamedField> rows) {
-    for (const engine::NamedField& row : engine::kRequestFieldTable) names_[row.field.id()] = row.name;
-    for (const engine::NamedField& row : kClientFieldTable) names_[row.field.id()] = row.name;
-    for (const engine::NamedField& row : rows) names_[row.field.id()] = row.name;
+    for (const engine::NamedField& row : engine::kRequestFieldTable) Set(row);
+    for (const engine::NamedField& row : kClientFieldTable) Set(row);
+    for (const engine::NamedField& row : rows) Set(row);
   }
+  constexpr void Set(const engine::NamedField& row) { names_[row.field.id()] = row.name; }
   constexpr const char* operator[](engine::Field field) const { return names_[field.id()]; }
   engine::FieldNameList list() const { return names_; }
 

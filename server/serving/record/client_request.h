@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/encoder/encode_call.h"
+#include "engine/request/draw_params.h"
 #include "engine/request/types.h"
 #include "server/access/principal.h"
 #include "server/serving/record/client_field.h"
@@ -35,14 +36,7 @@ struct ClientCall {
 // Text (in which special tokens are plain text), token ids or a chat; none if the client gave no prompt.
 using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, text::ChatInput>;
 
-struct ClientSampling {
-  std::optional<float> temperature;
-  std::optional<int32_t> top_k;
-  std::optional<float> top_p;
-  std::optional<float> min_p;
-  std::optional<float> repetition_penalty;
-  std::optional<float> presence_penalty;
-  std::optional<float> frequency_penalty;
+struct ClientSampling : engine::DrawParamOverrides {
   std::vector<std::pair<engine::TokenId, float>> logit_bias;  // in any order
   std::vector<engine::TokenId> allowed_token_ids;             // in any order; empty allows all
   std::vector<std::vector<engine::TokenId>> bad_words_ids;    // these and bad_words join the model's own

@@ -7,7 +7,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
+
+#include "engine/request/draw_params.h"
 
 namespace dunlin::engine {
 namespace {
@@ -46,6 +49,25 @@ void ExpectRefusals(const std::vector<Case>& cases) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad.message;
     EXPECT_EQ(std::string(status.message()), bad.message);
   }
+}
+
+TEST(DrawParams, TheTableHasEachOnce) {
+  std::set<std::string> names;
+  for (const DrawParamTraits& row : kDrawParamTable) EXPECT_TRUE(names.insert(row.name()).second) << row.name();
+  EXPECT_EQ(kNumDrawParams * sizeof(float), sizeof(kernels::DrawParams)) << "a member without a row";
+}
+
+TEST(DrawParams, OnlyWhatAClientGivesReplacesTheModelsDefaults) {
+  kernels::DrawParams params;
+  params.min_p = 0.5F;
+  DrawParamOverrides overrides;
+  overrides.top_k = 7;
+  overrides.temperature = 0.0F;
+  Apply(overrides, &params);
+  EXPECT_EQ(params.min_p, 0.5F);
+  EXPECT_EQ(params.top_p, 1.0F);
+  EXPECT_EQ(params.top_k, 7);
+  EXPECT_EQ(params.temperature, 0.0F);
 }
 
 TEST(Validate, AcceptsTheDefaultsAndTheEdgesOfEveryRange) {

@@ -6,9 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "dunlin/v1/model.pb.h"
+#include "engine/request/draw_params.h"
 #include "server/fronts/dunlin_v1/chat_messages.h"
+#include "server/fronts/dunlin_v1/field_names.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -101,6 +106,25 @@ TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
   EXPECT_EQ(request.priority, -100);
   EXPECT_EQ(request.cache_salt, "salt");
   EXPECT_EQ(request.request_id, "mine");
+}
+
+TEST(GenerateRequest, EverySamplingParameterIsAFieldWithPresence) {
+  using google::protobuf::FieldDescriptor;
+  for (const engine::DrawParamTraits& row : engine::kDrawParamTable) {
+    const bool is_float = std::holds_alternative<engine::FloatParam>(row.param);
+    const FieldDescriptor::CppType type = is_float ? FieldDescriptor::CPPTYPE_FLOAT : FieldDescriptor::CPPTYPE_INT32;
+    const FieldDescriptor* field = v1::Sampling::descriptor()->FindFieldByName(row.name());
+    ASSERT_NE(field, nullptr) << row.name();
+    EXPECT_TRUE(field->has_presence()) << row.name();
+    EXPECT_EQ(field->cpp_type(), type) << row.name();
+    EXPECT_EQ(kGenerateFieldNames[row.field], absl::StrCat("sampling.", row.name()));
+
+    const FieldDescriptor* reported = v1::GenerationDefaults::descriptor()->FindFieldByName(row.name());
+    ASSERT_EQ(reported != nullptr, row.config_low.has_value()) << row.name();
+    if (reported != nullptr) {
+      EXPECT_EQ(reported->cpp_type(), type) << row.name();
+    }
+  }
 }
 
 TEST(GenerateRequest, WhatLimitsTokensAndPromptArrivesToo) {

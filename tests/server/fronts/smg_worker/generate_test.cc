@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -140,6 +142,36 @@ TEST(VllmGenerate, ConstraintsAreTheCores) {
   ClientRequest request;
   ASSERT_TRUE(GenerateRequestFromWire(&none, &request).ok());
   EXPECT_FALSE(request.structured_output.has_value());
+}
+
+// proto/smg: 0 is the model's default of top_p and repetition_penalty, which cannot be 0, and a value of all others.
+TEST(VllmGenerate, ZeroIsAbsentWhereItIsNoValue) {
+  wire::GenerateRequest message;
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&message, &request).ok());
+  EXPECT_EQ(request.sampling.temperature, std::nullopt);
+  EXPECT_EQ(request.sampling.top_p, std::nullopt);
+  EXPECT_EQ(request.sampling.repetition_penalty, std::nullopt);
+  EXPECT_EQ(request.sampling.top_k, 0);
+  EXPECT_EQ(request.sampling.min_p, 0.0F);
+
+  wire::SamplingParams& params = *message.mutable_sampling_params();
+  params.set_temperature(0.0F);
+  params.set_top_p(0.5F);
+  params.set_top_k(4'000'000'000U);
+  params.set_min_p(0.25F);
+  params.set_repetition_penalty(1.5F);
+  params.set_presence_penalty(-1.0F);
+  params.set_frequency_penalty(2.0F);
+  request = {};
+  ASSERT_TRUE(GenerateRequestFromWire(&message, &request).ok());
+  EXPECT_EQ(request.sampling.temperature, 0.0F);
+  EXPECT_EQ(request.sampling.top_p, 0.5F);
+  EXPECT_EQ(request.sampling.top_k, std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(request.sampling.min_p, 0.25F);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(request.sampling.presence_penalty, -1.0F);
+  EXPECT_EQ(request.sampling.frequency_penalty, 2.0F);
 }
 
 // A request, and what the refusal says.

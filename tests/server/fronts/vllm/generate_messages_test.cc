@@ -67,6 +67,12 @@ TEST(VllmRequest, UnsetFieldsHaveTheDefaultsOfVllm) {
   EXPECT_FALSE(read.fields.output_token_ids);
 }
 
+TEST(VllmRequest, AnUnsignedNumberThatIsTooLargeStaysSo) {
+  ::vllm::GenerateRequest wire = Wire();
+  wire.mutable_sampling()->set_top_k(std::numeric_limits<uint32_t>::max());
+  EXPECT_EQ(FromWire(wire).request.sampling.top_k, std::numeric_limits<int32_t>::max());
+}
+
 TEST(VllmRequest, SetFieldsArriveWhereTheyBelong) {
   ::vllm::GenerateRequest wire = Wire();
   wire.set_request_id("r");
