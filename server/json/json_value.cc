@@ -41,10 +41,9 @@ absl::Status Malformed(std::string_view name, std::string_view problem) {
 }
 
 // Builds the value from the parser's events. The names of its functions are nlohmann's.
-class BodyBuilder {
+class TreeBuilder {
  public:
-  // body: what is parsed. name: ParseBody's.
-  BodyBuilder(std::string_view body, std::string_view name) : body_(body), name_(name) {}
+  explicit TreeBuilder(std::string_view text) : text_(text) {}
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
@@ -61,23 +60,22 @@ class BodyBuilder {
   bool key(Json::string_t& name) {
     Level& level = open_.back();
     level.key = std::move(name);
-    if (level.json->size() >= kMaxObjectKeys) return Fail("makes too many keys of one object", kMaxObjectKeys);
-    if (level.keys.insert(level.key).second) return true;
-    status_ = InvalidField(Path(), "appears twice", "");
-    return false;
+    if (level.json->size() >= kMaxObjectKeys) {
+      return Fail(JsonFault::Kind::kBound, "makes too many keys of one object", absl::StrCat(kMaxObjectKeys));
+    }
+    return level.keys.insert(level.key).second || Fail(JsonFault::Kind::kTwice, "appears twice", "");
   }
 
   bool parse_error(size_t byte, const std::string& /*token*/, const Json::exception& error) {
     if (error.id == kNumberOutOfRange) {
-      status_ = InvalidField(Path(), "is a number out of range", "IEEE 754 double precision");
-    } else {
-      const char* const form = text::IsValidUtf8(body_) ? "valid JSON" : "UTF-8";
-      status_ = Malformed(name_, absl::StrCat("is not ", form, ": error at byte ", byte));
+      return Fail(JsonFault::Kind::kNumber, "is a number out of range", "IEEE 754 double precision");
     }
+    const char* const form = text::IsValidUtf8(text_) ? "valid JSON" : "UTF-8";
+    fault_ = {JsonFault::Kind::kMalformed, "", absl::StrCat("is not ", form, ": error at byte ", byte), ""};
     return false;
   }
 
-  const absl::Status& status() const { return status_; }
+  JsonFault TakeFault() { return std::move(fault_); }
   Json Take() { return std::move(root_); }
 
  private:
@@ -87,8 +85,8 @@ class BodyBuilder {
     absl::flat_hash_set<std::string> keys;
   };
 
-  bool Fail(std::string_view problem, size_t limit) {
-    status_ = InvalidField(Path(), problem, absl::StrCat(limit));
+  bool Fail(JsonFault::Kind kind, std::string problem, std::string limit) {
+    fault_ = {kind, Path(), std::move(problem), std::move(limit)};
     return false;
   }
 
@@ -103,14 +101,14 @@ class BodyBuilder {
         AppendKey(level.key, &path);
       }
     }
-    return path.empty() ? std::string(name_) : path;
+    return path;
   }
 
   bool Add(Json value) { return Append(std::move(value)) != nullptr; }
 
   Json* Append(Json value) {
     if (++num_values_ > kMaxBodyValues) {
-      Fail("makes too many values", kMaxBodyValues);
+      Fail(JsonFault::Kind::kBound, "makes too many values", absl::StrCat(kMaxBodyValues));
       return nullptr;
     }
     if (open_.empty()) {
@@ -129,7 +127,9 @@ class BodyBuilder {
   }
 
   bool Open(Json value) {
-    if (open_.size() >= kMaxBodyDepth) return Fail("is nested too deeply", kMaxBodyDepth);
+    if (open_.size() >= kMaxBodyDepth) {
+      return Fail(JsonFault::Kind::kBound, "is nested too deeply", absl::StrCat(kMaxBodyDepth));
+    }
     Json* json = Append(std::move(value));
     if (json == nullptr) return false;
     open_.push_back({json, {}, {}});
@@ -141,29 +141,37 @@ class BodyBuilder {
     return true;
   }
 
-  const std::string_view body_;
-  const std::string_view name_;
+  const std::string_view text_;
   Json root_;
   std::vector<Level> open_;
   size_t num_values_ = 0;
-  absl::Status status_;
+  JsonFault fault_ = {};
 };
 
 }  // namespace
 
-absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name) {
-  if (engine::JsonTreeBytes(body) > kMaxBodyTreeBytes) {
-    return InvalidField(name, "holds too many values, lists and objects",
-                        absl::StrCat(kMaxBodyTreeBytes >> 20U, " MiB of memory for them"));
+std::optional<JsonFault> ParseJson(std::string_view text, Json* value) {
+  if (engine::JsonTreeBytes(text) > kMaxBodyTreeBytes) {
+    return JsonFault{JsonFault::Kind::kBound, "", "holds too many values, lists and objects",
+                     absl::StrCat(kMaxBodyTreeBytes >> 20U, " MiB of memory for them")};
   }
   // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
-  if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
-    return Malformed(name, absl::StrCat("is not valid JSON: error at byte ", nul + 1));
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return JsonFault{JsonFault::Kind::kMalformed, "", absl::StrCat("is not valid JSON: error at byte ", nul + 1), ""};
   }
+  TreeBuilder builder(text);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return builder.TakeFault();
+  *value = builder.Take();
+  return std::nullopt;
+}
+
+absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name) {
   if (body.empty()) return Malformed(name, "is empty, not a JSON object");
-  BodyBuilder builder(body, name);
-  if (!Json::sax_parse(body.begin(), body.end(), &builder)) return builder.status();
-  Json value = builder.Take();
+  Json value;
+  if (const std::optional<JsonFault> fault = ParseJson(body, &value)) {
+    if (fault->kind == JsonFault::Kind::kMalformed) return Malformed(name, fault->problem);
+    return InvalidField(fault->path.empty() ? name : fault->path, fault->problem, fault->limit);
+  }
   if (!value.is_object()) return Malformed(name, "is not a JSON object");
   return value;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,23 @@ inline constexpr size_t kMaxBodyValues = size_t{1} << 20;  // of the whole body:
 
 // Memory of a body's tree, the strings apart (engine::JsonTreeBytes): a million numbers take 32 MiB.
 inline constexpr size_t kMaxBodyTreeBytes = size_t{48} << 20;
+
+// Why a text was not parsed.
+struct JsonFault {
+  enum class Kind : uint8_t {
+    kMalformed,  // not JSON, not UTF-8, or something after the value
+    kNumber,     // a number out of range
+    kTwice,      // a key that its object has already
+    kBound,      // too deep, too many keys or values, or too much memory for them
+  };
+  Kind kind;
+  std::string path;     // where: "messages[2].content"; "": the text as a whole
+  std::string problem;  // "appears twice"
+  std::string limit;    // "" when the problem says it all
+};
+
+// One JSON value of any type, within the bounds above.
+std::optional<JsonFault> ParseJson(std::string_view text, Json* value);
 
 // One JSON object. name: what errors call the whole of it. Errors: MALFORMED_MESSAGE (not JSON, not UTF-8, or something
 // after the object; with the byte); INVALID_FIELD with its path (too deep, too many keys or values, too much memory for

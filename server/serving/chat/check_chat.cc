@@ -2,7 +2,6 @@
 #include "server/serving/chat/check_chat.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -10,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/string_view.h"
 #include "engine/request/field_checks.h"
+#include "server/json/json_value.h"
 #include "server/serving/record/client_field.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -19,7 +19,6 @@ namespace {
 
 using engine::Violation;
 using C = ClientField;
-using Json = nlohmann::json;
 
 constexpr size_t kMaxQuotedBytes = 32;
 
@@ -35,22 +34,30 @@ std::optional<Violation> CheckUtf8(engine::Field field, std::string_view text, e
 }
 
 // The value, or a violation; `text` is not empty. Depth is bounded before anything is built.
-std::optional<Violation> ParseJson(engine::Field field, const std::string& text, engine::FieldIndex index,
-                                   Json* value) {
+std::optional<Violation> ReadJson(engine::Field field, const std::string& text, engine::FieldIndex index, Json* value) {
   if (auto v = CheckUtf8(field, text, index)) return v;
   if (engine::IsNestedDeeper(text, kMaxChatJsonDepth)) {
     return Violation::Of(field, absl::StrCat("is nested deeper than ", kMaxChatJsonDepth),
                          absl::StrCat(kMaxChatJsonDepth), index);
   }
-  *value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value->is_discarded()) return Violation::Of(field, "is not JSON", "", index);
+  const std::optional<JsonFault> fault = ParseJson(text, value);
+  if (!fault.has_value()) return std::nullopt;
+  switch (fault->kind) {
+    case JsonFault::Kind::kMalformed:
+    case JsonFault::Kind::kNumber:
+      return Violation::Of(field, "is not JSON", "", index);
+    case JsonFault::Kind::kTwice:
+      return Violation::Of(field, absl::StrCat("has ", fault->path, " twice"), "", index);
+    case JsonFault::Kind::kBound:
+      return Violation::Of(field, fault->problem, fault->limit, index);
+  }
   return std::nullopt;
 }
 
 std::optional<Violation> CheckJsonObject(engine::Field field, const std::string& text, engine::FieldIndex index = {}) {
   if (text.empty()) return std::nullopt;
   Json value;
-  if (auto v = ParseJson(field, text, index, &value)) return v;
+  if (auto v = ReadJson(field, text, index, &value)) return v;
   if (value.is_object()) return std::nullopt;
   return Violation::Of(field, absl::StrCat("is a JSON ", value.type_name()), "an object", index);
 }
@@ -58,7 +65,7 @@ std::optional<Violation> CheckJsonObject(engine::Field field, const std::string&
 std::optional<Violation> CheckTools(const std::string& text) {
   if (text.empty()) return std::nullopt;
   Json tools;
-  if (auto v = ParseJson(C::kChatTools, text, {}, &tools)) return v;
+  if (auto v = ReadJson(C::kChatTools, text, {}, &tools)) return v;
   const bool is_list =
       tools.is_array() && std::all_of(tools.begin(), tools.end(), [](const Json& tool) { return tool.is_object(); });
   if (!is_list) {
@@ -115,7 +122,7 @@ std::optional<Violation> CheckExtraFields(const text::ChatMessage& message, int6
   const std::string& text = message.extra_fields_json;
   if (text.empty()) return std::nullopt;
   Json fields;
-  if (auto v = ParseJson(C::kChatExtraFields, text, {index, 0}, &fields)) return v;
+  if (auto v = ReadJson(C::kChatExtraFields, text, {index, 0}, &fields)) return v;
   if (!fields.is_object()) return CheckJsonObject(C::kChatExtraFields, text, {index, 0});
   for (const char* own : {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}) {
     if (!fields.contains(own)) continue;

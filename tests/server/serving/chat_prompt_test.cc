@@ -81,6 +81,22 @@ constexpr BadChat kBadChats[] = {
        c->messages[0].tool_calls = {{"", "f", "{"}};
      },
      "messages[0].tool_calls[0].arguments_json is not JSON"},
+    {"arguments with a key twice",
+     [](ChatInput* c) {
+       c->messages[0].tool_calls = {{"", "f", R"({"a": {"b": 1, "b": 2}})"}};
+     },
+     "messages[0].tool_calls[0].arguments_json has a.b twice"},
+    {"arguments before a NUL byte",
+     [](ChatInput* c) {
+       c->messages[0].tool_calls = {{"", "f", std::string("{}\0]", 4)}};
+     },
+     "messages[0].tool_calls[0].arguments_json is not JSON"},
+    {"extra fields with a key twice", [](ChatInput* c) { c->messages[0].extra_fields_json = R"({"a": 1, "a": 1})"; },
+     "messages[0].extra_fields_json has a twice"},
+    {"tools with a key twice", [](ChatInput* c) { c->tools_json = R"([{}, {"name": "f", "name": "g"}])"; },
+     "tools_json has [1].name twice"},
+    {"options with a key twice", [](ChatInput* c) { c->template_options_json = R"({"a": 1, "b": 2, "a": 3})"; },
+     "template_options_json has a twice"},
     {"own fields", [](ChatInput* c) { c->messages[0].extra_fields_json = R"({"role": "a|>b"})"; },
      "messages[0].extra_fields_json has \"role\"; limit is names without a field of their own"},
     {"extra fields", [](ChatInput* c) { c->messages[0].extra_fields_json = "7"; },
