@@ -3,7 +3,10 @@
 // One snapshot may mix values of two steps; each value is exact.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/request/engine_stats.h"
@@ -15,16 +18,11 @@ class EngineCounters {
  public:
   // Engine thread.
   void Publish(const Scheduler& scheduler, uint64_t steps) {
-    const SchedulerCounters& counters = scheduler.counters();
+    const auto counts = std::bit_cast<Counts>(SequenceCounters(scheduler.counters()));
+    for (size_t i = 0; i < counts.size(); ++i) Set(&counts_[i], counts[i]);
     Set(&running_, static_cast<int32_t>(scheduler.running().size()));
     Set(&pages_used_, scheduler.num_pages_used());
     Set(&steps_, steps);
-    Set(&preemptions_, counters.preemptions);
-    Set(&prompt_tokens_, counters.prompt_tokens);
-    Set(&prompt_tokens_cached_, counters.prompt_tokens_cached);
-    Set(&generation_tokens_, counters.generation_tokens);
-    Set(&prefix_queries_, counters.prefix_queries);
-    Set(&prefix_hits_, counters.prefix_hits);
   }
   void NoteStep(TimeNs duration) {
     if (duration > Get(longest_step_ns_)) Set(&longest_step_ns_, duration);
@@ -40,15 +38,15 @@ class EngineCounters {
     stats->longest_step_ns = Get(longest_step_ns_);
     stats->failed = Get(failed_);
     stats->paused = Get(paused_);
-    stats->preemptions = Get(preemptions_);
-    stats->prompt_tokens = Get(prompt_tokens_);
-    stats->prompt_tokens_cached = Get(prompt_tokens_cached_);
-    stats->generation_tokens = Get(generation_tokens_);
-    stats->prefix_queries = Get(prefix_queries_);
-    stats->prefix_hits = Get(prefix_hits_);
+    Counts counts;
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] = Get(counts_[i]);
+    static_cast<SequenceCounters&>(*stats) = std::bit_cast<SequenceCounters>(counts);
   }
 
  private:
+  // The members of SequenceCounters, in order.
+  using Counts = std::array<uint64_t, sizeof(SequenceCounters) / sizeof(uint64_t)>;
+
   template <typename T>
   static void Set(std::atomic<T>* value, T now) {
     value->store(now, std::memory_order_relaxed);
@@ -64,12 +62,7 @@ class EngineCounters {
   std::atomic<TimeNs> longest_step_ns_{0};
   std::atomic<bool> failed_{false};
   std::atomic<bool> paused_{false};
-  std::atomic<uint64_t> preemptions_{0};
-  std::atomic<uint64_t> prompt_tokens_{0};
-  std::atomic<uint64_t> prompt_tokens_cached_{0};
-  std::atomic<uint64_t> generation_tokens_{0};
-  std::atomic<uint64_t> prefix_queries_{0};
-  std::atomic<uint64_t> prefix_hits_{0};
+  std::array<std::atomic<uint64_t>, sizeof(Counts) / sizeof(uint64_t)> counts_{};
 };
 
 }  // namespace dunlin::engine

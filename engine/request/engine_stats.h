@@ -7,25 +7,29 @@
 
 namespace dunlin::engine {
 
-// A snapshot for metrics and health; counters since start.
-struct EngineStats {
-  int32_t running = 0;
-  int32_t waiting = 0;
-  int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
-  int32_t pages_total = 0;
-  uint64_t steps = 0;                // completed
-  uint64_t progress = 0;             // advances with each operation and each step; the liveness counter
-  int64_t longest_step_ns = 0;       // since start
-  int64_t longest_mask_wait_ns = 0;  // since start: of a step, for the masks of constrained outputs
-  bool idle = true;                  // nothing queued, running or in flight
-  bool paused = false;               // no step is computed until Engine::Resume; requests wait
-  bool failed = false;               // the device failed; nothing is served from then on
+// What a scheduler counts since start and its engine publishes: every member, each a uint64_t.
+struct SequenceCounters {
   uint64_t preemptions = 0;
   uint64_t prompt_tokens = 0;  // of admitted requests
   uint64_t prompt_tokens_cached = 0;
   uint64_t generation_tokens = 0;
-  uint64_t prefix_queries = 0;          // tokens looked up
-  uint64_t prefix_hits = 0;             // tokens found
+  uint64_t prefix_queries = 0;  // tokens looked up, at first admissions
+  uint64_t prefix_hits = 0;     // tokens found, at first admissions
+};
+
+// A snapshot for metrics and health; counters since start.
+struct EngineStats : SequenceCounters {
+  int32_t running = 0;
+  int32_t waiting = 0;
+  int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
+  int32_t pages_total = 0;
+  uint64_t steps = 0;                   // completed
+  uint64_t progress = 0;                // advances with each operation and each step; the liveness counter
+  int64_t longest_step_ns = 0;          // since start
+  int64_t longest_mask_wait_ns = 0;     // since start: of a step, for the masks of constrained outputs
+  bool idle = true;                     // nothing queued, running or in flight
+  bool paused = false;                  // no step is computed until Engine::Resume; requests wait
+  bool failed = false;                  // the device failed; nothing is served from then on
   size_t device_memory_peak_bytes = 0;  // of the device, over all its models; 0 if unknown
 };
 

@@ -59,6 +59,7 @@
 #include "engine/plan/sequence_view.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
+#include "engine/request/engine_stats.h"
 #include "engine/request/types.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
@@ -88,13 +89,7 @@ struct SchedulerOptions {
 };
 
 // Counters since construction.
-struct SchedulerCounters {
-  uint64_t preemptions = 0;
-  uint64_t prompt_tokens = 0;  // of admitted requests
-  uint64_t prompt_tokens_cached = 0;
-  uint64_t generation_tokens = 0;
-  uint64_t prefix_queries = 0;     // tokens looked up, at first admissions
-  uint64_t prefix_hits = 0;        // tokens found, at first admissions
+struct SchedulerCounters : SequenceCounters {
   uint64_t dequeued_requests = 0;  // scheduled for the first time, or ended before that
   uint64_t dequeued_tokens = 0;    // prompt tokens of those
 };
