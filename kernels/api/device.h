@@ -131,6 +131,9 @@ struct DeviceOptions {
   // CUDA: a file that caches the fastest algorithm per GEMM, read and written by set_tuning; "": cuBLASLt's first
   // heuristic result, without timing.
   std::string cublas_algorithm_cache = {};
+  // CUDA, compute capability 9.0: kernels on that device's own instructions, each checked when the device is opened.
+  // False: only kernels that older devices run, too.
+  bool sm90_kernels = true;
 };
 
 struct Device {
@@ -138,6 +141,7 @@ struct Device {
   DeviceContext* context = nullptr;
   std::string description;  // "cpu (avx512, 2 threads)", for logs
   std::string facts;        // what it offers, for people: lines of "name: value"; empty where there is no more to say
+  std::string warning;      // what it does without although it was built in, in one sentence; usually empty
 
   Device() = default;
   Device(const Device&) = delete;

@@ -20,12 +20,14 @@ inline constexpr char kDeviceModuleEntry[] = "dunlin_device_module";
 struct DeviceModuleOptions {
   const char* cublas_library;          // as DeviceOptions
   const char* cublas_algorithm_cache;  // as DeviceOptions
+  bool sm90_kernels;                   // as DeviceOptions
 };
 
 // The description of an opened device and what it offers, or why none was opened; all are null-terminated.
 struct DeviceModuleReply {
   char description[256];
-  char facts[1024];  // as Device::facts
+  char facts[1024];   // as Device::facts
+  char warning[512];  // as Device::warning
   char error[512];
 };
 

@@ -7,6 +7,7 @@
 #include "kernels/api/device_module.h"
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
+#include "kernels/cuda/gemm/kernel.h"
 #include "kernels/shared/device_entry.h"
 
 namespace dunlin::kernels::cuda {
@@ -116,10 +117,10 @@ std::string PlatformOf(const cudaDeviceProp& properties, const CublasLt& cublas)
          std::to_string(cublas.GetVersion());
 }
 
-// Empty when the stream and the memory were created.
-std::string FillContext(DeviceContext* context, const std::string& cublas_library) {
+// Empty when the stream and the memory were created. *warning: kernels that failed their check.
+std::string FillContext(DeviceContext* context, const DeviceModuleOptions& options, std::string* warning) {
   std::string error;
-  if (!LoadCublasLt(cublas_library, &context->cublas, &error)) return error;
+  if (!LoadCublasLt(options.cublas_library, &context->cublas, &error)) return error;
   cudaError_t result = cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking);
   const auto take = [&](void** memory, size_t bytes) {
     if (result == cudaSuccess) result = cudaMalloc(memory, bytes);
@@ -135,7 +136,9 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
-  return "";
+  if (!options.sm90_kernels) context->left_out_gemms = CheckedGemms();
+  if (CheckGemms(context, warning) == KernelStatus::kOk) return "";
+  return *warning + "; compute.sm90_kernels: false does without such kernels";
 }
 
 std::string FactsOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
@@ -164,7 +167,9 @@ kernels::DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleRep
                       .block_shared_bytes = static_cast<int32_t>(properties.sharedMemPerBlockOptin),
                       .sm_version = properties.major * 10 + properties.minor};
     context->l2_bytes = static_cast<size_t>(properties.l2CacheSize);
-    error = FillContext(context.get(), options->cublas_library);
+    std::string warning;
+    error = FillContext(context.get(), *options, &warning);
+    std::snprintf(reply->warning, sizeof(reply->warning), "%s", warning.c_str());
   }
   if (error.empty()) {
     context->algorithms =

@@ -115,7 +115,8 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   *error = ReasonAgainst(*module, options.cuda_module);
   if (!error->empty()) return nullptr;
   const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str(),
-                                           .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str()};
+                                           .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str(),
+                                           .sm90_kernels = options.sm90_kernels};
   DeviceModuleReply reply{};
   DeviceContext* context = module->open(&module_options, &reply);
   if (context == nullptr) {
@@ -128,6 +129,7 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   device->close = module->close;
   device->description = reply.description;
   device->facts = reply.facts;
+  device->warning = reply.warning;
   return device;
 }
 

@@ -94,6 +94,17 @@ absl::Status RunBench(const BenchRow& row, BenchOptions options) {
   return (*session)->Finish();
 }
 
+void AddCudaOptions(CLI::App* subcommand, BenchOptions* options) {
+  subcommand->add_option("--cuda-module", options->device_options.cuda_module,
+                         "Shared library with the CUDA backend; auto: libdunlin_cuda.so next to the binary");
+  subcommand->add_option("--cublas-library", options->device_options.cublas_library,
+                         "The cuBLASLt library, as compute.cublas_library in the server's config");
+  subcommand->add_option("--cublas-algorithm-cache", options->device_options.cublas_algorithm_cache,
+                         "As compute.cublas_algorithm_cache in the server's config");
+  subcommand->add_flag("!--no-sm90-kernels", options->device_options.sm90_kernels,
+                       "As compute.sm90_kernels: false in the server's config");
+}
+
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
   subcommand->add_option("--case", options->case_name,
                          "A built-in case; default: all of them, unless --shape is given");
@@ -107,12 +118,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
       ->add_option("--device", options->device,
                    kernels::JoinNames(kernels::kDeviceKindTable, ", ") + ", or auto: CUDA if available, else the CPU")
       ->check(CLI::IsMember(devices));
-  subcommand->add_option("--cuda-module", options->device_options.cuda_module,
-                         "Shared library with the CUDA backend; auto: libdunlin_cuda.so next to the binary");
-  subcommand->add_option("--cublas-library", options->device_options.cublas_library,
-                         "The cuBLASLt library, as compute.cublas_library in the server's config");
-  subcommand->add_option("--cublas-algorithm-cache", options->device_options.cublas_algorithm_cache,
-                         "As compute.cublas_algorithm_cache in the server's config");
+  AddCudaOptions(subcommand, options);
   subcommand
       ->add_option("--threads", options->device_options.num_threads,
                    "Compute threads; 0: every CPU available to the process")

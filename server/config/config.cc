@@ -333,6 +333,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.device.cuda_module = Get<std::string>(document, "/compute/cuda_module");
   config.device.cublas_library = Get<std::string>(document, "/compute/cublas_library");
   config.device.cublas_algorithm_cache = Get<std::string>(document, "/compute/cublas_algorithm_cache");
+  config.device.sm90_kernels = Get<bool>(document, "/compute/sm90_kernels");
   config.text_threads = Get<int32_t>(document, "/compute/text_threads");
   config.log_level = Get<std::string>(document, "/log/level");
   config.log_format = Get<std::string>(document, "/log/format");

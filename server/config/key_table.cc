@@ -282,6 +282,9 @@ constexpr ConfigKey kServerKeys[] = {
     {"compute.cublas_algorithm_cache", kStr, "\"\"", 0, 4096, nullptr,
      "File that caches the fastest cuBLASLt algorithms for prefill GEMMs on this GPU, driver and cuBLASLt version; "
      "measured at startup if missing or from another machine; empty: cuBLASLt's first heuristic"},
+    {"compute.sm90_kernels", kBool, "true", 0, 0, nullptr,
+     "On a GPU of compute capability 9.0, use the kernels made for it, each checked when the device is opened; false: "
+     "those of older GPUs and cuBLASLt"},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads for tokenisation and detokenisation"},
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe level that is logged"},

@@ -61,6 +61,7 @@ kernels::Device* Devices::Open(DeviceKind kind, std::string* error) {
     std::unique_ptr<kernels::Device> device = kernels::OpenDevice(kind, options_, &failure);
     if (device != nullptr) {
       spdlog::info("device {}", device->description);
+      if (!device->warning.empty()) spdlog::warn("device {}: {}", Name(kind), device->warning);
       opened_.push_back(std::move(device));
       return opened_.back().get();
     }

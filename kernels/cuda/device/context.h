@@ -22,6 +22,7 @@ namespace dunlin::kernels::cuda {
 struct DeviceContext {
   DeviceShape shape{};
   size_t l2_bytes = 0;
+  uint32_t left_out_gemms = 0;  // bits by index of rows of gemm/kernel_table.cc that are not used
   cudaStream_t stream = nullptr;
   CublasLt cublas{};
   CublasLtContext* cublas_handle = nullptr;

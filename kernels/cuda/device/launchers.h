@@ -30,8 +30,12 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
 bool GemmFuses(DeviceContext* context, const GemmParams& params);
 bool SetTuning(DeviceContext* context, bool on, std::string* notice);
-cudaError_t PrepareGemm(const DeviceShape& device);  // called once, when the device is opened
-cudaError_t PrepareGroupedGemm();                    // as that
+cudaError_t PrepareGemm(const DeviceShape& device);  // called once, when the device is opened; not of checked rows
+// Once, after that and with plans: prepares the checked rows of gemm/kernel_table.cc, compares each of their tile
+// shapes with the kernel that takes their calls otherwise, and leaves out rows that differ or cannot be launched; some
+// milliseconds. *warning: a sentence that names them, or "". kDeviceError: the device cannot be used any more.
+KernelStatus CheckGemms(DeviceContext* context, std::string* warning);
+cudaError_t PrepareGroupedGemm();  // as that
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 KernelStatus GroupedGemm(DeviceContext* context, const GroupedGemmParams& params);
 KernelStatus BatchedGemm(DeviceContext* context, const BatchedGemmParams& params);

@@ -166,12 +166,16 @@ KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64
   return KernelStatus::kOk;
 }
 
-// Rows [begin, end), all of one phase. Where K is divided, partial sums go to the staging area.
+// Rows [begin, end), all of one phase unless it divides nothing. Where K is divided, partial sums go to the staging
+// area.
 KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
                       int64_t end, bool decodes) {
+  decodes = decodes && kernel.divides_depth;
   const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
   if (part_floats == 0) {
-    kernel.launch(TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr), context->stream);
+    TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
+    call.multiprocessors = context->shape.multiprocessors;
+    kernel.launch(call, context->stream);
     return Launched(context);
   }
   const int64_t rows_at_once =
@@ -187,7 +191,7 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
 }
 
 const GemmKernel* KernelOf(const DeviceContext* context, const GemmParams& params, GemmPhase phase) {
-  return FindGemmKernel(context->shape.sm_version, *params.weight, phase);
+  return FindGemmKernel(context->shape.sm_version, *params.weight, phase, context->left_out_gemms);
 }
 
 KernelStatus RunPhase(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
@@ -214,8 +218,7 @@ bool GemmFuses(DeviceContext* context, const GemmParams& params) {
 
 cudaError_t PrepareGemm(const DeviceShape& device) {
   for (const GemmKernel& kernel : GemmKernels()) {
-    const bool runs = kernel.sm_min <= device.sm_version && device.sm_version <= kernel.sm_max;
-    if (!runs || kernel.prepare == nullptr) continue;
+    if (kernel.prepare == nullptr || kernel.checked_shapes > 0 || !RunsOn(kernel, device.sm_version)) continue;
     if (const int error = kernel.prepare(); error != cudaSuccess) return static_cast<cudaError_t>(error);
   }
   return cudaSuccess;
@@ -228,8 +231,8 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (decode == nullptr || prefill == nullptr) return KernelStatus::kUnsupported;
   if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
-  // One call suffices where cuBLASLt computes both phases.
-  const int64_t decode_rows = decode->launch != nullptr ? params.decode_rows : 0;
+  // One call suffices where a kernel computes both phases alike.
+  const int64_t decode_rows = decode != prefill || decode->divides_depth ? params.decode_rows : 0;
   const KernelStatus status = RunPhase(context, *decode, params, 0, decode_rows, GemmPhase::kDecode);
   if (status != KernelStatus::kOk) return status;
   return RunPhase(context, *prefill, params, decode_rows, params.num_rows, GemmPhase::kPrefill);

@@ -22,20 +22,31 @@ enum class GemmOperand : uint8_t { kFp32, kBf16, kFp16, kFp8, kFp8Blocks, kCodes
 GemmOperand OperandOf(const PackedWeight& weight);
 
 struct GemmKernel {
+  const char* name;
   unsigned operands;  // bits of GemmOperand
   unsigned phases;    // bits of GemmPhase
   int32_t sm_min;     // compute capabilities, both inclusive: 90 is 9.0
   int32_t sm_max;
   bool fuses_activation;  // GemmParams::next, where TakesActivation allows it
-  // Of the tile kernel. null: cuBLASLt computes the rows, those of integer codes expanded to BF16 first.
+  // Of a kernel of ours. null: cuBLASLt computes the rows, those of integer codes expanded to BF16 first.
   int (*prepare)();                         // once, when the device is opened; a cudaError_t
   void (*launch)(const TileCall&, Stream);  // enqueues one kernel and reads no device memory
+  bool divides_depth = false;               // K of decode rows is divided into slices (sm80/tile_plan.h)
+  // Tile shapes that TileCall::tile_shape may name; 0: the row needs no check. Otherwise the row is compared with the
+  // kernel that takes its calls without it when the device is opened, and left out where they differ.
+  int32_t checked_shapes = 0;
 };
+constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
+  return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
+}
 
-// All rows; no call is taken by two of them.
+// All rows. Of several that take a call the first is used.
 std::span<const GemmKernel> GemmKernels();
 
-// Null: products do not take the weight on this device.
-const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase);
+// The rows with checked shapes, bits by index.
+uint32_t CheckedGemms();
+
+// left_out: bits by index of rows that this device does without. Null: products do not take the weight on this device.
+const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0);
 
 }  // namespace dunlin::kernels::cuda

@@ -5,6 +5,7 @@
 #include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
+#include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -25,24 +26,28 @@ constexpr unsigned kCodes = Bit(GemmOperand::kCodes);
 constexpr int32_t kLater = 1 << 30;
 
 constexpr GemmKernel kKernels[] = {
+    // The wgmma kernel: three tile shapes.
+    {"wgmma bf16", kBf16, kPrefill, 90, 90, true, PrepareWgmmaBf16, LaunchWgmmaBf16, false, kWgmmaTileShapes},
+    {"wgmma fp16", kFp16, kPrefill, 90, 90, true, PrepareWgmmaFp16, LaunchWgmmaFp16, false, kWgmmaTileShapes},
     // cuBLASLt. It takes one FP8 scale per row and per output on devices 9.x alone.
-    {kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
-    {kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},
-    {kFp8, kPrefill, 90, 99, false, nullptr, nullptr},
-    {kCodes, kPrefill, 80, kLater, false, nullptr, nullptr},
+    {"cublaslt fp32", kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
+    {"cublaslt", kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},
+    {"cublaslt fp8", kFp8, kPrefill, 90, 99, false, nullptr, nullptr},
+    {"cublaslt codes", kCodes, kPrefill, 80, kLater, false, nullptr, nullptr},
     // The tile kernel: every decode row except FP32's, and the FP8 that cuBLASLt does not take.
-    {kBf16, kDecode, 80, kLater, true, PrepareTilesBf16, LaunchTilesBf16},
-    {kFp16, kDecode, 80, kLater, true, PrepareTilesFp16, LaunchTilesFp16},
-    {kFp8, kDecode, 90, 99, false, PrepareTilesFp8, LaunchTilesFp8},
-    {kFp8, kBoth, 80, 89, false, PrepareTilesFp8, LaunchTilesFp8},
-    {kFp8, kBoth, 100, kLater, false, PrepareTilesFp8, LaunchTilesFp8},
-    {kFp8Blocks, kBoth, 80, kLater, false, PrepareTilesFp8Blocks, LaunchTilesFp8Blocks},
-    {kCodes, kDecode, 80, kLater, false, PrepareTilesCoded, LaunchTilesCoded},
+    {"tiles bf16", kBf16, kDecode, 80, kLater, true, PrepareTilesBf16, LaunchTilesBf16, true},
+    {"tiles fp16", kFp16, kDecode, 80, kLater, true, PrepareTilesFp16, LaunchTilesFp16, true},
+    {"tiles fp8", kFp8, kDecode, 90, 99, false, PrepareTilesFp8, LaunchTilesFp8, true},
+    {"tiles fp8", kFp8, kBoth, 80, 89, false, PrepareTilesFp8, LaunchTilesFp8, true},
+    {"tiles fp8", kFp8, kBoth, 100, kLater, false, PrepareTilesFp8, LaunchTilesFp8, true},
+    {"tiles fp8 blocks", kFp8Blocks, kBoth, 80, kLater, false, PrepareTilesFp8Blocks, LaunchTilesFp8Blocks, true},
+    {"tiles codes", kCodes, kDecode, 80, kLater, false, PrepareTilesCoded, LaunchTilesCoded, true},
 };
 
 static_assert(std::ranges::all_of(kKernels, [](const GemmKernel& kernel) {
   return (kernel.prepare == nullptr) == (kernel.launch == nullptr) && kernel.sm_min <= kernel.sm_max;
 }));
+static_assert(std::size(kKernels) <= 32, "a bit each");
 
 }  // namespace
 
@@ -58,11 +63,17 @@ std::span<const GemmKernel> GemmKernels() {
   return kKernels;
 }
 
-const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase) {
+uint32_t CheckedGemms() {
+  uint32_t rows = 0;
+  for (const GemmKernel& kernel : kKernels) rows |= (kernel.checked_shapes > 0 ? 1U : 0U) << (&kernel - kKernels);
+  return rows;
+}
+
+const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out) {
   const unsigned operand = Bit(OperandOf(weight));
   const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
-    return (kernel.operands & operand) != 0 && (kernel.phases & Bit(phase)) != 0 && kernel.sm_min <= sm_version &&
-           sm_version <= kernel.sm_max;
+    return (left_out >> (&kernel - kKernels) & 1) == 0 && (kernel.operands & operand) != 0 &&
+           (kernel.phases & Bit(phase)) != 0 && RunsOn(kernel, sm_version);
   });
   return found == std::end(kKernels) ? nullptr : found;
 }

@@ -37,8 +37,7 @@ struct alignas(128) TensorMap {
   unsigned char bytes[128];
 };
 
-// 0, or a cudaError_t: the driver has no such function, or refuses the shape. Looks the function up on every call, some
-// microsecond; thread-safe.
+// 0, or a cudaError_t: the driver has no such function, or refuses the shape. Thread-safe.
 int EncodeTensorMap(const TensorShape& shape, TensorMap* map);
 
 }  // namespace dunlin::kernels::cuda

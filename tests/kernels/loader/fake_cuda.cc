@@ -365,6 +365,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (fake, cublas \"%s\")", options->cublas_library);
   std::snprintf(reply->facts, sizeof(reply->facts), "name: fake\nmemory: 1024 MiB\n");
+  if (!options->sm90_kernels) std::snprintf(reply->warning, sizeof(reply->warning), "sm_90 kernels are off");
   auto* context = new FakeContext();
   context->tuning.set_path(options->cublas_algorithm_cache);
   return reinterpret_cast<DeviceContext*>(context);

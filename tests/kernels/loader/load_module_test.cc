@@ -47,6 +47,17 @@ TEST(LoadModule, OpensADeviceAndForwardsTheOptions) {
   EXPECT_THAT(MissingEntries(*device->ops), testing::IsEmpty());
 }
 
+TEST(LoadModule, TellsWhatADeviceDoesWithout) {
+  EXPECT_EQ(OpenFake()->warning, "");
+  std::string error;
+  DeviceOptions options;
+  options.cuda_module = ModulePath("fake_cuda");
+  options.sm90_kernels = false;
+  const auto device = OpenDevice(DeviceKind::kCuda, options, &error);
+  ASSERT_NE(device, nullptr) << error;
+  EXPECT_EQ(device->warning, "sm_90 kernels are off");
+}
+
 TEST(LoadModule, RefusesModulesOfOtherBuilds) {
   EXPECT_THAT(Refusal(""), HasSubstr("no CUDA module is given"));
   EXPECT_THAT(Refusal("/nowhere/libdunlin_cuda.so"), HasSubstr("cannot be loaded: /nowhere/libdunlin_cuda.so"));

@@ -50,6 +50,8 @@ struct TileCall {
   float* parts;          // [slices, num_rows, parts_stride]; null: one slice, written straight to the outputs
   int64_t parts_stride;  // floats, a multiple of 4, >= columns
   TileStore store;
+  int32_t multiprocessors = 0;  // of the device, for kernels whose blocks are persistent
+  int32_t tile_shape = 0;       // of kernels with several: 0: by the call's shape, else 1, 2, ..
 };
 
 // A block's share of a call.

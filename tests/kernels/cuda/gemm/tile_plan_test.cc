@@ -19,8 +19,10 @@ PackedWeight WeightOf(Precision precision, int32_t scale_block = 0) {
   return {nullptr, precision, 64, 64, scale_block};
 }
 
+// Without the rows that a device may leave out.
 bool UsesTiles(int sm_version, const PackedWeight& weight, bool decodes) {
-  const GemmKernel* kernel = FindGemmKernel(sm_version, weight, decodes ? GemmPhase::kDecode : GemmPhase::kPrefill);
+  const GemmPhase phase = decodes ? GemmPhase::kDecode : GemmPhase::kPrefill;
+  const GemmKernel* kernel = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
   EXPECT_NE(kernel, nullptr);
   return kernel != nullptr && kernel->launch != nullptr;
 }
@@ -38,7 +40,8 @@ TEST(TilePlan, ThePhaseSelectsTheKernel) {
   }
 }
 
-// Every weight that can be packed has exactly one kernel for each phase on every device.
+// Every weight that can be packed has exactly one kernel for each phase on every device, and on some devices one more
+// that is checked, which is preferred.
 TEST(GemmKernelTable, EveryFormatHasOneKernel) {
   for (const WeightFormatTraits& format : kWeightFormatTable) {
     if (!Multiplies(format.format)) continue;
@@ -49,16 +52,33 @@ TEST(GemmKernelTable, EveryFormatHasOneKernel) {
       for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
         for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
           int taken = 0;
+          int checked = 0;
           for (const GemmKernel& kernel : GemmKernels()) {
-            taken += (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
-                     (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
-                     sm_version <= kernel.sm_max;
+            (kernel.checked_shapes > 0 ? checked : taken) +=
+                (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
+                (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
+                sm_version <= kernel.sm_max;
           }
           EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
-          EXPECT_NE(FindGemmKernel(sm_version, weight, phase), nullptr);
+          EXPECT_LE(checked, sm_version == 90 ? 1 : 0) << format.name << " sm_" << sm_version;
+          const GemmKernel* first = FindGemmKernel(sm_version, weight, phase);
+          const GemmKernel* other = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
+          ASSERT_TRUE(first != nullptr && other != nullptr);
+          EXPECT_EQ(first->checked_shapes > 0, checked == 1);
+          EXPECT_EQ(other->checked_shapes, 0);
         }
       }
     }
+  }
+}
+
+TEST(GemmKernelTable, Device90MultipliesPromptsByWgmma) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    const GemmKernel* kernel = FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill);
+    EXPECT_EQ(std::string(kernel->name).substr(0, 5), "wgmma");
+    EXPECT_FALSE(kernel->divides_depth);
+    const auto index = static_cast<size_t>(kernel - GemmKernels().data());
+    EXPECT_EQ(std::string(FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill, 1U << index)->name), "cublaslt");
   }
 }
 

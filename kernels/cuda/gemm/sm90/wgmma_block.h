@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of the wgmma GEMM: one warp of the last warpgroup loads stages by TMA, the other warpgroups multiply 64 rows
+// each, and release a stage once the products that read it are done. Sums stay in registers until the tile's end, are
+// then scaled, biased or activated and stored straight from there, while the next tile's stages are loaded.
+// Block: DeviceBlock, or a host's of the same members.
+#pragma once
+
+#include "kernels/cuda/block/tensor_core.h"
+#include "kernels/cuda/gemm/sm90/wgmma_call.h"
+#include "kernels/cuda/sm90/descriptor.h"
+
+namespace dunlin::kernels::cuda {
+
+struct alignas(8) Float2 {
+  float values[2];
+};
+
+// The place in the ring of stages, and the parity of its phase.
+template <typename Tile>
+struct WgmmaStage {
+  int index = 0;
+  uint32_t parity = 0;
+  DUNLIN_DEVICE void Next() {
+    if (++index < Tile::kStages) return;
+    index = 0;
+    parity ^= 1;
+  }
+};
+
+template <typename Tile, typename Block>
+struct WgmmaBlock {
+  static constexpr int kSteps = kTileBytes / static_cast<int>(kWgmmaStepBytes);
+
+  const Block& block;
+  const WgmmaCall& call;
+  uint32_t shared;
+
+  DUNLIN_DEVICE uint32_t full(int stage) const { return shared + Tile::kBarriers + 8 * stage; }
+  DUNLIN_DEVICE uint32_t empty(int stage) const { return full(stage) + 8 * Tile::kStages; }
+  DUNLIN_DEVICE uint32_t in(int stage) const { return shared + stage * Tile::kStageBytes; }
+  DUNLIN_DEVICE uint32_t weight(int stage) const { return in(stage) + Tile::kInBytes; }
+  DUNLIN_DEVICE int32_t tiles() const { return call.row_tiles * call.column_tiles; }
+
+  DUNLIN_DEVICE void Start() const {
+    if (block.thread() == 0) {
+      block.PrefetchMap(call.in);
+      block.PrefetchMap(call.weight);
+      for (int stage = 0; stage < Tile::kStages; ++stage) {
+        block.InitBarrier(full(stage), 1);
+        block.InitBarrier(empty(stage), 4 * Tile::kWarpgroups);  // one arrival per warp
+      }
+      block.FenceBarrierInit();
+    }
+    block.SyncBlock();
+  }
+
+  // One thread.
+  DUNLIN_DEVICE void Load() const {
+    constexpr int kElements = kTileBytes / (Tile::Format::kDType == DType::kF8E4M3 ? 1 : 2);
+    WgmmaStage<Tile> stage;
+    for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
+      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
+      for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
+        block.Wait(empty(stage.index), stage.parity ^ 1);
+        block.ArriveExpecting(full(stage.index), Tile::kStageBytes);
+        block.LoadBox(in(stage.index), call.in, full(stage.index), k * kElements, place.row);
+        block.LoadBox(weight(stage.index), call.weight, full(stage.index), k * kElements, place.column);
+      }
+    }
+  }
+
+  DUNLIN_DEVICE void Release(int stage) const {
+    if (block.thread() % kWarpLanes == 0) block.Arrive(empty(stage));
+  }
+
+  // All of K of one tile; `stage` goes on over tiles.
+  DUNLIN_DEVICE void Multiply(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
+    int read = 0;  // the stage that the products in flight read
+    for (int32_t k = 0; k < call.depth_tiles; ++k) {
+      block.Wait(full(stage->index), stage->parity);
+      const uint64_t a = WgmmaRows(in(stage->index) + warpgroup * 64 * kTileBytes);
+      const uint64_t b = WgmmaRows(weight(stage->index));
+      block.FenceProducts();
+      DUNLIN_UNROLL
+      for (int step = 0; step < kSteps; ++step) {
+        block.template Multiply<typename Tile::Format, Tile::kColumns>(sums, a + step * kDescriptorStep,
+                                                                       b + step * kDescriptorStep, k > 0 || step > 0);
+      }
+      block.CommitProducts();
+      if (k > 0) {
+        block.template WaitForProducts<1>();
+        Release(read);
+      }
+      read = stage->index;
+      stage->Next();
+    }
+    block.template WaitForProducts<0>();
+    Release(read);
+  }
+
+  // The sums of two neighbouring columns, the first one even. What StoreSums does, in the same order.
+  DUNLIN_DEVICE void StorePair(int64_t row, int64_t column, float first, float second) const {
+    const TileStore& store = call.store;
+    const int64_t at = row * store.out_stride + column;
+    float values[2] = {first, second};
+    const bool both = column + 1 < store.columns;
+    if (store.weight_scales != nullptr) {
+      values[0] *= store.in_scales[row] * store.weight_scales[column];
+      if (both) values[1] *= store.in_scales[row] * store.weight_scales[column + 1];
+    }
+    if (store.bias != nullptr) {
+      values[0] += store.bias[column];
+      if (both) values[1] += store.bias[column + 1];
+    }
+    if (!both || !call.pairs) {
+      if (store.residual != nullptr) values[0] += store.residual[at];
+      store.out[at] = values[0];
+      if (!both) return;
+      if (store.residual != nullptr) values[1] += store.residual[at + 1];
+      store.out[at + 1] = values[1];
+      return;
+    }
+    if (store.residual != nullptr) {
+      const Float2 residual = *reinterpret_cast<const Float2*>(store.residual + at);
+      values[0] += residual.values[0];
+      values[1] += residual.values[1];
+    }
+    *reinterpret_cast<Float2*>(store.out + at) = {{values[0], values[1]}};
+  }
+
+  // The same through the activation; columns are a multiple of 16 then.
+  DUNLIN_DEVICE void StoreActivatedPair(int64_t row, int64_t column, float first, float second) const {
+    const TileStore& store = call.store;
+    if (store.bias != nullptr) {
+      first += store.bias[column];
+      second += store.bias[column + 1];
+    }
+    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(first), GeluTanh(second));
+    *reinterpret_cast<uint32_t*>(store.next + row * store.next_row_bytes + column * 2) = pair;
+  }
+
+  template <bool kActivated>
+  DUNLIN_DEVICE void Store(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
+    const int thread = block.thread() % 128;
+    DUNLIN_UNROLL
+    for (int i = 0; i < Tile::kSums; i += 2) {
+      const int64_t row = place.row + warpgroup * 64 + WgmmaSlot::Row(thread, i);
+      const int64_t column = place.column + WgmmaSlot::Column(thread, i);
+      if (row >= call.num_rows || column >= call.store.columns) continue;
+      if constexpr (kActivated) {
+        StoreActivatedPair(row, column, sums[i], sums[i + 1]);
+      } else {
+        StorePair(row, column, sums[i], sums[i + 1]);
+      }
+    }
+  }
+
+  DUNLIN_DEVICE void Compute(int warpgroup) const {
+    WgmmaStage<Tile> stage;
+    for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
+      float sums[Tile::kSums];
+      Multiply(warpgroup, sums, &stage);
+      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
+      if constexpr (Tile::Format::kDType != DType::kF8E4M3) {
+        if (call.store.next != nullptr) {
+          Store<true>(place, warpgroup, sums);
+          continue;
+        }
+      }
+      Store<false>(place, warpgroup, sums);
+    }
+  }
+};
+
+template <typename Tile, typename Block>
+DUNLIN_DEVICE void RunWgmmaGemm(const Block& block, const WgmmaCall& call) {
+  const WgmmaBlock<Tile, Block> gemm{block, call, block.SharedBase()};
+  gemm.Start();
+  const int warpgroup = block.thread() / 128;
+  if (warpgroup == Tile::kWarpgroups) {
+    if constexpr (Tile::kMovesRegisters) block.template LowerRegisters<24>();
+    if (block.thread() == Tile::kWarpgroups * 128) gemm.Load();
+  } else {
+    if constexpr (Tile::kMovesRegisters) block.template RaiseRegisters<240>();
+    gemm.Compute(warpgroup);
+  }
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launchers of the wgmma GEMM, by operand type, and the tiles that they choose from. Each enqueues one kernel on the
+// stream and reads no device memory; a call that cannot be encoded becomes a launch without blocks, whose error the
+// caller finds.
+#pragma once
+
+#include "kernels/cuda/block/tensor_core.h"
+#include "kernels/cuda/device/stream.h"
+#include "kernels/cuda/gemm/sm90/wgmma_plan.h"
+
+namespace dunlin::kernels::cuda {
+
+// 192 KB of stages each, of the 227 KB that a block may have.
+template <typename Format>
+using Wgmma128x256 = WgmmaTile<Format, 2, 256, 4>;
+template <typename Format>
+using Wgmma128x128 = WgmmaTile<Format, 2, 128, 6>;
+template <typename Format>
+using Wgmma64x128 = WgmmaTile<Format, 1, 128, 8>;
+
+// run(tile) with a value of the shape's tile type.
+template <typename Format, typename Run>
+auto WithWgmmaTile(WgmmaTileShape shape, const Run& run) {
+  if (shape == WgmmaTileShape::k128x256) return run(Wgmma128x256<Format>());
+  if (shape == WgmmaTileShape::k128x128) return run(Wgmma128x128<Format>());
+  return run(Wgmma64x128<Format>());
+}
+
+// The call has one slice and multiprocessors.
+void LaunchWgmmaBf16(const TileCall& call, Stream stream);
+void LaunchWgmmaFp16(const TileCall& call, Stream stream);
+
+// Raises each kernel's shared memory limit; called once, when the device is opened. Each returns a cudaError_t.
+int PrepareWgmmaBf16();
+int PrepareWgmmaFp16();
+
+}  // namespace dunlin::kernels::cuda

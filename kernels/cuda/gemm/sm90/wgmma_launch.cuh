@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wgmma GEMM's kernel for one operand type. Instantiations: three tile shapes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/gemm/sm90/wgmma_block.h"
+#include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
+#include "kernels/cuda/sm90/device_block.h"
+
+namespace dunlin::kernels::cuda {
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_constant__ WgmmaCall call) {
+  RunWgmmaGemm<Tile>(DeviceBlock(), call);
+}
+
+template <typename Format>
+void LaunchWgmma(const TileCall& call, TensorElement element, Stream stream) {
+  const WgmmaTileShape shape = WgmmaTileShapeOf(call);
+  WithWgmmaTile<Format>(shape, [&](auto tile) {
+    using Tile = decltype(tile);
+    WgmmaCall planned;
+    const bool encoded = WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) == cudaSuccess;
+    const auto blocks = encoded ? static_cast<unsigned>(WgmmaBlocksOf(planned, call.multiprocessors)) : 0U;
+    WgmmaGemm<Tile><<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(planned);
+  });
+}
+
+template <typename Format>
+int PrepareWgmma() {
+  for (const auto shape : {WgmmaTileShape::k128x256, WgmmaTileShape::k128x128, WgmmaTileShape::k64x128}) {
+    const cudaError_t error = WithWgmmaTile<Format>(shape, [](auto tile) {
+      using Tile = decltype(tile);
+      return cudaFuncSetAttribute(WgmmaGemm<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes);
+    });
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace dunlin::kernels::cuda

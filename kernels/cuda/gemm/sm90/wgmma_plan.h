@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tile a product of the wgmma GEMM takes, and the launch's division. Host code.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/gemm/sm90/wgmma_call.h"
+
+namespace dunlin::kernels::cuda {
+
+// By rows x columns. Bits do not depend on it.
+enum class WgmmaTileShape : uint8_t { k128x256, k128x128, k64x128 };
+inline constexpr int32_t kWgmmaTileShapes = 3;
+
+// By the call's shape and call.multiprocessors, or as call.tile_shape says.
+WgmmaTileShape WgmmaTileShapeOf(const TileCall& call);
+
+// Of a tile of `rows` by `columns`, for call.num_rows > 0 and a row of call.row_bytes that is a multiple of 16.
+// A cudaError_t: of EncodeTensorMap.
+int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32_t columns, WgmmaCall* planned);
+int64_t WgmmaBlocksOf(const WgmmaCall& call, int32_t multiprocessors);
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launchers of the wgmma GEMM that the rows of kernels/cuda/gemm/kernel_table.cc name, on the host.
+#include "tests/kernels/cuda/gemm/host_wgmma.h"
+
+#include <gtest/gtest.h>
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+template <typename Format>
+void LaunchWgmmaOnHost(const TileCall& call) {
+  const std::string fault =
+      WithWgmmaTile<Format>(WgmmaTileShapeOf(call), [&](auto tile) { return RunWgmma<decltype(tile)>(call); });
+  ASSERT_EQ(fault, "");
+}
+
+}  // namespace
+
+void LaunchWgmmaBf16(const TileCall& call, Stream /*stream*/) {
+  LaunchWgmmaOnHost<Bf16Format>(call);
+}
+void LaunchWgmmaFp16(const TileCall& call, Stream /*stream*/) {
+  LaunchWgmmaOnHost<Fp16Format>(call);
+}
+int PrepareWgmmaBf16() {
+  return 0;
+}
+int PrepareWgmmaFp16() {
+  return 0;
+}
+
+}  // namespace dunlin::kernels::cuda

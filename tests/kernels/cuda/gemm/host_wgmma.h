@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches of the wgmma GEMM on the host's machine.
+#pragma once
+
+#include <string>
+
+#include "kernels/cuda/gemm/sm90/wgmma_block.h"
+#include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
+#include "tests/kernels/cuda/sm90/host_block.h"
+
+namespace dunlin::kernels::cuda {
+
+template <typename Format>
+constexpr TensorElement kWgmmaElement = Format::kDType == DType::kF8E4M3 ? TensorElement::kByte
+                                        : Format::kDType == DType::kBF16 ? TensorElement::kBf16
+                                                                         : TensorElement::kFp16;
+
+// All blocks of a launch in turn; "" or the first fault. base: seed and mistake.
+template <typename Tile>
+std::string RunWgmma(const TileCall& call, MachineOptions base = {}) {
+  WgmmaCall planned;
+  const TensorElement element = kWgmmaElement<typename Tile::Format>;
+  if (WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) != 0) return "a tensor map was refused";
+  base.threads = Tile::kThreads;
+  base.shared_bytes = Tile::kSharedBytes;
+  const int64_t blocks = WgmmaBlocksOf(planned, call.multiprocessors);
+  std::string fault;
+  for (int64_t block = 0; block < blocks && fault.empty(); ++block, ++base.seed) {
+    fault = RunBlock(base, block, blocks, [&](const HostBlock& view) { RunWgmmaGemm<Tile>(view, planned); });
+  }
+  return fault;
+}
+
+}  // namespace dunlin::kernels::cuda
