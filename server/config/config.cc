@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/config/key_table.h"
 #include "server/config/validate.h"
 
 namespace dunlin::server {
@@ -205,35 +206,6 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   return settings;
 }
 
-Limits ReadLimits(const Json& document) {
-  Limits limits;
-  limits.max_concurrent_requests = Get<int32_t>(document, "/limits/max_concurrent_requests");
-  limits.max_queued_bytes = Get<int64_t>(document, "/limits/max_queued_bytes");
-  limits.max_output_bytes = Get<int64_t>(document, "/limits/max_output_bytes");
-  limits.max_streams_per_connection = Get<int32_t>(document, "/limits/max_streams_per_connection");
-  limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
-  limits.max_http_body_bytes = Get<int64_t>(document, "/limits/max_http_body_bytes");
-  limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");
-  limits.max_connections = Get<int32_t>(document, "/limits/max_connections");
-  limits.max_connections_per_address = Get<int32_t>(document, "/limits/max_connections_per_address");
-  limits.max_connection_age_ms = Get<int32_t>(document, "/limits/max_connection_age_ms");
-  limits.max_connection_age_grace_ms = Get<int32_t>(document, "/limits/max_connection_age_grace_ms");
-  limits.handshake_timeout_ms = Get<int32_t>(document, "/limits/handshake_timeout_ms");
-  limits.max_abandoned_calls_per_second = Get<int32_t>(document, "/limits/max_abandoned_calls_per_second");
-  limits.max_ping_strikes = Get<int32_t>(document, "/limits/max_ping_strikes");
-  limits.max_message_memory_bytes = Get<int64_t>(document, "/limits/max_message_memory_bytes");
-  limits.slow_reader_timeout_ms = Get<int32_t>(document, "/limits/slow_reader_timeout_ms");
-  limits.max_tokenising_bytes = Get<int64_t>(document, "/limits/max_tokenising_bytes");
-  limits.max_unsent_tokens = Get<int32_t>(document, "/limits/max_unsent_tokens");
-  limits.busy_message_interval_ms = Get<int32_t>(document, "/limits/busy_message_interval_ms");
-  limits.max_embedding_inputs = Get<int32_t>(document, "/limits/max_embedding_inputs");
-  limits.default_max_tokens = Get<int32_t>(document, "/limits/default_max_tokens");
-  limits.retry_after_ms = Get<int32_t>(document, "/limits/retry_after_ms");
-  limits.keepalive_time_ms = Get<int32_t>(document, "/limits/keepalive_time_ms");
-  limits.keepalive_timeout_ms = Get<int32_t>(document, "/limits/keepalive_timeout_ms");
-  return limits;
-}
-
 absl::StatusOr<TracingSettings> ReadTracing(const Json& document) {
   TracingSettings tracing;
   tracing.otlp_endpoint = Get<std::string>(document, "/tracing/otlp_endpoint");
@@ -302,41 +274,18 @@ std::map<std::string, std::string> Values(const Json& document) {
 absl::StatusOr<Config> ReadConfig(const Json& document) {
   Config config;
   config.values = Values(document);
-  config.grpc_address = Get<std::string>(document, "/listen/grpc");
-  config.http_address = Get<std::string>(document, "/listen/http");
-  config.reflection = Get<std::string>(document, "/listen/reflection");
-  config.keys_file = Get<std::string>(document, "/access/keys_file");
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.set == nullptr) continue;
+    const std::string pointer = absl::StrCat("/", absl::StrReplaceAll(key.path, {{".", "/"}}));
+    key.set(document.at(Json::json_pointer(pointer)), &config);
+  }
   absl::StatusOr<TlsSettings> tls = ReadTls(document);
   if (!tls.ok()) return tls.status();
   config.tls = *std::move(tls);
-  config.behind_proxy = Get<bool>(document, "/access/behind_proxy");
-  config.admin_without_keys = Get<bool>(document, "/access/admin_without_keys");
   if (absl::Status status = CheckExposure(config); !status.ok()) return status;
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
   config.memory.request_bytes = GetBytesOrAuto(document, "/memory/request_bytes");
-  config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
-  config.limits = ReadLimits(document);
-  config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
-  config.max_http_connections_per_address = Get<int32_t>(document, "/limits/max_http_connections_per_address");
-  config.http_cors_origins = Get<std::string>(document, "/listen/http_cors_origins");
-  config.http_host_names = Get<std::string>(document, "/listen/http_host_names");
-  config.http_read_timeout_ms = Get<int32_t>(document, "/limits/http_read_timeout_ms");
-  config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
-  config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");
-  config.profile_aliases = Get<bool>(document, "/profile_aliases");
-  config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
-  config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
-  config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");
-  config.device.num_threads = Get<int>(document, "/compute/threads");
-  config.device.cpu_variant = Get<std::string>(document, "/compute/cpu_variant");
   if (config.device.cpu_variant == "auto") config.device.cpu_variant.clear();
-  config.device.cuda_module = Get<std::string>(document, "/compute/cuda_module");
-  config.device.cublas_library = Get<std::string>(document, "/compute/cublas_library");
-  config.device.cublas_algorithm_cache = Get<std::string>(document, "/compute/cublas_algorithm_cache");
-  config.device.sm90_kernels = Get<bool>(document, "/compute/sm90_kernels");
-  config.text_threads = Get<int32_t>(document, "/compute/text_threads");
-  config.log_level = Get<std::string>(document, "/log/level");
-  config.log_format = Get<std::string>(document, "/log/format");
   absl::StatusOr<TracingSettings> tracing = ReadTracing(document);
   if (!tracing.ok()) return tracing.status();
   config.tracing = *std::move(tracing);

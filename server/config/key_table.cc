@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "engine/request/fp8_recipe.h"
 #include "engine/request/options.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "server/config/config.h"
 #include "server/config/static_text.h"
 #include "text/chat_output/parser_names.h"
 
@@ -30,6 +32,17 @@ constexpr StaticText kPrecisionChoices = ChoicesOf(kernels::kPrecisionTable);
 constexpr StaticText kBackendChoices = ChoicesOf(kernels::kAttentionBackendTable);
 constexpr StaticText kRecipeChoices = ChoicesOf(engine::kFp8RecipeTable);
 
+template <auto kMember>
+void Set(const nlohmann::ordered_json& value, Config* config) {
+  value.get_to(config->*kMember);
+}
+template <auto kSection, auto kMember>
+void SetIn(const nlohmann::ordered_json& value, Config* config) {
+  value.get_to(config->*kSection.*kMember);
+}
+template <auto kMember>
+constexpr ConfigSetter kLimit = SetIn<&Config::limits, kMember>;
+
 // attention.enable_<name> of every backend, in the order in which AUTO tries them.
 struct BackendKey {
   StaticText path;
@@ -49,18 +62,22 @@ constexpr auto kBackendKeys = [] {
 }();
 
 constexpr ConfigKey kListenAndModelKeys[] = {
-    {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 picks a free port"},
+    {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 picks a free port",
+     Set<&Config::grpc_address>},
     {"listen.http", kStr, "\"127.0.0.1:8080\"", 3, 255, nullptr,
-     "Address of the HTTP port: /metrics, /healthz, /readyz, and the APIs of protocols.*; port 0 picks a free port"},
+     "Address of the HTTP port: /metrics, /healthz, /readyz, and the APIs of protocols.*; port 0 picks a free port",
+     Set<&Config::http_address>},
     {"listen.http_cors_origins", kStr, "\"\"", 0, 4096, nullptr,
      "Origins, separated by spaces, whose web pages may call the APIs on listen.http (CORS), as in "
-     "\"https://chat.example\"; \"*\": all; empty: none"},
+     "\"https://chat.example\"; \"*\": all; empty: none",
+     Set<&Config::http_cors_origins>},
     {"listen.http_host_names", kStr, "\"\"", 0, 4096, nullptr,
      "Names, separated by spaces, that clients may call listen.http by (the Host header, without the port) besides "
      "localhost and IP addresses, while there are no keys: other names are refused, so that no web page reaches the "
-     "server by a name of its own (DNS rebinding); \"*\": all"},
+     "server by a name of its own (DNS rebinding); \"*\": all",
+     Set<&Config::http_host_names>},
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
-     "gRPC reflection; auto: on if listen.grpc is a loopback address"},
+     "gRPC reflection; auto: on if listen.grpc is a loopback address", Set<&Config::reflection>},
 
     {"tls.cert_file", kStr, "\"\"", 0, 4096, nullptr,
      "Certificate of both ports (PEM: the server's, then those of intermediate authorities), which then speak TLS 1.2 "
@@ -75,13 +92,16 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "one"},
     {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
      "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
-     "reach even without TLS or keys"},
+     "reach even without TLS or keys",
+     Set<&Config::behind_proxy>},
     {"access.admin_without_keys", kBool, "false", 0, 0, nullptr,
      "Without keys, take calls that need the permission \"admin\" also on addresses that other machines can reach, or "
-     "behind a proxy: nobody but operators and their routers can reach them"},
+     "behind a proxy: nobody but operators and their routers can reach them",
+     Set<&Config::admin_without_keys>},
     {"access.keys_file", kStr, "\"\"", 0, 4096, nullptr,
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
-     "resolved against the config file's folder; empty: everybody may call"},
+     "resolved against the config file's folder; empty: everybody may call",
+     Set<&Config::keys_file>},
 
     {"protocols.kserve", kBool, "true", 0, 0, nullptr,
      "Serve the Open Inference Protocol (KServe v2) on listen.grpc and listen.http"},
@@ -99,7 +119,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "the first model that generates, and the first encoder"},
     {"profile_aliases", kBool, "false", 0, 0, nullptr,
      "List every profile of a model as a model of its own, name@BACKEND-PRECISION; requests may use these names either "
-     "way"},
+     "way",
+     Set<&Config::profile_aliases>},
     {"protocols.vllm", kBool, "true", 0, 0, nullptr,
      "Serve vLLM's own gRPC API, vllm.Inference and vllm.Control, on listen.grpc"},
 
@@ -194,101 +215,136 @@ constexpr ConfigKey kServerKeys[] = {
     {"memory.request_bytes", kIntOrAuto, "\"auto\"", 64 * kMiB, kTiB * 16, nullptr,
      "Of that, what requests and text workers may take; auto: a fifth, within what they need and what they can use"},
     {"memory.share_percent", kInt, "90", 1, 100, nullptr,
-     "With memory.limit_bytes auto: that share, and the share of a device's own memory"},
+     "With memory.limit_bytes auto: that share, and the share of a device's own memory",
+     SetIn<&Config::memory, &MemorySettings::share_percent>},
 
     {"limits.max_concurrent_requests", kInt, "512", 1, 1 << 20, nullptr,
-     "Maximum number of requests accepted but not yet finished, over all models"},
+     "Maximum number of requests accepted but not yet finished, over all models",
+     kLimit<&Limits::max_concurrent_requests>},
     {"limits.max_queued_bytes", kInt, "67108864", kKiB, kTiB, nullptr,
-     "Maximum total size of requests accepted but not yet tokenised"},
+     "Maximum total size of requests accepted but not yet tokenised", kLimit<&Limits::max_queued_bytes>},
     {"limits.max_output_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
      "Maximum total size of the buffers between engine and clients, for tokens and log-probabilities of all requests "
-     "in progress"},
+     "in progress",
+     kLimit<&Limits::max_output_bytes>},
     {"limits.max_streams_per_connection", kInt, "100", 1, 65535, nullptr,
-     "Maximum number of HTTP/2 streams per connection"},
+     "Maximum number of HTTP/2 streams per connection", kLimit<&Limits::max_streams_per_connection>},
     {"limits.max_connections", kInt, "4096", 1, 1 << 20, nullptr,
-     "Maximum number of open connections to listen.grpc; further ones are closed when they are accepted"},
+     "Maximum number of open connections to listen.grpc; further ones are closed when they are accepted",
+     kLimit<&Limits::max_connections>},
     {"limits.max_connections_per_address", kInt, "1024", 1, 1 << 20, nullptr,
-     "Maximum number of open connections to listen.grpc from one client address"},
+     "Maximum number of open connections to listen.grpc from one client address",
+     kLimit<&Limits::max_connections_per_address>},
     {"limits.max_connection_age_ms", kInt, "0", 0, 2000000000, nullptr,
      "A gRPC connection takes no further calls after this time, give or take a tenth; its client opens another; 0: "
-     "unlimited"},
+     "unlimited",
+     kLimit<&Limits::max_connection_age_ms>},
     {"limits.max_connection_age_grace_ms", kInt, "600000", 1000, 2000000000, nullptr,
-     "How long calls may go on after that before the connection is closed"},
+     "How long calls may go on after that before the connection is closed",
+     kLimit<&Limits::max_connection_age_grace_ms>},
     {"limits.max_ping_strikes", kInt, "100", 0, 1 << 20, nullptr,
-     "Close a connection after this many pings less than 5 s apart without a call's data between them; 0: never"},
+     "Close a connection after this many pings less than 5 s apart without a call's data between them; 0: never",
+     kLimit<&Limits::max_ping_strikes>},
     {"limits.max_abandoned_calls_per_second", kInt, "200", 10, 100000, nullptr,
      "Cut a gRPC connection that opens more calls than this, and a second's worth at once, without seeing them "
      "through (resets, deadlines that pass at once, half a call); 5 times as many are allowed to an address, 10 times "
-     "to all"},
+     "to all",
+     kLimit<&Limits::max_abandoned_calls_per_second>},
     {"limits.handshake_timeout_ms", kInt, "10000", 100, 3600000, nullptr,
      "Close a new gRPC connection that has not finished its TLS handshake and sent its HTTP/2 settings within this "
-     "time"},
+     "time",
+     kLimit<&Limits::handshake_timeout_ms>},
     {"limits.max_message_memory_bytes", kInt, "536870912", 16 * kMiB, kTiB, nullptr,
      "Maximum memory that gRPC takes for connections and unread messages, all together; near it, gRPC reads more "
-     "slowly"},
+     "slowly",
+     kLimit<&Limits::max_message_memory_bytes>},
     {"limits.max_http_connections", kInt, "4096", 1, 65535, nullptr,
-     "Maximum number of open connections to listen.http; every request in progress takes one"},
+     "Maximum number of open connections to listen.http; every request in progress takes one",
+     Set<&Config::max_http_connections>},
     {"limits.max_http_connections_per_address", kInt, "1024", 1, 65535, nullptr,
-     "Maximum number of open connections to listen.http from one client address"},
-    {"limits.max_http_body_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr,
-     "Maximum size of an HTTP request's body"},
+     "Maximum number of open connections to listen.http from one client address",
+     Set<&Config::max_http_connections_per_address>},
+    {"limits.max_http_body_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr, "Maximum size of an HTTP request's body",
+     kLimit<&Limits::max_http_body_bytes>},
     {"limits.http_read_timeout_ms", kInt, "5000", 100, 3600000, nullptr,
      "Time for an HTTP client to send the header of a request, and the first bytes of its body; the rest of a body "
      "must "
-     "come at 16 KB/s"},
+     "come at 16 KB/s",
+     Set<&Config::http_read_timeout_ms>},
     {"limits.http_idle_timeout_ms", kInt, "60000", 100, 86400000, nullptr,
-     "Close an HTTP connection on which no further request has begun for this time"},
+     "Close an HTTP connection on which no further request has begun for this time",
+     Set<&Config::http_idle_timeout_ms>},
     {"limits.sse_keepalive_ms", kInt, "15000", 0, 3600000, nullptr,
-     "Send a comment on a stream of server-sent events after this time without an event; 0: never"},
-    {"limits.max_message_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr, "Maximum size of a gRPC message"},
-    {"limits.max_metadata_bytes", kInt, "8192", kKiB, kMiB, nullptr, "Maximum size of a call's metadata"},
+     "Send a comment on a stream of server-sent events after this time without an event; 0: never",
+     Set<&Config::sse_keepalive_ms>},
+    {"limits.max_message_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr, "Maximum size of a gRPC message",
+     kLimit<&Limits::max_message_bytes>},
+    {"limits.max_metadata_bytes", kInt, "8192", kKiB, kMiB, nullptr, "Maximum size of a call's metadata",
+     kLimit<&Limits::max_metadata_bytes>},
     {"limits.max_unsent_tokens", kInt, "1024", 1, 1 << 20, nullptr,
-     "Maximum number of tokens that a client may lag behind before its stream is ended as a slow reader"},
+     "Maximum number of tokens that a client may lag behind before its stream is ended as a slow reader",
+     kLimit<&Limits::max_unsent_tokens>},
     {"limits.busy_message_interval_ms", kInt, "50", 0, 10000, nullptr,
      "Under overload (requests were refused for lack of capacity within the last second), tokens that arrive within "
-     "this time of a stream's previous message are held back and sent together; 0: each token is sent at once"},
+     "this time of a stream's previous message are held back and sent together; 0: each token is sent at once",
+     kLimit<&Limits::busy_message_interval_ms>},
     {"limits.slow_reader_timeout_ms", kInt, "30000", 100, 86400000, nullptr,
-     "A client that leaves a message unread for this time is cut off as a slow reader"},
+     "A client that leaves a message unread for this time is cut off as a slow reader",
+     kLimit<&Limits::slow_reader_timeout_ms>},
     {"limits.max_tokenising_bytes", kInt, "1048576", 64 * kKiB, kTiB, nullptr,
      "Maximum size of texts tokenised at once that have no place to cut them into pieces of 64 KiB; a larger one waits "
-     "until it is alone. Each byte takes up to 120 bytes of memory meanwhile"},
+     "until it is alone. Each byte takes up to 120 bytes of memory meanwhile",
+     kLimit<&Limits::max_tokenising_bytes>},
     {"limits.max_embedding_inputs", kInt, "256", 1, 1 << 16, nullptr,
-     "Maximum number of inputs of an Embed call, or of documents of a Rerank call"},
+     "Maximum number of inputs of an Embed call, or of documents of a Rerank call",
+     kLimit<&Limits::max_embedding_inputs>},
     {"limits.default_max_tokens", kInt, "0", 0, 1 << 24, nullptr,
-     "Default of stopping.max_tokens, as far as the context allows; 0: what the context leaves"},
-    {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "Retry delay sent as RetryInfo when a queue is full"},
+     "Default of stopping.max_tokens, as far as the context allows; 0: what the context leaves",
+     kLimit<&Limits::default_max_tokens>},
+    {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "Retry delay sent as RetryInfo when a queue is full",
+     kLimit<&Limits::retry_after_ms>},
     {"limits.keepalive_time_ms", kInt, "30000", 1000, 86400000, nullptr,
-     "Ping a connection after this time without activity"},
+     "Ping a connection after this time without activity", kLimit<&Limits::keepalive_time_ms>},
     {"limits.keepalive_timeout_ms", kInt, "10000", 1000, 86400000, nullptr,
-     "Close the connection if the ping is not answered within this time"},
+     "Close the connection if the ping is not answered within this time", kLimit<&Limits::keepalive_timeout_ms>},
     {"limits.drain_timeout_ms", kInt, "25000", 0, 86400000, nullptr,
-     "After SIGTERM, how long calls in flight may continue before they are ended"},
+     "After SIGTERM, how long calls in flight may continue before they are ended", Set<&Config::drain_timeout_ms>},
 
     {"health.stall_ms", kInt, "10000", 1000, 86400000, nullptr,
      "Time without progress after which an engine with work, the text threads or a port's threads count as stalled: "
-     "health says NOT_SERVING and requests are refused until it goes on; must exceed the longest single operation"},
+     "health says NOT_SERVING and requests are refused until it goes on; must exceed the longest single operation",
+     Set<&Config::stall_ms>},
     {"health.exit_after_ms", kInt, "60000", 0, 86400000, nullptr,
-     "Time that a stall may last until the process exits with status 71; 0: it never does"},
+     "Time that a stall may last until the process exits with status 71; 0: it never does",
+     Set<&Config::exit_after_ms>},
 
     {"compute.threads", kInt, "0", 0, 1024, nullptr,
-     "CPU compute threads; 0: one for every CPU available to the process"},
+     "CPU compute threads; 0: one for every CPU available to the process",
+     SetIn<&Config::device, &kernels::DeviceOptions::num_threads>},
     {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx2|avx512|avx512_bf16|amx_bf16",
-     "CPU kernel variant; auto: the best one that the CPU supports"},
+     "CPU kernel variant; auto: the best one that the CPU supports",
+     SetIn<&Config::device, &kernels::DeviceOptions::cpu_variant>},
     {"compute.cuda_module", kStr, "\"auto\"", 1, 4096, nullptr,
-     "Shared library with the CUDA backend; auto: libdunlin_cuda.so next to the binary"},
+     "Shared library with the CUDA backend; auto: libdunlin_cuda.so next to the binary",
+     SetIn<&Config::device, &kernels::DeviceOptions::cuda_module>},
     {"compute.cublas_library", kStr, "\"auto\"", 1, 4096, nullptr,
      "cuBLASLt library of the CUDA device: a file, a folder (of a toolkit, or the site-packages of PyTorch), or "
-     "several separated by ':'; auto: the system's search path"},
+     "several separated by ':'; auto: the system's search path",
+     SetIn<&Config::device, &kernels::DeviceOptions::cublas_library>},
     {"compute.cublas_algorithm_cache", kStr, "\"\"", 0, 4096, nullptr,
      "File that caches the fastest cuBLASLt algorithms for prefill GEMMs on this GPU, driver and cuBLASLt version; "
-     "measured at startup if missing or from another machine; empty: cuBLASLt's first heuristic"},
+     "measured at startup if missing or from another machine; empty: cuBLASLt's first heuristic",
+     SetIn<&Config::device, &kernels::DeviceOptions::cublas_algorithm_cache>},
     {"compute.sm90_kernels", kBool, "true", 0, 0, nullptr,
      "On a GPU of compute capability 9.0, use the kernels made for it, each checked when the device is opened; false: "
-     "those of older GPUs and cuBLASLt"},
-    {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads for tokenisation and detokenisation"},
+     "those of older GPUs and cuBLASLt",
+     SetIn<&Config::device, &kernels::DeviceOptions::sm90_kernels>},
+    {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads for tokenisation and detokenisation",
+     Set<&Config::text_threads>},
 
-    {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe level that is logged"},
-    {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr"},
+    {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe level that is logged",
+     Set<&Config::log_level>},
+    {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr", Set<&Config::log_format>},
 
     {"tracing.otlp_endpoint", kStr, "\"\"", 0, 255, nullptr,
      "Collector that takes a span of every request as OTLP over gRPC, as in \"collector:4317\", or with TLS "

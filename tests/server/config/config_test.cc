@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -248,6 +250,21 @@ TEST(ConfigKeys, EveryDefaultPassesItsOwnCheck) {
   nlohmann::ordered_json document = nlohmann::ordered_json::parse(R"({"models": [{"name": "m"}]})");
   ASSERT_TRUE(CheckAndComplete(&document).ok());
   EXPECT_TRUE(CheckAndComplete(&document).ok()) << "a completed document is valid";
+}
+
+TEST(ConfigKeys, EachLimitIsSetByOneKey) {
+  std::map<ptrdiff_t, std::string> keys;  // by the first byte that a key changes
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.set == nullptr || key.type != KeyType::kInteger) continue;
+    Config config;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&config.limits);
+    const std::vector<std::byte> before(bytes, bytes + sizeof(Limits));
+    key.set(nlohmann::ordered_json(0x55), &config);
+    const ptrdiff_t changed = std::mismatch(before.begin(), before.end(), bytes).first - before.begin();
+    if (changed == static_cast<ptrdiff_t>(sizeof(Limits))) continue;  // another part of the config
+    EXPECT_TRUE(keys.emplace(changed, key.path).second) << key.path << " sets what " << keys[changed] << " sets";
+  }
+  EXPECT_GT(keys.size(), 20U);
 }
 
 TEST(ConfigKeys, EveryBackendDevicePrecisionAndRecipeHasItsKey) {
