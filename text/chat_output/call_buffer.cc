@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_output/call_buffer.h"
 
+#include <utility>
+
 namespace dunlin::text {
 
 bool CallBuffer::Name(std::string_view name) {
+  const std::string id = std::exchange(id_, {});
   if (name.empty() || name.size() > kMaxCallNameBytes) return false;
   if (known_names_only_ && tools_->Find(name) == nullptr) return false;
   named_ = true;
-  sink_->OnCall(name);
+  sink_->OnCall(name, id);
   return true;
 }
 

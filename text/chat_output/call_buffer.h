@@ -33,6 +33,7 @@ class CallBuffer final : public CallWriter {
   void DropLastRaw() { raw_.pop_back(); }
   bool full() const { return raw_.size() > max_bytes_; }
 
+  void Id(std::string_view id) override { id_ = id; }
   bool Name(std::string_view name) override;
   void Arguments(std::string_view json) override { arguments_.append(json); }
   void End() override;
@@ -53,6 +54,7 @@ class CallBuffer final : public CallWriter {
   bool known_names_only_ = false;
   bool named_ = false;
   bool has_arguments_ = false;
+  std::string id_;         // of the call whose name follows
   std::string raw_;        // since the last call's end
   std::string arguments_;  // not yet sent
   int num_calls_ = 0;

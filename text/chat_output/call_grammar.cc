@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/string_view.h"
 #include "text/chat_output/parameters.h"
+#include "text/chat_output/scan.h"
 
 namespace dunlin::text {
 namespace {
@@ -100,6 +102,59 @@ std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer) {
   return absl::StrCat("<[", *tokenizer->TokenToId(marker), "]>");
 }
 
+std::string MarkupTerms(std::string_view text, std::span<const std::string_view> markers, const Tokenizer* tokenizer) {
+  std::vector<std::string_view> special;
+  std::copy_if(markers.begin(), markers.end(), std::back_inserter(special),
+               [tokenizer](std::string_view marker) { return IsSpecialMarker(marker, tokenizer); });
+  std::vector<std::string> terms;
+  while (!text.empty()) {
+    const MarkerMatch match = FindMarker(text, special);
+    const size_t before = match.marker.has_value() ? match.position : text.size();
+    if (before > 0) terms.push_back(GrammarString(text.substr(0, before)));
+    text.remove_prefix(before);
+    if (!match.marker.has_value()) break;
+    terms.push_back(MarkerTerm(special[*match.marker], tokenizer));
+    text.remove_prefix(special[*match.marker].size());
+  }
+  return absl::StrJoin(terms, " ");
+}
+
+std::string TextUntilRule(std::string_view rule, std::string_view text, std::string_view end,
+                          std::span<const std::string_view> markers, const Tokenizer* tokenizer) {
+  const std::string terms = MarkupTerms(end, markers, tokenizer);
+  const bool special = terms != GrammarString(end);
+  return absl::StrCat(engine::AbslView(rule), special ? "" : absl::StrCat("[suffix=", terms, "]"), ": ",
+                      engine::AbslView(text), special ? " " + terms : "", "\n");
+}
+
+std::string AnyCallRule(const CallGrammar& request) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < request.tools.size(); ++i) names.push_back(absl::StrCat("call_", i));
+  return absl::StrCat("call: ", absl::StrJoin(names, " | "), "\n");
+}
+
+std::string SeparatedRules(std::string_view object, std::string_view separator,
+                           const std::vector<Parameter>& parameters) {
+  std::string rules;
+  const auto rule = [object](const char* name, size_t at) {
+    return absl::StrCat(name, "_", engine::AbslView(object), "_", at);
+  };
+  for (size_t at = 0; at < parameters.size(); ++at) {
+    const std::string here = absl::StrCat(rule("arg", at), " ", rule("more", at + 1));
+    const bool required = parameters[at].required;
+    absl::StrAppend(&rules, rule("more", at), ": ", GrammarString(separator), " ", here,
+                    required ? "" : " | " + rule("more", at + 1), "\n");
+    // Of a required argument, the ones behind it never come first.
+    const bool may_be_first = at == 0 || !parameters[at - 1].required;
+    if (!may_be_first) continue;
+    absl::StrAppend(&rules, rule("first", at), ": ", here, required ? "" : " | " + rule("first", at + 1), "\n");
+  }
+  absl::StrAppend(&rules, rule("more", parameters.size()), ": \"\"\n");
+  const bool may_be_none = parameters.empty() || !parameters.back().required;
+  if (may_be_none) absl::StrAppend(&rules, rule("first", parameters.size()), ": \"\"\n");
+  return rules;
+}
+
 std::string HermesCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string one =
       absl::StrCat(Term("<tool_call>", request), R"( "\n" call "\n" )", Term("</tool_call>", request));
@@ -145,6 +200,18 @@ std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts)
                       Repeated(request, "fenced", R"("\n" fenced)"), " | ", Repeated(request, "plain", "plain"), ") ",
                       Term("<｜tool▁calls▁end｜>", request), "\n", CallRules(request, "fenced", fenced),
                       CallRules(request, "plain", plain), ArgumentRules(request, parts));
+}
+
+// A call's id is its function and its number in the chat, which the model counts.
+std::string KimiCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const auto body = [&](const std::string& name, const std::string& args) {
+    return absl::StrCat(Term("<|tool_call_begin|>", request), " ", GrammarString(absl::StrCat("functions.", name, ":")),
+                        " /0|[1-9][0-9]{0,3}/ ", Term("<|tool_call_argument_begin|>", request), " ", args, " ",
+                        Term("<|tool_call_end|>", request));
+  };
+  return absl::StrCat("calls: ", Term("<|tool_calls_section_begin|>", request), " ", Repeated(request, "call", "call"),
+                      " ", Term("<|tool_calls_section_end|>", request), "\n", CallRules(request, "call", body),
+                      ArgumentRules(request, parts));
 }
 
 // One call: the model ends its turn with it.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@
 namespace dunlin::text {
 
 struct ChatOutputForms;
+struct Parameter;
 struct ReasoningFormat;
 struct ToolFormat;
 
@@ -34,9 +36,23 @@ struct CallGrammar {
 // A marker in a grammar: a special token by its id, other text in quotes.
 std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer);
 bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer);
+// The same of a text with markers in it.
+std::string MarkupTerms(std::string_view text, std::span<const std::string_view> markers, const Tokenizer* tokenizer);
+inline constexpr std::string_view kAnyText = "/(?s:.*)/";
+// A rule: a text up to `end`, which is markup of `markers`, and `end`. text: a terminal, of all that may come before.
+std::string TextUntilRule(std::string_view rule, std::string_view text, std::string_view end,
+                          std::span<const std::string_view> markers, const Tokenizer* tokenizer);
 
 // `text` as a string of a grammar.
 std::string GrammarString(std::string_view text);
+
+// "call: call_0 | call_1", the rules of a call of each tool.
+std::string AnyCallRule(const CallGrammar& request);
+
+// The rules "first_N_I", what is written of an object N from its parameter I on, and "more_N_I", the same behind a
+// separator: all that are required, which come first, then any of the others in their order. Each is a rule "arg_N_I".
+std::string SeparatedRules(std::string_view object, std::string_view separator,
+                           const std::vector<Parameter>& parameters);
 
 // The schemas that the text of a grammar refers to. Of what cannot be a grammar, the first reason is kept.
 class GrammarParts {
@@ -63,7 +79,13 @@ std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string MistralCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts);
-std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string Lfm2CallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string QwenCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string GlmCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string MinimaxCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string DsmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string GemmaCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string KimiCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts);
 
 // The whole output: reasoning, where the form of it is known, then calls. forms.calls is not null. prompt: as

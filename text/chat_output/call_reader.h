@@ -14,6 +14,8 @@ namespace dunlin::text {
 class CallWriter {
  public:
   virtual ~CallWriter() = default;
+  // The id that the model gives the call whose name follows; without, it has none. Not empty.
+  virtual void Id(std::string_view id) = 0;
   // The call's name; arguments may come before it, and wait. False: no call has such a name, and the reader returns
   // kInvalid.
   virtual bool Name(std::string_view name) = 0;

@@ -14,8 +14,8 @@ class ChatOutputSink {
   // The answer; and a call that is malformed or unfinished, as the model wrote it.
   virtual void OnText(std::string_view text) = 0;
   virtual void OnReasoning(std::string_view text) = 0;
-  // A call begins.
-  virtual void OnCall(std::string_view name) = 0;
+  // A call begins. id: what the model gave it; "": nothing.
+  virtual void OnCall(std::string_view name, std::string_view id) = 0;
   // Of the last call, JSON. The '}' that completes it comes with the call's end: what was sent of a call that does not
   // end is never a JSON object.
   virtual void OnArguments(std::string_view json) = 0;

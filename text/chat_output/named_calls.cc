@@ -78,6 +78,29 @@ class MistralCalls final : public CallReader {
   std::optional<ArgumentsObject> arguments_;
 };
 
+// A literal that knows whether any of it was read.
+class Marker {
+ public:
+  explicit Marker(std::string_view text) : literal_(text) {}
+  bool untouched() const { return untouched_; }
+  Scan Take(char c) {
+    untouched_ = false;
+    return literal_.Take(c);
+  }
+
+ private:
+  Literal literal_;
+  bool untouched_ = true;
+};
+
+// Collects up to `end`, which is not part of *text. True: `end` is there.
+bool CollectUntil(std::string_view end, char c, std::string* text) {
+  text->push_back(c);
+  if (!absl::EndsWith(*text, engine::AbslView(end))) return false;
+  text->resize(text->size() - end.size());
+  return true;
+}
+
 class DeepseekCall final : public CallReader {
  public:
   explicit DeepseekCall(bool in_list) : state_(in_list ? State::kBegin : State::kKind) {}
@@ -88,11 +111,11 @@ class DeepseekCall final : public CallReader {
         if (IsJsonSpace(c) && begin_.untouched()) return Scan::kMore;
         return Follow(begin_.Take(c), State::kKind);
       case State::kKind:
-        return TakeUntil(kSeparator, c) ? Go(State::kForm) : Bounded();
+        return CollectUntil(kSeparator, c, &head_) ? Go(State::kForm) : Bounded();
       case State::kForm:
         return TakeForm(c, calls);
       case State::kName:
-        if (!TakeUntil("\n", c)) return Bounded();
+        if (!CollectUntil("\n", c, &head_)) return Bounded();
         return calls->Name(Trimmed(head_)) ? Go(State::kFence) : Scan::kInvalid;
       case State::kFence:
         return Follow(fence_.Take(c), State::kArguments);
@@ -112,34 +135,12 @@ class DeepseekCall final : public CallReader {
   enum class State : uint8_t { kBegin, kKind, kForm, kName, kFence, kArguments, kClose };
   static constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
 
-  // A literal that knows whether any of it was read.
-  class Marker {
-   public:
-    explicit Marker(std::string_view text) : literal_(text) {}
-    bool untouched() const { return untouched_; }
-    Scan Take(char c) {
-      untouched_ = false;
-      return literal_.Take(c);
-    }
-
-   private:
-    Literal literal_;
-    bool untouched_ = true;
-  };
-
   Scan Go(State state) {
     state_ = state;
     return Scan::kMore;
   }
   Scan Follow(Scan scan, State next) { return scan == Scan::kDone ? Go(next) : scan; }
   Scan Bounded() const { return head_.size() > kMaxHeadBytes ? Scan::kInvalid : Scan::kMore; }
-  // Collects head_ up to `end`, which is not part of it. True: `end` is there.
-  bool TakeUntil(std::string_view end, char c) {
-    head_.push_back(c);
-    if (!absl::EndsWith(head_, engine::AbslView(end))) return false;
-    head_.resize(head_.size() - end.size());
-    return true;
-  }
   // Behind the separator: the arguments, or the name.
   Scan TakeForm(char c, CallWriter* calls) {
     if (IsJsonSpace(c)) return Scan::kMore;
@@ -162,6 +163,53 @@ class DeepseekCall final : public CallReader {
   ArgumentsObject arguments_;
 };
 
+class KimiCall final : public CallReader {
+ public:
+  explicit KimiCall(bool in_list) : state_(in_list ? State::kBegin : State::kId) {}
+
+  Scan Take(char c, CallWriter* calls) override {
+    switch (state_) {
+      case State::kBegin: {
+        if (IsJsonSpace(c) && begin_.untouched()) return Scan::kMore;
+        const Scan scan = begin_.Take(c);
+        if (scan == Scan::kDone) state_ = State::kId;
+        return scan == Scan::kDone ? Scan::kMore : scan;
+      }
+      case State::kId:
+        if (!CollectUntil("<|tool_call_argument_begin|>", c, &id_)) {
+          return id_.size() > kMaxHeadBytes ? Scan::kInvalid : Scan::kMore;
+        }
+        state_ = State::kArguments;
+        return EndId(calls) ? Scan::kMore : Scan::kInvalid;
+      case State::kArguments:
+        return arguments_.Take(c, calls);
+    }
+    return Scan::kInvalid;
+  }
+  bool MayEnd() const override { return false; }
+
+ private:
+  enum class State : uint8_t { kBegin, kId, kArguments };
+  // The function's name may have dots and colons of its own.
+  bool EndId(CallWriter* calls) {
+    const std::string_view id = Trimmed(id_);
+    const size_t colon = id.rfind(':');
+    if (colon == std::string_view::npos || id.find_first_of(" \t\r\n") != std::string_view::npos) return false;
+    const std::string_view number = id.substr(colon + 1);
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) return false;
+    constexpr std::string_view kFunctionsPrefix = "functions.";
+    std::string_view name = id.substr(0, colon);
+    if (name.substr(0, kFunctionsPrefix.size()) == kFunctionsPrefix) name.remove_prefix(kFunctionsPrefix.size());
+    calls->Id(id);
+    return calls->Name(name);
+  }
+
+  State state_;
+  std::string id_;
+  Marker begin_{"<|tool_call_begin|>"};
+  ArgumentsObject arguments_;
+};
+
 }  // namespace
 
 std::unique_ptr<CallReader> MakeMistralCalls() {
@@ -170,6 +218,10 @@ std::unique_ptr<CallReader> MakeMistralCalls() {
 
 std::unique_ptr<CallReader> MakeDeepseekCall(bool in_list) {
   return std::make_unique<DeepseekCall>(in_list);
+}
+
+std::unique_ptr<CallReader> MakeKimiCall(bool in_list) {
+  return std::make_unique<KimiCall>(in_list);
 }
 
 }  // namespace dunlin::text

@@ -16,4 +16,8 @@ std::unique_ptr<CallReader> MakeMistralCalls();
 // in a fenced block (V3, R1). in_list: the marker was <｜tool▁calls▁begin｜>, which comes before the first call.
 std::unique_ptr<CallReader> MakeDeepseekCall(bool in_list);
 
+// After <|tool_call_begin|>: ID<|tool_call_argument_begin|>OBJECT, where ID is functions.NAME:NUMBER and stays the
+// call's id. in_list: the marker was <|tool_calls_section_begin|>, which comes before the first call.
+std::unique_ptr<CallReader> MakeKimiCall(bool in_list);
+
 }  // namespace dunlin::text

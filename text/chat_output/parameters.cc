@@ -123,6 +123,13 @@ void RefuseOthers(const ToolSet::Tool& tool, const std::set<std::string>& requir
   }
 }
 
+// Whether a schema says no more than the types of a value.
+bool SaysOwnTypesOnly(const Json& schema) {
+  if (!schema.is_object()) return schema == true;
+  return std::all_of(schema.items().begin(), schema.items().end(),
+                     [](const auto& row) { return row.key() == "type" || IsAnnotation(row.key()); });
+}
+
 }  // namespace
 
 bool IsAnnotation(std::string_view keyword) {
@@ -173,6 +180,41 @@ std::string StandaloneSchema(const ToolSet::Tool& tool, const Parameter& paramet
   schema["$ref"] = absl::StrCat(kPlace, "/properties/", ReferenceStep(parameter.name));
   schema["$defs"]["arguments"] = std::move(arguments);
   return schema.dump();
+}
+
+std::string AddParameter(const ToolSet::Tool& tool, const Parameter& parameter, GrammarParts* parts) {
+  return parts->Add(parts->full() ? "" : StandaloneSchema(tool, parameter), tool.name);
+}
+
+bool SaysTypesOnly(const Json& schema) {
+  if (!schema.is_object()) return schema == true;
+  for (const auto& [keyword, value] : schema.items()) {
+    if (keyword == "type" || IsAnnotation(keyword)) continue;
+    if (keyword != "anyOf" || !value.is_array()) return false;
+    if (!std::all_of(value.begin(), value.end(), &SaysOwnTypesOnly)) return false;
+  }
+  return true;
+}
+
+std::optional<std::vector<std::string>> TextChoices(const Json& schema, std::string_view end) {
+  std::vector<std::string> texts;
+  for (const auto& [keyword, value] : schema.items()) {
+    if (IsAnnotation(keyword) || (keyword == "type" && value == "string")) continue;
+    const Json choices = keyword == "const" ? Json::array({value}) : value;
+    if ((keyword != "const" && keyword != "enum") || !choices.is_array() || !texts.empty()) return std::nullopt;
+    for (const Json& choice : choices) {
+      if (!choice.is_string()) return std::nullopt;
+      texts.push_back(choice.get<std::string>());
+    }
+  }
+  const bool writable = std::all_of(texts.begin(), texts.end(),
+                                    [end](const std::string& text) { return text.find(end) == std::string::npos; });
+  return writable && !texts.empty() ? std::optional(texts) : std::nullopt;
+}
+
+void RefuseText(const ToolSet::Tool& tool, std::string_view parameter, GrammarParts* parts) {
+  parts->Refuse(tool.name, absl::StrCat("has the parameter ", Quoted(parameter),
+                                        ", a text with further rules, which this form of calls cannot enforce"));
 }
 
 }  // namespace dunlin::text

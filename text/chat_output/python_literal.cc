@@ -13,29 +13,7 @@
 namespace dunlin::text {
 namespace {
 
-constexpr size_t kMaxLiteralBytes = 4096;
 constexpr uint32_t kMaxCharacter = 0x10FFFF;
-
-bool IsWordByte(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.' || c == '_';
-}
-
-// A number or a word in JSON's spelling; "": it is neither.
-std::string InJson(std::string word) {
-  if (word == "True") return "true";
-  if (word == "False") return "false";
-  if (word == "None") return "null";
-  if (word.empty()) return "";
-  if (word[0] == '+') word.erase(0, 1);
-  const size_t digits = !word.empty() && word[0] == '-' ? 1 : 0;
-  if (word.size() > digits && word[digits] == '.') word.insert(digits, "0");
-  const size_t point = word.find('.');
-  const bool bare_point =
-      point != std::string::npos &&
-      (point + 1 == word.size() || !absl::ascii_isdigit(static_cast<unsigned char>(word[point + 1])));
-  if (bare_point) word.insert(point + 1, "0");
-  return IsJson(word) ? word : "";
-}
 
 // A character as a part of a JSON string; a surrogate half stays what it is.
 void AppendCharacter(uint32_t code, std::string* json) {
@@ -51,6 +29,26 @@ void AppendCharacter(uint32_t code, std::string* json) {
 }
 
 }  // namespace
+
+bool IsPythonWordByte(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.' || c == '_';
+}
+
+std::string PythonWordInJson(std::string word) {
+  if (word == "True") return "true";
+  if (word == "False") return "false";
+  if (word == "None") return "null";
+  if (word.empty()) return "";
+  if (word[0] == '+') word.erase(0, 1);
+  const size_t digits = !word.empty() && word[0] == '-' ? 1 : 0;
+  if (word.size() > digits && word[digits] == '.') word.insert(digits, "0");
+  const size_t point = word.find('.');
+  const bool bare_point =
+      point != std::string::npos &&
+      (point + 1 == word.size() || !absl::ascii_isdigit(static_cast<unsigned char>(word[point + 1])));
+  if (bare_point) word.insert(point + 1, "0");
+  return IsJson(word) ? word : "";
+}
 
 Scan PythonLiteral::EndValue() {
   if (closers_.empty()) return Scan::kDone;
@@ -84,7 +82,7 @@ Scan PythonLiteral::BeginValue(char c, std::string* json) {
     may_close_ = true;
     return Scan::kMore;
   }
-  if (!IsWordByte(c)) return Scan::kInvalid;
+  if (!IsPythonWordByte(c)) return Scan::kInvalid;
   word_.assign(1, c);
   return Go(State::kWord);
 }
@@ -144,7 +142,7 @@ Scan PythonLiteral::TakeCode(char c, std::string* json) {
 }
 
 Scan PythonLiteral::EndWord(char c, std::string* json) {
-  const std::string value = InJson(word_);
+  const std::string value = PythonWordInJson(word_);
   if (value.empty()) return Scan::kInvalid;
   json->append(value);
   if (EndValue() == Scan::kDone) return Scan::kDoneBefore;
@@ -177,9 +175,9 @@ Scan PythonLiteral::Take(char c, std::string* json) {
       state_ = State::kString;
       return TakeString(c, json);
     case State::kWord:
-      if (!IsWordByte(c)) return EndWord(c, json);
+      if (!IsPythonWordByte(c)) return EndWord(c, json);
       word_.push_back(c);
-      return word_.size() > kMaxLiteralBytes ? Scan::kInvalid : Scan::kMore;
+      return word_.size() > kMaxPythonWordBytes ? Scan::kInvalid : Scan::kMore;
   }
   return Scan::kInvalid;
 }

@@ -5,6 +5,7 @@
 // Source: The Python Language Reference 3, 2.4 (literals).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +13,12 @@
 #include "text/chat_output/scan.h"
 
 namespace dunlin::text {
+
+inline constexpr size_t kMaxPythonWordBytes = 4096;
+// Bytes of a number or a word.
+bool IsPythonWordByte(char c);
+// A number or a word in JSON's spelling; "": it is neither.
+std::string PythonWordInJson(std::string word);
 
 class PythonLiteral {
  public:

@@ -11,6 +11,10 @@ namespace {
 constexpr std::string_view kHarmonyReasoningTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
                                                         "<|return|>"};
 constexpr std::string_view kThinkTokens[] = {"<think>", "</think>"};
+constexpr std::string_view kGemmaThinkTokens[] = {"<|channel>", "<channel|>", "<|tool_call>"};
+constexpr std::string_view kGemmaCalls[] = {"<|tool_call>"};
+constexpr std::string_view kKimiThinkTokens[] = {"<think>", "</think>", "<|tool_calls_section_begin|>"};
+constexpr std::string_view kKimiCalls[] = {"<|tool_calls_section_begin|>"};
 constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
 
 bool Has(std::string_view text, std::string_view part) {
@@ -18,6 +22,12 @@ bool Has(std::string_view text, std::string_view part) {
 }
 bool IsHarmonyReasoning(std::string_view text) {
   return Has(text, "<|channel|>") && Has(text, "<|message|>") && Has(text, "analysis");
+}
+bool IsGemmaReasoning(std::string_view text) {
+  return Has(text, "<|channel>") && Has(text, "<channel|>");
+}
+bool IsKimiReasoning(std::string_view text) {
+  return Has(text, "<think>") && Has(text, "<|tool_calls_section_begin|>");
 }
 bool IsQwen3(std::string_view text) {
   return Has(text, "</think>") && Has(text, "enable_thinking");
@@ -32,10 +42,12 @@ bool IsMistralReasoning(std::string_view text) {
 // qwen3 and think_tags are read alike. Their templates differ in the prompt's end: with enable_thinking = false Qwen3's
 // writes an empty block there; those of DeepSeek-R1 and others open a block.
 constexpr ReasoningFormat kReasoningFormats[] = {
-    {"gpt_oss", "", "", kHarmonyReasoningTokens, IsHarmonyReasoning},
-    {"qwen3", "<think>", "</think>", kThinkTokens, IsQwen3},
-    {"think_tags", "<think>", "</think>", kThinkTokens, IsThinkTags},
-    {"mistral", "[THINK]", "[/THINK]", kBracketTokens, IsMistralReasoning},
+    {"gpt_oss", "", "", kHarmonyReasoningTokens, {}, IsHarmonyReasoning},
+    {"gemma4", "<|channel>thought", "<channel|>", kGemmaThinkTokens, kGemmaCalls, IsGemmaReasoning},
+    {"kimi_k2", "<think>", "</think>", kKimiThinkTokens, kKimiCalls, IsKimiReasoning},
+    {"qwen3", "<think>", "</think>", kThinkTokens, {}, IsQwen3},
+    {"think_tags", "<think>", "</think>", kThinkTokens, {}, IsThinkTags},
+    {"mistral", "[THINK]", "[/THINK]", kBracketTokens, {}, IsMistralReasoning},
 };
 
 }  // namespace

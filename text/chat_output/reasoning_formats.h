@@ -16,6 +16,8 @@ struct ReasoningFormat {
   std::string_view open;
   std::string_view close;
   std::span<const std::string_view> tokens;  // that the parser needs and that may be special tokens
+  // Calls that end the reasoning where its closing marker is missing. None is a part of `close`.
+  std::span<const std::string_view> calls;
   bool (*recognises)(std::string_view chat_template);
 };
 

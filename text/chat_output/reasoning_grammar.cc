@@ -4,33 +4,52 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/string_view.h"
 #include "text/chat_output/call_grammar.h"
 #include "text/chat_output/chat_output_parser.h"
 
 namespace dunlin::text {
 namespace {
 
-// A text up to and with a marker, as a rule's modifiers and right side.
-std::string Until(const std::string& rule, std::string_view marker, const Tokenizer* tokenizer) {
-  if (IsSpecialMarker(marker, tokenizer)) {
-    return absl::StrCat(rule, ": /(?s:.*)/ ", MarkerTerm(marker, tokenizer), "\n");
+// A text as a regular expression.
+std::string Pattern(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (absl::ascii_ispunct(static_cast<unsigned char>(c))) {
+      absl::StrAppendFormat(&pattern, "\\x%02X", static_cast<unsigned>(c));
+    } else {
+      pattern.push_back(c);
+    }
   }
-  return absl::StrCat(rule, "[suffix=", GrammarString(marker), "]: /(?s:.*)/\n");
+  return pattern;
+}
+
+// Any text up to the marker that closes the reasoning, but without the calls that would end it.
+std::string ThoughtRules(const ReasoningFormat& format, const Tokenizer* tokenizer) {
+  if (format.calls.empty()) return TextUntilRule("thought", kAnyText, format.close, format.tokens, tokenizer);
+  std::string text = absl::StrCat("THOUGHT: ", engine::AbslView(kAnyText));
+  for (const std::string_view call : format.calls) {
+    absl::StrAppend(&text, " & ~/(?s:.*)", Pattern(call), "(?s:.*)/");
+  }
+  return absl::StrCat(text, "\n", TextUntilRule("thought", "THOUGHT", format.close, format.tokens, tokenizer));
 }
 
 // The rule "thinking", which may match nothing.
 std::string ThinkingRules(const ReasoningFormat& format, const Tokenizer* tokenizer, std::string_view prompt) {
-  const std::string rest = Until("thought", format.close, tokenizer) + "gap: /\\n{0,2}/\n";
+  const std::string rest = ThoughtRules(format, tokenizer) + "gap: /\\n{0,2}/\n";
   if (BeginsInReasoning(format, prompt)) return "thinking: thought gap\n" + rest;
-  return absl::StrCat("thinking: (", MarkerTerm(format.open, tokenizer), " thought gap)?\n", rest);
+  return absl::StrCat("thinking: (", MarkupTerms(format.open, format.tokens, tokenizer), " thought gap)?\n", rest);
 }
 
 // Messages on the channel analysis.
 std::string HarmonyThinkingRules(const Tokenizer* tokenizer) {
+  constexpr std::string_view kEnd = "<|end|>";
   return absl::StrCat("thinking: (", MarkerTerm("<|channel|>", tokenizer), " \"analysis\" ",
                       MarkerTerm("<|message|>", tokenizer), " thought ", MarkerTerm("<|start|>", tokenizer),
-                      " \"assistant\")*\n", Until("thought", "<|end|>", tokenizer));
+                      " \"assistant\")*\n", TextUntilRule("thought", kAnyText, kEnd, {&kEnd, 1}, tokenizer));
 }
 
 GrammarSource Composed(std::string lark, std::vector<GrammarSource> parts) {

@@ -10,10 +10,12 @@ namespace dunlin::text {
 ReasoningParser::ReasoningParser(const ReasoningFormat& format, bool inside, OutputStage* answer, ChatOutputSink* sink)
     : format_(format),
       closing_{"\n\n" + std::string(format.close), "\n" + std::string(format.close), std::string(format.close)},
-      close_marks_{closing_[0], closing_[1], closing_[2]},
+      close_marks_(closing_.begin(), closing_.end()),
       answer_(answer),
       sink_(sink),
-      state_(inside ? State::kAfterOpen : State::kStart) {}
+      state_(inside ? State::kAfterOpen : State::kStart) {
+  close_marks_.insert(close_marks_.end(), format.calls.begin(), format.calls.end());
+}
 
 void ReasoningParser::Push(std::string_view text) {
   if (state_ == State::kAnswer) return answer_->Push(text);
@@ -69,6 +71,10 @@ size_t ReasoningParser::TakeInside(std::string_view rest) {
   const MarkerMatch match = FindMarker(rest, close_marks_);
   if (match.position > 0) sink_->OnReasoning(rest.substr(0, match.position));
   if (!match.marker.has_value()) return match.position;
+  if (*match.marker >= closing_.size()) {
+    state_ = State::kAnswer;
+    return match.position;
+  }
   sink_->OnMarkup(close_marks_[*match.marker]);
   state_ = State::kAfterClose;
   return match.position + close_marks_[*match.marker].size();

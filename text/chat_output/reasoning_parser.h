@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells what a model thinks, between two tags at the start of its output, from its answer. Line breaks next to the tags
-// are part of them. Reasoning that never ends is all reasoning.
+// are part of them. A call may end the reasoning too. Reasoning that never ends is all reasoning.
 // Owner: ChatOutputParser. Thread rule: one thread at a time.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/chat_output/chat_output_sink.h"
 #include "text/chat_output/output_stage.h"
@@ -33,8 +34,8 @@ class ReasoningParser final : public OutputStage {
   size_t TakeInside(std::string_view rest);
 
   const ReasoningFormat& format_;
-  const std::array<std::string, 3> closing_;           // with the line breaks before it
-  const std::array<std::string_view, 3> close_marks_;  // of closing_
+  const std::array<std::string, 3> closing_;   // with the line breaks before it
+  std::vector<std::string_view> close_marks_;  // of closing_, then the calls that end the reasoning
   OutputStage* const answer_;
   ChatOutputSink* const sink_;
   State state_;

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "text/chat_output/gemma_calls.h"
 #include "text/chat_output/json_calls.h"
 #include "text/chat_output/named_calls.h"
 #include "text/chat_output/pythonic_calls.h"
-#include "text/chat_output/xml_calls.h"
+#include "text/chat_output/tagged_calls.h"
 
 namespace dunlin::text {
 namespace {
@@ -32,12 +33,32 @@ constexpr std::string_view kDeepseekTokens[] = {"<｜tool▁calls▁begin｜>", 
                                                 "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"};
 constexpr std::string_view kMistralOpeners[] = {"[TOOL_CALLS]"};
 constexpr std::string_view kMistralTokens[] = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+constexpr std::string_view kKimiOpeners[] = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>"};
+constexpr std::string_view kKimiClosers[] = {"<|tool_call_end|>", "<|tool_calls_section_end|>"};
+constexpr std::string_view kKimiTokens[] = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+                                            "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+                                            "<|tool_calls_section_end|>"};
+constexpr std::string_view kGemmaOpeners[] = {"<|tool_call>"};
+constexpr std::string_view kGemmaClosers[] = {"<tool_call|>", "<|tool_response>"};
+constexpr std::string_view kGemmaTokens[] = {"<|tool_call>", "<tool_call|>", "<|tool_response>", kGemmaQuote};
+constexpr std::string_view kMinimaxOpeners[] = {"<minimax:tool_call>", "<invoke name=\""};
+constexpr std::string_view kMinimaxClosers[] = {"</minimax:tool_call>"};
+constexpr std::string_view kMinimaxTokens[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
+constexpr std::string_view kDsmlOpeners[] = {"<｜DSML｜function_calls>", "<｜DSML｜tool_calls>",
+                                             "<｜DSML｜invoke name=\""};
+constexpr std::string_view kDsmlClosers[] = {"</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"};
+constexpr std::string_view kDsmlTokens[] = {"｜DSML｜"};
+constexpr std::string_view kGlmTokens[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                           "</arg_key>",  "<arg_value>",  "</arg_value>"};
+constexpr std::string_view kLfm2Openers[] = {"<|tool_call_start|>"};
+constexpr std::string_view kLfm2Closers[] = {"<|tool_call_end|>"};
+constexpr std::string_view kLfm2Tokens[] = {"<|tool_call_start|>", "<|tool_call_end|>"};
 constexpr std::string_view kXmlOpeners[] = {"<tool_call>", "<function="};
 constexpr std::string_view kTaggedClosers[] = {"</tool_call>"};
 constexpr std::string_view kTaggedTokens[] = {"<tool_call>", "</tool_call>"};
 constexpr std::string_view kGraniteOpeners[] = {"<|tool_call|>", "<tool_call>"};
 constexpr std::string_view kGraniteTokens[] = {"<|tool_call|>", "<tool_call>", "</tool_call>"};
-constexpr std::string_view kHermesOpeners[] = {"<tool_call>"};
+constexpr std::string_view kToolCallOpeners[] = {"<tool_call>"};
 constexpr std::string_view kPythonOpeners[] = {"<|python_start|>"};
 constexpr std::string_view kPythonClosers[] = {"<|python_end|>"};
 constexpr std::string_view kPythonTokens[] = {"<|python_start|>", "<|python_end|>"};
@@ -51,6 +72,24 @@ bool IsDeepseek(std::string_view text) {
 }
 bool IsMistralTools(std::string_view text) {
   return HasAny(text, {"[TOOL_CALLS]"});
+}
+bool IsKimi(std::string_view text) {
+  return HasAny(text, {"<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"});
+}
+bool IsGemma(std::string_view text) {
+  return HasAny(text, {"<|tool_call>"});
+}
+bool IsMinimax(std::string_view text) {
+  return HasAny(text, {"<minimax:tool_call>"});
+}
+bool IsDsml(std::string_view text) {
+  return HasAny(text, {"｜DSML｜"});
+}
+bool IsGlm(std::string_view text) {
+  return HasAll(text, {"<arg_key>", "<arg_value>"}) && !HasAny(text, {"<tool_sep>"});
+}
+bool IsLfm2(std::string_view text) {
+  return HasAny(text, {"<|tool_call_start|>", "<|tool_list_start|>", "List of tools: ["});
 }
 bool IsXml(std::string_view text) {
   return HasAll(text, {"<function=", "<parameter="});
@@ -81,8 +120,23 @@ Reader MakeMistral(size_t, const ToolSet*) {
 Reader MakeDeepseek(size_t opener, const ToolSet*) {
   return MakeDeepseekCall(opener == 0);
 }
-Reader MakeXml(size_t opener, const ToolSet* tools) {
-  return MakeXmlCall(opener == 1, tools);
+Reader MakeKimi(size_t opener, const ToolSet*) {
+  return MakeKimiCall(opener == 0);
+}
+Reader MakeQwen(size_t opener, const ToolSet* tools) {
+  return MakeTaggedCall(kQwenTags, opener == 1, tools);
+}
+Reader MakeGlm(size_t, const ToolSet* tools) {
+  return MakeTaggedCall(kGlmTags, false, tools);
+}
+Reader MakeGemma(size_t, const ToolSet*) {
+  return MakeGemmaCall();
+}
+Reader MakeMinimax(size_t opener, const ToolSet* tools) {
+  return MakeTaggedCall(kMinimaxTags, opener == 1, tools);
+}
+Reader MakeDsml(size_t opener, const ToolSet* tools) {
+  return MakeTaggedCall(kDsmlTags, opener == 2, tools);
 }
 Reader MakePythonic(size_t, const ToolSet*) {
   return MakePythonicCalls();
@@ -93,9 +147,16 @@ constexpr ToolFormat kToolFormats[] = {
     {"deepseek", kDeepseekOpeners, kDeepseekClosers, '\0', kDeepseekTokens, false, IsDeepseek, MakeDeepseek,
      DeepseekCallGrammar},
     {"mistral", kMistralOpeners, {}, '\0', kMistralTokens, true, IsMistralTools, MakeMistral, MistralCallGrammar},
-    {"qwen3_coder", kXmlOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsXml, MakeXml, XmlCallGrammar},
+    {"kimi_k2", kKimiOpeners, kKimiClosers, '\0', kKimiTokens, false, IsKimi, MakeKimi, KimiCallGrammar},
+    {"minimax_m2", kMinimaxOpeners, kMinimaxClosers, '\0', kMinimaxTokens, false, IsMinimax, MakeMinimax,
+     MinimaxCallGrammar},
+    {"gemma4", kGemmaOpeners, kGemmaClosers, '\0', kGemmaTokens, false, IsGemma, MakeGemma, GemmaCallGrammar},
+    {"dsml", kDsmlOpeners, kDsmlClosers, '\0', kDsmlTokens, false, IsDsml, MakeDsml, DsmlCallGrammar},
+    {"lfm2", kLfm2Openers, kLfm2Closers, '\0', kLfm2Tokens, false, IsLfm2, MakePythonic, Lfm2CallGrammar},
+    {"qwen3_coder", kXmlOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsXml, MakeQwen, QwenCallGrammar},
+    {"glm", kToolCallOpeners, {}, '\0', kGlmTokens, false, IsGlm, MakeGlm, GlmCallGrammar},
     {"granite", kGraniteOpeners, kTaggedClosers, '\0', kGraniteTokens, false, IsGranite, MakeJson, GraniteCallGrammar},
-    {"hermes", kHermesOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsHermes, MakeJson, HermesCallGrammar},
+    {"hermes", kToolCallOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsHermes, MakeJson, HermesCallGrammar},
     {"pythonic", kPythonOpeners, kPythonClosers, '[', kPythonTokens, false, IsPythonic, MakePythonic,
      PythonicCallGrammar},
     {"llama3_json", kLlamaOpeners, {}, '{', kLlamaOpeners, false, IsLlamaJson, MakeLlamaJson, LlamaCallGrammar},

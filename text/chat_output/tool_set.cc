@@ -26,20 +26,6 @@ const Json* SchemaOf(const ToolSet::Tool* tool, std::string_view parameter) {
   return schema == properties->end() || !schema->is_object() ? nullptr : &*schema;
 }
 
-// What "#/a/b" names in `root`, or null.
-const Json* Referred(const Json& root, std::string_view reference) {
-  if (reference.empty() || reference[0] != '#') return nullptr;
-  const Json* found = &root;
-  for (const absl::string_view step : absl::StrSplit(engine::AbslView(reference.substr(1)), '/')) {
-    if (step.empty()) continue;  // before the first '/'
-    if (!found->is_object()) return nullptr;
-    const auto next = found->find(absl::StrReplaceAll(step, {{"~1", "/"}, {"~0", "~"}}));
-    if (next == found->end()) return nullptr;
-    found = &*next;
-  }
-  return found;
-}
-
 // The names of the types that a schema allows; empty: it does not say.
 class Types {
  public:
@@ -63,7 +49,7 @@ class Types {
       names_.emplace_back(TypeOf(*value));
     }
     if (const auto ref = schema.find("$ref"); ref != schema.end() && ref->is_string()) {
-      if (const Json* target = Referred(root_, ref->get_ref<const std::string&>())) Add(*target, depth + 1);
+      if (const Json* target = ReferredSchema(root_, ref->get_ref<const std::string&>())) Add(*target, depth + 1);
     }
     for (const char* list : {"anyOf", "oneOf", "allOf"}) {
       const auto options = schema.find(list);
@@ -118,6 +104,19 @@ std::string_view WordInJson(std::string_view word) {
 
 }  // namespace
 
+const Json* ReferredSchema(const Json& root, std::string_view reference) {
+  if (reference.empty() || reference[0] != '#') return nullptr;
+  const Json* found = &root;
+  for (const absl::string_view step : absl::StrSplit(engine::AbslView(reference.substr(1)), '/')) {
+    if (step.empty()) continue;  // before the first '/'
+    if (!found->is_object()) return nullptr;
+    const auto next = found->find(absl::StrReplaceAll(step, {{"~1", "/"}, {"~0", "~"}}));
+    if (next == found->end()) return nullptr;
+    found = &*next;
+  }
+  return found;
+}
+
 ToolSet ToolSet::Parse(std::string_view tools_json) {
   ToolSet set;
   const Json list = Json::parse(tools_json, nullptr, /*allow_exceptions=*/false);
@@ -160,6 +159,11 @@ std::string ToolSet::ToJson(std::string_view tool, std::string_view parameter, s
   const std::string_view trimmed = engine::StdView(absl::StripAsciiWhitespace(engine::AbslView(text)));
   const std::string_view word = WordInJson(trimmed);
   return IsJson(word) && Allows(types, word) ? std::string(word) : JsonQuoted(text);
+}
+
+std::string JsonOrQuoted(std::string_view text) {
+  const std::string_view word = WordInJson(engine::StdView(absl::StripAsciiWhitespace(engine::AbslView(text))));
+  return IsJson(word) ? std::string(word) : JsonQuoted(text);
 }
 
 void AppendJsonEscaped(std::string_view text, std::string* out) {

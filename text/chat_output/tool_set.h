@@ -45,6 +45,12 @@ class ToolSet {
 
 ParameterText TextOf(const ToolSet::Tool& tool, std::string_view parameter);
 
+// The schema that a reference like "#/$defs/place" names in `root`; null: none.
+const nlohmann::ordered_json* ReferredSchema(const nlohmann::ordered_json& root, std::string_view reference);
+
+// `text` itself where it is JSON without the white space around it, or a word in Python's spelling; else as a string.
+std::string JsonOrQuoted(std::string_view text);
+
 // `text` as a JSON string, quotes included.
 std::string JsonQuoted(std::string_view text);
 // The same without the quotes.

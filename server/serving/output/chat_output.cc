@@ -32,10 +32,14 @@ void ChatOutput::Finish(OutputChunk* chunk) {
   chunk_ = nullptr;
 }
 
-void ChatOutput::OnCall(std::string_view name) {
+void ChatOutput::OnCall(std::string_view name, std::string_view id) {
   ToolCallDelta& delta = chunk_->tool_calls.emplace_back();
   delta.tool_index = num_calls_++;
-  delta.id = short_ids_ ? draw_letters_(kShortIdLetters) : "call_" + draw_letters_(kIdLetters);
+  if (!id.empty()) {
+    delta.id = id;
+  } else {
+    delta.id = short_ids_ ? draw_letters_(kShortIdLetters) : "call_" + draw_letters_(kIdLetters);
+  }
   delta.name = name;
 }
 

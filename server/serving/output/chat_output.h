@@ -40,7 +40,7 @@ class ChatOutput final : private text::ChatOutputSink {
  private:
   void OnText(std::string_view text) override { chunk_->text.append(text); }
   void OnReasoning(std::string_view text) override { chunk_->reasoning.append(text); }
-  void OnCall(std::string_view name) override;
+  void OnCall(std::string_view name, std::string_view id) override;
   void OnArguments(std::string_view json) override;
   void OnCallEnd(std::string_view) override { ++num_complete_; }
   void OnCallBroken() override {}

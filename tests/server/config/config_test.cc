@@ -166,11 +166,11 @@ struct BadConfig {
 
 const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p", "tool_parser": "hermse"}]})",
-     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, qwen3_coder, "
-     "granite, "
-     "hermes, pythonic, llama3_json"},
+     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, kimi_k2, "
+     "minimax_m2, gemma4, dsml, lfm2, qwen3_coder, glm, granite, hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
-     "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, qwen3, think_tags, mistral"},
+     "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, gemma4, kimi_k2, qwen3, "
+     "think_tags, mistral"},
     {"{", "config.json: parse error at line 1, column 2: "},
     {"[]", "the config is []; limit is an object"},
     {"{}", "models must be given"},

@@ -32,6 +32,8 @@ struct ChatFront : testing::Test {
                                "%}[{{ tools | length }}]{% endif %}");
     harness.models.AddChatting("thinks", "{# </think> #}{{ messages[-1].content }}{{ '<|endoftext|><think>' }}");
     harness.models.AddChatting("mistral", "{# [TOOL_CALLS] #}{{ messages[-1].content }}{{ '<|endoftext|>' }}");
+    harness.models.AddChatting("kimi",
+                               "{# <|tool_calls_section_begin|> #}{{ messages[-1].content }}{{ '<|endoftext|>' }}");
     harness.models.AddChatting("plain", "{{ messages[-1].content }}{{ '<|endoftext|>' }}");
   }
   static ClientRequest Request(const std::string& output, const std::string& tools = kTools,
@@ -93,6 +95,19 @@ TEST_F(ChatFront, MistralsIdsAreNineLettersAndDigits) {
   const FakeResponse response = harness.Generate(Request("[TOOL_CALLS]ping[ARGS]{}", kTools, "mistral"));
   ASSERT_THAT(response.outputs.at(0).calls, SizeIs(1));
   EXPECT_THAT(response.outputs.at(0).calls[0].id, MatchesRegex("[A-Za-z0-9]{9}"));
+}
+
+TEST_F(ChatFront, KimisIdsAreThoseThatTheModelWrites) {
+  const FakeResponse response = harness.Generate(
+      Request("<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:4<|tool_call_argument_begin|>{}"
+              "<|tool_call_end|><|tool_calls_section_end|>",
+              kTools, "kimi"));
+  const FakeOutput& output = response.outputs.at(0);
+  EXPECT_EQ(output.text, "");
+  ASSERT_THAT(output.calls, SizeIs(1));
+  EXPECT_EQ(output.calls[0].id, "functions.ping:4");
+  EXPECT_EQ(output.calls[0].name, "ping");
+  EXPECT_EQ(output.calls[0].arguments, "{}");
 }
 
 TEST_F(ChatFront, ACallThatDoesNotEndIsText) {

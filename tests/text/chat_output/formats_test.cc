@@ -74,6 +74,20 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"{{ '<|python_tag|>' + name + '.call(' }}", "llama3_json", "none"},
       {"{\"name\": function name, \"parameters\": dictionary}", "llama3_json", "none"},
       {"{\"name\": \"f\", \"parameters\": {}}", "llama3_json", "none"},
+      {"<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key><arg_value>{arg-value-1}</arg_value>...</tool_call>"
+       "{{ '</think>' if not enable_thinking else '<think>' }}",
+       "glm", "qwen3"},
+      {"<tool_call>f<tool_sep><arg_key>k</arg_key><arg_value>v</arg_value></tool_call>", "hermes", "none"},
+      {"{{ '<|tool_calls_section_begin|>' }}<|tool_call_begin|>{{ formatted_id }}<|tool_call_argument_begin|>"
+       "<think></think>",
+       "kimi_k2", "kimi_k2"},
+      {"{{ '<|tool_call>call:' + name + '{' }}{{ '<|channel>thought\\n<channel|>' }}", "gemma4", "gemma4"},
+      {"{%- set toolcall_begin_token = '<minimax:tool_call>' -%}<invoke name=\"f\">{{ '<think>' }}", "minimax_m2",
+       "think_tags"},
+      {"{%- set dsml_token = '｜DSML｜' -%}{%- set thinking = enable_thinking -%}{{ '</think>' }}", "dsml", "qwen3"},
+      {"{{ '<|tool_call_start|>[' + calls + ']<|tool_call_end|>' }}", "lfm2", "none"},
+      {"{{ 'List of tools: <|tool_list_start|>[' }}", "lfm2", "none"},
+      {"{{ 'List of tools: [' }}{{ content.split('</think>')[-1] }}", "lfm2", "think_tags"},
       {"{% if enable_thinking is false %}<think>\n\n</think>{% endif %}<tool_call>", "hermes", "qwen3"},
       {"", "none", "none"},
   };

@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +48,45 @@ constexpr char kTools[] = R"([
     "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
     "at": {"$ref": "#/$defs/place"}}, "required": ["limit", "at"], "additionalProperties": false,
     "$defs": {"place": {"type": "object", "properties": {"x": {"type": "integer"}, "next": {"$ref": "#/$defs/place"}},
-      "required": ["x"], "additionalProperties": false}}}}])";
+      "required": ["x"], "additionalProperties": false}}}},
+  {"name": "note", "parameters": {"type": "object", "properties": {
+    "pick": {"type": "array", "items": {"enum": ["a\"b", -1, null]}, "minItems": 1, "maxItems": 2},
+    "flags": {"type": "object", "additionalProperties": {"type": "boolean"}}, "all": {"type": "object"},
+    "either": {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "array", "maxItems": 0}]}},
+    "required": ["pick"], "additionalProperties": false}}])";
+
+// A tokenizer of which every marker of every form is a special token.
+std::string EveryMarkerSpecial() {
+  const std::string golden = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2/";
+  std::ifstream in(golden + "tokenizer.json");
+  Json file = Json::parse(in);
+  std::set<std::string_view> markers;
+  for (const ToolFormat& format : ToolFormats()) markers.insert(format.tokens.begin(), format.tokens.end());
+  for (const ReasoningFormat& format : ReasoningFormats()) markers.insert(format.tokens.begin(), format.tokens.end());
+  size_t id = 0;
+  for (const Json& token : file.at("added_tokens")) id = std::max(id, token.at("id").get<size_t>() + 1);
+  id = std::max(id, file.at("model").at("vocab").size());
+  for (const std::string_view marker : markers) {
+    file["added_tokens"].push_back({{"id", id++},
+                                    {"content", marker},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  }
+  const std::string folder = testing::TempDir() + "/every_marker_special";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/tokenizer.json") << file;
+  std::filesystem::copy_file(golden + "tokenizer_config.json", folder + "/tokenizer_config.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  return folder;
+}
+
+const std::vector<std::string>& Directories() {
+  static const std::vector<std::string> directories = {kPlain, kSpecial, EveryMarkerSpecial()};
+  return directories;
+}
 
 const ToolSet& WalkTools() {
   static const ToolSet tools = ToolSet::Parse(kTools);
@@ -77,7 +118,8 @@ class Vocabulary {
   // kMaxTokens.
   std::optional<std::string> Walk(const engine::TokenConstraint& constraint, const std::string& text,
                                   std::mt19937* random) const {
-    const std::vector<std::string> closers = {"\"", "}", "]", ")", "</parameter>", "\n</parameter>"};
+    const std::vector<std::string> closers = {
+        "\"", "}", "]", ")", "</parameter>", "\n</parameter>", "</arg_value>", "<|\"|>", "</｜DSML｜parameter>"};
     const std::unique_ptr<engine::ConstraintState> state = constraint.Start();
     std::vector<engine::TokenId> output;
     std::vector<engine::TokenId> wanted = Encode(text);
@@ -201,15 +243,15 @@ int ExpectCalls(const Vocabulary& vocabulary, const ToolFormat& format, const Wa
 
 TEST(GrammarOutput, OfEveryFormIsCallsOfItsParser) {
   ArgumentsFile arguments;
-  for (const char* directory : {kPlain, kSpecial}) {
+  for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const ToolFormat& format : ToolFormats()) {
       SCOPED_TRACE(absl::StrCat(format.name, " ", directory));
-      const Way way = {format.make_reader == nullptr ? "gpt_oss" : "none", "", "", ""};
+      const bool is_harmony = format.make_reader == nullptr;  // which may think first
+      const Way way = {is_harmony ? "gpt_oss" : "none", "", is_harmony ? "<|channel|>commentary" : "", ""};
       ExpectCalls(vocabulary, format, way, /*several=*/false, &arguments);
       const int calls = ExpectCalls(vocabulary, format, way, /*several=*/true, &arguments);
-      const bool one_only = format.make_reader == nullptr;
-      EXPECT_GE(calls, static_cast<int>(one_only ? kWalks : kWalks + 1)) << "never a second call";
+      EXPECT_GE(calls, static_cast<int>(is_harmony ? kWalks : kWalks + 1)) << "never a second call";
       if (HasFailure()) return;
     }
   }
@@ -217,13 +259,17 @@ TEST(GrammarOutput, OfEveryFormIsCallsOfItsParser) {
 }
 
 TEST(GrammarOutput, MayBeginWithReasoning) {
-  constexpr Way kWays[] = {{"qwen3", "", "<think>\nHm \"{<\n\n</think>\n\n", "Hm \"{<"},
-                           {"think_tags", "<think>\n", "Hm.</think>", "Hm."},
-                           {"think_tags", "", "", ""},
-                           {"mistral", "", "[THINK]a[/THINK]", "a"},
-                           {"gpt_oss", "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant", "Hm."}};
+  constexpr Way kWays[] = {
+      {"gemma4", "", "<|channel>thought\nHm <b>\n<channel|>", "Hm <b>"},
+      {"gemma4", "<|channel>thought\n", "Hm.<channel|>", "Hm."},
+      {"kimi_k2", "", "<think>Hm.</think>", "Hm."},
+      {"qwen3", "", "<think>\nHm \"{<\n\n</think>\n\n", "Hm \"{<"},
+      {"think_tags", "<think>\n", "Hm.</think>", "Hm."},
+      {"think_tags", "", "<tool_call>", ""},
+      {"mistral", "", "[THINK]a[/THINK]", "a"},
+      {"gpt_oss", "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary", "Hm."}};
   ArgumentsFile arguments;
-  for (const char* directory : {kPlain, kSpecial}) {
+  for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const Way& way : kWays) {
       const char* calls = std::string(way.reasoning) == "gpt_oss" ? "gpt_oss" : "hermes";
@@ -237,7 +283,7 @@ TEST(GrammarOutput, MayBeginWithReasoning) {
 
 TEST(GrammarOutput, AfterReasoningIsWhatTheClientAskedFor) {
   const GrammarSource source = {GrammarKind::kChoice, "", {"yes", "\"no\""}};
-  for (const char* directory : {kPlain, kSpecial}) {
+  for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const Way& way : {Way{"qwen3", "", "<think>Hm</think>\n", "Hm"}, Way{"qwen3", "", "", ""},
                            Way{"gpt_oss", "", "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant", "Hm"}}) {
@@ -275,6 +321,26 @@ TEST(GrammarOutput, WhatAFormCannotEnforceIsRefusedByName) {
   EXPECT_THAT(refusal("qwen3_coder", R"({"required": ["a"]})"), HasSubstr("requires \"a\", which is not one of its"));
   EXPECT_THAT(refusal("qwen3_coder", R"({"properties": {"a": {"type": "string", "pattern": "x"}}})"),
               HasSubstr("has the parameter \"a\", a text with further rules"));
+  for (const char* form : {"glm", "minimax_m2", "dsml", "gemma4"}) {
+    EXPECT_THAT(refusal(form, R"({"minProperties": 1})"), HasSubstr("has \"minProperties\" beside its properties"));
+  }
+  EXPECT_THAT(refusal("minimax_m2", R"({"properties": {"a\"b": {}}})"), HasSubstr("has a parameter named"));
+  EXPECT_THAT(refusal("glm", R"({"properties": {"a": {"enum": ["</arg_value>"]}}})"), HasSubstr("further rules"));
+  EXPECT_THAT(refusal("gemma4", R"({"properties": {"a:b": {}}})"), HasSubstr("has a parameter named \"a:b\""));
+  constexpr std::pair<const char*, const char*> kGemma[] = {
+      {R"({"type": "string", "pattern": "x"})", "has \"pattern\" in its parameters"},
+      {R"({"type": "array", "items": {"oneOf": []}})", "has \"oneOf\" in its parameters"},
+      {R"({"type": "array", "uniqueItems": true})", "has \"uniqueItems\""},
+      {R"({"type": "array", "minItems": 2, "maxItems": 1})", "\"maxItems\" below \"minItems\""},
+      {R"({"$ref": "#/$defs/none"})", "a \"$ref\" to no schema"},
+      {R"({"$ref": "#/properties/a"})", "a \"$ref\" to itself"},
+      {R"({"minimum": 1})", "\"minimum\" without a type"},
+      {R"({"type": "date"})", "the type \"date\""},
+      {R"({"const": "<|\"|>"})", "values that cannot be written"},
+      {"false", "a schema that is false"}};
+  for (const auto& [schema, why] : kGemma) {
+    EXPECT_THAT(refusal("gemma4", absl::StrCat(R"({"properties": {"a": )", schema, "}}")), HasSubstr(why));
+  }
   const std::string name(3000, 'x');
   std::string many = R"({"$defs": {"d": {"const": ")" + name + R"("}}, "properties": {)";
   for (int i = 0; i < 1000; ++i) {

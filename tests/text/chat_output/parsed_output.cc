@@ -18,7 +18,9 @@ class Recorder final : public ChatOutputSink {
     out_->reasoning += text;
     out_->raw += text;
   }
-  void OnCall(std::string_view name) override { out_->calls.push_back({std::string(name), "", false}); }
+  void OnCall(std::string_view name, std::string_view id) override {
+    out_->calls.push_back({std::string(name), "", false, std::string(id)});
+  }
   void OnArguments(std::string_view json) override { out_->calls.back().arguments += json; }
   void OnCallEnd(std::string_view raw) override {
     out_->calls.back().complete = true;

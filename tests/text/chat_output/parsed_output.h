@@ -14,6 +14,7 @@ struct ParsedCall {
   std::string name;
   std::string arguments;
   bool complete = false;
+  std::string id = {};  // that the model gave it
   friend bool operator==(const ParsedCall&, const ParsedCall&) = default;
 };
 

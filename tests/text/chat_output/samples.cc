@@ -361,7 +361,7 @@ const std::vector<Sample>& Samples() {
     std::vector<Sample> all;
     for (const std::vector<Sample>& some :
          {HermesSamples(), GraniteSamples(), XmlSamples(), MarkedSamples(), LlamaSamples(), ReasoningSamples(),
-          HarmonySamples(), OtherHarmonySamples()}) {
+          HarmonySamples(), OtherHarmonySamples(), SamplesOf2026()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

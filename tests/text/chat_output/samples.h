@@ -23,4 +23,7 @@ struct Sample {
 
 const std::vector<Sample>& Samples();
 
+// Of the forms of 2026 (tagged_samples.cc).
+std::vector<Sample> SamplesOf2026();
+
 }  // namespace dunlin::text

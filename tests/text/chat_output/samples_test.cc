@@ -25,6 +25,7 @@ TEST(ChatOutput, SamplesAreReadAtOnce) {
     for (size_t i = 0; i < complete.size(); ++i) {
       EXPECT_EQ(complete[i].name, sample.calls[i].name);
       EXPECT_EQ(complete[i].arguments, sample.calls[i].arguments);
+      EXPECT_EQ(complete[i].id, sample.calls[i].id);
       EXPECT_TRUE(nlohmann::json::parse(complete[i].arguments, nullptr, false).is_object());
     }
   }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grammars of calls that are written in Python (call_grammar.h).
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "text/chat_output/call_grammar.h"
+#include "text/chat_output/parameters.h"
+#include "text/chat_output/pythonic_calls.h"
+
+namespace dunlin::text {
+namespace {
+
+// begin, end: around the list, each a term or empty. JSON's literals are Python's, but for true, false and null, which
+// the parser takes too.
+std::string ListedCalls(const CallGrammar& request, const std::string& begin, const std::string& end,
+                        GrammarParts* parts) {
+  std::string rules = AnyCallRule(request);
+  for (size_t i = 0; i < request.tools.size(); ++i) {
+    const ToolSet::Tool& tool = *request.tools[i];
+    const std::vector<Parameter> parameters = ParametersOf(tool, IsPythonicName, parts);
+    for (size_t at = 0; at < parameters.size(); ++at) {
+      absl::StrAppend(&rules, "arg_", i, "_", at, ": ", GrammarString(parameters[at].name + "="), " ",
+                      AddParameter(tool, parameters[at], parts), "\n");
+    }
+    absl::StrAppend(&rules, "call_", i, ": ", GrammarString(tool.name + "("), " first_", i, "_0 \")\"\n",
+                    SeparatedRules(std::to_string(i), ", ", parameters));
+  }
+  const std::string further = request.several ? R"( (", " call)*)" : "";
+  return absl::StrCat("calls: ", begin, "\"[\" call", further, " \"]\"", end, "\n", rules);
+}
+
+}  // namespace
+
+std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return ListedCalls(request, "", "", parts);
+}
+
+std::string Lfm2CallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return ListedCalls(request, MarkerTerm("<|tool_call_start|>", request.tokenizer) + " ",
+                     " " + MarkerTerm("<|tool_call_end|>", request.tokenizer), parts);
+}
+
+}  // namespace dunlin::text
