@@ -24,7 +24,8 @@ struct Form {
 };
 constexpr Form kForms[] = {{"tokenizer.json", DUNLIN_TEXT_TOKENIZER_JSON},
                            {kVocabularyFile, DUNLIN_TEXT_VOCABULARY},
-                           {kSentencePieceFile, DUNLIN_TEXT_SENTENCEPIECE}};
+                           {kSentencePieceFile, DUNLIN_TEXT_SENTENCEPIECE},
+                           {kTiktokenFile, DUNLIN_TEXT_TIKTOKEN}};
 
 }  // namespace
 

@@ -33,9 +33,10 @@ inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;    // tokeniz
 inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;  // tokenizer_config.json
 
 // What a tokenizer is built from where there is no tokenizer.json: a vocabulary with its rules in JSON (made from GGUF
-// metadata; rust/src/vocabulary describes it), or a SentencePiece model.
+// metadata; rust/src/vocabulary describes it), a SentencePiece model, or a tiktoken vocabulary.
 inline constexpr const char* kVocabularyFile = "vocabulary.json";
 inline constexpr const char* kSentencePieceFile = "tokenizer.model";
+inline constexpr const char* kTiktokenFile = "tiktoken.model";
 
 struct EncodeOptions {
   // Add the special tokens that the model expects around a text (BOS, EOS): the post-processor of tokenizer.json, as
@@ -74,8 +75,8 @@ class Tokenizer {
   //   message names the file, the place in it, the value and the limit).
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& model_dir, int64_t vocab_limit);
 
-  // As Load, from the files of a model. Without a tokenizer.json it is built from the first of kVocabularyFile and
-  // kSentencePieceFile; INVALID_ARGUMENT names what of it is not supported.
+  // As Load, from the files of a model. Without a tokenizer.json it is built from the first of kVocabularyFile,
+  // kSentencePieceFile and kTiktokenFile; INVALID_ARGUMENT names what of it is not supported.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const engine::TextFiles& files, int64_t vocab_limit);
 
   // Whether Load finds a tokenizer among the files.

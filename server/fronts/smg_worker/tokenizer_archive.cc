@@ -17,9 +17,9 @@ namespace {
 
 // What routers look for. Of one model they are as large as what the server itself has read, or small.
 constexpr const char* kNames[] = {
-    "tokenizer.json",    "tokenizer_config.json",   "config.json",        "generation_config.json",
-    "vocab.json",        "special_tokens_map.json", "merges.txt",         "tokenizer.model",
-    "added_tokens.json", "chat_template.json",      "chat_template.jinja"};
+    "tokenizer.json",    "tokenizer_config.json",   "config.json",         "generation_config.json",
+    "vocab.json",        "special_tokens_map.json", "merges.txt",          "tokenizer.model",
+    "added_tokens.json", "chat_template.json",      "chat_template.jinja", "tiktoken.model"};
 
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint32_t kCentralHeader = 0x02014b50;

@@ -64,6 +64,7 @@ void dunlin_text_ids_free(dunlin_text_ids* ids);
 #define DUNLIN_TEXT_TOKENIZER_JSON 0  // the text of a tokenizer.json
 #define DUNLIN_TEXT_VOCABULARY 1      // a vocabulary with its rules, in JSON (src/vocabulary)
 #define DUNLIN_TEXT_SENTENCEPIECE 2   // a SentencePiece model
+#define DUNLIN_TEXT_TIKTOKEN 3        // a tiktoken vocabulary
 
 // Reads one of the forms, and the text of tokenizer_config.json (may be empty). vocab_limit: embedding rows; every id
 // but those of added tokens must be below. 0: none. Errors: INVALID_ARGUMENT.

@@ -12,6 +12,20 @@ use tokenizers::{
     PreTokenizerWrapper,
 };
 
+/// Source: tokenizer.json of Qwen 3.5; the tokenizer class that Kimi K2 brings with its weights.
+const QWEN35: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+const KIMI: &str = concat!(
+    r"[\p{Han}]+",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+
 const OPTIONS: [EncodeOptions; 2] = [
     EncodeOptions { add_special_tokens: true, parse_special: false },
     EncodeOptions { add_special_tokens: false, parse_special: true },
@@ -105,6 +119,12 @@ fn tokenizers() -> Vec<(String, TextTokenizer)> {
     let last = files.len() - 1;
     let split = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
     change("gemma", last, "/pre_tokenizer", split, &mut files);
+    for pattern in [QWEN35, KIMI] {
+        let split = json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]});
+        change(pattern, 0, "/pre_tokenizer", split, &mut files);
+    }
     files.into_iter().map(|(name, file)| (name, golden_files::load(&file).unwrap())).collect()
 }
 

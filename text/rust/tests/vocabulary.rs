@@ -3,13 +3,15 @@
 
 mod golden_files;
 
-use dunlin_text::load::{load_sentencepiece, load_vocabulary};
+use dunlin_text::load::{load_sentencepiece, load_tiktoken, load_vocabulary};
 use dunlin_text::{Code, EncodeOptions, TextTokenizer};
 use golden_files::{read_bytes, read_json};
 use serde_json::{json, Value};
 
 const SENTENCEPIECE: &str = "vocabularies/sentencepiece";
 const WORDPIECE: &str = "vocabularies/wordpiece";
+const MERGED_PIECES: &str = "vocabularies/merged_pieces";
+const TIKTOKEN: &str = "vocabularies/tiktoken";
 
 fn from_json(vocabulary: &Value) -> dunlin_text::Result<TextTokenizer> {
     load_vocabulary(vocabulary.to_string().as_bytes(), b"", 0)
@@ -80,7 +82,7 @@ fn every_split_has_the_ids_of_the_published_pre_tokenizer() {
     let file = read_json("vocabularies", "splits.json");
     let texts = file["texts"].as_array().unwrap();
     let splits = file["ids"].as_object().unwrap();
-    assert_eq!((splits.len(), texts.is_empty()), (17, false));
+    assert_eq!((splits.len(), texts.is_empty()), (21, false));
     for (pre, ids) in splits {
         let tokenizer = from_json(&byte_level("byte_level_gpt2", pre)).unwrap();
         assert_eq!(ids.as_array().unwrap().len(), texts.len());
@@ -96,6 +98,53 @@ fn sentencepiece_models_give_the_ids_of_transformers() {
     let model = read_bytes(SENTENCEPIECE, "tokenizer.model");
     expect_cases(&load_sentencepiece(&model, b"", 0).unwrap(), SENTENCEPIECE);
     expect_cases(&from_json(&read_json(SENTENCEPIECE, "vocabulary.json")).unwrap(), SENTENCEPIECE);
+}
+
+#[test]
+fn pieces_with_merges_give_the_ids_of_the_library() {
+    expect_cases(&from_json(&read_json(MERGED_PIECES, "vocabulary.json")).unwrap(), MERGED_PIECES);
+}
+
+fn tiktoken() -> (Vec<u8>, Vec<u8>) {
+    (read_bytes(TIKTOKEN, "tiktoken.model"), read_bytes(TIKTOKEN, "tokenizer_config.json"))
+}
+
+#[test]
+fn tiktoken_vocabularies_give_the_ids_of_tiktoken() {
+    let (ranks, config) = tiktoken();
+    let tokenizer = load_tiktoken(&ranks, &config, 0).unwrap();
+    expect_cases(&tokenizer, TIKTOKEN);
+    let first = ranks.split(|byte| *byte == b'\n').count() as u32 - 1;
+    assert_eq!((tokenizer.bos_id(), tokenizer.eos_id()), (Some(first), Some(first + 1)));
+    assert_eq!(tokenizer.vocab_size(), first + 258);
+    // Reserved tokens are special, named ones as their entries say.
+    assert_eq!(tokenizer.decode(&[first + 3, first + 9], true).unwrap(), "<|tool_call_begin|>");
+    // Reserved tokens for which the model has no rows are none.
+    assert_eq!(load_tiktoken(&ranks, &config, first + 256).unwrap().vocab_size(), first + 256);
+}
+
+#[test]
+fn broken_tiktoken_vocabularies_are_refused() {
+    let (ranks, config) = tiktoken();
+    let text = String::from_utf8(ranks.clone()).unwrap();
+    let refused = |ranks: &str| {
+        let error = load_tiktoken(ranks.as_bytes(), &config, 0).err().expect("a refusal");
+        assert_eq!(error.code, Code::InvalidArgument, "{error}");
+        error.message
+    };
+    assert!(refused("").contains("has no token for the byte 0x00"));
+    assert!(refused("IQ==\n").contains("line 1 is not a token in Base64 and its rank"));
+    assert!(refused("I!== 0\n").contains("line 1 is not a token in Base64"));
+    assert!(refused("IQ== 1\n").contains("has rank 1 in line 1; expected 0"));
+    assert!(refused("= 0\n").contains("a token of 0 bytes in line 1"));
+    assert!(refused("IQ== 0\nIQ== 1\n").contains("has \"!\" twice, with ranks 0 and 1"));
+    let long = "AAAA".repeat(400) + " 0\n";
+    assert!(refused(&long).contains("a token of 1200 bytes in line 1; limit is [1, 1024]"));
+    assert!(refused(&text.lines().skip(1).collect::<Vec<_>>().join("\n")).contains("has rank 1 in line 1"));
+    for (config, class) in [("", "\"\""), ("{\"tokenizer_class\": \"QWenTokenizer\"}", "\"QWenTokenizer\"")] {
+        let message = load_tiktoken(&ranks, config.as_bytes(), 0).err().unwrap().message;
+        assert!(message.contains(&format!("tokenizer_class is {class}; of those with a tiktoken.model")), "{message}");
+    }
 }
 
 #[test]
@@ -134,7 +183,9 @@ fn broken_vocabularies_are_refused() {
         edit(&mut vocabulary);
         refusal(&vocabulary)
     };
-    assert!(edited(&|v| v["model"] = json!("rwkv")).contains("\"rwkv\" is not supported; known: gpt2, llama, bert"));
+    assert!(
+        edited(&|v| v["model"] = json!("rwkv")).contains("\"rwkv\" is not supported; known: gpt2, llama, gemma4, bert")
+    );
     assert!(
         edited(&|v| v["pre"] = json!("viking")).contains("tokenizer.ggml.pre \"viking\" is not known; known: default")
     );

@@ -32,6 +32,8 @@ std::string FileOf(const json& vocabulary) {
   writer.AddText("tokenizer.ggml.model", vocabulary.at("model").get<std::string>());
   writer.AddTexts("tokenizer.ggml.tokens", tokens);
   if (!vocabulary.at("scores").empty()) writer.AddFloats("tokenizer.ggml.scores", vocabulary.at("scores"));
+  const auto merges = vocabulary.value("merges", std::vector<std::string>());
+  if (!merges.empty()) writer.AddTexts("tokenizer.ggml.merges", merges);
   writer.AddFloats("tokenizer.ggml.token_type", vocabulary.at("types"));
   const std::pair<const char*, const char*> ids[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
                                                      {"eos_token", "tokenizer.ggml.eos_token_id"},
@@ -83,19 +85,31 @@ TEST(GgufTokenizer, GivesTheIdsOfASentencePieceVocabulary) {
   ExpectGoldenIdsOfAFile("sentencepiece");
 }
 
+TEST(GgufTokenizer, GivesTheIdsOfPiecesWithMerges) {
+  ExpectGoldenIdsOfAFile("merged_pieces");
+}
+
 TEST(GgufTokenizer, GivesTheIdsOfAWordPieceVocabulary) {
   ExpectGoldenIdsOfAFile("wordpiece");
 }
 
-TEST(GgufTokenizer, GivesTheIdsOfASentencePieceModelInADirectory) {
+void ExpectGoldenIdsOfADirectory(const std::string& style, const std::vector<const char*>& files) {
   const TempDirectory temp;
-  std::ifstream model(DUNLIN_SOURCE_DIR "/tests/golden/text/vocabularies/sentencepiece/tokenizer.model",
-                      std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(model)), std::istreambuf_iterator<char>());
-  temp.Write("tokenizer.model", bytes);
+  for (const char* name : files) {
+    std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/text/vocabularies/" + style + "/" + name, std::ios::binary);
+    temp.Write(name, std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
+  }
   const auto tokenizer = text::Tokenizer::Load(temp.path(), 0);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  ExpectGoldenIds(**tokenizer, "sentencepiece");
+  ExpectGoldenIds(**tokenizer, style);
+}
+
+TEST(GgufTokenizer, GivesTheIdsOfASentencePieceModelInADirectory) {
+  ExpectGoldenIdsOfADirectory("sentencepiece", {"tokenizer.model"});
+}
+
+TEST(GgufTokenizer, GivesTheIdsOfATiktokenVocabularyInADirectory) {
+  ExpectGoldenIdsOfADirectory("tiktoken", {"tiktoken.model", "tokenizer_config.json"});
 }
 
 TEST(GgufTokenizer, HasTheChatTemplateOfTheFile) {

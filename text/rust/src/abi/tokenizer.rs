@@ -16,6 +16,7 @@ pub(super) const TRUNCATE: u32 = 8;
 const TOKENIZER_JSON: i32 = 0;
 const VOCABULARY: i32 = 1;
 const SENTENCEPIECE: i32 = 2;
+const TIKTOKEN: i32 = 3;
 
 #[repr(C)]
 pub struct Limits {
@@ -64,7 +65,8 @@ pub unsafe extern "C" fn dunlin_text_tokenizer_load(
             TOKENIZER_JSON => load::load_json,
             VOCABULARY => load::load_vocabulary,
             SENTENCEPIECE => load::load_sentencepiece,
-            _ => return Err(Error::invalid(format!("form is {form}; limit is [0, 2]"))),
+            TIKTOKEN => load::load_tiktoken,
+            _ => return Err(Error::invalid(format!("form is {form}; limit is [0, 3]"))),
         };
         put_tokenizer(out, load(text, config, checked_limit(vocab_limit)?)?)
     })

@@ -20,9 +20,10 @@ use super::patterns;
 const MARKS: [char; 18] =
     [' ', ',', '.', ';', ':', '!', '?', '(', ')', '"', '-', '，', '。', '、', '；', '：', '！', '？'];
 
-/// Patterns of GPT-2, Llama 3, Qwen 2 and gpt-oss. Each matches every character; a run of letters or digits ends a
+/// Patterns of GPT-2, Llama 3, Qwen 2 and 3.5, Kimi K2 and gpt-oss. Each matches every character; a run of letters or digits ends a
 /// match before every one of [`MARKS`], whatever follows.
-const REGEXES: [&str; 4] = [patterns::GPT2, patterns::LLAMA3, patterns::QWEN2, patterns::GPT4O];
+const REGEXES: [&str; 6] =
+    [patterns::GPT2, patterns::LLAMA3, patterns::QWEN2, patterns::QWEN35, patterns::KIMI, patterns::GPT4O];
 
 /// A letter or digit that stays one under every normalizer here; not every one, but those that end most words.
 pub fn is_word(letter: char) -> bool {

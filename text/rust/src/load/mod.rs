@@ -76,6 +76,11 @@ pub fn load_sentencepiece(model: &[u8], config: &[u8], vocab_limit: u32) -> Resu
     load_json(&vocabulary_json::from_sentencepiece(model)?, config, vocab_limit)
 }
 
+/// The same from a tiktoken vocabulary, the bytes of tiktoken.model.
+pub fn load_tiktoken(ranks: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTokenizer> {
+    load_json(&vocabulary_json::from_tiktoken(ranks, config, vocab_limit)?, config, vocab_limit)
+}
+
 fn too_large(name: &str, size: u64, limit: usize) -> Error {
     Error::invalid(format!("{name} has {size} bytes; limit is {limit}"))
 }

@@ -36,23 +36,25 @@ struct Rule {
 const PLAIN: Rule =
     Rule { names: &[], steps: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_eos: false };
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     Rule { names: &["", "default", "gpt-2", "phi-2", "exaone4"], ..PLAIN },
     Rule { names: &["roberta-bpe"], add_bos: true, add_eos: true, ..PLAIN },
     Rule { names: &["olmo", "mpt"], nfc: true, ..PLAIN },
     Rule { names: &["modern-bert"], nfc: true, add_bos: true, add_eos: true, ..PLAIN },
     Rule {
-        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"],
+        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2"],
         steps: &[Split(patterns::LLAMA3)],
         ignore_merges: true,
         add_bos: true,
         ..PLAIN
     },
-    // Llama 3's tokenizer without a BOS, and GLM 4's.
+    // Llama 3's tokenizer without a BOS, and that of GLM 4 and 5.
     Rule { names: &["smaug-bpe", "glm4"], steps: &[Split(patterns::LLAMA3)], ignore_merges: true, ..PLAIN },
     Rule { names: &["dbrx", "chatglm-bpe"], steps: &[Split(patterns::LLAMA3)], ..PLAIN },
     Rule { names: &["qwen2", "deepseek-r1-qwen", "stablelm2"], steps: &[Split(patterns::QWEN2)], nfc: true, ..PLAIN },
-    Rule { names: &["gpt-4o", "llama4"], steps: &[Split(patterns::GPT4O)], ..PLAIN },
+    Rule { names: &["qwen35"], steps: &[Split(patterns::QWEN35)], nfc: true, ..PLAIN },
+    Rule { names: &["kimi-k2"], steps: &[Split(patterns::KIMI)], ignore_merges: true, ..PLAIN },
+    Rule { names: &["gpt-4o", "llama4", "minimax-m2"], steps: &[Split(patterns::GPT4O)], ..PLAIN },
     Rule { names: &["smollm", "starcoder", "refact"], steps: &[EachDigit, Gpt2], ..PLAIN },
     Rule { names: &["command-r"], steps: &[EachDigit, Gpt2], nfc: true, ..PLAIN },
     Rule { names: &["tekken"], steps: &[Split(patterns::TEKKEN)], ignore_merges: true, add_bos: true, ..PLAIN },
@@ -93,16 +95,7 @@ const RULES: [Rule; 19] = [
 pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     let rule = find(&vocabulary.pre)?;
     vocabulary.ids()?;
-    let mut merges = Vec::with_capacity(vocabulary.merges.len());
-    for (i, merge) in vocabulary.merges.iter().enumerate() {
-        // A token may be a space: the separator is the first one after the first character.
-        let start = merge.chars().next().map_or(0, char::len_utf8);
-        let space = merge[start..].find(' ').map(|at| at + start);
-        let Some(space) = space else {
-            return Err(Error::invalid(format!("merges[{i}] of the vocabulary, {}, is not two tokens", quote(merge))));
-        };
-        merges.push([&merge[..space], &merge[space + 1..]]);
-    }
+    let merges = vocabulary.listed_merges()?;
     let prefix_space = vocabulary.add_space_prefix.unwrap_or(false);
     // Rows of the embedding without a token have a name here; no text has them.
     let vocab = vocabulary.vocab(|id| vocabulary.type_of(id) != types::UNUSED, |_, token| token.into());

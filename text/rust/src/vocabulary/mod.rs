@@ -2,14 +2,15 @@
 //! From a vocabulary with its rules to a tokenizer.json: for models whose files have none. What comes out is loaded by
 //! `load` like any other, with all its limits.
 //!
-//! The vocabulary is an object. `model`: "gpt2" (byte-level BPE), "llama" (SentencePiece BPE) or "bert" (WordPiece), the
-//! words of GGUF. `pre`: how byte-level text is split. `tokens`, and beside them `scores` and `types` (GGUF's numbers).
-//! `merges`: "left right". The ids bos_token, eos_token, unk_token, sep_token, cls_token. The flags add_bos, add_eos,
-//! add_sep, add_space_prefix, remove_extra_whitespaces.
+//! The vocabulary is an object. `model`: "gpt2" (byte-level BPE), "llama" (SentencePiece BPE), "gemma4" (the same with
+//! merges) or "bert" (WordPiece), the words of GGUF. `pre`: how byte-level text is split. `tokens`, and beside them
+//! `scores` and `types` (GGUF's numbers). `merges`: "left right". The ids bos_token, eos_token, unk_token, sep_token,
+//! cls_token. The flags add_bos, add_eos, add_sep, add_space_prefix, remove_extra_whitespaces.
 
 mod byte_level;
 mod proto;
 mod sentencepiece;
+mod tiktoken;
 mod wordpiece;
 
 use std::borrow::Cow;
@@ -65,6 +66,12 @@ pub(crate) fn from_sentencepiece(bytes: &[u8]) -> Result<Vec<u8>> {
     write(&proto::parse(bytes)?)
 }
 
+/// The tokenizer.json of a tiktoken vocabulary with its tokenizer_config.json. vocab_limit: as `load` has it.
+pub(crate) fn from_tiktoken(ranks: &[u8], config: &[u8], vocab_limit: u32) -> Result<Vec<u8>> {
+    check_size("tiktoken.model", ranks)?;
+    write(&tiktoken::parse(ranks, config, vocab_limit)?)
+}
+
 fn check_size(name: &str, bytes: &[u8]) -> Result<()> {
     let size = bytes.len();
     match size > MAX_TOKENIZER_JSON_BYTES {
@@ -77,10 +84,12 @@ fn write(vocabulary: &Vocabulary) -> Result<Vec<u8>> {
     let document = match vocabulary.model.as_str() {
         "gpt2" => byte_level::write(vocabulary)?,
         "llama" => sentencepiece::write(vocabulary)?,
+        "gemma4" => sentencepiece::write_with_merges(vocabulary)?,
         "bert" => wordpiece::write(vocabulary)?,
         other => {
             let name = quote(other);
-            return Err(Error::invalid(format!("tokenizer model {name} is not supported; known: gpt2, llama, bert")));
+            let known = "gpt2, llama, gemma4, bert";
+            return Err(Error::invalid(format!("tokenizer model {name} is not supported; known: {known}")));
         }
     };
     serde_json::to_vec(&document).map_err(|error| Error::invalid(format!("the vocabulary: {error}")))
@@ -125,6 +134,22 @@ impl Vocabulary {
                    "normalized": false, "special": special})
         };
         added.map(write).collect()
+    }
+
+    /// `model.merges`, from "left right".
+    fn listed_merges(&self) -> Result<Vec<[&str; 2]>> {
+        let mut merges = Vec::with_capacity(self.merges.len());
+        for (i, merge) in self.merges.iter().enumerate() {
+            // A token may be a space: the separator is the first one after the first character.
+            let start = merge.chars().next().map_or(0, char::len_utf8);
+            let space = merge[start..].find(' ').map(|at| at + start);
+            let Some(space) = space else {
+                let merge = quote(merge);
+                return Err(Error::invalid(format!("merges[{i}] of the vocabulary, {merge}, is not two tokens")));
+            };
+            merges.push([&merge[..space], &merge[space + 1..]]);
+        }
+        Ok(merges)
     }
 
     fn token(&self, id: Option<usize>, name: &str) -> Result<(usize, &str)> {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SentencePiece BPE: pieces with scores, "▁" for a space, bytes where a character has no piece.
+//! SentencePiece BPE: pieces with scores, "▁" for a space, bytes where a character has no piece. Gemma 4's has merges in
+//! place of the scores, and no space before a text.
 //!
-//! Source: transformers 5.23, convert_slow_tokenizer.py (SentencePieceExtractor, LlamaConverter), and generate_merges.
+//! Source: transformers 5.23, convert_slow_tokenizer.py (SentencePieceExtractor, LlamaConverter), and generate_merges;
+//! of Gemma 4 tokenizer.json, and its form in GGUF files that of llama.cpp's converter.
 
 use std::cmp::Ordering;
 
@@ -21,10 +23,18 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
     }
     let ids = vocabulary.ids()?;
     let merges = merges(vocabulary, &ids)?;
+    write_as(vocabulary, merges, vocabulary.add_space_prefix.unwrap_or(true))
+}
+
+pub(super) fn write_with_merges(vocabulary: &Vocabulary) -> Result<TokenizerJson<'_>> {
+    vocabulary.ids()?;
+    write_as(vocabulary, vocabulary.listed_merges()?, vocabulary.add_space_prefix.unwrap_or(false))
+}
+
+fn write_as<'a>(vocabulary: &'a Vocabulary, merges: Vec<[&'a str; 2]>, prefix: bool) -> Result<TokenizerJson<'a>> {
     let unknown = (0..vocabulary.tokens.len()).find(|id| vocabulary.type_of(*id) == types::UNKNOWN);
     let unknown = vocabulary.unk_token.or(unknown).and_then(|id| vocabulary.tokens.get(id));
     let byte_fallback = vocabulary.types.contains(&types::BYTE);
-    let prefix = vocabulary.add_space_prefix.unwrap_or(true);
     Ok(TokenizerJson {
         added_tokens: vocabulary.added(),
         normalizer: normalizer(prefix, vocabulary.remove_extra_whitespaces.unwrap_or(false)),
