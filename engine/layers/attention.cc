@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/attention.h"
 
+#include "engine/layers/norm.h"
+
 namespace dunlin::engine {
 
 using kernels::DeviceOps;
@@ -78,8 +80,28 @@ Linear Attention::InputOf(LayerContext* context, const LayerWeights& weights, in
   return {context, weights.qkv, InputIndex(layer, LayerInput::kQkv)};
 }
 
-// One operation where the device fuses them.
 bool Attention::StoreKv() const {
+  return StoreHeads() && (!context_->config.attention.output_gate || ComputeGate());
+}
+
+bool Attention::ComputeGate() const {
+  const Linear gate(context_, weights_.attention_gate, InputIndex(context_->layer, LayerInput::kQkv));
+  return NormAgainFor(context_, weights_.attention_norm, gate) &&
+         gate.Run("attention gate", nullptr, context_->buffers.gate, context_->rows.count);
+}
+
+bool Attention::ApplyGate(float* rows) const {
+  const AttentionSpec& attention = context_->config.attention;
+  const kernels::RowGateParams params{.values = rows,
+                                      .gate = context_->buffers.gate,
+                                      .rows = context_->rows.picked,
+                                      .num_rows = context_->rows.count,
+                                      .columns = attention.num_heads * attention.head_dim};
+  return context_->Run(&DeviceOps::row_gate, params, "output gate");
+}
+
+// One operation where the device fuses them.
+bool Attention::StoreHeads() const {
   const Linear qkv = InputOf(context_, weights_, context_->layer);
   const kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
   kernels::GemmParams params = qkv.Params(context_->rows.count);
@@ -96,12 +118,13 @@ bool Attention::Run(const Linear& next) const {
   const kernels::Device& device = *context_->buffers.device;
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, weights_);
   params.next = next.Input(context_->rows.count);
-  if (!context_->eager() && device.ops->attention_fuses(device.context, params)) {
+  const bool gated = context_->config.attention.output_gate;
+  if (!gated && !context_->eager() && device.ops->attention_fuses(device.context, params)) {
     return context_->Run(&DeviceOps::paged_attention, params, "paged attention");
   }
   params.next = nullptr;
   params.out = context_->buffers.attention;
-  return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&
+  return context_->Run(&DeviceOps::paged_attention, params, "paged attention") && (!gated || ApplyGate(params.out)) &&
          next.Quantize("attention quantize", params.out, context_->rows.count);
 }
 

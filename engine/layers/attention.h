@@ -27,6 +27,11 @@ class Attention {
   bool Run(const Linear& next) const;
 
  private:
+  bool StoreHeads() const;
+  // AttentionSpec::output_gate: of every row, from the layer's input; multiplied into the attention's output.
+  bool ComputeGate() const;
+  bool ApplyGate(float* rows) const;
+
   LayerContext* context_;
   const LayerWeights& weights_;
 };

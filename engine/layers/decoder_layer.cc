@@ -90,7 +90,9 @@ bool DecoderLayer::FinalPostNorm() const {
 }
 
 Linear DecoderLayer::attention_out() const {
-  return {context_, weights_.attention_out, InputIndex(context_->layer, LayerInput::kAttentionOut)};
+  const bool attends = context_->config.attends(context_->layer);
+  return {context_, attends ? weights_.attention_out : weights_.delta.out,
+          InputIndex(context_->layer, LayerInput::kAttentionOut)};
 }
 
 }  // namespace dunlin::engine

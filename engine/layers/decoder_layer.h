@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "engine/layers/attention.h"
+#include "engine/layers/delta_layer.h"
 #include "engine/layers/experts.h"
 #include "engine/layers/latent_attention.h"
 #include "engine/layers/mlp.h"
@@ -18,7 +19,7 @@ namespace dunlin::engine {
 // A token mixer mixes rows of a sequence. InputOf: its first product, whose input the layer fills. StoreKv(): stores
 // what later tokens read, of every row, and leaves queries in LayerRows::query; after the last layer's only kept rows
 // go on. Run(next): from the queries to the input of the output projection.
-using TokenMixer = std::variant<LatentAttentionLayer, Attention>;
+using TokenMixer = std::variant<DeltaLayer, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
 using ChannelMixer = std::variant<Experts, Mlp>;

@@ -55,6 +55,11 @@ constexpr const char* NameOf(WeightSlot slot) {
 
 absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, const Model& model) {
   if (options.recipe == Fp8Recipe::kPerToken) return std::vector<float>();
+  if (model.config().is_recurrent()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
+                     " has recurrent layers; the recipe of such a model is per_token"));
+  }
   if (model.config().has_experts()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,

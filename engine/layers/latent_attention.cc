@@ -57,10 +57,7 @@ bool LatentAttentionLayer::Query() const {
   const bool has_rank = shape_.query_rank > 0;
   const Linear query(context_, weights_.query, input);
   const Linear first = has_rank ? Linear(context_, weights_.query_down, input) : query;
-  if (!first.SharesInputFormat(context_->activation) &&
-      !Norm(context_, layer_.attention_norm).Run("attention norm", &first, RowsOf(*context_))) {
-    return false;
-  }
+  if (!NormAgainFor(context_, layer_.attention_norm, first)) return false;
   const Columns out{buffers_.query, context_->config.attention.latent_query_features()};
   if (!has_rank) return query.Run("query", out);
   return first.Run("query down", Columns{buffers_.down, shape_.query_rank}) &&

@@ -26,8 +26,9 @@ struct LayerBuffers {
 
   void* kv_pool = nullptr;
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;        // [T, qkv_features]
-  float* attention = nullptr;  // [T, num_heads * value_dim]
+  float* qkv = nullptr;        // [T, qkv_features or, if that is more, DeltaSpec::input_features]
+  float* attention = nullptr;  // [T, num_heads * value_dim or, if that is more, DeltaSpec::output_features]
+  float* gate = nullptr;       // [T, num_heads * head_dim] of AttentionSpec::output_gate
   void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection; of experts, too
   float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
   void* activation = nullptr;  // GEMM input of T rows, or of all rows of the experts
@@ -35,6 +36,8 @@ struct LayerBuffers {
   float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
   void* experts = nullptr;     // of ExpertBufferBytes
   void* latent = nullptr;      // of LatentBufferBytes
+  void* delta = nullptr;       // of DeltaBufferBytes
+  float* state = nullptr;      // [state slots, ModelConfig::state_floats]
   float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
                                // ExpertSpec::ffn_dim]; non-null runs eager
   float* rotary = nullptr;     // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions

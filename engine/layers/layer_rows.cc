@@ -28,15 +28,17 @@ KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, co
                                  .num_rows = kept.count,
                                  .columns = config.hidden_dim};
   if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
+  rows->hidden = hidden;
+  rows->picked = kept.index;
+  rows->spans = kept.spans;
+  if (!config.attends(config.num_layers - 1)) return KernelStatus::kOk;  // there are no queries
   params.in = rows->query;
   params.in_stride = rows->query_stride;
   params.out = query;
   params.columns = config.attention.num_heads * config.attention.head_dim;
   if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
-  rows->hidden = hidden;
   rows->query = query;
   rows->query_stride = params.columns;
-  rows->spans = kept.spans;
   return KernelStatus::kOk;
 }
 

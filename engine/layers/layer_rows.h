@@ -17,7 +17,8 @@ struct LayerRows {
   int64_t query_stride;  // floats
   QuerySpans spans;
   int32_t count;
-  int32_t num_decode;  // the first of them run as decode: GemmParams::decode_rows
+  int32_t num_decode;               // the first of them run as decode: GemmParams::decode_rows
+  const int32_t* picked = nullptr;  // [count] row of the batch of each; null: 0, 1, 2, ...
 };
 
 LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const PassInputs& inputs);

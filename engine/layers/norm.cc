@@ -59,4 +59,9 @@ kernels::NormParams Norm::Params(int32_t num_rows) const {
   return params;
 }
 
+bool NormAgainFor(LayerContext* context, const NormWeights& weights, const Linear& linear) {
+  if (linear.SharesInputFormat(context->activation)) return true;
+  return Norm(context, weights).Run("attention norm", &linear, RowsOf(*context));
+}
+
 }  // namespace dunlin::engine

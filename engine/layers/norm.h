@@ -39,4 +39,8 @@ class Norm {
   const NormWeights& weights_;
 };
 
+// Gives `linear`, which reads the same normed rows as a product before it, its input: anew where it takes another
+// format than that one.
+bool NormAgainFor(LayerContext* context, const NormWeights& weights, const Linear& linear);
+
 }  // namespace dunlin::engine

@@ -38,6 +38,7 @@ struct PassInputs {
   QuerySpans spans;                      // of the sequences, covering all tokens
   const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
+  const int32_t* state_slots = nullptr;  // [spans.count] where the model is recurrent: distinct
   KeptRows kept;
 };
 

@@ -66,10 +66,17 @@ StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& con
           .vocab_size = config.vocab_size};
 }
 
+// Sequences that run at once: of a recurrent model as many as have a state.
+int32_t MaxRunning(const EngineOptions& options, const Runtime& runtime) {
+  const int32_t slots = runtime.num_state_slots();
+  return slots > 0 ? std::min(options.max_sequences, slots) : options.max_sequences;
+}
+
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     const RequestLimits& limits, const Runtime& runtime, KvEventLog* kv_events) {
   SchedulerOptions scheduler;
-  scheduler.max_sequences = options.max_sequences;
+  scheduler.max_sequences = MaxRunning(options, runtime);
+  scheduler.num_state_slots = runtime.num_state_slots();
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
   scheduler.max_live = MailboxLimitsOf(options).max_live;
   scheduler.prefix_cache = options.prefix_cache;
@@ -104,7 +111,7 @@ struct Engine::State {
         runtime(std::move(owned_runtime)),
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
-        deadlines(options.max_sequences),
+        deadlines(MaxRunning(options, *runtime)),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
         kv_events(NewKvEventLog(options, limits)),
         scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get())),

@@ -30,6 +30,7 @@ struct PlanRange {
 struct SequenceStep {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;  // Sequence::slot; means nothing to a runtime
+  int32_t state_slot = 0;     // of a recurrent model: where the sequence's state lies, no other's of the step
   int32_t output_index = 0;   // Request::output_index; already part of row.seed
   int32_t first_position = 0;
   int32_t num_tokens = 0;  // >= 1

@@ -40,15 +40,42 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
   const auto pages_of = [&](int64_t tokens) { return groups.MostPages(tokens, per_page, options.max_tokens_per_step); };
   const int64_t one = pages_of(demand.context_tokens);
   const int64_t usual = pages_of(std::min(demand.context_tokens, kUsualContextTokens));
-  demand.one_context = static_cast<size_t>(std::min(one, kMaxPages)) * demand.page_bytes;
-  const int64_t most = std::max(one, usual * options.max_sequences);
-  demand.most = static_cast<size_t>(std::min(most, kMaxPages)) * demand.page_bytes;
+  const auto bytes_of = [&](int64_t pages, int32_t states) {
+    const size_t state_bytes = static_cast<size_t>(states) * StateBytesOf(config);
+    const size_t state_pages = (state_bytes + demand.page_bytes - 1) / demand.page_bytes;
+    return (static_cast<size_t>(std::min(pages, kMaxPages)) + state_pages) * demand.page_bytes;
+  };
+  demand.one_context = bytes_of(one, 1);
+  demand.most = bytes_of(std::max(one, usual * options.max_sequences), options.max_sequences);
   return demand;
+}
+
+size_t StateBytesOf(const ModelConfig& config) {
+  return static_cast<size_t>(config.state_floats()) * sizeof(float);
+}
+
+int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                     size_t bytes) {
+  const size_t state = StateBytesOf(config);
+  if (state == 0) return 0;
+  const KvGroups groups = KvGroupsOf(config);
+  const int32_t per_page = TokensPerPage(config, resident, options);
+  const size_t page_bytes = PageBytes(config, resident, options);
+  const auto pages_of = [&](int32_t tokens) {
+    return static_cast<size_t>(groups.MostPages(tokens, per_page, options.max_tokens_per_step)) * page_bytes;
+  };
+  const int32_t context = ContextLimit(config, options);
+  const size_t full = pages_of(context);
+  const size_t usual = pages_of(std::max(1, std::min(context, kUsualContextTokens) / 2));
+  const size_t beside_full = bytes > full ? (bytes - full) / state : 0;
+  const size_t slots = std::min(beside_full, bytes / (state + usual));
+  return static_cast<int32_t>(std::clamp(slots, size_t{1}, static_cast<size_t>(options.max_sequences)));
 }
 
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                         size_t bytes) {
   constexpr size_t kMaxPages = std::numeric_limits<int32_t>::max();
+  bytes -= std::min(bytes, StateBytesOf(config));  // of one: the others take what a context leaves
   const auto pages = static_cast<int64_t>(std::min(bytes / PageBytes(config, resident, options), kMaxPages));
   return static_cast<int32_t>(KvGroupsOf(config).TokensThatFit(
       pages, ContextLimit(config, options), TokensPerPage(config, resident, options), options.max_tokens_per_step));

@@ -17,8 +17,8 @@ namespace dunlin::engine {
 // of gigabytes, all of them touched before READY.
 inline constexpr int32_t kUsualContextTokens = 4096;
 
-// Bytes of whole pages, in the resident precision whose contexts take most pages. Of sliding layers a context takes its
-// window and a step.
+// Bytes of whole pages, in the resident precision whose contexts take most pages, and of as many as hold the states of
+// a recurrent model. Of sliding layers a context takes its window and a step.
 struct KvDemand {
   size_t page_bytes = 0;
   size_t one_context = 0;  // a pool below this refuses requests that the model could serve
@@ -30,6 +30,15 @@ struct KvDemand {
 
 // resident: as PlanMemory. Ignores options.kv_memory_bytes. REQUIRES: the model is a decoder.
 KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options);
+
+// FP32 bytes of a sequence's state, its slot; 0 of a model without recurrent layers.
+size_t StateBytesOf(const ModelConfig& config);
+
+// Slots for which KV memory of `bytes` has room next to the pages of as many usual contexts, half written as those that
+// run are on average, and next to those of one full context: at least 1 and at most options.max_sequences; 0 of a model
+// without recurrent layers.
+int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                     size_t bytes);
 
 // The longest context of which one fits into `bytes`: KvDemand::one_context <= bytes; 0 when not even one page does.
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/layers/delta_buffers.h"
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/layers/latent_buffers.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
@@ -18,6 +20,7 @@ constexpr const char* kSequencesKey = "scheduler.max_sequences";
 
 constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kKvPool, "kv pool", kKvKey},
+    {BufferId::kState, "state slots", kKvKey},
     {BufferId::kHidden, "hidden", kStepKey},
     {BufferId::kQkv, "qkv", kStepKey},
     {BufferId::kAttention, "attention", kStepKey},
@@ -27,6 +30,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kKeptRows, "kept rows", kStepKey},
     {BufferId::kExperts, "experts", kStepKey},
     {BufferId::kLatent, "latent attention", kStepKey},
+    {BufferId::kDelta, "delta nets", kStepKey},
+    {BufferId::kGate, "output gate", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
@@ -75,9 +80,9 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
                        int32_t rows) {
   size_t most = 0;
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns :
-         {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
-          config.attention.latent.query_rank, config.attention.latent.plain_dim, config.attention.latent.kv_rank}) {
+    for (int32_t columns : {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
+                            config.attention.latent.query_rank, config.attention.latent.plain_dim,
+                            config.attention.latent.kv_rank, config.delta.output_features()}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -130,6 +135,39 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
   return most;
 }
 
+// Pages and states, which share the KV memory.
+absl::Status PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                    MemoryPlan* plan) {
+  plan->kv_groups = KvGroupsOf(config);
+  plan->kv_shape = KvShapeOf(config);
+  plan->kv_places = KvPlacesOf(config, plan->kv_groups);
+  const size_t state_bytes = StateBytesOf(config);
+  const size_t page_bytes = KvLayoutOf(config, resident.front(), plan->kv_fp8).page_bytes;
+  const auto num_groups = static_cast<size_t>(plan->kv_groups.count());
+  if (state_bytes > 0 && options.kv_memory_bytes < state_bytes + num_groups * page_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds no sequence: its state takes ",
+                     state_bytes, " bytes and its first pages ", num_groups * page_bytes, " (", kKvKey, ")"));
+  }
+  plan->num_state_slots = StateSlotsIn(config, resident, options, options.kv_memory_bytes);
+  const size_t slot_bytes = static_cast<size_t>(plan->num_state_slots) * state_bytes;
+  const size_t num_pages = (options.kv_memory_bytes - slot_bytes) / page_bytes;
+  if (num_pages < num_groups || num_pages > static_cast<size_t>(INT32_MAX)) {
+    return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
+                                                     num_pages, " pages of ", page_bytes, " bytes; it needs ",
+                                                     num_groups, " to 2^31 - 1 (", kKvKey, ")"));
+  }
+  plan->num_pages = static_cast<int32_t>(num_pages);
+  for (Precision precision : resident) {
+    const int32_t per_page = KvLayoutOf(config, precision, plan->kv_fp8).tokens_per_page;
+    plan->max_pages_per_sequence =
+        std::max(plan->max_pages_per_sequence, (plan->max_context_tokens + per_page - 1) / per_page);
+  }
+  plan->bytes[static_cast<size_t>(BufferId::kKvPool)] = num_pages * page_bytes;
+  plan->bytes[static_cast<size_t>(BufferId::kState)] = slot_bytes;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const BufferTraits& Traits(BufferId id) {
@@ -154,35 +192,27 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_sequences = options.max_sequences;
   plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
+  if (config.is_encoder() && config.is_recurrent()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        config.architecture, " has recurrent layers, which are served in decoders alone: it cannot embed texts"));
+  }
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
   if (plan.kv_fp8 && config.attention.is_latent()) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
   }
-  plan.kv_groups = KvGroupsOf(config);
-  plan.kv_shape = KvShapeOf(config);
-  plan.kv_places = KvPlacesOf(config, plan.kv_groups);
-  const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
-  const size_t num_pages = options.kv_memory_bytes / page_bytes;
+  if (absl::Status status = PlanKv(config, resident, options, &plan); !status.ok()) return status;
   const auto num_groups = static_cast<size_t>(plan.kv_groups.count());
-  if (num_pages < num_groups || num_pages > static_cast<size_t>(INT32_MAX)) {
-    return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
-                                                     num_pages, " pages of ", page_bytes, " bytes; it needs ",
-                                                     num_groups, " to 2^31 - 1 (", kKvKey, ")"));
-  }
-  plan.num_pages = static_cast<int32_t>(num_pages);
-  for (Precision precision : resident) {
-    const int32_t per_page = KvLayoutOf(config, precision, plan.kv_fp8).tokens_per_page;
-    plan.max_pages_per_sequence =
-        std::max(plan.max_pages_per_sequence, (plan.max_context_tokens + per_page - 1) / per_page);
-  }
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
-  set(BufferId::kKvPool, num_pages * page_bytes);
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
-  set(BufferId::kQkv, Floats(tokens, config.attention.qkv_features()));
-  set(BufferId::kAttention, Floats(tokens, int64_t{config.attention.num_heads} * config.attention.value_dim()));
+  set(BufferId::kQkv, Floats(tokens, std::max(config.attention.qkv_features(), config.delta.input_features())));
+  set(BufferId::kAttention, Floats(tokens, std::max(config.attention.num_heads * config.attention.value_dim(),
+                                                    config.delta.output_features())));
+  set(BufferId::kGate, config.attention.output_gate
+                           ? Floats(tokens, int64_t{config.attention.num_heads} * config.attention.head_dim)
+                           : 0);
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.norm.has_post() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
@@ -190,6 +220,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
       Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.attention.num_heads} * config.attention.head_dim));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
+  set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, int64_t{config.rotary.count()} * config.rotary.dim));

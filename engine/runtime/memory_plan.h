@@ -23,6 +23,7 @@ namespace dunlin::engine {
 // Every buffer of device memory that a runtime owns. T = max_tokens_per_step, S = max_sequences.
 enum class BufferId : uint8_t {
   kKvPool,       // num_pages * page_bytes
+  kState,        // [num_state_slots, state_floats] floats of a recurrent model, of the same memory as kKvPool
   kHidden,       // [T, hidden_dim] floats: the residual stream
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * value_dim] floats
@@ -32,6 +33,8 @@ enum class BufferId : uint8_t {
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kExperts,      // ExpertBufferBytes of T tokens
   kLatent,       // LatentBufferBytes of T tokens
+  kDelta,        // DeltaBufferBytes of T tokens
+  kGate,         // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
   kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
                  // steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
@@ -45,7 +48,7 @@ enum class BufferId : uint8_t {
   kSampled,      // [kMaxLogitRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 21;
+inline constexpr int kNumBuffers = 24;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
@@ -65,6 +68,7 @@ const BufferTraits& Traits(BufferId id);
 struct MemoryPlan {
   std::array<size_t, kNumBuffers> bytes{};  // by BufferId
   int32_t num_pages = 0;
+  int32_t num_state_slots = 0;         // of a recurrent model: sequences that run at once; else 0
   KvGroups kv_groups;                  // of the model
   kernels::KvShape kv_shape{};         // of a page
   std::vector<KvPlace> kv_places;      // [num_layers] of the model
@@ -84,8 +88,8 @@ struct MemoryPlan {
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 
 // resident: precisions whose weights are loaded, >= 1. RESOURCE_EXHAUSTED when the KV memory holds no page of each
-// group, or when a buffer's size overflows; the message names models[].kv_cache.memory_bytes or
-// scheduler.max_tokens_per_step.
+// group and, of a recurrent model, no state, or when a buffer's size overflows; the message names
+// models[].kv_cache.memory_bytes or scheduler.max_tokens_per_step.
 absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
                                       const kernels::Device& device, const EngineOptions& options);
 

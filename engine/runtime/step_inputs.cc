@@ -29,7 +29,8 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       arena_(arena == nullptr ? own_.data() : arena),
       max_words_(ArenaBytes(plan) / sizeof(int32_t)),
       max_tokens_(plan.max_tokens_per_step),
-      num_groups_(plan.kv_groups.count()) {
+      num_groups_(plan.kv_groups.count()),
+      has_state_(plan.num_state_slots > 0) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
 }
 
@@ -76,6 +77,7 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .query_len = step.num_tokens,
                  .first_position = step.first_position,
                  .page_table_row = i};
+    if (has_state_) host_array(4 + num_groups_)[i] = step.state_slot;
     StagePages(plan, step, i, PagesOf(step, tokens_per_page));
     StageHeadRows(step, sequence_index);
     StageTokens(plan, step, tokens_per_page);
@@ -168,6 +170,7 @@ PassInputs StepInputs::pass_inputs() const {
           .spans = query_spans(),
           .page_table = page_table(),
           .page_table_stride = page_table_stride_,
+          .state_slots = state_slots(),
           .kept = {.index = head_row_index(),
                    .count = num_head_rows,
                    .num_decode = num_head_rows,

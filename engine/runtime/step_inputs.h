@@ -59,17 +59,19 @@ class StepInputs {
   }
 
   // Device arrays, valid after Upload.
-  const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
-  const int32_t* positions() const { return device_array(1); }          // [num_tokens] in the sequence
-  const int32_t* token_slot() const { return device_array(2); }         // [num_tokens] index in the page
-  const int32_t* head_row_index() const { return device_array(3); }     // [head_rows().size()] row of the batch
-  const int32_t* token_page() const { return device_array(4); }         // [groups, num_tokens] page id
+  const int32_t* token_ids() const { return device_array(0); }       // [num_tokens]
+  const int32_t* positions() const { return device_array(1); }       // [num_tokens] in the sequence
+  const int32_t* token_slot() const { return device_array(2); }      // [num_tokens] index in the page
+  const int32_t* head_row_index() const { return device_array(3); }  // [head_rows().size()] row of the batch
+  const int32_t* token_page() const { return device_array(4); }      // [groups, num_tokens] page id
+  // [num_sequences] of a recurrent model; else null.
+  const int32_t* state_slots() const { return has_state_ ? device_array(4 + num_groups_) : nullptr; }
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
   // [groups, num_sequences, page_table_stride]. In place of pages that a sequence has given back stands its last one.
   const int32_t* page_table() const { return device_page_table_; }
 
  private:
-  int num_arrays() const { return 4 + num_groups_; }
+  int num_arrays() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t pages_per_sequence);
@@ -87,6 +89,7 @@ class StepInputs {
   size_t next_word_ = 0;
   int64_t max_tokens_;
   int32_t num_groups_;  // of layers that share pages
+  bool has_state_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;

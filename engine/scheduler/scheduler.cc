@@ -13,7 +13,8 @@ namespace dunlin::engine {
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
       pages_(options.cache, options.prefix_cache, options.prefill_matches_decode,
-             options.max_page_sets_per_sequence > 0 ? options.max_page_sets_per_sequence : options.cache.num_pages),
+             options.max_page_sets_per_sequence > 0 ? options.max_page_sets_per_sequence : options.cache.num_pages,
+             options.num_state_slots),
       tenants_(options.max_live, options.max_tokens_per_step),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),

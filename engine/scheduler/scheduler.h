@@ -26,6 +26,8 @@
 // | step time target         | prompts get what decodes leave of it, or as  | short gaps between tokens, and prompts |
 // |                          | much as those take; >= 1 page of the oldest  | still progress (step_cost.h)           |
 // |                          | and of the first short prompt                |                                        |
+// | recurrent layers         | a sequence starts with a free slot for its   | a state is one sequence's; preempted,  |
+// |                          | state, or waits for one                      | it is computed again from the start    |
 // | sliding layers           | pages outside the window go back after each  | admission counts the most that a       |
 // |                          | commit                                       | sequence holds (KvGroups::MostPages)   |
 //
@@ -85,6 +87,7 @@ struct SchedulerOptions {
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
   PrefixCacheOptions cache;                // pages of the pool, their groups, and the hash
+  int32_t num_state_slots = 0;             // of a recurrent model, whose prefix cache is off; else 0
   int32_t max_page_sets_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
 };
 

@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 namespace {
 
-absl::Status CheckSequence(const Sequence& sequence, SequenceState expected, const KvGroups& groups) {
+absl::Status CheckSequence(const Sequence& sequence, SequenceState expected, const KvGroups& groups, bool has_states) {
   const auto wrong = [&sequence](const char* what) {
     return absl::InternalError(absl::StrCat("sequence ", sequence.id, ": ", what));
   };
@@ -28,6 +28,9 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected, con
     if ((sequence.pages[i] == kNoPage) != given_back) return wrong("a page is missing, or was not given back");
   }
   if (expected == SequenceState::kWaiting && !sequence.pages.empty()) return wrong("waits with pages");
+  const bool lacks_state = expected == SequenceState::kRunning && has_states && sequence.state_slot == kNoStateSlot;
+  if (lacks_state) return wrong("runs without a state");
+  if (expected == SequenceState::kWaiting && sequence.state_slot != kNoStateSlot) return wrong("waits with a state");
   return absl::OkStatus();
 }
 
@@ -54,6 +57,7 @@ absl::Status Scheduler::CheckIntegrity() const {
   if (absl::Status status = pages_.cache().CheckIntegrity(); !status.ok()) return status;
   const KvGroups& groups = pages_.groups();
   std::vector<int32_t> references(static_cast<size_t>(num_pages()), 0);
+  std::vector<StateSlot> slots;
   const struct {
     const SequenceList& list;
     SequenceState state;
@@ -62,11 +66,15 @@ absl::Status Scheduler::CheckIntegrity() const {
                {retiring_, SequenceState::kRetiring}};
   for (const auto& [list, state] : lists) {
     for (const Sequence* sequence : list) {
-      if (absl::Status status = CheckSequence(*sequence, state, groups); !status.ok()) return status;
+      if (absl::Status status = CheckSequence(*sequence, state, groups, pages_.states().has_slots()); !status.ok()) {
+        return status;
+      }
+      if (sequence->state_slot != kNoStateSlot) slots.push_back(sequence->state_slot);
       if (absl::Status status = CountPages(*sequence, pages_.pool(), groups.count(), &references); !status.ok())
         return status;
     }
   }
+  if (absl::Status status = pages_.states().CheckIntegrity(slots); !status.ok()) return status;
   for (PageId page = 0; page < num_pages(); ++page) {
     const int32_t counted = references[static_cast<size_t>(page)];
     if (pages_.pool().references(page) != counted) {

@@ -187,6 +187,7 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
           .stopping = sequence.request.stopping,
           .counts = sequence.counts.list(),
           .output_index = sequence.request.output_index,
+          .state_slot = std::max(sequence.state_slot, 0),
           .next_scored_position = sequence.next_scored_position,
           .eos_token_ids = options_.eos_token_ids,
           .constrained = sequence.constrained};

@@ -246,14 +246,15 @@ int64_t Scheduler::PagesToLeave(const Tenant& tenant) const {
   return has_its_part ? num_pages() / 8 : 0;
 }
 
-// Attaches the cached prefix of a waiting sequence if there is room for the rest; else leaves it as it was.
+// Attaches the cached prefix of a waiting sequence, and the slot of a state, if there is room for the rest; else leaves
+// it as it was.
 bool Scheduler::AttachWithRoom(Sequence* sequence) {
   int64_t spare = pages_.pool().num_free() - PagesToLeave(*sequence->tenant);
   for (const Sequence* other : running_) spare -= PagesToReserve(*other);
   if (spare <= sequence->blocked_pages) return false;
   const int64_t free_before = pages_.pool().num_free();
   pages_.AttachCached(sequence);
-  if (PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free())) return true;
+  if (PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free())) return pages_.TakeState(sequence);
   pages_.Release(sequence);
   sequence->blocked_pages = spare;
   return false;
@@ -289,8 +290,7 @@ void Scheduler::CountAdmission(Sequence* sequence, TimeNs now) {
   CountDequeued(*sequence);
   counters_.prompt_tokens += prompt_tokens;
   counters_.prompt_tokens_cached += cached_tokens;
-  if (options_.prefix_cache && sequence->request.profile.shares_pages() &&
-      sequence->request.sampling.prompt_logprobs < 0) {
+  if (pages_.shares() && sequence->request.profile.shares_pages() && sequence->request.sampling.prompt_logprobs < 0) {
     counters_.prefix_queries += prompt_tokens;
     counters_.prefix_hits += cached_tokens;
   }

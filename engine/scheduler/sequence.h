@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/cache/state_pool.h"
 #include "engine/request/tenant_queue_usage.h"
 #include "engine/request/types.h"
 #include "engine/sampling/constrained_output.h"
@@ -41,16 +42,17 @@ struct Sequence {
   // that have been given back: those of sliding groups in the first num_behind page sets.
   std::vector<PageId> pages;
   int32_t num_behind = 0;
-  int32_t tokens_per_page = 0;  // of its KV dtype
-  PrefixChain chain;            // of its first pages, those that the prefix cache holds
-  int32_t num_proven = 0;       // of these: pages that its own finite rows have proven
-  bool on_trial = false;        // it has taken unproven pages and has had no finite row since
-  bool proven_only = false;     // a row over unproven pages was not finite: it takes none any more
-  int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
-  int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
-  int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one of its tenant
-  bool begun_in_time = false;   // it was expected to end by its deadline when it began, beside others
-  bool follows = false;         // in the plan being made: waits for pages that an older one computes
+  int32_t tokens_per_page = 0;          // of its KV dtype
+  StateSlot state_slot = kNoStateSlot;  // of a recurrent model, while it runs
+  PrefixChain chain;                    // of its first pages, those that the prefix cache holds
+  int32_t num_proven = 0;               // of these: pages that its own finite rows have proven
+  bool on_trial = false;                // it has taken unproven pages and has had no finite row since
+  bool proven_only = false;             // a row over unproven pages was not finite: it takes none any more
+  int32_t num_planned = 0;              // tokens of the plan being made; 0 outside Scheduler::Plan
+  int32_t prefill_tokens = 0;           // tokens left to compute when it was last started; unset before that
+  int64_t passed_tokens = 0;            // of newer sequences started while it was the oldest waiting one of its tenant
+  bool begun_in_time = false;           // it was expected to end by its deadline when it began, beside others
+  bool follows = false;                 // in the plan being made: waits for pages that an older one computes
   // Admission found no room with this many spare pages: its prompt is not hashed again until there are more.
   int64_t blocked_pages = -1;
 

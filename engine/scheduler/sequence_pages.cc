@@ -3,19 +3,28 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
 
 SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                             int32_t max_page_sets)
+                             int32_t max_page_sets, int32_t num_state_slots)
     : groups_(options.groups),
       pool_(options.num_pages),
       cache_(options),
-      prefix_cache_(prefix_cache),
+      states_(num_state_slots),
+      prefix_cache_(prefix_cache && num_state_slots == 0),
       prefill_matches_decode_(prefill_matches_decode) {
   matched_.reserve(static_cast<size_t>(max_page_sets));
+}
+
+bool SequencePages::TakeState(Sequence* sequence) {
+  if (!states_.has_slots()) return true;
+  DUNLIN_CHECK(sequence->state_slot == kNoStateSlot, "a sequence has one state");
+  sequence->state_slot = states_.Allocate();
+  return sequence->state_slot != kNoStateSlot;
 }
 
 int32_t SequencePages::Attachable(const Sequence& sequence) const {
@@ -175,6 +184,7 @@ void SequencePages::Release(Sequence* sequence) {
   for (auto page = sequence->pages.rbegin(); page != sequence->pages.rend(); ++page) {
     if (*page != kNoPage) pool_.Release(*page, cache_.Contains(*page));
   }
+  if (sequence->state_slot != kNoStateSlot) states_.Release(std::exchange(sequence->state_slot, kNoStateSlot));
   sequence->pages.clear();
   sequence->chain = {};
   sequence->num_behind = 0;

@@ -10,6 +10,7 @@
 
 #include "engine/cache/page_pool.h"
 #include "engine/cache/prefix_cache.h"
+#include "engine/cache/state_pool.h"
 #include "engine/scheduler/sequence.h"
 
 namespace dunlin::engine {
@@ -19,8 +20,13 @@ class SequencePages {
   // prefix_cache false: nothing is looked up and nothing is published.
   // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
   // max_page_sets: of one sequence, which may be more than the pool has where every group slides.
+  // num_state_slots: of a recurrent model, whose sequences share no pages: no page has the state at its end. Else 0.
   SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                int32_t max_page_sets);
+                int32_t max_page_sets, int32_t num_state_slots = 0);
+
+  // Gives a sequence that starts the slot for its state, until Release; nothing to give where the model has none.
+  // False: none is free.
+  bool TakeState(Sequence* sequence);
 
   // Starts an empty sequence with the cached pages of its first tokens: as many as it can go on from, which takes the
   // pages of full groups of all of them and those of sliding groups that the next token reads. The last known token is
@@ -31,6 +37,8 @@ class SequencePages {
   // The same for a sequence that has computed some of its tokens: takes the pages that others have published since.
   // Returns the tokens that it need not compute any more. REQUIRES: nothing in flight.
   int32_t AttachMore(Sequence* sequence);
+  // Whether there is a prefix cache.
+  bool shares() const { return prefix_cache_; }
   // Whether a sequence takes pages that others compute.
   bool Reads(const Sequence& sequence) const {
     const Request& request = sequence.request;
@@ -68,7 +76,8 @@ class SequencePages {
   // A row of the sequence was not finite: takes its unproven pages, any of which may be the cause, out of the cache.
   void Distrust(const Sequence& sequence);
 
-  // Releases all pages, the last one first, so that the tail of a cached prefix is overwritten first.
+  // Releases the state's slot and all pages, the last one first, so that the tail of a cached prefix is overwritten
+  // first.
   // REQUIRES: nothing in flight. Clears num_computed.
   void Release(Sequence* sequence);
 
@@ -78,6 +87,7 @@ class SequencePages {
   const KvGroups& groups() const { return groups_; }
   const PagePool& pool() const { return pool_; }
   const PrefixCache& cache() const { return cache_; }
+  const StatePool& states() const { return states_; }
 
  private:
   // The tokens whose pages may be another sequence's.
@@ -91,6 +101,7 @@ class SequencePages {
   KvGroups groups_;
   PagePool pool_;
   PrefixCache cache_;
+  StatePool states_;
   std::vector<PageId> matched_;  // [max_page_sets] of FindCached: what stands for each page set
   bool prefix_cache_;
   bool prefill_matches_decode_;

@@ -20,6 +20,7 @@
 #include "kernels/api/grouped_gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/model_traits.h"
+#include "kernels/api/recurrent.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
@@ -98,6 +99,12 @@ struct DeviceOps {
   KernelStatus (*update_delayed_scaling)(DeviceContext*, const DelayedScalingParams&);
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);
+
+  // Layers with a recurrent state, and gates of what a layer computes (recurrent.h).
+  KernelStatus (*causal_conv)(DeviceContext*, const CausalConvParams&);
+  KernelStatus (*delta_scan)(DeviceContext*, const DeltaScanParams&);
+  KernelStatus (*gated_group_norm)(DeviceContext*, const GatedGroupNormParams&);
+  KernelStatus (*row_gate)(DeviceContext*, const RowGateParams&);
 
   // Attention. supports_attention appends one sentence per unmet condition to *reasons (may be null) and returns
   // whether there was none. What it accepts, a launch does not refuse as kUnsupported.

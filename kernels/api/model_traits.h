@@ -8,6 +8,7 @@ namespace dunlin::kernels {
 struct ModelTraits {
   bool experts = false;      // route_experts, grouped_gemm, add_weighted_rows
   bool latent_rows = false;  // copy_columns, batched_gemm, KvShape::values_in_keys
+  bool recurrent = false;    // causal_conv, delta_scan, gated_group_norm, row_gate
 };
 
 }  // namespace dunlin::kernels

@@ -12,7 +12,8 @@ const KernelTable& PortableKernels() {
         portable::GemmQ6Min, portable::GemmQ8Wide, portable::GemmQ4Zero},
        /*gemm_rows=*/128},
       kPortableRows,
-      portable::kInt8Kernels};
+      portable::kInt8Kernels,
+      kPortableRecurrent};
   return table;
 }
 
@@ -24,7 +25,8 @@ const KernelTable& Avx2Kernels() {
         avx2::GemmQ4, avx2::GemmQ4Super, avx2::GemmQ6Super, avx2::GemmQ6Min, avx2::GemmQ8Wide, avx2::GemmQ4Zero},
        96},
       kAvx2Rows,
-      avx2::kInt8Kernels};
+      avx2::kInt8Kernels,
+      kAvx2Recurrent};
   return table;
 }
 #endif
@@ -37,7 +39,8 @@ const KernelTable& Avx512Kernels() {
         avx512::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Rows,
-      avx512::kInt8Kernels};
+      avx512::kInt8Kernels,
+      kAvx512Recurrent};
   return table;
 }
 #endif
@@ -50,7 +53,8 @@ const KernelTable& Avx512Bf16Kernels() {
         avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
-      avx512_bf16::kInt8Kernels};
+      avx512_bf16::kInt8Kernels,
+      kAvx512Recurrent};
   // Kernels of integer codes have no twin: it gave less than 3% of a decode step.
   static const KernelTable l2_table = {
       {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2, avx512_bf16::GemmInt8,
@@ -58,7 +62,8 @@ const KernelTable& Avx512Bf16Kernels() {
         avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        table.gemm_rows},
       kAvx512Bf16Rows,
-      avx512_bf16::kInt8Kernels};
+      avx512_bf16::kInt8Kernels,
+      kAvx512Recurrent};
   return PrefersL2Prefetch() ? l2_table : table;
 }
 #endif
@@ -71,7 +76,8 @@ const KernelTable& AmxKernels() {
         avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
-      avx512_bf16::kInt8Kernels};
+      avx512_bf16::kInt8Kernels,
+      kAvx512Recurrent};
   return table;
 }
 #endif

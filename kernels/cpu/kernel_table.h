@@ -4,11 +4,12 @@
 #pragma once
 
 #include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/recurrent/kernels.h"
 #include "kernels/cpu/rows/kernels.h"
 
 namespace dunlin::kernels::cpu {
 
-struct KernelTable : GemmKernels, RowKernels, Int8GemmKernels {};
+struct KernelTable : GemmKernels, RowKernels, Int8GemmKernels, RecurrentKernels {};
 
 const KernelTable& PortableKernels();
 // REQUIRES: HasAvx2Variant() before any entry is called.

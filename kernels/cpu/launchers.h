@@ -6,6 +6,7 @@
 #include "kernels/api/experts.h"
 #include "kernels/api/grouped_gemm.h"
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/recurrent.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
 #include "kernels/cpu/context.h"
@@ -27,6 +28,12 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
 KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params);
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params);
 KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params);
+
+// recurrent/.
+KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params);
+KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params);
+KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params);
+KernelStatus RowGate(DeviceContext* context, const RowGateParams& params);
 
 // sampling/.
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);

@@ -11,22 +11,11 @@
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/round_columns.h"
 #include "kernels/cpu/launchers.h"
+#include "kernels/cpu/row_tasks.h"
 #include "kernels/shared/fp8_scale.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
-
-constexpr int64_t kTaskElements = 1 << 14;
-
-// body(row) for every row, several rows to a task.
-template <typename Body>
-void ForEachRow(DeviceContext* context, int64_t num_rows, int64_t columns, const Body& body) {
-  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
-  context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
-    const int64_t end = std::min(num_rows, (task + 1) * rows_per_task);
-    for (int64_t row = task * rows_per_task; row < end; ++row) body(row);
-  });
-}
 
 // Quantises a row, one scale for each block of columns. `values` may be the row itself: a block's codes end before the
 // next block's values begin.

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/api/device_module.h"
 #include "kernels/cuda/device/launchers.h"
@@ -15,10 +16,20 @@ namespace {
 
 constexpr int kSmVersionMin = 80;
 
+bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
+  if (traits.recurrent && reasons != nullptr) reasons->emplace_back("recurrent layers");
+  return !traits.recurrent;
+}
+
+template <typename Params>
+KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
+  return KernelStatus::kUnsupported;
+}
+
 constexpr DeviceOps kCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = false,
-    .supports_model = [](const ModelTraits&, std::vector<std::string>*) { return true; },
+    .supports_model = SupportsModel,
     .allocate = kEntry<Allocate>,
     .release = kEntry<Release>,
     .copy_to_device = kEntry<CopyToDevice>,
@@ -52,6 +63,10 @@ constexpr DeviceOps kCudaOps = {
     .update_delayed_scaling = kEntry<UpdateDelayedScaling>,
     .rotary_table = kEntry<RotaryTable>,
     .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
+    .causal_conv = Unsupported<CausalConvParams>,
+    .delta_scan = Unsupported<DeltaScanParams>,
+    .gated_group_norm = Unsupported<GatedGroupNormParams>,
+    .row_gate = Unsupported<RowGateParams>,
     .supports_attention = kEntry<SupportsAttention>,
     .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
     .paged_attention = kEntry<PagedAttention>,

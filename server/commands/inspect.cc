@@ -19,6 +19,7 @@
 #include "engine/base/status_name.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/model/load/gguf_model.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
@@ -117,6 +118,11 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
     }
     json["checkpoint_quantization"] = {{"precision", Name(*summary.own_precision)},
                                        {"matrices_bytes", std::move(formats)}};
+  }
+  if (config.is_recurrent()) {
+    json["recurrent_layers"] = config.num_recurrent_layers();
+    json["state_bytes"] = engine::StateBytesOf(config);  // of a running sequence
+    json["prefix_cache"] = "off: pages do not have the state of the recurrent layers";
   }
   for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
   json["profiles"] = ProfilesJson(config, cpu);

@@ -14,6 +14,7 @@
 #include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/load/sampling_defaults.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/models/text_loader.h"
 #include "server/process/monotonic_clock.h"
@@ -47,6 +48,12 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
     spdlog::info("model \"{}\": {} weights {} bytes{}{}", settings.name, Name(precision), model.weight_bytes(precision),
                  precision == model.own_precision() ? ", the checkpoint's own codes" : "",
                  in_groups && model.int8_inputs() ? ", inputs of 8 bits" : "");
+  }
+  if (const engine::ModelConfig& config = model.config(); config.is_recurrent()) {
+    spdlog::info(
+        "model \"{}\": {} of {} layers are recurrent, with a state of {} bytes for each running request; the "
+        "prefix cache is off",
+        settings.name, config.num_recurrent_layers(), config.num_layers, engine::StateBytesOf(config));
   }
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
 }

@@ -81,7 +81,8 @@ size_t WeightBytes(const engine::ModelSummary& summary, const std::vector<engine
 size_t WorkspaceBytes(const engine::MemoryPlan& plan) {
   size_t sum = Resident(engine::StepInputs::ArenaBytes(plan) + engine::SampleStage::Bytes(plan));
   for (size_t i = 0; i < plan.bytes.size(); ++i) {
-    if (static_cast<engine::BufferId>(i) != engine::BufferId::kKvPool) sum += Resident(plan.bytes[i]);
+    const auto id = static_cast<engine::BufferId>(i);
+    if (id != engine::BufferId::kKvPool && id != engine::BufferId::kState) sum += Resident(plan.bytes[i]);
   }
   return sum;
 }
@@ -148,7 +149,9 @@ absl::Status PlanDraft(Draft* draft) {
   memory.context_tokens = plan->max_context_tokens;
   if (options.max_context_tokens > memory.context_tokens) memory.config_tokens = options.max_context_tokens;
   if (!memory.kv_auto) {
-    SetPages(plan->num_pages, (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages), draft);
+    const size_t page_bytes = (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages);
+    const size_t state_pages = ((*plan)[engine::BufferId::kState] + page_bytes - 1) / page_bytes;
+    SetPages(plan->num_pages + static_cast<int64_t>(state_pages), page_bytes, draft);
     memory.lacks_context = !encoder && memory.contexts == 0;
     return absl::OkStatus();
   }

@@ -24,10 +24,10 @@ struct ModelMemory {
   bool on_host = true;   // all of it is in the host's memory; else only the tokenizer is
   bool kv_auto = false;  // kv was chosen here
   size_t weights = 0;    // of every precision
-  size_t kv = 0;         // the pages
+  size_t kv = 0;         // the pages, and the states of a recurrent model
   size_t workspace = 0;  // buffers of a step, and the index of the pages
   size_t text = 0;       // the tokenizer
-  int64_t pages = 0;
+  int64_t pages = 0;     // and as many as the states take
   size_t page_bytes = 0;
   int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
   int32_t context_tokens = 0;  // of one

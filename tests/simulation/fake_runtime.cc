@@ -13,6 +13,7 @@ FakeRuntime::FakeRuntime(const FakeRuntimeOptions& options)
     : options_(options),
       slots_per_page_(*std::max_element(options.tokens_per_page.begin(), options.tokens_per_page.end())),
       slots_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(slots_per_page_)),
+      states_(static_cast<size_t>(options.num_state_slots)),
       writers_(static_cast<size_t>(options.num_pages)),
       launched_(static_cast<size_t>(options.depth)) {
   early_result_.Reserve(1024, 16 * 1024);
@@ -81,6 +82,7 @@ void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
 void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                                   StepResult* result) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(index)];
+  if (!states_.empty()) AdvanceState(step);
   const Pages pages{step.request_id, plan.PagesOf(step), tokens_per_page(batch.profile.precision)};
   const engine::KvGroups& groups = options_.kv_groups;
   for (int32_t i = 0; i < step.num_tokens; ++i) {
@@ -109,6 +111,17 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   output.numerical_error = token < 0;
   output.sampled = !output.numerical_error;
   output.token.token_id = token;
+}
+
+// A state holds exactly the tokens before the step's first one, of this sequence; one that begins reads none.
+void FakeRuntime::AdvanceState(const SequenceStep& step) {
+  if (step.state_slot < 0 || step.state_slot >= options_.num_state_slots) {
+    return Violate("a state slot that is not there", step.request_id);
+  }
+  State& state = states_[static_cast<size_t>(step.state_slot)];
+  const bool continues = state.owner == step.request_id && state.num_tokens == step.first_position;
+  if (step.first_position > 0 && !continues) Violate("a state of other tokens is read", step.request_id);
+  state = {step.request_id, step.first_position + step.num_tokens};
 }
 
 // Lists and masks matter to constrained sequences alone.

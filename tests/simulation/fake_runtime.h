@@ -20,6 +20,7 @@ namespace dunlin::simulation {
 struct FakeRuntimeOptions {
   int32_t num_pages = 16;
   engine::KvGroups kv_groups;  // a window of at least 2: the key before its own makes a position's
+  int32_t num_state_slots = 0;
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4};
   int32_t depth = 1;
   int32_t vocab_size = 50;
@@ -42,6 +43,7 @@ class FakeRuntime : public engine::Runtime {
     return options_.tokens_per_page[static_cast<size_t>(precision)];
   }
   engine::KvGroups kv_groups() const override { return options_.kv_groups; }
+  int32_t num_state_slots() const override { return options_.num_state_slots; }
   bool prefill_matches_decode() const override { return options_.prefill_matches_decode; }
 
   // How often the scheduler broke its contract, and a description of the first case.
@@ -60,6 +62,13 @@ class FakeRuntime : public engine::Runtime {
     int32_t tokens_per_page;
   };
 
+  // What the state in a slot has seen.
+  struct State {
+    engine::RequestId owner = 0;
+    int32_t num_tokens = 0;
+  };
+
+  void AdvanceState(const engine::SequenceStep& step);
   void CheckPlan(const engine::StepPlan& plan);
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
@@ -75,6 +84,7 @@ class FakeRuntime : public engine::Runtime {
   FakeRuntimeOptions options_;
   int32_t slots_per_page_;
   std::vector<Slot> slots_;                        // [num_pages, slots_per_page]
+  std::vector<State> states_;                      // [num_state_slots]
   std::vector<engine::RequestId> writers_;         // [num_pages] who wrote its first slot
   std::vector<const engine::StepPlan*> launched_;  // [depth]
   engine::StepResult early_result_;                // of Launch, at depth 1

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "tools/bench/attention_reference.h"
@@ -72,6 +74,10 @@ double ParametersRead(const ModelConfig& config, double tokens) {
 
 absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
                                                    std::optional<engine::AttentionBackend> backend) {
+  if (model.config().is_recurrent()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(model.config().architecture, " has recurrent layers, of whose work the benches know no roof"));
+  }
   const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions(),
                                    model.own_precision(), model.int8_inputs());
   engine::ExecutionChoice choice;

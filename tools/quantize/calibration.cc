@@ -69,10 +69,12 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   const ModelConfig& config = model.config();
   const absl::StatusOr<TextWindows> windows = TextWindows::Create(model, ExecutionMode::kFused);
   if (!windows.ok()) return windows.status();
-  if (config.has_experts() || config.attention.is_latent()) {
-    return absl::FailedPreconditionError(absl::StrCat(config.architecture,
-                                                      config.has_experts() ? " has experts" : " has latent attention",
-                                                      ": its inputs take a scale per token and are not calibrated"));
+  if (config.has_experts() || config.attention.is_latent() || config.is_recurrent()) {
+    const char* what = config.has_experts()    ? " has experts"
+                       : config.is_recurrent() ? " has recurrent layers"
+                                               : " has latent attention";
+    return absl::FailedPreconditionError(
+        absl::StrCat(config.architecture, what, ": its inputs take a scale per token and are not calibrated"));
   }
   const Amaxes amaxes(model.device(), NumInputs(config));
   if (amaxes.data() == nullptr) return absl::ResourceExhaustedError("no memory for the observed magnitudes");

@@ -11,6 +11,7 @@
 #include "engine/layers/forward_pass.h"
 #include "engine/plan/sequence_view.h"
 #include "engine/runtime/device_status.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/step_inputs.h"
@@ -42,7 +43,8 @@ absl::StatusOr<TextWindows> TextWindows::Create(const Model& model, ExecutionMod
   options.max_tokens_per_step = window;
   options.max_context_tokens = window;
   const int32_t num_blocks = PagesFor(window, layout.tokens_per_page) + 1;
-  options.kv_memory_bytes = layout.page_bytes * static_cast<size_t>(num_blocks * KvGroupsOf(config).count());
+  options.kv_memory_bytes =
+      layout.page_bytes * static_cast<size_t>(num_blocks * KvGroupsOf(config).count()) + StateBytesOf(config);
   const ProfileTable profiles(config, {precision}, *model.device(), options);
   const absl::StatusOr<ExecutionProfile> profile = profiles.Resolve({});
   if (!profile.ok()) return profile.status();

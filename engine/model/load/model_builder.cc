@@ -2,6 +2,7 @@
 #include "engine/model/load/model_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,16 @@ absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& confi
   return absl::FailedPreconditionError(
       absl::StrCat("model_type ", config.architecture, " has ", absl::StrJoin(missing, " and "), ", which ",
                    kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
+}
+
+// [channels, taps] to [taps, channels].
+void TransposeTaps(const DeltaSpec& delta, float* weights) {
+  const auto channels = static_cast<size_t>(delta.channels());
+  const auto taps = static_cast<size_t>(delta.conv_taps);
+  const std::vector<float> stored(weights, weights + channels * taps);
+  for (size_t channel = 0; channel < channels; ++channel) {
+    for (size_t tap = 0; tap < taps; ++tap) weights[tap * channels + channel] = stored[channel * taps + tap];
+  }
 }
 
 }  // namespace
@@ -230,6 +241,11 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
   if (IsNorm(part.slot) && !part.is_bias) {
     for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm.weight_offset;
+  }
+  if (part.slot == WeightSlot::kDeltaConv) TransposeTaps(model_->config_.delta, widened_.data());
+  if (part.slot == WeightSlot::kDeltaRate) {
+    const bool log = model_->config_.delta.log_rates;
+    for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];
   }
   // All precisions share the vectors, so the first precision's pointer serves all.
   const float* vector = *VectorOf(&model_->weights_.front(), part.place(), part.is_bias);

@@ -108,13 +108,14 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   OpenedModel model;
   model.parsed = std::move(parsed);
   model.tensors = std::move(tensors);
-  const CheckpointNames& names = model.parsed.names;
+  CheckpointNames& names = model.parsed.names;
   if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
     absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
     if (!plain.ok()) return plain.status();
     model.tensors = *std::move(plain);
   }
   const std::string prefix = FindPrefix(names, *model.tensors);
+  SelectNames(model.parsed.config, prefix, *model.tensors, &names);
   if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
   if (absl::Status status = SplitHeads(prefix, &model); !status.ok()) return status;
   model.parts = ListWeightParts(names, model.parsed.config, prefix);

@@ -10,8 +10,8 @@ namespace {
 
 // Whether a layer's tokens may stop seeing the first ones before the context ends.
 bool Slides(const ModelConfig& config, int32_t layer) {
-  return !config.is_encoder() && config.attention.causal && config.attention.window(layer) > 0 &&
-         config.attention.window(layer) < config.max_context;
+  return !config.is_encoder() && config.attends(layer) && config.attention.causal &&
+         config.attention.window(layer) > 0 && config.attention.window(layer) < config.max_context;
 }
 
 int32_t CeilDiv(int32_t a, int32_t b) {
@@ -24,7 +24,7 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
   const int32_t num_layers = config.num_kv_layers();
   KvGroups groups{.layers_per_page = num_layers};
   int32_t num_sliding = 0;
-  for (int32_t layer = 0; layer < num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     if (!Slides(config, layer)) continue;
     ++num_sliding;
     groups.window = std::max(groups.window, config.attention.window(layer));
@@ -53,6 +53,7 @@ std::vector<KvPlace> KvPlacesOf(const ModelConfig& config, const KvGroups& group
   int32_t num_full = 0;  // layers so far
   int32_t num_sliding = 0;
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.attends(layer)) continue;
     const bool slides = Slides(config, layer);
     const int32_t index = slides ? num_sliding++ : num_full++;
     places[static_cast<size_t>(layer)] = {.group = (slides ? groups.num_full : 0) + index / groups.layers_per_page,

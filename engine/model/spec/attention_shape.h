@@ -18,7 +18,8 @@ namespace dunlin::engine {
 // leave the fewest empty. An encoder has one group.
 inline constexpr int32_t kMaxKvGroups = 16;
 KvGroups KvGroupsOf(const ModelConfig& config);
-// [num_layers] All layers of an encoder have one place. groups: of KvGroupsOf.
+// [num_layers] All layers of an encoder have one place; what stands for layers without attention is not read. groups:
+// of KvGroupsOf.
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config, const KvGroups& groups);
 
 // Of a page: its layers are those of one group.

@@ -12,6 +12,9 @@ namespace dunlin::engine {
 // Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head of K: the heads of Q
 // that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon). kExperts and
 // kSharedGate: of a router. kLatentAndRotary: all of WeightSlot::kKvDown, whose rotated rows are the tensor's last.
+// kQueryOfPairs and kGateOfPairs: one tensor has for each head rows of Q, then as many of the output gate (Qwen3-Next).
+// kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kBeta, kAlpha, kBetaAlphaByHead: of kDeltaGates. By head:
+// interleaved by key head, with all value heads of each.
 enum class FusedPart : uint8_t {
   kAll,
   kQuery,
@@ -22,7 +25,15 @@ enum class FusedPart : uint8_t {
   kQkvByHead,
   kExperts,
   kSharedGate,
-  kLatentAndRotary
+  kLatentAndRotary,
+  kQueryOfPairs,
+  kGateOfPairs,
+  kDeltaQkv,
+  kDeltaZ,
+  kDeltaQkvzByHead,
+  kBeta,
+  kAlpha,
+  kBetaAlphaByHead
 };
 
 // A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.
@@ -55,6 +66,8 @@ struct CheckpointNames {
   std::span<const char* const> ignored = {};  // suffixes of tensor names that are buffers, not weights
   std::span<const NameAlias> aliases = {};
   ExpertLayout expert_layout = ExpertLayout::kRows;
+  // In place of `weights` where the checkpoint has tensors that stack the experts under these names; empty: none does.
+  std::span<const WeightName> stacked = {};
 };
 
 }  // namespace dunlin::engine

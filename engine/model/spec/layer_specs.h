@@ -9,6 +9,7 @@
 
 #include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/recurrent.h"
 
 namespace dunlin::engine {
 
@@ -55,6 +56,7 @@ struct AttentionSpec {
   bool sinks = false;        // PagedAttentionParams::sinks
   bool qkv_bias = false;
   bool out_bias = false;
+  bool output_gate = false;    // each head's output is multiplied by sigmoid(gate x); not where it is latent
   bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
   bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
@@ -78,6 +80,29 @@ struct AttentionSpec {
   int32_t output_features() const { return num_heads * (is_latent() ? latent.value_dim : head_dim); }
   // Of the rows that the attention reads; values in keys take no columns of their own.
   int32_t qkv_features() const { return (num_heads + (is_latent() ? 1 : 2) * num_kv_heads) * head_dim; }
+};
+
+// What mixes the tokens of a layer.
+enum class MixerKind : uint8_t {
+  kAttention,  // over the keys and values of earlier tokens, in pages
+  kDelta,      // a gated delta net, over a state of the sequence
+};
+
+// Gated delta nets (kernels/api/recurrent.h): Out(RMSNorm(scan) * SiLU(z)), z from the layer's input as queries, keys
+// and values are. All in elements of a row or a head.
+struct DeltaSpec {
+  kernels::DeltaShape shape;  // key_heads 0: no layer is one
+  int32_t conv_taps = 0;      // 2 to kConvTapsMax
+  bool log_rates = true;      // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
+
+  int32_t channels() const { return shape.channels(); }
+  // Columns of the output projection.
+  int32_t output_features() const { return shape.value_features(); }
+  // Of the fused input projection: queries, keys, values, z.
+  int32_t input_features() const { return channels() + output_features(); }
+  // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
+  int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
+  int64_t state_floats() const { return conv_state_floats() + shape.value_heads * kernels::DeltaHeadFloats(shape); }
 };
 
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.

@@ -61,6 +61,8 @@ struct ModelConfig {
   EmbeddingSpec embedding;
   NormSpec norm;
   AttentionSpec attention;
+  DeltaSpec delta;
+  std::vector<MixerKind> mixers;  // [num_layers]; empty: all attend. At least one attends
   RotarySpec rotary;
   MlpSpec mlp;
   ExpertSpec experts;
@@ -72,8 +74,23 @@ struct ModelConfig {
   std::vector<TokenId> eos_token_ids;  // from generation_config.json, else config.json; each < vocab_size
 
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
+  MixerKind mixer(int32_t layer) const {
+    return mixers.empty() ? MixerKind::kAttention : mixers[static_cast<size_t>(layer)];
+  }
+  bool attends(int32_t layer) const { return mixer(layer) == MixerKind::kAttention; }
+  int32_t num_recurrent_layers() const {
+    return static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kDelta));
+  }
+  // Which of the recurrent layers a layer is. REQUIRES: it is one.
+  int32_t recurrent_index(int32_t layer) const {
+    return static_cast<int32_t>(std::count(mixers.begin(), mixers.begin() + layer, MixerKind::kDelta));
+  }
+  // FP32 of a sequence's state: those of its recurrent layers, one after another.
+  int64_t state_floats() const { return num_recurrent_layers() * delta.state_floats(); }
+  // Whether a sequence has a state in addition to its keys and values.
+  bool is_recurrent() const { return num_recurrent_layers() > 0; }
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
-  int32_t num_kv_layers() const { return is_encoder() ? 1 : num_layers; }
+  int32_t num_kv_layers() const { return is_encoder() ? 1 : num_layers - num_recurrent_layers(); }
   int32_t position_rows() const { return max_context + embedding.position_offset; }
   // What the device holds of the positions: one of the three.
   const std::vector<float>& position_constants() const {

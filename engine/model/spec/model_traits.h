@@ -8,7 +8,9 @@
 namespace dunlin::engine {
 
 inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
-  return {.experts = config.has_experts(), .latent_rows = config.attention.is_latent()};
+  return {.experts = config.has_experts(),
+          .latent_rows = config.attention.is_latent(),
+          .recurrent = config.is_recurrent() || config.attention.output_gate};
 }
 
 }  // namespace dunlin::engine

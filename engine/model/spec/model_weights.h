@@ -49,10 +49,23 @@ struct LatentWeights {
   std::vector<LinearWeights> value_up;  // [num_heads] of [value_dim, kv_rank]
 };
 
+// Of a layer with MixerKind::kDelta, in place of LayerWeights::qkv.
+struct DeltaWeights {
+  LinearWeights in;                  // [input_features, hidden_dim]: queries, keys, values, z
+  LinearWeights gates;               // [2 * value_heads, hidden_dim], at least 16 bits: DeltaScanParams::gates
+  const float* conv = nullptr;       // [conv_taps, channels]
+  const float* rate = nullptr;       // [value_heads]
+  const float* time_bias = nullptr;  // [value_heads]
+  const float* norm = nullptr;       // [value_dim]
+  LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
+};
+
 struct LayerWeights {
   NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LinearWeights attention_gate;  // [num_heads * head_dim, hidden_dim], with AttentionSpec::output_gate
   LatentWeights latent;          // where the attention is latent
+  DeltaWeights delta;            // of MixerKind::kDelta
   NormWeights query_norm;        // with qk_norm
   NormWeights key_norm;          // with qk_norm
   const float* sinks = nullptr;  // [num_heads], with attention_sinks

@@ -44,6 +44,10 @@ WeightField OfLatent(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).latent.*kMember);
 }
 template <auto kMember>
+WeightField OfDelta(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).delta.*kMember);
+}
+template <auto kMember>
 WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
 }
@@ -63,9 +67,12 @@ constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedd
 constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
   return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent);
 };
-constexpr auto kHasQkv = [](const C& c, int32_t) { return !c.attention.is_latent(); };
-constexpr auto kHasQkNorms = [](const C& c, int32_t) { return c.attention.qk_norm; };
-constexpr auto kHasSinks = [](const C& c, int32_t) { return c.attention.sinks; };
+constexpr auto kAttends = [](const C& c, int32_t layer) { return c.attends(layer); };
+constexpr auto kHasQkv = [](const C& c, int32_t layer) { return c.attends(layer) && !c.attention.is_latent(); };
+constexpr auto kHasGate = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.output_gate; };
+constexpr auto kHasQkNorms = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.qk_norm; };
+constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
+constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
 constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.attention.latent.query_rank > 0; };
 constexpr auto kHasLatent = [](const C& c, int32_t) { return c.attention.is_latent(); };
 constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
@@ -113,6 +120,13 @@ constexpr auto kKeyNormDim = [](const C& c) {
 constexpr auto kNumHeads = [](const C& c) { return int64_t{c.attention.num_heads}; };
 constexpr auto kHeadDim = [](const C& c) { return int64_t{c.attention.head_dim}; };
 constexpr auto kAttentionDim = [](const C& c) { return int64_t{c.attention.output_features()}; };
+constexpr auto kQueryDim = [](const C& c) { return int64_t{c.attention.num_heads} * c.attention.head_dim; };
+constexpr auto kDeltaInRows = [](const C& c) { return int64_t{c.delta.input_features()}; };
+constexpr auto kDeltaGateRows = [](const C& c) { return 2 * int64_t{c.delta.shape.value_heads}; };
+constexpr auto kDeltaConvDim = [](const C& c) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
+constexpr auto kDeltaHeads = [](const C& c) { return int64_t{c.delta.shape.value_heads}; };
+constexpr auto kDeltaHeadDim = [](const C& c) { return int64_t{c.delta.shape.value_dim}; };
+constexpr auto kDeltaDim = [](const C& c) { return int64_t{c.delta.output_features()}; };
 constexpr auto kQueryRank = [](const C& c) { return int64_t{c.attention.latent.query_rank}; };
 constexpr auto kQueryInput = [](const C& c) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
@@ -171,6 +185,8 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfLayer<&LayerWeights::attention_norm>),
     Matrix(kQkv, "qkv", kPerLayer, kHasQkv, kQkvBias, {kQkvRows, kHidden}, OfLayer<&LayerWeights::qkv>,
            {.factor = kInverseLayer, .input_scale = true}),
+    Matrix(kAttentionGate, "attention_gate", kPerLayer, kHasGate, kNoBias, {kQueryDim, kHidden},
+           OfLayer<&LayerWeights::attention_gate>),
     Norm(kQueryNorm, "query_norm", kPerLayer, kHasQkNorms, kNoBias, kQueryNormDim, OfLayer<&LayerWeights::query_norm>),
     Norm(kKeyNorm, "key_norm", kPerLayer, kHasQkNorms, kNoBias, kKeyNormDim, OfLayer<&LayerWeights::key_norm>),
     Vector(kAttentionSinks, "attention_sinks", kPerLayer, kHasSinks, kNumHeads, OfLayer<&LayerWeights::sinks>),
@@ -184,7 +200,16 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Norm(kKvDownNorm, "kv_down_norm", kPerLayer, kHasLatent, kNoBias, kKvRank, OfLatent<&LatentWeights::kv_norm>),
     Matrix(kKeyUp, "key_up", kPerHead, kHasLatent, kNoBias, {kKvRank, kPlainDim}, OfHead<&LatentWeights::key_up>),
     Matrix(kValueUp, "value_up", kPerHead, kHasLatent, kNoBias, {kValueDim, kKvRank}, OfHead<&LatentWeights::value_up>),
-    Matrix(kAttentionOut, "attention_out", kPerLayer, kAlways, kOutBias, {kHidden, kAttentionDim},
+    Matrix(kDeltaIn, "delta_in", kPerLayer, kIsDelta, kNoBias, {kDeltaInRows, kHidden}, OfDelta<&DeltaWeights::in>),
+    Matrix(kDeltaGates, "delta_gates", kPerLayer, kIsDelta, kNoBias, {kDeltaGateRows, kHidden},
+           OfDelta<&DeltaWeights::gates>, {.storage = kWide}),
+    Vector(kDeltaConv, "delta_conv", kPerLayer, kIsDelta, kDeltaConvDim, OfDelta<&DeltaWeights::conv>),
+    Vector(kDeltaRate, "delta_rate", kPerLayer, kIsDelta, kDeltaHeads, OfDelta<&DeltaWeights::rate>),
+    Vector(kDeltaTimeBias, "delta_time_bias", kPerLayer, kIsDelta, kDeltaHeads, OfDelta<&DeltaWeights::time_bias>),
+    Vector(kDeltaNorm, "delta_norm", kPerLayer, kIsDelta, kDeltaHeadDim, OfDelta<&DeltaWeights::norm>),
+    Matrix(kDeltaOut, "delta_out", kPerLayer, kIsDelta, kNoBias, {kHidden, kDeltaDim}, OfDelta<&DeltaWeights::out>,
+           {.factor = kResidual}),
+    Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHidden, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
          OfLayer<&LayerWeights::post_attention_norm>),

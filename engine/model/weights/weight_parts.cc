@@ -10,63 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "engine/model/weights/weight_rows.h"
 
 namespace dunlin::engine {
 namespace {
 
 constexpr size_t kMaxNamedMissing = 4;
 constexpr std::string_view kIndex = ".@";  // of an expert or head, in a name
-
-struct RowRange {
-  int64_t begin;  // in the slot's matrix
-  int64_t count;
-  int64_t source = 0;  // in the tensor
-};
-
-// The heads of Q that share head h of K, then heads h of K and V, are in rows [(group + 2) h, (group + 2) (h + 1)) *
-// head_dim of the tensor.
-std::vector<RowRange> RowsByHead(const ModelConfig& config) {
-  std::vector<RowRange> ranges;
-  const int64_t head_dim = config.attention.head_dim;
-  const int64_t group = config.attention.num_heads / config.attention.num_kv_heads;
-  for (int64_t head = 0; head < config.attention.num_kv_heads; ++head) {
-    const int64_t first = (group + 2) * head;
-    ranges.push_back({group * head * head_dim, group * head_dim, first * head_dim});
-    ranges.push_back({(config.attention.num_heads + head) * head_dim, head_dim, (first + group) * head_dim});
-    ranges.push_back({(config.attention.num_heads + config.attention.num_kv_heads + head) * head_dim, head_dim,
-                      (first + group + 1) * head_dim});
-  }
-  return ranges;
-}
-
-std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
-  const int64_t query = int64_t{config.attention.num_heads} * config.attention.head_dim;
-  const int64_t key = int64_t{config.attention.num_kv_heads} * config.attention.head_dim;
-  switch (part) {
-    case FusedPart::kAll:
-      return {{0, ShapeOf(config, slot).out_features}};
-    case FusedPart::kQuery:
-      return {{0, query}};
-    case FusedPart::kKey:
-      return {{query, key}};
-    case FusedPart::kValue:
-      return {{query + key, key}};
-    case FusedPart::kGate:
-      return {{0, ShapeOf(config, slot).out_features / 2}};
-    case FusedPart::kUp:
-      return {{ShapeOf(config, slot).out_features / 2, ShapeOf(config, slot).out_features / 2}};
-    case FusedPart::kLatentAndRotary:
-      return {{config.attention.latent.rope_dim, config.attention.latent.kv_rank, 0},
-              {0, config.attention.latent.rope_dim, config.attention.latent.kv_rank}};
-    case FusedPart::kExperts:
-      return {{0, config.experts.routing.num_experts}};
-    case FusedPart::kSharedGate:
-      return {{config.experts.routing.num_experts, 1}};
-    case FusedPart::kQkvByHead:
-      return RowsByHead(config);
-  }
-  return {};
-}
 
 std::string FullName(const WeightName& name, const std::string& prefix, const WeightPlace& place) {
   std::string full = name.prefixed ? prefix : "";
@@ -107,8 +57,7 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
 void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix,
                   const WeightPlace& place, bool is_bias, std::vector<WeightPart>* parts) {
   const std::vector<RowRange> ranges = RowsOf(config, name.slot, name.part);
-  int64_t tensor_rows = 0;
-  for (const RowRange& range : ranges) tensor_rows += range.count;
+  const int64_t tensor_rows = TensorRows(config, name.part, ranges);
   const int64_t columns = ShapeOf(config, name.slot).in_features;
   WeightPart part{.slot = name.slot,
                   .layer = place.layer,
@@ -122,7 +71,9 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
                   .source_row = 0,
                   .scaled_rows = 0,
                   .scale = 1.0F};
-  if (part.is_vector()) {
+  if (name.slot == WeightSlot::kDeltaConv) {
+    part.shape = {config.delta.channels(), 1, config.delta.conv_taps};  // as PyTorch's Conv1d has it
+  } else if (part.is_vector()) {
     part.shape = {tensor_rows};
   } else if (part.transposed) {
     part.shape = {columns, tensor_rows};
@@ -176,6 +127,12 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
   return stacks;
 }
 
+// A convolution's tensor may lack the dimension of one element.
+bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
+  if (tensor.shape == part.shape) return true;
+  return part.slot == WeightSlot::kDeltaConv && tensor.shape == std::vector<int64_t>{part.shape[0], part.shape[2]};
+}
+
 // Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.
 bool HeadsShareTensor(const CheckpointNames& names) {
   return std::any_of(names.weights.begin(), names.weights.end(), [](const WeightName& name) {
@@ -208,6 +165,17 @@ std::vector<WeightPart> ListWeightParts(const CheckpointNames& names, const Mode
 std::vector<ExpertStack> ListExpertStacks(const CheckpointNames& names, const ModelConfig& config,
                                           const std::string& prefix) {
   return ListStacks(names, config, prefix, &IsPerExpert);
+}
+
+void SelectNames(const ModelConfig& config, const std::string& prefix, const TensorSource& source,
+                 CheckpointNames* names) {
+  CheckpointNames stacked = *names;
+  stacked.weights = names->stacked;
+  for (const ExpertStack& stack : ListExpertStacks(stacked, config, prefix)) {
+    if (source.Find(stack.stack) == nullptr) continue;
+    *names = stacked;
+    return;
+  }
 }
 
 std::vector<ExpertStack> ListHeadStacks(const CheckpointNames& names, const ModelConfig& config,
@@ -289,7 +257,7 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
       if (missing.empty() || missing.back() != part.tensor) missing.push_back(part.tensor);
       continue;
     }
-    if (tensor->shape != part.shape) {
+    if (!HasShape(*tensor, part)) {
       return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has shape ", ShapeText(tensor->shape),
                                                      "; config.json makes it ", ShapeText(part.shape)));
     }

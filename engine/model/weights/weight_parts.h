@@ -47,6 +47,10 @@ struct WeightPart {
 // The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
 std::string FindPrefix(const CheckpointNames& names, const TensorSource& source);
 
+// Takes CheckpointNames::stacked where `source` has one of their stacks.
+void SelectNames(const ModelConfig& config, const std::string& prefix, const TensorSource& source,
+                 CheckpointNames* names);
+
 // Every tensor of the model, in a fixed order.
 std::vector<WeightPart> ListWeightParts(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);

@@ -19,7 +19,8 @@ struct RowKernels {
   NormMoments (*norm_moments)(NormKind, const float* in, int64_t n, float epsilon);
   void (*normalize)(const float* in, NormMoments, const float* weight, const float* bias, int64_t n, float* out);
   void (*activate)(ActivationKind, const float* in, const float* gated_by, int64_t n, float* out);  // gated_by: or null
-  void (*softcap)(float cap, int64_t n, float* values);  // in place; error within 2.5e-7 of cap
+  void (*softcap)(float cap, int64_t n, float* values);               // in place; error within 2.5e-7 of cap
+  void (*sigmoid_gate)(const float* gate, int64_t n, float* values);  // values = values * sigmoid(gate)
   // Bits of the largest magnitude: NaN above infinity above all numbers.
   uint32_t (*max_magnitude_bits)(const float* in, int64_t n);
 

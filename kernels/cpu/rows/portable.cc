@@ -110,6 +110,10 @@ void Softcap(float cap, int64_t n, float* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = cap * std::tanh(values[i] / cap);
 }
 
+void SigmoidGate(const float* gate, int64_t n, float* values) {
+  for (int64_t i = 0; i < n; ++i) values[i] = values[i] / (1.0F + std::exp(-gate[i]));
+}
+
 uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
   int32_t largest = 0;  // signed: without the sign bit both orders agree, and SSE2 compares signed only
   for (int64_t i = 0; i < n; ++i) {
@@ -143,6 +147,7 @@ constinit const RowKernels kPortableRows = {.norm_moments = Moments,
                                             .normalize = Normalize,
                                             .activate = Activate,
                                             .softcap = Softcap,
+                                            .sigmoid_gate = SigmoidGate,
                                             .max_magnitude_bits = MaxMagnitudeBits,
                                             .to_bf16 = ToBf16,
                                             .to_fp16 = ToFp16,

@@ -136,6 +136,14 @@ struct Rows {
     });
   }
 
+  static void SigmoidGate(const float* gate, int64_t n, float* values) {
+    const Floats one = V::Broadcast(1.0F);
+    ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
+      const Floats exponential = Exp<V>(V::Sub(V::Broadcast(0.0F), V::LoadMasked(gate + i, mask)));
+      V::StoreMasked(values + i, mask, V::Div(V::LoadMasked(values + i, mask), V::Add(one, exponential)));
+    });
+  }
+
   static uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
     Ints largest = V::BroadcastInts(0);
     ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
@@ -152,6 +160,7 @@ constexpr RowKernels RowKernelsOf(bool bf16_rows) {
           .normalize = Rows<V>::Normalize,
           .activate = Rows<V>::Activate,
           .softcap = Rows<V>::Softcap,
+          .sigmoid_gate = Rows<V>::SigmoidGate,
           .max_magnitude_bits = Rows<V>::MaxMagnitudeBits,
           .to_bf16 = Rounding<V>::ToBf16,
           .to_fp16 = Rounding<V>::ToFp16,

@@ -15,6 +15,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+constexpr const char* kQwen35Config =
+    R"({"model_type": "qwen3_5_text", "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 7,
+        "full_attention_interval": 2})";
+
 struct BadField {
   const char* config;
   const char* field;
@@ -121,6 +126,19 @@ const BadField kBadFields[] = {
     {kPhiConfig, "qk_layernorm", "true", "qk_layernorm is true, which is not supported"},
     {kPhiConfig, "tie_word_embeddings", "true", "tie_word_embeddings is true, which is not supported"},
     {kPhiConfig, "num_key_value_heads", "3", "num_key_value_heads is 3, which does not divide 2 heads"},
+    {kQwen35Config, "full_attention_interval", "4", "no layer has full attention, of which a model needs one"},
+    {kQwen35Config, "full_attention_interval", "0", "full_attention_interval is 0; limit is [1, 1024]"},
+    {kQwen35Config, "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 2"},
+    {kQwen35Config, "layer_types", R"(["mamba", "full_attention"])",
+     "layer_types[0] is 'mamba'; known: full_attention, linear_attention"},
+    {kQwen35Config, "linear_num_key_heads", "5", "linear_num_key_heads is 5, which does not divide 32 value heads"},
+    {kQwen35Config, "linear_num_value_heads", "0", "linear_num_value_heads is 0; limit is [1, 1024]"},
+    {kQwen35Config, "linear_key_head_dim", "1025", "linear_key_head_dim is 1025; limit is [1, 1024]"},
+    {kQwen35Config, "linear_conv_kernel_dim", "9", "linear_conv_kernel_dim is 9; limit is [2, 8]"},
+    {kQwen35Config, "linear_conv_kernel_dim", "1", "linear_conv_kernel_dim is 1; limit is [2, 8]"},
+    {kQwen35Config, "attn_output_gate", "false", "attn_output_gate is false, which is not supported"},
+    {kQwen35Config, "attention_bias", "true", "attention_bias is true, which is not supported"},
+    {kQwen35Config, "intermediate_size", "", "intermediate_size is missing"},
     {kQwen2Config, "head_dim", "", "hidden size is 6, which 4 heads do not divide"},
     {kQwen2Config, "partial_rotary_factor", "0.5", "partial_rotary_factor is not 1"},
     {kQwen2Config, "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 3"},
@@ -227,6 +245,21 @@ TEST(ModelConfig, EachBadFieldIsNamedWithValueAndLimit) {
     EXPECT_THAT(std::string(model.status().message()), HasSubstr(c.message)) << config;
     EXPECT_THAT(std::string(model.status().message()), HasSubstr("config.json: ")) << config;
   }
+}
+
+TEST(ModelConfig, RecurrentLayersAreThoseWithoutFullAttention) {
+  const auto by_interval = ParseModelConfig(kQwen35Config, "");
+  ASSERT_TRUE(by_interval.ok()) << by_interval.status();
+  const ModelConfig& config = by_interval->config;
+  EXPECT_THAT(config.mixers, ElementsAre(MixerKind::kDelta, MixerKind::kAttention));
+  EXPECT_EQ(config.num_kv_layers(), 1);
+  // 16 key heads and 32 value heads of 128: 3 rows before the convolution, then the heads' states.
+  EXPECT_EQ(config.state_floats(), 3 * 8192 + 32 * 128 * 128);
+  EXPECT_EQ(config.rotary.dim, 2) << "a quarter of a head";
+  const auto by_types =
+      ParseModelConfig(WithField(kQwen35Config, "layer_types", R"(["full_attention", "linear_attention"])"), "");
+  ASSERT_TRUE(by_types.ok()) << by_types.status();
+  EXPECT_THAT(by_types->config.mixers, ElementsAre(MixerKind::kAttention, MixerKind::kDelta));
 }
 
 TEST(ModelConfig, TooManyEosTokensAreRefused) {

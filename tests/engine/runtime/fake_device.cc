@@ -199,6 +199,26 @@ constexpr kernels::DeviceOps kFakeOps = {
                                             params.query_norm != nullptr && params.key_norm != nullptr ? " normed" : "",
                                             params.cos_sin != nullptr ? " rotated" : ""));
         },
+    .causal_conv =
+        [](DeviceContext* context, const kernels::CausalConvParams& params) {
+          return Note(context,
+                      absl::StrCat("causal conv sequences ", params.num_sequences, " channels ", params.channels));
+        },
+    .delta_scan =
+        [](DeviceContext* context, const kernels::DeltaScanParams& params) {
+          return Note(context,
+                      absl::StrCat("delta scan sequences ", params.num_sequences, " heads ", params.shape.value_heads));
+        },
+    .gated_group_norm =
+        [](DeviceContext* context, const kernels::GatedGroupNormParams& params) {
+          return Note(context, absl::StrCat("gated norm rows ", params.num_rows, " groups ", params.num_groups,
+                                            params.rows != nullptr ? " picked" : ""));
+        },
+    .row_gate =
+        [](DeviceContext* context, const kernels::RowGateParams& params) {
+          return Note(context, absl::StrCat("gate rows ", params.num_rows, " columns ", params.columns,
+                                            params.rows != nullptr ? " picked" : ""));
+        },
     .supports_attention = SupportsAttention,
     .paged_attention_workspace =
         [](const DeviceContext*, kernels::AttentionBackend backend, const kernels::PagedAttentionPlan& plan) {

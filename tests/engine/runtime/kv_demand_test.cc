@@ -45,6 +45,23 @@ TEST(KvDemand, LongContextsCountWithTheirUsualLength) {
   EXPECT_EQ(KvDemandOf(config, kBf16, options).most, size_t{64} * (kUsualContextTokens / 16) * 768);
 }
 
+// Pages of one attention layer: 768 bytes, 4 of them for a context of 64 tokens. A state: 2 layers of 2 rows of 32
+// channels and 4 heads of 3 x 16 floats: 2048 bytes, in 3 pages.
+TEST(KvDemand, OfARecurrentModelContextsHaveAState) {
+  const ModelConfig config = SmallDeltaConfig();
+  EXPECT_EQ(StateBytesOf(config), 2U * (2 * 32 + 4 * 3 * 16) * 4);
+  const KvDemand demand = KvDemandOf(config, kBf16, Options());
+  EXPECT_EQ(demand.page_bytes, 768U);
+  EXPECT_EQ(demand.one_context, (4U + 3) * 768);
+  EXPECT_EQ(demand.most, (3U * 4 + 8) * 768);
+  EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), demand.most), 3) << "one of each sequence";
+  EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), demand.one_context), 1);
+  EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), 2U * (4 * 768 + 2048)), 2);
+  EXPECT_EQ(StateSlotsIn(SmallLlamaConfig(), kBf16, Options(), 100000), 0);
+  EXPECT_EQ(ContextThatFits(config, kBf16, Options(), demand.one_context), 64);
+  EXPECT_EQ(ContextThatFits(config, kBf16, Options(), 2048 + 768), 16);
+}
+
 TEST(KvDemand, OfSlidingLayersAContextTakesItsWindowAndAStep) {
   ModelConfig config = SmallLlamaConfig();
   config.num_layers = 2;

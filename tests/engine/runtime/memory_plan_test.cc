@@ -71,6 +71,32 @@ TEST_F(MemoryPlanTest, PagesOfLatentAttentionHoldOneRowOfAToken) {
   EXPECT_THAT(std::string(fp8.message()), HasSubstr("models[].kv_cache.fp8 is true, but deepseek_v2 keeps one latent"));
 }
 
+TEST_F(MemoryPlanTest, StatesAndPagesShareTheKvMemory) {
+  const ModelConfig config = SmallDeltaConfig();
+  // A state takes 2048 bytes, a context of 64 tokens 8 pages of FP32, 6144 bytes.
+  const MemoryPlan plan = *Plan(config);
+  EXPECT_EQ(plan.num_state_slots, 1);
+  EXPECT_EQ(plan[BufferId::kState], 2048U);
+  EXPECT_EQ(plan.num_pages, (10000 - 2048) / 768) << "of the one layer that attends";
+  EXPECT_EQ(plan[BufferId::kQkv], 10U * 52 * 4) << "queries, keys, values and z of a delta net";
+  EXPECT_EQ(plan[BufferId::kGate], 10U * 24 * 4);
+  EXPECT_EQ(plan[BufferId::kDelta], 320U + 1280U + 832U) << "gates, mixed rows, scan, each at a cache line";
+  options_.kv_memory_bytes = 100000;
+  EXPECT_EQ(Plan(config)->num_state_slots, 3) << "no more than sequences";
+  options_.kv_memory_bytes = 2048 + 767;
+  const absl::Status none = Plan(config).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("the KV cache of 2815 bytes holds no sequence: its state takes 2048 bytes and its first pages "
+                        "768 (models[].kv_cache.memory_bytes)"));
+}
+
+TEST_F(MemoryPlanTest, ARecurrentModelThatEmbedsIsRefused) {
+  ModelConfig config = SmallDeltaConfig();
+  config.kind = ModelKind::kEncoder;
+  EXPECT_THAT(std::string(Plan(config).status().message()), HasSubstr("served in decoders alone: it cannot embed"));
+}
+
 TEST_F(MemoryPlanTest, ProductsOfExpertsHaveARowForEachTokenAndChoice) {
   ModelConfig config = SmallExpertsConfig();
   config.experts.ffn_dim = 30;

@@ -57,6 +57,18 @@ inline ModelConfig SmallLatentConfig(int32_t query_rank = 0) {
   return config;
 }
 
+// SmallLlamaConfig of three layers, of which the first and the last are gated delta nets: 2 key heads of 3, 4 value
+// heads of 5, 3 taps. The second has an output gate.
+inline ModelConfig SmallDeltaConfig() {
+  ModelConfig config = SmallLlamaConfig();
+  config.architecture = "qwen3_5_text";
+  config.num_layers = 3;
+  config.mixers = {MixerKind::kDelta, MixerKind::kAttention, MixerKind::kDelta};
+  config.delta = {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 5}, .conv_taps = 3};
+  config.attention.output_gate = true;
+  return config;
+}
+
 // SmallLlamaConfig with experts in its second layer: a row takes two of three, and a shared one with a gate.
 inline ModelConfig SmallExpertsConfig() {
   ModelConfig config = SmallLlamaConfig();
@@ -96,6 +108,12 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
                                  linear(latent.kv_rank, latent.plain_dim, false));
       layer.latent.value_up.assign(static_cast<size_t>(config.attention.num_heads),
                                    linear(latent.value_dim, latent.kv_rank, false));
+    }
+    layer.attention_gate = linear(config.attention.num_heads * config.attention.head_dim, config.hidden_dim, false);
+    if (config.mixer(i) == MixerKind::kDelta) {
+      layer.delta.in = linear(config.delta.input_features(), config.hidden_dim, false);
+      layer.delta.gates = linear(2 * int64_t{config.delta.shape.value_heads}, config.hidden_dim, false);
+      layer.delta.out = linear(config.hidden_dim, config.delta.output_features(), false);
     }
     layer.mlp_up = linear(config.mlp.up_features(), config.hidden_dim, config.mlp.bias);
     layer.mlp_down = linear(config.hidden_dim, config.mlp.ffn_dim, config.mlp.bias);

@@ -24,9 +24,10 @@ import gguf
 import numpy as np
 import torch
 import transformers
-from gguf import GGMLQuantizationType as Type
 from safetensors.torch import save_file
 
+from delta_tensors import HYBRIDS, add_delta, delta_tensors
+from gpt_oss_tensors import gpt_oss_experts, split_gate
 from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
 
 Arch = gguf.MODEL_ARCH
@@ -53,13 +54,14 @@ MODELS = {
     "minimax_m2_tiny": (Arch.MINIMAXM2, {}, [0]), "arcee_tiny": (Arch.ARCEE,),
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
+    "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
 }
 # Names that differ from the checkpoint's.
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
 PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE)
-OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON)
+OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
 WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
@@ -135,7 +137,7 @@ def add_experts(writer, arch, config):
     width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
-    if arch == Arch.QWEN2MOE:
+    if arch in (Arch.QWEN2MOE, Arch.QWEN35MOE, Arch.QWEN3NEXT):
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE):
         types = config.get("mlp_layer_types")
@@ -190,7 +192,9 @@ def add_metadata(writer, arch, config):
     writer.add_context_length(first(config, "max_position_embeddings", "seq_length") or 2048)
     writer.add_embedding_length(hidden)
     ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
-    writer.add_feed_forward_length(ffn)
+    writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
+    if arch in HYBRIDS:
+        add_delta(writer, config)
     writer.add_head_count(heads)
     if arch == Arch.DEEPSEEK2:
         add_latent_heads(writer, config)
@@ -236,53 +240,11 @@ def stacked_experts(tensors):
     return rest | {name: torch.stack([rows[i] for i in range(len(rows))]) for name, rows in stacks.items()}
 
 
-def mxfp4_blocks(codes, scales):
-    """ggml's blocks: a scale, then the codes j and j + 16 in byte j."""
-    pairs = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)  # [..., 32]
-    packed = torch.cat((scales[..., None], pairs[..., :16] | (pairs[..., 16:] << 4)), dim=-1)
-    return packed.flatten(-2).contiguous().numpy()
-
-
-def split_gate(name, tensor):
-    """GPT-OSS's interleaved and Granite's consecutive gate and up projections as one tensor each."""
-    if ".input_linear." in name:
-        half = tensor.shape[1] // 2
-        stem = name.replace("input_linear.weight", "")
-        return [("gate", stem, tensor[:, :half]), ("up", stem, tensor[:, half:])]
-    return [("gate", name, tensor[:, ::2]), ("up", name, tensor[:, 1::2])]
-
-
-def gpt_oss_experts(writer, tensors):
-    """Writes the experts and returns the other tensors."""
-    rest = {}
-    for name, tensor in tensors.items():
-        if ".experts." not in name:
-            rest[name + ".weight" if name.endswith("sinks") else name] = tensor
-            continue
-        if name.endswith("_scales"):
-            continue
-        layer = name.split(".")[2]
-        ending = "bias" if name.endswith("_bias") else "weight"
-        parts = [("down", "", tensor)] if "down_proj" in name else split_gate("", tensor)
-        if name.endswith("_blocks"):
-            scales = tensors[name.removesuffix("_blocks") + "_scales"]
-            all_scales = {"down": scales} if "down_proj" in name else {"gate": scales[:, ::2], "up": scales[:, 1::2]}
-            for part, _, codes in parts:
-                writer.add_tensor(f"blk.{layer}.ffn_{part}_exps.weight", mxfp4_blocks(codes, all_scales[part]),
-                                  raw_dtype=Type.MXFP4)
-            continue
-        if ending == "weight":  # stored transposed
-            parts = [("down", "", tensor.mT)] if "down_proj" in name else split_gate("", tensor.mT)
-        for part, _, value in parts:
-            add_tensor(writer, f"blk.{layer}.ffn_{part}_exps.{ending}", value.float() if ending == "bias" else value)
-    return rest
-
-
 def converted(name, tensor, arch, config):
     heads, kv_heads, head_dim = heads_of(config)
     if arch in PERMUTED and (".attn_q." in name or ".attn_k." in name):
         return interleave(tensor, heads if ".attn_q." in name else kv_heads)
-    if arch in OFFSET_NORMS and name.endswith("norm.weight"):
+    if arch in OFFSET_NORMS and name.endswith("norm.weight") and "ssm_norm" not in name:
         return tensor.float() + 1
     if arch in (Arch.FALCON, Arch.BLOOM) and ".attn_qkv." in name:
         rows = tensor.reshape(kv_heads, heads // kv_heads + 2, head_dim, -1)
@@ -297,6 +259,8 @@ def write(path, arch, config, tensors, kinds=None):
     names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
     if arch == Arch.DEEPSEEK2:
         tensors = split_heads(tensors, config)
+    if arch in HYBRIDS:
+        tensors = delta_tensors(arch, config, tensors)
     if arch == Arch.GPT_OSS:
         tensors = gpt_oss_experts(writer, tensors)
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
@@ -313,9 +277,12 @@ def write(path, arch, config, tensors, kinds=None):
                 name = f"blk.{stem.split('.')[2]}.ffn_{part}_exps.weight"
             else:
                 name = names.get_name(stem, try_suffixes=(".weight", ".bias"))
+                if name is None and arch == Arch.QWEN3NEXT:  # whose published models have no dense layers
+                    name = gguf.get_tensor_name_map(Arch.QWEN35, 4).get_name(stem, try_suffixes=(".weight",))
             if name is None:
                 raise SystemExit(f"{path.name}: no name for {stem}")
-            always_wide = any(part in name for part in ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b"))
+            wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "ssm_a", "ssm_conv1d", "ssm_dt")
+            always_wide = any(part in name for part in wide)
             value = converted(name, value, arch, config)
             add_tensor(writer, name, value.float() if always_wide else value, (kinds or {}).get(name))
     if arch == Arch.PHI3 and config["rope_parameters"]["rope_type"] == "longrope":

@@ -60,6 +60,8 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     // Neighbours share experts here: what an expert computes at once is another set of rows in every step.
     cases.emplace_back(MixCase{"qwen2_moe", GoldenModelPath("qwen2_moe_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"deepseek_v3", GoldenModelPath("deepseek_v3_tiny"), 10, 2}, variant);
+    // A sequence has a state besides its pages.
+    cases.emplace_back(MixCase{"qwen35", GoldenModelPath("qwen35_tiny"), 20, 3}, variant);
     const MixCase demo{"demo", SourcePath("models/demo"), 4, 1, true};
     if (variant != "portable") cases.emplace_back(demo, variant);
   }

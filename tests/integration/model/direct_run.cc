@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/layers/forward_pass.h"
 #include "engine/plan/sequence_view.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
@@ -21,7 +22,8 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   options.kv_fp8 = profile.kv_fp8;
   const size_t page_bytes = KvLayoutOf(model->config(), profile.precision, profile.kv_fp8).page_bytes;
   const auto groups = static_cast<size_t>(KvGroupsOf(model->config()).count());
-  options.kv_memory_bytes = page_bytes * groups * (static_cast<size_t>(max_tokens) / 8 + 2);
+  options.kv_memory_bytes =
+      page_bytes * groups * (static_cast<size_t>(max_tokens) / 8 + 2) + StateBytesOf(model->config());
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
   buffers_ = *StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 
@@ -81,6 +82,8 @@ EngineOptions RequestMix::DrawOptions(const ModelConfig& config, bool kv_fp8) {
   const int32_t pages = Chance(0.7) ? Draw(least, least + least / 2) : 200 * groups.count();
   options.kv_fp8 = kv_fp8;
   options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32, kv_fp8).page_bytes;
+  if (!config.is_recurrent()) return options;
+  options.kv_memory_bytes += static_cast<size_t>(Draw(1, options.max_sequences)) * StateBytesOf(config);
   return options;
 }
 

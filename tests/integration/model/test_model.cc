@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/model/load/inspect.h"
 #include "engine/model/load/load_model.h"
 #include "engine/model/spec/model_traits.h"
@@ -78,9 +79,11 @@ bool Serves(const kernels::Device& device, const std::string& path, std::string*
   source.path = path;
   const absl::StatusOr<ModelSummary> summary = InspectModel(source, *device.ops);
   if (!summary.ok()) Die(summary.status().ToString());
-  *reason = absl::StrCat(summary->config.architecture, " has experts, which ", kernels::Name(device.ops->kind),
-                         " does not serve");
-  return device.ops->supports_model(ModelTraitsOf(summary->config), nullptr);
+  std::vector<std::string> missing;
+  const bool serves = device.ops->supports_model(ModelTraitsOf(summary->config), &missing);
+  *reason = absl::StrCat(summary->config.architecture, " has ", absl::StrJoin(missing, " and "), ", which ",
+                         kernels::Name(device.ops->kind), " does not serve");
+  return serves;
 }
 
 std::string GoldenModelPath(const std::string& name) {

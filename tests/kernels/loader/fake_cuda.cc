@@ -10,6 +10,7 @@
 #include "kernels/api/device_module.h"
 #include "tests/kernels/loader/fake_context.h"
 #include "tests/kernels/loader/fake_groups.h"
+#include "tests/kernels/loader/fake_recurrent.h"
 #include "tests/kernels/loader/fake_translation.h"
 
 namespace dunlin::kernels {
@@ -337,6 +338,10 @@ constexpr DeviceOps kFakeCudaOps = {
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = RotaryTable,
     .rotate_and_store_kv = RotateAndStoreKv,
+    .causal_conv = CausalConv,
+    .delta_scan = DeltaScan,
+    .gated_group_norm = GatedGroupNorm,
+    .row_gate = RowGate,
     .supports_attention = SupportsAttention,
     .paged_attention_workspace =
         [](const DeviceContext*, AttentionBackend backend, const PagedAttentionPlan& plan) {

@@ -155,7 +155,7 @@ void GgufConfigWriter::WriteRotation() {
     fields_.Fail(Key("rope.dimension_count"),
                  absl::StrCat("is ", rotated, " of ", head_dim_, "; a part of a head is not supported here"));
   }
-  if (fields_.Has(Key("rope.dimension_sections"))) {
+  if (fields_.Has(Key("rope.dimension_sections")) && !form_.image_sections) {
     fields_.Fail(Key("rope.dimension_sections"), "is set; rotations by image positions are not supported");
   }
   const std::string type = fields_.Text(Key("rope.scaling.type"), kMaxConfigWordBytes);

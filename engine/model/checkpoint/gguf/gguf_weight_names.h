@@ -68,6 +68,24 @@ inline constexpr Names<2> kHeadStacks = {{{kKeyUp, kAll, "blk.#.attn_k_b.@"}, {k
 inline constexpr Names<2> kHeadRows = {
     {{kKeyUp, kAll, "blk.#.attn_kv_b.@.key", true, true}, {kValueUp, kAll, "blk.#.attn_kv_b.@.value"}}};
 
+// Gated delta nets, whose gates are two tensors or one, and attention whose queries share a matrix with its output
+// gate.
+inline constexpr Names<4> kGatedQkv = {{{kQkv, kQueryOfPairs, "blk.#.attn_q"},
+                                        {kQkv, kKey, "blk.#.attn_k"},
+                                        {kQkv, kValue, "blk.#.attn_v"},
+                                        {kAttentionGate, kGateOfPairs, "blk.#.attn_q"}}};
+inline constexpr Names<7> kDeltaNet = {
+    {{kDeltaIn, kDeltaQkv, "blk.#.attn_qkv"},
+     {kDeltaIn, kDeltaZ, "blk.#.attn_gate"},
+     {kDeltaConv, kAll, "blk.#.ssm_conv1d"},
+     {.slot = kDeltaRate, .part = kAll, .name = "blk.#.ssm_a", .weight = ""},
+     {.slot = kDeltaTimeBias, .part = kAll, .name = "blk.#.ssm_dt", .weight = ".bias"},
+     {kDeltaNorm, kAll, "blk.#.ssm_norm"},
+     {kDeltaOut, kAll, "blk.#.ssm_out"}}};
+inline constexpr Names<2> kBetaAndAlpha = {
+    {{kDeltaGates, kBeta, "blk.#.ssm_beta"}, {kDeltaGates, kAlpha, "blk.#.ssm_alpha"}}};
+inline constexpr Names<1> kBetaWithAlpha = {{{kDeltaGates, kBetaAlphaByHead, "blk.#.ssm_ba"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -89,6 +107,10 @@ inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kEx
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLatentRows = Join(kCommon, kLatent, kHeadRows, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kHybrid =
+    Join(kCommon, kGatedQkv, kDeltaNet, kBetaAndAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
+inline constexpr auto kHybridByHead =
+    Join(kCommon, kGatedQkv, kDeltaNet, kBetaWithAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);

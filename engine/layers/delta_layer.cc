@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/delta_layer.h"
+
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+DeltaLayer::DeltaLayer(LayerContext* context, const LayerWeights& weights)
+    : context_(context),
+      layer_(weights),
+      weights_(weights.delta),
+      spec_(context->config.delta),
+      buffers_(PlaceDeltaBuffers(context->config, context->buffers.max_tokens, context->buffers.delta)) {}
+
+Linear DeltaLayer::InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer) {
+  return {context, weights.delta.in, InputIndex(layer, LayerInput::kQkv)};
+}
+
+bool DeltaLayer::StoreKv() const {
+  const Linear input = InputOf(context_, layer_, context_->layer);
+  return input.Run("delta in", nullptr, context_->buffers.qkv, context_->rows.count) && Gates() && Convolve() && Scan();
+}
+
+bool DeltaLayer::Gates() const {
+  const Linear gates(context_, weights_.gates, InputIndex(context_->layer, LayerInput::kQkv));
+  return NormAgainFor(context_, layer_.attention_norm, gates) &&
+         gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count);
+}
+
+kernels::StateSlots DeltaLayer::StateAt(int64_t offset) const {
+  const ModelConfig& config = context_->config;
+  const int64_t first = config.recurrent_index(context_->layer) * spec_.state_floats();
+  return {.pool = context_->buffers.state + first + offset,
+          .slot_stride = config.state_floats(),
+          .slots = context_->inputs.state_slots};
+}
+
+bool DeltaLayer::Convolve() const {
+  const kernels::CausalConvParams params{.in = context_->buffers.qkv,
+                                         .in_stride = spec_.input_features(),
+                                         .weight = weights_.conv,
+                                         .channels = spec_.channels(),
+                                         .taps = spec_.conv_taps,
+                                         .state = StateAt(0),
+                                         .sequences = context_->rows.spans.first,
+                                         .num_sequences = context_->rows.spans.count,
+                                         .out = buffers_.mixed};
+  return context_->Run(&DeviceOps::causal_conv, params, "causal convolution");
+}
+
+bool DeltaLayer::Scan() const {
+  const kernels::DeltaScanParams params{.shape = spec_.shape,
+                                        .in = buffers_.mixed,
+                                        .gates = buffers_.gates,
+                                        .rate = weights_.rate,
+                                        .dt_bias = weights_.time_bias,
+                                        .state = StateAt(spec_.conv_state_floats()),
+                                        .sequences = context_->rows.spans.first,
+                                        .num_sequences = context_->rows.spans.count,
+                                        .out = buffers_.scan};
+  return context_->Run(&DeviceOps::delta_scan, params, "delta scan");
+}
+
+bool DeltaLayer::Run(const Linear& next) const {
+  const LayerRows& rows = context_->rows;
+  const kernels::GatedGroupNormParams params{.in = buffers_.scan,
+                                             .gate = context_->buffers.qkv + spec_.channels(),
+                                             .gate_stride = spec_.input_features(),
+                                             .rows = rows.picked,
+                                             .weight = weights_.norm,
+                                             .epsilon = context_->config.norm.epsilon,
+                                             .num_groups = spec_.shape.value_heads,
+                                             .columns = spec_.shape.value_dim,
+                                             .out = context_->buffers.attention,
+                                             .num_rows = rows.count};
+  return context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
+         next.Quantize("delta quantize", params.out, rows.count);
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gated delta net in place of attention: the fused projection of queries, keys, values and z, a causal convolution
+// over the first three, the delta rule, and a norm gated by z. Its output projection is the decoder layer's. What later
+// tokens read is the sequence's state in its slot. Source: Yang et al. 2024, "Gated Delta Networks".
+#pragma once
+
+#include "engine/layers/delta_buffers.h"
+#include "engine/layers/linear.h"
+
+namespace dunlin::engine {
+
+class DeltaLayer {
+ public:
+  DeltaLayer(LayerContext* context, const LayerWeights& weights);
+
+  static bool IsIn(const ModelConfig& config, int32_t layer) { return config.mixer(layer) == MixerKind::kDelta; }
+  // The first product that reads a layer's input.
+  static Linear InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer);
+
+  // From the input: every row goes through the state. The rows that are read after it stay in the buffers.
+  bool StoreKv() const;
+  // Of the rows that go on: the input of `next`.
+  bool Run(const Linear& next) const;
+
+ private:
+  bool Gates() const;
+  bool Convolve() const;
+  bool Scan() const;
+  // The layer's part of a slot from `offset` floats on.
+  kernels::StateSlots StateAt(int64_t offset) const;
+
+  LayerContext* context_;
+  const LayerWeights& layer_;
+  const DeltaWeights& weights_;
+  const DeltaSpec& spec_;
+  const DeltaBuffers buffers_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of layers whose tokens read a state of their sequence in place of earlier keys and values: gated delta
+// nets (Qwen 3.5, Qwen3-Next). A sequence's state lies in a slot of a pool, in FP32, and is read and written in place.
+// Bit contract: every operation goes through a sequence's rows one by one, in one order, so that a row has the same
+// bits wherever a step begins or ends, and beside any neighbours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/attention.h"
+
+namespace dunlin::kernels {
+
+// Heads of a gated delta net. A row of its convolution has the queries of all key heads, then their keys, then the
+// values of all value heads.
+struct DeltaShape {
+  int32_t key_heads = 0;
+  int32_t value_heads = 0;    // a multiple of key_heads
+  int32_t key_dim = 0;        // of a head's query and key
+  int32_t value_dim = 0;      // of a head's value
+  bool tiled_values = false;  // value head p takes key head p % key_heads, not p / (value_heads / key_heads)
+
+  int32_t value_features() const { return value_heads * value_dim; }
+  int32_t channels() const { return 2 * key_heads * key_dim + value_features(); }
+};
+
+// Columns of a head's state are stored in blocks of so many: [value_heads, blocks, key_dim, kStateLanes] floats. Those
+// beyond value_dim stay 0.
+inline constexpr int32_t kStateLanes = 16;
+constexpr int64_t DeltaHeadFloats(const DeltaShape& shape) {
+  return int64_t{(shape.value_dim + kStateLanes - 1) / kStateLanes} * kStateLanes * shape.key_dim;
+}
+
+// Where the states of the sequences of a call lie: that of sequence i at pool + slots[i] * slot_stride.
+struct StateSlots {
+  float* pool;           // of the layer's part in slot 0
+  int64_t slot_stride;   // floats
+  const int32_t* slots;  // [num_sequences], distinct
+};
+
+// Most taps of a convolution.
+inline constexpr int32_t kConvTapsMax = 8;
+
+// A causal convolution along each channel, then SiLU:
+//   out[t, c] = SiLU(sum over j of weight[j, c] * in[t - taps + 1 + j, c]), the oldest row first.
+// Rows before the sequence's first are 0, those before the call's first are the state's: its last taps - 1 rows of
+// `in`, [taps - 1, channels], which the call leaves there. A sequence whose span begins at position 0 has no state yet.
+struct CausalConvParams {
+  const float* in;                // [*, channels], rows in_stride apart
+  int64_t in_stride;              // floats, >= channels
+  const float* weight;            // [taps, channels]
+  int32_t channels;               // > 0
+  int32_t taps;                   // 2 to kConvTapsMax
+  StateSlots state;               // [taps - 1, channels] each
+  const SequenceSpan* sequences;  // [num_sequences] rows of `in`; page_table_row is not read
+  int32_t num_sequences;          // >= 0
+  float* out;                     // [*, channels], contiguous; must not overlap `in`
+};
+
+// A gated delta rule. Of each value head and token, in this order, with S [key_dim, value_dim] the head's state, 0 at a
+// sequence's position 0:
+//   q = q / sqrt(sum q^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(sum k^2 + 1e-6)
+//   S = decay S, decay = exp(-rate * softplus(a + dt_bias));  u = sigmoid(b) (v - S^T k);  S = S + k u^T;  out = S^T q
+// All in FP32; softplus(x) is x above 20. Source: Yang et al. 2024, "Gated Delta Networks", eq. 10.
+struct DeltaScanParams {
+  DeltaShape shape;
+  const float* in;                // [*, shape.channels()], contiguous: of CausalConvParams::out
+  const float* gates;             // [*, 2 * value_heads], contiguous: b of all heads, then a
+  const float* rate;              // [value_heads], >= 0
+  const float* dt_bias;           // [value_heads]
+  StateSlots state;               // [value_heads, DeltaHeadFloats] each
+  const SequenceSpan* sequences;  // [num_sequences] rows of `in`; page_table_row is not read
+  int32_t num_sequences;          // >= 0
+  float* out;                     // [*, shape.value_features()], contiguous
+};
+
+// out = RMSNorm(in) * weight * SiLU(gate), the norm over each group of `columns` floats of a row.
+struct GatedGroupNormParams {
+  const float* in;      // [*, num_groups * columns], contiguous
+  const float* gate;    // [*, num_groups * columns], rows gate_stride apart
+  int64_t gate_stride;  // floats, >= num_groups * columns
+  const int32_t* rows;  // [num_rows] row of both for each output row, or null for 0, 1, 2, ...
+  const float* weight;  // [columns]
+  float epsilon;        // > 0
+  int32_t num_groups;   // > 0
+  int32_t columns;      // > 0
+  float* out;           // [num_rows, num_groups * columns], contiguous; must not overlap `in`
+  int32_t num_rows;     // >= 0
+};
+
+// values = values * sigmoid(gate), in place.
+struct RowGateParams {
+  float* values;        // [num_rows, columns], contiguous
+  const float* gate;    // [*, columns], contiguous
+  const int32_t* rows;  // [num_rows] row of `gate` for each row of values, or null for 0, 1, 2, ...
+  int32_t num_rows;     // >= 0
+  int32_t columns;      // > 0
+};
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launchers of recurrent layers. A convolution is cut by sequences and channels, a scan by sequences, heads and
+// columns.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/launchers.h"
+#include "kernels/cpu/row_tasks.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int64_t kConvChannels = 256;   // of a task: a row of them is 1 KiB
+constexpr int64_t kScanRows = 32;        // whose norms and gates are computed at once: 512 bytes on the stack
+constexpr int64_t kScanColumns = 32;     // the fewest of a task
+constexpr float kLengthEpsilon = 1e-6F;  // of the lengths of queries and keys
+
+bool ValidState(const StateSlots& state, int64_t floats) {
+  return state.pool != nullptr && state.slots != nullptr && state.slot_stride >= floats;
+}
+
+// The state's rows go to the last rows of [state, in): row t of the call has row t + taps - 1 of that list.
+void KeepLastRows(const CausalConvParams& params, const SequenceSpan& span, int64_t first, int64_t count,
+                  float* state) {
+  const int64_t num_kept = params.taps - 1;
+  for (int64_t row = 0; row < num_kept; ++row) {
+    const int64_t source = row + span.query_len - num_kept;
+    const float* from = source < 0 ? state + (source + num_kept) * params.channels + first
+                                   : params.in + (span.query_start + source) * params.in_stride + first;
+    std::memmove(state + row * params.channels + first, from, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
+// Channels [first, first + count) of a sequence.
+void ConvolveChannels(const KernelTable& kernels, const CausalConvParams& params, const SequenceSpan& span,
+                      int64_t first, int64_t count, float* state) {
+  const int64_t num_kept = params.taps - 1;
+  for (int64_t row = 0; span.first_position == 0 && row < num_kept; ++row) {
+    std::fill_n(state + row * params.channels + first, count, 0.0F);
+  }
+  ConvRow conv{};
+  conv.weight = params.weight + first;
+  conv.weight_stride = params.channels;
+  conv.num_taps = params.taps;
+  conv.num_channels = static_cast<int32_t>(count);
+  for (int64_t row = 0; row < span.query_len; ++row) {
+    for (int64_t tap = 0; tap < params.taps; ++tap) {
+      const int64_t source = row + tap - num_kept;
+      conv.taps[tap] = source < 0 ? state + (source + num_kept) * params.channels + first
+                                  : params.in + (span.query_start + source) * params.in_stride + first;
+    }
+    conv.out = params.out + (span.query_start + row) * params.channels + first;
+    kernels.conv_row(conv);
+    kernels.activate(ActivationKind::kSilu, conv.out, nullptr, count, conv.out);
+  }
+  KeepLastRows(params, span, first, count, state);
+}
+
+float Softplus(float x) {
+  return x > 20.0F ? x : std::log1p(std::exp(x));
+}
+
+// Some columns of a value head of a sequence.
+struct ScanTask {
+  const SequenceSpan& span;
+  int64_t head;
+  int64_t first_column;
+  int64_t num_columns;
+  float* state;  // of the head
+};
+
+void ScanColumns(const KernelTable& kernels, const DeltaScanParams& params, const ScanTask& task) {
+  const DeltaShape& shape = params.shape;
+  const int64_t key_dim = shape.key_dim;
+  const int64_t key_head =
+      shape.tiled_values ? task.head % shape.key_heads : task.head / (shape.value_heads / shape.key_heads);
+  const float query_factor = 1.0F / std::sqrt(static_cast<float>(key_dim));
+  float* state = task.state + task.first_column * key_dim;
+  if (task.span.first_position == 0) {
+    const int64_t blocks = (task.num_columns + kStateLanes - 1) / kStateLanes;
+    std::fill_n(state, blocks * kStateLanes * key_dim, 0.0F);
+  }
+  float decay[kScanRows];
+  float beta[kScanRows];
+  float key_scale[kScanRows];
+  float query_scale[kScanRows];
+  for (int64_t first = 0; first < task.span.query_len; first += kScanRows) {
+    const int64_t count = std::min<int64_t>(kScanRows, task.span.query_len - first);
+    const int64_t row = task.span.query_start + first;
+    const float* query = params.in + row * shape.channels() + key_head * key_dim;
+    const float* key = query + shape.key_heads * key_dim;
+    for (int64_t i = 0; i < count; ++i) {
+      const float* gates = params.gates + (row + i) * 2 * shape.value_heads + task.head;
+      const float step = Softplus(gates[shape.value_heads] + params.dt_bias[task.head]);
+      decay[i] = std::exp(-params.rate[task.head] * step);
+      beta[i] = 1.0F / (1.0F + std::exp(-gates[0]));
+      const int64_t offset = i * shape.channels();
+      key_scale[i] = 1.0F / std::sqrt(kernels.sum_squares(key + offset, key_dim) + kLengthEpsilon);
+      query_scale[i] = query_factor / std::sqrt(kernels.sum_squares(query + offset, key_dim) + kLengthEpsilon);
+    }
+    const int64_t column = task.head * shape.value_dim + task.first_column;
+    kernels.delta_columns({.query = query,
+                           .key = key,
+                           .value = params.in + row * shape.channels() + 2 * shape.key_heads * key_dim + column,
+                           .stride = shape.channels(),
+                           .decay = decay,
+                           .beta = beta,
+                           .key_scale = key_scale,
+                           .query_scale = query_scale,
+                           .state = state,
+                           .out = params.out + row * shape.value_features() + column,
+                           .out_stride = shape.value_features(),
+                           .num_rows = static_cast<int32_t>(count),
+                           .key_dim = shape.key_dim,
+                           .num_columns = static_cast<int32_t>(task.num_columns)});
+  }
+}
+
+bool ValidShape(const DeltaShape& shape) {
+  return shape.key_heads > 0 && shape.value_heads > 0 && shape.value_heads % shape.key_heads == 0 &&
+         shape.key_dim > 0 && shape.value_dim > 0;
+}
+
+}  // namespace
+
+KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) {
+  if (params.num_sequences < 0 || params.channels < 1 || params.taps < 2 || params.taps > kConvTapsMax ||
+      params.in_stride < params.channels) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (params.num_sequences == 0) return KernelStatus::kOk;
+  if (params.in == nullptr || params.weight == nullptr || params.sequences == nullptr || params.out == nullptr ||
+      !ValidState(params.state, int64_t{params.taps - 1} * params.channels)) {
+    return KernelStatus::kInvalidArgument;
+  }
+  const int64_t parts = (params.channels + kConvChannels - 1) / kConvChannels;
+  context->pool.Run(params.num_sequences * parts, [&](int64_t task, int) {
+    const int64_t sequence = task / parts;
+    const int64_t first = task % parts * kConvChannels;
+    float* state = params.state.pool + params.state.slots[sequence] * params.state.slot_stride;
+    ConvolveChannels(context->kernels, params, params.sequences[sequence], first,
+                     std::min<int64_t>(kConvChannels, params.channels - first), state);
+  });
+  return KernelStatus::kOk;
+}
+
+KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
+  const DeltaShape& shape = params.shape;
+  if (params.num_sequences < 0 || !ValidShape(shape)) return KernelStatus::kInvalidArgument;
+  if (params.num_sequences == 0) return KernelStatus::kOk;
+  const int64_t head_floats = DeltaHeadFloats(shape);
+  if (params.in == nullptr || params.gates == nullptr || params.rate == nullptr || params.dt_bias == nullptr ||
+      params.sequences == nullptr || params.out == nullptr ||
+      !ValidState(params.state, shape.value_heads * head_floats)) {
+    return KernelStatus::kInvalidArgument;
+  }
+  // Whole heads where these keep all threads busy: what rows have in common is then computed once.
+  const int64_t heads = int64_t{params.num_sequences} * shape.value_heads;
+  const int64_t most = (shape.value_dim + kScanColumns - 1) / kScanColumns;
+  const int64_t parts = std::clamp<int64_t>((2 * context->pool.num_threads() + heads - 1) / heads, 1, most);
+  const int64_t part_columns = (most + parts - 1) / parts * kScanColumns;
+  context->pool.Run(heads * parts, [&](int64_t task, int) {
+    const int64_t sequence = task / parts / shape.value_heads;
+    const int64_t head = task / parts % shape.value_heads;
+    const int64_t first = task % parts * part_columns;
+    const int64_t count = std::min<int64_t>(part_columns, shape.value_dim - first);
+    if (count <= 0) return;
+    float* state = params.state.pool + params.state.slots[sequence] * params.state.slot_stride + head * head_floats;
+    ScanColumns(context->kernels, params, {params.sequences[sequence], head, first, count, state});
+  });
+  return KernelStatus::kOk;
+}
+
+KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params) {
+  if (params.num_rows < 0 || params.num_groups < 1 || params.columns < 1 || !(params.epsilon > 0.0F) ||
+      params.gate_stride < int64_t{params.num_groups} * params.columns) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  if (params.in == nullptr || params.gate == nullptr || params.weight == nullptr || params.out == nullptr) {
+    return KernelStatus::kInvalidArgument;
+  }
+  const KernelTable& kernels = context->kernels;
+  const int64_t columns = params.columns;
+  const int64_t width = params.num_groups * columns;
+  ForEachRow(context, params.num_rows, width, [&](int64_t row) {
+    const int64_t source = params.rows == nullptr ? row : params.rows[row];
+    for (int64_t group = 0; group < params.num_groups; ++group) {
+      const float* in = params.in + source * width + group * columns;
+      float* out = params.out + row * width + group * columns;
+      const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, in, columns, params.epsilon);
+      kernels.normalize(in, moments, params.weight, nullptr, columns, out);
+      kernels.activate(ActivationKind::kSilu, params.gate + source * params.gate_stride + group * columns, out, columns,
+                       out);
+    }
+  });
+  return KernelStatus::kOk;
+}
+
+KernelStatus RowGate(DeviceContext* context, const RowGateParams& params) {
+  if (params.num_rows < 0 || params.columns < 1) return KernelStatus::kInvalidArgument;
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  if (params.values == nullptr || params.gate == nullptr) return KernelStatus::kInvalidArgument;
+  const int64_t columns = params.columns;
+  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
+    const int64_t source = params.rows == nullptr ? row : params.rows[row];
+    context->kernels.sigmoid_gate(params.gate + source * columns, columns, params.values + row * columns);
+  });
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

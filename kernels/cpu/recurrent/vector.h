@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of recurrent layers (kernels.h) over a lanes type, sixteen channels or columns at a time.
+#pragma once
+
+#include "kernels/cpu/recurrent/kernels.h"
+#include "kernels/cpu/simd/lanes.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+static_assert(kStateLanes == kLanes, "a block of a state is one vector wide");
+
+// kVectors: blocks of a state that are updated at once, so that eight independent sums hide an addition's latency.
+template <typename V, int kVectors>
+struct Recurrent {
+  using Floats = typename V::Floats;
+  using Mask = typename V::Mask;
+  static constexpr int kParts = 4;  // of a sum
+
+  static void ConvolveRow(const ConvRow& row) {
+    ForEachVector<V>(row.num_channels, [&](int64_t c, const Mask& mask) {
+      Floats sum = V::Mul(V::LoadMasked(row.weight + c, mask), V::LoadMasked(row.taps[0] + c, mask));
+      for (int32_t tap = 1; tap < row.num_taps; ++tap) {
+        const float* weight = row.weight + tap * row.weight_stride + c;
+        sum = V::MulAdd(V::LoadMasked(weight, mask), V::LoadMasked(row.taps[tap] + c, mask), sum);
+      }
+      V::StoreMasked(row.out + c, mask, sum);
+    });
+  }
+
+  static float SumSquares(const float* in, int64_t n) {
+    Floats sum = V::Zero();
+    ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
+      const Floats value = V::LoadMasked(in + i, mask);
+      sum = V::MulAdd(value, value, sum);
+    });
+    return V::ReduceAdd(sum);
+  }
+
+  static void UpdateColumns(const DeltaColumns& columns) {
+    const int64_t block = int64_t{columns.key_dim} * kLanes;
+    int64_t first = 0;
+    for (; first + kVectors * kLanes <= columns.num_columns; first += kVectors * kLanes) {
+      UpdateBlocks<kVectors>(columns, first, columns.state + first / kLanes * block);
+    }
+    for (; first < columns.num_columns; first += kLanes) {
+      UpdateBlocks<1>(columns, first, columns.state + first / kLanes * block);
+    }
+  }
+
+ private:
+  template <int kCount>
+  struct Sums {
+    Floats parts[kParts][kCount];
+
+    DUNLIN_INLINE Floats Total(const Sums& sums, int v) {
+      return V::Add(V::Add(sums.parts[0][v], sums.parts[1][v]), V::Add(sums.parts[2][v], sums.parts[3][v]));
+    }
+  };
+
+  // Columns [first, first + kCount * kLanes), of which the last ones may not exist.
+  template <int kCount>
+  static void UpdateBlocks(const DeltaColumns& columns, int64_t first, float* state) {
+    Mask masks[kCount];
+    for (int v = 0; v < kCount; ++v) masks[v] = V::FirstLanes(columns.num_columns - first - v * kLanes);
+    for (int64_t row = 0; row < columns.num_rows; ++row) {
+      const Floats decay = V::Broadcast(columns.decay[row]);
+      const Sums<kCount> read = Read<kCount>(columns, columns.key + row * columns.stride, state);
+      const float* value = columns.value + row * columns.stride + first;
+      Floats update[kCount];
+      for (int v = 0; v < kCount; ++v) {
+        const Floats key_scale = V::Broadcast(columns.key_scale[row]);
+        const Floats stored = V::Mul(V::Mul(Sums<kCount>::Total(read, v), key_scale), decay);
+        const Floats change = V::Sub(V::LoadMasked(value + v * kLanes, masks[v]), stored);
+        update[v] = V::Mul(V::Mul(change, V::Broadcast(columns.beta[row])), key_scale);
+      }
+      const Sums<kCount> attended = Write<kCount>(columns, row, decay, update, state);
+      float* out = columns.out + row * columns.out_stride + first;
+      for (int v = 0; v < kCount; ++v) {
+        const Floats total = V::Mul(Sums<kCount>::Total(attended, v), V::Broadcast(columns.query_scale[row]));
+        V::StoreMasked(out + v * kLanes, masks[v], total);
+      }
+    }
+  }
+
+  template <int kCount>
+  DUNLIN_INLINE Sums<kCount> Zeros() {
+    Sums<kCount> sums;
+    for (auto& part : sums.parts) {
+      for (Floats& lanes : part) lanes = V::Zero();
+    }
+    return sums;
+  }
+
+  // sum_i key_i s_i
+  template <int kCount>
+  DUNLIN_INLINE Sums<kCount> Read(const DeltaColumns& columns, const float* key, const float* state) {
+    const int64_t block = int64_t{columns.key_dim} * kLanes;
+    Sums<kCount> sums = Zeros<kCount>();
+    const auto add = [&](int64_t i, int part) __attribute__((always_inline)) {
+      const Floats factor = V::Broadcast(key[i]);
+      for (int v = 0; v < kCount; ++v) {
+        sums.parts[part][v] = V::MulAdd(factor, V::Load(state + v * block + i * kLanes), sums.parts[part][v]);
+      }
+    };
+    int64_t i = 0;
+    for (; i + kParts <= columns.key_dim; i += kParts) {
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) add(i + part, part);
+    }
+#pragma GCC unroll 3
+    for (int part = 0; part < kParts - 1; ++part) {
+      if (i + part < columns.key_dim) add(i + part, part);
+    }
+    return sums;
+  }
+
+  // s_i = decay s_i + key_i update; sum_i query_i s_i
+  template <int kCount>
+  DUNLIN_INLINE Sums<kCount> Write(const DeltaColumns& columns, int64_t row, Floats decay,
+                                   const Floats (&update)[kCount], float* state) {
+    const int64_t block = int64_t{columns.key_dim} * kLanes;
+    const float* key = columns.key + row * columns.stride;
+    const float* query = columns.query + row * columns.stride;
+    Sums<kCount> sums = Zeros<kCount>();
+    const auto add = [&](int64_t i, int part) __attribute__((always_inline)) {
+      const Floats key_factor = V::Broadcast(key[i]);
+      const Floats query_factor = V::Broadcast(query[i]);
+      for (int v = 0; v < kCount; ++v) {
+        float* at = state + v * block + i * kLanes;
+        const Floats changed = V::MulAdd(key_factor, update[v], V::Mul(decay, V::Load(at)));
+        V::Store(at, changed);
+        sums.parts[part][v] = V::MulAdd(query_factor, changed, sums.parts[part][v]);
+      }
+    };
+    int64_t i = 0;
+    for (; i + kParts <= columns.key_dim; i += kParts) {
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) add(i + part, part);
+    }
+#pragma GCC unroll 3
+    for (int part = 0; part < kParts - 1; ++part) {
+      if (i + part < columns.key_dim) add(i + part, part);
+    }
+    return sums;
+  }
+};
+
+template <typename V, int kVectors>
+constexpr RecurrentKernels RecurrentKernelsOf() {
+  using Kernels = Recurrent<V, kVectors>;
+  return {
+      .conv_row = Kernels::ConvolveRow, .delta_columns = Kernels::UpdateColumns, .sum_squares = Kernels::SumSquares};
+}
+
+}  // namespace dunlin::kernels::cpu::simd

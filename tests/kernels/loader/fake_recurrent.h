@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fake device's operations of recurrent layers.
+#pragma once
+
+#include "tests/kernels/loader/fake_context.h"
+#include "tests/kernels/loader/fake_translation.h"
+
+namespace dunlin::kernels {
+
+// Adds an operation of the CPU to the stream. translate(to_host, &params) gives its pointers the host's addresses.
+template <typename Params, typename Translate>
+KernelStatus Defer(DeviceContext* context, KernelStatus (*DeviceOps::*operation)(DeviceContext*, const Params&),
+                   Params params, const Translate& translate) {
+  if (Of(context).failed) return KernelStatus::kDeviceError;
+  Translation to_host;
+  translate(to_host, params);
+  if (!to_host.valid()) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Add([operation, params] { return (Cpu().ops->*operation)(Cpu().context, params); });
+  return KernelStatus::kOk;
+}
+
+inline KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) {
+  return Defer(context, &DeviceOps::causal_conv, params, [](Translation& to_host, CausalConvParams& p) {
+    to_host(&p.in, &p.weight, &p.state.pool, &p.state.slots, &p.sequences, &p.out);
+  });
+}
+
+inline KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
+  return Defer(context, &DeviceOps::delta_scan, params, [](Translation& to_host, DeltaScanParams& p) {
+    to_host(&p.in, &p.gates, &p.rate, &p.dt_bias, &p.state.pool, &p.state.slots, &p.sequences, &p.out);
+  });
+}
+
+inline KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params) {
+  return Defer(context, &DeviceOps::gated_group_norm, params, [](Translation& to_host, GatedGroupNormParams& p) {
+    to_host(&p.in, &p.gate, &p.rows, &p.weight, &p.out);
+  });
+}
+
+inline KernelStatus RowGate(DeviceContext* context, const RowGateParams& params) {
+  return Defer(context, &DeviceOps::row_gate, params,
+               [](Translation& to_host, RowGateParams& p) { to_host(&p.values, &p.gate, &p.rows); });
+}
+
+}  // namespace dunlin::kernels
