@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/api/device_module.h"
+#include "kernels/cuda/attention/check_problem.h"
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 #include "kernels/cuda/gemm/kernel.h"
@@ -151,8 +152,13 @@ std::string FillContext(DeviceContext* context, const DeviceModuleOptions& optio
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
-  if (!options.sm90_kernels) context->left_out_gemms = CheckedGemms();
-  if (CheckGemms(context, warning) == KernelStatus::kOk) return "";
+  if (!options.sm90_kernels) {
+    context->left_out_gemms = CheckedGemms();
+    context->shape.left_out_attention = CheckedAttention(context->shape);
+  }
+  if (CheckGemms(context, warning) == KernelStatus::kOk && CheckAttention(context, warning) == KernelStatus::kOk) {
+    return "";
+  }
   return *warning + "; compute.sm90_kernels: false does without such kernels";
 }
 

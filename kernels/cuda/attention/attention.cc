@@ -25,8 +25,10 @@ bool SupportsDense(const DeviceContext* context, const DenseAttentionParams& par
 }
 
 // REQUIRES: SupportsDense.
-const AttentionKernel& DenseKernel(const DeviceContext* context, const DenseAttentionParams& params) {
-  return *FindKernel(AttentionKernels(), context->shape, params.backend, AttentionPhase::kPrefill, TraitsOf(params));
+const AttentionKernel& DenseKernel(const DeviceContext* context, const DenseAttentionParams& params,
+                                   const AttentionCall& call) {
+  return *FindKernel(AttentionKernels(), context->shape, params.backend, AttentionPhase::kPrefill, TraitsOf(params),
+                     &call);
 }
 
 KernelStatus Run(DeviceContext* context, const AttentionKernel& kernel, const AttentionCall& call, void* workspace,
@@ -47,7 +49,7 @@ KernelStatus Run(DeviceContext* context, const AttentionKernel& kernel, const At
 
 cudaError_t PrepareAttention(const DeviceShape& device) {
   for (const AttentionKernel& kernel : AttentionKernels()) {
-    if (!RunsOn(kernel, device)) continue;
+    if (!RunsOn(kernel, device) || kernel.check_bit != 0) continue;
     if (const int error = kernel.prepare(); error != cudaSuccess) return static_cast<cudaError_t>(error);
   }
   return cudaSuccess;
@@ -71,7 +73,8 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
     const AttentionPhase phase = split.one_token[i] ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
-    const AttentionKernel* kernel = FindKernel(AttentionKernels(), context->shape, params.backend, phase, traits);
+    const AttentionKernel* kernel =
+        FindKernel(AttentionKernels(), context->shape, params.backend, phase, traits, &split.calls[i]);
     const KernelStatus status = Run(context, *kernel, split.calls[i], params.workspace, params.workspace_bytes);
     if (status != KernelStatus::kOk) return status;
   }
@@ -80,14 +83,16 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
   if (!SupportsDense(context, params)) return 0;
-  const AttentionKernel& kernel = DenseKernel(context, params);
-  return kernel.plan.dense_workspace(kernel.geometry, CallOf(params), context->shape);
+  const AttentionCall call = CallOf(params);
+  const AttentionKernel& kernel = DenseKernel(context, params, call);
+  return kernel.plan.dense_workspace(kernel.geometry, call, context->shape);
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
   if (!SupportsDense(context, params)) return KernelStatus::kUnsupported;
   if (params.batch < 0 || params.q_len < 0 || params.kv_len < 0) return KernelStatus::kInvalidArgument;
-  return Run(context, DenseKernel(context, params), CallOf(params), params.workspace, params.workspace_bytes);
+  const AttentionCall call = CallOf(params);
+  return Run(context, DenseKernel(context, params, call), call, params.workspace, params.workspace_bytes);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -43,6 +43,12 @@ struct AttentionKernel {
   // plans have none.
   void (*launch)(const AttentionCall&, const LaunchPlan&, Stream);
   void (*merge)(const AttentionCall&, const LaunchPlan&, Stream);
+  // Whether the kernel takes a call of its traits: what these do not say, as alignment, or that scores are adjusted.
+  // Null: it takes all of them. Where it does not, a row behind it must.
+  bool (*takes)(const AttentionCall&) = nullptr;
+  // Not 0: the row is compared with the general one behind it when the device is opened, and left out where they
+  // differ. Rows whose bits must agree, those of both phases, share one.
+  uint32_t check_bit = 0;
 };
 
 // All rows, special kernels before general ones.
@@ -51,12 +57,13 @@ std::span<const AttentionKernel> AttentionKernels();
 // Whether the device can run the kernel at all.
 bool RunsOn(const AttentionKernel& kernel, const DeviceShape& device);
 
-// The first of the rows that takes the call, or null.
+// The first of the rows that takes calls of these traits, or null. call: the one to launch; null: any.
 const AttentionKernel* FindKernel(std::span<const AttentionKernel> rows, const DeviceShape& device,
-                                  AttentionBackend backend, AttentionPhase phase, const AttentionTraits& traits);
+                                  AttentionBackend backend, AttentionPhase phase, const AttentionTraits& traits,
+                                  const AttentionCall* call = nullptr);
 
-// Bytes for the largest call of a plan, for any number of sequences: those of the phase that needs more. REQUIRES: the
-// device supports the backend with the plan's traits.
+// Bytes for the largest call of a plan, for any number of sequences: those of the row that needs most, of all that may
+// take one of its calls. REQUIRES: the device supports the backend with the plan's traits.
 size_t PagedWorkspaceBytes(const DeviceShape& device, AttentionBackend backend, const PagedAttentionPlan& plan);
 
 }  // namespace dunlin::kernels::cuda

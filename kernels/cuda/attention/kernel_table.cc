@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/attention/efficient/efficient.h"
 #include "kernels/cuda/attention/flash/sm80/flash.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/math/math.h"
 
@@ -16,6 +17,14 @@ constexpr unsigned kFp16 = Bit(DType::kF16);
 // Of two rows that take a call the first is launched: those of fewer dims, then those of more stages.
 constexpr AttentionKernel kKernels[] = {
     kMathKernel,
+    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64>>(),
+    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64>>(),
+    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128>>(),
+    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128>>(),
+    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 64>>(),
+    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 64>>(),
+    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 128>>(),
+    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 128>>(),
     FlashKernel<Bf16Format, 1, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 4, 2>(kBf16OrCodes),
@@ -50,13 +59,16 @@ std::span<const AttentionKernel> AttentionKernels() {
 
 bool RunsOn(const AttentionKernel& kernel, const DeviceShape& device) {
   return kernel.sm_min <= device.sm_version && device.sm_version <= kernel.sm_max &&
-         kernel.geometry.shared_bytes <= device.block_shared_bytes;
+         kernel.geometry.shared_bytes <= device.block_shared_bytes &&
+         (kernel.check_bit & device.left_out_attention) == 0;
 }
 
 const AttentionKernel* FindKernel(std::span<const AttentionKernel> rows, const DeviceShape& device,
-                                  AttentionBackend backend, AttentionPhase phase, const AttentionTraits& traits) {
+                                  AttentionBackend backend, AttentionPhase phase, const AttentionTraits& traits,
+                                  const AttentionCall* call) {
   const auto found = std::ranges::find_if(rows, [&](const AttentionKernel& row) {
-    return row.backend == backend && (row.phases & Bit(phase)) != 0 && RunsOn(row, device) && Takes(row, traits);
+    return row.backend == backend && (row.phases & Bit(phase)) != 0 && RunsOn(row, device) && Takes(row, traits) &&
+           (call == nullptr || row.takes == nullptr || row.takes(*call));
   });
   return found == rows.end() ? nullptr : &*found;
 }
@@ -64,8 +76,12 @@ const AttentionKernel* FindKernel(std::span<const AttentionKernel> rows, const D
 size_t PagedWorkspaceBytes(const DeviceShape& device, AttentionBackend backend, const PagedAttentionPlan& plan) {
   size_t bytes = 0;
   for (const AttentionPhase phase : kAttentionPhases) {
-    const AttentionKernel* kernel = FindKernel(AttentionKernels(), device, backend, phase, plan.traits);
-    bytes = std::max(bytes, kernel->plan.paged_workspace(kernel->geometry, plan, device));
+    std::span<const AttentionKernel> rows = AttentionKernels();
+    while (const AttentionKernel* kernel = FindKernel(rows, device, backend, phase, plan.traits)) {
+      bytes = std::max(bytes, kernel->plan.paged_workspace(kernel->geometry, plan, device));
+      if (kernel->takes == nullptr) break;
+      rows = rows.subspan(static_cast<size_t>(kernel - rows.data()) + 1);
+    }
   }
   return bytes;
 }

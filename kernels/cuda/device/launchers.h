@@ -61,7 +61,11 @@ size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t v
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 // attention/. What is supported: attention/kernel_table.cc.
-cudaError_t PrepareAttention(const DeviceShape& device);  // called once, when the device is opened
+cudaError_t PrepareAttention(const DeviceShape& device);  // called once, when the device is opened; not of checked rows
+// Once, after that: prepares the checked rows, compares them with the general ones behind them, and leaves out those
+// that differ or cannot be launched (DeviceShape::left_out_attention); some milliseconds. *warning: gets a sentence
+// that names them. kDeviceError: the device cannot be used any more.
+KernelStatus CheckAttention(DeviceContext* context, std::string* warning);
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons);
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);

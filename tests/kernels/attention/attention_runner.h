@@ -35,6 +35,8 @@ class AttentionRunner {
 struct RunnerRow {
   const char* name;
   const AttentionRunner* (*open)(std::string* reason);
+  // The paged problems that are run, and no dense ones; null: all of either.
+  bool (*paged_only)(AttentionBackend backend, DType dtype) = nullptr;
 };
 const std::vector<RunnerRow>& Runners();
 

@@ -106,14 +106,15 @@ std::vector<Kernel> Kernels() {
 // An SM has 65,536 registers: four blocks of 256 threads (two of the packing of weights and codes, one of their
 // rounding), or two of attention's 128; FLASH with four slices runs one. The tile GEMM, with 128 threads, runs four,
 // three and two blocks with 1, 2 and 4 groups of rows; on sm_120 two with 2 groups and scale blocks. The grouped one
-// runs three with 1 group of rows and two with more. The wgmma GEMM's 384 threads are launched with 168 each, which its
-// warpgroups then divide.
+// runs three with 1 group of rows and two with more. The 384 threads of wgmma kernels are launched with 168 each, which
+// its warpgroups then divide.
 int RegisterBudget(const Kernel& of) {
   const std::string& kernel = of.name;
   const auto is = [&](const char* part) { return kernel.find(part) != std::string::npos; };
   if (is("PackRows") || is("PackGivenCodes")) return 128;
   if (is("PackRoundedCodes")) return 255;
   if (is("WgmmaGemm")) return is("FormatELi2E") ? 168 : 255;
+  if (is("WgmmaFlash")) return is("ELi2EE") ? 168 : 255;
   if (is("GroupedGemm")) return is("ELi1ELb") || is("BlockILi1E") || is("Fp32GemmBlock") ? 168 : 255;
   if (is("CodedGemm")) return is("ILi1E") ? 128 : is("ILi2E") ? 168 : 255;
   if (is("TileGemm")) {
@@ -137,8 +138,8 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM.
   constexpr int kKernels = 82;
-  // 6 of the wgmma GEMM, in sm_90a alone, whatever the other targets.
-  std::map<std::string, int> expected = {{"sm_90a", 6}};
+  // 6 of the wgmma GEMM and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
+  std::map<std::string, int> expected = {{"sm_90a", 6 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
   for (std::string arch; architectures >> arch;) expected["sm_" + arch] += kKernels;
   EXPECT_EQ(per_target, expected);
@@ -153,9 +154,10 @@ const std::map<std::string, std::map<std::string, int>>& Instructions() {
     const std::string mark = "Function : ";
     for (std::string line; std::getline(lines, line);) {
       if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
-      for (const char* word : {"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA",
-                               "F2FP.F16.E4M3.UNPACK_B", "ATOMS.ADD", "ATOMS.CAST", "HGMMA.64x", "UTMALDG.2D",
-                               "USETMAXREG", "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "LDL", "STL"}) {
+      for (const char* word :
+           {"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B", "ATOMS.ADD",
+            "ATOMS.CAST", "HGMMA.64x", "UTMALDG.2D", "UTMALDG.4D", "MUFU.EX2", "USETMAXREG", "WARPGROUP.ARRIVE",
+            "WARPGROUP.DEPBAR", "LDL", "STL"}) {
         if (line.find(word) != std::string::npos) ++(*found)[function][word];
       }
     }
@@ -259,6 +261,26 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
   }
   EXPECT_EQ(kernels, 6);
+}
+
+// Products of a tile's keys in one group, of its values in another, each twice: a block's first or last tile alone, and
+// in the loop, where the weights are computed between the two waits. Boxes of keys and of values, for each 64 dims.
+TEST(CudaCode, FlashByWgmmaKeepsItsProductsInFlight) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    if (kernel.target != "sm_90a" || kernel.name.find("WgmmaFlash") == std::string::npos) continue;
+    SCOPED_TRACE(kernel.name);
+    ++kernels;
+    const int slices = kernel.name.find("ELi128E") != std::string::npos ? 2 : 1;
+    EXPECT_EQ(Count(kernel.name, "HGMMA.64x"), 2 * (4 * slices + 8));
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.4D"), 2 * slices);
+    EXPECT_EQ(Count(kernel.name, "WARPGROUP.ARRIVE"), 4);
+    EXPECT_EQ(Count(kernel.name, "WARPGROUP.DEPBAR"), 4);
+    EXPECT_GE(Count(kernel.name, "MUFU.EX2"), 2 * 64);
+    EXPECT_EQ(Count(kernel.name, "USETMAXREG"), kernel.name.find("ELi2EE") != std::string::npos ? 2 : 0);
+    EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
+  }
+  EXPECT_EQ(kernels, 8);
 }
 
 // As the tile GEMM with BF16 operands; a thread expands 32 codes a tile, by one multiply-add each.

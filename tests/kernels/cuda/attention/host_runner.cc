@@ -18,6 +18,7 @@ namespace {
 // An A100's shape, and one whose blocks have less shared memory (compute capability 8.6, 8.9 and 12.0).
 constexpr cuda::DeviceShape kLarge{132, 163 * 1024, 80};
 constexpr cuda::DeviceShape kSmall{132, 99 * 1024, 86};
+constexpr cuda::DeviceShape kHopper{132, 227 * 1024, 90};
 
 void Run(const cuda::AttentionKernel& kernel, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
          size_t workspace_bytes, Division division) {
@@ -38,7 +39,7 @@ void RunPaged(const PagedAttentionParams& params, const cuda::DeviceShape& devic
     const cuda::AttentionPhase phase =
         split.one_token[i] ? cuda::AttentionPhase::kDecode : cuda::AttentionPhase::kPrefill;
     const cuda::AttentionKernel* kernel =
-        cuda::FindKernel(cuda::AttentionKernels(), device, params.backend, phase, TraitsOf(params));
+        cuda::FindKernel(cuda::AttentionKernels(), device, params.backend, phase, TraitsOf(params), &split.calls[i]);
     ASSERT_NE(kernel, nullptr);
     Run(*kernel, split.calls[i], device, workspace_bytes, division);
   }
@@ -46,13 +47,15 @@ void RunPaged(const PagedAttentionParams& params, const cuda::DeviceShape& devic
 
 class HostRunner : public AttentionRunner {
  public:
+  explicit HostRunner(const cuda::DeviceShape& device) : device_(device) {}
   bool Takes(AttentionBackend backend, const AttentionTraits& traits) const override {
-    return cuda::SupportsAttentionOn(kLarge, backend, traits, nullptr);
+    return cuda::SupportsAttentionOn(device_, backend, traits, nullptr);
   }
   const PageFormat& pages() const override { return kCudaPages; }
   std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const override {
-    std::vector<float> out = PagedOn(kLarge, batch, backend, division);
-    if (backend == AttentionBackend::kFlash && batch.Plan().traits.head_dim > 128) {
+    std::vector<float> out = PagedOn(device_, batch, backend, division);
+    if (device_.sm_version == kLarge.sm_version && backend == AttentionBackend::kFlash &&
+        batch.Plan().traits.head_dim > 128) {
       EXPECT_EQ(PagedOn(kSmall, batch, backend, division), out) << "one stage gives other bits than two";
     }
     return out;
@@ -61,10 +64,10 @@ class HostRunner : public AttentionRunner {
     PoisonedMemory out(problem.out_bytes());
     const DenseAttentionParams params = problem.Params(backend, out.data());
     const cuda::AttentionCall call = cuda::CallOf(params);
-    const cuda::AttentionKernel& kernel =
-        *cuda::FindKernel(cuda::AttentionKernels(), kLarge, backend, cuda::AttentionPhase::kPrefill, TraitsOf(params));
-    const size_t bytes = kernel.plan.dense_workspace(kernel.geometry, call, kLarge);
-    Run(kernel, call, kLarge, bytes, Division::kAsPlanned);
+    const cuda::AttentionKernel& kernel = *cuda::FindKernel(cuda::AttentionKernels(), device_, backend,
+                                                            cuda::AttentionPhase::kPrefill, TraitsOf(params), &call);
+    const size_t bytes = kernel.plan.dense_workspace(kernel.geometry, call, device_);
+    Run(kernel, call, device_, bytes, Division::kAsPlanned);
     EXPECT_TRUE(out.Intact());
     return Widen(params.dtype, out.data(), out.size());
   }
@@ -86,7 +89,14 @@ class HostRunner : public AttentionRunner {
     RunPaged(batch.Params(backend, out.data()), device, bytes, division);
     return out;
   }
+
+  const cuda::DeviceShape device_;
 };
+
+// What the rows of compute capability 9.0 take; the rest is as on others.
+bool OnHopper(AttentionBackend backend, DType dtype) {
+  return backend == AttentionBackend::kFlash && (dtype == DType::kF16 || dtype == DType::kBF16);
+}
 
 }  // namespace
 
@@ -95,10 +105,17 @@ void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan
 }
 
 const std::vector<RunnerRow>& Runners() {
-  static const auto* runners = new std::vector<RunnerRow>{{"host", [](std::string*) -> const AttentionRunner* {
-                                                             static const HostRunner runner;
+  static const auto* runners = new std::vector<RunnerRow>{{"host",
+                                                           [](std::string*) -> const AttentionRunner* {
+                                                             static const HostRunner runner(kLarge);
                                                              return &runner;
-                                                           }}};
+                                                           }},
+                                                          {"sm90",
+                                                           [](std::string*) -> const AttentionRunner* {
+                                                             static const HostRunner runner(kHopper);
+                                                             return &runner;
+                                                           },
+                                                           OnHopper}};
   return *runners;
 }
 

@@ -44,8 +44,10 @@ TEST(AttentionKernelTable, EveryRowIsTakenOnSomeDevice) {
     for (const DeviceShape& device : kDevices) {
       for (const DType dtype : testing::kKvDTypes) {
         for (const int32_t head_dim : {64, 128, 256, 320}) {
-          taken |= FindKernel(AttentionKernels(), device, row.backend, AttentionPhase::kDecode,
-                              Traits(dtype, head_dim, false)) == &row;
+          for (const AttentionPhase phase : kAttentionPhases) {
+            const AttentionTraits traits = Traits(dtype, head_dim, false);
+            taken |= FindKernel(AttentionKernels(), device, row.backend, phase, traits) == &row;
+          }
         }
       }
     }

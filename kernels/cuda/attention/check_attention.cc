@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of attention kernels that are new to a device, before it computes anything else.
+#include <bit>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/attention/check_problem.h"
+#include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/device/owned_memory.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr size_t kWorkspaceBytes = size_t{8} << 20;
+
+// A check's call in the device's memory.
+class DeviceCheck {
+ public:
+  DeviceCheck(DeviceContext* context, const AttentionCheck& check)
+      : context_(context),
+        check_(check),
+        pool_(context, check.pool.size() * sizeof(uint16_t)),
+        page_table_(context, check.page_table.size() * sizeof(int32_t)),
+        spans_(context, check.spans.size() * sizeof(SequenceSpan)),
+        query_(context, check.query.size() * sizeof(float)),
+        out_(context, check.query.size() * sizeof(float)),
+        workspace_(context, kWorkspaceBytes) {
+    for (const auto& [memory, source] : {std::pair<const OwnedMemory*, const void*>{&pool_, check.pool.data()},
+                                         {&page_table_, check.page_table.data()},
+                                         {&spans_, check.spans.data()},
+                                         {&query_, check.query.data()}}) {
+      ready_ = ready_ && memory->data() != nullptr && out_.data() != nullptr && workspace_.data() != nullptr &&
+               CopyToDevice(context, memory->data(), source, memory->bytes()) == KernelStatus::kOk;
+    }
+  }
+  bool ready() const { return ready_; }
+
+  // Outputs by a row, in which what it leaves out is NaN; empty where it cannot be launched. False: the device failed.
+  bool Run(const AttentionKernel& kernel, bool decode, std::vector<float>* out) const {
+    const AttentionCall call =
+        check_.Call({pool_.data(), static_cast<const int32_t*>(page_table_.data()),
+                     static_cast<const SequenceSpan*>(spans_.data()), query_.floats(), out_.floats()},
+                    decode);
+    if (cudaMemsetAsync(out_.data(), 0xFF, out_.bytes(), context_->stream) != cudaSuccess) return false;
+    LaunchRow(kernel, call, context_->shape, workspace_.data(), workspace_.bytes(), context_->stream);
+    out->clear();
+    if (cudaGetLastError() != cudaSuccess) return cudaStreamSynchronize(context_->stream) == cudaSuccess;
+    out->resize(check_.out_floats(decode));
+    return CopyToHost(context_, out->data(), out_.data(), out->size() * sizeof(float)) == KernelStatus::kOk;
+  }
+
+ private:
+  DeviceContext* const context_;
+  const AttentionCheck& check_;
+  OwnedMemory pool_;
+  OwnedMemory page_table_;
+  OwnedMemory spans_;
+  OwnedMemory query_;
+  OwnedMemory out_;
+  OwnedMemory workspace_;
+  bool ready_ = true;
+};
+
+// The row that takes a phase's calls of a check, on a device without `left_out`.
+const AttentionKernel& RowOf(const DeviceShape& device, uint32_t left_out, bool decode, const AttentionTraits& traits) {
+  DeviceShape shape = device;
+  shape.left_out_attention = left_out;
+  const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
+  return *FindKernel(AttentionKernels(), shape, AttentionBackend::kFlash, phase, traits);
+}
+
+// *agrees: the rows of a bit give what the general ones give, and those of both phases the same bits.
+KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, uint32_t all, bool* agrees) {
+  const AttentionCheck check(kernel);
+  const DeviceCheck on_device(context, check);
+  if (!on_device.ready()) return Checked(context, cudaErrorMemoryAllocation);
+  std::vector<float> out[2];  // prefill, decode
+  *agrees = true;
+  for (const bool decode : {false, true}) {
+    const AttentionKernel& checked = RowOf(context->shape, all & ~kernel.check_bit, decode, check.traits());
+    if (checked.prepare() != cudaSuccess) {
+      (void)cudaGetLastError();
+      *agrees = false;
+      return KernelStatus::kOk;
+    }
+    std::vector<float> expected;
+    if (!on_device.Run(RowOf(context->shape, all, decode, check.traits()), decode, &expected) ||
+        !on_device.Run(checked, decode, &out[decode ? 1 : 0])) {
+      return Checked(context, cudaErrorUnknown);
+    }
+    *agrees = *agrees && OutputsAgree(expected, out[decode ? 1 : 0]);
+  }
+  *agrees = *agrees && std::memcmp(out[0].data(), out[1].data(), out[1].size() * sizeof(float)) == 0;
+  return KernelStatus::kOk;
+}
+
+}  // namespace
+
+KernelStatus CheckAttention(DeviceContext* context, std::string* warning) {
+  const uint32_t all = CheckedAttention(context->shape);
+  uint32_t left_out = context->shape.left_out_attention;
+  std::string names;
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if ((kernel.check_bit & all & ~left_out) == 0 || (kernel.phases & Bit(AttentionPhase::kPrefill)) == 0) continue;
+    bool agrees = false;
+    const std::string name = std::string("FLASH by wgmma in ") + Name(AttentionCheck(kernel).dtype) +
+                             " for heads of up to " + std::to_string(kernel.limits.max_head_dim);
+    if (CheckRows(context, kernel, all, &agrees) != KernelStatus::kOk) {
+      *warning = "the device failed while " + name + " was checked";
+      return KernelStatus::kDeviceError;
+    }
+    if (agrees) continue;
+    left_out |= kernel.check_bit;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  context->shape.left_out_attention = left_out;
+  if (!names.empty()) {
+    *warning += (warning->empty() ? "" : "; ") + ("not used, because they failed their check on this device: " + names);
+  }
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/attention/check_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+struct CheckedSequence {
+  int32_t first_position;
+  int32_t query_len;
+};
+// Those of one token first; two of the key ranges cross splits of 1,024 keys.
+constexpr CheckedSequence kSequences[] = {{0, 1}, {1060, 1}, {127, 1}, {1000, 75}, {0, 40}, {300, 3}};
+
+// Of the second of two layers, in pages with a tail, as those that hold several layouts have: no stride is a multiple
+// of the one before it.
+constexpr int32_t kLayer = 1;
+KvLayout CheckedLayout(DType dtype, int32_t head_dim) {
+  const KvShape shape{.num_layers = 2, .num_kv_heads = AttentionCheck::kNumKvHeads, .head_dim = head_dim};
+  return MakeKvLayout(dtype, shape, MakeKvLayout(dtype, shape).page_bytes + 48);
+}
+
+// -1 to 1 in steps that every 16-bit format holds.
+float Number(uint32_t* state) {
+  *state = *state * 1664525U + 1013904223U;
+  return static_cast<float>(static_cast<int32_t>(*state >> 24) - 128) / 128.0F;
+}
+
+uint16_t Rounded(DType dtype, float value) {
+  return dtype == DType::kBF16 ? ToBf16(value) : ToFp16(value);
+}
+
+}  // namespace
+
+AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
+    : dtype((kernel.dtypes & Bit(DType::kBF16)) != 0 ? DType::kBF16 : DType::kF16),
+      head_dim(kernel.limits.max_head_dim) {
+  const KvLayout layout = CheckedLayout(dtype, head_dim);
+  const auto pages_of = [&layout](const CheckedSequence& sequence) {
+    return (sequence.first_position + sequence.query_len + layout.tokens_per_page - 1) / layout.tokens_per_page;
+  };
+  int32_t stride = 0;
+  int32_t num_pages = 0;
+  int32_t tokens = 0;
+  for (const CheckedSequence& sequence : kSequences) {
+    stride = std::max(stride, pages_of(sequence));
+    num_pages += pages_of(sequence);
+    tokens += sequence.query_len;
+    num_one_token_ += sequence.query_len == 1 ? 1 : 0;
+  }
+  pool.assign(static_cast<size_t>(num_pages) * layout.page_bytes / 2,
+              Rounded(dtype, std::numeric_limits<float>::quiet_NaN()));
+  page_table.assign(std::size(kSequences) * static_cast<size_t>(stride), 0);
+  uint32_t state = 1;
+  int32_t query_start = 0;
+  int32_t next_page = 0;
+  for (size_t i = 0; i < std::size(kSequences); ++i) {
+    const CheckedSequence& sequence = kSequences[i];
+    spans.push_back({query_start, sequence.query_len, sequence.first_position, static_cast<int32_t>(i)});
+    query_start += sequence.query_len;
+    for (int32_t page = 0; page < pages_of(sequence); ++page) {
+      // The pages of all sequences in an order of their own: 7 and the number of pages have no divisor in common.
+      const auto id = static_cast<int32_t>(int64_t{next_page++} * 7 % num_pages);
+      page_table[i * static_cast<size_t>(stride) + static_cast<size_t>(page)] = id;
+      for (int32_t slot = 0; slot < layout.tokens_per_page; ++slot) {
+        if (page * layout.tokens_per_page + slot >= sequence.first_position + sequence.query_len) break;
+        for (int32_t head = 0; head < kNumKvHeads; ++head) {
+          for (const int64_t block :
+               {KeyBlockOffset(layout, id, kLayer, head), ValueBlockOffset(layout, id, kLayer, head)}) {
+            uint16_t* row = pool.data() + block / 2 + KvElement(head_dim, slot, 0);
+            for (int32_t d = 0; d < head_dim; ++d) row[d] = Rounded(dtype, Number(&state));
+          }
+        }
+      }
+    }
+  }
+  query.resize(static_cast<size_t>(tokens) * kNumHeads * static_cast<size_t>(head_dim));
+  for (float& value : query) value = Number(&state);
+}
+
+AttentionTraits AttentionCheck::traits() const {
+  return {.dtype = dtype, .head_dim = head_dim, .num_heads = kNumHeads, .num_kv_heads = kNumKvHeads};
+}
+
+size_t AttentionCheck::out_floats(bool decode) const {
+  if (!decode) return query.size();
+  return static_cast<size_t>(num_one_token_) * kNumHeads * static_cast<size_t>(head_dim);
+}
+
+AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
+  PagedAttentionParams params{};
+  params.backend = AttentionBackend::kFlash;
+  params.query = places.query;
+  params.query_stride = int64_t{kNumHeads} * head_dim;
+  params.out = places.out;
+  params.kv_pool = places.pool;
+  params.layout = CheckedLayout(dtype, head_dim);
+  params.layer = kLayer;
+  params.num_heads = kNumHeads;
+  params.page_table = places.page_table;
+  params.page_table_stride = static_cast<int64_t>(page_table.size() / spans.size());
+  params.sequences = places.spans;
+  params.num_sequences = decode ? num_one_token_ : static_cast<int32_t>(spans.size());
+  for (int32_t i = 0; i < params.num_sequences; ++i) {
+    const SequenceSpan& span = spans[static_cast<size_t>(i)];
+    params.max_query_tokens = std::max(params.max_query_tokens, span.query_len);
+    params.max_kv_tokens = std::max(params.max_kv_tokens, span.first_position + span.query_len);
+  }
+  params.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+  return CallOf(params);
+}
+
+void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const DeviceShape& device, void* workspace,
+               size_t workspace_bytes, Stream stream) {
+  LaunchPlan plan;
+  if (!kernel.plan.divide(kernel.geometry, call, device, workspace, workspace_bytes, &plan)) return;
+  kernel.launch(call, plan, stream);
+  if (plan.parts.data != nullptr) kernel.merge(call, plan, stream);
+}
+
+// Weights are rounded by half a step of BF16, 2^-9 of each, once in either kernel, and values are at most 1.
+bool OutputsAgree(std::span<const float> expected, std::span<const float> out) {
+  return std::ranges::equal(expected, out, [](float a, float b) { return std::fabs(a - b) <= 0x1p-7F; });
+}
+
+uint32_t CheckedAttention(const DeviceShape& device) {
+  uint32_t bits = 0;
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if (RunsOn(kernel, device)) bits |= kernel.check_bit;
+  }
+  return bits;
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paged call by which a checked row of kernel_table.cc is compared with the general row behind it, and its launch:
+// sequences of one token and chunks, of one split and several, with page tails that hold NaN. Deterministic. Host code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/attention/kernel.h"
+
+namespace dunlin::kernels::cuda {
+
+struct AttentionCheck {
+  static constexpr int32_t kNumHeads = 6;
+  static constexpr int32_t kNumKvHeads = 2;
+
+  // Of the row's dtype and its most dims.
+  explicit AttentionCheck(const AttentionKernel& kernel);
+
+  // Where the vectors lie that the call reads; of the device, or these.
+  struct Places {
+    const void* pool;
+    const int32_t* page_table;
+    const SequenceSpan* spans;
+    const float* query;
+    float* out;
+  };
+  // The call of every sequence; decode: of those of one token alone, which come first.
+  AttentionCall Call(const Places& places, bool decode) const;
+  size_t out_floats(bool decode) const;
+  AttentionTraits traits() const;
+
+  DType dtype;
+  int32_t head_dim;
+  std::vector<uint16_t> pool;
+  std::vector<int32_t> page_table;
+  std::vector<SequenceSpan> spans;
+  std::vector<float> query;  // [tokens, kNumHeads, head_dim]
+
+ private:
+  int32_t num_one_token_ = 0;
+};
+
+// Enqueues a call on a row's kernels. A workspace of any size does.
+void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const DeviceShape& device, void* workspace,
+               size_t workspace_bytes, Stream stream);
+
+// Whether outputs agree up to the rounding of 16-bit weights; false for values that are not finite, too.
+bool OutputsAgree(std::span<const float> expected, std::span<const float> out);
+
+// The bits of all checked rows that the device could run.
+uint32_t CheckedAttention(const DeviceShape& device);
+
+}  // namespace dunlin::kernels::cuda

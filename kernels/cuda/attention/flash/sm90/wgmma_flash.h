@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of FLASH by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in prefill, one in
+// decode, with the same bits. Keys and values in FP16 or BF16, heads of up to 64 or 128 dims that are whole 16-byte
+// pieces, windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
+#pragma once
+
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
+#include "kernels/cuda/attention/kernel.h"
+#include "kernels/cuda/attention/merge.h"
+#include "kernels/cuda/block/tensor_core.h"
+
+namespace dunlin::kernels::cuda {
+
+bool TakesWgmmaFlash(const AttentionCall& call);
+bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
+                      void* workspace, size_t workspace_bytes, LaunchPlan* plan);
+// A launch without its tensor maps, and the shapes of these.
+WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan);
+TensorShape WgmmaFlashMapOf(const AttentionCall& call, const KvTensor& tensor, int32_t box_keys);
+
+// Shape: WgmmaFlashShape. Defined in wgmma_flash_launch.cuh, instantiated in one file per format. A call whose tensor
+// maps the driver refuses becomes a launch without blocks, whose error the caller finds.
+template <typename Shape>
+int PrepareWgmmaFlash();
+template <typename Shape>
+void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream stream);
+
+template <typename Format, int kDim>
+using WgmmaFlashPrefill = WgmmaFlashShape<Format, kDim, 2>;
+template <typename Format, int kDim>
+using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1>;
+
+template <typename Shape>
+constexpr AttentionKernel WgmmaFlashKernel() {
+  return {.backend = AttentionBackend::kFlash,
+          .phases = Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
+          .sm_min = 90,
+          .sm_max = 90,
+          .dtypes = Bit(Shape::Format::kDType),
+          .limits = {Shape::kDim, false, false},
+          .geometry = {.threads = Shape::kThreads,
+                       .rows = Shape::kRows,
+                       .columns = 0,
+                       .part_keys = kWgmmaSplitKeys,
+                       .stages = kWgmmaStages,
+                       .shared_bytes = static_cast<int32_t>(Shape::kSharedBytes)},
+          .plan = {PagedPartBytes, PartBytes, DivideWgmmaFlash},
+          .prepare = PrepareWgmmaFlash<Shape>,
+          .launch = LaunchWgmmaFlash<Shape>,
+          .merge = LaunchMerge,
+          .takes = TakesWgmmaFlash,
+          .check_bit = 1U << ((Shape::Format::kDType == DType::kBF16 ? 0 : 2) + (Shape::kDim == 64 ? 0 : 1))};
+}
+
+}  // namespace dunlin::kernels::cuda

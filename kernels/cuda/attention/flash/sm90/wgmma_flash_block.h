@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// FLASH by wgmma: one warp loads keys, one values, and one or two warpgroups multiply 64 rows each. Of a tile, the
+// products of queries and keys are issued before the previous tile's weights are multiplied by its values, so that the
+// tensor cores work while the tile's weights are computed; two warpgroups take turns at issuing, so that one computes
+// weights while the other multiplies. Weights stay in registers, as operand A.
+// Block: DeviceBlock, or a host's of the same members. Source: Shah et al. 2024 (FlashAttention-3), section 3.
+#pragma once
+
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_rows.h"
+
+namespace dunlin::kernels::cuda {
+
+template <typename Shape, typename Block>
+struct WgmmaFlashWork {
+  using State = WgmmaFlashState<Shape>;
+  using Format = typename Shape::Format;
+  static constexpr int kTurn = 1;     // named barriers: kTurn + warpgroup, all that multiply
+  static constexpr int kQueries = 3;  // kQueries + warpgroup, one warpgroup
+  static constexpr int kSplitTiles = kWgmmaSplitKeys / kWgmmaKeys;
+
+  const WgmmaFlashBlock<Shape, Block>& at;
+  WgmmaFlashRows<Shape, Block> of;
+  int warpgroup;
+  int thread;  // of the warpgroup
+
+  // A piece of a row of queries, rounded; 8 dims from `dim` on. Negated where the scale is negative.
+  DUNLIN_DEVICE void QueryPiece(int32_t row, int32_t dim, uint32_t (&piece)[4]) const {
+    const AttentionCall& call = at.flash.call;
+    const RowTensor<const unsigned char>& query = call.query;
+    const int64_t start = at.rows.sequence.query_start + at.rows.Token(row) * query.token_stride +
+                          at.rows.Head(row) * query.head_stride + dim;
+    float values[8];
+    if (at.flash.whole_queries && query.dtype == DType::kF32) {
+      const auto* pieces = reinterpret_cast<const Float4*>(query.data + start * 4);
+      const Float4 low = pieces[0];
+      const Float4 high = pieces[1];
+      DUNLIN_UNROLL
+      for (int i = 0; i < 8; ++i) values[i] = i < 4 ? low.values[i % 4] : high.values[i % 4];
+    } else {
+      DUNLIN_UNROLL
+      for (int i = 0; i < 8; ++i) values[i] = LoadElement(query.dtype, query.data, start + i);
+    }
+    const float sign = call.scale < 0.0F ? -1.0F : 1.0F;
+    DUNLIN_UNROLL
+    for (int i = 0; i < 4; ++i) piece[i] = RoundPair<Format>(values[2 * i] * sign, values[2 * i + 1] * sign);
+  }
+
+  // The warpgroup's rows of queries to shared memory, zeros beyond rows and dims.
+  DUNLIN_DEVICE void LoadQueries() const {
+    constexpr int kPieces = Shape::kDim / 8;  // of a row
+    DUNLIN_UNROLL
+    for (int i = 0; i < 64 * kPieces / 128; ++i) {
+      const int index = thread + i * 128;
+      const int row = index / kPieces;
+      const int piece = index % kPieces;
+      uint32_t words[4] = {0, 0, 0, 0};
+      if (warpgroup * 64 + row < at.rows.num_rows && piece * 8 < at.flash.call.keys.dim) {
+        QueryPiece(warpgroup * 64 + row, piece * 8, words);
+      }
+      at.block.StorePiece(at.queries(warpgroup) + piece / 8 * Shape::kQuerySliceBytes +
+                              Swizzled(row * kSwizzleRowBytes + piece % 8 * kPieceBytes),
+                          words);
+    }
+    at.block.FenceAsync();
+    at.block.SyncNamed(kQueries + warpgroup, 128);
+  }
+
+  // Scores of a stage of keys; and weights times a stage of values, added to the outputs or, at a split's start, not.
+  DUNLIN_DEVICE void IssueScores(int stage, State* own) const {
+    constexpr int kSteps = kSwizzleRowBytes / kWgmmaStepBytes;
+    DUNLIN_UNROLL
+    for (int step = 0; step < Shape::kDim / 16; ++step) {
+      const uint64_t a = WgmmaRows(at.queries(warpgroup) + step / kSteps * Shape::kQuerySliceBytes);
+      const uint64_t b = WgmmaRows(at.keys(stage) + step / kSteps * Shape::kSliceBytes);
+      at.block.template Multiply<Format, kWgmmaKeys>(own->scores, a + step % kSteps * kDescriptorStep,
+                                                     b + step % kSteps * kDescriptorStep, step > 0);
+    }
+    at.block.CommitProducts();
+  }
+  DUNLIN_DEVICE void IssueValues(int stage, bool add, State* own) const {
+    DUNLIN_UNROLL
+    for (int step = 0; step < kWgmmaKeys / 16; ++step) {
+      const uint64_t b =
+          WgmmaColumns(at.values(stage) + step * 16 * kSwizzleRowBytes, Shape::kSliceBytes, 8 * kSwizzleRowBytes);
+      at.block.template Multiply<Format, Shape::kDim, true>(own->out, own->weights[step], b, add || step > 0);
+    }
+    at.block.CommitProducts();
+  }
+  DUNLIN_DEVICE void Release(uint32_t empty) const {
+    if (thread % kWarpLanes == 0) at.block.Arrive(empty);
+  }
+
+  // The turn to issue products, and its end.
+  DUNLIN_DEVICE bool takes_turns() const { return Shape::kWarpgroups == 2 && at.warpgroups() == 2; }
+  DUNLIN_DEVICE void TakeTurn() const {
+    if (takes_turns()) at.block.SyncNamed(kTurn + warpgroup, 256);
+  }
+  // last: no warpgroup takes another turn.
+  DUNLIN_DEVICE void PassTurn(bool last) const {
+    if (takes_turns() && !last) at.block.ArriveNamed(kTurn + 1 - warpgroup, 256);
+  }
+
+  // The products of `tile` have been waited for: its values' stage is free, and the outputs are complete up to it.
+  DUNLIN_DEVICE void EndTile(int32_t tile, int stage, State* own) const {
+    bool non_finite = false;
+    if (at.Cut(tile)) {
+      uint32_t flag[4];
+      at.block.LoadPiece(flag, at.flag(stage));
+      non_finite = flag[0] != 0;
+    }
+    Release(at.values_empty(stage));
+    if (non_finite) of.AddNonFinite(tile, thread, own);
+  }
+
+  // Scores of `tile`, whose keys have been waited for, while the previous tile's weights are multiplied by its values;
+  // then the tile's weights, and what the outputs so far become.
+  DUNLIN_DEVICE void Step(int32_t tile, bool add, bool* first_split, WgmmaFlashStage* keys, WgmmaFlashStage* values,
+                          State* own) const {
+    const bool begins_split = tile % kSplitTiles == 0;
+    TakeTurn();
+    at.block.FenceProducts();
+    IssueScores(keys->index, own);
+    at.block.Wait(at.values_full(values->index), values->parity);
+    at.block.FenceProducts();
+    IssueValues(values->index, add, own);
+    PassTurn(warpgroup == 1 && tile + 1 == at.tiles.end);
+    at.block.template WaitForProducts<1>();
+    Release(at.keys_empty(keys->index));
+    keys->Next();
+    if (at.Cut(tile)) of.Mask(tile, thread, own);
+    const float maximum[2] = {own->maximum[0], own->maximum[1]};
+    const float sum[2] = {own->sum[0], own->sum[1]};
+    if (begins_split) of.BeginSplit(own);
+    float rescale[2];
+    of.Weigh(own, rescale);
+    // Waits for the next keys here: its branches keep ptxas from moving the wait for the values' products in front of
+    // the exponentials.
+    if (tile + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
+    at.block.template WaitForProducts<0>();
+    EndTile(tile - 1, values->index, own);
+    values->Next();
+    of.RoundWeights(own);
+    if (begins_split) {
+      of.EndSplit(maximum, sum, *first_split, false, warpgroup, thread, own);
+      *first_split = false;
+    } else {
+      of.Rescale(rescale, own);
+    }
+  }
+
+  DUNLIN_DEVICE void Multiply(State* own) const {
+    WgmmaFlashStage keys;
+    WgmmaFlashStage values;
+    bool first_split = true;
+    float rescale[2];
+    at.block.Wait(at.keys_full(0), 0);
+    at.block.FenceProducts();
+    IssueScores(0, own);
+    at.block.template WaitForProducts<0>();
+    Release(at.keys_empty(0));
+    keys.Next();
+    if (at.Cut(at.tiles.first)) of.Mask(at.tiles.first, thread, own);
+    of.Weigh(own, rescale);
+    if (at.tiles.first + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys.index), keys.parity);
+    of.RoundWeights(own);
+    bool add = false;
+    DUNLIN_NO_UNROLL
+    for (int32_t tile = at.tiles.first + 1; tile < at.tiles.end; ++tile) {
+      Step(tile, add, &first_split, &keys, &values, own);
+      add = tile % kSplitTiles != 0;
+    }
+    at.block.Wait(at.values_full(values.index), values.parity);
+    at.block.FenceProducts();
+    IssueValues(values.index, add, own);
+    at.block.template WaitForProducts<0>();
+    EndTile(at.tiles.end - 1, values.index, own);
+    if (at.flash.parts.data == nullptr) {
+      of.EndSplit(own->maximum, own->sum, first_split, true, warpgroup, thread, own);
+    }
+  }
+
+  DUNLIN_DEVICE void Run() const {
+    State own;
+    of.FindRows(warpgroup, thread, &own);
+    of.BeginSplit(&own);
+    if (at.tiles.first >= at.tiles.end) {  // no row sees a key
+      DUNLIN_UNROLL
+      for (float& value : own.out) value = 0.0F;
+      of.StoreRows(thread, own);
+      return;
+    }
+    if (warpgroup == 0 && at.tiles.first + 1 < at.tiles.end && takes_turns()) {
+      at.block.ArriveNamed(kTurn, 256);  // the first turn
+    }
+    LoadQueries();
+    Multiply(&own);
+    if (at.flash.parts.data == nullptr) {
+      of.StoreRows(thread, own);
+    } else {
+      of.StorePart(thread, own);
+    }
+  }
+};
+
+template <typename Shape, typename Block>
+DUNLIN_DEVICE void StartWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at) {
+  if (at.block.thread() == 0) {
+    at.block.PrefetchMap(at.flash.keys);
+    at.block.PrefetchMap(at.flash.values);
+    const auto readers = static_cast<uint32_t>(4 * at.warpgroups());  // one arrival per warp
+    DUNLIN_UNROLL
+    for (int stage = 0; stage < kWgmmaStages; ++stage) {
+      at.block.InitBarrier(at.keys_full(stage), 1);
+      at.block.InitBarrier(at.values_full(stage), 1);
+      at.block.InitBarrier(at.keys_empty(stage), readers);
+      at.block.InitBarrier(at.values_empty(stage), readers);
+    }
+    at.block.InitBarrier(at.values_arrived(), 1);
+    at.block.FenceBarrierInit();
+  }
+  at.block.SyncBlock();
+}
+
+template <typename Shape, typename Block>
+DUNLIN_DEVICE void RunWgmmaFlash(const Block& block, const WgmmaFlashCall& flash) {
+  const BlockPlace place = WgmmaFlashPlaceOf(flash, block.index());
+  const RowBlock rows = BlockOf(flash.call, place.sequence, place.kv_head, place.row_block, Shape::kRows);
+  if (rows.num_rows == 0) return;
+  const bool in_parts = flash.parts.data != nullptr;
+  const WgmmaFlashBlock<Shape, Block> at{
+      block, flash, rows, WgmmaTilesOf(rows, in_parts, place.part), place.part, block.SharedBase()};
+  if (in_parts && at.tiles.first >= at.tiles.end) return;
+  StartWgmmaFlash(at);
+  const int warpgroup = block.thread() / 128;
+  if (warpgroup == Shape::kWarpgroups) {
+    if constexpr (Shape::kMovesRegisters) block.template LowerRegisters<40>();
+    const WgmmaFlashLoader<Shape, Block> loader{at};
+    const int warp = block.thread() % 128 / kWarpLanes;
+    const int lane = block.thread() % kWarpLanes;
+    if (warp == 0) loader.LoadKeys(lane);
+    if (warp == 1) loader.LoadValues(lane);
+    return;
+  }
+  if constexpr (Shape::kMovesRegisters) block.template RaiseRegisters<232>();
+  if (warpgroup >= at.warpgroups()) return;
+  const float scale = flash.call.scale < 0.0F ? -flash.call.scale : flash.call.scale;
+  const float factor = scale * kLog2E;
+  // A factor of 0 would make NaN of -inf.
+  const WgmmaFlashWork<Shape, Block> work{
+      at, {at, factor > 0x1p-126F ? factor : 0x1p-126F}, warpgroup, block.thread() % 128};
+  work.Run();
+}
+
+}  // namespace dunlin::kernels::cuda

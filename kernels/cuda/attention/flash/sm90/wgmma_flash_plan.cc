@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr int64_t kMapAlignment = 16;  // of addresses and strides of tensor maps, bytes
+
+int32_t BoxKeysOf(const AttentionCall& call) {
+  return IsDense(call) ? kWgmmaKeys : std::min(kWgmmaKeys, 1 << call.page_shift);
+}
+
+bool Mappable(const AttentionCall& call, const KvTensor& tensor) {
+  const int64_t outer = IsDense(call) ? tensor.sequence_bytes : call.page_bytes;
+  return tensor.whole_pieces && tensor.row_bytes % kMapAlignment == 0 && tensor.head_bytes % kMapAlignment == 0 &&
+         outer % kMapAlignment == 0 && tensor.row_bytes > 0 && tensor.head_bytes > 0 && outer > 0;
+}
+
+// Whether element `start` of every row, a multiple of `elements`, is aligned to as many elements.
+template <typename Byte>
+bool Aligned(const RowTensor<Byte>& tensor, int64_t elements, int64_t element_bytes) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(elements * element_bytes) == 0 &&
+         tensor.sequence_stride % elements == 0 && tensor.token_stride % elements == 0 &&
+         tensor.head_stride % elements == 0;
+}
+
+}  // namespace
+
+bool TakesWgmmaFlash(const AttentionCall& call) {
+  return !call.adjusts() && call.max_kv_tokens > 0 && call.keys.dim == call.values.dim && Mappable(call, call.keys) &&
+         Mappable(call, call.values) && BoxKeysOf(call) >= kWgmmaMinPageTokens;
+}
+
+bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
+                      void* workspace, size_t workspace_bytes, LaunchPlan* plan) {
+  PlanGrid(geometry, call, plan);
+  PlanParts(geometry, call, device, workspace, workspace_bytes, plan);
+  return true;
+}
+
+WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan) {
+  WgmmaFlashCall flash{};
+  flash.call = call;
+  flash.parts = plan.parts;
+  flash.row_blocks = plan.row_blocks;
+  flash.box_keys = BoxKeysOf(call);
+  flash.whole_queries = call.query.dtype == DType::kF32 && Aligned(call.query, 4, 4);
+  flash.paired_outputs = Aligned(call.out, 2, call.out.dtype == DType::kF32 ? 4 : 2);
+  return flash;
+}
+
+// Strides of dimensions of one element must be valid, too.
+TensorShape WgmmaFlashMapOf(const AttentionCall& call, const KvTensor& tensor, int32_t box_keys) {
+  const bool dense = IsDense(call);
+  const int64_t rows = dense ? call.dense_kv_len : int64_t{1} << call.page_shift;
+  const int64_t outer = dense ? tensor.sequence_bytes : call.page_bytes;
+  return {
+      .data = tensor.data,
+      .element = tensor.dtype == DType::kF16 ? TensorElement::kFp16 : TensorElement::kBf16,
+      .swizzled = true,
+      .rank = 4,
+      .dims = {static_cast<uint64_t>(tensor.dim), static_cast<uint64_t>(rows), static_cast<uint64_t>(call.num_kv_heads),
+               static_cast<uint64_t>(dense ? call.num_sequences : kWgmmaPagesEnd)},
+      .strides = {static_cast<uint64_t>(tensor.row_bytes), static_cast<uint64_t>(tensor.head_bytes),
+                  static_cast<uint64_t>(outer)},
+      .box = {kSwizzleRowBytes / 2, static_cast<uint32_t>(box_keys), 1, 1}};
+}
+
+}  // namespace dunlin::kernels::cuda

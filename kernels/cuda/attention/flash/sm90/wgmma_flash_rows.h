@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread of a warpgroup that multiplies does to its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16,
+// of scores and outputs the columns of WgmmaSlot. The quad of lanes that shares a row reduces it.
+#pragma once
+
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
+#include "kernels/cuda/attention/partial.h"
+#include "kernels/cuda/block/tensor_core.h"
+
+namespace dunlin::kernels::cuda {
+
+// A thread's registers. Its two rows are index 0 and 1.
+template <typename Shape>
+struct WgmmaFlashState {
+  float out[Shape::kDim / 2];            // of the split so far
+  float scores[kWgmmaKeys / 2];          // products, then weights
+  uint32_t weights[kWgmmaKeys / 16][4];  // rounded, as operand A
+  float maximum[2];                      // of the split's products
+  float sum[2];                          // of the split's weights, the thread's share
+  float total_maximum[2];                // of the splits before, as exponents of 2
+  float total_sum[2];
+  int32_t row[2];    // of the block
+  int32_t start[2];  // the keys that a row sees
+  int32_t limit[2];
+};
+
+// 2^x, kept where it stands between the waits for products. As Exp2.
+DUNLIN_DEVICE float Exp2InPlace(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return Exp2(x);
+#endif
+}
+
+// Two floats rounded in one instruction. As PackPair.
+template <typename Format>
+DUNLIN_DEVICE uint32_t RoundPair(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t pair;
+  if constexpr (Format::kDType == DType::kBF16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  return PackPair<Format>(low, high);
+#endif
+}
+
+template <typename Shape, typename Block>
+struct WgmmaFlashRows {
+  using State = WgmmaFlashState<Shape>;
+  using Format = typename Shape::Format;
+
+  const WgmmaFlashBlock<Shape, Block>& at;
+  float factor;  // of a product, to an exponent of 2; > 0
+
+  DUNLIN_DEVICE void FindRows(int warpgroup, int thread, State* own) const {
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int32_t row = warpgroup * 64 + WgmmaSlot::Row(thread, 2 * half);
+      const bool present = row < at.rows.num_rows;
+      const int32_t token = at.rows.Token(present ? row : 0);
+      own->row[half] = row;
+      own->start[half] = present ? at.rows.sequence.KeyStart(token) : 0;
+      own->limit[half] = present ? at.rows.sequence.KeyLimit(token) : 0;
+      own->total_maximum[half] = -INFINITY;
+      own->total_sum[half] = 0.0F;
+    }
+  }
+
+  DUNLIN_DEVICE static void BeginSplit(State* own) {
+    own->maximum[0] = own->maximum[1] = -INFINITY;
+    own->sum[0] = own->sum[1] = 0.0F;
+  }
+
+  DUNLIN_DEVICE float OfQuad(float value, bool sum) const {
+    DUNLIN_UNROLL
+    for (int mask = 1; mask < 4; mask *= 2) {
+      const float other = at.block.ShuffleXor(value, mask);
+      value = sum ? value + other : fmaxf(value, other);
+    }
+    return value;
+  }
+
+  // -inf for the keys that a row does not see.
+  DUNLIN_DEVICE void Mask(int32_t tile, int thread, State* own) const {
+    const int32_t first_key = tile * kWgmmaKeys + WgmmaSlot::Column(thread, 0);
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 2; ++i) {
+      const int32_t key = first_key + i / 4 * 8 + i % 2;
+      const int half = i / 2 % 2;
+      if (key < own->start[half] || key >= own->limit[half]) own->scores[i] = -INFINITY;
+    }
+  }
+
+  // Turns products into weights 2^(product * factor - center), and adds them to the sums; rescale: what the split's
+  // earlier sums and outputs are multiplied by. NaN does not raise the maximum.
+  DUNLIN_DEVICE void Weigh(State* own, float (&rescale)[2]) const {
+    float largest[2] = {own->maximum[0], own->maximum[1]};
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 2; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], own->scores[i]);
+    float center[2];
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      largest[half] = OfQuad(largest[half], false);
+      center[half] = CenterOf(largest[half] * factor);
+      // Both rounded, so that it is 1 where the maximum stays: tiles that a row does not see must change nothing.
+      rescale[half] = Exp2InPlace(own->maximum[half] * factor - center[half]);
+      own->maximum[half] = largest[half];
+    }
+    float sum[2] = {0.0F, 0.0F};
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 2; i += 2) {
+      const int half = i / 2 % 2;
+      own->scores[i] = Exp2InPlace(fmaf(own->scores[i], factor, -center[half]));
+      own->scores[i + 1] = Exp2InPlace(fmaf(own->scores[i + 1], factor, -center[half]));
+      sum[half] += own->scores[i] + own->scores[i + 1];
+    }
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) own->sum[half] = fmaf(own->sum[half], rescale[half], sum[half]);
+  }
+
+  DUNLIN_DEVICE static void RoundWeights(State* own) {
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 4; ++i) {
+      own->weights[i / 4][i % 4] = RoundPair<Format>(own->scores[2 * i], own->scores[2 * i + 1]);
+    }
+  }
+
+  DUNLIN_DEVICE static void Rescale(const float (&rescale)[2], State* own) {
+    DUNLIN_UNROLL
+    for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] *= rescale[i / 2 % 2];
+  }
+
+  // Adds the values of a tile that are not finite, which Clean took out, to the rows that see their keys. A loop of
+  // compared registers: they cannot be indexed, and the case is rare.
+  DUNLIN_DEVICE void AddNonFinite(int32_t tile, int thread, State* own) const {
+    const KvRows values = RowsOf(at.flash.call, at.flash.call.values, at.rows.sequence, at.rows.kv_head);
+    DUNLIN_NO_UNROLL
+    for (int r = 0; r < Shape::kDim / 2; ++r) {
+      const int dim = WgmmaSlot::Column(thread, r);
+      if (dim >= at.flash.call.values.dim) continue;
+      const bool upper = r / 2 % 2 == 0;
+      const int32_t start = AtLeast(upper ? own->start[0] : own->start[1], tile * kWgmmaKeys);
+      const int32_t limit = AtMost(upper ? own->limit[0] : own->limit[1], (tile + 1) * kWgmmaKeys);
+      float added = 0.0F;
+      DUNLIN_NO_UNROLL
+      for (int32_t key = start; key < limit; ++key) {
+        const uint16_t bits = reinterpret_cast<const uint16_t*>(values.Row(key))[dim];
+        if (!Format::IsFinite(bits)) added += Format::ToFloat(bits);
+      }
+      DUNLIN_UNROLL
+      for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] = i == r ? own->out[i] + added : own->out[i];
+    }
+  }
+
+  // The thread's place in the totals: piece i holds out[4 i ..].
+  DUNLIN_DEVICE uint32_t Total(int warpgroup, int thread, int i) const {
+    return at.shared + Shape::kTotals + ((i * Shape::kWarpgroups + warpgroup) * 128 + thread) * kPieceBytes;
+  }
+
+  // Merges a split into the totals, as MergeParts does; the outputs so far are those of the split. last: into the
+  // outputs, instead. `first`: of the row block's splits.
+  DUNLIN_DEVICE void EndSplit(const float (&maximum)[2], const float (&sum)[2], bool first, bool last, int warpgroup,
+                              int thread, State* own) const {
+    MergeFactors merge[2];
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      merge[half] =
+          MergeOf(own->total_maximum[half], own->total_sum[half], maximum[half] * factor, OfQuad(sum[half], true));
+      own->total_maximum[half] = merge[half].maximum;
+      own->total_sum[half] = merge[half].sum;
+    }
+    DUNLIN_UNROLL
+    for (int i = 0; i < Shape::kDim / 8; ++i) {
+      uint32_t total[4] = {0, 0, 0, 0};
+      if (!first) at.block.LoadPiece(total, Total(warpgroup, thread, i));
+      DUNLIN_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        float& value = own->out[4 * i + j];
+        value = merge[j / 2](BitsToFloat(total[j]), value);
+        total[j] = FloatBits(value);
+      }
+      if (!last) at.block.StorePiece(Total(warpgroup, thread, i), total);
+    }
+  }
+
+  // The block's only split as a part, for the merge kernel.
+  DUNLIN_DEVICE void StorePart(int thread, const State& own) const {
+    const PartialStore& store = at.flash.parts;
+    float* part = store.Part(at.rows.task(at.flash.call.num_kv_heads), at.part);
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const float sum = OfQuad(own.sum[half], true);
+      const int32_t row = own.row[half];
+      if (row >= at.rows.num_rows) continue;
+      if (thread % 4 == 0) {
+        part[row] = own.maximum[half] * factor;
+        part[store.rows + row] = sum;
+      }
+      float* values = part + 2 * store.rows + int64_t{row} * store.v_head_dim;
+      DUNLIN_UNROLL
+      for (int i = 2 * half; i < Shape::kDim / 2; i += 4) {
+        const int dim = WgmmaSlot::Column(thread, i);
+        if (dim >= store.v_head_dim) continue;
+        values[dim] = own.out[i];
+        values[dim + 1] = own.out[i + 1];
+      }
+    }
+  }
+
+  // The outputs, divided by the sums; a row that saw no key gives zeros.
+  DUNLIN_DEVICE void StoreRows(int thread, const State& own) const {
+    const AttentionCall& call = at.flash.call;
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int32_t row = own.row[half];
+      if (row >= at.rows.num_rows) continue;
+      float sum = own.total_sum[half];
+      sum += SinkTerm(call, at.rows, row, own.total_maximum[half], sum);
+      const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
+      const int64_t start = OutputAt(call, at.rows, row);
+      DUNLIN_UNROLL
+      for (int i = 2 * half; i < Shape::kDim / 2; i += 4) {
+        const int dim = WgmmaSlot::Column(thread, i);
+        if (dim < call.values.dim) StorePair(start + dim, own.out[i] * inverse, own.out[i + 1] * inverse);
+      }
+    }
+  }
+
+  DUNLIN_DEVICE void StorePair(int64_t to, float first, float second) const {
+    const RowTensor<unsigned char>& out = at.flash.call.out;
+    if (at.flash.paired_outputs && out.dtype == DType::kF32) {
+      struct alignas(8) Pair {
+        float values[2];
+      };
+      *reinterpret_cast<Pair*>(out.data + to * 4) = {{first, second}};
+    } else if (at.flash.paired_outputs && out.dtype == Format::kDType) {
+      *reinterpret_cast<uint32_t*>(out.data + to * 2) = PackPair<Format>(first, second);
+    } else {
+      StoreElement(out.dtype, out.data, to, first);
+      StoreElement(out.dtype, out.data, to + 1, second);
+    }
+  }
+};
+
+}  // namespace dunlin::kernels::cuda

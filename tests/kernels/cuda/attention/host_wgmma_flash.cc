@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launchers of FLASH by wgmma that the rows of kernels/cuda/attention name, on the host's machine: blocks in turn,
+// each with another order of its threads.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
+#include "tests/kernels/cuda/sm90/host_block.h"
+
+namespace dunlin::kernels::cuda {
+
+template <typename Shape>
+int PrepareWgmmaFlash() {
+  return 0;
+}
+template <typename Shape>
+void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream /*stream*/) {
+  WgmmaFlashCall flash = WgmmaFlashCallOf(call, plan);
+  ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.keys, flash.box_keys), &flash.keys), 0);
+  ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values), 0);
+  MachineOptions options{.threads = Shape::kThreads, .shared_bytes = Shape::kSharedBytes};
+  for (int64_t index = 0; index < plan.blocks; ++index, ++options.seed) {
+    const std::string fault =
+        RunBlock(options, index, plan.blocks, [&](const HostBlock& block) { RunWgmmaFlash<Shape>(block, flash); });
+    ASSERT_EQ(fault, "") << "block " << index << " of " << plan.blocks;
+  }
+}
+
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64>>();
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128>>();
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>();
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>();
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// FLASH by wgmma on the host's machine beyond the conformance tests: which calls its rows take, the bits of a row
+// across splits of 1,024 keys, phases and batches, dense calls, and outputs and queries of other types and alignments.
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cuda/attention/check_problem.h"
+#include "tests/kernels/attention/attention_runner.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+using testing::BatchSequence;
+using testing::HeadShape;
+using testing::PagedBatch;
+
+constexpr DeviceShape kHopper{132, 227 * 1024, 90};
+
+const testing::AttentionRunner& Hopper() {
+  std::string reason;
+  return *testing::Runners()[1].open(&reason);
+}
+
+// The row that a paged call goes to.
+const AttentionKernel& RowOfCall(const PagedBatch& batch, const DeviceShape& device, AttentionPhase phase, float* out) {
+  const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out);
+  const AttentionCall call = CallOf(params);
+  return *FindKernel(AttentionKernels(), device, AttentionBackend::kFlash, phase, TraitsOf(params), &call);
+}
+
+TEST(WgmmaFlash, TakesWhatItSaysAndLeavesTheRestToGeneralRows) {
+  alignas(16) float out[4];
+  const auto takes = [&out](const PagedBatch& batch, const DeviceShape& device = kHopper) {
+    bool both = true;
+    for (const AttentionPhase phase : kAttentionPhases) {
+      const AttentionKernel& row = RowOfCall(batch, device, phase, out);
+      both = both && row.takes == TakesWgmmaFlash;
+      EXPECT_TRUE(row.takes == nullptr || row.geometry.rows == (phase == AttentionPhase::kDecode ? 64 : 128));
+    }
+    return both;
+  };
+  const auto batch_of = [](DType dtype, HeadShape shape) {
+    return PagedBatch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
+  };
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const int32_t head_dim : {32, 64, 80, 96, 128}) EXPECT_TRUE(takes(batch_of(dtype, {4, 2, head_dim})));
+    for (const int32_t head_dim : {20, 65, 136, 256}) EXPECT_FALSE(takes(batch_of(dtype, {4, 2, head_dim})));
+  }
+  EXPECT_FALSE(takes(batch_of(DType::kF8E4M3, {4, 2, 64})));
+  PagedBatch batch = batch_of(DType::kBF16, {4, 2, 64});
+  for (const int32_t sm : {80, 89, 100, 120}) EXPECT_FALSE(takes(batch, {132, 227 * 1024, sm})) << sm;
+  batch.window = 7;
+  batch.sinks = {1.0F, 2.0F, 3.0F, 4.0F};
+  EXPECT_TRUE(takes(batch));
+  batch.softcap = 3.0F;
+  EXPECT_FALSE(takes(batch));
+  batch.softcap = 0.0F;
+  batch.alibi_slopes = {1.0F, 0.5F, 0.25F, 0.125F};
+  EXPECT_FALSE(takes(batch));
+  // Boxes of fewer keys than the swizzle's eight rows.
+  AttentionCall call = CallOf(batch_of(DType::kBF16, {4, 2, 64}).Params(AttentionBackend::kFlash, out));
+  EXPECT_TRUE(TakesWgmmaFlash(call));
+  call.page_shift = 2;
+  EXPECT_FALSE(TakesWgmmaFlash(call));
+}
+
+// The workspace suffices for the special rows, and for the general ones behind them.
+TEST(WgmmaFlash, AWorkspaceServesEveryRowThatMayTakeACallOfThePlan) {
+  const PagedAttentionPlan plan{.traits = {.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8},
+                                .max_query_tokens = 16,
+                                .max_kv_tokens = 40000};
+  const size_t bytes = PagedWorkspaceBytes(kHopper, AttentionBackend::kFlash, plan);
+  int rows = 0;
+  for (const AttentionKernel& row : AttentionKernels()) {
+    if (row.backend != AttentionBackend::kFlash || (row.dtypes & Bit(DType::kBF16)) == 0) continue;
+    if (row.limits.max_head_dim != 128) continue;
+    EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kHopper), bytes);
+    ++rows;
+  }
+  EXPECT_EQ(rows, 3);
+}
+
+constexpr uint64_t kSeed = 42;
+constexpr int32_t kLength = 1310;  // of two splits, and no multiple of anything
+
+class WgmmaFlashBits : public ::testing::TestWithParam<std::pair<DType, HeadShape>> {
+ protected:
+  PagedBatch Batch(std::vector<BatchSequence> sequences, uint64_t layout_seed = 1) const {
+    PagedBatch batch(GetParam().first, shape(), std::move(sequences), layout_seed, testing::kCudaPages);
+    batch.window = window_;
+    return batch;
+  }
+  std::vector<float> Run(const PagedBatch& batch, testing::Division division = testing::Division::kAsPlanned) const {
+    return Hopper().Paged(batch, AttentionBackend::kFlash, division);
+  }
+  const HeadShape& shape() const { return GetParam().second; }
+  size_t row_floats() const { return static_cast<size_t>(shape().num_heads * shape().head_dim); }
+  // Rows [first, ..) of `whole`, whose first is row `begin` of the sequence, against `rows`.
+  bool Same(const std::vector<float>& whole, int32_t begin, int32_t first, const float* rows, size_t count) const {
+    const float* expected = whole.data() + static_cast<size_t>(first - begin) * row_floats();
+    return std::memcmp(expected, rows, count * row_floats() * sizeof(float)) == 0;
+  }
+  int32_t window_ = 0;
+};
+
+TEST_P(WgmmaFlashBits, ARowIsTheSameInDecodeInAnyChunkAndBesideAnyNeighbours) {
+  constexpr int32_t kBegin = 900;
+  for (const int32_t window : {0, 700}) {
+    window_ = window;
+    const std::vector<float> whole = Run(Batch({{kSeed, kBegin, kLength - kBegin}}));
+    for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
+    for (const int32_t first : {900, 1022, 1023, 1024, 1025, 1151, 1152, 1309}) {
+      const PagedBatch alone = Batch({{kSeed, first, 1}}, 7);
+      EXPECT_TRUE(Same(whole, kBegin, first, Run(alone).data(), 1)) << first << ", window " << window;
+      EXPECT_TRUE(Same(whole, kBegin, first, Run(alone, testing::Division::kWhole).data(), 1))
+          << first << " by one block";
+    }
+    for (const auto& [first, count] : {std::pair{1000, 75}, {1023, 2}, {1290, 20}}) {
+      const PagedBatch chunk = Batch({{kSeed, first, count}}, 9);
+      EXPECT_TRUE(Same(whole, kBegin, first, Run(chunk).data(), static_cast<size_t>(count))) << first << " + " << count;
+      const PagedBatch crowd = Batch({{8, 0, 30}, {kSeed, first, count}, {9, 1200, 1}}, 5);
+      EXPECT_TRUE(Same(whole, kBegin, first, Run(crowd).data() + 30 * row_floats(), static_cast<size_t>(count)))
+          << first << " + " << count << " in a crowd";
+    }
+  }
+}
+
+// Sequences of one token beside each other: short ones have fewer parts than the launch.
+TEST_P(WgmmaFlashBits, DecodingSequencesOfAnyLengthShareALaunch) {
+  const std::vector<int32_t> positions = {0, 1, 127, 128, 1023, 1024, 1309, 2050};
+  std::vector<BatchSequence> sequences;
+  for (const int32_t position : positions) sequences.push_back({kSeed, position, 1});
+  const std::vector<float> together = Run(Batch(sequences));
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const std::vector<float> alone = Run(Batch({sequences[i]}, 3));
+    EXPECT_EQ(std::memcmp(together.data() + i * row_floats(), alone.data(), row_floats() * sizeof(float)), 0)
+        << positions[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WgmmaFlashBits,
+                         ::testing::Values(std::pair{DType::kBF16, HeadShape{4, 1, 128}},
+                                           std::pair{DType::kBF16, HeadShape{2, 2, 64}},
+                                           std::pair{DType::kF16, HeadShape{2, 1, 96}}),
+                         [](const auto& test) {
+                           return std::string(Name(test.param.first)) + "_" +
+                                  std::to_string(test.param.second.head_dim);
+                         });
+
+// Dense tensors: other alignments of the causal mask, no mask, more and fewer keys than queries, outputs of 16 bits.
+using testing::DenseShape;
+const DenseShape kDenseShapes[] = {
+    {.dtype = DType::kBF16, .batch = 2, .num_kv_heads = 2, .group = 3, .q_len = 70, .kv_len = 300, .head_dim = 64},
+    {.dtype = DType::kF16,
+     .batch = 1,
+     .num_kv_heads = 1,
+     .group = 2,
+     .q_len = 150,
+     .kv_len = 150,
+     .head_dim = 128,
+     .causal = true},
+    {.dtype = DType::kBF16,
+     .batch = 1,
+     .num_kv_heads = 2,
+     .group = 1,
+     .q_len = 130,
+     .kv_len = 260,
+     .head_dim = 96,
+     .causal = true,
+     .alignment = CausalAlignment::kBottomRight},
+    {.dtype = DType::kBF16,
+     .batch = 3,
+     .num_kv_heads = 1,
+     .group = 1,
+     .q_len = 9,
+     .kv_len = 5,
+     .head_dim = 32,
+     .causal = true,
+     .alignment = CausalAlignment::kBottomRight},
+    {.dtype = DType::kF16,
+     .batch = 1,
+     .num_kv_heads = 1,
+     .group = 1,
+     .q_len = 40,
+     .kv_len = 1400,
+     .head_dim = 64,
+     .scale = -0.25F},
+    {.dtype = DType::kF16,
+     .batch = 1,
+     .num_kv_heads = 1,
+     .group = 1,
+     .q_len = 5,
+     .kv_len = 130,
+     .head_dim = 64,
+     .scale = 0.0F},
+    {.dtype = DType::kBF16,
+     .batch = 1,
+     .num_kv_heads = 1,
+     .group = 2,
+     .q_len = 200,
+     .kv_len = 200,
+     .head_dim = 128,
+     .causal = true,
+     .window = 40},
+};
+
+TEST(WgmmaFlash, DenseCallsStayWithinTwiceTheUnfusedError) {
+  for (const DenseShape& shape : kDenseShapes) {
+    SCOPED_TRACE(std::to_string(shape.q_len) + " x " + std::to_string(shape.kv_len) + " x " +
+                 std::to_string(shape.head_dim));
+    const testing::DenseProblem problem(shape);
+    const AttentionCall call = CallOf(problem.Params(AttentionBackend::kFlash, nullptr));
+    EXPECT_TRUE(TakesWgmmaFlash(call));
+    const std::vector<float> out = Hopper().Dense(problem, AttentionBackend::kFlash);
+    testing::ErrorBound bound;
+    for (int32_t b = 0; b < shape.batch; ++b) {
+      for (int32_t head = 0; head < shape.num_heads(); ++head) {
+        for (int32_t t = 0; t < shape.q_len; ++t) {
+          const testing::ReferenceRow row = problem.Row(b, head, t);
+          const float* actual = out.data() + problem.OutputStart(b, head, t);
+          bound.Add(ExactRow(row), UnfusedRow(row, shape.dtype), actual);
+          if (row.limit > row.begin) continue;
+          for (int32_t d = 0; d < shape.value_dim(); ++d) ASSERT_EQ(actual[d], 0.0F) << "a row that sees no key";
+        }
+      }
+    }
+    EXPECT_TRUE(bound.holds()) << bound.actual() << ", limit " << bound.limit();
+  }
+}
+
+// What is compared when a device is opened: by its own rows, by general ones, and in both phases.
+TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
+  DeviceShape general = kHopper;
+  general.left_out_attention = CheckedAttention(kHopper);
+  EXPECT_EQ(general.left_out_attention, 0xFU);
+  std::vector<unsigned char> workspace(size_t{8} << 20);
+  for (const AttentionKernel& kernel : AttentionKernels()) {
+    if (kernel.check_bit == 0) continue;
+    const bool decode = kernel.phases == Bit(AttentionPhase::kDecode);
+    const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
+    const AttentionCheck check(kernel);
+    const AttentionKernel& behind =
+        *FindKernel(AttentionKernels(), general, AttentionBackend::kFlash, phase, check.traits());
+    EXPECT_EQ(behind.check_bit, 0U);
+    std::vector<float> outs[2];
+    for (const bool checked : {false, true}) {
+      std::vector<float>& out = outs[checked ? 1 : 0];
+      out.assign(check.out_floats(decode), NAN);
+      const AttentionCall call = check.Call(
+          {check.pool.data(), check.page_table.data(), check.spans.data(), check.query.data(), out.data()}, decode);
+      EXPECT_TRUE(kernel.takes(call));
+      LaunchRow(checked ? kernel : behind, call, kHopper, workspace.data(), workspace.size(), nullptr);
+    }
+    EXPECT_TRUE(OutputsAgree(outs[0], outs[1])) << Name(check.dtype) << " " << check.head_dim;
+    outs[1].back() += 0x1p-6F;
+    EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "a difference shows";
+    outs[1].back() = NAN;
+    EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "an element that was left out shows";
+  }
+}
+
+TEST(WgmmaFlash, KeysAreDividedIntoSplitsWhereOneBlockHasAllRows) {
+  alignas(16) static unsigned char workspace[16];
+  const auto parts_of = [](int32_t sequences, int32_t tokens, int32_t keys) {
+    AttentionCall call{};
+    call.num_sequences = sequences;
+    call.num_kv_heads = 8;
+    call.group = 4;
+    call.values.dim = 128;
+    call.max_query_tokens = tokens;
+    call.max_kv_tokens = keys;
+    const AttentionPhase phase = tokens == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
+    const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8};
+    const AttentionKernel& row = *FindKernel(AttentionKernels(), kHopper, AttentionBackend::kFlash, phase, traits);
+    LaunchPlan plan;
+    EXPECT_TRUE(row.plan.divide(row.geometry, call, kHopper, workspace, size_t{64} << 20, &plan));
+    return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
+  };
+  EXPECT_EQ(parts_of(1, 1, 8192), 8);
+  EXPECT_EQ(parts_of(32, 1, 4096), 4);
+  EXPECT_EQ(parts_of(33, 1, 8192), 0) << "264 tasks fill the device";
+  EXPECT_EQ(parts_of(1, 1, 1024), 0) << "one split";
+  EXPECT_EQ(parts_of(1, 32, 8192), 8) << "128 packed rows";
+  EXPECT_EQ(parts_of(1, 33, 8192), 0) << "two blocks of rows";
+}
+
+// Blocks with the most keys come first, over all sequences; every place has one block.
+TEST(WgmmaFlash, LongestBlocksComeFirst) {
+  WgmmaFlashCall flash{};
+  flash.call.num_sequences = 3;
+  flash.call.num_kv_heads = 2;
+  flash.row_blocks = 4;
+  for (int64_t index = 0; index < 24; ++index) {
+    const BlockPlace place = WgmmaFlashPlaceOf(flash, index);
+    EXPECT_EQ(place.row_block, 3 - index / 6);
+    EXPECT_EQ(place.sequence * 2 + place.kv_head, index % 6);
+    EXPECT_EQ(place.part, 0);
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda
