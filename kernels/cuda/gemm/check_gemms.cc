@@ -75,7 +75,7 @@ KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* ag
     kernel.launch(call, context->stream);
     if (cudaGetLastError() != cudaSuccess) return KernelStatus::kOk;
     if (!problem.Read(&out)) return KernelStatus::kDeviceError;
-    if (!ChecksAgree(expected, out)) return KernelStatus::kOk;
+    if (!ChecksAgree(problem.packed.precision, expected, out)) return KernelStatus::kOk;
   }
   *agrees = true;
   return KernelStatus::kOk;

@@ -68,9 +68,9 @@ Activation CheckProblem::Input(void* data) const {
   return input;
 }
 
-bool ChecksAgree(std::span<const float> expected, std::span<const float> out) {
+bool ChecksAgree(Precision precision, std::span<const float> expected, std::span<const float> out) {
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!(std::fabs(out[i] - expected[i]) <= kCheckTolerance)) return false;
+    if (!(std::fabs(out[i] - expected[i]) <= CheckToleranceOf(precision))) return false;
   }
   return out.size() == expected.size();
 }

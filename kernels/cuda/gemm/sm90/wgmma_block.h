@@ -98,6 +98,35 @@ struct WgmmaBlock {
     Release(read);
   }
 
+  // The same for E4M3, whose accumulators keep 14 bits: the products of each 128 of K are added to FP32 sums in
+  // registers, kPartColumns columns at a time.
+  DUNLIN_DEVICE void MultiplyPromoted(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
+    constexpr int kPartColumns = 128;
+    DUNLIN_UNROLL
+    for (int i = 0; i < Tile::kSums; ++i) sums[i] = 0.0F;
+    for (int32_t k = 0; k < call.depth_tiles; ++k) {
+      block.Wait(full(stage->index), stage->parity);
+      const uint64_t a = WgmmaRows(in(stage->index) + warpgroup * 64 * kTileBytes);
+      DUNLIN_UNROLL
+      for (int part = 0; part < Tile::kColumns / kPartColumns; ++part) {
+        const uint64_t b = WgmmaRows(weight(stage->index) + part * kPartColumns * kTileBytes);
+        float products[kPartColumns / 2];
+        block.FenceProducts();
+        DUNLIN_UNROLL
+        for (int step = 0; step < kSteps; ++step) {
+          block.template Multiply<typename Tile::Format, kPartColumns>(products, a + step * kDescriptorStep,
+                                                                       b + step * kDescriptorStep, step > 0);
+        }
+        block.CommitProducts();
+        block.template WaitForProducts<0>();
+        if ((part + 1) * kPartColumns == Tile::kColumns) Release(stage->index);
+        DUNLIN_UNROLL
+        for (int i = 0; i < kPartColumns / 2; ++i) sums[part * (kPartColumns / 2) + i] += products[i];
+      }
+      stage->Next();
+    }
+  }
+
   // The sums of two neighbouring columns, the first one even. What StoreSums does, in the same order.
   DUNLIN_DEVICE void StorePair(int64_t row, int64_t column, float first, float second) const {
     const TileStore& store = call.store;
@@ -159,9 +188,11 @@ struct WgmmaBlock {
     WgmmaStage<Tile> stage;
     for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
-      Multiply(warpgroup, sums, &stage);
       const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
-      if constexpr (Tile::Format::kDType != DType::kF8E4M3) {
+      if constexpr (Tile::Format::kDType == DType::kF8E4M3) {
+        MultiplyPromoted(warpgroup, sums, &stage);
+      } else {
+        Multiply(warpgroup, sums, &stage);
         if (call.store.next != nullptr) {
           Store<true>(place, warpgroup, sums);
           continue;

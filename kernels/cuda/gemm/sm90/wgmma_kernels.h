@@ -7,6 +7,7 @@
 #include "kernels/cuda/block/tensor_core.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/gemm/sm90/wgmma_plan.h"
+#include "kernels/cuda/sm90/wgmma.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -29,9 +30,12 @@ auto WithWgmmaTile(WgmmaTileShape shape, const Run& run) {
 // The call has one slice and multiprocessors.
 void LaunchWgmmaBf16(const TileCall& call, Stream stream);
 void LaunchWgmmaFp16(const TileCall& call, Stream stream);
+// One scale per row and output.
+void LaunchWgmmaFp8(const TileCall& call, Stream stream);
 
 // Raises each kernel's shared memory limit; called once, when the device is opened. Each returns a cudaError_t.
 int PrepareWgmmaBf16();
 int PrepareWgmmaFp16();
+int PrepareWgmmaFp8();
 
 }  // namespace dunlin::kernels::cuda

@@ -22,6 +22,12 @@ void LaunchWgmmaBf16(const TileCall& call, Stream /*stream*/) {
 void LaunchWgmmaFp16(const TileCall& call, Stream /*stream*/) {
   LaunchWgmmaOnHost<Fp16Format>(call);
 }
+void LaunchWgmmaFp8(const TileCall& call, Stream /*stream*/) {
+  LaunchWgmmaOnHost<E4M3Format>(call);
+}
+int PrepareWgmmaFp8() {
+  return 0;
+}
 int PrepareWgmmaBf16() {
   return 0;
 }

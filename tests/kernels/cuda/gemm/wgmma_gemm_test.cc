@@ -110,6 +110,11 @@ TEST(WgmmaGemm, EveryTileShapeMatchesFp64WithTheSameBitsFp16) {
   CheckProductShapes<Fp16Format>(Precision::kFp16);
 }
 
+// Scales of rows and outputs; sums promoted each 128 of K.
+TEST(WgmmaGemm, EveryTileShapeMatchesFp64WithTheSameBitsFp8) {
+  CheckProductShapes<E4M3Format>(Precision::kFp8);
+}
+
 TEST(WgmmaGemm, ARowHasTheSameBitsInAnyCall) {
   const GemmProduct product(Precision::kBf16, 140, 136, 200, 136);
   const std::vector<float> all = product.Run<Wgmma128x128<Bf16Format>>(0, 140, 132, 7);
@@ -219,11 +224,11 @@ TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
     const std::vector<float> expected = run(*FindGemmKernel(80, weight, GemmPhase::kDecode), 0);
     for (int32_t shape = 1; shape <= kernel.checked_shapes; ++shape) {
       std::vector<float> out = run(kernel, shape);
-      EXPECT_TRUE(ChecksAgree(expected, out)) << shape;
-      out[CheckProblem::kOuts - 1] += 2 * kCheckTolerance;
-      EXPECT_FALSE(ChecksAgree(expected, out));
+      EXPECT_TRUE(ChecksAgree(problem.precision, expected, out)) << shape;
+      out[CheckProblem::kOuts - 1] += 2 * CheckToleranceOf(problem.precision);
+      EXPECT_FALSE(ChecksAgree(problem.precision, expected, out));
       out[CheckProblem::kOuts - 1] = NAN;
-      EXPECT_FALSE(ChecksAgree(expected, out));
+      EXPECT_FALSE(ChecksAgree(problem.precision, expected, out));
     }
   }
 }
