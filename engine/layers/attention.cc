@@ -38,7 +38,10 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .query_norm = weights.query_norm.weight,
           .key_norm = weights.key_norm.weight,
           .norm_epsilon = config.norm.epsilon,
-          .joint_norms = config.attention.qk_norm_joint};
+          .joint_norms = config.attention.qk_norm_joint,
+          .query_scale = {.positions = config.attention.query_scale_beta > 0.0F ? context.inputs.positions : nullptr,
+                          .beta = config.attention.query_scale_beta,
+                          .period = config.attention.query_scale_period}};
 }
 
 kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, const LayerWeights& weights) {

@@ -102,10 +102,18 @@ struct RotaryTableParams {
   int32_t num_tokens;  // >= 0
 };
 
+// A factor of a token's queries that grows with its position: 1 + beta * ln(1 + position / period), the quotient an
+// integer; in FP32. Source: transformers 5.23, models/ministral3, get_llama_4_attn_scale.
+struct QueryScale {
+  const int32_t* positions = nullptr;  // [num_tokens], >= 0; null: no factor
+  float beta = 0.0F;
+  int32_t period = 1;  // tokens, > 0
+};
+
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
 // Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm weight is given, every head
 // of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm), or all heads of Q, and all of K, through one
-// over all of their elements (OLMo 2's).
+// over all of their elements (OLMo 2's). Rotated queries take the factor of query_scale.
 struct RotateAndStoreKvParams {
   // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads; with
   // layout.shape.values_in_keys without V heads.
@@ -123,6 +131,7 @@ struct RotateAndStoreKvParams {
   const float* key_norm = nullptr;    // [head_dim], joint: [num_kv_heads * head_dim]; or null
   float norm_epsilon = 0.0F;          // > 0 where a norm is given
   bool joint_norms = false;           // one norm over all heads, not one of each
+  QueryScale query_scale = {};
 };
 
 }  // namespace dunlin::kernels

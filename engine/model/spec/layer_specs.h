@@ -59,6 +59,9 @@ struct AttentionSpec {
   bool output_gate = false;    // each head's output is multiplied by sigmoid(gate x); not where it is latent
   bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
   bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  // Ministral 3's: a token's queries take the factor 1 + beta * ln(1 + position / period); a beta of 0: none.
+  float query_scale_beta = 0.0F;
+  int32_t query_scale_period = 1;  // tokens
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_scale = false;
   // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or

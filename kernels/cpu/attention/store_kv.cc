@@ -5,6 +5,7 @@
 #include "kernels/cpu/attention/store_kv.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/pack_page.h"
@@ -37,6 +38,12 @@ void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
     row[i] = x1 * cos_row[i] - x2 * sin_row[i];
     row[i + half] = x2 * cos_row[i] + x1 * sin_row[i];
   }
+}
+
+// The factor of a token's queries.
+float QueryFactor(const QueryScale& scale, int32_t token) {
+  const int32_t periods = scale.positions[token] / scale.period;
+  return 1.0F + scale.beta * static_cast<float>(std::log(1.0 + periods));
 }
 
 // RMSNorm of one head, or of several that share one, in place, where there is one.
@@ -134,6 +141,7 @@ bool ValidHeads(const RotateAndStoreKvParams& params) {
       (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
     return false;
   }
+  if (params.query_scale.positions != nullptr && params.query_scale.period < 1) return false;
   for (int32_t t = 0; t < params.num_tokens; ++t) {
     if (params.token_page[t] < 0 || params.token_slot[t] < 0 || params.token_slot[t] >= params.layout.tokens_per_page) {
       return false;
@@ -154,8 +162,12 @@ void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& param
   if (head >= params.num_heads + shape.num_kv_heads) return;
   const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
   if (!params.joint_norms) NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
-  if (params.cos_sin == nullptr) return;
-  Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, values);
+  if (params.cos_sin != nullptr) {
+    Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, values);
+  }
+  if (head >= params.num_heads || params.query_scale.positions == nullptr) return;
+  const float factor = QueryFactor(params.query_scale, token);
+  for (int32_t d = 0; d < shape.head_dim; ++d) values[d] *= factor;
 }
 
 void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,

@@ -51,6 +51,15 @@ DUNLIN_HD void RotateHead(const Lanes& lanes, const float* cos_sin, int32_t rota
   lanes.Sync();
 }
 
+// The queries of a head times their factor.
+template <typename Lanes>
+DUNLIN_HD void ScaleQuery(const Lanes& lanes, const QueryScale& scale, int32_t token, int32_t head_dim, float* row) {
+  const int32_t periods = scale.positions[token] / scale.period;
+  const float factor = 1.0F + scale.beta * logf(static_cast<float>(1 + periods));
+  for (int32_t d = lanes.index(); d < head_dim; d += lanes.count()) row[d] *= factor;
+  lanes.Sync();
+}
+
 // Rounds a head's row into slot `slot` of a block; an odd dim is padded with a zero.
 template <typename Lanes>
 DUNLIN_HD void StoreHead(const Lanes& lanes, const KvLayout& layout, unsigned char* block, int32_t dim, int32_t slot,
@@ -99,7 +108,10 @@ DUNLIN_HD void RotateAndStoreHead(const Lanes& lanes, const RotateAndStoreKvPara
       RotateHead(lanes, params.cos_sin + int64_t{token} * params.rotary_dim, params.rotary_dim, row);
     }
   }
-  if (kv_head < 0) return;
+  if (kv_head < 0) {
+    if (params.query_scale.positions != nullptr) ScaleQuery(lanes, params.query_scale, token, head_dim, row);
+    return;
+  }
   const int32_t page = params.token_page[token];
   const int64_t offset = is_value ? ValueBlockOffset(params.layout, page, params.layer, kv_head - shape.num_kv_heads)
                                   : KeyBlockOffset(params.layout, page, params.layer, kv_head);

@@ -206,6 +206,19 @@ TEST(Kimi, K2IsDeepseekV3AndK25HasItAsItsText) {
   EXPECT_TRUE(k25.text_part && k25.attention.is_latent());
 }
 
+TEST(Ministral3, ReadsTheFactorOfItsQueries) {
+  const std::string base = WithField(kQwen2Config, "model_type", "\"ministral3\"");
+  const ModelConfig config = Parse(WithField(base, "rope_parameters", R"({"rope_type": "yarn", "rope_theta": 1000000,
+      "factor": 2, "original_max_position_embeddings": 16, "mscale": 1, "mscale_all_dim": 1,
+      "llama_4_scaling_beta": 0.1})"));
+  EXPECT_FLOAT_EQ(config.attention.query_scale_beta, 0.1F);
+  EXPECT_EQ(config.attention.query_scale_period, 16);
+  EXPECT_EQ(config.max_context, 32);
+  EXPECT_EQ(config.rotary.attention_factor(0), 1.0F);
+  EXPECT_TRUE(config.attention.layer_windows.empty());
+  EXPECT_EQ(Parse(WithField(base, "rope_parameters", "{}")).attention.query_scale_beta, 0.0F);
+}
+
 TEST(MinimaxM2, ReadsBothSpellingsOfItsRotation) {
   const std::string base = WithField(kQwen2Config, "model_type", "\"minimax_m2\"");
   EXPECT_EQ(Parse(base).rotary.dim, 4);

@@ -52,6 +52,7 @@ MODELS = {
     "deepseek_v3_tiny": (Arch.DEEPSEEK2, {"rope_parameters": YARN_OF_V3}, [0, 1]),
     "deepseek_v2_kv_b": (Arch.DEEPSEEK2, {KV_B: True}, [0, 1]), "glm4_moe_lite_tiny": (Arch.DEEPSEEK2, {}, [0, 2]),
     "minimax_m2_tiny": (Arch.MINIMAXM2, {}, [0]), "arcee_tiny": (Arch.ARCEE,),
+    "ministral3_tiny": (Arch.MISTRAL3,),
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
@@ -60,7 +61,7 @@ MODELS = {
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
-PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE)
+PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE, Arch.MISTRAL3)
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
@@ -102,6 +103,8 @@ def add_rotation(writer, arch, config):
         if "beta_fast" in rope:
             writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
             writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        if "llama_4_scaling_beta" in rope:
+            writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     part = rope.get("partial_rotary_factor", 1.0)
     dim = heads_of(config)[2]
     if arch in PERMUTED or part != 1.0 or arch in (Arch.PHI3, Arch.COHERE2):
@@ -320,11 +323,20 @@ def keep_layers(tensors, config, layers):
     return kept, config | {"num_hidden_layers": len(layers), "layer_types": None} | kept_types
 
 
+def text_part(tensors, config):
+    """Of a multimodal model the text model, as one of its own."""
+    if "text_config" not in config:
+        return tensors, config
+    prefix = "language_model."
+    inner = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return inner, config["text_config"] | {"tie_word_embeddings": config["tie_word_embeddings"]}
+
+
 def write_model(name):
     arch, assumed, layers = MODELS[name] + ({}, None)[len(MODELS[name]) - 1:]
     source = MODELS_FOLDER / SOURCES.get(name, name)
     config = json.loads((source / "config.json").read_text())
-    tensors = checkpoint_tensors(source)
+    tensors, config = text_part(checkpoint_tensors(source), config)
     if not assumed and layers is None:
         return write(HERE / f"{name}.gguf", arch, config, tensors)
     if layers is not None:

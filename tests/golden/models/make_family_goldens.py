@@ -42,8 +42,12 @@ DEEPSEEK2_ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "or
 DEEPSEEK3_ROPE = {**DEEPSEEK2_ROPE, "mscale": 1.0, "mscale_all_dim": 0.8}
 LATENT = {"kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, "num_key_value_heads": 4,
           "moe_intermediate_size": 20, "first_k_dense_replace": 1, "num_hidden_layers": 3}
+MINISTRAL3_ROPE = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0, "original_max_position_embeddings": 20,
+                   "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
+PIXTRAL_VISION = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+                  "num_attention_heads": 1, "head_dim": 8, "patch_size": 2, "image_size": 4}
 LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 # Two value heads on each key head, of another size; a rotation of 8 of 32 dimensions in three sections.
 DELTA = {"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
@@ -117,6 +121,9 @@ FAMILIES = {
     "minimax_m2_tiny": ("minimax_m2", {"num_local_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 20,
                                        "head_dim": 12, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
                                                                            "partial_rotary_factor": 0.5}}),
+    "ministral3_tiny": ("mistral3", {"text_config": {"model_type": "ministral3", "head_dim": 12,
+                                                     "rope_parameters": MINISTRAL3_ROPE},
+                                     "vision_config": PIXTRAL_VISION}),
     "arcee_tiny": ("arcee", {"head_dim": 12, "attention_bias": True, "mlp_bias": True}),
     "hy_v3_tiny": ("hy_v3", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20, "head_dim": 12,
                              "num_shared_experts": 2, "router_scaling_factor": 1.7}),

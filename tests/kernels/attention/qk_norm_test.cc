@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm over each head of Q and K before the rotation, and over all heads together: against double arithmetic, and
-// the same bits for a token alone, among others and on any number of threads.
+// The norm over each head of Q and K before the rotation, and over all heads together, and the factor of queries by
+// position: against double arithmetic, and the same bits for a token alone, among others and on any number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,6 +21,8 @@ constexpr int32_t kRotaryDim = 12;
 constexpr int32_t kTokens = 90;
 constexpr int32_t kColumns = (kHeads + 2 * kKvHeads) * kHeadDim;
 constexpr float kEpsilon = 1e-6F;
+constexpr float kScaleBeta = 0.3F;
+constexpr int32_t kScalePeriod = 16;
 
 class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
@@ -31,6 +33,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     for (int32_t t = 0; t < kTokens; ++t) {
       page_.push_back(t / layout_.tokens_per_page);
       slot_.push_back(t % layout_.tokens_per_page);
+      position_.push_back(t);
       for (int32_t i = 0; i < kColumns; ++i) qkv_.push_back(3.0F * Synthetic(7, Kind::kQuery, t, 0, i));
       for (int32_t i = 0; i < kRotaryDim; ++i) {
         cos_sin_.push_back(static_cast<float>(i < kRotaryDim / 2 ? std::cos(t + i) : std::sin(t + i - kRotaryDim / 2)));
@@ -60,6 +63,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     params.key_norm = key_norm_.data();
     params.norm_epsilon = kEpsilon;
     params.joint_norms = joint();
+    params.query_scale = {.positions = position_.data() + first, .beta = kScaleBeta, .period = kScalePeriod};
     EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
     return qkv;
@@ -67,7 +71,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
 
   size_t PoolBytes() const { return static_cast<size_t>(page_.back() + 1) * layout_.page_bytes; }
 
-  // A head of a token, normed and rotated in double.
+  // A head of a token, normed, rotated and, of Q, scaled in double.
   std::vector<double> Exact(int32_t t, int32_t head) const {
     const float* row = qkv_.data() + t * kColumns + head * kHeadDim;
     const std::vector<float>& weight = head < kHeads ? query_norm_ : key_norm_;
@@ -88,11 +92,13 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
       out[i] = normed[i] * cosine - normed[i + kRotaryDim / 2] * sine;
       out[i + kRotaryDim / 2] = normed[i + kRotaryDim / 2] * cosine + normed[i] * sine;
     }
+    if (head >= kHeads) return out;
+    for (double& value : out) value *= 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + t / kScalePeriod);
     return out;
   }
 
   KvLayout layout_;
-  std::vector<int32_t> page_, slot_;
+  std::vector<int32_t> page_, slot_, position_;
   std::vector<float> qkv_, cos_sin_, query_norm_, key_norm_;
 };
 

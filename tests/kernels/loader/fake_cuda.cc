@@ -254,7 +254,8 @@ KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
   return Run(context, Cpu().ops->rotate_and_store_kv, params,
              Plain([](Translation& to_host, RotateAndStoreKvParams& p) {
-               to_host(&p.qkv, &p.cos_sin, &p.kv_pool, &p.token_page, &p.token_slot, &p.query_norm, &p.key_norm);
+               to_host(&p.qkv, &p.cos_sin, &p.kv_pool, &p.token_page, &p.token_slot, &p.query_norm, &p.key_norm,
+                       &p.query_scale.positions);
              }));
 }
 

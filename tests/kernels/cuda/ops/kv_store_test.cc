@@ -107,6 +107,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
   constexpr int32_t kKvHeads = 2;
   const int32_t pages[kTokens] = {2, 2, 0, 0, 1};
   const int32_t slots[kTokens] = {0, 1, 6, 7, 3};
+  const int32_t positions[kTokens] = {0, 1, 46, 47, 103};  // with norms queries take a factor by them
   for (const DType dtype : kKvDTypes) {
     for (const Case& test : {Case{dtype, 64, 64, false}, Case{dtype, 33, 20, true}, Case{dtype, 48, 0, true},
                              Case{dtype, 32, 32, true, true}}) {
@@ -132,7 +133,8 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                     .query_norm = test.norms ? weights.data() : nullptr,
                                     .key_norm = test.norms ? weights.data() : nullptr,
                                     .norm_epsilon = 1e-6F,
-                                    .joint_norms = test.joint};
+                                    .joint_norms = test.joint,
+                                    .query_scale = {test.norms ? positions : nullptr, 0.1F, 4}};
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
       params.qkv = rows.data();
       params.kv_pool = stored.data();
