@@ -60,9 +60,15 @@ enum class WeightFormat : uint8_t {
   kQ6Super,
   kQ6Min,
   kQ8Wide,
-  kQ4Zero
+  kQ4Zero,
+  kIq2,
+  kIq3,
+  kOdd,
+  kOddFine,
+  kIq4,
+  kE2M1
 };
-inline constexpr int kNumWeightFormats = 13;
+inline constexpr int kNumWeightFormats = 19;
 
 // Elements of K of a row that share the FP16 factors of formats with integer scales.
 inline constexpr int32_t kSuperBlock = 256;
@@ -70,14 +76,27 @@ inline constexpr int32_t kSuperBlock = 256;
 // What a group of integer codes has beside them.
 enum class GroupScales : uint8_t {
   kNone,
-  kWord,      // the FP16 of 256 * scale: value = scale * code
-  kZeroWord,  // the same with a zero point in its low 4 bits: value = scale * (code - zero point)
-  kHalf,      // an FP16 scale: value = scale * code
-  kHalfZero,  // the same with an 8-bit integer: value = scale * (code - zero point)
-  kSuper,     // an 8-bit integer, times an FP16 factor for each kSuperBlock elements, is the scale
-  kSuperMin,  // two 8-bit integers, times an FP16 factor each: value = scale * code - minimum
-  kWideMin,   // FP32 scale and minimum
+  kWord,        // the FP16 of 256 * scale: value = scale * code
+  kZeroWord,    // the same with a zero point in its low 4 bits: value = scale * (code - zero point)
+  kHalf,        // an FP16 scale: value = scale * code
+  kHalfZero,    // the same with an 8-bit integer: value = scale * (code - zero point)
+  kSuper,       // an 8-bit integer, times an FP16 factor for each kSuperBlock elements, is the scale
+  kSuperMin,    // two 8-bit integers, times an FP16 factor each: value = scale * code - minimum
+  kWideMin,     // FP32 scale and minimum
+  kSuperFloat,  // an 8-bit integer, times an FP32 factor for each kSuperBlock elements, is the scale
+  kSuperE4M3,   // the same with an E4M3 number
 };
+
+// What 4-bit codes stand for: themselves, or an integer of 8 bits that a table has for them (code_levels.h).
+enum class CodeLevels : uint8_t {
+  kIntegers,
+  kIq2,   // GGUF's IQ2 types
+  kIq3,   // IQ3_XXS
+  kOdd,   // the odd numbers from -15 to 15: IQ3_S, and IQ1 types in eighths
+  kIq4,   // IQ4_XS
+  kE2M1,  // E2M1 in halves: NVFP4
+};
+inline constexpr int kNumCodeLevels = 6;
 
 // Which products take which weights: one row for every format.
 struct WeightFormatTraits {
@@ -89,6 +108,7 @@ struct WeightFormatTraits {
   int32_t group;       // elements of K of a row that share a scale; 0: no scales, or those of PackedWeight::scale_block
   int32_t scale_bits;  // of a group: its scale, its zero point or minimum, its share of the factors
   GroupScales scales;
+  CodeLevels levels = CodeLevels::kIntegers;
 
   // Whether a product takes the sums of the input's groups.
   constexpr bool offsets() const {
@@ -111,6 +131,18 @@ inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
     {WeightFormat::kQ6Min, "q6_super_min", Precision::kBf16, std::nullopt, 6, 16, 18, GroupScales::kSuperMin},
     {WeightFormat::kQ8Wide, "q8_wide_min", Precision::kBf16, std::nullopt, 8, 16, 64, GroupScales::kWideMin},
     {WeightFormat::kQ4Zero, "q4_group32_zero", Precision::kBf16, std::nullopt, 4, 32, 24, GroupScales::kHalfZero},
+    {WeightFormat::kIq2, "iq2_super", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperFloat,
+     CodeLevels::kIq2},
+    {WeightFormat::kIq3, "iq3_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+     CodeLevels::kIq3},
+    {WeightFormat::kOdd, "odd_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+     CodeLevels::kOdd},
+    {WeightFormat::kOddFine, "odd_super_group16", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperFloat,
+     CodeLevels::kOdd},
+    {WeightFormat::kIq4, "iq4_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+     CodeLevels::kIq4},
+    {WeightFormat::kE2M1, "e2m1_group16", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperE4M3,
+     CodeLevels::kE2M1},
 };
 static_assert(IsChoiceTable(kWeightFormatTable, &WeightFormatTraits::format));
 

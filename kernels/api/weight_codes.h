@@ -5,6 +5,7 @@
 // value(n, k) = (factor * scale) * code - minimum factor * minimum, where the factors are FP16 and everything else is
 // an integer: all products are exact in FP32, so that the value is rounded once, by the difference.
 // With zero points value(n, k) = factor * (code - zero point), and factors may be FP32: one product, rounded once.
+// FP32 factors with scales: value(n, k) = (factor * scale) * code, each product rounded to FP32.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,15 @@ struct CodeTraits {
   int32_t code_max;  // <= 127
   int32_t group;     // elements of K that share a scale and a minimum; a multiple of 16
   int32_t block;     // elements of K that share the FP16 factors; a multiple of `group`
-  bool scales;       // whether a group has an integer scale; 1 otherwise
+  bool scales;       // whether a group has a scale of 8 bits; 1 otherwise
   bool minimums;     // whether a group has a minimum; 0 otherwise
   // Whether a group has a zero point; neither scales nor minimums then.
   bool zero_points = false;
-  // Whether the factors are FP32; no scales and minimums then. Beside zero points they have up to 16 significant bits,
-  // so that factor * zero point and factor * code are exact.
+  // Whether the factors are FP32; no minimums then, and scales or zero points. Beside zero points they have up to 16
+  // significant bits, so that factor * zero point and factor * code are exact.
   bool wide = false;
+  CodeLevels levels = CodeLevels::kIntegers;  // the values that codes have; others than kIntegers: of code_levels.h
+  bool e4m3_scales = false;                   // whether scales are E4M3 numbers, finite, instead of integers
 
   bool operator==(const CodeTraits&) const = default;
 };
@@ -34,7 +37,7 @@ struct CodeTraits {
 // Rows of such a tensor in host memory; the last group and block of a row may be shorter.
 struct WeightCodes {
   CodeTraits traits;
-  const int8_t* codes;                    // [rows, in_features]
+  const int8_t* codes;                    // [rows, in_features]: integers, also with traits.levels
   const uint16_t* factors;                // FP16 [rows, blocks], without traits.wide
   const int8_t* scales = nullptr;         // [rows, groups], with traits.scales
   const uint16_t* min_factors = nullptr;  // FP16 [rows, blocks], with traits.minimums
@@ -55,10 +58,10 @@ constexpr int64_t BlocksOf(const CodeTraits& traits, int64_t in_features) {
 // NOLINTBEGIN(bugprone-integer-division): quotients are indices
 inline float ScaleAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
   const int64_t block = row * BlocksOf(codes.traits, in_features) + k / codes.traits.block;
-  if (codes.traits.wide) return codes.wide_factors[block];
-  const float factor = Fp16ToFloat(codes.factors[block]);
+  const float factor = codes.traits.wide ? codes.wide_factors[block] : Fp16ToFloat(codes.factors[block]);
   if (!codes.traits.scales) return factor;
-  return factor * static_cast<float>(codes.scales[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
+  const int8_t scale = codes.scales[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group];
+  return factor * (codes.traits.e4m3_scales ? E4M3ToFloat(static_cast<uint8_t>(scale)) : static_cast<float>(scale));
 }
 inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
   if (codes.traits.zero_points) {
@@ -76,6 +79,11 @@ inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t ro
 constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
   const WeightFormatTraits& row = Traits(format);
   if (row.scales == GroupScales::kNone) return false;
+  if (row.levels != CodeLevels::kIntegers) {
+    return row.levels == traits.levels && traits.wide && traits.scales && !traits.minimums && !traits.zero_points &&
+           traits.e4m3_scales == (row.scales == GroupScales::kSuperE4M3) && traits.group % row.group == 0 &&
+           traits.block % kSuperBlock == 0;
+  }
   // 4-bit codes with a minimum are unsigned.
   const bool is_unsigned = row.code_bits == 4 && row.scales == GroupScales::kSuperMin;
   const int32_t code_min = is_unsigned ? 0 : -(1 << (row.code_bits - 1));
@@ -95,6 +103,8 @@ constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
     case GroupScales::kNone:
     case GroupScales::kWord:
     case GroupScales::kZeroWord:
+    case GroupScales::kSuperFloat:
+    case GroupScales::kSuperE4M3:
       return false;
   }
   return false;

@@ -39,7 +39,7 @@ TEST(BenchCommand, GemmOfCheckpointsCodesAndOfInputsOf8BitsIsVerified) {
   std::string formats = "int8,int4";
   size_t count = 2;
   for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
-    if (std::string(row.name).starts_with("q")) {
+    if (std::string(row.name).starts_with("q") || row.levels != kernels::CodeLevels::kIntegers) {
       formats += std::string(",") + row.name;
       ++count;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/group_rounding.h"
 #include "kernels/api/input_rounding.h"
@@ -11,11 +12,24 @@
 namespace dunlin::tools::bench {
 namespace {
 
+using kernels::CodeLevels;
 using kernels::GroupScales;
 
 // The widest codes of a format, a scale and a minimum for each of its groups where it has them.
 kernels::CodeTraits TraitsOf(kernels::WeightFormat format) {
   const kernels::WeightFormatTraits& row = kernels::Traits(format);
+  if (row.levels != CodeLevels::kIntegers) {
+    return {.code_min = -127,
+            .code_max = 127,
+            .group = row.group,
+            .block = kernels::kSuperBlock,
+            .scales = true,
+            .minimums = false,
+            .zero_points = false,
+            .wide = true,
+            .levels = row.levels,
+            .e4m3_scales = row.scales == GroupScales::kSuperE4M3};
+  }
   const bool super = row.scales == GroupScales::kSuper || row.scales == GroupScales::kSuperMin;
   const bool minimums = row.scales == GroupScales::kSuperMin || row.scales == GroupScales::kWideMin;
   kernels::CodeTraits traits{.code_min = -(1 << (row.code_bits - 1)),
@@ -60,7 +74,8 @@ kernels::WeightCodes CodedWeight::View() const {
           .scales = traits.scales ? scales.data() : nullptr,
           .min_factors = traits.minimums ? min_factors.data() : nullptr,
           .minimums = traits.minimums ? minimums.data() : nullptr,
-          .zero_points = traits.zero_points ? zero_points.data() : nullptr};
+          .zero_points = traits.zero_points ? zero_points.data() : nullptr,
+          .wide_factors = traits.wide ? wide_factors.data() : nullptr};
 }
 
 bool KeepsCodes(kernels::WeightFormat format) {
@@ -74,8 +89,16 @@ CodedWeight MakeCodedWeight(kernels::WeightFormat format, int64_t out_features, 
   const kernels::CodeTraits& traits = weight.traits;
   const int64_t groups = out_features * kernels::GroupsOf(traits, in_features);
   const int64_t blocks = out_features * kernels::BlocksOf(traits, in_features);
-  weight.codes = Integers(StreamOf(seed, 0), out_features * in_features, traits.code_min, traits.code_max);
+  const bool of_table = traits.levels != CodeLevels::kIntegers;
+  weight.codes = Integers(StreamOf(seed, 0), out_features * in_features, of_table ? 0 : traits.code_min,
+                          of_table ? 15 : traits.code_max);
   weight.factors = Factors(StreamOf(seed, 2), blocks);
+  if (of_table) {
+    for (int8_t& code : weight.codes) code = kernels::RowOf(traits.levels).values[code];
+    for (const uint16_t factor : weight.factors) weight.wide_factors.push_back(kernels::Fp16ToFloat(factor));
+    weight.scales = Integers(StreamOf(seed, 3), groups, 1, 63);  // as E4M3 at most 7.5
+    return weight;
+  }
   if (traits.scales) weight.scales = Integers(StreamOf(seed, 3), groups, -128, 127);
   if (traits.zero_points) weight.zero_points = Integers(StreamOf(seed, 6), groups, -8, 7);
   if (!traits.minimums) return weight;

@@ -18,6 +18,7 @@ struct CodedWeight {
   std::vector<uint16_t> min_factors;
   std::vector<int8_t> minimums;
   std::vector<int8_t> zero_points;
+  std::vector<float> wide_factors;
 
   kernels::WeightCodes View() const;
 };

@@ -15,6 +15,8 @@ struct TensorDType {
   const char* name;                        // in the file
   uint32_t bits;                           // of one element
   std::optional<kernels::DType> loadable;  // what kernels pack from; empty: weights of this type are refused
+  // The types that weights are loaded from, for the refusal.
+  const char* loaded_types = "F32, F16, BF16 and F8_E4M3";
 };
 
 // The row of that name, or null. Rows have static lifetime.

@@ -28,6 +28,10 @@ constexpr WeightEncoding WideEncoding(DType dtype) {
   return {dtype == DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBf16, 0};
 }
 
+bool HasFourBits(const kernels::CodeTraits& codes) {
+  return codes.levels != kernels::CodeLevels::kIntegers || codes.code_max - codes.code_min < 16;
+}
+
 int64_t ElementsOf(const WeightPart& part) {
   return part.num_rows * part.shape[part.transposed ? 0 : 1];
 }
@@ -55,7 +59,7 @@ void WeightEncodings::ChooseOwnPrecision(const std::vector<WeightPart>& parts) {
     all += ElementsOf(part);
     if (!part.codes) continue;
     coded += ElementsOf(part);
-    if (part.codes->code_max - part.codes->code_min < 16) four_bits += ElementsOf(part);
+    if (HasFourBits(*part.codes)) four_bits += ElementsOf(part);
   }
   if (coded == 0 || 2 * coded < all) return;
   own_precision_ = 2 * four_bits >= coded ? Precision::kInt4 : Precision::kInt8;

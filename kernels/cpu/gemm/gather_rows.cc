@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/gemm/group_numbers.h"
 #include "kernels/cpu/gemm/packed_layout.h"
@@ -31,6 +32,7 @@ float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
   const std::byte* at = panel + index * Traits(kFormat).code_bits / 8;
   if constexpr (Traits(kFormat).code_bits == 4) {
     const int32_t half = static_cast<int32_t>(*at) >> (index % 2 * 4) & 0xF;
+    if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) return RowOf(Traits(kFormat).levels).values[half];
     return static_cast<float>(half < 8 || kFormat == WeightFormat::kQ4Super ? half : half - 16);
   } else if constexpr (IsGrouped(kFormat)) {
     return static_cast<float>(static_cast<int8_t>(*at));

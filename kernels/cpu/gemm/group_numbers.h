@@ -51,6 +51,14 @@ GroupNumbers ReadGroup(const std::byte* scales, int64_t group, int64_t column) {
                         static_cast<float>(NumberAt<int8_t>(integers + kPanelColumns));
     }
     return numbers;
+  } else if constexpr (HasFloatFactors(kTraits.scales)) {
+    constexpr int64_t kGroups = kSuperBlock / kTraits.group;
+    const std::byte* factors =
+        scales + group / kGroups * static_cast<int64_t>(SuperScaleBytes(kTraits.scales, kTraits.group));
+    const auto scale = NumberAt<int8_t>(factors + kPanelColumns * 4 + group % kGroups * kPanelColumns + column);
+    const bool e4m3 = kTraits.scales == GroupScales::kSuperE4M3;
+    return {NumberAt<float>(factors + column * 4) *
+            (e4m3 ? E4M3ToFloat(static_cast<uint8_t>(scale)) : static_cast<float>(scale))};
   } else {
     const auto word = NumberAt<uint16_t>(scales + (group * kPanelColumns + column) * 2);
     if constexpr (kTraits.scales == GroupScales::kHalf) return {Fp16ToFloat(word)};

@@ -90,22 +90,26 @@ constexpr Int8GemmKernels MakeInt8Kernels() {
 namespace portable {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace portable
 namespace avx2 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx2
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
 GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
+GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
 GemmKernel GemmBf16L2, GemmFp8L2;  // prefetch into L2
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512_bf16

@@ -2,8 +2,10 @@
 #include "kernels/cpu/gemm/pack_codes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/cpu/gemm/pack_slice.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 
@@ -44,6 +46,10 @@ struct Columns {
   RowValues<int8_t> OfGroups(const int8_t* values, int8_t absent) const {
     const int64_t groups = GroupsOf(codes->traits, depth());
     return {values == nullptr ? nullptr : values + first_row * groups, groups, absent};
+  }
+  RowValues<float> WideFactors() const {
+    const int64_t blocks = BlocksOf(codes->traits, depth());
+    return {codes->wide_factors + first_row * blocks, blocks, 0.0F};
   }
   RowValues<uint16_t> Factors() const { return OfBlocks(codes->factors); }
   RowValues<uint16_t> MinFactors() const { return OfBlocks(codes->traits.minimums ? codes->min_factors : nullptr); }
@@ -107,6 +113,22 @@ void PackSupers(const Columns& at, std::byte* scales) {
   }
 }
 
+void PackFloatSupers(const Columns& at, std::byte* scales) {
+  const WeightFormatTraits& traits = Traits(at.weight->format);
+  const auto super_bytes = static_cast<int64_t>(SuperScaleBytes(traits.scales, traits.group));
+  const CodeTraits& codes = at.codes->traits;
+  const RowValues<float> factors = at.WideFactors();
+  const RowValues<int8_t> of_groups = at.Integers();
+  for (int64_t first = 0; first < at.depth(); first += kSuperBlock, scales += super_bytes) {
+    factors.Copy(first / codes.block, at.count, reinterpret_cast<float*>(scales) + at.first_column);
+    auto* integers = reinterpret_cast<int8_t*>(scales) + kPanelColumns * 4 + at.first_column;
+    const int64_t end = std::min<int64_t>(first + kSuperBlock, at.depth());
+    for (int64_t k = first; k < end; k += traits.group, integers += kPanelColumns) {
+      of_groups.Copy(k / codes.group, at.count, integers);
+    }
+  }
+}
+
 void PackScales(const Columns& at, std::byte* scales) {
   switch (Traits(at.weight->format).scales) {
     case GroupScales::kHalf:
@@ -116,6 +138,9 @@ void PackScales(const Columns& at, std::byte* scales) {
     case GroupScales::kSuper:
     case GroupScales::kSuperMin:
       return PackSupers(at, scales);
+    case GroupScales::kSuperFloat:
+    case GroupScales::kSuperE4M3:
+      return PackFloatSupers(at, scales);
     case GroupScales::kWideMin:
       return PackWide(at, scales);
     case GroupScales::kNone:
@@ -123,6 +148,15 @@ void PackScales(const Columns& at, std::byte* scales) {
     case GroupScales::kZeroWord:
       return;
   }
+}
+
+// The code of each integer of a table, by its byte.
+using LevelCodes = std::array<std::byte, 256>;
+constexpr LevelCodes CodesOfLevels(CodeLevels levels) {
+  LevelCodes codes{};
+  const auto& values = RowOf(levels).values;
+  for (size_t i = 16; i-- > 0;) codes[static_cast<uint8_t>(values[i])] = static_cast<std::byte>(i);
+  return codes;
 }
 
 }  // namespace
@@ -134,7 +168,10 @@ void PackCodes(const PackedWeight& weight, const WeightCodes& codes, int64_t fir
       static_cast<std::byte*>(weight.data) + static_cast<size_t>(panel) * PanelBytes(weight.format, depth);
   // Codes of 8 bits are staged: 48 rows whose distance is a power of two share their sets of the cache. The others are
   // read column by column.
-  const bool stage = Traits(weight.format).code_bits == 8;
+  const CodeLevels levels = Traits(weight.format).levels;
+  const bool of_table = levels != CodeLevels::kIntegers;
+  const LevelCodes level_codes = CodesOfLevels(levels);
+  const bool stage = Traits(weight.format).code_bits == 8 || of_table;
   for (int64_t first = 0; first < depth; first += kSliceDepth) {
     const int64_t real = std::min(kSliceDepth, depth - first);
     const int64_t count = PaddedDepth(weight.format, real);
@@ -146,6 +183,7 @@ void PackCodes(const PackedWeight& weight, const WeightCodes& codes, int64_t fir
         // Not memcpy: GCC expands it to `rep movs` for these sizes, which took as long as packing what it copies.
         std::memmove(out, slice + c * depth, static_cast<size_t>(real));
         std::memset(out + real, 0, static_cast<size_t>(count - real));
+        for (int64_t k = 0; of_table && k < real; ++k) out[k] = level_codes[std::to_integer<size_t>(out[k])];
       }
       slice = reinterpret_cast<const int8_t*>(staged);
       stride = kStagedStride;

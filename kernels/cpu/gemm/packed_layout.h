@@ -21,6 +21,7 @@
 //   kSuperMin   [panel][super-block]: FP16 factors of scales [48] and of minima [48], then for each group of the
 //               super-block 8-bit scales [48] and minima [48]
 //   kWideMin    for each [panel][group] FP32 scales [48] and minima [48]
+//   kSuperFloat, kSuperE4M3  [panel][super-block]: FP32 factors [48], then 8-bit scales [group of the super-block][48]
 #pragma once
 
 #include <cstddef>
@@ -42,11 +43,16 @@ constexpr bool IsGrouped(WeightFormat format) {
   return Traits(format).group != 0;
 }
 
-// What makes every code of a format of integers unsigned, added to it.
+// Bits of the integers that codes stand for.
+constexpr int32_t IntegerBits(WeightFormat format) {
+  return Traits(format).levels == CodeLevels::kIntegers ? Traits(format).code_bits : 8;
+}
+
+// What makes every integer of a format unsigned, added to it.
 constexpr int32_t UnsignedBias(WeightFormat format) {
   const WeightFormatTraits& traits = Traits(format);
   if (traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin) return 0;
-  return 1 << (traits.code_bits - 1);
+  return 1 << (IntegerBits(format) - 1);
 }
 
 // K elements that are stored together; K is padded to a multiple of it.
@@ -78,8 +84,13 @@ constexpr size_t PanelBytes(WeightFormat format, int64_t depth) {
   return static_cast<size_t>(PaddedDepth(format, depth) * kPanelColumns * Traits(format).code_bits / 8);
 }
 
-// Bytes of a super-block's scales; of kSuper and kSuperMin.
+constexpr bool HasFloatFactors(GroupScales scales) {
+  return scales == GroupScales::kSuperFloat || scales == GroupScales::kSuperE4M3;
+}
+// Bytes of a super-block's scales; of kSuper, kSuperMin, kSuperFloat and kSuperE4M3.
 constexpr size_t SuperScaleBytes(GroupScales scales, int32_t group) {
+  if (HasFloatFactors(scales))
+    return static_cast<size_t>(kPanelColumns) * (4 + static_cast<size_t>(kSuperBlock / group));
   const size_t numbers = scales == GroupScales::kSuperMin ? 2 : 1;  // of a group
   return static_cast<size_t>(kPanelColumns) * numbers * static_cast<size_t>(2 + kSuperBlock / group);
 }
@@ -98,6 +109,8 @@ constexpr size_t GroupScaleBytes(WeightFormat format, int64_t depth) {
       return groups * kPanelColumns * (sizeof(uint16_t) + sizeof(int8_t));
     case GroupScales::kSuper:
     case GroupScales::kSuperMin:
+    case GroupScales::kSuperFloat:
+    case GroupScales::kSuperE4M3:
       return static_cast<size_t>((depth + kSuperBlock - 1) / kSuperBlock) *
              SuperScaleBytes(traits.scales, traits.group);
     case GroupScales::kWideMin:

@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/group_rounding.h"
 #include "kernels/cuda/device/layout.h"
 
@@ -27,6 +28,15 @@ struct CodedFormat {
   int32_t group = 0;      // 16 or 32
   int32_t code_min = 0;
   int32_t number_bytes = 0;  // of a row and tile, a multiple of 4; 0: the format is not known here
+  // The integers of 4-bit codes of a table, a byte each, code 0 in the lowest; 0: codes are integers themselves.
+  uint64_t low_levels = 0;   // of codes 0 to 7; no array, whose elements a kernel would read from local memory
+  uint64_t high_levels = 0;  // of codes 8 to 15
+
+  DUNLIN_HD constexpr bool has_levels() const { return low_levels != 0; }
+  // Of a code of the table.
+  DUNLIN_HD constexpr int32_t Level(uint32_t code) const {
+    return static_cast<int8_t>((code < 8 ? low_levels : high_levels) >> (code % 8 * 8) & 0xFFU);
+  }
 
   DUNLIN_HD constexpr int32_t groups() const { return kCodeTile / group; }  // of a tile
   DUNLIN_HD constexpr int32_t code_bytes() const { return kCodeTile / 8 * code_bits; }
@@ -47,6 +57,9 @@ constexpr int32_t NumberBytes(GroupScales scales, int32_t groups) {
       return groups * 2 + 4;
     case GroupScales::kWideMin:
       return groups * 8;
+    case GroupScales::kSuperFloat:
+    case GroupScales::kSuperE4M3:
+      return 8;  // the FP32 factor first; two of two groups' bytes are unused
     default:
       return 0;
   }
@@ -59,12 +72,19 @@ constexpr CodedFormat CodedFormatOf(WeightFormat format) {
                      (traits.group == 16 || traits.group == 32);
   if (!known) return {};
   // As Holds (weight_codes.h).
-  const bool is_unsigned = traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin;
+  const bool of_table = traits.levels != CodeLevels::kIntegers;
+  const bool is_unsigned = of_table || (traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin);
+  uint64_t levels[2] = {};
+  for (uint32_t i = 0; of_table && i < 16; ++i) {
+    levels[i / 8] |= uint64_t{static_cast<uint8_t>(RowOf(traits.levels).values[i])} << (i % 8 * 8);
+  }
   return {.scales = traits.scales,
           .code_bits = traits.code_bits,
           .group = traits.group,
           .code_min = is_unsigned ? 0 : -(1 << (traits.code_bits - 1)),
-          .number_bytes = NumberBytes(traits.scales, kCodeTile / traits.group)};
+          .number_bytes = NumberBytes(traits.scales, kCodeTile / traits.group),
+          .low_levels = levels[0],
+          .high_levels = levels[1]};
 }
 constexpr bool IsCoded(WeightFormat format) {
   return CodedFormatOf(format).number_bytes > 0;
@@ -120,13 +140,16 @@ struct alignas(kBits == 6 ? 8 : 16) HalfCodes {
   }
 };
 
-// value = scale * (stored code + shift) - minimum, rounded once.
+// value = scale * (stored code + shift) - minimum, rounded once; of a table's codes the integer is stored + shift.
 struct GroupNumbers {
   float scale;
   float shift;  // code_min, less the zero point
   float minimum = 0.0F;
 
-  DUNLIN_HD float Value(uint32_t stored) const { return fmaf(scale, static_cast<float>(stored) + shift, -minimum); }
+  template <typename Stored>
+  DUNLIN_HD float Value(Stored stored) const {
+    return fmaf(scale, static_cast<float>(stored) + shift, -minimum);
+  }
 };
 
 // numbers: of a row's tile.
@@ -152,12 +175,17 @@ DUNLIN_HD inline GroupNumbers NumbersOf(const CodedFormat& format, const unsigne
       const auto* floats = reinterpret_cast<const float*>(numbers);
       return {floats[2 * group], shift, floats[2 * group + 1]};
     }
+    case GroupScales::kSuperFloat:
+      return {*reinterpret_cast<const float*>(numbers) * static_cast<float>(integers[4 + group]), shift};
+    case GroupScales::kSuperE4M3:
+      return {*reinterpret_cast<const float*>(numbers) * FromE4M3(numbers[4 + group]), shift};
     default:
       return {0.0F, 0.0F};
   }
 }
 
-template <int kBits, typename Visit>
+// kTable: whether codes are those of a table.
+template <int kBits, bool kTable, typename Visit>
 DUNLIN_HD void VisitCodes(const CodedFormat& format, const unsigned char* codes, const unsigned char* numbers, int half,
                           const Visit& visit) {
   const HalfCodes<kBits> held = reinterpret_cast<const HalfCodes<kBits>*>(codes)[half];
@@ -165,8 +193,13 @@ DUNLIN_HD void VisitCodes(const CodedFormat& format, const unsigned char* codes,
   for (int part = 0; part < 2; ++part) {  // 16 elements, of one group
     const GroupNumbers group = NumbersOf(format, numbers, (half * kHalfTile + part * 16) / format.group);
     DUNLIN_UNROLL
-    for (int i = part * 16; i < part * 16 + 16; i += 2)
-      visit(i, group.Value(held.Get(i)), group.Value(held.Get(i + 1)));
+    for (int i = part * 16; i < part * 16 + 16; i += 2) {
+      if constexpr (kTable) {
+        visit(i, group.Value(format.Level(held.Get(i))), group.Value(format.Level(held.Get(i + 1))));
+      } else {
+        visit(i, group.Value(held.Get(i)), group.Value(held.Get(i + 1)));
+      }
+    }
   }
 }
 
@@ -175,9 +208,10 @@ DUNLIN_HD void VisitCodes(const CodedFormat& format, const unsigned char* codes,
 template <typename Visit>
 DUNLIN_HD void VisitHalfTile(const CodedFormat& format, const unsigned char* codes, const unsigned char* numbers,
                              int half, const Visit& visit) {
-  if (format.code_bits == 4) return VisitCodes<4>(format, codes, numbers, half, visit);
-  if (format.code_bits == 6) return VisitCodes<6>(format, codes, numbers, half, visit);
-  VisitCodes<8>(format, codes, numbers, half, visit);
+  if (format.has_levels()) return VisitCodes<4, true>(format, codes, numbers, half, visit);
+  if (format.code_bits == 4) return VisitCodes<4, false>(format, codes, numbers, half, visit);
+  if (format.code_bits == 6) return VisitCodes<6, false>(format, codes, numbers, half, visit);
+  VisitCodes<8, false>(format, codes, numbers, half, visit);
 }
 
 // Half a tile's row as BF16.

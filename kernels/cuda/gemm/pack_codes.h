@@ -57,7 +57,8 @@ struct CodedElement {
   DUNLIN_HD int8_t minimum() const { return codes.traits.minimums ? codes.minimums[group] : int8_t{0}; }
   DUNLIN_HD int8_t zero_point() const { return codes.traits.zero_points ? codes.zero_points[group] : int8_t{0}; }
   DUNLIN_HD float wide_scale() const {
-    return codes.traits.wide ? codes.wide_factors[block] : FromFp16(factor()) * static_cast<float>(scale());
+    const float own = codes.traits.wide ? codes.wide_factors[block] : FromFp16(factor());
+    return own * (codes.traits.e4m3_scales ? FromE4M3(static_cast<uint8_t>(scale())) : static_cast<float>(scale()));
   }
   DUNLIN_HD float wide_minimum() const {
     if (codes.traits.zero_points) return wide_scale() * static_cast<float>(zero_point());
@@ -97,6 +98,11 @@ DUNLIN_HD inline void StoreNumbers(const CodedFormat& format, const CodedElement
       reinterpret_cast<float*>(numbers)[2 * group] = at.wide_scale();
       reinterpret_cast<float*>(numbers)[2 * group + 1] = at.wide_minimum();
       return;
+    case GroupScales::kSuperFloat:
+    case GroupScales::kSuperE4M3:
+      if (group == 0) *reinterpret_cast<float*>(numbers) = at.codes.wide_factors[at.block];
+      integers[4 + group] = at.scale();
+      return;
     default:  // no codes have others
       return;
   }
@@ -104,9 +110,22 @@ DUNLIN_HD inline void StoreNumbers(const CodedFormat& format, const CodedElement
 
 // Of a group past the row's end: all of its values are 0.
 DUNLIN_HD inline void ZeroNumbers(const CodedFormat& format, int32_t group, unsigned char* numbers) {
+  if (format.has_levels()) {
+    numbers[4 + group] = 0;
+    return;
+  }
   const bool factors = format.scales == GroupScales::kSuper || format.scales == GroupScales::kSuperMin;
   const int32_t own = (format.number_bytes - (factors ? 4 : 0)) / format.groups();
   for (int32_t i = 0; i < own; ++i) numbers[group * own + i] = 0;
+}
+
+// The code of an integer of the format's table; 0 of others.
+DUNLIN_HD inline int8_t CodeOfLevel(const CodedFormat& format, int32_t integer) {
+  int8_t found = 0;
+  for (uint32_t code = 16; code-- > 0;) {
+    if (format.Level(code) == integer) found = static_cast<int8_t>(code);
+  }
+  return found;
 }
 
 // Row `index` of the weight.
@@ -121,6 +140,7 @@ DUNLIN_HD inline void CopyHalfTile(const CodedSource& source, const CodedView& w
   DUNLIN_UNROLL
   for (int i = 0; i < kHalfTile; ++i) {
     codes[i] = first + i < weight.columns ? source.codes.codes[row * weight.columns + first + i] : int8_t{0};
+    if (format.has_levels()) codes[i] = CodeOfLevel(format, codes[i]);
   }
   unsigned char* out = weight.codes(index, tile);
   if (format.code_bits == 4) StoreCodes<4>(codes, format.code_min, out, half);

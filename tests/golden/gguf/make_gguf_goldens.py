@@ -9,8 +9,9 @@ encoders/bert_tiny.gguf: the encoder tests/golden/encoders/bert_tiny with its to
 
 NAME.gguf for each row of MODELS: the checkpoint tests/golden/models/NAME as llama.cpp's converter would write it (Q and
 K of Llama permuted, Gemma's norms plus 1, GPT-NeoX's fused rows apart, GPT-2's matrices transposed, Llama 3's rotary
-factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4, qwen2_q8 and llama_k hold
-quantised matrices of random models (llama_k random blocks of 256 elements, types mixed as Q4_K_M files mix them); their
+factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4, qwen2_q8, llama_k and
+llama_iq hold quantised matrices of random models (the last two random blocks of 256 elements, types mixed as Q4_K_M
+files and files of 2 bits mix them); their
 goldens.json has the logits that transformers computes from the file and, as own_logits, those with the inputs of every
 product rounded to BF16, in the attention too: what products of the file's own codes compute.
 Where transformers reads an architecture's GGUF files, its own logits of the file are compared with those of the
@@ -35,11 +36,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS_FOLDER = HERE.parent / "models"
 
 BLOCK_TYPES = [Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0, Type.Q2_K, Type.Q3_K, Type.Q4_K, Type.Q5_K,
-               Type.Q6_K, Type.IQ4_NL, Type.IQ4_XS, Type.MXFP4]
+               Type.Q6_K, Type.IQ4_NL, Type.IQ4_XS, Type.MXFP4, Type.IQ2_XXS, Type.IQ2_XS, Type.IQ2_S, Type.IQ3_XXS,
+               Type.IQ3_S, Type.IQ1_S, Type.IQ1_M]
 # Offsets of a block's FP16 scales and minima.
 HALVES = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0], Type.Q2_K: [80, 82],
           Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.IQ4_NL: [0],
-          Type.IQ4_XS: [0], Type.MXFP4: []}
+          Type.IQ4_XS: [0], Type.MXFP4: [], Type.IQ2_XXS: [0], Type.IQ2_XS: [0], Type.IQ2_S: [0], Type.IQ3_XXS: [0],
+          Type.IQ3_S: [0], Type.IQ1_S: [0], Type.IQ1_M: []}
 
 # Name -> (GGUF architecture, whether transformers reads it).
 MODELS = {"gpt2_untied": ("gpt2", False), "llama_gqa": ("llama", True), "llama_tied": ("llama", True),
@@ -150,7 +153,16 @@ def rotary_factors(config):
 
 # Of blocks of 256 elements: where the FP16 factors of scales and minima are, and the mean code.
 SUPER_BLOCKS = {Type.Q2_K: (80, 82, 1.5), Type.Q3_K: (108, None, 0), Type.Q4_K: (0, 2, 7.5), Type.Q5_K: (0, 2, 15.5),
-                Type.Q6_K: (208, None, 0)}
+                Type.Q6_K: (208, None, 0), Type.IQ4_XS: (0, None, 0), Type.IQ2_XXS: (0, None, 0),
+                Type.IQ2_XS: (0, None, 0), Type.IQ2_S: (0, None, 0), Type.IQ3_XXS: (0, None, 0),
+                Type.IQ3_S: (0, None, 0), Type.IQ1_S: (0, None, 0), Type.IQ1_M: (None, None, 0)}
+
+
+def put_iq1m_factors(blocks, factors):
+    """The four parts of the FP16 factor are the highest bits of the words of scales."""
+    words = blocks[:, 48:56].copy().view(np.uint16)
+    parts = factors.view(np.uint16)[:, None] >> np.array([0, 4, 8, 12], dtype=np.uint16) & 0xF
+    blocks[:, 48:56] = (words & 0x0FFF | parts << 12).astype(np.uint16).view(np.uint8)
 
 
 def random_blocks(shape, kind):
@@ -162,6 +174,8 @@ def random_blocks(shape, kind):
     factors = random.uniform(0.5, 1.5, len(blocks)) * random.choice([-1, 1], len(blocks))
 
     def put(unit):
+        if at is None:
+            return put_iq1m_factors(blocks, (factors * unit).astype(np.float16))
         blocks[:, at:at + 2] = (factors * unit).astype(np.float16).view(np.uint8).reshape(-1, 2)
         if min_at is not None:
             blocks[:, min_at:min_at + 2] = (factors * unit * mean).astype(np.float16).view(np.uint8).reshape(-1, 2)
@@ -237,12 +251,20 @@ K_TYPES = {"token_embd": Type.Q6_K, "output": Type.Q6_K,
            "blk.0.attn_v": Type.Q6_K, "blk.0.ffn_down": Type.Q6_K, "blk.1.attn_q": Type.Q3_K, "blk.1.attn_k": Type.Q2_K,
            "blk.1.attn_v": Type.Q5_K, "blk.1.attn_output": Type.Q5_K, "blk.1.ffn_gate": Type.Q2_K,
            "blk.1.ffn_up": Type.Q2_K, "blk.1.ffn_down": Type.Q3_K}
+# Of llama_iq: IQ types as a file of 2 bits mixes them, a layer's Q and K with a V of a K type, a pair of IQ1 types.
+IQ_TYPES = {"token_embd": Type.IQ3_S, "output": Type.Q6_K,
+            "blk.0.attn_q": Type.IQ2_XXS, "blk.0.attn_k": Type.IQ2_XXS, "blk.0.attn_v": Type.Q4_K,
+            "blk.0.attn_output": Type.IQ3_XXS, "blk.0.ffn_gate": Type.IQ2_XS, "blk.0.ffn_up": Type.IQ2_S,
+            "blk.0.ffn_down": Type.IQ3_S, "blk.1.attn_q": Type.IQ4_XS, "blk.1.attn_k": Type.IQ4_XS,
+            "blk.1.attn_v": Type.IQ4_XS, "blk.1.attn_output": Type.IQ1_S, "blk.1.ffn_gate": Type.IQ1_S,
+            "blk.1.ffn_up": Type.IQ1_M, "blk.1.ffn_down": Type.IQ2_XXS}
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 2, "head_dim": 16}
 K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_key_value_heads": 1, "head_dim": 64}
 # Name -> (model type, GGUF architecture, sizes, types of the matrices in turn or by name).
 QUANTIZED = {"llama_q4": ("llama", "llama", SIZES, [Type.Q4_0, Type.Q4_1, Type.Q8_0]),
              "qwen2_q8": ("qwen2", "qwen2", SIZES, [Type.Q8_0, Type.Q5_0, Type.Q5_1]),
-             "llama_k": ("llama", "llama", K_SIZES, K_TYPES)}
+             "llama_k": ("llama", "llama", K_SIZES, K_TYPES),
+             "llama_iq": ("llama", "llama", K_SIZES, IQ_TYPES)}
 
 
 @contextlib.contextmanager
@@ -309,6 +331,8 @@ def write_blocks():
             blocks[:, offset:offset + 2] = scales.view(np.uint8).reshape(2, 2)
         if kind == Type.MXFP4:
             blocks[:, 0] = (1, 130)
+        if kind == Type.IQ1_M:
+            put_iq1m_factors(blocks, np.array([0.05, 1e-6], dtype=np.float16))
         values = gguf.quants.dequantize(blocks, kind).astype(np.float32)
         rows[kind.name] = {"id": int(kind), "blocks": blocks.tobytes().hex(), "values": values.tobytes().hex()}
     (HERE / "blocks.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/weight_codes.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
@@ -21,7 +22,11 @@ struct CodedMatrix {
     const auto integer = [&](int32_t low, int32_t high) {
       return static_cast<int8_t>(std::uniform_int_distribution<int32_t>(low, high)(generator));
     };
-    for (int64_t i = 0; i < rows * columns; ++i) codes.push_back(integer(traits.code_min, traits.code_max));
+    const bool of_table = traits.levels != CodeLevels::kIntegers;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      codes.push_back(of_table ? RowOf(traits.levels).values[integer(0, traits.levels == CodeLevels::kIq2 ? 5 : 15)]
+                               : integer(traits.code_min, traits.code_max));
+    }
     for (int64_t i = 0; i < rows * BlocksOf(traits, columns); ++i) {
       factors.push_back(FloatToFp16(normal(generator) * (i % 5 == 4 ? 1e-6F : 0.01F)));  // some are subnormal
       min_factors.push_back(FloatToFp16(normal(generator) * 0.02F));
@@ -30,7 +35,9 @@ struct CodedMatrix {
       wide_factors.push_back(traits.zero_points ? FirstBits(wide) : wide);
     }
     for (int64_t i = 0; i < rows * GroupsOf(traits, columns); ++i) {
-      scales.push_back(integer(-128, 127));
+      const int8_t scale = integer(-128, 127);
+      const bool is_nan = traits.e4m3_scales && (scale & 0x7F) == 0x7F;
+      scales.push_back(is_nan ? int8_t{0x7E} : scale);
       minimums.push_back(integer(0, 63));
       zero_points.push_back(integer(traits.code_min, traits.code_max + 1 < 127 ? traits.code_max + 1 : 127));
     }
@@ -87,6 +94,14 @@ inline constexpr CodedForm kCodedForms[] = {
     {"int8_zero", WeightFormat::kQ8Wide, {-128, 127, 32, 32, false, false, true, false}},
     {"int4_zero", WeightFormat::kQ4Zero, {-8, 7, 32, 32, false, false, true, false}},
     {"group128_zero", WeightFormat::kQ4Zero, {-8, 7, 128, 128, false, false, true, false}},
+    {"iq2", WeightFormat::kIq2, {-43, 43, 16, 256, true, false, false, true, CodeLevels::kIq2}},
+    {"iq2_xxs", WeightFormat::kIq2, {-43, 43, 32, 256, true, false, false, true, CodeLevels::kIq2}},
+    {"iq3", WeightFormat::kIq3, {-62, 62, 32, 256, true, false, false, true, CodeLevels::kIq3}},
+    {"odd", WeightFormat::kOdd, {-15, 15, 32, 256, true, false, false, true, CodeLevels::kOdd}},
+    {"odd_fine", WeightFormat::kOddFine, {-15, 15, 16, 256, true, false, false, true, CodeLevels::kOdd}},
+    {"iq4", WeightFormat::kIq4, {-127, 113, 32, 256, true, false, false, true, CodeLevels::kIq4}},
+    {"nvfp4", WeightFormat::kE2M1, {-12, 12, 16, 512, true, false, false, true, CodeLevels::kE2M1, true}},
+    {"nvfp4_wide", WeightFormat::kQ8Wide, {-12, 12, 16, 512, true, false, false, true, CodeLevels::kE2M1, true}},
     {"int4_of_any", WeightFormat::kQ4Zero, {-8, 7, 64, 64, false, false, false, false}},
 };
 

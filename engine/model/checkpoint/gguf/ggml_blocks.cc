@@ -2,19 +2,12 @@
 #include "engine/model/checkpoint/gguf/ggml_blocks.h"
 
 #include <bit>
-#include <cstring>
 
 namespace dunlin::engine {
 namespace {
 
 constexpr size_t kBlockElements = 32;
 constexpr size_t kHalf = kBlockElements / 2;  // byte i holds the codes of elements i (low bits) and i + kHalf
-
-uint32_t Word(const uint8_t* bytes) {
-  uint32_t word;
-  std::memcpy(&word, bytes, sizeof(word));
-  return word;
-}
 
 // Calls value(code, element) for the 32 codes of 4 bits and stores what it returns.
 template <typename Value>
@@ -51,7 +44,7 @@ void DequantizeQ4Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
 void DequantizeQ5Type0(const uint8_t* blocks, size_t num_blocks, float* out) {
   for (; num_blocks > 0; --num_blocks, blocks += 22, out += kBlockElements) {
     const float d = HalfAt(blocks);
-    const uint32_t high = Word(blocks + 2);
+    const uint32_t high = WordAt<uint32_t>(blocks + 2);
     ForEachNibble(blocks + 6, out, [d, high](uint32_t low, size_t i) {
       return d * static_cast<float>(static_cast<int>(FiveBits(low, high, i)) - 16);
     });
@@ -62,7 +55,7 @@ void DequantizeQ5Type1(const uint8_t* blocks, size_t num_blocks, float* out) {
   for (; num_blocks > 0; --num_blocks, blocks += 24, out += kBlockElements) {
     const float d = HalfAt(blocks);
     const float m = HalfAt(blocks + 2);
-    const uint32_t high = Word(blocks + 4);
+    const uint32_t high = WordAt<uint32_t>(blocks + 4);
     ForEachNibble(blocks + 8, out,
                   [d, m, high](uint32_t low, size_t i) { return d * static_cast<float>(FiveBits(low, high, i)) + m; });
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
@@ -27,16 +28,20 @@ void DequantizeQ3K(const uint8_t* blocks, size_t num_blocks, float* out);
 void DequantizeQ4K(const uint8_t* blocks, size_t num_blocks, float* out);
 void DequantizeQ5K(const uint8_t* blocks, size_t num_blocks, float* out);
 void DequantizeQ6K(const uint8_t* blocks, size_t num_blocks, float* out);
-void DequantizeIq4Xs(const uint8_t* blocks, size_t num_blocks, float* out);
-
 // Values of the 4-bit codes of IQ4_NL and IQ4_XS.
-inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+inline constexpr const auto& kIq4Values = kernels::RowOf(kernels::CodeLevels::kIq4).values;
+
+// The integer at `bytes`, which need no alignment.
+template <typename Word>
+Word WordAt(const uint8_t* bytes) {
+  Word word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
 
 // The FP16 value at `bytes`.
 inline float HalfAt(const uint8_t* bytes) {
-  uint16_t bits;
-  std::memcpy(&bits, bytes, sizeof(bits));
-  return kernels::Fp16ToFloat(bits);
+  return kernels::Fp16ToFloat(WordAt<uint16_t>(bytes));
 }
 
 }  // namespace dunlin::engine

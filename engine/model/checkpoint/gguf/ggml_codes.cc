@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/model/checkpoint/gguf/ggml_blocks.h"
+#include "engine/model/checkpoint/gguf/ggml_iq_codes.h"
 #include "engine/model/checkpoint/gguf/ggml_k_scales.h"
 
 namespace dunlin::engine {
@@ -11,40 +12,19 @@ namespace {
 
 constexpr uint16_t kSign = 0x8000;  // of FP16
 
-template <typename Word>
-Word WordAt(const uint8_t* bytes) {
-  Word word;
-  std::memcpy(&word, bytes, sizeof(word));
-  return word;
-}
-
-// Codes are unpacked eight at a time, a byte each in a word.
-constexpr uint64_t kEach = 0x0101010101010101;
-
 void PutCodes(uint64_t word, int8_t* codes) {
   std::memcpy(codes, &word, sizeof(word));
 }
 // The low four bits of each byte.
 constexpr uint64_t Nibbles(uint64_t word) {
-  return word & kEach * 0x0F;
+  return word & kEachByte * 0x0F;
 }
-// Subtracts `offset` from every byte. REQUIRES: no byte and no offset is over 127.
-constexpr uint64_t Subtract(uint64_t word, uint64_t offset) {
-  return ((word | kEach * 0x80) - kEach * offset) ^ kEach * 0x80;
-}
-// Bit i of `bits`, of which the low eight count, in byte i.
-constexpr uint64_t SpreadBits(uint32_t bits) {
-  const uint64_t selected = kEach * (bits & 0xFFU) & 0x8040201008040201;
-  return (selected + kEach * 0x7F) >> 7 & kEach;
-}
-static_assert(Subtract(0x0F0020, 32) == 0xE0E0E0E0E0EFE000 && SpreadBits(0x186) == 0x0100000000010100);
-
 // Blocks of 32 elements: byte i holds the low bits of elements i and i + 16.
 void Unpack32(const uint8_t* low, uint32_t high, uint64_t offset, int8_t* codes) {
   for (size_t i = 0; i < 16; i += 8) {
     const auto word = WordAt<uint64_t>(low + i);
-    PutCodes(Subtract(Nibbles(word) | SpreadBits(high >> i) << 4, offset), codes + i);
-    PutCodes(Subtract(Nibbles(word >> 4) | SpreadBits(high >> (i + 16)) << 4, offset), codes + i + 16);
+    PutCodes(SubtractBytes(Nibbles(word) | SpreadBits(high >> i) << 4, offset), codes + i);
+    PutCodes(SubtractBytes(Nibbles(word >> 4) | SpreadBits(high >> (i + 16)) << 4, offset), codes + i + 16);
   }
 }
 
@@ -111,7 +91,7 @@ void UnpackQ2K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       const uint8_t* bytes = blocks + 16 + group / 8 * 32 + group % 2 * 16;
       const size_t shift = group % 8 / 2 * 2;
       for (size_t i = 0; i < 16; i += 8) {
-        PutCodes(WordAt<uint64_t>(bytes + i) >> shift & kEach * 3, out.codes + group * 16 + i);
+        PutCodes(WordAt<uint64_t>(bytes + i) >> shift & kEachByte * 3, out.codes + group * 16 + i);
       }
     }
   }
@@ -126,8 +106,9 @@ void UnpackQ3K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       const uint8_t* high = blocks + group % 2 * 16;
       const size_t shift = group % 8 / 2 * 2;
       for (size_t i = 0; i < 16; i += 8) {
-        const uint64_t top = (WordAt<uint64_t>(high + i) >> (group / 2) & kEach) << 2;
-        PutCodes(Subtract((WordAt<uint64_t>(low + i) >> shift & kEach * 3) | top, 4), out.codes + group * 16 + i);
+        const uint64_t top = (WordAt<uint64_t>(high + i) >> (group / 2) & kEachByte) << 2;
+        PutCodes(SubtractBytes((WordAt<uint64_t>(low + i) >> shift & kEachByte * 3) | top, 4),
+                 out.codes + group * 16 + i);
       }
     }
   }
@@ -163,8 +144,8 @@ void UnpackQ5K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       const auto word = WordAt<uint64_t>(blocks + 48 + i);
       const uint64_t top = WordAt<uint64_t>(blocks + 16 + i % 32) >> (i / 32 * 2);  // bit `group` of each byte
       int8_t* codes = out.codes + i / 32 * 64 + i % 32;
-      PutCodes(Nibbles(word) | (top & kEach) << 4, codes);
-      PutCodes(Nibbles(word >> 4) | (top >> 1 & kEach) << 4, codes + 32);
+      PutCodes(Nibbles(word) | (top & kEachByte) << 4, codes);
+      PutCodes(Nibbles(word >> 4) | (top >> 1 & kEachByte) << 4, codes + 32);
     }
   }
 }
@@ -181,10 +162,25 @@ void UnpackQ6K(const uint8_t* blocks, size_t num_blocks, CodePointers out) {
       const auto low = WordAt<uint64_t>(blocks + i);
       const uint64_t top = WordAt<uint64_t>(blocks + 128 + i / 64 * 32 + i % 32) >> (in_half / 32 * 2);
       int8_t* codes = out.codes + i / 64 * 128 + in_half;
-      PutCodes(Subtract(Nibbles(low) | (top & kEach * 3) << 4, 32), codes);
-      PutCodes(Subtract(Nibbles(low >> 4) | (top >> 4 & kEach * 3) << 4, 32), codes + 64);
+      PutCodes(SubtractBytes(Nibbles(low) | (top & kEachByte * 3) << 4, 32), codes);
+      PutCodes(SubtractBytes(Nibbles(low >> 4) | (top >> 4 & kEachByte * 3) << 4, 32), codes + 64);
     }
   }
+}
+
+using kernels::CodeLevels;
+
+// Of IQ types of 256 elements.
+constexpr kernels::CodeTraits Levels(CodeLevels levels, int32_t code_min, int32_t code_max, int32_t group) {
+  return {.code_min = code_min,
+          .code_max = code_max,
+          .group = group,
+          .block = 256,
+          .scales = true,
+          .minimums = false,
+          .zero_points = false,
+          .wide = true,
+          .levels = levels};
 }
 
 constexpr GgmlCodes kCodeTypes[] = {
@@ -193,9 +189,20 @@ constexpr GgmlCodes kCodeTypes[] = {
     {6, {-16, 15, 32, 32, false, false}, &UnpackQ5Type0},    // Q5_0
     {7, {0, 31, 32, 32, false, true}, &UnpackQ5Type1},       // Q5_1
     {8, {-128, 127, 32, 32, false, false}, &UnpackQ8Type0},  // Q8_0
-    {10, {0, 3, 16, 256, true, true}, &UnpackQ2K},          {11, {-4, 3, 16, 256, true, false}, &UnpackQ3K},
-    {12, {0, 15, 32, 256, true, true}, &UnpackQ4K},         {13, {0, 31, 32, 256, true, true}, &UnpackQ5K},
-    {14, {-32, 31, 16, 256, true, false}, &UnpackQ6K},      {20, {-127, 113, 32, 32, false, false}, &UnpackIq4Nl},
+    {10, {0, 3, 16, 256, true, true}, &UnpackQ2K},
+    {11, {-4, 3, 16, 256, true, false}, &UnpackQ3K},
+    {12, {0, 15, 32, 256, true, true}, &UnpackQ4K},
+    {13, {0, 31, 32, 256, true, true}, &UnpackQ5K},
+    {14, {-32, 31, 16, 256, true, false}, &UnpackQ6K},
+    {20, {-127, 113, 32, 32, false, false}, &UnpackIq4Nl},
+    {16, Levels(CodeLevels::kIq2, -43, 43, 32), &UnpackIq2Xxs},
+    {17, Levels(CodeLevels::kIq2, -43, 43, 16), &UnpackIq2Xs},
+    {22, Levels(CodeLevels::kIq2, -43, 43, 16), &UnpackIq2S},
+    {18, Levels(CodeLevels::kIq3, -62, 62, 32), &UnpackIq3Xxs},
+    {21, Levels(CodeLevels::kOdd, -15, 15, 32), &UnpackIq3S},
+    {19, Levels(CodeLevels::kOdd, -9, 9, 32), &UnpackIq1S},
+    {29, Levels(CodeLevels::kOdd, -9, 9, 16), &UnpackIq1M},
+    {23, Levels(CodeLevels::kIq4, -127, 113, 32), &UnpackIq4Xs},
 };
 
 }  // namespace

@@ -104,21 +104,4 @@ void DequantizeQ6K(const uint8_t* blocks, size_t num_blocks, float* out) {
   }
 }
 
-void DequantizeIq4Xs(const uint8_t* blocks, size_t num_blocks, float* out) {
-  for (; num_blocks > 0; --num_blocks, blocks += 136, out += kSuperBlockElements) {
-    const float d = HalfAt(blocks);
-    const uint32_t high = static_cast<uint32_t>(blocks[2]) | static_cast<uint32_t>(blocks[3]) << 8;
-    for (size_t group = 0; group < 8; ++group) {
-      const uint32_t low = blocks[4 + group / 2] >> (group % 2 * 4) & 0x0FU;
-      const int code = static_cast<int>(low | (high >> (2 * group) & 3U) << 4) - 32;
-      const float scale = d * static_cast<float>(code);
-      const uint8_t* bytes = blocks + 8 + group * 16;
-      for (size_t i = 0; i < 16; ++i) {
-        out[group * 32 + i] = scale * static_cast<float>(kIq4Values[bytes[i] & 0x0FU]);
-        out[group * 32 + 16 + i] = scale * static_cast<float>(kIq4Values[bytes[i] >> 4]);
-      }
-    }
-  }
-}
-
 }  // namespace dunlin::engine

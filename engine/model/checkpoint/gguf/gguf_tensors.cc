@@ -230,10 +230,11 @@ absl::Status GgufTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row,
   const int64_t groups = kernels::GroupsOf(type.traits, columns);
   for (int64_t row = 0; row < num_rows; ++row) {
     const CodePointers to{.codes = out->codes.data() + row * columns,
-                          .factors = out->factors.data() + row * blocks,
+                          .factors = type.traits.wide ? nullptr : out->factors.data() + row * blocks,
                           .scales = type.traits.scales ? out->scales.data() + row * groups : nullptr,
                           .min_factors = type.traits.minimums ? out->min_factors.data() + row * blocks : nullptr,
-                          .minimums = type.traits.minimums ? out->minimums.data() + row * groups : nullptr};
+                          .minimums = type.traits.minimums ? out->minimums.data() + row * groups : nullptr,
+                          .wide_factors = type.traits.wide ? out->wide_factors.data() + row * blocks : nullptr};
     type.unpack(reinterpret_cast<const uint8_t*>(stored.Row(entry, static_cast<uint64_t>(first_row + row))),
                 static_cast<size_t>(blocks), to);
   }

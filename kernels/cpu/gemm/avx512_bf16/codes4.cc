@@ -5,9 +5,9 @@
 namespace dunlin::kernels::cpu::avx512_bf16 {
 namespace {
 
-using Q4 = Grouped<Int4Pairs<true>, simd::HalfScales<Lanes>, 256>;
-using Q4Zero = Grouped<Int4Pairs<true>, simd::HalfZeroScales<Lanes>, 256>;
-using Q4Super = Grouped<Int4Pairs<false>, simd::SuperScales<Lanes, WeightFormat::kQ4Super>, 256>;
+using Q4 = Grouped<Int4Pairs<kNibbleWords<true>>, simd::HalfScales<Lanes>, 256>;
+using Q4Zero = Grouped<Int4Pairs<kNibbleWords<true>>, simd::HalfZeroScales<Lanes>, 256>;
+using Q4Super = Grouped<Int4Pairs<kNibbleWords<false>>, simd::SuperScales<Lanes, WeightFormat::kQ4Super>, 256>;
 
 }  // namespace
 

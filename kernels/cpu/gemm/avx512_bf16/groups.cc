@@ -6,7 +6,7 @@ namespace dunlin::kernels::cpu::avx512_bf16 {
 namespace {
 
 using Int8 = Grouped<simd::CodesToPairs<Lanes, Int8ByLookup>, simd::ScaleWords<Lanes, false>, 0>;
-using Int4 = Grouped<Int4Pairs<true>, simd::ScaleWords<Lanes, true>, 256>;
+using Int4 = Grouped<Int4Pairs<kNibbleWords<true>>, simd::ScaleWords<Lanes, true>, 256>;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 // Translation units of this folder only.
 #pragma once
 
+#include "kernels/api/code_levels.h"
 #include "kernels/cpu/gemm/avx512_bf16/products.h"
 #include "kernels/cpu/simd/e4m3_avx512_vbmi.h"
 
@@ -58,16 +59,27 @@ constexpr IntegerWords<kCount> MakeIntegerWords(int code_bits, bool is_signed) {
 // A lookup of words reads 5 bits, the fifth of which is the next code's.
 template <bool kSigned>
 inline constexpr IntegerWords<32> kNibbleWords = MakeIntegerWords<32>(4, kSigned);
+constexpr IntegerWords<32> MakeLevelWords(CodeLevels levels) {
+  IntegerWords<32> words{};
+  for (int i = 0; i < 32; ++i) {
+    const auto value = static_cast<float>(RowOf(levels).values[i % 16]);
+    words.bits[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+  return words;
+}
+template <CodeLevels kLevels>
+inline constexpr IntegerWords<32> kLevelWords = MakeLevelWords(kLevels);
 inline constexpr IntegerWords<64> kSixBitWords = MakeIntegerWords<64>(6, true);
 
-template <bool kSigned>
+// kWords: the BF16 of each code.
+template <const IntegerWords<32>& kWords>
 struct Int4Pairs {
   static constexpr int kSteps = 4;
   static constexpr int kUnits = 4;
   static constexpr int64_t kVectorBytes = 64;
   template <int kBits>
   DUNLIN_INLINE __m512 Pair(__m512i words) {
-    const __m512i table = _mm512_load_si512(kNibbleWords<kSigned>.bits);
+    const __m512i table = _mm512_load_si512(kWords.bits);
     return Lanes::AsFloats(_mm512_permutexvar_epi16(_mm512_srli_epi16(words, kBits), table));
   }
   DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[4]) {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/input_rounding.h"
 #include "kernels/cpu/gemm/activation_layout.h"
@@ -93,7 +94,20 @@ struct Int8Panel {
   }
 };
 
+// What a code of 4 bits stands for.
 template <bool kSigned>
+struct PlainCodes {
+  static int32_t Integer(uint32_t code) {
+    const auto integer = static_cast<int32_t>(code);
+    return kSigned ? (integer ^ 8) - 8 : integer;
+  }
+};
+template <CodeLevels kLevels>
+struct TableCodes {
+  static int32_t Integer(uint32_t code) { return RowOf(kLevels).values[code]; }
+};
+
+template <typename Codes>
 struct Int4Panel {
   static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
     const std::byte* in = panel + first * kColumns / 2;
@@ -102,8 +116,7 @@ struct Int4Panel {
       for (int c = 0; c < kColumns; ++c) {
         uint32_t word = 0;
         std::memcpy(&word, in + ElementIndex(WeightFormat::kInt4, k / 8 * 8, c) / 2, sizeof(word));
-        const auto moved = static_cast<int32_t>(word << (28 - bit));
-        out[k * kColumns + c] = static_cast<float>(kSigned ? moved >> 28 : moved >> 28 & 0xF);
+        out[k * kColumns + c] = static_cast<float>(Codes::Integer(word >> bit & 0xF));
       }
     }
   }
@@ -269,8 +282,10 @@ void GemmBlockOf(const GemmBlock& block) {
 // The decoder of a format in groups.
 template <WeightFormat kFormat>
 auto PanelOf() {
-  if constexpr (Traits(kFormat).code_bits == 4) {
-    return Int4Panel<UnsignedBias(kFormat) != 0>();
+  if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) {
+    return Int4Panel<TableCodes<Traits(kFormat).levels>>();
+  } else if constexpr (Traits(kFormat).code_bits == 4) {
+    return Int4Panel<PlainCodes<UnsignedBias(kFormat) != 0>>();
   } else if constexpr (Traits(kFormat).code_bits == 6) {
     return Int6Panel();
   } else {
@@ -320,16 +335,16 @@ void GemmInt8(const GemmBlock& block) {
   GroupedGemm<Int8Panel, WeightFormat::kInt8>(block);
 }
 void GemmInt4(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<true>, WeightFormat::kInt4>(block);
+  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kInt4>(block);
 }
 void GemmQ8(const GemmBlock& block) {
   GroupedGemm<Int8Panel, WeightFormat::kQ8>(block);
 }
 void GemmQ4(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<true>, WeightFormat::kQ4>(block);
+  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kQ4>(block);
 }
 void GemmQ4Super(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<false>, WeightFormat::kQ4Super>(block);
+  GroupedGemm<Int4Panel<PlainCodes<false>>, WeightFormat::kQ4Super>(block);
 }
 void GemmQ6Super(const GemmBlock& block) {
   GroupedGemm<Int6Panel, WeightFormat::kQ6Super>(block);
@@ -341,7 +356,25 @@ void GemmQ8Wide(const GemmBlock& block) {
   GroupedGemm<Int8Panel, WeightFormat::kQ8Wide>(block);
 }
 void GemmQ4Zero(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<true>, WeightFormat::kQ4Zero>(block);
+  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kQ4Zero>(block);
+}
+void GemmIq2(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kIq2>()), WeightFormat::kIq2>(block);
+}
+void GemmIq3(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kIq3>()), WeightFormat::kIq3>(block);
+}
+void GemmOdd(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kOdd>()), WeightFormat::kOdd>(block);
+}
+void GemmOddFine(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kOddFine>()), WeightFormat::kOddFine>(block);
+}
+void GemmIq4(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kIq4>()), WeightFormat::kIq4>(block);
+}
+void GemmE2M1(const GemmBlock& block) {
+  GroupedGemm<decltype(PanelOf<WeightFormat::kE2M1>()), WeightFormat::kE2M1>(block);
 }
 
 }  // namespace dunlin::kernels::cpu::portable

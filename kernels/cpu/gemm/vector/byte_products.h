@@ -43,6 +43,24 @@ struct Int4ToBytes {
   }
 };
 
+// Words of 4-bit codes of a table, eight K of a column, to signed bytes, or to unsigned ones.
+template <typename V, CodeLevels kLevels, bool kSigned>
+struct LevelsToBytes {
+  static constexpr int kSteps = 2;
+  static constexpr int kUnits = 2;
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_INLINE typename V::Floats LowBits(typename V::Ints words) {
+    const typename V::Ints integers = LevelsOfBytes<V, kLevels>(words);
+    if constexpr (kSigned) return V::AsFloats(integers);
+    return V::AsFloats(V::XorAnd(integers, V::BroadcastBytes(0x80), V::BroadcastBytes(0x80)));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&bytes)[2]) {
+    const typename V::Ints words = V::AsInts(V::Load(at));
+    bytes[0] = LowBits(words);
+    bytes[1] = LowBits(V::template ShiftRight<4>(words));
+  }
+};
+
 // Codes of 6 bits, sixteen K of a column, to unsigned bytes.
 template <typename V>
 struct Int6ToBytes {
@@ -116,13 +134,17 @@ constexpr auto ScalesOf() {
     return HalfZeroScales<V>();
   } else if constexpr (kScales == GroupScales::kWideMin) {
     return WideScales<V>();
+  } else if constexpr (HasFloatFactors(kScales)) {
+    return FloatSuperScales<V, kFormat>();
   } else {
     return SuperScales<V, kFormat>();
   }
 }
 template <typename V, WeightFormat kFormat, bool kSignedBytes>
 constexpr auto BytesOf() {
-  if constexpr (Traits(kFormat).code_bits == 4) {
+  if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) {
+    return LevelsToBytes<V, Traits(kFormat).levels, kSignedBytes>();
+  } else if constexpr (Traits(kFormat).code_bits == 4) {
     return Int4ToBytes<V, UnsignedBias(kFormat) != 0>();
   } else if constexpr (Traits(kFormat).code_bits == 6) {
     return Int6ToBytes<V>();
@@ -131,7 +153,7 @@ constexpr auto BytesOf() {
   }
 }
 
-// kSignedBytes: whether Products take codes of 8 bits as they are.
+// kSignedBytes: whether Products take integers of 8 bits as they are.
 template <typename V, WeightFormat kFormat, typename Products, bool kSignedBytes>
 struct GroupedBytes {
   using Multiply = Products;
@@ -198,12 +220,12 @@ template <typename V>
 struct PairedProducts {
   template <WeightFormat kFormat>
   static void Gemm(const GemmBlock& block) {
-    constexpr int32_t kCodeBits = Traits(kFormat).code_bits;
+    constexpr int32_t kCodeBits = IntegerBits(kFormat);
     using Products = BytePairs<V, kCodeBits, kCodeBits == 4>;
     VectorGemm<V, GroupedBytes<V, kFormat, Products, /*kSignedBytes=*/true>>::Run(block);
   }
   static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
-    const int32_t bias = Traits(format).code_bits == 8 ? 0 : UnsignedBias(format);
+    const int32_t bias = IntegerBits(format) == 8 ? 0 : UnsignedBias(format);
     RoundInputRow<V, float>(row, columns, format, bias, coded);
   }
 };

@@ -77,6 +77,30 @@ struct SuperScales {
   }
 };
 
+template <typename V, WeightFormat kFormat>
+struct FloatSuperScales {
+  static constexpr GroupOffset kOffset = GroupOffset::kNone;
+  static constexpr int64_t kGroup = Traits(kFormat).group;
+  static constexpr int64_t kGroups = kSuperBlock / kGroup;  // of a super-block
+  static constexpr auto kSuperBytes = static_cast<int64_t>(SuperScaleBytes(Traits(kFormat).scales, kGroup));
+  static constexpr int64_t kGroupBytes = kSuperBytes / kGroups;
+  static_assert(kGroupBytes * kGroups == kSuperBytes);
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    const auto index = static_cast<uint64_t>(group);
+    const std::byte* factors = panel + index / kGroups * kSuperBytes;
+    const typename V::Ints codes = V::LoadInt8(factors + kPanelColumns * 4 + index % kGroups * kPanelColumns + column);
+    return {V::Mul(V::Load(factors + column * 4), Widen(codes)), V::Zero()};
+  }
+
+ private:
+  // E4M3's exponent and mantissa, moved to those of a float, are those of the number times 2^-120.
+  DUNLIN_INLINE typename V::Floats Widen(typename V::Ints codes) {
+    if constexpr (Traits(kFormat).scales != GroupScales::kSuperE4M3) return V::ToFloats(codes);
+    const auto bits = V::And(V::template ShiftLeft<20>(codes), V::BroadcastInts(static_cast<int32_t>(0x87F00000U)));
+    return V::Mul(V::AsFloats(bits), V::Broadcast(0x1p120F));
+  }
+};
+
 template <typename V>
 struct WideScales {
   static constexpr GroupOffset kOffset = GroupOffset::kMinimum;

@@ -6,6 +6,7 @@
 // registers left. A panel type that widens codes into scratch has kUnits, the vectors that Decode makes.
 #pragma once
 
+#include "kernels/api/code_levels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/simd/e4m3.h"
 #include "kernels/cpu/simd/lanes.h"
@@ -181,6 +182,53 @@ struct Int4ToFloats {
   }
 };
 
+// A table's integers, for a lookup of bytes in each 16 of them.
+struct LevelBytes {
+  alignas(64) int8_t values[64];
+};
+constexpr LevelBytes MakeLevelBytes(CodeLevels levels) {
+  LevelBytes bytes{};
+  for (int i = 0; i < 64; ++i) bytes.values[i] = RowOf(levels).values[i % 16];
+  return bytes;
+}
+template <CodeLevels kLevels>
+inline constexpr LevelBytes kLevelBytes = MakeLevelBytes(kLevels);
+
+// The integers of the low four bits of each byte.
+template <typename V, CodeLevels kLevels>
+DUNLIN_INLINE typename V::Ints LevelsOfBytes(typename V::Ints words) {
+  return V::ShuffleBytes(V::LoadInts(kLevelBytes<kLevels>.values), V::And(words, V::BroadcastBytes(0xF)));
+}
+
+// Words of 4-bit codes of a table, eight K of a column, to floats.
+template <typename V, CodeLevels kLevels>
+struct LevelsToFloats {
+  static constexpr int kSteps = 8;
+  static constexpr int64_t kVectorBytes = 64;
+  // Of byte kByte of each word.
+  template <int kByte>
+  DUNLIN_INLINE typename V::Floats Integer(typename V::Ints words) {
+    return V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<24 - 8 * kByte>(words)));
+  }
+  template <typename Put>
+  DUNLIN_INLINE void Each(const std::byte* at, const Put& put) {
+    const typename V::Ints words = V::LoadInts(at);
+    const typename V::Ints low = LevelsOfBytes<V, kLevels>(words);  // bytes of K 0, 4, 1, 5
+    put(0, Integer<0>(low));
+    put(1, Integer<2>(low));
+    const typename V::Ints high = LevelsOfBytes<V, kLevels>(V::template ShiftRight<4>(words));  // K 2, 6, 3, 7
+    put(2, Integer<0>(high));
+    put(3, Integer<2>(high));
+    put(4, Integer<1>(low));
+    put(5, Integer<3>(low));
+    put(6, Integer<1>(high));
+    put(7, Integer<3>(high));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[8]) {
+    DecodeEach<LevelsToFloats>(at, weights);
+  }
+};
+
 // Of three words of codes of 6 bits, the four codes whose bits are left over, where the other words have theirs.
 template <typename V>
 DUNLIN_INLINE typename V::Ints SixBitRest(typename V::Ints first, typename V::Ints second, typename V::Ints third) {
@@ -257,6 +305,10 @@ struct PanelOf<Panel<From>, V> {
 template <template <typename, bool> typename Panel, typename From, bool kSigned, typename V>
 struct PanelOf<Panel<From, kSigned>, V> {
   using Type = Panel<V, kSigned>;
+};
+template <template <typename, CodeLevels> typename Panel, typename From, CodeLevels kLevels, typename V>
+struct PanelOf<Panel<From, kLevels>, V> {
+  using Type = Panel<V, kLevels>;
 };
 
 // Small integers, which BF16 holds exactly, to BF16 pairs by way of floats.

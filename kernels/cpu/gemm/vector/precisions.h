@@ -96,5 +96,8 @@ template <typename V>
 using Q6Min = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Min>>;
 template <typename V>
 using Q8Wide = GroupedFloats<V, Int8ToFloats<V>, WideScales<V>>;
+// 4-bit codes of a table.
+template <typename V, WeightFormat kFormat>
+using Levels = GroupedFloats<V, LevelsToFloats<V, Traits(kFormat).levels>, FloatSuperScales<V, kFormat>>;
 
 }  // namespace dunlin::kernels::cpu::simd

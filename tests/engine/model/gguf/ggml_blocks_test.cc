@@ -2,8 +2,10 @@
 // Every block format against gguf.quants, bit for bit (tests/golden/gguf/make_gguf_goldens.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "engine/model/checkpoint/coded_rows.h"
 #include "engine/model/checkpoint/gguf/ggml_codes.h"
 #include "engine/model/checkpoint/gguf/ggml_types.h"
+#include "kernels/api/code_levels.h"
 
 namespace dunlin::engine {
 namespace {
@@ -26,7 +29,7 @@ std::string FromHex(const std::string& hex) {
 TEST(GgmlBlocks, HaveTheBitsOfThePythonPackage) {
   std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/gguf/blocks.json");
   const nlohmann::json goldens = nlohmann::json::parse(file);
-  ASSERT_EQ(goldens.size(), 13U);
+  ASSERT_EQ(goldens.size(), 20U);
   for (const auto& [name, golden] : goldens.items()) {
     SCOPED_TRACE(name);
     const GgmlType* type = FindGgmlType(golden.at("id").get<uint32_t>());
@@ -63,23 +66,27 @@ TEST(GgmlCodes, HaveTheBitsOfThePythonPackage) {
                   .factors = rows.factors.data(),
                   .scales = rows.scales.data(),
                   .min_factors = rows.min_factors.data(),
-                  .minimums = rows.minimums.data()});
+                  .minimums = rows.minimums.data(),
+                  .wide_factors = rows.wide_factors.data()});
     for (const int8_t code : rows.codes) {
       EXPECT_GE(code, type->traits.code_min);
       EXPECT_LE(code, type->traits.code_max);
+      const auto& levels = kernels::RowOf(type->traits.levels).values;
+      EXPECT_TRUE(type->traits.levels == kernels::CodeLevels::kIntegers ||
+                  std::find(std::begin(levels), std::end(levels), code) != std::end(levels));
     }
     std::vector<float> values(columns);
     rows.Dequantize(values.data());
     EXPECT_EQ(std::memcmp(values.data(), expected.data(), expected.size()), 0);
   }
-  EXPECT_EQ(num_types, 11U);
+  EXPECT_EQ(num_types, 19U);
 }
 
 TEST(GgmlTypes, KnowTheSizesOfFormatsThatAreNotLoaded) {
-  const GgmlType* type = FindGgmlType(16);
+  const GgmlType* type = FindGgmlType(34);
   ASSERT_NE(type, nullptr);
-  EXPECT_STREQ(type->presented.name, "IQ2_XXS");
-  EXPECT_EQ(type->block_bytes, 66U);
+  EXPECT_STREQ(type->presented.name, "TQ1_0");
+  EXPECT_EQ(type->block_bytes, 54U);
   EXPECT_FALSE(type->presented.loadable.has_value());
   EXPECT_EQ(FindGgmlType(4), nullptr);  // withdrawn
 }

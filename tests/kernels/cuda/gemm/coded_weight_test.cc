@@ -193,6 +193,8 @@ TEST(CodedWeight, TakesNoMoreMemoryThanItsNumbersNeed) {
   EXPECT_EQ(bits(WeightFormat::kQ6Min), 7.5);
   EXPECT_EQ(bits(WeightFormat::kQ8Wide), 12.0);
   EXPECT_EQ(bits(WeightFormat::kQ4Zero), 5.0);
+  EXPECT_EQ(bits(WeightFormat::kIq3), 5.0);
+  EXPECT_EQ(bits(WeightFormat::kE2M1), 5.0);
   for (const WeightFormatTraits& row : kWeightFormatTable) EXPECT_TRUE(Multiplies(row.format)) << row.name;
 }
 
