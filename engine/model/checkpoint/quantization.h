@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a checkpoint's files describe its quantised weights and the input scales of its linear layers: one table row per
-// published format. FP8 weights keep their codes; integers and tables of 4 bits become FP32 as they are read
-// (integer/integer_tensors.h). Other quantisations are refused by name. Pure.
+// published format. FP8 weights keep their codes; integers, tables of 4 bits and floats scaled in small groups become
+// plain tensors as they are read (integer/integer_tensors.h, microscaled_tensors.h), with codes where products take
+// them. Matrices of several of these may be mixed: tensors tell what each is. Other quantisations are refused by name.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,8 @@ struct Quantization {
   WeightScaling weights = WeightScaling::kTensor;
   int64_t block_rows = 0;       // kBlock: output rows of a block, > 0
   bool static_inputs = false;   // every quantised linear layer has an input scale
-  IntegerQuantization integer;  // its layout is kNone where the codes are FP8
+  IntegerQuantization integer;  // its layout is kNone where no codes are integers
+  bool microscaled = false;     // some matrices are NVFP4, MXFP4 or MXFP8
   // Dynamic input scales saturate larger magnitudes; > 0.
   float input_amax_limit = std::numeric_limits<float>::infinity();
   std::vector<std::string> ignored;   // modules that are not quantised: full names or suffixes, no patterns; sorted
@@ -52,7 +55,7 @@ std::span<const QuantizationFormat> QuantizationFormats();
 
 // Reads quantization_config of config.json (`config`), or the text of hf_quant_config.json, which may be empty.
 // INVALID_ARGUMENT names file, field, value and the known values: an unknown method, an algorithm of ModelOpt other
-// than FP8 (NVFP4, W4A16, ...), an unsupported number of bits, layout, strategy or block size.
+// than FP8, NVFP4 and MXFP8 (W4A16, ...), an unsupported number of bits, layout, strategy or block size.
 absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_view hf_quant_text);
 
 // Whether a module ("model.layers.0.mlp.up_proj") is one of `ignored`.

@@ -25,6 +25,7 @@ constexpr const char* kTensorInput[] = {"input_scale", "activation_scale"};
 constexpr QuantizationFormat kFormats[] = {
     {"compressed-tensors", "compressed-tensors", false, kScale, kInput, ParseCompressedTensors},
     {"ModelOpt", "modelopt", false, kScale, kInput, ParseModelOpt},
+    {"ModelOpt", "modelopt_fp4", false, kScale, kInput, ParseModelOpt},
     {"fbgemm_fp8", "fbgemm_fp8", false, kScale, {}, ParseFbgemm},
     {"fp8 in blocks", "fp8", true, kBlockScale, {}, ParseFp8},
     {"fp8 per tensor", "fp8", false, kTensorScale, kTensorInput, ParseFp8},
@@ -80,6 +81,30 @@ int64_t ReadGroupSize(JsonFields& fields) {
   return size;
 }
 
+void WarnOfInputs(JsonFields& group, Quantization* quantization) {
+  if (!group.Has("input_activations")) return;
+  quantization->warnings.push_back(
+      absl::StrCat(group.where(), ": input_activations is set; inputs are not quantised here"));
+}
+
+// NVFP4, MXFP4 and MXFP8: floats in groups of 16 or 32 columns.
+bool IsMicroscaled(JsonFields& weights) {
+  const int64_t group = weights.IntOr("group_size", -1, kMaxGroupSize, 0);
+  return weights.TextOr("type", "int") == "float" && (group == 16 || group == 32);
+}
+Quantization ReadMicroscaledGroup(JsonFields& group, JsonFields& weights) {
+  Quantization quantization;
+  quantization.microscaled = true;
+  const bool nvfp4 = weights.IntOr("group_size", 16, 32, 16) == 16;
+  const int32_t bits = ReadBits(weights, "num_bits");
+  if (nvfp4 && bits == 8) weights.Fail("group_size is 16 with num_bits 8; MXFP8 has groups of 32");
+  Word(weights, "strategy", "group", {nvfp4 ? "tensor_group" : "group"});
+  if (!weights.BoolOr("symmetric", true)) weights.Fail("symmetric is false; such floats have no zero point");
+  group.Adopt(weights.status());
+  WarnOfInputs(group, &quantization);
+  return quantization;
+}
+
 // Integers of compressed-tensors.
 Quantization ReadIntegerGroup(JsonFields& group, JsonFields& weights) {
   Quantization quantization;
@@ -88,10 +113,7 @@ Quantization ReadIntegerGroup(JsonFields& group, JsonFields& weights) {
   quantization.integer.group_size = by_row ? -1 : ReadGroupSize(weights);
   if (weights.BoolOr("dynamic", false)) weights.Fail("dynamic is true, which weights cannot be");
   group.Adopt(weights.status());
-  if (group.Has("input_activations")) {
-    quantization.warnings.push_back(
-        absl::StrCat(group.where(), ": input_activations is set; inputs are not quantised here"));
-  }
+  WarnOfInputs(group, &quantization);
   return quantization;
 }
 
@@ -139,6 +161,7 @@ Quantization ReadGroup(JsonFields& group) {
   if (!group.status().ok()) return quantization;
   JsonFields weight_args(*weights, absl::StrCat(group.where(), ".weights"));
   if (weight_args.TextOr("type", "int") == "int") return ReadIntegerGroup(group, weight_args);
+  if (IsMicroscaled(weight_args)) return ReadMicroscaledGroup(group, weight_args);
   ReadWeightArgs(weight_args, &quantization);
   group.Adopt(weight_args.status());
   const json* inputs = group.Object("input_activations");
@@ -153,9 +176,31 @@ Quantization ReadGroup(JsonFields& group) {
   return quantization;
 }
 
-bool SameScaling(const Quantization& a, const Quantization& b) {
-  return a.weights == b.weights && a.block_rows == b.block_rows && a.static_inputs == b.static_inputs &&
-         a.integer.layout == b.integer.layout;
+bool IsFp8(const Quantization& group) {
+  return !group.microscaled && group.integer.layout == IntegerLayout::kNone;
+}
+
+// Adds what another group says of its matrices. False: both are of FP8, scaled in different ways.
+bool Merge(const Quantization& group, bool has_fp8, Quantization* all) {
+  all->warnings.insert(all->warnings.end(), group.warnings.begin(), group.warnings.end());
+  if (group.microscaled) {
+    all->microscaled = true;
+  } else if (group.integer.layout != IntegerLayout::kNone) {
+    // Where the groups differ, the tensors say which one they are of.
+    const bool first = all->integer.layout == IntegerLayout::kNone;
+    const IntegerQuantization before = first ? group.integer : all->integer;
+    all->integer = group.integer;
+    if (before.bits != group.integer.bits) all->integer.bits = 0;
+    if (before.group_size != group.integer.group_size) all->integer.group_size = 0;
+  } else if (has_fp8) {
+    return all->weights == group.weights && all->block_rows == group.block_rows &&
+           all->static_inputs == group.static_inputs;
+  } else {
+    all->weights = group.weights;
+    all->block_rows = group.block_rows;
+    all->static_inputs = group.static_inputs;
+  }
+  return true;
 }
 
 }  // namespace
@@ -166,7 +211,8 @@ std::span<const QuantizationFormat> QuantizationFormats() {
 
 void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
   Word(fields, "format", "float-quantized",
-       {"float-quantized", "naive-quantized", "pack-quantized", "int-quantized", "mixed-precision"});
+       {"float-quantized", "naive-quantized", "pack-quantized", "int-quantized", "mixed-precision",
+        "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"});
   for (const char* name : {"sparsity_config", "transform_config"}) {
     const json* object = fields.Object(name);
     const bool plain = object == nullptr || object->empty() || object->value("format", "") == "dense";
@@ -175,25 +221,18 @@ void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
   const json* groups = fields.Object("config_groups");
   if (groups == nullptr || groups->empty()) return fields.Fail("config_groups is missing");
   if (!fields.status().ok()) return;
-  const QuantizationFormat* format = quantization->format;
-  bool first = true;
+  bool has_fp8 = false;
   for (const auto& [name, value] : groups->items()) {
     const std::string where = absl::StrCat(fields.where(), ".config_groups.", name.substr(0, 32));
     if (!value.is_object()) return fields.Adopt(absl::InvalidArgumentError(absl::StrCat(where, " must be an object")));
     JsonFields group(value, where);
-    Quantization parsed = ReadGroup(group);
+    const Quantization parsed = ReadGroup(group);
     if (!group.status().ok()) return fields.Adopt(group.status());
-    if (!first && !SameScaling(*quantization, parsed)) {
-      return fields.Fail("config_groups has groups of different strategies; all must be scaled in one way");
+    if (!Merge(parsed, has_fp8, quantization)) {
+      return fields.Fail("config_groups has groups of different strategies; all of FP8 must be scaled in one way");
     }
-    // Where the groups differ, the tensors say which one they are of.
-    const IntegerQuantization before = first ? parsed.integer : quantization->integer;
-    *quantization = std::move(parsed);
-    if (before.bits != quantization->integer.bits) quantization->integer.bits = 0;
-    if (before.group_size != quantization->integer.group_size) quantization->integer.group_size = 0;
-    first = false;
+    has_fp8 = has_fp8 || IsFp8(parsed);
   }
-  quantization->format = format;
   ReadIgnored(fields, "ignore", quantization);
 }
 
@@ -203,9 +242,18 @@ void ParseModelOpt(JsonFields& fields, Quantization* quantization) {
     ParseModelOpt(inner, quantization);
     return fields.Adopt(inner.status());
   }
-  const std::string algorithm = Word(fields, "quant_algo", "", {"FP8", "FP8_PER_CHANNEL_PER_TOKEN"});
-  quantization->weights = algorithm == "FP8" ? WeightScaling::kTensor : WeightScaling::kChannel;
-  quantization->static_inputs = algorithm == "FP8";
+  const std::string algorithm =
+      Word(fields, "quant_algo", "", {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED_PRECISION"});
+  // FP8 matrices of a mixed checkpoint are those of "FP8".
+  const bool per_tensor = algorithm == "FP8" || algorithm == "MIXED_PRECISION";
+  quantization->weights = per_tensor ? WeightScaling::kTensor : WeightScaling::kChannel;
+  quantization->static_inputs = per_tensor;
+  quantization->microscaled = algorithm != "FP8" && algorithm != "FP8_PER_CHANNEL_PER_TOKEN";
+  if (quantization->microscaled) {
+    quantization->warnings.push_back(absl::StrCat(fields.where(), ": quant_algo is '", algorithm,
+                                                  "', which has quantised inputs of its matrices in groups of 16 or "
+                                                  "32; inputs are not quantised so here"));
+  }
   for (const char* name : {"exclude_modules", "ignore"}) ReadIgnored(fields, name, quantization);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/integer/integer_tensors.h"
 #include "engine/model/checkpoint/interleaved_experts.h"
+#include "engine/model/checkpoint/microscaled_tensors.h"
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
 #include "engine/model/checkpoint/torch/torch_file.h"
@@ -103,17 +104,29 @@ absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Gives weights of integers, and of floats in small groups, as plain tensors.
+absl::Status OpenQuantized(OpenedModel* model) {
+  const Quantization& quantization = model->parsed.quantization;
+  if (quantization.microscaled) {
+    absl::StatusOr<std::unique_ptr<TensorSource>> plain = MicroscaledTensors::Open(std::move(model->tensors));
+    if (!plain.ok()) return plain.status();
+    model->tensors = *std::move(plain);
+  }
+  if (quantization.integer.layout == IntegerLayout::kNone) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<TensorSource>> plain =
+      IntegerTensors::Open(quantization.integer, std::move(model->tensors));
+  if (!plain.ok()) return plain.status();
+  model->tensors = *std::move(plain);
+  return absl::OkStatus();
+}
+
 // Matches the config's parts with the tensors.
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
   OpenedModel model;
   model.parsed = std::move(parsed);
   model.tensors = std::move(tensors);
   CheckpointNames& names = model.parsed.names;
-  if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
-    absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
-    if (!plain.ok()) return plain.status();
-    model.tensors = *std::move(plain);
-  }
+  if (absl::Status status = OpenQuantized(&model); !status.ok()) return status;
   const std::string prefix = FindPrefix(names, *model.tensors);
   SelectNames(model.parsed.config, prefix, *model.tensors, &names);
   if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
@@ -130,7 +143,8 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
   FindCodes(*model.tensors, &model.parts);
   model.encodings = WeightEncodings(model.parts, *model.tensors);
-  for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts)) {
+  const bool own = model.encodings.own_precision().has_value();
+  for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts, own)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
   UnusedTensors unused = FindUnusedTensors(names, model.parsed.config, prefix, model.parts, *model.tensors);

@@ -263,7 +263,7 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
     }
     if (!tensor->dtype->loadable.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has dtype ", tensor->dtype->name,
-                                                     "; weights are loaded from F32, F16, BF16 and F8_E4M3"));
+                                                     "; weights are loaded from ", tensor->dtype->loaded_types));
     }
     if (*tensor->dtype->loadable == kernels::DType::kF8E4M3 && part.scales.weight == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -284,11 +284,14 @@ void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts) {
   }
 }
 
-std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts) {
+std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts,
+                                             bool own_precision) {
   std::map<std::string, std::set<std::string_view>> tensors;  // by reason
   for (const WeightPart& part : parts) {
     if (part.is_vector()) continue;
-    const std::string reason = source.WhyNoCodes(*source.Find(part.tensor));
+    const bool fp8 = own_precision && part.scales.weight != nullptr;
+    const std::string reason =
+        fp8 ? "beside 4- and 8-bit codes FP8 is rounded to BF16" : source.WhyNoCodes(*source.Find(part.tensor));
     if (!reason.empty()) tensors[reason].insert(part.tensor);
   }
   std::vector<std::string> warnings;

@@ -88,8 +88,10 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
 void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts);
 
 // A line for each reason why quantised matrices of the parts have no codes; it counts them and names the first.
-// REQUIRES: CheckParts is OK.
-std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts);
+// own_precision: whether others are served as their integer codes, beside which FP8 becomes BF16. REQUIRES: CheckParts
+// is OK.
+std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts,
+                                             bool own_precision);
 
 // Elements of all parts.
 int64_t CountParameters(const std::vector<WeightPart>& parts);

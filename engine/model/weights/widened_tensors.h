@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,16 @@ class WidenedTensors final : public TensorSource {
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;
+  // Of the tensors that are not widened.
+  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override {
+    return EntryOf(tensor) == nullptr ? stored_->CodesOf(tensor) : std::nullopt;
+  }
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override {
+    return stored_->ReadCodes(tensor, first_row, num_rows, out);
+  }
+  std::string WhyNoCodes(const TensorInfo& tensor) const override {
+    return EntryOf(tensor) == nullptr ? stored_->WhyNoCodes(tensor) : "";
+  }
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
   std::vector<const TensorInfo*> List() const override;  // without the scales of the widened ones

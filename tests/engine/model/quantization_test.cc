@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config fields of every FP8 format, and every refusal with its file, field and value.
+// The config fields of every format of floats, and every refusal with its file, field and value.
 #include "engine/model/checkpoint/quantization.h"
 
 #include <gmock/gmock.h>
@@ -113,12 +113,18 @@ TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
       {R"({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig", "_version": 1}}})",
        "_version is 1"},
       {R"({"quant_method": "quark"})", "quant_method is 'quark'"},
-      {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})", "quant_algo is 'NVFP4'; known: FP8"},
+      {R"({"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ"})", "quant_algo is 'NVFP4_AWQ'; known: FP8"},
       {R"({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"})", "quant_algo is 'W4A16_AWQ'"},
       {R"({"quant_method": "modelopt"})", "quant_algo is ''"},
       {R"({"quant_method": "compressed-tensors", "format": "marlin-24"})", "format is 'marlin-24'"},
       {R"({"quant_method": "compressed-tensors"})", "config_groups is missing"},
       {CompressedTensors(R"({"num_bits": 4, "type": "float"})", kToken), "num_bits is 4; limit is [8, 8]"},
+      {CompressedTensors(R"({"num_bits": 8, "type": "float", "group_size": 16, "strategy": "tensor_group"})", kToken),
+       "group_size is 16 with num_bits 8; MXFP8 has groups of 32"},
+      {CompressedTensors(R"({"num_bits": 4, "type": "float", "group_size": 16, "strategy": "group"})", kToken),
+       "strategy is 'group'; known: tensor_group"},
+      {CompressedTensors(R"({"num_bits": 6, "type": "float", "group_size": 32, "strategy": "group"})", kToken),
+       "num_bits is 6; codes of 4 and 8 bits are read"},
       {CompressedTensors(R"({"num_bits": 8, "type": "complex"})", kToken), "type is 'complex'; known: float"},
       {CompressedTensors(R"({"num_bits": 3, "type": "int"})", kToken), "num_bits is 3; codes of 4 and 8 bits are read"},
       {CompressedTensors(R"({"num_bits": 4, "type": "int", "strategy": "block"})", kToken), "strategy is 'block'"},
@@ -155,6 +161,43 @@ TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
   EXPECT_THAT(std::string(Parse("", R"({"quantization": {"quant_algo": "INT4_AWQ"}})").status().message()),
               HasSubstr("hf_quant_config.json: quantization: quant_algo is 'INT4_AWQ'"));
   EXPECT_THAT(std::string(Parse("", "[]").status().message()), HasSubstr("hf_quant_config.json"));
+}
+
+TEST(Quantization, ReadsFloatsInSmallGroupsAndSaysThatInputsStayWide) {
+  constexpr const char* kNvfp4 =
+      R"({"num_bits": 4, "type": "float", "group_size": 16, "strategy": "tensor_group", "symmetric": true})";
+  constexpr const char* kMxfp8 = R"({"num_bits": 8, "type": "float", "group_size": 32, "strategy": "group"})";
+  for (const std::string& config : {CompressedTensors(kNvfp4, kNvfp4), CompressedTensors(kMxfp8, kMxfp8),
+                                    std::string(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})"),
+                                    std::string(R"({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4"})"),
+                                    std::string(R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})")}) {
+    const auto parsed = Parse(config);
+    ASSERT_TRUE(parsed.ok()) << config << parsed.status();
+    EXPECT_TRUE(parsed->microscaled) << config;
+    EXPECT_EQ(parsed->integer.layout, IntegerLayout::kNone);
+    EXPECT_FALSE(parsed->static_inputs);
+    ASSERT_EQ(parsed->warnings.size(), 1U) << config;
+    EXPECT_THAT(parsed->warnings.front(), HasSubstr("inputs are not quantised"));
+  }
+  EXPECT_TRUE(Parse(CompressedTensors(kNvfp4, "null"))->warnings.empty());
+  const auto mixed = Parse("", R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}}})");
+  ASSERT_TRUE(mixed.ok()) << mixed.status();
+  EXPECT_TRUE(mixed->microscaled && mixed->static_inputs);
+}
+
+TEST(Quantization, MergesGroupsOfSeveralFormats) {
+  const std::string groups =
+      std::string(R"({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": )") + kChannel +
+      R"(, "input_activations": )" + kToken +
+      R"(}, "b": {"weights": {"num_bits": 4, "group_size": 32}}, "c": {"weights": {"num_bits": 8, "group_size": 32}},)"
+      R"("d": {"weights": {"num_bits": 4, "type": "float", "group_size": 16, "strategy": "tensor_group"}}}})";
+  const auto parsed = Parse(groups);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->microscaled);
+  EXPECT_EQ(parsed->weights, WeightScaling::kChannel);
+  EXPECT_EQ(parsed->integer.layout, IntegerLayout::kPacked);
+  EXPECT_EQ(parsed->integer.bits, 0);  // the tensors say
+  EXPECT_EQ(parsed->integer.group_size, 32);
 }
 
 TEST(Quantization, GroupsOfDifferentStrategiesAreRefused) {

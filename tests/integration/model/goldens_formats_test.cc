@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -48,17 +48,26 @@ std::vector<FormatGolden> FormatGoldens() {
   return goldens;
 }
 
-// Of integer weights whose codes no product has.
-constexpr const char* kWithoutCodes[] = {"bitsandbytes_nf4", "compressed_actorder4", "gptq_desc_act4"};
+// The beginnings of the only warnings: of weights whose codes no product has, and of inputs that stay wide.
+constexpr const char* kAllDequantised = "7 quantised matrix(es) are dequantised";
+const std::map<std::string, std::string> kWarnings = {
+    {"bitsandbytes_nf4", kAllDequantised},
+    {"compressed_actorder4", kAllDequantised},
+    {"gptq_desc_act4", kAllDequantised},
+    {"mixed_groups", "1 quantised matrix(es) are dequantised: beside"},
+    {"mxfp4_compressed", kAllDequantised},
+    {"mxfp8_compressed", kAllDequantised},
+    {"nvfp4_modelopt", "config.json: quantization_config: quant_algo is 'NVFP4'"},
+};
 
 class FormatLogits : public ::testing::TestWithParam<FormatGolden> {};
 
 TEST_P(FormatLogits, AreThoseOfTheCheckpoint) {
   const TestModel test = LoadTestModel(GetParam().file, BestCpuPlace().front().cpu_variant, 2, {Precision::kFp32});
   const std::vector<std::string>& warnings = test.model->warnings();
-  const bool dequantised = std::count(std::begin(kWithoutCodes), std::end(kWithoutCodes), GetParam().name) > 0;
-  ASSERT_EQ(warnings.size(), dequantised ? 1U : 0U) << warnings.front();
-  for (const std::string& warning : warnings) EXPECT_EQ(warning.find("7 quantised matrix(es) are dequantised"), 0U);
+  const auto expected = kWarnings.find(GetParam().name);
+  ASSERT_EQ(warnings.size(), expected == kWarnings.end() ? 0U : 1U) << warnings.front();
+  for (const std::string& warning : warnings) EXPECT_EQ(warning.find(expected->second), 0U) << warning;
   EXPECT_FALSE(test.model->config().eos_token_ids.empty());
   const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
   for (const GoldenPrompt& prompt : ReadGoldens(GetParam().goldens)) {
@@ -85,6 +94,7 @@ constexpr QuantizedCheckpoint kQuantizedCheckpoints[] = {
     {"gguf/llama_q4/model.gguf", Precision::kInt4, std::nullopt},
     {"gguf/qwen2_q8/model.gguf", Precision::kInt8, std::nullopt},
     {"gguf/llama_k/model.gguf", Precision::kInt4, std::nullopt},
+    {"gguf/llama_iq/model.gguf", Precision::kInt4, std::nullopt},
     {"gguf/experts_q4/model.gguf", Precision::kInt4, std::nullopt},
     {"quant/awq4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
     {"quant/bitsandbytes_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
@@ -96,6 +106,8 @@ constexpr QuantizedCheckpoint kQuantizedCheckpoints[] = {
     {"quant/gptq_asymmetric4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
     {"quant/gptq_symmetric4", Precision::kInt4, kernels::WeightFormat::kQ4},
     {"quant/gptq_v2_8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/nvfp4_compressed", Precision::kInt4, kernels::WeightFormat::kE2M1},
+    {"quant/nvfp4_modelopt", Precision::kInt4, kernels::WeightFormat::kE2M1},
     {"quant/torchao_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
     {"quant/torchao_int8_group", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
 };
@@ -151,6 +163,23 @@ TEST(OwnCodeFormats, HoldEveryPartExactly) {
   EXPECT_EQ(own.layers[0].mlp_down.weight.format, WeightFormat::kQ6Super);
   EXPECT_EQ(own.layers[1].qkv.weight.format, WeightFormat::kQ6Min);
   EXPECT_EQ(test.model->weights(Precision::kInt8).layers[0].qkv.weight.format, WeightFormat::kInt8);
+}
+
+TEST(OwnCodeFormats, HoldIqTypesInFourBits) {
+  using kernels::WeightFormat;
+  const std::string path = SourcePath("tests/golden/gguf/llama_iq/model.gguf");
+  const TestModel test = LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1, {Precision::kInt4});
+  const PrecisionWeights& own = test.model->weights(Precision::kInt4);
+  EXPECT_EQ(own.embedding.format, WeightFormat::kOdd);
+  EXPECT_EQ(own.head.weight.format, WeightFormat::kQ6Super);
+  EXPECT_EQ(own.layers[0].qkv.weight.format, WeightFormat::kQ8Wide);  // of IQ2_XXS and Q4_K
+  EXPECT_EQ(own.layers[0].attention_out.weight.format, WeightFormat::kIq3);
+  EXPECT_EQ(own.layers[0].mlp_up.weight.format, WeightFormat::kIq2);
+  EXPECT_EQ(own.layers[0].mlp_down.weight.format, WeightFormat::kOdd);
+  EXPECT_EQ(own.layers[1].qkv.weight.format, WeightFormat::kIq4);
+  EXPECT_EQ(own.layers[1].attention_out.weight.format, WeightFormat::kOdd);
+  EXPECT_EQ(own.layers[1].mlp_up.weight.format, WeightFormat::kOddFine);  // of IQ1_S and IQ1_M
+  EXPECT_EQ(own.layers[1].mlp_down.weight.format, WeightFormat::kIq2);
 }
 
 // All rows of a weight, gathered: [out_features, in_features]. Empty where a layer has none.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint with matrices of small floats, scaled in groups of a row, as one in which each is a plain tensor:
+//   NVFP4  E2M1 codes, two a byte, the first in the low half; an E4M3 scale for 16 columns and an FP32 factor for the
+//          matrix. Given as FP32, factor * scale * code, each product rounded, and as codes
+//          (kernels/api/weight_codes.h).
+//   MXFP4  such codes with a scale for 32 columns that is a power of two (E8M0). Given as BF16, which holds each value.
+//   MXFP8  E4M3 codes with such scales. Given as BF16, which holds each value of scales of 2^-124 or more.
+// Tensors of module M, all of [rows, ...]: NVFP4 of compressed-tensors has M.weight_packed, weight_scale and
+// weight_global_scale, of which the factor is the reciprocal; of ModelOpt M.weight, weight_scale and weight_scale_2.
+// MXFP4 has M.weight_packed, MXFP8 M.weight, and weight_scale. Scales of inputs are left out.
+// Sources: compressed-tensors 0.20 (nvfp4, mxfp4, mxfp8 compressors); NVIDIA Model Optimizer, NVFP4QTensor; OCP
+// Microscaling Formats 1.0.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/checkpoint/tensor_source.h"
+
+namespace dunlin::engine {
+
+class MicroscaledTensors final : public TensorSource {
+ public:
+  // INVALID_ARGUMENT names the tensor, its shape or dtype, and what it must be; the checkpoint has no such matrix; a
+  // factor is not finite and above 0.
+  static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored);
+
+  const TensorInfo* Find(std::string_view name) const override;
+  // INVALID_ARGUMENT names tensor, row and value of a scale that is no number, or with which FP32 does not hold the
+  // largest code; of ReadCodes, too.
+  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
+  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override;
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
+  std::string WhyNoCodes(const TensorInfo& tensor) const override;
+  std::string FileOf(const TensorInfo& tensor) const override;
+  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
+  std::vector<const TensorInfo*> List() const override;
+
+ private:
+  enum class Kind : uint8_t { kNvFp4, kMxFp4, kMxFp8 };
+  struct Entry {
+    TensorInfo info;  // with a file_index of its own: no two of these are read with one call
+    Kind kind;
+    const TensorInfo* codes;
+    const TensorInfo* scales;
+    float factor = 1.0F;  // of kNvFp4
+  };
+  // Codes and scales of rows as stored.
+  struct StoredRows {
+    std::vector<std::byte> codes;
+    std::vector<std::byte> scales;
+  };
+
+  explicit MicroscaledTensors(std::unique_ptr<TensorSource> stored) : stored_(std::move(stored)) {}
+  // Of a matrix of these whose codes the tensor holds; OK where it is none.
+  absl::Status Add(const TensorInfo& codes);
+  absl::StatusOr<float> ReadFactor(const std::string& module, bool reciprocal);
+  const Entry* EntryOf(const TensorInfo& tensor) const;
+  static int64_t GroupOf(Kind kind) { return kind == Kind::kNvFp4 ? 16 : 32; }
+  absl::StatusOr<StoredRows> ReadStored(const Entry& entry, int64_t first_row, int64_t num_rows) const;
+  absl::Status CheckScales(const Entry& entry, int64_t first_row, const std::vector<std::byte>& scales) const;
+  // Values of rows, [num_rows, columns].
+  absl::StatusOr<std::vector<float>> Values(const Entry& entry, int64_t first_row, int64_t num_rows) const;
+
+  const std::unique_ptr<TensorSource> stored_;
+  std::vector<std::unique_ptr<const Entry>> entries_;  // by file_index
+  std::unordered_map<std::string_view, const Entry*> by_name_;
+  std::unordered_set<const TensorInfo*> used_;  // of stored_, not given as they are
+};
+
+}  // namespace dunlin::engine
