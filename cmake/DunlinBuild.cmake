@@ -47,11 +47,11 @@ function(dunlin_use_precompiled name precompiled)
   endif()
 endfunction()
 
-option(DUNLIN_UNITY "Compile the sources of server, engine and tools in batches: half of the time from nothing" OFF)
+option(DUNLIN_UNITY "Compile the sources of server, engine, tools and tests in batches: half of the time from nothing" OFF)
 
-# NAME's sources are compiled in batches of 16, so that names in anonymous namespaces must differ within a library. What a
-# batch hides or says wrongly is seen where sources are compiled one by one, in the preset dev and by clang-tidy:
-# includes that are missing, and types with members of anonymous namespaces.
+# NAME's sources are compiled in batches of 16, so that names in anonymous namespaces must differ within a target, and local names
+# from them (-Wshadow). What a batch hides or says wrongly is seen where sources are compiled one by one, in the preset dev and by
+# clang-tidy: includes that are missing, and types with members of anonymous namespaces.
 function(dunlin_use_unity name)
   if(DUNLIN_UNITY)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)

@@ -21,14 +21,14 @@ using engine::SchedulerHarness;
 using engine::TenantId;
 using engine::TimeNs;
 
-constexpr uint64_t kSeeds = 6;
+constexpr uint64_t kShareSeeds = 6;
 constexpr TimeNs kUs = 1000;
 constexpr TenantId kFlood = 1;
 constexpr TenantId kLight = 2;
 
 // A fixed part of 32 prompt tokens (SchedulerOptions::step_overhead_tokens); a decode takes as long as a prompt token,
 // and each 8000 tokens of context as long again.
-TimeNs DeviceTime(const engine::StepPlan& plan) {
+TimeNs StepTime(const engine::StepPlan& plan) {
   double tokens = 32.0;
   for (const engine::SequenceStep& step : plan.sequences) {
     const double context = step.first_position + 0.5 * step.num_tokens;
@@ -48,8 +48,8 @@ engine::SchedulerOptions Options(int32_t num_pages) {
 }
 
 // A server with the defaults of the scheduler's sizes, in virtual time.
-struct Server {
-  explicit Server(uint64_t seed, int32_t num_pages = 60000) : dice(seed), harness(Options(num_pages)) {}
+struct TimedServer {
+  explicit TimedServer(uint64_t seed, int32_t num_pages = 60000) : dice(seed), harness(Options(num_pages)) {}
 
   Client* Add(TenantId tenant, int32_t prompt_tokens, int32_t max_tokens) {
     engine::Request request = Ask(Prompt(prompt_tokens, dice.Between(1, 49)), max_tokens);
@@ -61,7 +61,7 @@ struct Server {
   void Step(const std::function<void(TimeNs began, TimeNs ends)>& arrive) {
     harness.LaunchUnchecked();
     const TimeNs began = harness.now;
-    const TimeNs ends = began + (harness.plan.empty() ? 1000 * kUs : DeviceTime(harness.plan));
+    const TimeNs ends = began + (harness.plan.empty() ? 1000 * kUs : StepTime(harness.plan));
     if (arrive) arrive(began, ends);
     harness.now = ends;
     if (!harness.plan.empty()) harness.CollectUnchecked();
@@ -81,8 +81,8 @@ struct LightTenant {
 
 // `flood` is called before every step. The times are sorted.
 std::vector<TimeNs> TimesToFirstToken(uint64_t seed, const LightTenant& light, int32_t num_pages,
-                                      const std::function<void(Server*)>& flood) {
-  Server server(seed, num_pages);
+                                      const std::function<void(TimedServer*)>& flood) {
+  TimedServer server(seed, num_pages);
   Dice dice(seed * 7919);  // of the light one: the same with and without a flood
   std::vector<TimeNs> times;
   Client* client = nullptr;
@@ -116,17 +116,18 @@ TimeNs Percentile99(const std::vector<TimeNs>& times) {
 }
 
 // Hundreds wait at any time.
-std::function<void(Server*)> FloodOf(int32_t shortest, int32_t longest, int32_t max_tokens) {
-  return [=](Server* server) {
+std::function<void(TimedServer*)> FloodOf(int32_t shortest, int32_t longest, int32_t max_tokens) {
+  return [=](TimedServer* server) {
     while (server->harness.scheduler.waiting().size() < 300) {
       server->Add(kFlood, server->dice.Between(shortest, longest), server->dice.Between(1, max_tokens));
     }
   };
 }
 
-void ExpectWithinTwiceIdle(const LightTenant& light, int32_t num_pages, const std::function<void(Server*)>& flood) {
+void ExpectWithinTwiceIdle(const LightTenant& light, int32_t num_pages,
+                           const std::function<void(TimedServer*)>& flood) {
   double worst = 0.0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kShareSeeds; ++seed) {
     const TimeNs idle = Percentile99(TimesToFirstToken(seed, light, num_pages, {}));
     const TimeNs flooded = Percentile99(TimesToFirstToken(seed, light, num_pages, flood));
     worst = std::max(worst, static_cast<double>(flooded) / static_cast<double>(idle));
@@ -158,8 +159,8 @@ TEST(FairShare, AFloodThatFillsThePagesLeavesRoom) {
 }
 
 // Tokens computed for each tenant while all of them have hundreds waiting.
-std::vector<int64_t> TokensComputed(uint64_t seed, const std::vector<std::function<Client*(Server*)>>& tenants) {
-  Server server(seed);
+std::vector<int64_t> TokensComputed(uint64_t seed, const std::vector<std::function<Client*(TimedServer*)>>& tenants) {
+  TimedServer server(seed);
   std::vector<std::vector<Client*>> clients(tenants.size());
   const auto total = [&](size_t tenant) {
     int64_t tokens = 0;
@@ -183,12 +184,15 @@ std::vector<int64_t> TokensComputed(uint64_t seed, const std::vector<std::functi
 }
 
 TEST(FairShare, TenantsThatWantMoreThanThereIsGetEqualParts) {
-  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+  for (uint64_t seed = 1; seed <= kShareSeeds / 2; ++seed) {
     const auto tokens = TokensComputed(
-        seed,
-        {[](Server* server) { return server->Add(3, server->dice.Between(100, 600), server->dice.Between(1, 60)); },
-         [](Server* server) { return server->Add(4, server->dice.Between(100, 600), server->dice.Between(1, 60)); },
-         [](Server* server) { return server->Add(5, server->dice.Between(1500, 2500), 10); }});
+        seed, {[](TimedServer* server) {
+                 return server->Add(3, server->dice.Between(100, 600), server->dice.Between(1, 60));
+               },
+               [](TimedServer* server) {
+                 return server->Add(4, server->dice.Between(100, 600), server->dice.Between(1, 60));
+               },
+               [](TimedServer* server) { return server->Add(5, server->dice.Between(1500, 2500), 10); }});
     const auto [fewest, most] = std::minmax_element(tokens.begin(), tokens.end());
     EXPECT_LE(static_cast<double>(*most), 1.1 * static_cast<double>(*fewest)) << "seed " << seed;
   }

@@ -9,6 +9,9 @@
 
 namespace dunlin::simulation {
 
+// The end of sequence, in all tests against the fake model.
+inline constexpr engine::TokenId kEos = 0;
+
 struct Answer {
   std::vector<engine::TokenId> tokens;
   std::vector<float> prompt_scores;

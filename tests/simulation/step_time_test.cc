@@ -17,18 +17,18 @@ using engine::Prompt;
 using engine::SchedulerHarness;
 using engine::TimeNs;
 
-constexpr TimeNs kMs = 1'000'000;
-constexpr TimeNs kTarget = 200 * kMs;
+constexpr TimeNs kMillisecond = 1'000'000;
+constexpr TimeNs kTarget = 200 * kMillisecond;
 constexpr int32_t kPromptTokens = 100000;
-constexpr int32_t kPageTokens = 4;
+constexpr int32_t kTokensPerPage = 4;
 
 // 10 ms, 0.4 ms a prompt token and as much for each 8000 tokens that it attends to; decodes likewise, five times as
 // long.
-TimeNs DeviceTime(const engine::StepPlan& plan) {
-  double ns = 10.0 * kMs;
+TimeNs LongPromptTime(const engine::StepPlan& plan) {
+  double ns = 10.0 * kMillisecond;
   for (const engine::SequenceStep& step : plan.sequences) {
     const double context = step.first_position + 0.5 * step.num_tokens;
-    const double token = 0.4 * kMs * (1.0 + context / 8000.0);
+    const double token = 0.4 * kMillisecond * (1.0 + context / 8000.0);
     ns += token * step.num_tokens * (step.first_position < step.prompt_len ? 1.0 : 5.0);
   }
   return static_cast<TimeNs>(ns);
@@ -46,7 +46,7 @@ Result RunWith(TimeNs target) {
   options.max_tokens_per_step = 512;
   options.max_sequences = 8;
   options.max_live = 5000;
-  options.cache.num_pages = kPromptTokens / kPageTokens + 2000;
+  options.cache.num_pages = kPromptTokens / kTokensPerPage + 2000;
   options.step_time_target = target;
   SchedulerHarness harness(options);
   struct Reader {
@@ -58,7 +58,7 @@ Result RunWith(TimeNs target) {
   Result result;
   const auto step = [&] {
     harness.LaunchUnchecked();
-    harness.now += DeviceTime(harness.plan);
+    harness.now += LongPromptTime(harness.plan);
     harness.CollectUnchecked();
     for (Reader& reader : readers) {
       const size_t tokens = reader.client->sink->tokens.size();
@@ -84,7 +84,7 @@ Result RunWith(TimeNs target) {
   const Client* prompt = harness.Add(Ask(Prompt(kPromptTokens), 1));
   while (!prompt->ended()) {
     refill();
-    const bool last = prompt->sequence->num_uncomputed() < kPageTokens;
+    const bool last = prompt->sequence->num_uncomputed() < kTokensPerPage;
     step();
     if (!last) result.fewest_tokens = std::min(result.fewest_tokens, harness.Planned(prompt));
     ++result.steps;
@@ -96,8 +96,8 @@ TEST(StepTime, StaysNearItsTargetWhileALongPromptGoesOnInEveryStep) {
   const Result with_target = RunWith(kTarget);
   EXPECT_LE(with_target.longest_gap, 2 * kTarget);
   EXPECT_LE(with_target.longest_wait, 2 * kTarget);
-  EXPECT_GE(with_target.fewest_tokens, kPageTokens);
-  EXPECT_LE(with_target.steps, kPromptTokens / kPageTokens);
+  EXPECT_GE(with_target.fewest_tokens, kTokensPerPage);
+  EXPECT_LE(with_target.steps, kPromptTokens / kTokensPerPage);
   const Result without = RunWith(0);  // the budget alone: what the target is for
   EXPECT_GT(without.longest_gap, 3 * kTarget);
 }

@@ -9,6 +9,7 @@
 
 #include "engine/scheduler/scheduler.h"
 #include "tests/simulation/fake_runtime.h"
+#include "tests/simulation/reference.h"
 
 namespace dunlin::simulation {
 
@@ -39,8 +40,6 @@ struct Workload {
   int32_t max_forced_tokens = 0;         // of constrained requests
   std::vector<PlannedRequest> requests;  // by arrival
 };
-
-inline constexpr engine::TokenId kEos = 0;
 
 Workload MakeWorkload(Dice* dice);
 

@@ -19,7 +19,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kPageTokens = 4;
+constexpr int32_t kTokensPerPage = 4;
 using Tokens = std::vector<TokenId>;
 
 struct Block {
@@ -40,8 +40,8 @@ void Apply(const KvEvent& event, Blocks* blocks) {
 class Followed {
  public:
   explicit Followed(int32_t num_pages, int32_t max_batches = 100000, const KvGroups& groups = {})
-      : log_({num_pages, kPageTokens, max_batches, {}}),
-        cache_(FollowedOptions(num_pages, kPageTokens, groups, &log_)),
+      : log_({num_pages, kTokensPerPage, max_batches, {}}),
+        cache_(FollowedOptions(num_pages, kTokensPerPage, groups, &log_)),
         num_pages_(num_pages) {}
 
   // Publishes `pages_of_tokens` one after another from the root of `salt`, in the pages that `next_page` gives.
@@ -49,10 +49,10 @@ class Followed {
   void Publish(const std::vector<Tokens>& pages_of_tokens, const std::string& salt, NextPage next_page) {
     PrefixChain chain = cache_.Root({}, salt);
     for (const Tokens& tokens : pages_of_tokens) {
-      if (cache_.Match(tokens.data(), kPageTokens, &chain) != kNoPage) continue;
+      if (cache_.Match(tokens.data(), kTokensPerPage, &chain) != kNoPage) continue;
       const PageId page = next_page();
       cache_.Forget(page);
-      cache_.Publish(tokens.data(), kPageTokens, &page, &chain);
+      cache_.Publish(tokens.data(), kTokensPerPage, &page, &chain);
     }
   }
   Blocks Held() const {
@@ -93,7 +93,7 @@ void UseRandomly(std::mt19937* random, int32_t num_pages, Followed* followed) {
   const auto page = [&] { return static_cast<PageId>((*random)() % static_cast<uint32_t>(num_pages)); };
   for (uint32_t i = (*random)() % 4; i > 0; --i) {
     std::vector<Tokens> prefix((*random)() % 4 + 1);
-    for (Tokens& tokens : prefix) tokens.assign(kPageTokens, static_cast<TokenId>((*random)() % 3));
+    for (Tokens& tokens : prefix) tokens.assign(kTokensPerPage, static_cast<TokenId>((*random)() % 3));
     followed->Publish(prefix, (*random)() % 4 == 0 ? "salt" : "", page);
   }
   if ((*random)() % 3 == 0) followed->cache().Forget(page());
@@ -119,9 +119,9 @@ TEST(KvEventLog, ReplayedEventsAreTheCachesContent) {
 // The blocks that are found behind `chain`, of pages of one token each of {0, 1, 2}.
 void FindBlocks(const PrefixCache& cache, const PrefixChain& chain, std::set<KvBlockId>* found) {
   for (TokenId token = 0; token < 3; ++token) {
-    const Tokens tokens(kPageTokens, token);
+    const Tokens tokens(kTokensPerPage, token);
     PrefixChain behind = chain;
-    if (cache.Match(tokens.data(), kPageTokens, &behind) == kNoPage) continue;
+    if (cache.Match(tokens.data(), kTokensPerPage, &behind) == kNoPage) continue;
     found->insert(KvBlockIdOf(behind.key));
     FindBlocks(cache, behind, found);
   }
@@ -156,13 +156,13 @@ TEST(KvEventLog, BlocksAreRemovedWithTheLastWindowBehindThem) {
   const auto publish = [&cache](PageId first_page) {
     PrefixChain chain = cache.Root({}, "");
     for (PageId block = 0; block < 5; ++block) {
-      const Tokens tokens(kPageTokens, block);
+      const Tokens tokens(kTokensPerPage, block);
       const PageId first = first_page + 3 * block;
       const std::vector<PageId> pages = {first, first + 1, first + 2};
       if (first_page == 0 || block == 3) {
-        cache.Publish(tokens.data(), kPageTokens, pages.data(), &chain);
+        cache.Publish(tokens.data(), kTokensPerPage, pages.data(), &chain);
       } else {
-        ASSERT_NE(cache.Match(tokens.data(), kPageTokens, &chain), kNoPage);
+        ASSERT_NE(cache.Match(tokens.data(), kTokensPerPage, &chain), kNoPage);
       }
     }
   };
@@ -225,7 +225,7 @@ TEST(KvEventLog, StoresParentsFirstAndNamesThem) {
     const KvEvent& event = batches[0].events[static_cast<size_t>(i) - 1];
     EXPECT_EQ(event.kind, KvEventKind::kStored);
     EXPECT_EQ(event.parent, parent);
-    EXPECT_EQ(event.tokens, Tokens(kPageTokens, i));
+    EXPECT_EQ(event.tokens, Tokens(kTokensPerPage, i));
     parent = event.block;
   }
 }
@@ -255,7 +255,7 @@ TEST(KvEventLog, WhatEntersAndLeavesWithinAStepIsNoEvent) {
 TEST(KvEventLog, SaysWhichBatchesItNoLongerKeeps) {
   Followed followed(4, 3);
   for (TokenId i = 0; i < 10; ++i) {
-    followed.Publish({Tokens(kPageTokens, i)}, "", [i] { return i % 4; });
+    followed.Publish({Tokens(kTokensPerPage, i)}, "", [i] { return i % 4; });
     ASSERT_TRUE(followed.log().Publish(followed.cache(), i));
   }
   std::vector<KvEventBatch> batches;
@@ -281,7 +281,7 @@ TEST(KvEventLog, KeepsNoMoreEventsThanItHasRoomFor) {
   uint64_t number = 0;
   for (TokenId i = 0; i < 100; ++i) {
     PageId next = 0;
-    followed.Publish({Tokens(kPageTokens, i), {7, 7, 7, 7}, {8, 8, 8, 8}, {9, 9, 9, 9}}, "",
+    followed.Publish({Tokens(kTokensPerPage, i), {7, 7, 7, 7}, {8, 8, 8, 8}, {9, 9, 9, 9}}, "",
                      [&next] { return next++; });
     ASSERT_TRUE(followed.log().Publish(followed.cache(), i));
     ASSERT_TRUE(followed.Follow(&number, &blocks).ok());

@@ -16,9 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::atomic<TimeNs> now{1};
+std::atomic<TimeNs> clock_ns{1};
 TimeNs Now() {
-  return now.load();
+  return clock_ns.load();
 }
 
 // Writes the input's length into its vector.
@@ -41,7 +41,7 @@ class ScriptedEncoder : public EncoderRuntime {
 class EncoderEngineTest : public ::testing::Test {
  protected:
   EncoderEngineTest() {
-    now = 1;
+    clock_ns = 1;
     options_.max_sequences = 4;
     options_.max_tokens_per_step = 16;
     options_.max_queued_requests = 3;
@@ -128,7 +128,7 @@ TEST_F(EncoderEngineTest, ADeadlineEndsACallBetweenBatches) {
   call->request.deadline = 100;
   ASSERT_TRUE(Submit(std::move(call), sink).ok());
   gate_.WaitUntilHeld();
-  now = 100;
+  clock_ns = 100;
   gate_.Open();
   ASSERT_TRUE(sink->Wait());
   EXPECT_EQ(sink->call->reason, FinishReason::kDeadline);

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 // The engine held in a step of one running request, so that all others queue.
-std::unique_ptr<EngineHarness> Busy(const EngineSetup& setup, Client* running) {
+std::unique_ptr<EngineHarness> Busy(const EngineSetup& setup, EngineClient* running) {
   auto harness = std::make_unique<EngineHarness>(setup);
   harness->gate.Close();
   *running = harness->Submit(EngineHarness::Ask(4, 2));
@@ -24,16 +24,16 @@ std::unique_ptr<EngineHarness> Busy(const EngineSetup& setup, Client* running) {
 TEST(Bounds, RefusesARequestBeyondTheQueue) {
   EngineSetup setup;
   setup.options.max_queued_requests = 2;
-  Client running{{}, nullptr, RequestId{0}};
+  EngineClient running{{}, nullptr, RequestId{0}};
   const auto harness = Busy(setup, &running);
-  const Client first = harness->Submit(EngineHarness::Ask(4, 2));
-  const Client second = harness->Submit(EngineHarness::Ask(4, 2));
-  const Client third = harness->Submit(EngineHarness::Ask(4, 2));
+  const EngineClient first = harness->Submit(EngineHarness::Ask(4, 2));
+  const EngineClient second = harness->Submit(EngineHarness::Ask(4, 2));
+  const EngineClient third = harness->Submit(EngineHarness::Ask(4, 2));
   EXPECT_TRUE(absl::IsResourceExhausted(third.id.status()));
   EXPECT_THAT(std::string(third.id.status().message()),
               HasSubstr("queue has 2 requests; limit is 2 (scheduler.max_queued_requests)"));
   harness->gate.Open();
-  for (const Client* client : std::initializer_list<const Client*>{&running, &first, &second})
+  for (const EngineClient* client : std::initializer_list<const EngineClient*>{&running, &first, &second})
     EngineHarness::ExpectAnswerAsAlone(*client);
   EXPECT_TRUE(harness->WaitForIdle());
   EXPECT_EQ(third.sink->num_finishes(), 0);
@@ -43,11 +43,11 @@ TEST(Bounds, RefusesARequestBeyondTheQueue) {
 TEST(Bounds, RefusesPromptTokensBeyondTheQueue) {
   EngineSetup setup;
   setup.options.max_queued_tokens = 50;
-  Client running{{}, nullptr, RequestId{0}};
+  EngineClient running{{}, nullptr, RequestId{0}};
   const auto harness = Busy(setup, &running);
-  const Client fits = harness->Submit(EngineHarness::Ask(45, 2));
-  const Client refused = harness->Submit(EngineHarness::Ask(6, 2));
-  const Client small = harness->Submit(EngineHarness::Ask(5, 2));
+  const EngineClient fits = harness->Submit(EngineHarness::Ask(45, 2));
+  const EngineClient refused = harness->Submit(EngineHarness::Ask(6, 2));
+  const EngineClient small = harness->Submit(EngineHarness::Ask(5, 2));
   EXPECT_TRUE(small.id.ok());
   EXPECT_TRUE(absl::IsResourceExhausted(refused.id.status()));
   EXPECT_THAT(std::string(refused.id.status().message()), HasSubstr("scheduler.max_queued_tokens"));
@@ -59,9 +59,9 @@ TEST(Bounds, ACancelledRequestLeavesTheQueue) {
   EngineSetup setup;
   setup.options.max_queued_requests = 1;
   setup.options.max_sequences = 1;
-  Client running{{}, nullptr, RequestId{0}};
+  EngineClient running{{}, nullptr, RequestId{0}};
   const auto harness = Busy(setup, &running);
-  const Client queued = harness->Submit(EngineHarness::Ask(4, 2));
+  const EngineClient queued = harness->Submit(EngineHarness::Ask(4, 2));
   harness->engine->Cancel(*queued.id, FinishReason::kCancelled);
   harness->gate.LetOneThrough();
   EXPECT_EQ(queued.reason(), FinishReason::kCancelled);
@@ -69,11 +69,11 @@ TEST(Bounds, ACancelledRequestLeavesTheQueue) {
 }
 
 TEST(Bounds, DrainingRefusesNewRequestsAndFinishesOldOnes) {
-  Client running{{}, nullptr, RequestId{0}};
+  EngineClient running{{}, nullptr, RequestId{0}};
   const auto harness = Busy({}, &running);
-  const Client queued = harness->Submit(EngineHarness::Ask(30, 20));
+  const EngineClient queued = harness->Submit(EngineHarness::Ask(30, 20));
   harness->engine->StartDraining();
-  const Client late = harness->Submit(EngineHarness::Ask(4, 2));
+  const EngineClient late = harness->Submit(EngineHarness::Ask(4, 2));
   EXPECT_TRUE(absl::IsUnavailable(late.id.status()));
   EXPECT_FALSE(harness->engine->stats().idle);
   harness->gate.Open();
@@ -87,9 +87,9 @@ TEST(Bounds, StopEndsEverythingAndIsIdempotent) {
   for (const int32_t depth : {1, 2}) {
     EngineSetup setup;
     setup.runtime.depth = depth;
-    Client running{{}, nullptr, RequestId{0}};
+    EngineClient running{{}, nullptr, RequestId{0}};
     const auto harness = Busy(setup, &running);
-    std::vector<Client> clients;
+    std::vector<EngineClient> clients;
     for (int i = 0; i < 8; ++i) clients.push_back(harness->Submit(EngineHarness::Ask(30, 90)));
     std::thread stopping([&harness] { harness->engine->Stop(); });
     const auto door_is_shut = [&harness] {
@@ -99,7 +99,7 @@ TEST(Bounds, StopEndsEverythingAndIsIdempotent) {
     harness->gate.Open();
     stopping.join();
     harness->engine->Stop();
-    for (const Client& client : clients) {
+    for (const EngineClient& client : clients) {
       EXPECT_EQ(client.sink->num_finishes(), 1);
       EXPECT_EQ(client.reason(), FinishReason::kShutdown);
     }
@@ -115,7 +115,7 @@ TEST(Bounds, EveryAcceptedRequestEndsOnceUnderConcurrentSubmitCancelAndStop) {
     setup.options.max_queued_requests = 16;
     setup.runtime.depth = 1 + round % 2;
     EngineHarness harness(setup);
-    std::vector<std::vector<Client>> clients(4);
+    std::vector<std::vector<EngineClient>> clients(4);
     std::vector<std::thread> threads;
     for (size_t t = 0; t < clients.size(); ++t) {
       threads.emplace_back([&harness, &mine = clients[t], seed = round * 8 + static_cast<int>(t)] {
@@ -136,7 +136,7 @@ TEST(Bounds, EveryAcceptedRequestEndsOnceUnderConcurrentSubmitCancelAndStop) {
     harness.engine->Stop();
     for (std::thread& thread : threads) thread.join();
     for (const auto& mine : clients) {
-      for (const Client& client : mine) EXPECT_EQ(client.sink->num_finishes(), client.id.ok() ? 1 : 0);
+      for (const EngineClient& client : mine) EXPECT_EQ(client.sink->num_finishes(), client.id.ok() ? 1 : 0);
     }
     EXPECT_TRUE(harness.engine->stats().idle);
   }

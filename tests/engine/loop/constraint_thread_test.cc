@@ -27,7 +27,7 @@ TEST(ConstraintThread, AnswersConcurrentRequestsAsIfAloneAtBothDepths) {
     setup.runtime.depth = depth;
     setup.runtime.num_pages = 40;  // too few for four long ones
     EngineHarness harness(setup);
-    std::vector<std::vector<Client>> clients(3);
+    std::vector<std::vector<EngineClient>> clients(3);
     std::vector<std::thread> threads;
     for (size_t t = 0; t < clients.size(); ++t) {
       threads.emplace_back([&harness, &mine = clients[t], t] {
@@ -44,7 +44,7 @@ TEST(ConstraintThread, AnswersConcurrentRequestsAsIfAloneAtBothDepths) {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& mine : clients) {
-      for (const Client& client : mine) {
+      for (const EngineClient& client : mine) {
         if (client.reason() != FinishReason::kCancelled) EngineHarness::ExpectAnswerAsAlone(client);
       }
     }
@@ -61,7 +61,7 @@ TEST(ConstraintThread, ComputesAMaskWhileTheStepThatNeedsItRuns) {
   constraint->on_fill = [&fills] { ++fills; };
   Request request = EngineHarness::Ask(4, 20);
   request.constraint = constraint;
-  const Client client = harness.Submit(request);
+  const EngineClient client = harness.Submit(request);
   EXPECT_EQ(fills, 1) << "the first mask is computed by Submit";
   harness.gate.LetOneThrough();  // the step of the second token is held before it computes anything
   EXPECT_TRUE(RecordingSink::WaitUntil([&fills] { return fills == 2; }));
@@ -115,9 +115,9 @@ TEST(ConstraintThread, ARefusedRequestHasNoMaskComputed) {
   setup.options.max_queued_requests = 1;
   EngineHarness harness(setup);
   harness.gate.Close();
-  const Client running = harness.Submit(EngineHarness::Ask(4, 5));
+  const EngineClient running = harness.Submit(EngineHarness::Ask(4, 5));
   harness.gate.WaitUntilHeld();
-  const Client queued = harness.Submit(EngineHarness::Ask(4, 5));
+  const EngineClient queued = harness.Submit(EngineHarness::Ask(4, 5));
   Request request = EngineHarness::Ask(4, 5);
   std::atomic<int> fills{0};
   const auto constraint = AnyTokens();
@@ -136,11 +136,11 @@ TEST(ConstraintThread, EveryOutputOfARequestHasAStateOfItsOwn) {
   std::set<std::vector<TokenId>> answers;
   Request request = EngineHarness::Ask(9, 20);
   request.constraint = AnyTokens();
-  std::vector<Client> outputs;
+  std::vector<EngineClient> outputs;
   for (request.output_index = 0; request.output_index < kMaxOutputsPerRequest; ++request.output_index) {
     outputs.push_back(harness.Submit(request));
   }
-  for (const Client& output : outputs) {
+  for (const EngineClient& output : outputs) {
     EngineHarness::ExpectAnswerAsAlone(output);
     answers.insert(output.sink->tokens);
   }
@@ -163,7 +163,7 @@ TEST(ConstraintThread, TokensAreForcedOnlyWherePrefillMatchesDecode) {
 TEST(ConstraintThread, StopsWithMasksPending) {
   for (int i = 0; i < 20; ++i) {
     EngineHarness harness;
-    std::vector<Client> clients;
+    std::vector<EngineClient> clients;
     for (int c = 0; c < 8; ++c) {
       Request request = EngineHarness::Ask(4, 100);
       request.constraint = AnyTokens();
@@ -171,7 +171,7 @@ TEST(ConstraintThread, StopsWithMasksPending) {
     }
     EXPECT_TRUE(clients[0].sink->WaitForTokens(1));
     harness.engine->Stop();
-    for (const Client& client : clients) EXPECT_EQ(client.sink->num_finishes(), 1);
+    for (const EngineClient& client : clients) EXPECT_EQ(client.sink->num_finishes(), 1);
   }
 }
 

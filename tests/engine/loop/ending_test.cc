@@ -8,8 +8,8 @@ namespace {
 TEST(EngineEnding, CancelFreesThePagesWithinOneStep) {
   EngineHarness harness;
   harness.gate.Close();
-  const Client kept = harness.Submit(EngineHarness::Ask(4, 20));
-  const Client cancelled = harness.Submit(EngineHarness::Ask(30, 20, 9));
+  const EngineClient kept = harness.Submit(EngineHarness::Ask(4, 20));
+  const EngineClient cancelled = harness.Submit(EngineHarness::Ask(30, 20, 9));
   harness.gate.LetOneThrough();  // whatever came first
   harness.gate.LetOneThrough();
   EXPECT_GE(harness.engine->stats().pages_used, 4);
@@ -25,7 +25,7 @@ TEST(EngineEnding, CancelFreesThePagesWithinOneStep) {
 TEST(EngineEnding, FirstCancelNamesTheReason) {
   EngineHarness harness;
   harness.gate.Close();
-  const Client client = harness.Submit(EngineHarness::Ask(4, 20));
+  const EngineClient client = harness.Submit(EngineHarness::Ask(4, 20));
   harness.gate.WaitUntilHeld();
   harness.engine->Cancel(*client.id, FinishReason::kStop);
   harness.engine->Cancel(*client.id, FinishReason::kCancelled);
@@ -39,11 +39,11 @@ TEST(EngineEnding, DeadlinePassesInTheQueue) {
   setup.options.max_sequences = 1;
   EngineHarness harness(setup);
   harness.gate.Close();
-  const Client running = harness.Submit(EngineHarness::Ask(4, 5));
+  const EngineClient running = harness.Submit(EngineHarness::Ask(4, 5));
   harness.gate.WaitUntilHeld();
   Request request = EngineHarness::Ask(4, 5);
   request.deadline = 100;
-  const Client queued = harness.Submit(request);
+  const EngineClient queued = harness.Submit(request);
   harness.gate.LetOneThrough();
   EXPECT_EQ(queued.sink->num_finishes(), 0);
   EngineHarness::now().store(100);
@@ -59,7 +59,7 @@ TEST(EngineEnding, DeadlinePassesInFlight) {
   harness.gate.Close();
   Request request = EngineHarness::Ask(4, 1);
   request.deadline = 100;
-  const Client client = harness.Submit(request);
+  const EngineClient client = harness.Submit(request);
   harness.gate.WaitUntilHeld();
   EngineHarness::now().store(100);
   harness.gate.Open();

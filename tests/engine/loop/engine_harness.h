@@ -18,7 +18,7 @@
 
 namespace dunlin::engine {
 
-inline constexpr TokenId kEos = 0;
+using simulation::kEos;
 
 // Holds the engine thread at each launch until a permit is given. Open from the start.
 class StepGate {
@@ -151,6 +151,6 @@ class EngineHarness {
   simulation::FakeRuntime* runtime_;
 };
 
-using Client = EngineHarness::Client;
+using EngineClient = EngineHarness::Client;
 
 }  // namespace dunlin::engine

@@ -8,10 +8,10 @@ namespace {
 void ExpectEverythingFails(const EngineSetup& setup) {
   EngineHarness harness(setup);
   harness.gate.Close();
-  std::vector<Client> clients;
+  std::vector<EngineClient> clients;
   for (int i = 0; i < 8; ++i) clients.push_back(harness.Submit(EngineHarness::Ask(10, 60)));
   harness.gate.Open();
-  for (const Client& client : clients) {
+  for (const EngineClient& client : clients) {
     EXPECT_EQ(client.reason(), FinishReason::kInternal);
     EXPECT_EQ(client.sink->num_finishes(), 1);
   }
@@ -45,8 +45,8 @@ TEST(Failure, OfOneRowIsNotOne) {
   EngineHarness harness;
   Request poisoned = EngineHarness::Ask(10, 20);
   poisoned.sampling.seed = simulation::kPoison | 12;
-  const Client bad = harness.Submit(poisoned);
-  const Client good = harness.Submit(EngineHarness::Ask(10, 20, 5));
+  const EngineClient bad = harness.Submit(poisoned);
+  const EngineClient good = harness.Submit(EngineHarness::Ask(10, 20, 5));
   EXPECT_EQ(bad.reason(), FinishReason::kNumerical);
   EngineHarness::ExpectAnswerAsAlone(good);
   EXPECT_FALSE(harness.engine->stats().failed);

@@ -24,7 +24,7 @@ void LetStepsPass() {
 TEST(PauseTest, KeptRequestsGoOnWithTheSameTokens) {
   EngineHarness harness;
   harness.gate.Close();
-  std::vector<Client> clients;
+  std::vector<EngineClient> clients;
   for (TokenId i = 0; i < 3; ++i) clients.push_back(harness.Submit(EngineHarness::Ask(6, 30, 7 * i)));
   for (int pause = 0; pause < 5; ++pause) {
     harness.gate.LetOneThrough();
@@ -40,17 +40,17 @@ TEST(PauseTest, KeptRequestsGoOnWithTheSameTokens) {
     harness.engine->Resume();
   }
   harness.gate.Open();
-  for (const Client& client : clients) EngineHarness::ExpectAnswerAsAlone(client);
+  for (const EngineClient& client : clients) EngineHarness::ExpectAnswerAsAlone(client);
   EXPECT_EQ(harness.engine->stats().preemptions, 0U);
 }
 
 TEST(PauseTest, RequestsInProgressEndFirstWhenItWaits) {
   EngineHarness harness;
   harness.gate.Close();
-  const Client before = harness.Submit(EngineHarness::Ask(6, 10));
+  const EngineClient before = harness.Submit(EngineHarness::Ask(6, 10));
   harness.gate.WaitUntilHeld();
   harness.engine->Pause(PauseMode::kWait);
-  const Client after = harness.Submit(EngineHarness::Ask(6, 10, 20));
+  const EngineClient after = harness.Submit(EngineHarness::Ask(6, 10, 20));
   harness.gate.Open();
   EngineHarness::ExpectAnswerAsAlone(before);
   ASSERT_TRUE(WaitUntilPaused(harness));
@@ -64,14 +64,14 @@ TEST(PauseTest, RequestsInProgressEndFirstWhenItWaits) {
 TEST(PauseTest, AbortEndsRequestsAndHoldsNewOnes) {
   EngineHarness harness;
   harness.gate.Close();
-  const Client before = harness.Submit(EngineHarness::Ask(6, 60));
+  const EngineClient before = harness.Submit(EngineHarness::Ask(6, 60));
   harness.gate.LetOneThrough();
   harness.engine->Pause(PauseMode::kAbort);
   harness.gate.Open();
   EXPECT_EQ(before.reason(), FinishReason::kCancelled);
   ASSERT_TRUE(WaitUntilPaused(harness));
   EXPECT_EQ(harness.engine->stats().pages_used, 0);
-  const Client after = harness.Submit(EngineHarness::Ask(6, 10));
+  const EngineClient after = harness.Submit(EngineHarness::Ask(6, 10));
   LetStepsPass();
   EXPECT_EQ(after.sink->num_finishes(), 0);
   harness.engine->Resume();
@@ -83,11 +83,11 @@ TEST(PauseTest, HeldRequestsCanBeCancelledAndExpire) {
   EngineHarness harness;
   harness.engine->Pause(PauseMode::kKeep);
   ASSERT_TRUE(WaitUntilPaused(harness));
-  const Client cancelled = harness.Submit(EngineHarness::Ask(6, 10));
+  const EngineClient cancelled = harness.Submit(EngineHarness::Ask(6, 10));
   Request late = EngineHarness::Ask(6, 10);
   late.deadline = 100;
-  const Client expired = harness.Submit(late);
-  const Client kept = harness.Submit(EngineHarness::Ask(6, 10, 30));
+  const EngineClient expired = harness.Submit(late);
+  const EngineClient kept = harness.Submit(EngineHarness::Ask(6, 10, 30));
   harness.engine->Cancel(*cancelled.id, FinishReason::kCancelled);
   EXPECT_EQ(cancelled.reason(), FinishReason::kCancelled);
   EngineHarness::now().store(100);
@@ -100,12 +100,12 @@ TEST(PauseTest, HeldRequestsCanBeCancelledAndExpire) {
 TEST(PauseTest, StoppingAPausedEngineEndsWhatWaits) {
   EngineHarness harness;
   harness.gate.Close();
-  const Client running = harness.Submit(EngineHarness::Ask(6, 60));
+  const EngineClient running = harness.Submit(EngineHarness::Ask(6, 60));
   harness.gate.LetOneThrough();
   harness.engine->Pause(PauseMode::kKeep);
   harness.gate.Open();
   ASSERT_TRUE(WaitUntilPaused(harness));
-  const Client held = harness.Submit(EngineHarness::Ask(6, 10));
+  const EngineClient held = harness.Submit(EngineHarness::Ask(6, 10));
   harness.engine->Stop();
   EXPECT_EQ(running.reason(), FinishReason::kShutdown);
   EXPECT_EQ(held.reason(), FinishReason::kShutdown);
@@ -115,7 +115,7 @@ TEST(PauseTest, AChangeOfModeTakesEffect) {
   EngineHarness harness;
   harness.engine->Pause(PauseMode::kKeep);
   ASSERT_TRUE(WaitUntilPaused(harness));
-  const Client held = harness.Submit(EngineHarness::Ask(6, 10));
+  const EngineClient held = harness.Submit(EngineHarness::Ask(6, 10));
   harness.engine->Pause(PauseMode::kAbort);
   EXPECT_EQ(held.reason(), FinishReason::kCancelled);
   EXPECT_TRUE(harness.engine->stats().paused);

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Serving, AnswersOneRequest) {
   EngineHarness harness;
-  const Client client = harness.Submit(EngineHarness::Ask(20, 10));
+  const EngineClient client = harness.Submit(EngineHarness::Ask(20, 10));
   ASSERT_TRUE(client.id.ok());
   EngineHarness::ExpectAnswerAsAlone(client);
 }
@@ -23,7 +23,7 @@ TEST(Serving, AnswersConcurrentRequestsAsIfAloneAtBothDepths) {
     setup.runtime.depth = depth;
     setup.runtime.num_pages = 40;  // too few for four long ones
     EngineHarness harness(setup);
-    std::vector<std::vector<Client>> clients(4);
+    std::vector<std::vector<EngineClient>> clients(4);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&harness, &mine = clients[static_cast<size_t>(t)], t] {
@@ -37,7 +37,7 @@ TEST(Serving, AnswersConcurrentRequestsAsIfAloneAtBothDepths) {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& mine : clients) {
-      for (const Client& client : mine) EngineHarness::ExpectAnswerAsAlone(client);
+      for (const EngineClient& client : mine) EngineHarness::ExpectAnswerAsAlone(client);
     }
     EXPECT_TRUE(harness.WaitForIdle());
     EXPECT_EQ(harness.engine->stats().pages_used, 0);
@@ -65,7 +65,7 @@ TEST(Serving, KeepsTheLongestStep) {
   EngineHarness harness;
   for (const TimeNs duration : {300, 700, 200}) {
     harness.gate.Close();
-    const Client client = harness.Submit(EngineHarness::Ask(2, 1));
+    const EngineClient client = harness.Submit(EngineHarness::Ask(2, 1));
     harness.gate.WaitUntilHeld();
     EngineHarness::now() += duration;
     harness.gate.Open();
@@ -78,7 +78,7 @@ TEST(Serving, KeepsTheLongestStep) {
 TEST(Serving, TellsRunningFromWaiting) {
   EngineHarness harness;
   harness.gate.Close();
-  std::vector<Client> clients;
+  std::vector<EngineClient> clients;
   for (int i = 0; i < 6; ++i) clients.push_back(harness.Submit(EngineHarness::Ask(2, 3)));
   harness.gate.LetOneThrough();
   harness.gate.LetOneThrough();
@@ -87,16 +87,16 @@ TEST(Serving, TellsRunningFromWaiting) {
   EXPECT_EQ(stats.waiting, 2);
   EXPECT_FALSE(stats.idle);
   harness.gate.Open();
-  for (const Client& client : clients) EngineHarness::ExpectAnswerAsAlone(client);
+  for (const EngineClient& client : clients) EngineHarness::ExpectAnswerAsAlone(client);
 }
 
 TEST(Serving, StampsTheArrivalOfARequestThatBringsNone) {
   EngineHarness harness;
   EngineHarness::now().store(77);
-  const Client stamped = harness.Submit(EngineHarness::Ask(2, 1));
+  const EngineClient stamped = harness.Submit(EngineHarness::Ask(2, 1));
   Request early = EngineHarness::Ask(2, 1);
   early.arrival = 33;
-  const Client own = harness.Submit(early);
+  const EngineClient own = harness.Submit(early);
   EXPECT_EQ(stamped.reason(), FinishReason::kLength);
   EXPECT_EQ(stamped.sink->info.arrival, 77);
   EXPECT_EQ(own.reason(), FinishReason::kLength);
@@ -122,7 +122,7 @@ TEST(Serving, SleepsWhenIdle) {
 
 TEST(Serving, LetsGoOfASinkWhenIdle) {
   EngineHarness harness;
-  Client client = harness.Submit(EngineHarness::Ask(5, 5));
+  EngineClient client = harness.Submit(EngineHarness::Ask(5, 5));
   EXPECT_EQ(client.reason(), FinishReason::kLength);
   const std::weak_ptr<simulation::RecordingSink> sink = client.sink;
   client.sink.reset();

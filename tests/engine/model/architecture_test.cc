@@ -18,12 +18,6 @@ namespace {
 
 using kernels::ActivationKind;
 
-ModelConfig Parse(const std::string& config) {
-  absl::StatusOr<ParsedModel> model = ParseModelConfig(config, "");
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model->config;
-}
-
 TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
   std::set<std::string> model_types;
   for (const Architecture* row : Architectures()) {
@@ -57,7 +51,7 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
 }
 
 TEST(Gpt2, ReadsItsConfig) {
-  const ModelConfig config = Parse(kGpt2Config);
+  const ModelConfig config = ParsedConfig(kGpt2Config);
   EXPECT_EQ(config.architecture, "gpt2");
   EXPECT_EQ(config.num_layers, 2);
   EXPECT_EQ(config.hidden_dim, 6);
@@ -69,11 +63,12 @@ TEST(Gpt2, ReadsItsConfig) {
   EXPECT_TRUE(config.head.tied && config.embedding.learned_positions && config.norm.bias && config.attention.qkv_bias);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluTanh);
   EXPECT_EQ(config.rotary.dim, 0);
-  EXPECT_EQ(Parse(WithField(kGpt2Config, "n_inner", "null")).mlp.ffn_dim, 24);
-  EXPECT_EQ(Parse(WithField(kGpt2Config, "scale_attn_weights", "false")).attention.scale, 1.0F);
-  EXPECT_TRUE(Parse(WithField(kGpt2Config, "scale_attn_by_inverse_layer_idx", "true")).attention.inverse_layer_scale);
-  EXPECT_FALSE(Parse(WithField(kGpt2Config, "tie_word_embeddings", "false")).head.tied);
-  Parse(WithField(kGpt2Config, "reorder_and_upcast_attn", "true"));
+  EXPECT_EQ(ParsedConfig(WithField(kGpt2Config, "n_inner", "null")).mlp.ffn_dim, 24);
+  EXPECT_EQ(ParsedConfig(WithField(kGpt2Config, "scale_attn_weights", "false")).attention.scale, 1.0F);
+  EXPECT_TRUE(
+      ParsedConfig(WithField(kGpt2Config, "scale_attn_by_inverse_layer_idx", "true")).attention.inverse_layer_scale);
+  EXPECT_FALSE(ParsedConfig(WithField(kGpt2Config, "tie_word_embeddings", "false")).head.tied);
+  ParsedConfig(WithField(kGpt2Config, "reorder_and_upcast_attn", "true"));
 }
 
 TEST(Gpt2, MapsEveryActivationName) {
@@ -86,23 +81,23 @@ TEST(Gpt2, MapsEveryActivationName) {
                {"silu", ActivationKind::kSilu},          {"swish", ActivationKind::kSilu}};
   for (const auto& c : cases) {
     const std::string word = "\"" + std::string(c.word) + "\"";
-    EXPECT_EQ(Parse(WithField(kGpt2Config, "activation_function", word)).mlp.activation, c.kind) << c.word;
+    EXPECT_EQ(ParsedConfig(WithField(kGpt2Config, "activation_function", word)).mlp.activation, c.kind) << c.word;
   }
 }
 
 TEST(NanoGpt, IsSelectedByBlockSizeOrModelType) {
-  const ModelConfig config = Parse(kNanoGptConfig);
+  const ModelConfig config = ParsedConfig(kNanoGptConfig);
   EXPECT_EQ(config.architecture, "nanogpt");
   EXPECT_EQ(config.max_context, 5);
   EXPECT_EQ(config.mlp.ffn_dim, 24);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluErf);
   EXPECT_FALSE(config.attention.qkv_bias || config.norm.bias || config.mlp.bias || config.attention.out_bias);
-  EXPECT_TRUE(Parse(WithField(kNanoGptConfig, "bias", "")).attention.qkv_bias);
-  EXPECT_EQ(Parse(WithField(kNanoGptConfig, "model_type", "\"nanogpt\"")).architecture, "nanogpt");
+  EXPECT_TRUE(ParsedConfig(WithField(kNanoGptConfig, "bias", "")).attention.qkv_bias);
+  EXPECT_EQ(ParsedConfig(WithField(kNanoGptConfig, "model_type", "\"nanogpt\"")).architecture, "nanogpt");
 }
 
 TEST(Llama, ReadsItsConfig) {
-  const ModelConfig config = Parse(kLlamaConfig);
+  const ModelConfig config = ParsedConfig(kLlamaConfig);
   EXPECT_EQ(config.attention.num_heads, 4);
   EXPECT_EQ(config.attention.num_kv_heads, 2);
   EXPECT_EQ(config.attention.head_dim, 4);
@@ -114,12 +109,13 @@ TEST(Llama, ReadsItsConfig) {
   EXPECT_FALSE(config.norm.bias || config.head.tied || config.embedding.learned_positions);
   EXPECT_EQ(config.norm.kind, kernels::NormKind::kRmsNorm);
   EXPECT_FLOAT_EQ(config.norm.epsilon, 1e-6F);
-  EXPECT_EQ(Parse(WithField(kLlamaConfig, "num_key_value_heads", "")).attention.num_kv_heads, 4);
-  EXPECT_EQ(Parse(WithField(WithField(kLlamaConfig, "head_dim", "null"), "hidden_size", "24")).attention.head_dim, 6);
+  EXPECT_EQ(ParsedConfig(WithField(kLlamaConfig, "num_key_value_heads", "")).attention.num_kv_heads, 4);
+  EXPECT_EQ(
+      ParsedConfig(WithField(WithField(kLlamaConfig, "head_dim", "null"), "hidden_size", "24")).attention.head_dim, 6);
 }
 
 TEST(GptNeoX, ReadsItsConfig) {
-  const ModelConfig config = Parse(kGptNeoXConfig);
+  const ModelConfig config = ParsedConfig(kGptNeoXConfig);
   EXPECT_EQ(config.attention.num_kv_heads, 2);
   EXPECT_EQ(config.attention.head_dim, 12);
   EXPECT_EQ(config.rotary.dim, 6);
@@ -127,36 +123,37 @@ TEST(GptNeoX, ReadsItsConfig) {
               config.mlp.bias);
   EXPECT_FALSE(config.norm.shared || config.head.bias || config.head.tied || config.mlp.gated);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluErf);
-  EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "use_parallel_residual", "false")).parallel_residual);
-  EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "attention_bias", "false")).attention.qkv_bias);
-  EXPECT_NE(Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).rotary.inv_freq, config.rotary.inv_freq);
+  EXPECT_FALSE(ParsedConfig(WithField(kGptNeoXConfig, "use_parallel_residual", "false")).parallel_residual);
+  EXPECT_FALSE(ParsedConfig(WithField(kGptNeoXConfig, "attention_bias", "false")).attention.qkv_bias);
+  EXPECT_NE(ParsedConfig(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).rotary.inv_freq, config.rotary.inv_freq);
   // transformers 5 moves both fields into rope_parameters.
   const std::string moved = R"({"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5})";
-  EXPECT_EQ(Parse(WithField(WithField(kGptNeoXConfig, "rotary_pct", ""), "rope_parameters", moved)).rotary.inv_freq,
-            Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).rotary.inv_freq);
+  EXPECT_EQ(
+      ParsedConfig(WithField(WithField(kGptNeoXConfig, "rotary_pct", ""), "rope_parameters", moved)).rotary.inv_freq,
+      ParsedConfig(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).rotary.inv_freq);
   const std::string even = WithField(WithField(kGptNeoXConfig, "hidden_size", "64"), "rotary_pct", "");
-  EXPECT_EQ(Parse(even).rotary.dim, 8) << "a quarter by default";
+  EXPECT_EQ(ParsedConfig(even).rotary.dim, 8) << "a quarter by default";
 }
 
 TEST(Phi, ReadsItsConfig) {
-  const ModelConfig config = Parse(kPhiConfig);
+  const ModelConfig config = ParsedConfig(kPhiConfig);
   EXPECT_EQ(config.rotary.dim, 6);
   EXPECT_TRUE(config.parallel_residual && config.norm.shared && config.head.bias && config.norm.bias);
   EXPECT_TRUE(config.attention.qkv_bias && config.attention.out_bias && config.mlp.bias);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluTanh);
-  EXPECT_EQ(Parse(WithField(kPhiConfig, "partial_rotary_factor", "1.0")).rotary.dim, 12);
-  EXPECT_EQ(Parse(WithField(kPhiConfig, "num_key_value_heads", "1")).attention.num_kv_heads, 1);
+  EXPECT_EQ(ParsedConfig(WithField(kPhiConfig, "partial_rotary_factor", "1.0")).rotary.dim, 12);
+  EXPECT_EQ(ParsedConfig(WithField(kPhiConfig, "num_key_value_heads", "1")).attention.num_kv_heads, 1);
 }
 
 TEST(Qwen, BiasesAndHeadNormsAreTheDifference) {
-  const ModelConfig second = Parse(kQwen2Config);
+  const ModelConfig second = ParsedConfig(kQwen2Config);
   EXPECT_TRUE(second.attention.qkv_bias && !second.attention.out_bias && !second.mlp.bias && !second.attention.qk_norm);
-  const ModelConfig third = Parse(WithField(kQwen2Config, "model_type", "\"qwen3\""));
+  const ModelConfig third = ParsedConfig(WithField(kQwen2Config, "model_type", "\"qwen3\""));
   EXPECT_TRUE(third.attention.qk_norm && !third.attention.qkv_bias && !third.attention.out_bias);
   const std::string biased = WithField(WithField(kQwen2Config, "attention_bias", "true"), "model_type", "\"qwen3\"");
-  EXPECT_TRUE(Parse(biased).attention.qkv_bias && Parse(biased).attention.out_bias);
-  EXPECT_EQ(Parse(WithField(WithField(kQwen2Config, "head_dim", ""), "model_type", "\"qwen3\"")).attention.head_dim,
-            128);
+  EXPECT_TRUE(ParsedConfig(biased).attention.qkv_bias && ParsedConfig(biased).attention.out_bias);
+  const std::string no_dim = WithField(WithField(kQwen2Config, "head_dim", ""), "model_type", "\"qwen3\"");
+  EXPECT_EQ(ParsedConfig(no_dim).attention.head_dim, 128);
 }
 
 TEST(Gemma3, ReadsTheConfigsOfBothTransformers) {
@@ -165,19 +162,19 @@ TEST(Gemma3, ReadsTheConfigsOfBothTransformers) {
   const std::string old =
       WithField(WithField(WithField(base, "rope_theta", "1000000"), "rope_local_base_freq", "10000"), "rope_scaling",
                 R"({"rope_type": "linear", "factor": 8})");
-  const ModelConfig config = Parse(old);
+  const ModelConfig config = ParsedConfig(old);
   EXPECT_EQ(config.rotary.count(), 2);
   EXPECT_THAT(config.rotary.layer_index, ::testing::ElementsAre(1, 1, 1, 1, 1, 0));
   EXPECT_THAT(config.attention.layer_windows, ::testing::ElementsAre(20, 20, 20, 20, 20, 0));
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[1], 0.001F / 8);
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[3], 0.01F) << "the local ones are not scaled";
   const ModelConfig present =
-      Parse(WithField(base, "rope_parameters",
-                      R"({"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1000000},
+      ParsedConfig(WithField(base, "rope_parameters",
+                             R"({"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1000000},
           "sliding_attention": {"rope_type": "default", "rope_theta": 10000}})"));
   EXPECT_EQ(present.rotary.inv_freq, config.rotary.inv_freq);
-  EXPECT_EQ(Parse(base).rotary.inv_freq[1], 0.001F) << "transformers' defaults";
-  const ModelConfig multimodal = Parse(R"({"model_type": "gemma3", "text_config": )" + old + "}");
+  EXPECT_EQ(ParsedConfig(base).rotary.inv_freq[1], 0.001F) << "transformers' defaults";
+  const ModelConfig multimodal = ParsedConfig(R"({"model_type": "gemma3", "text_config": )" + old + "}");
   EXPECT_EQ(multimodal.rotary.inv_freq, config.rotary.inv_freq);
   EXPECT_TRUE(config.attention.qk_norm && config.norm.has_post() && config.attention.softcap == 0.0F);
 }
@@ -185,30 +182,31 @@ TEST(Gemma3, ReadsTheConfigsOfBothTransformers) {
 TEST(Glm4MoeLite, ReadsItsConfig) {
   const std::string base =
       WithField(WithField(kQwen2Config, "model_type", "\"glm4_moe_lite\""), "num_key_value_heads", "4");
-  const ModelConfig config = Parse(base);
+  const ModelConfig config = ParsedConfig(base);
   EXPECT_THAT(config.experts.dense_layers, ::testing::ElementsAre(true, false, false)) << "transformers' default";
   EXPECT_EQ(config.experts.routing.num_experts, 64);
   EXPECT_EQ(config.experts.routing.num_groups, 1);
   EXPECT_FLOAT_EQ(config.experts.routing.scale, 1.8F);
   EXPECT_TRUE(config.rotary.interleaved && config.attention.is_latent());
   EXPECT_FLOAT_EQ(config.norm.epsilon, 1e-5F);
-  EXPECT_THAT(Parse(WithField(base, "first_k_dense_replace", "2")).experts.dense_layers,
+  EXPECT_THAT(ParsedConfig(WithField(base, "first_k_dense_replace", "2")).experts.dense_layers,
               ::testing::ElementsAre(true, true, false));
-  EXPECT_THAT(Parse(WithField(base, "mlp_layer_types", R"(["sparse", "dense", "sparse"])")).experts.dense_layers,
+  EXPECT_THAT(ParsedConfig(WithField(base, "mlp_layer_types", R"(["sparse", "dense", "sparse"])")).experts.dense_layers,
               ::testing::ElementsAre(false, true, false));
 }
 
 TEST(Kimi, K2IsDeepseekV3AndK25HasItAsItsText) {
   const std::string k2 = WithField(WithField(kQwen2Config, "model_type", "\"kimi_k2\""), "num_key_value_heads", "4");
-  EXPECT_EQ(Parse(k2).architecture, "deepseek_v3");
-  const ModelConfig k25 = Parse(R"({"model_type": "kimi_k25", "vision_config": {}, "text_config": )" + k2 + "}");
+  EXPECT_EQ(ParsedConfig(k2).architecture, "deepseek_v3");
+  const ModelConfig k25 = ParsedConfig(R"({"model_type": "kimi_k25", "vision_config": {}, "text_config": )" + k2 + "}");
   EXPECT_EQ(k25.architecture, "kimi_k25");
   EXPECT_TRUE(k25.text_part && k25.attention.is_latent());
 }
 
 TEST(Ministral3, ReadsTheFactorOfItsQueries) {
   const std::string base = WithField(kQwen2Config, "model_type", "\"ministral3\"");
-  const ModelConfig config = Parse(WithField(base, "rope_parameters", R"({"rope_type": "yarn", "rope_theta": 1000000,
+  const ModelConfig config =
+      ParsedConfig(WithField(base, "rope_parameters", R"({"rope_type": "yarn", "rope_theta": 1000000,
       "factor": 2, "original_max_position_embeddings": 16, "mscale": 1, "mscale_all_dim": 1,
       "llama_4_scaling_beta": 0.1})"));
   EXPECT_FLOAT_EQ(config.attention.query_scale_beta, 0.1F);
@@ -216,15 +214,15 @@ TEST(Ministral3, ReadsTheFactorOfItsQueries) {
   EXPECT_EQ(config.max_context, 32);
   EXPECT_EQ(config.rotary.attention_factor(0), 1.0F);
   EXPECT_TRUE(config.attention.layer_windows.empty());
-  EXPECT_EQ(Parse(WithField(base, "rope_parameters", "{}")).attention.query_scale_beta, 0.0F);
+  EXPECT_EQ(ParsedConfig(WithField(base, "rope_parameters", "{}")).attention.query_scale_beta, 0.0F);
 }
 
 TEST(MinimaxM2, ReadsBothSpellingsOfItsRotation) {
   const std::string base = WithField(kQwen2Config, "model_type", "\"minimax_m2\"");
-  EXPECT_EQ(Parse(base).rotary.dim, 4);
-  const ModelConfig published = Parse(WithField(base, "rotary_dim", "2"));
+  EXPECT_EQ(ParsedConfig(base).rotary.dim, 4);
+  const ModelConfig published = ParsedConfig(WithField(base, "rotary_dim", "2"));
   EXPECT_EQ(published.rotary.dim, 2);
-  EXPECT_EQ(Parse(WithField(base, "rope_parameters", R"({"partial_rotary_factor": 0.5, "rope_theta": 5000000})"))
+  EXPECT_EQ(ParsedConfig(WithField(base, "rope_parameters", R"({"partial_rotary_factor": 0.5, "rope_theta": 5000000})"))
                 .rotary.inv_freq,
             published.rotary.inv_freq);
   EXPECT_TRUE(published.attention.qk_norm_joint && published.experts.router_correction);
@@ -233,27 +231,28 @@ TEST(MinimaxM2, ReadsBothSpellingsOfItsRotation) {
 
 TEST(SolarOpen, NeedsNoWidthOfADenseMlp) {
   const std::string base = WithField(kQwen2Config, "model_type", "\"solar_open\"");
-  const ModelConfig config = Parse(WithField(base, "intermediate_size", ""));
+  const ModelConfig config = ParsedConfig(WithField(base, "intermediate_size", ""));
   EXPECT_EQ(config.max_ffn_dim(), 1280);
-  EXPECT_EQ(Parse(base).max_ffn_dim(), 1280);
+  EXPECT_EQ(ParsedConfig(base).max_ffn_dim(), 1280);
 }
 
 TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
   const std::string longrope = R"({"type": "longrope", "short_factor": [1, 2], "long_factor": [4, 8]})";
   const std::string phi3 = WithField(WithField(kQwen2Config, "model_type", "\"phi3\""), "rope_scaling", longrope);
-  const ModelConfig config =
-      Parse(WithField(WithField(phi3, "max_position_embeddings", "64"), "original_max_position_embeddings", "16"));
+  const ModelConfig config = ParsedConfig(
+      WithField(WithField(phi3, "max_position_embeddings", "64"), "original_max_position_embeddings", "16"));
   EXPECT_EQ(config.max_context, 16);
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[1], 0.01F / 2);
   EXPECT_FLOAT_EQ(config.rotary.attention_factor(0), std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
-  const ModelConfig dynamic = Parse(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
+  const ModelConfig dynamic =
+      ParsedConfig(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
   EXPECT_EQ(dynamic.max_context, 32);
-  EXPECT_EQ(dynamic.rotary.inv_freq, Parse(kLlamaConfig).rotary.inv_freq);
+  EXPECT_EQ(dynamic.rotary.inv_freq, ParsedConfig(kLlamaConfig).rotary.inv_freq);
 }
 
 TEST(RotaryPositions, ThatAreScaledServeTheLongerContext) {
   const auto context = [](const char* scaling) {
-    return Parse(WithField(kLlamaConfig, "rope_scaling", scaling)).max_context;
+    return ParsedConfig(WithField(kLlamaConfig, "rope_scaling", scaling)).max_context;
   };
   EXPECT_EQ(context(R"({"type": "linear", "factor": 4})"), 128);
   EXPECT_EQ(context(R"({"type": "yarn", "factor": 4})"), 128);
@@ -267,41 +266,43 @@ TEST(RotaryPositions, ThatAreScaledServeTheLongerContext) {
 
 TEST(LayersWithoutPositions, FollowTheConfig) {
   const auto family = [](const char* name) { return WithField(kQwen2Config, "model_type", name); };
-  EXPECT_THAT(Parse(WithField(family("\"smollm3\""), "no_rope_layers", "[1, 0, 1]")).rotary.layer_index,
+  EXPECT_THAT(ParsedConfig(WithField(family("\"smollm3\""), "no_rope_layers", "[1, 0, 1]")).rotary.layer_index,
               ::testing::ElementsAre(0, -1, 0));
   const std::string cohere2 = WithField(WithField(family("\"cohere2\""), "sliding_window", "20"), "layer_types",
                                         R"(["sliding_attention", "full_attention", "sliding_attention"])");
-  EXPECT_THAT(Parse(cohere2).rotary.layer_index, ::testing::ElementsAre(0, -1, 0));
-  EXPECT_TRUE(Parse(cohere2).rotary.interleaved && Parse(cohere2).norm.shared);
-  EXPECT_EQ(Parse(cohere2).head.scale, 0.0625F);
-  const ModelConfig full = Parse(WithField(family("\"exaone4\""), "sliding_window", "null"));
+  EXPECT_THAT(ParsedConfig(cohere2).rotary.layer_index, ::testing::ElementsAre(0, -1, 0));
+  EXPECT_TRUE(ParsedConfig(cohere2).rotary.interleaved && ParsedConfig(cohere2).norm.shared);
+  EXPECT_EQ(ParsedConfig(cohere2).head.scale, 0.0625F);
+  const ModelConfig full = ParsedConfig(WithField(family("\"exaone4\""), "sliding_window", "null"));
   EXPECT_EQ(full.rotary.index(2), 0) << "where no layer slides, all have positions";
 }
 
 TEST(SlidingWindows, FollowTheConfig) {
   using ::testing::ElementsAre;
   using ::testing::IsEmpty;
-  EXPECT_THAT(Parse(kMistralConfig).attention.layer_windows, ElementsAre(20, 20, 20));
-  EXPECT_THAT(Parse(WithField(kMistralConfig, "sliding_window", "null")).attention.layer_windows, IsEmpty());
-  EXPECT_THAT(Parse(WithField(kMistralConfig, "sliding_window", "32")).attention.layer_windows, IsEmpty())
+  EXPECT_THAT(ParsedConfig(kMistralConfig).attention.layer_windows, ElementsAre(20, 20, 20));
+  EXPECT_THAT(ParsedConfig(WithField(kMistralConfig, "sliding_window", "null")).attention.layer_windows, IsEmpty());
+  EXPECT_THAT(ParsedConfig(WithField(kMistralConfig, "sliding_window", "32")).attention.layer_windows, IsEmpty())
       << "the whole context";
   const std::string wide = WithField(kMistralConfig, "max_position_embeddings", "8192");
-  EXPECT_THAT(Parse(WithField(wide, "sliding_window", "")).attention.layer_windows, ElementsAre(4096, 4096, 4096));
-  EXPECT_THAT(Parse(kGemma2Config).attention.layer_windows, ElementsAre(20, 0, 20));
+  EXPECT_THAT(ParsedConfig(WithField(wide, "sliding_window", "")).attention.layer_windows,
+              ElementsAre(4096, 4096, 4096));
+  EXPECT_THAT(ParsedConfig(kGemma2Config).attention.layer_windows, ElementsAre(20, 0, 20));
 
   const std::string qwen = WithField(kQwen2Config, "sliding_window", "20");
-  EXPECT_THAT(Parse(qwen).attention.layer_windows, IsEmpty()) << "use_sliding_window is false by default";
+  EXPECT_THAT(ParsedConfig(qwen).attention.layer_windows, IsEmpty()) << "use_sliding_window is false by default";
   const std::string slides = WithField(qwen, "use_sliding_window", "true");
-  EXPECT_THAT(Parse(slides).attention.layer_windows, IsEmpty()) << "max_window_layers is 28 by default";
-  EXPECT_THAT(Parse(WithField(slides, "max_window_layers", "1")).attention.layer_windows, ElementsAre(0, 20, 20));
+  EXPECT_THAT(ParsedConfig(slides).attention.layer_windows, IsEmpty()) << "max_window_layers is 28 by default";
+  EXPECT_THAT(ParsedConfig(WithField(slides, "max_window_layers", "1")).attention.layer_windows,
+              ElementsAre(0, 20, 20));
   const std::string types = R"(["sliding_attention", "full_attention", "sliding_attention"])";
-  EXPECT_THAT(Parse(WithField(slides, "layer_types", types)).attention.layer_windows, ElementsAre(20, 0, 20));
-  EXPECT_EQ(Parse(WithField(slides, "layer_types", types)).attention.window(1), 0);
-  EXPECT_EQ(Parse(qwen).attention.window(2), 0);
+  EXPECT_THAT(ParsedConfig(WithField(slides, "layer_types", types)).attention.layer_windows, ElementsAre(20, 0, 20));
+  EXPECT_EQ(ParsedConfig(WithField(slides, "layer_types", types)).attention.window(1), 0);
+  EXPECT_EQ(ParsedConfig(qwen).attention.window(2), 0);
 }
 
 TEST(Gemma2, ReadsItsConfig) {
-  const ModelConfig config = Parse(kGemma2Config);
+  const ModelConfig config = ParsedConfig(kGemma2Config);
   EXPECT_TRUE(config.norm.placement == NormPlacement::kPreAndPost && config.mlp.gated && config.head.tied);
   EXPECT_EQ(config.norm.weight_offset, 1.0F);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kGeluTanh);
@@ -310,35 +311,35 @@ TEST(Gemma2, ReadsItsConfig) {
   EXPECT_EQ(config.attention.softcap, 50.0F);
   EXPECT_EQ(config.head.softcap, 30.0F);
   const std::string uncapped = WithField(kGemma2Config, "attn_logit_softcapping", "null");
-  EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).attention.softcap, 0.0F);
-  EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).head.softcap, 0.0F);
-  EXPECT_EQ(Parse(WithField(kGemma2Config, "head_dim", "")).attention.head_dim, 256);
+  EXPECT_EQ(ParsedConfig(WithField(uncapped, "final_logit_softcapping", "null")).attention.softcap, 0.0F);
+  EXPECT_EQ(ParsedConfig(WithField(uncapped, "final_logit_softcapping", "null")).head.softcap, 0.0F);
+  EXPECT_EQ(ParsedConfig(WithField(kGemma2Config, "head_dim", "")).attention.head_dim, 256);
 }
 
 TEST(Olmo, NormsAllHeadsTogetherAndScalesFullLayersAlone) {
   const auto family = [](const char* name) { return WithField(kQwen2Config, "model_type", name); };
-  const ModelConfig second = Parse(family("\"olmo2\""));
+  const ModelConfig second = ParsedConfig(family("\"olmo2\""));
   EXPECT_TRUE(second.attention.qk_norm && second.attention.qk_norm_joint &&
               second.norm.placement == NormPlacement::kPostInside);
   EXPECT_EQ(second.rotary.count(), 1);
   const std::string base = WithField(WithField(family("\"olmo3\""), "num_hidden_layers", "4"), "sliding_window", "20");
   const std::string old = WithField(WithField(base, "rope_theta", "500000"), "rope_scaling",
                                     R"({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 8})");
-  const ModelConfig third = Parse(old);
+  const ModelConfig third = ParsedConfig(old);
   EXPECT_THAT(third.rotary.layer_index, ::testing::ElementsAre(1, 1, 1, 0));
   EXPECT_THAT(third.attention.layer_windows, ::testing::ElementsAre(20, 20, 20, 0));
   EXPECT_GT(third.rotary.attention_factor(0), 1.1F);
   EXPECT_EQ(third.rotary.attention_factor(1), 1.0F) << "sliding layers are not scaled";
   const ModelConfig present =
-      Parse(WithField(base, "rope_parameters",
-                      R"({"full_attention": {"rope_type": "yarn", "factor": 4, "rope_theta": 500000,
+      ParsedConfig(WithField(base, "rope_parameters",
+                             R"({"full_attention": {"rope_type": "yarn", "factor": 4, "rope_theta": 500000,
           "original_max_position_embeddings": 8}, "sliding_attention": {"rope_type": "default", "rope_theta": 500000}})"));
   EXPECT_EQ(present.rotary.inv_freq, third.rotary.inv_freq);
   EXPECT_EQ(present.rotary.attention_factors, third.rotary.attention_factors);
 }
 
 TEST(Nemotron, ReadsItsConfig) {
-  const ModelConfig config = Parse(WithField(kQwen2Config, "model_type", "\"nemotron\""));
+  const ModelConfig config = ParsedConfig(WithField(kQwen2Config, "model_type", "\"nemotron\""));
   EXPECT_TRUE(!config.mlp.gated && config.norm.weight_offset == 1.0F && config.norm.bias);
   EXPECT_EQ(config.rotary.dim, config.attention.head_dim / 2);
   EXPECT_EQ(config.mlp.activation, ActivationKind::kReluSquared);
@@ -348,16 +349,16 @@ constexpr const char* kFalconConfig =
     R"({"model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6, "vocab_size": 7})";
 
 TEST(Falcon, HasThreeForms) {
-  const ModelConfig small = Parse(kFalconConfig);
+  const ModelConfig small = ParsedConfig(kFalconConfig);
   EXPECT_TRUE(small.attention.num_kv_heads == 1 && small.parallel_residual && small.norm.shared && small.head.tied);
   EXPECT_EQ(small.mlp.ffn_dim, 96);
   const std::string grouped =
       WithField(WithField(kFalconConfig, "new_decoder_architecture", "true"), "num_kv_heads", "3");
-  const ModelConfig large = Parse(grouped);
+  const ModelConfig large = ParsedConfig(grouped);
   EXPECT_TRUE(large.attention.num_kv_heads == 3 && large.parallel_residual && !large.norm.shared);
-  EXPECT_TRUE(Parse(WithField(grouped, "num_ln_in_parallel_attn", "1")).norm.shared);
+  EXPECT_TRUE(ParsedConfig(WithField(grouped, "num_ln_in_parallel_attn", "1")).norm.shared);
   const ModelConfig sequential =
-      Parse(WithField(WithField(kFalconConfig, "parallel_attn", "false"), "multi_query", "false"));
+      ParsedConfig(WithField(WithField(kFalconConfig, "parallel_attn", "false"), "multi_query", "false"));
   EXPECT_TRUE(sequential.attention.num_kv_heads == 6 && !sequential.parallel_residual && !sequential.norm.shared);
   const auto refusal = [](const std::string& config) {
     return std::string(ParseModelConfig(config, "").status().message());
@@ -370,7 +371,7 @@ TEST(Falcon, HasThreeForms) {
 
 TEST(Falcon, RoundsTheBiasOfAlibiToBf16BeforeItIsScaled) {
   const std::string alibi = WithField(kFalconConfig, "alibi", "true");
-  const ModelConfig config = Parse(WithField(alibi, "max_position_embeddings", "600"));
+  const ModelConfig config = ParsedConfig(WithField(alibi, "max_position_embeddings", "600"));
   EXPECT_EQ(config.rotary.dim, 0);
   EXPECT_TRUE(config.attention.alibi_slopes.empty());
   ASSERT_EQ(config.attention.key_bias.size(), 6U * 600U);
@@ -388,7 +389,7 @@ TEST(Bloom, HasTheSlopesOfAnyNumberOfHeads) {
   const auto slopes = [](const char* heads) {
     const std::string config =
         R"({"model_type": "bloom", "n_layer": 2, "hidden_size": 24, "vocab_size": 7, "n_head": )";
-    return Parse(config + heads + "}").attention.alibi_slopes;
+    return ParsedConfig(config + heads + "}").attention.alibi_slopes;
   };
   EXPECT_THAT(slopes("4"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F));
   EXPECT_THAT(slopes("6"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F, 0.5F, 0.125F));

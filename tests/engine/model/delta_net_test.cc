@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kHidden = 6;
+constexpr int64_t kDeltaHidden = 6;
 constexpr int64_t kHeadDim = 8;  // of attention: 2 heads on one
 constexpr int64_t kKeyHeads = 2;
 constexpr int64_t kValueHeads = 4;
@@ -29,7 +29,7 @@ constexpr int64_t kKeys = kKeyHeads * kKeyDim;
 constexpr int64_t kValues = kValueHeads * kValueDim;
 constexpr int64_t kChannels = 2 * kKeys + kValues;
 
-std::string Config(const std::string& model_type, const std::string& more = "") {
+std::string DeltaConfig(const std::string& model_type, const std::string& more = "") {
   return absl::StrCat(R"({"model_type": ")", model_type, R"(", "hidden_size": 6, "intermediate_size": 10,
       "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 9,
       "full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 3,
@@ -41,40 +41,40 @@ const std::string kDelta = "model.layers.0.linear_attn.";
 const std::string kAttention = "model.layers.1.self_attn.";
 
 std::vector<TestTensor> Common() {
-  std::vector<TestTensor> tensors = {{"model.embed_tokens.weight", {9, kHidden}},
-                                     {"model.norm.weight", {kHidden}},
-                                     {"lm_head.weight", {9, kHidden}},
+  std::vector<TestTensor> tensors = {{"model.embed_tokens.weight", {9, kDeltaHidden}},
+                                     {"model.norm.weight", {kDeltaHidden}},
+                                     {"lm_head.weight", {9, kDeltaHidden}},
                                      {kDelta + "conv1d.weight", {kChannels, 1, kTaps}},
                                      {kDelta + "A_log", {kValueHeads}},
                                      {kDelta + "dt_bias", {kValueHeads}},
                                      {kDelta + "norm.weight", {kValueDim}},
-                                     {kDelta + "out_proj.weight", {kHidden, kValues}},
-                                     {kAttention + "q_proj.weight", {2 * 2 * kHeadDim, kHidden}},
-                                     {kAttention + "k_proj.weight", {kHeadDim, kHidden}},
-                                     {kAttention + "v_proj.weight", {kHeadDim, kHidden}},
+                                     {kDelta + "out_proj.weight", {kDeltaHidden, kValues}},
+                                     {kAttention + "q_proj.weight", {2 * 2 * kHeadDim, kDeltaHidden}},
+                                     {kAttention + "k_proj.weight", {kHeadDim, kDeltaHidden}},
+                                     {kAttention + "v_proj.weight", {kHeadDim, kDeltaHidden}},
                                      {kAttention + "q_norm.weight", {kHeadDim}},
                                      {kAttention + "k_norm.weight", {kHeadDim}},
-                                     {kAttention + "o_proj.weight", {kHidden, 2 * kHeadDim}}};
+                                     {kAttention + "o_proj.weight", {kDeltaHidden, 2 * kHeadDim}}};
   for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
-    tensors.push_back({absl::StrCat(layer, "input_layernorm.weight"), {kHidden}});
-    tensors.push_back({absl::StrCat(layer, "post_attention_layernorm.weight"), {kHidden}});
+    tensors.push_back({absl::StrCat(layer, "input_layernorm.weight"), {kDeltaHidden}});
+    tensors.push_back({absl::StrCat(layer, "post_attention_layernorm.weight"), {kDeltaHidden}});
   }
   return tensors;
 }
 
 void AddSplit(std::vector<TestTensor>* tensors) {
-  tensors->push_back({kDelta + "in_proj_qkv.weight", {kChannels, kHidden}});
-  tensors->push_back({kDelta + "in_proj_z.weight", {kValues, kHidden}});
-  tensors->push_back({kDelta + "in_proj_b.weight", {kValueHeads, kHidden}});
-  tensors->push_back({kDelta + "in_proj_a.weight", {kValueHeads, kHidden}});
+  tensors->push_back({kDelta + "in_proj_qkv.weight", {kChannels, kDeltaHidden}});
+  tensors->push_back({kDelta + "in_proj_z.weight", {kValues, kDeltaHidden}});
+  tensors->push_back({kDelta + "in_proj_b.weight", {kValueHeads, kDeltaHidden}});
+  tensors->push_back({kDelta + "in_proj_a.weight", {kValueHeads, kDeltaHidden}});
 }
 
 void AddMlps(std::vector<TestTensor>* tensors) {
   for (const char* layer : {"model.layers.0.mlp.", "model.layers.1.mlp."}) {
     for (const char* name : {"gate_proj.weight", "up_proj.weight"}) {
-      tensors->push_back({absl::StrCat(layer, name), {10, kHidden}});
+      tensors->push_back({absl::StrCat(layer, name), {10, kDeltaHidden}});
     }
-    tensors->push_back({absl::StrCat(layer, "down_proj.weight"), {kHidden, 10}});
+    tensors->push_back({absl::StrCat(layer, "down_proj.weight"), {kDeltaHidden, 10}});
   }
 }
 
@@ -94,7 +94,7 @@ TEST_F(DeltaNet, SplitProjectionsAreFusedAndVectorsAreAsTheDeviceTakesThem) {
   std::vector<TestTensor> tensors = Common();
   AddSplit(&tensors);
   AddMlps(&tensors);
-  const auto model = Load(Config("qwen3_5_text"), tensors);
+  const auto model = Load(DeltaConfig("qwen3_5_text"), tensors);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT((*model)->warnings(), IsEmpty());
   const LayerWeights& layer = (*model)->weights(Precision::kFp32).layers[0];
@@ -125,7 +125,7 @@ TEST_F(DeltaNet, QueriesAndTheirGatesAlternateByHead) {
   std::vector<TestTensor> tensors = Common();
   AddSplit(&tensors);
   AddMlps(&tensors);
-  const auto model = Load(Config("qwen3_5_text"), tensors);
+  const auto model = Load(DeltaConfig("qwen3_5_text"), tensors);
   ASSERT_TRUE(model.ok()) << model.status();
   const LayerWeights& layer = (*model)->weights(Precision::kFp32).layers[1];
   for (int64_t head = 0; head < 2; ++head) {
@@ -142,10 +142,10 @@ TEST_F(DeltaNet, QueriesAndTheirGatesAlternateByHead) {
 
 TEST_F(DeltaNet, FusedProjectionsAreTakenApartByKeyHead) {
   std::vector<TestTensor> tensors = Common();
-  tensors.push_back({kDelta + "in_proj_qkvz.weight", {kChannels + kValues, kHidden}});
-  tensors.push_back({kDelta + "in_proj_ba.weight", {2 * kValueHeads, kHidden}});
+  tensors.push_back({kDelta + "in_proj_qkvz.weight", {kChannels + kValues, kDeltaHidden}});
+  tensors.push_back({kDelta + "in_proj_ba.weight", {2 * kValueHeads, kDeltaHidden}});
   AddMlps(&tensors);
-  const auto model = Load(Config("qwen3_next", R"(, "mlp_only_layers": [0, 1], "num_experts": 4,
+  const auto model = Load(DeltaConfig("qwen3_next", R"(, "mlp_only_layers": [0, 1], "num_experts": 4,
       "num_experts_per_tok": 2)"),
                           tensors);
   ASSERT_TRUE(model.ok()) << model.status();
@@ -167,25 +167,25 @@ TEST_F(DeltaNet, ExpertsAreFoundInStacksToo) {
   std::vector<TestTensor> single = Common();
   AddSplit(&single);
   for (const char* layer : {"model.layers.0.mlp.", "model.layers.1.mlp."}) {
-    single.push_back({absl::StrCat(layer, "gate.weight"), {3, kHidden}});
-    single.push_back({absl::StrCat(layer, "shared_expert_gate.weight"), {1, kHidden}});
+    single.push_back({absl::StrCat(layer, "gate.weight"), {3, kDeltaHidden}});
+    single.push_back({absl::StrCat(layer, "shared_expert_gate.weight"), {1, kDeltaHidden}});
     for (const char* name : {"gate_proj.weight", "up_proj.weight"}) {
-      single.push_back({absl::StrCat(layer, "shared_expert.", name), {5, kHidden}});
+      single.push_back({absl::StrCat(layer, "shared_expert.", name), {5, kDeltaHidden}});
     }
-    single.push_back({absl::StrCat(layer, "shared_expert.down_proj.weight"), {kHidden, 5}});
+    single.push_back({absl::StrCat(layer, "shared_expert.down_proj.weight"), {kDeltaHidden, 5}});
   }
   std::vector<TestTensor> stacked = single;
   for (const char* layer : {"model.layers.0.mlp.experts.", "model.layers.1.mlp.experts."}) {
-    stacked.push_back({absl::StrCat(layer, "gate_up_proj"), {3, 8, kHidden}});
-    stacked.push_back({absl::StrCat(layer, "down_proj"), {3, kHidden, 4}});
+    stacked.push_back({absl::StrCat(layer, "gate_up_proj"), {3, 8, kDeltaHidden}});
+    stacked.push_back({absl::StrCat(layer, "down_proj"), {3, kDeltaHidden, 4}});
     for (const char* expert : {"0.", "1.", "2."}) {
       for (const char* name : {"gate_proj.weight", "up_proj.weight"}) {
-        single.push_back({absl::StrCat(layer, expert, name), {4, kHidden}});
+        single.push_back({absl::StrCat(layer, expert, name), {4, kDeltaHidden}});
       }
-      single.push_back({absl::StrCat(layer, expert, "down_proj.weight"), {kHidden, 4}});
+      single.push_back({absl::StrCat(layer, expert, "down_proj.weight"), {kDeltaHidden, 4}});
     }
   }
-  const std::string config = Config("qwen3_5_moe_text", R"(, "num_experts": 3, "num_experts_per_tok": 2,
+  const std::string config = DeltaConfig("qwen3_5_moe_text", R"(, "num_experts": 3, "num_experts_per_tok": 2,
       "moe_intermediate_size": 4, "shared_expert_intermediate_size": 5)");
   const std::string experts = "model.layers.1.mlp.experts.";
   const auto with_single = Load(config, single);
@@ -197,13 +197,13 @@ TEST_F(DeltaNet, ExpertsAreFoundInStacksToo) {
   EXPECT_THAT((*with_stacks)->warnings(), IsEmpty());
   const ExpertWeights other = (*with_stacks)->weights(Precision::kFp32).layers[1].experts[2];
   ExpectRow(other.up, 5, experts + "gate_up_proj", 2 * 8 + 5);
-  ExpectRow(other.down, 3, experts + "down_proj", 2 * kHidden + 3);
+  ExpectRow(other.down, 3, experts + "down_proj", 2 * kDeltaHidden + 3);
 }
 
 TEST_F(DeltaNet, TheTextPartOfAMultimodalConfigIsServed) {
-  const auto model = ParseModelConfig(
-      absl::StrCat(R"({"model_type": "qwen3_5", "vision_config": {}, "text_config": )", Config("qwen3_5_text"), "}"),
-      "");
+  const auto model = ParseModelConfig(absl::StrCat(R"({"model_type": "qwen3_5", "vision_config": {}, "text_config": )",
+                                                   DeltaConfig("qwen3_5_text"), "}"),
+                                      "");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->config.num_recurrent_layers(), 1);
   EXPECT_TRUE(model->config.attention.output_gate);
@@ -216,7 +216,7 @@ TEST_F(DeltaNet, AConvolutionOfOtherTapsIsRefused) {
   for (TestTensor& tensor : tensors) {
     if (tensor.name == kDelta + "conv1d.weight") tensor.shape = {kChannels, 1, kTaps + 1};
   }
-  EXPECT_THAT(std::string(Load(Config("qwen3_5_text"), tensors).status().message()),
+  EXPECT_THAT(std::string(Load(DeltaConfig("qwen3_5_text"), tensors).status().message()),
               HasSubstr("linear_attn.conv1d.weight' has shape [20, 1, 4]; config.json makes it [20, 1, 3]"));
 }
 

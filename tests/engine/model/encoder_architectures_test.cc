@@ -15,14 +15,8 @@ namespace {
 
 using kernels::ActivationKind;
 
-ModelConfig Parse(const std::string& config) {
-  absl::StatusOr<ParsedModel> model = ParseModelConfig(config, "");
-  EXPECT_TRUE(model.ok()) << model.status();
-  return model->config;
-}
-
 TEST(Bert, ReadsItsConfig) {
-  const ModelConfig config = Parse(kBertConfig);
+  const ModelConfig config = ParsedConfig(kBertConfig);
   EXPECT_TRUE(config.is_encoder());
   EXPECT_FALSE(config.attention.causal);
   EXPECT_EQ(config.norm.placement, NormPlacement::kPost);
@@ -40,7 +34,7 @@ TEST(Bert, ReadsItsConfig) {
 
 TEST(Roberta, PositionsStartAfterThePaddingRow) {
   for (const char* word : {"\"roberta\"", "\"xlm-roberta\"", "\"camembert\""}) {
-    const ModelConfig config = Parse(WithField(kBertConfig, "model_type", word));
+    const ModelConfig config = ParsedConfig(WithField(kBertConfig, "model_type", word));
     EXPECT_EQ(config.architecture, "roberta");
     EXPECT_EQ(config.embedding.position_offset, 2);
     EXPECT_EQ(config.embedding.position_pad_id, 1);
@@ -75,7 +69,7 @@ constexpr const char* kModernBertConfig =
         "num_attention_heads": 2, "max_position_embeddings": 64, "local_attention": 16})";
 
 TEST(ModernBert, ReadsTheConfigsOfBothTransformers) {
-  const ModelConfig config = Parse(kModernBertConfig);
+  const ModelConfig config = ParsedConfig(kModernBertConfig);
   EXPECT_TRUE(config.is_encoder() && !config.attention.causal && config.norm.first_absent && config.embedding.norm);
   EXPECT_THAT(config.attention.layer_windows, ::testing::ElementsAre(0, 17, 17, 0, 17));
   EXPECT_THAT(config.rotary.layer_index, ::testing::ElementsAre(0, 1, 1, 0, 1));
@@ -85,21 +79,21 @@ TEST(ModernBert, ReadsTheConfigsOfBothTransformers) {
                                         "layer_types",
                                         R"(["full_attention", "sliding_attention", "sliding_attention",
           "full_attention", "sliding_attention"])");
-  EXPECT_EQ(Parse(present).rotary.inv_freq, config.rotary.inv_freq);
-  EXPECT_EQ(Parse(present).attention.layer_windows, config.attention.layer_windows);
-  EXPECT_THAT(Parse(WithField(kModernBertConfig, "local_attention", "125")).attention.layer_windows,
+  EXPECT_EQ(ParsedConfig(present).rotary.inv_freq, config.rotary.inv_freq);
+  EXPECT_EQ(ParsedConfig(present).attention.layer_windows, config.attention.layer_windows);
+  EXPECT_THAT(ParsedConfig(WithField(kModernBertConfig, "local_attention", "125")).attention.layer_windows,
               ::testing::ElementsAre(0, 125, 125, 0, 125))
       << "63 tokens to each side are not all of 64";
-  EXPECT_TRUE(Parse(WithField(kModernBertConfig, "local_attention", "126")).attention.layer_windows.empty());
+  EXPECT_TRUE(ParsedConfig(WithField(kModernBertConfig, "local_attention", "126")).attention.layer_windows.empty());
   const absl::Status bad = ParseModelConfig(WithField(kModernBertConfig, "local_attention", "0"), "").status();
   EXPECT_THAT(std::string(bad.message()), ::testing::HasSubstr("local_attention is 0; limit is [1, 16777216]"));
 }
 
 TEST(NomicBert, ReadsThePublishersConfigToo) {
-  const ModelConfig present = Parse(
+  const ModelConfig present = ParsedConfig(
       R"({"model_type": "nomic_bert", "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 16, "vocab_size": 7,
           "num_attention_heads": 2, "max_position_embeddings": 64})");
-  const ModelConfig published = Parse(
+  const ModelConfig published = ParsedConfig(
       R"({"model_type": "nomic_bert", "n_layer": 2, "n_embd": 24, "n_inner": 16, "vocab_size": 7, "n_head": 2,
           "n_positions": 8192, "max_trained_positions": 64, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
           "activation_function": "swiglu", "qkv_proj_bias": false, "prenorm": false})");
@@ -114,24 +108,25 @@ TEST(NomicBert, ReadsThePublishersConfigToo) {
 
 TEST(SequenceClassifiers, AreToldByTheirClass) {
   const std::string bert = WithField(kBertConfig, "architectures", R"(["BertForSequenceClassification"])");
-  EXPECT_EQ(Parse(kBertConfig).classifier.num_labels, 0);
-  EXPECT_EQ(Parse(bert).classifier.num_labels, 2) << "transformers' default";
-  EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).classifier.num_labels, 1);
-  EXPECT_TRUE(Parse(bert).classifier.dense_bias && !Parse(bert).classifier.norm && !Parse(bert).classifier.mean);
+  EXPECT_EQ(ParsedConfig(kBertConfig).classifier.num_labels, 0);
+  EXPECT_EQ(ParsedConfig(bert).classifier.num_labels, 2) << "transformers' default";
+  EXPECT_EQ(ParsedConfig(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).classifier.num_labels, 1);
+  EXPECT_TRUE(ParsedConfig(bert).classifier.dense_bias && !ParsedConfig(bert).classifier.norm &&
+              !ParsedConfig(bert).classifier.mean);
 }
 
 TEST(SequenceClassifiers, OfModernBertHaveANormAndMayReadTheMean) {
-  EXPECT_EQ(Parse(kModernBertConfig).classifier.num_labels, 0);
-  EXPECT_FALSE(HasSlot(Parse(kModernBertConfig), WeightSlot::kClassifierNorm, 0));
+  EXPECT_EQ(ParsedConfig(kModernBertConfig).classifier.num_labels, 0);
+  EXPECT_FALSE(HasSlot(ParsedConfig(kModernBertConfig), WeightSlot::kClassifierNorm, 0));
   const std::string base = WithField(kModernBertConfig, "architectures", R"(["ModernBertForSequenceClassification"])");
-  const ModelConfig cls = Parse(base);
+  const ModelConfig cls = ParsedConfig(base);
   EXPECT_TRUE(HasSlot(cls, WeightSlot::kClassifierNorm, 0) && !HasBias(cls, WeightSlot::kClassifierNorm));
   EXPECT_TRUE(!HasBias(cls, WeightSlot::kClassifierDense) && HasBias(cls, WeightSlot::kClassifierOut));
   EXPECT_FALSE(cls.classifier.mean);
   EXPECT_EQ(cls.classifier.activation, ActivationKind::kGeluErf);
   const ModelConfig mean =
-      Parse(WithField(WithField(WithField(base, "classifier_pooling", "\"mean\""), "classifier_bias", "true"),
-                      "classifier_activation", "\"silu\""));
+      ParsedConfig(WithField(WithField(WithField(base, "classifier_pooling", "\"mean\""), "classifier_bias", "true"),
+                             "classifier_activation", "\"silu\""));
   EXPECT_TRUE(mean.classifier.mean && HasBias(mean, WeightSlot::kClassifierDense));
   EXPECT_EQ(mean.classifier.activation, ActivationKind::kSilu);
   const std::pair<std::pair<const char*, const char*>, const char*> bad[] = {

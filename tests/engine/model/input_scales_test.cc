@@ -20,28 +20,28 @@ ModelConfig TwoLayers() {
   return config;
 }
 
-const InputScales kScales = {{{WeightSlot::kQkv, 0}, 0.1F},
-                             {{WeightSlot::kQkv, 1}, 1e-30F},
-                             {{WeightSlot::kMlpDown, 0}, 3.4e38F},
-                             {{WeightSlot::kMlpDown, 1}, 1.0F / 3.0F},
-                             {{WeightSlot::kHead, 0}, 7.25F}};
+const InputScales kInputScales = {{{WeightSlot::kQkv, 0}, 0.1F},
+                                  {{WeightSlot::kQkv, 1}, 1e-30F},
+                                  {{WeightSlot::kMlpDown, 0}, 3.4e38F},
+                                  {{WeightSlot::kMlpDown, 1}, 1.0F / 3.0F},
+                                  {{WeightSlot::kHead, 0}, 7.25F}};
 
 TEST(InputScalesFile, ReadsWhatItWrites) {
-  const absl::StatusOr<InputScales> read = ParseInputScales(InputScalesText(kScales), TwoLayers());
+  const absl::StatusOr<InputScales> read = ParseInputScales(InputScalesText(kInputScales), TwoLayers());
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, kScales);
+  EXPECT_EQ(*read, kInputScales);
 }
 
 TEST(InputScalesFile, LoadsWithTheModel) {
   const TempDirectory temp;
   WriteModel(temp, kLlamaConfig, LlamaTensors());
-  temp.Write(kInputScalesFile, InputScalesText(kScales));
+  temp.Write(kInputScalesFile, InputScalesText(kInputScales));
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);
   const ModelSource source{.path = temp.path(), .random_shape = "", .precisions = {Precision::kFp8}};
   const auto model = LoadModel(source, device.get());
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->input_scales(), kScales);
+  EXPECT_EQ((*model)->input_scales(), kInputScales);
   temp.Write(kInputScalesFile, "{}");
   EXPECT_THAT(std::string(LoadModel(source, device.get()).status().message()), HasSubstr(kInputScalesFile));
 }

@@ -36,7 +36,7 @@ class IntegerCheckpoint : public ::testing::Test {
   }
 };
 
-constexpr const char* kUp = "mlp.up_proj";
+constexpr const char* kUpProj = "mlp.up_proj";
 
 TEST_F(IntegerCheckpoint, LoadsWhatIsIntact) {
   for (const char* golden :
@@ -53,7 +53,7 @@ struct Case {
 };
 
 std::string Of(const char* ending) {
-  return std::string(kUp) + ending;
+  return std::string(kUpProj) + ending;
 }
 
 // Several shapes of the same number of elements, so that the file itself stays valid.

@@ -73,7 +73,7 @@ struct GoldenFormat {
   const char* golden;
   std::optional<WeightFormat> format;
 };
-constexpr GoldenFormat kGoldens[] = {
+constexpr GoldenFormat kGoldenFormats[] = {
     {"awq4", WeightFormat::kQ4Zero},
     {"bitsandbytes_int8", WeightFormat::kQ8Wide},
     {"bitsandbytes_nf4", std::nullopt},
@@ -92,7 +92,7 @@ constexpr GoldenFormat kGoldens[] = {
 };
 
 TEST(IntegerCodes, HaveTheValuesOfTheDequantisedTensors) {
-  for (const GoldenFormat& row : kGoldens) {
+  for (const GoldenFormat& row : kGoldenFormats) {
     SCOPED_TRACE(row.golden);
     const absl::StatusOr<OpenedModel> model = Open(row.golden, Unchanged);
     ASSERT_TRUE(model.ok()) << model.status();

@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::StatusOr<Quantization> Parse(const std::string& quantization_config, const std::string& hf_quant = "") {
+absl::StatusOr<Quantization> ParsedQuantization(const std::string& quantization_config,
+                                                const std::string& hf_quant = "") {
   const std::string text =
       quantization_config.empty() ? "{}" : "{\"quantization_config\": " + quantization_config + "}";
   const nlohmann::json object = nlohmann::json::parse(text);
@@ -68,20 +69,20 @@ TEST(Quantization, ReadsTheFieldsOfEveryFormat) {
        "fp8 per tensor", WeightScaling::kTensor, false, 0},
   };
   for (const Accepted& row : cases) {
-    const absl::StatusOr<Quantization> parsed = Parse(row.config, row.hf_quant);
+    const absl::StatusOr<Quantization> parsed = ParsedQuantization(row.config, row.hf_quant);
     ASSERT_TRUE(parsed.ok()) << row.name << ": " << parsed.status();
     EXPECT_STREQ(parsed->format->name, row.format) << row.name;
     EXPECT_EQ(parsed->weights, row.weights) << row.name;
     EXPECT_EQ(parsed->static_inputs, row.static_inputs) << row.name;
     EXPECT_EQ(parsed->warnings.size(), row.num_warnings) << row.name;
   }
-  EXPECT_EQ(Parse("")->format, nullptr);
-  EXPECT_EQ(Parse(cases[8].config)->input_amax_limit, 900.0F);
-  EXPECT_EQ(Parse(cases[9].config)->block_rows, 128);
+  EXPECT_EQ(ParsedQuantization("")->format, nullptr);
+  EXPECT_EQ(ParsedQuantization(cases[8].config)->input_amax_limit, 900.0F);
+  EXPECT_EQ(ParsedQuantization(cases[9].config)->block_rows, 128);
 }
 
 TEST(Quantization, IgnoredModulesAreNamesOrSuffixes) {
-  const absl::StatusOr<Quantization> parsed = Parse(CompressedTensors(kTensor, kTensor));
+  const absl::StatusOr<Quantization> parsed = ParsedQuantization(CompressedTensors(kTensor, kTensor));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(IsIgnored(*parsed, "lm_head"));
   EXPECT_TRUE(IsIgnored(*parsed, "model.lm_head"));
@@ -153,14 +154,14 @@ TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
       {R"({"quant_method": "fp8", "modules_to_not_convert": "lm_head"})", "modules_to_not_convert is \"lm_head\""},
   };
   for (const Refused& row : cases) {
-    const absl::Status status = Parse(row.config).status();
+    const absl::Status status = ParsedQuantization(row.config).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.config;
     EXPECT_THAT(std::string(status.message()), HasSubstr("config.json: quantization_config")) << row.config;
     EXPECT_THAT(std::string(status.message()), HasSubstr(row.message)) << row.config;
   }
-  EXPECT_THAT(std::string(Parse("", R"({"quantization": {"quant_algo": "INT4_AWQ"}})").status().message()),
+  EXPECT_THAT(std::string(ParsedQuantization("", R"({"quantization": {"quant_algo": "INT4_AWQ"}})").status().message()),
               HasSubstr("hf_quant_config.json: quantization: quant_algo is 'INT4_AWQ'"));
-  EXPECT_THAT(std::string(Parse("", "[]").status().message()), HasSubstr("hf_quant_config.json"));
+  EXPECT_THAT(std::string(ParsedQuantization("", "[]").status().message()), HasSubstr("hf_quant_config.json"));
 }
 
 TEST(Quantization, ReadsFloatsInSmallGroupsAndSaysThatInputsStayWide) {
@@ -171,7 +172,7 @@ TEST(Quantization, ReadsFloatsInSmallGroupsAndSaysThatInputsStayWide) {
                                     std::string(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})"),
                                     std::string(R"({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4"})"),
                                     std::string(R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})")}) {
-    const auto parsed = Parse(config);
+    const auto parsed = ParsedQuantization(config);
     ASSERT_TRUE(parsed.ok()) << config << parsed.status();
     EXPECT_TRUE(parsed->microscaled) << config;
     EXPECT_EQ(parsed->integer.layout, IntegerLayout::kNone);
@@ -179,8 +180,9 @@ TEST(Quantization, ReadsFloatsInSmallGroupsAndSaysThatInputsStayWide) {
     ASSERT_EQ(parsed->warnings.size(), 1U) << config;
     EXPECT_THAT(parsed->warnings.front(), HasSubstr("inputs are not quantised"));
   }
-  EXPECT_TRUE(Parse(CompressedTensors(kNvfp4, "null"))->warnings.empty());
-  const auto mixed = Parse("", R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}}})");
+  EXPECT_TRUE(ParsedQuantization(CompressedTensors(kNvfp4, "null"))->warnings.empty());
+  const auto mixed =
+      ParsedQuantization("", R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}}})");
   ASSERT_TRUE(mixed.ok()) << mixed.status();
   EXPECT_TRUE(mixed->microscaled && mixed->static_inputs);
 }
@@ -191,7 +193,7 @@ TEST(Quantization, MergesGroupsOfSeveralFormats) {
       R"(, "input_activations": )" + kToken +
       R"(}, "b": {"weights": {"num_bits": 4, "group_size": 32}}, "c": {"weights": {"num_bits": 8, "group_size": 32}},)"
       R"("d": {"weights": {"num_bits": 4, "type": "float", "group_size": 16, "strategy": "tensor_group"}}}})";
-  const auto parsed = Parse(groups);
+  const auto parsed = ParsedQuantization(groups);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->microscaled);
   EXPECT_EQ(parsed->weights, WeightScaling::kChannel);
@@ -205,7 +207,7 @@ TEST(Quantization, GroupsOfDifferentStrategiesAreRefused) {
       std::string(R"({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": )") + kTensor +
       R"(, "input_activations": )" + kToken + R"(}, "b": {"weights": )" + kChannel + R"(, "input_activations": )" +
       kToken + "}}}";
-  EXPECT_THAT(std::string(Parse(groups).status().message()), HasSubstr("groups of different strategies"));
+  EXPECT_THAT(std::string(ParsedQuantization(groups).status().message()), HasSubstr("groups of different strategies"));
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ using ::testing::UnorderedElementsAre;
 
 constexpr int32_t kVocab = 100;
 
-GenerationDefaults Parse(const char* text) {
+GenerationDefaults ParsedDefaults(const char* text) {
   auto defaults = ParseGenerationDefaults(text, kVocab);
   EXPECT_TRUE(defaults.ok()) << defaults.status();
   return defaults.ok() ? *std::move(defaults) : GenerationDefaults();
 }
 
 TEST(GenerationDefaults, AnEmptyFileKeepsTheDefaults) {
-  const GenerationDefaults defaults = Parse("{}");
+  const GenerationDefaults defaults = ParsedDefaults("{}");
   EXPECT_EQ(defaults.sampling.temperature, 1.0F);
   EXPECT_EQ(defaults.sampling.top_k, 0);
   EXPECT_EQ(defaults.sampling.repetition_penalty, 1.0F);
@@ -32,7 +32,8 @@ TEST(GenerationDefaults, AnEmptyFileKeepsTheDefaults) {
 }
 
 TEST(GenerationDefaults, EveryFieldThatMapsIsRead) {
-  const GenerationDefaults defaults = Parse(R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95,
+  const GenerationDefaults defaults =
+      ParsedDefaults(R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95,
       "min_p": 0.05, "repetition_penalty": 1.1, "max_new_tokens": 2048, "suppress_tokens": [1, 2],
       "begin_suppress_tokens": [3], "bad_words_ids": [[4], [5, 6]], "eos_token_id": [7, 8]})");
   EXPECT_EQ(defaults.sampling.temperature, 0.6F);
@@ -48,13 +49,13 @@ TEST(GenerationDefaults, EveryFieldThatMapsIsRead) {
 }
 
 TEST(GenerationDefaults, WithoutSamplingTheTemperatureIsZero) {
-  EXPECT_EQ(Parse(R"({"do_sample": false, "temperature": 0.6})").sampling.temperature, 0.0F);
-  EXPECT_EQ(Parse(R"({"temperature": 0.6})").sampling.temperature, 0.6F);
-  EXPECT_EQ(Parse(R"({"do_sample": null})").sampling.temperature, 1.0F);
+  EXPECT_EQ(ParsedDefaults(R"({"do_sample": false, "temperature": 0.6})").sampling.temperature, 0.0F);
+  EXPECT_EQ(ParsedDefaults(R"({"temperature": 0.6})").sampling.temperature, 0.6F);
+  EXPECT_EQ(ParsedDefaults(R"({"do_sample": null})").sampling.temperature, 1.0F);
 }
 
 TEST(GenerationDefaults, WhatIsNotSupportedIsNamedUnlessItIsOff) {
-  const GenerationDefaults defaults = Parse(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "typical_p": 0.9,
+  const GenerationDefaults defaults = ParsedDefaults(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "typical_p": 0.9,
       "watermarking_config": {"bias": 2.5}, "length_penalty": 1.0, "top_h": null, "early_stopping": false,
       "forced_eos_token_id": [], "_from_model_config": true, "transformers_version": "5.0", "pad_token_id": 9})");
   EXPECT_THAT(defaults.warnings,
@@ -66,7 +67,7 @@ TEST(GenerationDefaults, WhatIsNotSupportedIsNamedUnlessItIsOff) {
 
 TEST(GenerationDefaults, IdsOutsideTheVocabularyAreDroppedAndNamed) {
   const GenerationDefaults defaults =
-      Parse(R"({"suppress_tokens": [1, 100, -1], "bad_words_ids": [[4], [5, 100], []]})");
+      ParsedDefaults(R"({"suppress_tokens": [1, 100, -1], "bad_words_ids": [[4], [5, 100], []]})");
   EXPECT_THAT(defaults.sampling.suppressed_token_ids, ElementsAre(1));
   EXPECT_THAT(defaults.sampling.bad_words, ElementsAre(ElementsAre(4)));
   EXPECT_THAT(defaults.warnings,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/small_checkpoints.h"
 
+#include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
+
+#include "engine/model/load/model_directory.h"
 
 namespace dunlin::engine {
 
@@ -107,6 +111,22 @@ std::string WithField(const std::string& config, const std::string& field, const
   std::string text = object.dump();
   if (!value.empty()) text.insert(1, "\"" + field + "\": " + value + (object.empty() ? "" : ", "));
   return text;
+}
+
+ModelConfig ParsedConfig(const std::string& config) {
+  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(config, "");
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? parsed->config : ModelConfig();
+}
+
+void ExpectRefused(const BadField& bad) {
+  const std::string config = WithField(bad.config, bad.field, bad.value);
+  const absl::Status status = ParseModelConfig(config, "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << config;
+  for (const char* words : {"config.json: ", bad.message}) {
+    EXPECT_NE(status.message().find(words), absl::string_view::npos)
+        << config << ": " << status << "; expected: " << words;
+  }
 }
 
 }  // namespace dunlin::engine

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/spec/model_config.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/safetensors_writer.h"
 
@@ -62,5 +63,18 @@ void WriteModel(const TempDirectory& directory, const std::string& config, const
 
 // kLlamaConfig or kGpt2Config with one field set, added or (value "") removed.
 std::string WithField(const std::string& config, const std::string& field, const std::string& value);
+
+// What ParseModelConfig makes of it; one that it refuses fails the test.
+ModelConfig ParsedConfig(const std::string& config);
+
+// A field that ParseModelConfig refuses.
+struct BadField {
+  const char* config;
+  const char* field;
+  const char* value;    // "" removes the field
+  const char* message;  // what the error says of it
+};
+// The config with that field is an INVALID_ARGUMENT of config.json with that message.
+void ExpectRefused(const BadField& bad);
 
 }  // namespace dunlin::engine

@@ -13,7 +13,7 @@ SchedulerOptions ManyPages() {
   return options;
 }
 
-std::vector<Client*> AddFlood(SchedulerHarness* harness, int count, const Request& request) {
+std::vector<Client*> AddClients(SchedulerHarness* harness, int count, const Request& request) {
   std::vector<Client*> clients;
   for (int i = 0; i < count; ++i) clients.push_back(harness->Add(request));
   return clients;
@@ -21,7 +21,7 @@ std::vector<Client*> AddFlood(SchedulerHarness* harness, int count, const Reques
 
 TEST(Fairness, AShortPromptIsInTheNextStepWhateverLongOnesCameBefore) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 8, Ask(Prompt(40), 4));
+  AddClients(&harness, 8, Ask(Prompt(40), 4));
   harness.Step();
   Client* client = harness.Add(Ask(Prompt(4, 9), 2));
   harness.Step();
@@ -33,7 +33,7 @@ TEST(Fairness, AShortPromptIsInTheNextStepWhateverLongOnesCameBefore) {
 
 TEST(Fairness, LongPromptsGetAQuarterOfTheStepInWhichAShortOneEnds) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 8, Ask(Prompt(40), 1));
+  AddClients(&harness, 8, Ask(Prompt(40), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
   harness.Add(Ask(Prompt(3, 9), 1));
@@ -68,7 +68,7 @@ TEST(Fairness, TheEndOfALongPromptIsNoShortOne) {
 
 TEST(Fairness, TheEndsOfLongPromptsShareTheirQuarter) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 3, Ask(Prompt(18), 1));
+  AddClients(&harness, 3, Ask(Prompt(18), 1));
   harness.Add(Ask(Prompt(3, 9), 1));
   harness.Step();
   for (int step = 0; step < 6; ++step) {
@@ -79,7 +79,7 @@ TEST(Fairness, TheEndsOfLongPromptsShareTheirQuarter) {
 
 TEST(Fairness, ShortPromptsDoNotHoldUpEachOther) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 8, Ask(Prompt(4), 1));
+  AddClients(&harness, 8, Ask(Prompt(4), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
 }
@@ -89,7 +89,7 @@ TEST(Fairness, TheOldestPromptKeepsAQuarterUnderAFloodOfShortOnes) {
   Client* oldest = harness.Add(Ask(Prompt(40), 1));
   harness.Step();
   for (int step = 0; step < 6; ++step) {
-    AddFlood(&harness, 5, Ask(Prompt(4, step + 1), 1));
+    AddClients(&harness, 5, Ask(Prompt(4, step + 1), 1));
     harness.Step();
     EXPECT_EQ(harness.Planned(oldest), 4);
   }
@@ -101,7 +101,7 @@ TEST(Fairness, OfAFloodOfOneProfileNobodyIsAheadOfTheFirstOfAnother) {
   SchedulerHarness harness(ManyPages());
   Request math = Ask(Prompt(3), 4);
   math.profile = kMathBf16;
-  AddFlood(&harness, 12, math);
+  AddClients(&harness, 12, math);
   Client* client = harness.Add(Ask(Prompt(4), 1));
   harness.Step();
   EXPECT_EQ(harness.Planned(client), 4);
@@ -109,7 +109,7 @@ TEST(Fairness, OfAFloodOfOneProfileNobodyIsAheadOfTheFirstOfAnother) {
 
 TEST(Fairness, HigherPriorityComesBeforeShorter) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 8, Ask(Prompt(4), 1));
+  AddClients(&harness, 8, Ask(Prompt(4), 1));
   Request urgent = Ask(Prompt(14), 1);
   urgent.priority = 1;
   Client* client = harness.Add(urgent);
@@ -119,12 +119,12 @@ TEST(Fairness, HigherPriorityComesBeforeShorter) {
 
 TEST(Fairness, ADueSequenceIsStartedBesideShortPromptsThatEnd) {
   SchedulerHarness harness(ManyPages());
-  AddFlood(&harness, 1, Ask(Prompt(400), 1));
+  AddClients(&harness, 1, Ask(Prompt(400), 1));
   harness.Step();
   Client* waits = harness.Add(Ask(Prompt(399), 1));  // the one that runs is as long, and older
   int32_t steps = 0;
   for (; harness.Planned(waits) == 0 && steps < 1000; ++steps) {
-    AddFlood(&harness, 3, Ask(Prompt(4, steps + 1), 1));
+    AddClients(&harness, 3, Ask(Prompt(4, steps + 1), 1));
     harness.Step();
   }
   // Twelve tokens of short prompts a step beside the quarter of the oldest: due after 1197 of them.

@@ -7,7 +7,7 @@
 namespace dunlin::engine {
 namespace {
 
-SchedulerOptions ManyPages() {
+SchedulerOptions ManyUnsharedPages() {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.max_sequences = 16;
   options.cache.num_pages = 400;
@@ -22,7 +22,7 @@ Request AskAt(int32_t priority, std::vector<TokenId> prompt, int32_t max_tokens)
 }
 
 TEST(Priority, AShortPromptOfALowerOneGetsWhatALongOneMayNotUse) {
-  SchedulerHarness harness(ManyPages());
+  SchedulerHarness harness(ManyUnsharedPages());
   harness.Add(AskAt(1, Prompt(3), 1));  // from now on short prompts are expected, so long ones keep to a quarter
   harness.Step();
   Client* high = harness.Add(AskAt(1, Prompt(60, 5), 1));
@@ -33,7 +33,7 @@ TEST(Priority, AShortPromptOfALowerOneGetsWhatALongOneMayNotUse) {
 }
 
 TEST(Priority, ALowerOneStartsWhereTheHighestFindsNoPages) {
-  SchedulerOptions options = ManyPages();
+  SchedulerOptions options = ManyUnsharedPages();
   options.cache.num_pages = 16;
   SchedulerHarness harness(options);
   Client* running = harness.Add(AskAt(0, Prompt(40), 8));
@@ -46,7 +46,7 @@ TEST(Priority, ALowerOneStartsWhereTheHighestFindsNoPages) {
 }
 
 TEST(Priority, LowerOnesPassAHigherOneByThreeTimesItsTokensAtMost) {
-  SchedulerOptions options = ManyPages();
+  SchedulerOptions options = ManyUnsharedPages();
   options.cache.num_pages = 16;
   SchedulerHarness harness(options);
   Client* running = harness.Add(AskAt(0, Prompt(40), 20));
@@ -61,7 +61,7 @@ TEST(Priority, LowerOnesPassAHigherOneByThreeTimesItsTokensAtMost) {
 }
 
 TEST(Priority, ShortPromptsOfALowerOneDoNotHoldUpALongOne) {
-  SchedulerHarness harness(ManyPages());
+  SchedulerHarness harness(ManyUnsharedPages());
   Client* high = harness.Add(AskAt(1, Prompt(160), 1));
   for (int step = 0; step < 10; ++step) {
     harness.Add(AskAt(0, Prompt(3, step + 1), 1));
@@ -75,7 +75,7 @@ TEST(Priority, ShortPromptsOfALowerOneDoNotHoldUpALongOne) {
 TEST(Priority, NoShortPromptWaitsWhileAStepHasTokensLeft) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     simulation::Dice dice(seed);
-    SchedulerOptions options = ManyPages();
+    SchedulerOptions options = ManyUnsharedPages();
     options.max_sequences = 64;
     options.cache.num_pages = 4000;
     SchedulerHarness harness(options, dice.Between(1, 2));

@@ -17,7 +17,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kPageTokens = 4;
+constexpr int32_t kTokensPerPage = 4;
 constexpr size_t kMostBlocks = 6;   // of a prompt
 constexpr int32_t kNumTokens = 2;   // that a page set is filled with
 using Path = std::vector<TokenId>;  // the token of each page set
@@ -26,17 +26,17 @@ using Ids = std::set<KvBlockId>;
 class Pool {
  public:
   Pool(const KvGroups& groups, int32_t num_pages, uint32_t seed)
-      : log_({num_pages, kPageTokens, 100, {}}),
-        pages_(FollowedOptions(num_pages, kPageTokens, groups, &log_), true, true, kMostBlocks + 1),
+      : log_({num_pages, kTokensPerPage, 100, {}}),
+        pages_(FollowedOptions(num_pages, kTokensPerPage, groups, &log_), true, true, kMostBlocks + 1),
         random_(seed) {}
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_()) % below; }
   // A prompt of these page sets and one token more, with the pages that the cache has of it.
   std::unique_ptr<Sequence> Start(const Path& path) {
     Request request;
-    for (const TokenId token : path) request.prompt.insert(request.prompt.end(), kPageTokens, token);
+    for (const TokenId token : path) request.prompt.insert(request.prompt.end(), kTokensPerPage, token);
     request.prompt.push_back(kNumTokens);
-    auto sequence = MakeSequence(std::move(request), nullptr, kPageTokens, pages_.groups().count());
+    auto sequence = MakeSequence(std::move(request), nullptr, kTokensPerPage, pages_.groups().count());
     pages_.AttachCached(sequence.get());
     return sequence;
   }
@@ -87,13 +87,13 @@ class Pool {
   // The page sets of the prefix that a request with this prompt gets.
   std::vector<KvBlockId> Hit(const Path& path) {
     const std::unique_ptr<Sequence> request = Start(path);
-    const int32_t num_page_sets = request->num_computed / kPageTokens;
+    const int32_t num_page_sets = request->num_computed / kTokensPerPage;
     pages_.Release(request.get());
     std::vector<KvBlockId> ids;
     PrefixChain chain = pages_.cache().Root({}, "");
     for (int32_t i = 0; i < num_page_sets; ++i) {
-      const std::vector<TokenId> tokens(kPageTokens, path[static_cast<size_t>(i)]);
-      pages_.cache().Skip(tokens.data(), kPageTokens, &chain);
+      const std::vector<TokenId> tokens(kTokensPerPage, path[static_cast<size_t>(i)]);
+      pages_.cache().Skip(tokens.data(), kTokensPerPage, &chain);
       ids.push_back(KvBlockIdOf(chain.key));
     }
     return ids;

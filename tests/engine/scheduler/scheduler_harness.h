@@ -17,7 +17,7 @@
 
 namespace dunlin::engine {
 
-inline constexpr TokenId kEos = 0;
+using simulation::kEos;
 inline constexpr ExecutionProfile kFlashBf16{};
 inline constexpr ExecutionProfile kMathBf16{DeviceKind::kCpu, AttentionBackend::kMath, Precision::kBf16};
 inline constexpr ExecutionProfile kFlashFp8{DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp8};

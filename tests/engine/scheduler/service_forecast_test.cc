@@ -6,12 +6,12 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr TimeNs kMs = 1'000'000;
+constexpr TimeNs kMillisecond = 1'000'000;
 constexpr auto kAtLeast = ServiceForecast::Beyond::kAtLeast;
 
 // 2 ms and 0.1 ms a sequence.
 TimeNs StepOf(int32_t batch) {
-  return 2 * kMs + batch * kMs / 10;
+  return 2 * kMillisecond + batch * kMillisecond / 10;
 }
 
 void Learn(ServiceForecast* forecast, int32_t batch, TimeNs now) {
@@ -57,7 +57,7 @@ TEST(ServiceForecast, BoundsBatchesThatItHasNotSeen) {
 
 TEST(ServiceForecast, NeverFallsWithTheBatch) {
   ServiceForecast forecast;
-  forecast.LearnStep({.sequences = 4}, 50 * kMs, 1);  // beside a long prompt
+  forecast.LearnStep({.sequences = 4}, 50 * kMillisecond, 1);  // beside a long prompt
   Learn(&forecast, 16, 1);
   for (int32_t batch = 1; batch < 64; ++batch)
     EXPECT_LE(forecast.StepTime(batch, kAtLeast), forecast.StepTime(batch + 1, kAtLeast));
@@ -70,10 +70,10 @@ TEST(ServiceForecast, TellsPromptsFromOutputs) {
     const int32_t batch = 1 + i % 40;
     const int32_t prompt_tokens = i % 3 == 0 ? 8 * batch : 0;
     forecast.LearnStep({.sequences = batch, .prompt_tokens = prompt_tokens, .outputs = batch},
-                       StepOf(batch) + prompt_tokens * kMs / 20, 1);
+                       StepOf(batch) + prompt_tokens * kMillisecond / 20, 1);
   }
   for (const int32_t batch : {4, 20, 36}) {
-    const double expected = static_cast<double>(StepOf(batch)) + batch * 8.0 / 3.0 / 20.0 * kMs;
+    const double expected = static_cast<double>(StepOf(batch)) + batch * 8.0 / 3.0 / 20.0 * kMillisecond;
     EXPECT_NEAR(forecast.StepTime(batch, kAtLeast), expected, 0.05e6 * batch) << batch;
   }
   const double step = forecast.StepTime(20, kAtLeast);

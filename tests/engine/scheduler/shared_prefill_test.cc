@@ -9,9 +9,9 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kPageTokens = 4;
+constexpr int32_t kSharedPageTokens = 4;
 
-SchedulerOptions Options(int32_t step_overhead_tokens = 8) {
+SchedulerOptions SharingOptions(int32_t step_overhead_tokens = 8) {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.max_sequences = 16;
   options.max_tokens_per_step = 64;
@@ -53,23 +53,23 @@ std::vector<Client*> AddOutputs(SchedulerHarness* harness, int32_t n, const Requ
 
 // What is left of each page's prompt for every output to compute itself: the rest beyond its whole pages.
 int32_t RestsOf(int32_t outputs, int32_t prompt_tokens) {
-  return outputs * (prompt_tokens - (prompt_tokens - 1) / kPageTokens * kPageTokens);
+  return outputs * (prompt_tokens - (prompt_tokens - 1) / kSharedPageTokens * kSharedPageTokens);
 }
 
 TEST(SharedPrefill, EightOutputsOfARequestComputeItsPromptOnce) {
   for (const int32_t depth : {1, 2}) {
     for (const int32_t length : {33, 50, 64, 150, 400}) {
-      SchedulerHarness harness(Options(), depth);
+      SchedulerHarness harness(SharingOptions(), depth);
       const std::vector<Client*> outputs = AddOutputs(&harness, 8, Ask(Varied(length), 3));
       EXPECT_EQ(RunAll(&harness), length + RestsOf(7, length)) << length << " at depth " << depth;
       for (const Client* client : outputs) SchedulerHarness::ExpectAnswerAsAlone(*client);
-      EXPECT_EQ(outputs[7]->info().cached_tokens, (length - 1) / kPageTokens * kPageTokens);
+      EXPECT_EQ(outputs[7]->info().cached_tokens, (length - 1) / kSharedPageTokens * kSharedPageTokens);
     }
   }
 }
 
 TEST(SharedPrefill, RequestsThatComeWhileItsPrefixIsComputedTakeThePagesAsTheyFill) {
-  SchedulerHarness harness(Options());
+  SchedulerHarness harness(SharingOptions());
   Client* leader = harness.Add(Ask(Varied(400), 2));
   harness.Step();
   std::vector<TokenId> longer = Varied(380);
@@ -91,7 +91,7 @@ TEST(SharedPrefill, RequestsThatComeWhileItsPrefixIsComputedTakeThePagesAsTheyFi
 TEST(SharedPrefill, AFollowerGoesOnFromWhatWasComputedWhenItsLeaderEnds) {
   for (const int32_t depth : {1, 2}) {
     for (const FinishReason reason : {FinishReason::kCancelled, FinishReason::kDeadline}) {
-      SchedulerHarness harness(Options(), depth);
+      SchedulerHarness harness(SharingOptions(), depth);
       Client* leader = harness.Add(Ask(Varied(400), 2));
       Client* follower = harness.Add(Ask(Varied(400), 2));
       int32_t computed = 0;
@@ -108,7 +108,7 @@ TEST(SharedPrefill, AFollowerGoesOnFromWhatWasComputedWhenItsLeaderEnds) {
 
 // The leader of a fault: the pages that it shared hold NaN. Others compute again, once.
 TEST(SharedPrefill, AFaultInALeadersPagesReachesNoOtherAnswer) {
-  SchedulerHarness harness(Options());
+  SchedulerHarness harness(SharingOptions());
   Request poisoned = Ask(Varied(200), 2);
   poisoned.sampling.seed = simulation::kPoison | 5;
   Client* leader = harness.Add(poisoned);
@@ -127,7 +127,7 @@ TEST(SharedPrefill, AFaultInALeadersPagesReachesNoOtherAnswer) {
 
 TEST(SharedPrefill, ADeadlineOrACancelInAPromptLeavesItsPagesForTheRetry) {
   for (const bool deadline : {true, false}) {
-    SchedulerHarness harness(Options());
+    SchedulerHarness harness(SharingOptions());
     Request request = Ask(Varied(400), 2);
     if (deadline) request.deadline = 10;
     Client* first = harness.Add(request);
@@ -149,7 +149,7 @@ TEST(SharedPrefill, ADeadlineOrACancelInAPromptLeavesItsPagesForTheRetry) {
 }
 
 TEST(SharedPrefill, NobodyWaitsForLessThanAStepCosts) {
-  SchedulerHarness harness(Options(32));
+  SchedulerHarness harness(SharingOptions(32));
   Client* a = harness.Add(Ask(Varied(20), 1));
   Client* b = harness.Add(Ask(Varied(20), 1));
   harness.Step();
@@ -158,7 +158,7 @@ TEST(SharedPrefill, NobodyWaitsForLessThanAStepCosts) {
 }
 
 TEST(SharedPrefill, NobodyWaitsForAnotherTenantProfileOrPrompt) {
-  SchedulerHarness harness(Options());
+  SchedulerHarness harness(SharingOptions());
   const Request request = Ask(Varied(12), 1);
   Request tenant = request;
   tenant.cache_salt = "other";
@@ -174,7 +174,7 @@ TEST(SharedPrefill, NobodyWaitsForAnotherTenantProfileOrPrompt) {
 }
 
 TEST(SharedPrefill, AMoreUrgentRequestWaitsForNobody) {
-  SchedulerHarness harness(Options());
+  SchedulerHarness harness(SharingOptions());
   Client* leader = harness.Add(Ask(Varied(400), 1));
   harness.Step();
   Request request = Ask(Varied(400), 1);
@@ -191,7 +191,7 @@ TEST(SharedPrefill, AMoreUrgentRequestWaitsForNobody) {
 
 // First tokens on a device where a step costs `fixed` and a unit for each token.
 std::vector<TimeNs> FirstTokens(const std::vector<Request>& requests, int32_t fixed, bool sharing) {
-  SchedulerOptions options = Options(sharing ? fixed : 1 << 30);
+  SchedulerOptions options = SharingOptions(sharing ? fixed : 1 << 30);
   options.max_tokens_per_step = 256;
   SchedulerHarness harness(options);
   std::vector<Client*> clients;

@@ -11,7 +11,7 @@ constexpr int32_t kWindow = 8;
 constexpr KvGroups kAllSlide{.layers_per_page = 1, .num_full = 0, .num_sliding = 1, .window = kWindow};
 constexpr KvGroups kSomeSlide{.layers_per_page = 1, .num_full = 1, .num_sliding = 2, .window = kWindow};
 
-SchedulerOptions Options(const KvGroups& groups, int32_t num_pages) {
+SchedulerOptions SlidingOptions(const KvGroups& groups, int32_t num_pages) {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.cache.groups = groups;
   options.cache.num_pages = num_pages;
@@ -27,7 +27,7 @@ int32_t MostUsed(SchedulerHarness* harness) {
 }
 
 TEST(SlidingWindow, ASequenceHoldsItsWindowAndAStep) {
-  SchedulerHarness harness(Options(kAllSlide, 64));
+  SchedulerHarness harness(SlidingOptions(kAllSlide, 64));
   Client* client = harness.Add(Ask(Prompt(40), 21));
   EXPECT_LE(MostUsed(&harness), kAllSlide.MostPages(60, 4, 16));
   SchedulerHarness::ExpectAnswerAsAlone(*client);
@@ -35,7 +35,7 @@ TEST(SlidingWindow, ASequenceHoldsItsWindowAndAStep) {
 }
 
 TEST(SlidingWindow, WhileItDecodesItHoldsTheWindowAlone) {
-  SchedulerHarness harness(Options(kAllSlide, 64));
+  SchedulerHarness harness(SlidingOptions(kAllSlide, 64));
   harness.Add(Ask(Prompt(4), 57));
   for (int i = 0; i < 40; ++i) harness.Step();
   EXPECT_EQ(harness.scheduler.running()[0]->num_computed, 43);
@@ -44,14 +44,14 @@ TEST(SlidingWindow, WhileItDecodesItHoldsTheWindowAlone) {
 }
 
 TEST(SlidingWindow, ServesAContextThatIsLongerThanThePool) {
-  SchedulerHarness harness(Options(kAllSlide, 8));
+  SchedulerHarness harness(SlidingOptions(kAllSlide, 8));
   Client* client = harness.Add(Ask(Prompt(60), 41));  // 100 tokens are 25 pages
   harness.StepUntilIdle();
   SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
 
 TEST(SlidingWindow, FullGroupsKeepTheirPages) {
-  SchedulerHarness harness(Options(kSomeSlide, 64));
+  SchedulerHarness harness(SlidingOptions(kSomeSlide, 64));
   Client* client = harness.Add(Ask(Prompt(4), 57));
   for (int i = 0; i < 40; ++i) harness.Step();
   EXPECT_EQ(harness.scheduler.num_pages_used(), 11 + 2 * 2) << "43 tokens, and twice the window";
@@ -62,7 +62,7 @@ TEST(SlidingWindow, FullGroupsKeepTheirPages) {
 TEST(SlidingWindow, GroupsThatKeepAllHoldEveryPage) {
   KvGroups keep = kSomeSlide;
   keep.KeepAll();
-  SchedulerHarness harness(Options(keep, 64));
+  SchedulerHarness harness(SlidingOptions(keep, 64));
   harness.Add(Ask(Prompt(4), 57));
   for (int i = 0; i < 40; ++i) harness.Step();
   EXPECT_EQ(harness.scheduler.num_pages_used(), 3 * 11);
@@ -72,7 +72,7 @@ TEST(SlidingWindow, GroupsThatKeepAllHoldEveryPage) {
 TEST(SlidingWindow, MoreSequencesRunBesideEachOther) {
   // Each comes to 40 tokens, 10 pages; a window and a token are 3.
   for (const bool keep : {true, false}) {
-    SchedulerOptions options = Options(kAllSlide, 24);
+    SchedulerOptions options = SlidingOptions(kAllSlide, 24);
     if (keep) options.cache.groups.KeepAll();
     SchedulerHarness harness(options);
     for (int i = 0; i < 4; ++i) harness.Add(Ask(Prompt(4, 1 + 10 * i), 37));
@@ -83,7 +83,7 @@ TEST(SlidingWindow, MoreSequencesRunBesideEachOther) {
 
 TEST(SlidingWindow, APrefixIsFoundWhosePagesWereGivenBack) {
   for (const KvGroups& groups : {kAllSlide, kSomeSlide}) {
-    SchedulerHarness harness(Options(groups, 64));
+    SchedulerHarness harness(SlidingOptions(groups, 64));
     harness.Add(Ask(Prompt(40), 1));
     harness.StepUntilIdle();
     Client* second = harness.Add(Ask(Prompt(42), 2));
@@ -98,7 +98,7 @@ TEST(SlidingWindow, APrefixIsFoundWhosePagesWereGivenBack) {
 
 // Where every layer slides, the window's pages are all that a sequence needs to go on.
 TEST(SlidingWindow, APrefixIsFoundByItsLastWindow) {
-  SchedulerHarness harness(Options(kAllSlide, 16));
+  SchedulerHarness harness(SlidingOptions(kAllSlide, 16));
   harness.Add(Ask(Prompt(40), 1));
   harness.StepUntilIdle();
   harness.Add(Ask(Prompt(36, 30), 1));  // overwrites the pages that were given back first
@@ -112,7 +112,7 @@ TEST(SlidingWindow, APrefixIsFoundByItsLastWindow) {
 
 // The pages of the full group are there, those of the sliding groups before the last window are not.
 TEST(SlidingWindow, AShorterPrefixWhoseWindowIsLostIsComputedAgain) {
-  SchedulerHarness harness(Options(kSomeSlide, 33));
+  SchedulerHarness harness(SlidingOptions(kSomeSlide, 33));
   harness.Add(Ask(Prompt(40), 1));
   harness.StepUntilIdle();
   harness.Add(Ask(Prompt(20, 30), 1));
@@ -129,7 +129,7 @@ TEST(SlidingWindow, AShorterPrefixWhoseWindowIsLostIsComputedAgain) {
 
 TEST(SlidingWindow, APreemptedSequenceStartsFromWhatItGaveBack) {
   for (const KvGroups& groups : {kAllSlide, kSomeSlide}) {
-    SchedulerOptions options = Options(groups, groups.num_full == 0 ? 7 : 30);
+    SchedulerOptions options = SlidingOptions(groups, groups.num_full == 0 ? 7 : 30);
     options.max_tokens_per_step = 8;
     SchedulerHarness harness(options);
     Client* first = harness.Add(Ask(Prompt(2), 30));
@@ -143,7 +143,7 @@ TEST(SlidingWindow, APreemptedSequenceStartsFromWhatItGaveBack) {
 
 TEST(SlidingWindow, AStepInFlightKeepsWhatItReads) {
   for (const KvGroups& groups : {kAllSlide, kSomeSlide}) {
-    SchedulerHarness harness(Options(groups, 40), 2);
+    SchedulerHarness harness(SlidingOptions(groups, 40), 2);
     Client* first = harness.Add(Ask(Prompt(50), 9));
     Client* second = harness.Add(Ask(Prompt(50), 9));
     harness.StepUntilIdle();  // checks each plan's pages when it is collected

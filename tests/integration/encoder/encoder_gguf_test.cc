@@ -17,7 +17,7 @@ namespace dunlin::engine {
 namespace {
 
 constexpr const char* kName = "bert_tiny";
-constexpr float kTolerance = 1e-4F;
+constexpr float kGgufTolerance = 1e-4F;
 
 std::string FilePath(const std::string& name) {
   return SourcePath("tests/golden/gguf/encoders/" + name + ".gguf");
@@ -39,7 +39,7 @@ TEST_P(EncoderGgufVectors, AreThoseOfTheCheckpoint) {
   for (const GoldenInput& input : goldens.inputs) {
     request.tokens = input.tokens;
     request.lengths = {static_cast<int32_t>(input.tokens.size())};
-    EXPECT_LE(LargestError(client.Run(request), input.cls), kTolerance) << input.tokens.size();
+    EXPECT_LE(LargestError(client.Run(request), input.cls), kGgufTolerance) << input.tokens.size();
   }
 }
 

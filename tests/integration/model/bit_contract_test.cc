@@ -9,7 +9,7 @@
 namespace dunlin::engine {
 namespace {
 
-MixTotals totals;
+MixTotals mix_totals;
 
 class BitContract : public ::testing::TestWithParam<std::tuple<MixCase, std::string>> {};
 
@@ -18,7 +18,7 @@ TEST_P(BitContract, AResponseEqualsThatOfItsRequestAlone) {
   if (variant == "portable") test.num_mixes = (test.num_mixes + 1) / 2;  // ten times as slow
   const TestModel alone = LoadTestModel(test.path, variant, 1, kAllPrecisions);
   const TestModel together = LoadTestModel(test.path, variant, 2, kAllPrecisions);
-  RunMixes(*alone.model, *together.model, test, &totals);
+  RunMixes(*alone.model, *together.model, test, &mix_totals);
 }
 
 // The CPU's table but for products: a decoding row has another in the last bits that count, as a device has whose
@@ -48,7 +48,7 @@ TEST(BitContractOfTwoPhases, HoldsWhereDecodeHasOtherBitsThanPrefill) {
     const TestModel together = LoadTestModel(test.path, "", 2, kAllPrecisions);
     const kernels::DeviceOps* const two_phases = &TwoPhaseOps(*alone.device->ops);
     alone.device->ops = together.device->ops = two_phases;
-    RunMixes(*alone.model, *together.model, test, &totals);
+    RunMixes(*alone.model, *together.model, test, &mix_totals);
   }
 }
 
@@ -80,13 +80,14 @@ class Exercised : public ::testing::Environment {
  public:
   void TearDown() override {
     std::printf("requests %llu, preemptions %llu, tokens from the prefix cache %llu, %llu of them E4M3\n",
-                static_cast<unsigned long long>(totals.requests), static_cast<unsigned long long>(totals.preemptions),
-                static_cast<unsigned long long>(totals.prefix_hits),
-                static_cast<unsigned long long>(totals.fp8_page_hits));
-    if (totals.requests < 1000) return;  // a filtered run
-    EXPECT_GT(totals.preemptions, 100U);
-    EXPECT_GT(totals.prefix_hits, 1000U);
-    EXPECT_GT(totals.fp8_page_hits, 100U);
+                static_cast<unsigned long long>(mix_totals.requests),
+                static_cast<unsigned long long>(mix_totals.preemptions),
+                static_cast<unsigned long long>(mix_totals.prefix_hits),
+                static_cast<unsigned long long>(mix_totals.fp8_page_hits));
+    if (mix_totals.requests < 1000) return;  // a filtered run
+    EXPECT_GT(mix_totals.preemptions, 100U);
+    EXPECT_GT(mix_totals.prefix_hits, 1000U);
+    EXPECT_GT(mix_totals.fp8_page_hits, 100U);
   }
 };
 const ::testing::Environment* const kExercised = ::testing::AddGlobalTestEnvironment(new Exercised);

@@ -108,14 +108,14 @@ TEST_P(SlidingWindows, AConversationGoesOnFromPagesThatWereGivenBack) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<const char*>& info) {
+std::string ModelName(const ::testing::TestParamInfo<const char*>& info) {
   return info.param;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SlidingWindows,
                          ::testing::Values("mistral_window", "phi3_tiny", "qwen2_window", "gemma2_tiny", "gemma3_tiny",
                                            "gpt_oss_tiny", "exaone4_tiny"),
-                         NameOf);
+                         ModelName);
 
 }  // namespace
 }  // namespace dunlin::engine

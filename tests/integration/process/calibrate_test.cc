@@ -12,20 +12,18 @@
 #include "engine/base/file.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kDemoModel = DUNLIN_SOURCE_DIR "/models/demo";
-const std::string kText = DUNLIN_SOURCE_DIR "/tests/golden/models/demo_heldout.txt";
-
 TEST(CalibrateTest, WhatItWritesIsServedAsStatic) {
   const engine::TempDirectory temp;
   const std::string out = temp.File("static");
   const CommandResult result =
-      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", out, "--max-tokens", "1000"});
+      RunDunlin({"calibrate", kDemoModel, "--text", kHeldOutText, "--out", out, "--max-tokens", "1000"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("1000 tokens in fp32"));
   EXPECT_TRUE(std::filesystem::exists(out + "/dunlin_input_scales.json"));
@@ -51,7 +49,7 @@ TEST(CalibrateTest, AServerThatReadsTheModelMeanwhileSeesNoChangeOfIt) {
   const auto file = directory->OpenFile("model.safetensors");
   ASSERT_TRUE(file.ok()) << file.status();
   const CommandResult result =
-      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", out, "--max-tokens", "64"});
+      RunDunlin({"calibrate", kDemoModel, "--text", kHeldOutText, "--out", out, "--max-tokens", "64"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(file->CheckUnchanged().ok()) << file->CheckUnchanged();
   std::filesystem::remove_all(out);
@@ -64,7 +62,7 @@ TEST(CalibrateTest, TheCopyIsTheModelAndWhatIsThereStays) {
   temp.Write("static/README.md", "mine");
   const std::string out = temp.File("static");
   const CommandResult result =
-      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", out, "--max-tokens", "64"});
+      RunDunlin({"calibrate", kDemoModel, "--text", kHeldOutText, "--out", out, "--max-tokens", "64"});
   ASSERT_EQ(result.status, 0) << result.err;
   const auto contents = [](const std::string& path) {
     return (std::ostringstream() << std::ifstream(path).rdbuf()).str();
@@ -84,9 +82,10 @@ TEST(CalibrateTest, StaticWithoutScalesIsRefusedAtStart) {
 
 TEST(CalibrateTest, RefusalsAndUsageHaveTheirStatuses) {
   const engine::TempDirectory temp;
-  EXPECT_EQ(RunDunlin({"calibrate", kDemoModel, "--text", kText}).status, 2);
-  EXPECT_EQ(
-      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", temp.File("x"), "--precision", "int3"}).status, 2);
+  EXPECT_EQ(RunDunlin({"calibrate", kDemoModel, "--text", kHeldOutText}).status, 2);
+  EXPECT_EQ(RunDunlin({"calibrate", kDemoModel, "--text", kHeldOutText, "--out", temp.File("x"), "--precision", "int3"})
+                .status,
+            2);
   EXPECT_EQ(RunDunlin({"calibrate", "--help"}).status, 0);
   const CommandResult no_text =
       RunDunlin({"calibrate", kDemoModel, "--text", temp.File("none"), "--out", temp.File("x")});

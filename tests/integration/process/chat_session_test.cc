@@ -22,12 +22,12 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-CommandResult Chat(const ScriptedServer& server, const std::string& input, std::vector<std::string> arguments = {}) {
+CommandResult RunChat(const ScriptedServer& server, const std::string& input, std::vector<std::string> arguments = {}) {
   arguments.insert(arguments.begin(), {"chat", "--address", server.address(), "--model", "scripted"});
   return RunDunlinWithInput(arguments, input);
 }
 
-CommandResult Generate(const ScriptedServer& server, std::vector<std::string> arguments) {
+CommandResult RunGenerate(const ScriptedServer& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"generate", "--address", server.address(), "--model", "scripted"});
   return RunDunlin(arguments);
 }
@@ -44,7 +44,7 @@ std::vector<std::string> MessagesOf(const v1::GenerateRequest& request) {
 TEST(ChatSession, SendsTheWholeConversationEachTurn) {
   ScriptedServer server;
   for (const char* text : {"one", "two"}) server.Add(TextReply(text));
-  const CommandResult result = Chat(server, "Hello\nfirst \\\nsecond\n", {"--system", "brief"});
+  const CommandResult result = RunChat(server, "Hello\nfirst \\\nsecond\n", {"--system", "brief"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, "one\ntwo\n");
   EXPECT_EQ(result.err, "");
@@ -58,7 +58,7 @@ TEST(ChatSession, OptionsReachEveryRequest) {
   ScriptedServer server;
   server.Add(TextReply("a"));
   server.Add(TextReply("b"));
-  const CommandResult result = Chat(
+  const CommandResult result = RunChat(
       server, "1\n/seed 9\n2\n",
       {"--max-tokens",
        "7",
@@ -100,7 +100,7 @@ TEST(ChatSession, OptionsReachEveryRequest) {
 TEST(ChatSession, RegenerateRunsWithTheNewProfile) {
   ScriptedServer server;
   for (const char* text : {"one", "two"}) server.Add(TextReply(text));
-  const CommandResult result = Chat(server, "Hello\n/profile math:fp8\n/regenerate\n/profile\n/history\n");
+  const CommandResult result = RunChat(server, "Hello\n/profile math:fp8\n/regenerate\n/profile\n/history\n");
   EXPECT_EQ(result.status, 0) << result.err;
   ASSERT_EQ(server.requests().size(), 2U);
   const v1::GenerateRequest again = server.requests()[1];
@@ -115,19 +115,19 @@ TEST(ChatSession, WrongCommandsSendNothing) {
   const ScriptedServer server;
   for (const char* line : {"/nope", "/profile flash", "/profile fast:fp8", "/profile flash:fp4", "/seed -1", "/drop 0",
                            "/regenerate", "/undo", "/undo now", "/save", "/save /no/such/folder/file"}) {
-    const CommandResult result = Chat(server, std::string(line) + "\n");
+    const CommandResult result = RunChat(server, std::string(line) + "\n");
     EXPECT_EQ(result.status, 1) << line;
     EXPECT_NE(result.err, "") << line;
   }
-  EXPECT_THAT(Chat(server, "/nope\n").err, HasSubstr("unknown command /nope; /help lists them"));
-  EXPECT_THAT(Chat(server, "/profile fast:fp8\n").err, AllOf(HasSubstr("flash"), HasSubstr("bf16")));
+  EXPECT_THAT(RunChat(server, "/nope\n").err, HasSubstr("unknown command /nope; /help lists them"));
+  EXPECT_THAT(RunChat(server, "/profile fast:fp8\n").err, AllOf(HasSubstr("flash"), HasSubstr("bf16")));
   EXPECT_TRUE(server.requests().empty());
 }
 
 TEST(ChatSession, SlashesAndBlocksAreTyped) {
   ScriptedServer server;
   for (int i = 0; i < 3; ++i) server.Add(TextReply("a"));
-  EXPECT_EQ(Chat(server, "//etc\n\n\"\"\"\n/a\n\n b\n\"\"\"\nlast").status, 0);
+  EXPECT_EQ(RunChat(server, "//etc\n\n\"\"\"\n/a\n\n b\n\"\"\"\nlast").status, 0);
   ASSERT_EQ(server.requests().size(), 3U);
   EXPECT_EQ(server.requests()[0].chat().messages(0).content(), "/etc");
   EXPECT_EQ(server.requests()[1].chat().messages(2).content(), "/a\n\n b");
@@ -137,7 +137,7 @@ TEST(ChatSession, SlashesAndBlocksAreTyped) {
 TEST(ChatSession, CommandsChangeTheConversation) {
   ScriptedServer server;
   for (const char* text : {"1", "2", "3", "4"}) server.Add(TextReply(text));
-  const CommandResult result = Chat(
+  const CommandResult result = RunChat(
       server, "a\nb\nc\n/undo\n/drop\n/system S\n/system\n/history\n/reset\n/system \"\"\n/system\nd\n/exit\nnever\n");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
@@ -150,7 +150,7 @@ TEST(ChatSession, CommandsChangeTheConversation) {
 
 TEST(ChatSession, HelpListsTheCommands) {
   const ScriptedServer server;
-  const CommandResult result = Chat(server, "/help\n");
+  const CommandResult result = RunChat(server, "/help\n");
   for (const char* name : {"/help", "/profile BACKEND:PRECISION", "/seed N", "/regenerate", "/undo", "/drop N",
                            "/reset", "/system TEXT", "/history", "/save FILE", "/exit", "Ctrl-D"}) {
     EXPECT_THAT(result.out, HasSubstr(name));
@@ -161,9 +161,9 @@ TEST(ChatSession, ASavedConversationGoesOn) {
   ScriptedServer server;
   for (const char* text : {"1", "2", "3"}) server.Add(TextReply(text));
   const std::string path = ::testing::TempDir() + "dunlin_chat_session_test" + std::to_string(getpid());
-  EXPECT_EQ(Chat(server, "a\n/save " + path + "\n", {"--system", "S"}).status, 0);
-  EXPECT_EQ(Chat(server, "b\n", {"--messages", "@" + path}).status, 0);
-  EXPECT_EQ(Generate(server, {"--messages", "@" + path}).status, 0);
+  EXPECT_EQ(RunChat(server, "a\n/save " + path + "\n", {"--system", "S"}).status, 0);
+  EXPECT_EQ(RunChat(server, "b\n", {"--messages", "@" + path}).status, 0);
+  EXPECT_EQ(RunGenerate(server, {"--messages", "@" + path}).status, 0);
   std::remove(path.c_str());
   ASSERT_EQ(server.requests().size(), 3U);
   EXPECT_THAT(MessagesOf(server.requests()[1]), ElementsAre("system: S", "user: a", "assistant: 1", "user: b"));
@@ -175,7 +175,7 @@ TEST(ChatSession, TheNextLineIsTheResultOfACall) {
   server.Add(CallReply("call-1", "get_weather", R"({"city": "Oslo"})"));
   server.Add(CallReply("call-2", "get_weather", "{}"));
   server.Add(TextReply("cold"));
-  const CommandResult result = Chat(server, "Weather?\n{\"temperature\": -3}\n\n");
+  const CommandResult result = RunChat(server, "Weather?\n{\"temperature\": -3}\n\n");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, R"({"id":"call-1","name":"get_weather","arguments":"{\"city\": \"Oslo\"}"})"
                         "\n"
@@ -197,7 +197,7 @@ TEST(ChatSession, ReasoningIsSentAndNotPrinted) {
   reply.responses.insert(reply.responses.begin(), ReasoningResponse("hm"));
   server.Add(reply);
   server.Add(TextReply("no"));
-  EXPECT_EQ(Chat(server, "a\nb\n").out, "yes\nno\n");
+  EXPECT_EQ(RunChat(server, "a\nb\n").out, "yes\nno\n");
   ASSERT_EQ(server.requests().size(), 2U);
   EXPECT_EQ(server.requests()[1].chat().messages(1).reasoning_content(), "hm");
 }
@@ -207,7 +207,7 @@ TEST(ChatSession, AFailedCallIsReportedAndCanBeRepeated) {
   server.Add({.responses = {}, .status = {grpc::StatusCode::INVALID_ARGUMENT, "chat has 9 tokens; limit is 8"}});
   server.Add({.responses = {TextResponse("par")}, .status = {grpc::StatusCode::UNAVAILABLE, "draining"}});
   server.Add(TextReply("whole"));
-  const CommandResult result = Chat(server, "a\n/regenerate\n/history\n/regenerate\n");
+  const CommandResult result = RunChat(server, "a\n/regenerate\n/history\n/regenerate\n");
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.err, "INVALID_ARGUMENT: chat has 9 tokens; limit is 8\nUNAVAILABLE: draining\n");
   EXPECT_EQ(result.out,
@@ -250,10 +250,10 @@ TEST(ChatSession, TheOnlyModelThatGeneratesNeedsNoName) {
 
 TEST(ChatSession, UsageErrorsComeBeforeAnyCall) {
   const ScriptedServer server;
-  EXPECT_EQ(Chat(server, "a\n", {"--tools", "[]", "--tool-choice", "f", "--regex", "a"}).status, 2);
-  EXPECT_EQ(Chat(server, "a\n", {"--messages", "{"}).status, 2);
-  EXPECT_EQ(Chat(server, "a\n", {"--tools", "@/no/such/file"}).status, 2);
-  EXPECT_EQ(Chat(server, "a\n", {"--json-object", "--choice", "a"}).status, 2);
+  EXPECT_EQ(RunChat(server, "a\n", {"--tools", "[]", "--tool-choice", "f", "--regex", "a"}).status, 2);
+  EXPECT_EQ(RunChat(server, "a\n", {"--messages", "{"}).status, 2);
+  EXPECT_EQ(RunChat(server, "a\n", {"--tools", "@/no/such/file"}).status, 2);
+  EXPECT_EQ(RunChat(server, "a\n", {"--json-object", "--choice", "a"}).status, 2);
   EXPECT_TRUE(server.requests().empty());
 }
 
@@ -262,7 +262,7 @@ TEST(ChatSession, SaysThatAConstraintLeftNoWayOn) {
   Reply reply = TextReply("{");
   reply.responses.back().mutable_finish()->set_reason(v1::FINISH_REASON_CONSTRAINT);
   server.Add(reply);
-  const CommandResult result = Chat(server, "a\n", {"--json-object"});
+  const CommandResult result = RunChat(server, "a\n", {"--json-object"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out, "{\n");
   EXPECT_EQ(result.err, "the output may be incomplete: finish reason constraint\n");
@@ -270,7 +270,7 @@ TEST(ChatSession, SaysThatAConstraintLeftNoWayOn) {
 
 TEST(ChatSession, TextThatIsNoUtf8IsNotSent) {
   const ScriptedServer server;
-  const CommandResult result = Chat(server, "\xff\n");
+  const CommandResult result = RunChat(server, "\xff\n");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("UTF-8"));
   EXPECT_TRUE(server.requests().empty());
@@ -281,7 +281,7 @@ TEST(GenerateScripted, JsonHasReasoningCallsAndTheFinishReason) {
   Reply reply = CallReply("1", "f", "{}");
   reply.responses.insert(reply.responses.begin(), ReasoningResponse("hm"));
   server.Add(reply);
-  const Json json = Json::parse(Generate(server, {"--chat", "--json", "Hi"}).out, nullptr, false);
+  const Json json = Json::parse(RunGenerate(server, {"--chat", "--json", "Hi"}).out, nullptr, false);
   EXPECT_EQ(json["reasoning"], "hm");
   EXPECT_EQ(json["tool_calls"].dump(), R"([{"arguments":"{}","id":"1","name":"f"}])");
   EXPECT_EQ(json["finish"]["reason"], "tool_calls");
@@ -293,11 +293,11 @@ TEST(GenerateScripted, SaysThatAConstrainedOutputIsIncomplete) {
   reply.responses.back().mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
   server.Add(reply);
   server.Add(reply);
-  const CommandResult result = Generate(server, {"--json-object", "Hi"});
+  const CommandResult result = RunGenerate(server, {"--json-object", "Hi"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out, "{\"a\"\n");
   EXPECT_EQ(result.err, "the output may be incomplete: finish reason length\n");
-  EXPECT_EQ(Generate(server, {"Hi"}).err, "") << "a text may end anywhere";
+  EXPECT_EQ(RunGenerate(server, {"Hi"}).err, "") << "a text may end anywhere";
 }
 
 TEST(GenerateScripted, TheAddressMayComeFromTheEnvironment) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
@@ -17,8 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
-constexpr char kTemplate[] =
+constexpr char kBirdTemplate[] =
     "{% for m in messages %}{% if m.role == 'bird' %}{{ raise_exception('Birds do not chat.') }}{% endif %}"
     "{{ m.role }}: {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}{{ m.mood }}{{ eos_token }}{% endfor %}"
     "{{ tools | tojson if tools }}{{ topic }}{% if add_generation_prompt %}assistant:{% endif %}";
@@ -28,7 +28,7 @@ std::vector<std::string> WithTemplate(const std::string& text) {
 }
 
 // Two tokens, if the arguments do not say otherwise.
-CommandResult Generate(const ServerProcess& server, const std::vector<std::string>& arguments) {
+CommandResult GenerateTwoTokens(const ServerProcess& server, const std::vector<std::string>& arguments) {
   std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo"};
   if (std::count(arguments.begin(), arguments.end(), "--max-tokens") == 0) all.insert(all.end(), {"--max-tokens", "2"});
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -37,7 +37,7 @@ CommandResult Generate(const ServerProcess& server, const std::vector<std::strin
 
 std::string PromptOf(const ServerProcess& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--json", "--show-prompt"});
-  const CommandResult result = Generate(server, arguments);
+  const CommandResult result = GenerateTwoTokens(server, arguments);
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   const Json json = Json::parse(result.out, nullptr, false);
   EXPECT_EQ(json["token_ids"].size(), 2U) << result.out;
@@ -45,7 +45,7 @@ std::string PromptOf(const ServerProcess& server, std::vector<std::string> argum
 }
 
 TEST(ChatCommand, SendsMessagesToolsAndOptions) {
-  const ServerProcess server(kDemo, WithTemplate(kTemplate));
+  const ServerProcess server(kDemo, WithTemplate(kBirdTemplate));
   ASSERT_TRUE(server.ready()) << server.Log();
   EXPECT_EQ(PromptOf(server, {"--chat", "--ignore-eos", "Hi"}), "user: Hi<|endoftext|>assistant:");
   EXPECT_EQ(PromptOf(server, {"--ignore-eos", "plain"}), "plain");
@@ -62,7 +62,8 @@ TEST(ChatCommand, SendsMessagesToolsAndOptions) {
                               "--continue-final-message", "--ignore-eos"}),
             "assistant: Once upon");
 
-  const CommandResult refused = Generate(server, {"--json", "--messages", R"([{"role": "bird", "content": "x"}])"});
+  const CommandResult refused =
+      GenerateTwoTokens(server, {"--json", "--messages", R"([{"role": "bird", "content": "x"}])"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.out, HasSubstr("INVALID_ARGUMENT"));
   EXPECT_THAT(refused.out, HasSubstr("chat is refused by the model's chat template: Birds do not chat."));
@@ -73,12 +74,12 @@ TEST(ChatCommand, SendsMessagesToolsAndOptions) {
                                              {"--chat", "--messages", "[]", "x"},
                                              {"--tools", "[]", "x"},
                                              {"--show-prompt", "x"}}) {
-    EXPECT_EQ(Generate(server, wrong).status, 2) << wrong[0];
+    EXPECT_EQ(GenerateTwoTokens(server, wrong).status, 2) << wrong[0];
   }
 }
 
 TEST(ChatCommand, AConversationAnswersAsGenerateDoes) {
-  const ServerProcess server(kDemo, WithTemplate(kTemplate));
+  const ServerProcess server(kDemo, WithTemplate(kBirdTemplate));
   ASSERT_TRUE(server.ready()) << server.Log();
   const std::vector<std::string> greedy = {"--temperature", "0", "--max-tokens", "6", "--ignore-eos"};
   std::vector<std::string> arguments = {"chat", "--address", server.grpc()};
@@ -96,7 +97,7 @@ TEST(ChatCommand, AConversationAnswersAsGenerateDoes) {
   std::vector<std::string> once = {"--json", "--attention-backend", "math", "--messages",
                                    Json({history[0], history[1], history[2]}).dump()};
   once.insert(once.end(), greedy.begin(), greedy.end());
-  const Json answer = Json::parse(Generate(server, once).out, nullptr, false);
+  const Json answer = Json::parse(GenerateTwoTokens(server, once).out, nullptr, false);
   EXPECT_EQ(answer["text"], history[3]["content"]);
   EXPECT_EQ(answer["finish"]["reason"], "length");
 }
@@ -129,8 +130,8 @@ TEST(ChatCommand, TheDemoModelHasATemplateWithToolsAndEndsItsTurn) {
 TEST(ChatCommand, AModelWithABrokenTemplateServesTextAndSaysWhyNotChats) {
   const ServerProcess server(kDemo, WithTemplate("{% if %}"));
   ASSERT_TRUE(server.ready()) << server.Log();
-  EXPECT_EQ(Generate(server, {"text"}).status, 0);
-  const CommandResult chat = Generate(server, {"--json", "--chat", "hello"});
+  EXPECT_EQ(GenerateTwoTokens(server, {"text"}).status, 0);
+  const CommandResult chat = GenerateTwoTokens(server, {"--json", "--chat", "hello"});
   EXPECT_EQ(chat.status, 1);
   EXPECT_THAT(chat.out, HasSubstr("FAILED_PRECONDITION"));
   EXPECT_THAT(chat.out, HasSubstr("the model takes no chats: its chat template is of no use: chat template, line 1: "));

@@ -16,6 +16,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/kernels/loader/fake_cuda.h"
 
 namespace dunlin::integration {
@@ -30,8 +31,6 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using Clock = std::chrono::steady_clock;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
-
 std::string Module(const std::string& name) {
   return "compute.cuda_module=" + std::string(DUNLIN_MODULE_DIR) + "/lib" + name + ".so";
 }
@@ -40,14 +39,14 @@ std::vector<std::string> OnDevice(const std::string& device, const std::string& 
   return {"--set", "models.0.device=" + device, "--set", Module(module)};
 }
 
-CommandResult Generate(const ServerProcess& server, std::vector<std::string> arguments) {
+CommandResult RunGenerateJson(const ServerProcess& server, std::vector<std::string> arguments) {
   std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo", "--json"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return RunDunlin(all);
 }
 
 Json GenerateJson(const ServerProcess& server, const std::vector<std::string>& arguments) {
-  const CommandResult result = Generate(server, arguments);
+  const CommandResult result = RunGenerateJson(server, arguments);
   EXPECT_EQ(result.status, 0) << result.out << result.err << server.Log();
   return Json::parse(result.out, nullptr, false);
 }
@@ -85,7 +84,7 @@ TEST(Cuda, MetricsCountWhatRanAndWhatWasRefused) {
   ASSERT_TRUE(server.ready()) << server.Log();
   GenerateJson(server, {"--precision", "fp8", "--attention-backend", "efficient", "--max-tokens", "3", "--ignore-eos",
                         "Rain fell"});
-  EXPECT_EQ(Generate(server, {"--precision", "fp32", "--attention-backend", "flash", "Rain"}).status, 1);
+  EXPECT_EQ(RunGenerateJson(server, {"--precision", "fp32", "--attention-backend", "flash", "Rain"}).status, 1);
   const std::string metrics = HttpGet(server.http(), "/metrics");
   EXPECT_EQ(MetricValue(metrics, R"(dunlin_requests_total{attention_backend="efficient",precision="fp8",status="OK"})"),
             1.0);
@@ -164,7 +163,7 @@ TEST(Cuda, AlgorithmsAreChosenBeforeReadyAndNeverAfterwards) {
       EXPECT_EQ(server.Log().find(cache + " is ignored: of another machine") != std::string::npos, first)
           << server.Log();
       const CommandResult result =
-          encodes ? Embed(server, {"A dunlin flies."}) : Generate(server, {"--max-tokens", "2", "Rain fell"});
+          encodes ? Embed(server, {"A dunlin flies."}) : RunGenerateJson(server, {"--max-tokens", "2", "Rain fell"});
       EXPECT_EQ(result.status, 0) << result.out << result.err;
       const auto all = log.Read();
       ASSERT_GT(all.size(), chosen.size());
@@ -220,14 +219,14 @@ TEST(Cuda, WhatTheDeviceDoesNotTakeIsRefusedWithItsReasonOrFallsBack) {
   const std::vector<std::string> flash = {"--precision", "fp32", "--attention-backend", "flash", "--max-tokens", "2"};
   std::vector<std::string> arguments = flash;
   arguments.emplace_back("The");
-  const CommandResult refused = Generate(server, arguments);
+  const CommandResult refused = RunGenerateJson(server, arguments);
   EXPECT_EQ(refused.status, 1);
   const Json error = Json::parse(refused.out, nullptr, false);
   EXPECT_EQ(error["error"]["code"], "FAILED_PRECONDITION") << refused.out;
   EXPECT_THAT(error["error"]["message"].get<std::string>(), HasSubstr("flash on cuda supports keys in fp16"));
   arguments.insert(arguments.begin(), "--allow-fallback");
   EXPECT_EQ(GenerateJson(server, arguments)["execution"]["attention_backend"], "efficient");
-  const CommandResult on_cpu = Generate(server, {"--device", "cpu", "--max-tokens", "2", "The"});
+  const CommandResult on_cpu = RunGenerateJson(server, {"--device", "cpu", "--max-tokens", "2", "The"});
   EXPECT_EQ(on_cpu.status, 1);
   EXPECT_THAT(on_cpu.out, HasSubstr("this model is served on cuda"));
 }

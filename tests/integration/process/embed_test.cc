@@ -13,6 +13,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 const std::string kEncoder = DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence";
 
 class EmbedCommand : public ::testing::Test {

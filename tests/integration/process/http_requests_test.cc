@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/server/transport/http/raw_client.h"
 
 namespace dunlin::integration {
@@ -22,16 +23,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
-const std::string kRunning = R"(vllm:num_requests_running{model_name="demo"})";
-const std::string kPagesUsed = R"(dunlin_kv_pages_used{model_name="demo"})";
-
 // Eight outputs that take seconds, by MATH in FP32.
 const std::string kLong =
     R"({"model":"demo","prompt":"A long tale","n":8,"max_tokens":480,"seed":1,"ignore_eos":true,"stream":true,)"
     R"("attention_backend":"math","precision":"fp32"})";
 
-std::string Post(const std::string& path, const std::string& body, const std::string& headers = "") {
+std::string PostText(const std::string& path, const std::string& body, const std::string& headers = "") {
   return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
          headers + "\r\n" + body;
 }
@@ -40,7 +37,7 @@ TEST(HttpRequests, KilledClientsReleaseTheirPages) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
   RawClient client(server.http());
-  client.Send(Post("/v1/completions", kLong));
+  client.Send(PostText("/v1/completions", kLong));
   ASSERT_THAT(client.ReadUntil("data: "), StartsWith("HTTP/1.1 200 "));
   ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
   client.Close();
@@ -56,12 +53,12 @@ TEST(HttpRequests, SigtermLetsStreamsFinish) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
   RawClient client(server.http());
-  client.Send(Post("/v1/completions", kLong, "x-request-id: long\r\n"));
+  client.Send(PostText("/v1/completions", kLong, "x-request-id: long\r\n"));
   ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
   server.Signal(SIGTERM);
   ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
   RawClient late(server.http());
-  late.Send(Post("/v1/completions", R"({"model":"demo","prompt":"a"})", "Connection: close\r\n"));
+  late.Send(PostText("/v1/completions", R"({"model":"demo","prompt":"a"})", "Connection: close\r\n"));
   EXPECT_THAT(late.ReadAll(),
               AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: "), HasSubstr(R"("code":"DRAINING")")));
   const std::string stream = client.ReadAll();
@@ -75,7 +72,7 @@ TEST(HttpRequests, SecondSigtermEndsStreamsAtOnce) {
   ServerProcess server(kDemo);
   ASSERT_TRUE(server.ready()) << server.Log();
   RawClient client(server.http());
-  client.Send(Post("/v1/completions", kLong));
+  client.Send(PostText("/v1/completions", kLong));
   ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
   server.Signal(SIGTERM);
   ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
@@ -102,8 +99,8 @@ TEST(HttpRequests, AreLoggedAsThoseOfGrpc) {
                 .status,
             0);
   RawClient client(server.http());
-  client.Send(Post("/v1/completions", R"({"model":"demo","prompt":"The dunlin","max_tokens":4,"temperature":0})",
-                   "x-request-id: http\r\n"));
+  client.Send(PostText("/v1/completions", R"({"model":"demo","prompt":"The dunlin","max_tokens":4,"temperature":0})",
+                       "x-request-id: http\r\n"));
   EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: http\r\n")));
   ASSERT_TRUE(ComesToLog(server, "request id=\"http\" "));
   EXPECT_NE(LineOf(server, "rpc"), "");
@@ -127,12 +124,12 @@ TEST(HttpRequests, NameWhatHadNoEffectUnlessTheServerIsStrict) {
   ASSERT_TRUE(server.ready() && strict.ready()) << server.Log() << strict.Log();
   for (const auto& [path, body] : requests) {
     RawClient client(server.http());
-    client.Send(Post(path, body, "Connection: close\r\n"));
+    client.Send(PostText(path, body, "Connection: close\r\n"));
     EXPECT_THAT(client.ReadAll(),
                 AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-dunlin-ignored: mood, tools[web_search]\r\n")))
         << path;
     RawClient refused(strict.http());
-    refused.Send(Post(path, body, "Connection: close\r\n"));
+    refused.Send(PostText(path, body, "Connection: close\r\n"));
     EXPECT_THAT(refused.ReadAll(), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("mood is not a field of this request"),
                                          Not(HasSubstr("x-dunlin-ignored"))))
         << path;
@@ -151,7 +148,7 @@ TEST(HttpRequests, AreProbesAloneWithoutTheProtocol) {
   ASSERT_TRUE(server.ready()) << server.Log();
   for (const char* path : {"/v1/completions", "/v1/messages", "/tokenize"}) {
     RawClient client(server.http());
-    client.Send(Post(path, "{}", "Connection: close\r\n"));
+    client.Send(PostText(path, "{}", "Connection: close\r\n"));
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 404 ")) << path;
   }
   EXPECT_EQ(HttpGet(server.http(), "/readyz"), "ok\n");

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
@@ -25,8 +26,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
@@ -20,8 +21,6 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 CommandResult Load(const ServerProcess& server, std::vector<std::string> arguments) {
   std::vector<std::string> all = {"load", "--model", "demo"};

@@ -34,13 +34,13 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMB = 1e6;
 constexpr auto kAttack = std::chrono::seconds(8);
 
-std::string Repeat(const std::string& text, int count) {
+std::string Repeated(const std::string& text, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += text;
   return all;
 }
 
-std::string Post(const std::string& address, const std::string& path, const std::string& body) {
+std::string PostBody(const std::string& address, const std::string& path, const std::string& body) {
   RawClient client(address);
   client.Send("POST " + path +
               " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n" +
@@ -48,19 +48,19 @@ std::string Post(const std::string& address, const std::string& path, const std:
   return client.ReadAll();
 }
 
-std::string Constrained(const std::string& kind, const json& value, int max_tokens) {
+std::string ConstrainedBody(const std::string& kind, const json& value, int max_tokens) {
   return json{{"model", "demo"}, {"prompt", "a"}, {"max_tokens", max_tokens}, {"structured_outputs", {{kind, value}}}}
       .dump();
 }
 
-std::string Chat(const std::string& content) {
+std::string ChatBody(const std::string& content) {
   return json{{"model", "demo"}, {"max_tokens", 4}, {"messages", {{{"role", "user"}, {"content", content}}}}}.dump();
 }
 
 // 3 MB whose values take 48 MiB, and 2 MB that are a prompt.
 std::string ManyValues(int i) {
-  if (i % 2 == 0) return R"({"model":"demo","prompt":"a","metadata":{"a":[0)" + Repeat(",0", 1500000) + "]}}";
-  return R"({"model":"demo","prompt":[7)" + Repeat(",7", 1000000) + "]}";
+  if (i % 2 == 0) return R"({"model":"demo","prompt":"a","metadata":{"a":[0)" + Repeated(",0", 1500000) + "]}}";
+  return R"({"model":"demo","prompt":[7)" + Repeated(",7", 1000000) + "]}";
 }
 
 // 10 KB, none like another.
@@ -69,7 +69,7 @@ std::string Regex(int i) {
   for (int k = 0; regex.size() < 10000; ++k) {
     regex += "(" + std::string(1, static_cast<char>('a' + k % 26)) + std::to_string(1000 * i + k) + "|[a-z]{1,3})*";
   }
-  return Constrained("regex", regex, 4);
+  return ConstrainedBody("regex", regex, 4);
 }
 
 std::string EightOutputs(int i) {
@@ -85,16 +85,17 @@ std::string Schema(int i) {
         k % 4 != 0 ? json{{"enum", {i, k, "v" + std::to_string(k)}}}
                    : json{{"type", "string"}, {"pattern", "^[a-z]{" + std::to_string(k % 30) + ",80}x"}};
   }
-  return Constrained("json", {{"type", "object"}, {"title", std::to_string(i)}, {"properties", properties}}, 64);
+  return ConstrainedBody("json", {{"type", "object"}, {"title", std::to_string(i)}, {"properties", properties}}, 64);
 }
 
 std::string LongText(int i) {
-  return i % 2 == 0 ? Chat(Repeat("a ", 200000)) : json{{"model", "demo"}, {"prompt", Repeat("ab cd ", 500000)}}.dump();
+  return i % 2 == 0 ? ChatBody(Repeated("a ", 200000))
+                    : json{{"model", "demo"}, {"prompt", Repeated("ab cd ", 500000)}}.dump();
 }
 
 // Makes the template double texts and lists.
 std::string TemplateThatGrows(int i) {
-  return Chat(i % 2 == 0 ? "grow a text" : "grow a list");
+  return ChatBody(i % 2 == 0 ? "grow a text" : "grow a list");
 }
 
 constexpr char kTemplate[] =
@@ -156,7 +157,7 @@ class Attackers {
  private:
   void Run(const Attack& attack) {
     while (!stop_) {
-      const std::string answer = Post(address_, attack.path, attack.body(next_++));
+      const std::string answer = PostBody(address_, attack.path, attack.body(next_++));
       const std::lock_guard lock(mutex_);
       ++answers_[std::string(attack.name) + " " + (answer.size() > 12 ? answer.substr(9, 3) : "none")];
     }
@@ -203,7 +204,7 @@ TEST(MemoryPlan, HoldsUnderEverythingAtOnce) {
   for (const auto start = Clock::now(); Clock::now() - start < kAttack;) {
     const auto sent = Clock::now();
     const std::string answer =
-        Post(server.http(), "/v1/completions", R"({"model":"demo","prompt":"A tale","max_tokens":4})");
+        PostBody(server.http(), "/v1/completions", R"({"model":"demo","prompt":"A tale","max_tokens":4})");
     EXPECT_THAT(answer, HasSubstr("HTTP/1.1 200 "));
     EXPECT_EQ(HttpGet(server.http(), "/readyz"), "ok\n");
     slowest = std::max(slowest, std::chrono::duration<double>(Clock::now() - sent).count());
@@ -211,7 +212,7 @@ TEST(MemoryPlan, HoldsUnderEverythingAtOnce) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   const std::map<std::string, int> answers = attackers.Stop();
-  EXPECT_THAT(Post(server.http(), "/v1/chat/completions", Chat("hello")), HasSubstr("HTTP/1.1 200 "));
+  EXPECT_THAT(PostBody(server.http(), "/v1/chat/completions", ChatBody("hello")), HasSubstr("HTTP/1.1 200 "));
   stop = true;
   sampler.join();
   std::printf("planned %.0f MB, before %.0f, most %.0f; neighbour: %d answers, slowest %.2f s\n", planned / kMB,

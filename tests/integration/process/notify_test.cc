@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
@@ -26,7 +27,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr char kDemo[] = DUNLIN_SOURCE_DIR "/configs/demo.json";
 using Clock = std::chrono::steady_clock;
 
 // A bound socket, named to children by NOTIFY_SOCKET. name: "/path", or "@abstract".

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/kernels/loader/fake_cuda.h"
 
 namespace dunlin::integration {
@@ -26,8 +27,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 bool Eventually(const std::function<bool()>& condition) {
   const auto end = Clock::now() + std::chrono::seconds(30);
@@ -38,11 +37,7 @@ bool Eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-CommandResult Generate(const ServerProcess& server, int max_tokens = 4) {
+CommandResult GenerateTale(const ServerProcess& server, int max_tokens = 4) {
   return RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--json", "--ignore-eos", "--max-tokens",
                     std::to_string(max_tokens), "A long tale"});
 }
@@ -92,7 +87,7 @@ TEST(Promises, AStalledEngineTurnsHealthAndRefusesUntilItGoesOn) {
   EXPECT_EQ(Healthcheck(*server), 0);
   server.Hang();
   CommandResult stuck;
-  std::thread client([&] { stuck = Generate(*server); });
+  std::thread client([&] { stuck = GenerateTale(*server); });
   const auto began = Clock::now();
   EXPECT_TRUE(Eventually([&] { return Healthcheck(*server) == 1; })) << server->Log();
   EXPECT_LT(SecondsSince(began), 15);
@@ -101,7 +96,7 @@ TEST(Promises, AStalledEngineTurnsHealthAndRefusesUntilItGoesOn) {
   EXPECT_THAT(HttpGet(server->http(), "/readyz"), HasSubstr("model demo: no progress for"));
   EXPECT_THAT(HttpGet(server->http(), "/healthz"), HasSubstr("model demo: no progress for"));
   EXPECT_EQ(MetricValue(HttpGet(server->http(), "/metrics"), "dunlin_ready"), 0);
-  const CommandResult refused = Generate(*server);
+  const CommandResult refused = GenerateTale(*server);
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.out, HasSubstr("UNAVAILABLE"));
   EXPECT_THAT(refused.out, HasSubstr("the server is stalled: an engine makes no progress"));
@@ -112,7 +107,7 @@ TEST(Promises, AStalledEngineTurnsHealthAndRefusesUntilItGoesOn) {
   EXPECT_EQ(stuck.status, 0) << stuck.out;
   EXPECT_TRUE(Eventually([&] { return Healthcheck(*server) == 0; })) << server->Log();
   EXPECT_EQ(HttpGet(server->http(), "/readyz"), "ok\n");
-  EXPECT_EQ(Generate(*server).status, 0);
+  EXPECT_EQ(GenerateTale(*server).status, 0);
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(30), 0);
 }
@@ -122,7 +117,7 @@ TEST(Promises, AStallThatLastsEndsTheProcessWithAStatusOfItsOwn) {
   ASSERT_TRUE(server->ready()) << server->Log();
   server.Hang();
   CommandResult stuck;
-  std::thread client([&] { stuck = Generate(*server); });
+  std::thread client([&] { stuck = GenerateTale(*server); });
   EXPECT_EQ(server->Wait(30), 71) << server->Log();
   client.join();
   EXPECT_EQ(stuck.status, 1);
@@ -134,7 +129,7 @@ TEST(Promises, TheDrainTimeoutBoundsAHungDeviceToo) {
   HangingServer server({"limits.drain_timeout_ms=300"});
   ASSERT_TRUE(server->ready()) << server->Log();
   server.Hang();
-  std::thread client([&] { Generate(*server); });
+  std::thread client([&] { GenerateTale(*server); });
   EXPECT_TRUE(Eventually([&] { return Running(*server) == 1; }));
   const auto began = Clock::now();
   server->Signal(SIGTERM);
@@ -148,7 +143,7 @@ TEST(Promises, AStoppedAndContinuedProcessIsNotStalled) {
   HangingServer server({"health.exit_after_ms=1000"});
   ASSERT_TRUE(server->ready()) << server->Log();
   CommandResult result;
-  std::thread client([&] { result = Generate(*server, 480); });
+  std::thread client([&] { result = GenerateTale(*server, 480); });
   EXPECT_TRUE(Eventually([&] { return Running(*server) == 1; }));
   server->Signal(SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -209,7 +204,7 @@ TEST(Promises, PortsAnswerWhileModelsLoadAndAStopSignalEndsTheLoad) {
       EXPECT_EQ(HttpGet(server.http(), "/readyz"), "loading\n");
       EXPECT_EQ(HttpGet(server.http(), "/healthz"), "ok\n");
       EXPECT_EQ(Healthcheck(server), 1);
-      const CommandResult refused = Generate(server);
+      const CommandResult refused = GenerateTale(server);
       EXPECT_EQ(refused.status, 1);
       EXPECT_THAT(refused.out, HasSubstr("UNAVAILABLE"));
       EXPECT_THAT(refused.out, HasSubstr("the server is loading its models"));

@@ -19,14 +19,12 @@
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/safetensors_writer.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
 
 using ::testing::HasSubstr;
-
-const std::string kDemoModel = DUNLIN_SOURCE_DIR "/models/demo";
-const std::string kText = DUNLIN_SOURCE_DIR "/tests/golden/models/demo_heldout.txt";
 
 constexpr const char* kConfig =
     R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
@@ -113,7 +111,7 @@ TEST(QuantizeTest, GptqKeepsThePerplexityNear) {
   for (const bool by_activity : {false, true}) {
     std::vector<std::string> arguments = {
         "quantize",    llama.path(),    "--to",          "int4",  "--group-size",
-        "0",           "--calibration", kText,           "--out", temp.File(by_activity ? "a" : "b"),
+        "0",           "--calibration", kHeldOutText,    "--out", temp.File(by_activity ? "a" : "b"),
         "--precision", "fp32",          "--moments-mib", "1"};
     if (!by_activity) arguments.emplace_back("--no-act-order");
     const CommandResult result = RunDunlin(arguments);
@@ -150,7 +148,7 @@ TEST(QuantizeTest, WhatCannotBeQuantisedIsRefused) {
               HasSubstr("is stored [in_features, out_features], which compressed-tensors has no layout for"));
   EXPECT_FALSE(std::filesystem::exists(out));
   const CommandResult calibrated =
-      RunDunlin({"quantize", kDemoModel, "--to", "int4", "--calibration", kText, "--out", out});
+      RunDunlin({"quantize", kDemoModel, "--to", "int4", "--calibration", kHeldOutText, "--out", out});
   EXPECT_EQ(calibrated.status, 1);
   EXPECT_EQ(calibrated.out, "") << "it is refused before the text is run";
   std::ofstream(temp.File("m.gguf")) << "GGUF";

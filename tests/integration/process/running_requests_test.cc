@@ -14,16 +14,13 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
-const std::string kRunning = R"(vllm:num_requests_running{model_name="demo"})";
-const std::string kPagesUsed = R"(dunlin_kv_pages_used{model_name="demo"})";
 
 // A generation of eight outputs that takes seconds, by MATH.
 std::vector<std::string> EightLongOutputs(const ServerProcess& server, const std::string& precision) {

@@ -12,7 +12,7 @@
 namespace dunlin::integration {
 namespace {
 
-const absl::Duration kLimit = absl::Seconds(20);
+const absl::Duration kLongestWait = absl::Seconds(20);
 
 }  // namespace
 
@@ -112,13 +112,13 @@ std::vector<v1::GenerateRequest> ScriptedServer::requests() const {
 bool ScriptedServer::ComesToRequests(size_t count) const {
   const auto there = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return requests_.size() >= count; };
   const absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLimit);
+  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLongestWait);
 }
 
 bool ScriptedServer::ComesToCancelled(size_t count) const {
   const auto there = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_cancelled_ >= count; };
   const absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLimit);
+  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLongestWait);
 }
 
 }  // namespace dunlin::integration

@@ -29,7 +29,7 @@ ServerProcess::Arguments Serving(std::vector<std::string> arguments) {
   return {arguments};
 }
 
-Json Generate(const ServerProcess& server, const std::string& model, std::vector<std::string> arguments) {
+Json GenerateWith(const ServerProcess& server, const std::string& model, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"generate", "--address", server.grpc(), "--model", model, "--json"});
   const CommandResult result = RunDunlin(arguments);
   Json json = Json::parse(result.out, nullptr, false);
@@ -48,7 +48,7 @@ double NumberAfter(const std::string& log, const std::string& words) {
 }
 
 // Bytes; "VmHWM" is the most that was ever resident.
-double StatusBytes(const ServerProcess& server, const std::string& name) {
+double BytesOf(const ServerProcess& server, const std::string& name) {
   std::ifstream file("/proc/" + std::to_string(server.pid()) + "/status");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(name + ":", 0) == 0) return 1024 * std::atof(line.c_str() + name.size() + 1);
@@ -82,7 +82,7 @@ class TempFolder {
 TEST(ServeDirectory, NeedsNoConfig) {
   const ServerProcess server(Serving({kDemoDir + "/"}));
   ASSERT_TRUE(server.ready()) << server.Log();
-  const Json json = Generate(server, "demo", {"--max-tokens", "3", "--ignore-eos", "The"});
+  const Json json = GenerateWith(server, "demo", {"--max-tokens", "3", "--ignore-eos", "The"});
   EXPECT_EQ(json["token_ids"].size(), 3U) << json;
   EXPECT_EQ(json["execution"]["precision"], "bf16");
   EXPECT_THAT(server.Log(), HasSubstr("memory plan: model \"demo\": weights "));
@@ -92,8 +92,8 @@ TEST(ServeDirectory, ServesSeveralUnderTheirNamesAndPrecisions) {
   const ServerProcess server(Serving({kDemoDir, kDemoDir, "--name", "one", "--name", "two", "--precision", "fp8,bf16",
                                       "--precision", "fp16", "--set", "scheduler.max_sequences=2"}));
   ASSERT_TRUE(server.ready()) << server.Log();
-  EXPECT_EQ(Generate(server, "one", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp8");
-  EXPECT_EQ(Generate(server, "two", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp16");
+  EXPECT_EQ(GenerateWith(server, "one", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp8");
+  EXPECT_EQ(GenerateWith(server, "two", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp16");
   EXPECT_EQ(Metric(server, R"(dunlin_kv_pages_total{model_name="one"})"), 128) << "two contexts of 64 pages";
 }
 
@@ -107,7 +107,7 @@ TEST(ServeDirectory, ServesASnapshotOfTheHubsCache) {
   }
   const ServerProcess server(Serving({repository + "/snapshots/1f2e"}));
   ASSERT_TRUE(server.ready()) << server.Log();
-  EXPECT_EQ(Generate(server, "demo", {"--max-tokens", "2", "--ignore-eos", "The"})["token_ids"].size(), 2U);
+  EXPECT_EQ(GenerateWith(server, "demo", {"--max-tokens", "2", "--ignore-eos", "The"})["token_ids"].size(), 2U);
 }
 
 struct Refusal {
@@ -164,7 +164,7 @@ TEST(ServeDirectory, TakesWhatTheCommandLineLeavesOutFromTheEnvironment) {
   {
     const ServerProcess server(ServerProcess::Arguments{});
     ASSERT_TRUE(server.ready()) << server.Log();
-    EXPECT_EQ(Generate(server, "b", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp16");
+    EXPECT_EQ(GenerateWith(server, "b", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp16");
   }
   const Json printed = Json::parse(RunDunlin({"config", kDemoDir, "--name", "c", "--precision", "fp32"}).out);
   EXPECT_EQ(printed["models"].size(), 1U) << "the command line comes first";
@@ -184,7 +184,7 @@ TEST(ConfigCommand, PrintsAConfigThatServes) {
   std::ofstream(folder / "config.json") << printed.out;
   const ServerProcess server(folder / "config.json", {});
   ASSERT_TRUE(server.ready()) << server.Log();
-  EXPECT_EQ(Generate(server, "mine", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp8");
+  EXPECT_EQ(GenerateWith(server, "mine", {"--max-tokens", "1", "The"})["execution"]["precision"], "fp8");
   EXPECT_EQ(RunDunlin({"config", "/nowhere"}).status, 1);
   EXPECT_EQ(RunDunlin({"config"}).status, 2);
 }
@@ -208,11 +208,11 @@ TEST(Memory, StaysWithinThreePercentOfThePlanUnderLoad) {
   std::smatch match;
   ASSERT_TRUE(std::regex_search(log, match, std::regex(R"(memory plan: models .*: (\d+) bytes of)"))) << log;
   const double planned = std::stod(match[1]);
-  EXPECT_LE(StatusBytes(server, "VmHWM"), planned);
+  EXPECT_LE(BytesOf(server, "VmHWM"), planned);
   const CommandResult load = RunDunlin({"load", "--address", server.grpc(), "--model", "demo", "--concurrency", "64",
                                         "--num-prompts", "128", "--input-len", "48", "--output-len", "32"});
   ASSERT_EQ(load.status, 0) << load.out << load.err;
-  const double most = StatusBytes(server, "VmHWM");
+  const double most = BytesOf(server, "VmHWM");
   EXPECT_LE(most, 1.03 * planned) << "more than planned";
   EXPECT_GE(most, 0.95 * planned) << "planned for nothing: " << log;
 }
@@ -237,11 +237,11 @@ TEST(Requests, WithoutMaxTokensAreNotRefusedForTheSizeOfThePool) {
   // 14 pages of 16 tokens: fewer than limits.default_max_tokens.
   const ServerProcess server(Serving({kDemoDir, "--set", "models.0.kv_cache.memory_bytes=1048576"}));
   ASSERT_TRUE(server.ready()) << server.Log();
-  const Json json = Generate(server, "demo", {"--ignore-eos", "--temperature", "0", "The history of"});
+  const Json json = GenerateWith(server, "demo", {"--ignore-eos", "--temperature", "0", "The history of"});
   ASSERT_TRUE(json.contains("finish")) << json;
   EXPECT_EQ(json["finish"]["reason"], "length");
   EXPECT_EQ(json["finish"]["prompt_tokens"].get<int>() + json["finish"]["completion_tokens"].get<int>(), 14 * 16 + 1);
-  EXPECT_EQ(Generate(server, "demo", {"--max-tokens", "300", "The"})["error"]["code"], "INVALID_ARGUMENT")
+  EXPECT_EQ(GenerateWith(server, "demo", {"--max-tokens", "300", "The"})["error"]["code"], "INVALID_ARGUMENT")
       << "a wish that cannot be met is still refused";
 }
 
@@ -262,7 +262,7 @@ TEST(Metrics, NamesOfAnyAllowedLengthKeepTheirSeries) {
   const std::string label = "a \\\"quoted\\\" back\\\\slash " + std::string(106, 'x');
   const ServerProcess server(Serving({kDemoDir, "--name", name}));
   ASSERT_TRUE(server.ready()) << server.Log();
-  ASSERT_TRUE(Generate(server, name, {"--max-tokens", "2", "--ignore-eos", "The"}).contains("finish"));
+  ASSERT_TRUE(GenerateWith(server, name, {"--max-tokens", "2", "--ignore-eos", "The"}).contains("finish"));
   const std::string metrics = HttpGet(server.http(), "/metrics");
   EXPECT_EQ(MetricValue(metrics, "vllm:request_generation_tokens_count{model_name=\"" + label + "\"}"), 1) << metrics;
   EXPECT_EQ(MetricValue(metrics, "vllm:e2e_request_latency_seconds_count{model_name=\"" + label + "\"}"), 1);
@@ -275,13 +275,13 @@ TEST(Requests, ExtremeEditsOfLogitsAreNoFaultOfTheServer) {
   ASSERT_TRUE(server.ready()) << server.Log();
   for (const char* penalty : {"1.2e-38", "1e-30", "10"}) {
     for (const char* temperature : {"0", "1"}) {
-      const Json json = Generate(server, "demo",
-                                 {"--repetition-penalty", penalty, "--temperature", temperature, "--max-tokens", "8",
-                                  "--ignore-eos", "The people of the"});
+      const Json json = GenerateWith(server, "demo",
+                                     {"--repetition-penalty", penalty, "--temperature", temperature, "--max-tokens",
+                                      "8", "--ignore-eos", "The people of the"});
       EXPECT_EQ(json["token_ids"].size(), 8U) << penalty << " " << json;
     }
   }
-  EXPECT_EQ(Generate(server, "demo", {"--repetition-penalty", "1e-39", "x"})["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(GenerateWith(server, "demo", {"--repetition-penalty", "1e-39", "x"})["error"]["code"], "INVALID_ARGUMENT");
   const std::string metrics = HttpGet(server.http(), "/metrics");
   EXPECT_EQ(metrics.find("status=\"INTERNAL\""), std::string::npos) << metrics;
   EXPECT_EQ(metrics.find("NUMERICAL"), std::string::npos);

@@ -15,14 +15,13 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 
 namespace dunlin::integration {
 namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 class ServeTest : public ::testing::Test {
  protected:

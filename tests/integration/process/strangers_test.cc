@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/server/transport/http/raw_client.h"
 
 namespace dunlin::integration {
@@ -22,7 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 constexpr char kAttacker[] = "127.0.0.1";
 constexpr char kOther[] = "127.0.0.2";
 constexpr size_t kBodyBytes = size_t{4} << 20;

@@ -21,6 +21,7 @@
 
 #include "server/text_worker/worker_pool.h"
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/server/transport/http/raw_client.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -34,12 +35,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 constexpr double kMiB = 1 << 20;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool Within(double seconds, const std::function<bool()>& condition) {
   for (const auto start = Clock::now(); SecondsSince(start) < seconds;) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/integration/process/child.h"
+#include "tests/integration/process/demo_server.h"
 #include "tests/server/transport/tls/test_authority.h"
 #include "tests/server/transport/tls/tls_client.h"
 
@@ -29,8 +30,6 @@ using ::testing::Not;
 
 // What s_client says of a handshake that did not come to its end; gRPC closes without an alert.
 constexpr char kNoHandshake[] = ":SSL routines:";
-
-const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 class TlsProcess : public ::testing::Test {
  protected:

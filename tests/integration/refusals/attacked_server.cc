@@ -23,12 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLongest = std::chrono::seconds(20);
+constexpr auto kLongestStart = std::chrono::seconds(20);
 constexpr int kEndless = 30000;
 
 // Calls `what` until it is "", or the time is over; its last word.
 std::string Until(const std::function<std::string()>& what) {
-  const auto end = Clock::now() + kLongest;
+  const auto end = Clock::now() + kLongestStart;
   while (true) {
     std::string left = what();
     if (left.empty() || Clock::now() > end) return left;
@@ -51,7 +51,7 @@ class HeldCall {
                                     kEndless, " ignore_eos: true } output { omit_text: true }"))) {
     sent_.deadline = std::chrono::hours(24);  // none that it would be refused for
     // One that finds no room is sent again: another client's may have been in its place.
-    const auto end = Clock::now() + kLongest;
+    const auto end = Clock::now() + kLongestStart;
     do {
       call_ = std::make_unique<WireCall>(address, sent_);
       std::string message;

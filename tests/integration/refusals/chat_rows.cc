@@ -7,8 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-constexpr grpc::StatusCode kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 constexpr char kHello[] = "messages { role: 'user' content: 'hi' } ";
 
 // One message with these fields.
@@ -39,7 +37,7 @@ std::string Nested(int depth) {
 Group ChatRows() {
   return {
       "Chats",
-      kConfig,
+      kAttackConfig,
       {
           {"no messages", Chat("chat {}"), Invalid("chat.messages", "has 0 entries; limit is 1 or more")},
           {"messages flood", Chat(absl::StrCat("chat { ", Times(4097, "messages { role: 'user' content: 'x' } "), "}")),
@@ -89,7 +87,7 @@ Group ChatRows() {
 Group ChatOptionRows() {
   return {
       "ChatOptions",
-      kConfig,
+      kAttackConfig,
       {
           {"tools that are not JSON", With("tools_json: '[{]'"), Invalid("chat.tools_json", "is not JSON")},
           {"tools that are an object", With("tools_json: '{}'"),
@@ -134,7 +132,7 @@ Group ChatOptionRows() {
 Group TemplateRows() {
   return {
       "Templates",
-      kConfig,
+      kAttackConfig,
       {
           {"loops", ChatWithOptions(R"({"attack": "endless"})"), TooManySteps()},
           {"a range of a billion", ChatWithOptions(R"({"attack": "range"})"),

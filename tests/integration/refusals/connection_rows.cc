@@ -8,8 +8,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-
 std::string Get(const std::string& path, const std::string& headers = "") {
   return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers, "\r\n");
 }
@@ -68,7 +66,7 @@ Group HttpPortRows() {
   const auto port = Port::kHttp;
   return {
       "HttpPort",
-      kConfig,
+      kAttackConfig,
       {},
       {
           {"an unknown path", port, Get("/v1/admin"), "HTTP/1.1 404 Not Found"},
@@ -115,7 +113,7 @@ Group FrameRows() {
       "status 3: the message is not a dunlin.v1.GenerateRequest: it is malformed, or one of its strings is not UTF-8";
   return {
       "Frames",
-      kConfig,
+      kAttackConfig,
       {},
       {
           {"an HTTP/1.1 request", port, Get("/metrics"), "closed"},
@@ -161,7 +159,7 @@ Group FrameRows() {
 Group FloodRows() {
   const auto port = Port::kGrpc;
   return {"Floods",
-          kConfig,
+          kAttackConfig,
           {},
           {
               {"fifty continuations", port, Continuations(50), "open"},
@@ -173,7 +171,7 @@ Group FloodRows() {
 
 Group ResetRows() {
   const ConnectionRow row = {"ten thousand calls", Port::kGrpc, RapidResets(10000), "open|closed|status 1: CANCELLED"};
-  return {"Resets", kConfig, {}, {row}, /*fills_the_server=*/true};
+  return {"Resets", kAttackConfig, {}, {row}, /*fills_the_server=*/true};
 }
 
 Group TimeoutRows() {
@@ -186,7 +184,7 @@ Group TimeoutRows() {
       "deadline is in ~ ms";
   const std::string none = "status 0: ";  // what gRPC cannot read counts as no deadline
   return {"Timeouts",
-          kConfig,
+          kAttackConfig,
           {},
           {
               {"of a nanosecond", port, Late("1n"), late},

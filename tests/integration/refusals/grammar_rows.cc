@@ -7,7 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
 constexpr char kInvalid[] = "GRAMMAR_INVALID";
 constexpr char kUnsupported[] = "GRAMMAR_UNSUPPORTED";
 constexpr char kTooComplex[] = "GRAMMAR_TOO_COMPLEX";
@@ -40,7 +39,7 @@ Answer OfGrammar(const char* reason, const std::string& rest) {
 Group RegexRows() {
   return {
       "Regexes",
-      kConfig,
+      kAttackConfig,
       {
           {"a parenthesis that is not closed", Regex("(a"),
            OfRegex(kInvalid, "has a malformed regular expression: unclosed group")},
@@ -77,7 +76,7 @@ Group RegexRows() {
 
 Group GrammarRows() {
   return {"Grammars",
-          kConfig,
+          kAttackConfig,
           {
               {"no start", Grammar("a: \"b\""), OfGrammar(kInvalid, "no start rule found")},
               {"no root", Grammar("a ::= \"b\""), OfGrammar(kInvalid, "has no rule \"root\"")},

@@ -6,6 +6,9 @@
 
 namespace dunlin::integration {
 
+// The config of all groups but those of stream_rows.cc.
+inline constexpr char kAttackConfig[] = "attack.json";
+
 // sampling_rows.cc
 Group SamplingRows();
 Group TokenBanRows();

@@ -7,9 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-constexpr grpc::StatusCode kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
-
 Sent Text(int count, const std::string& unit) {
   return Generate(absl::StrCat("text: '", Times(count, unit), "'"));
 }
@@ -24,7 +21,7 @@ Answer TextTooLong() {
 Group PromptRows() {
   return {
       "Prompts",
-      kConfig,
+      kAttackConfig,
       {
           {"no input",
            Bytes(kGenerateMethod,
@@ -84,7 +81,7 @@ Group PromptRows() {
 Group RequestRows() {
   return {
       "Requests",
-      kConfig,
+      kAttackConfig,
       {
           {"model empty", Generate("model: ''"), Invalid("model", "is empty; limit is the name of a served model")},
           {"model unknown", Generate("model: 'gpt\\n5'"), UnknownModel("gpt\\n5", "model \"gpt\\n5\" is not served")},
@@ -128,7 +125,7 @@ Group RequestRows() {
 Group ExecutionRows() {
   return {
       "Execution",
-      kConfig,
+      kAttackConfig,
       {
           {"precision outside", Generate("execution { precision: 99 }"),
            Invalid("execution.precision", "is 99; limit is [0, 7]")},

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLongest = std::chrono::seconds(10);
+constexpr auto kLongestSilence = std::chrono::seconds(10);
 
 void AppendBigEndian(uint32_t value, int bytes, std::string* out) {
   for (int i = bytes - 1; i >= 0; --i) out->push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -81,7 +81,7 @@ class Connection {
   std::string Exchange(std::string_view bytes, std::chrono::milliseconds silence) {
     std::string received;
     auto last = Clock::now();
-    const auto end = last + kLongest;
+    const auto end = last + kLongestSilence;
     while (Clock::now() < end && Clock::now() - last < silence) {
       pollfd wait = {fd_, static_cast<short>(bytes.empty() ? POLLIN : POLLIN | POLLOUT), 0};
       if (poll(&wait, 1, 50) <= 0) continue;

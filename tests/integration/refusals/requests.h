@@ -10,6 +10,7 @@
 
 namespace dunlin::integration {
 
+inline constexpr grpc::StatusCode kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 inline constexpr char kGenerateMethod[] = "/dunlin.v1.GenerationService/Generate";
 inline constexpr char kTokenizeMethod[] = "/dunlin.v1.TokenizerService/Tokenize";
 inline constexpr char kDetokenizeMethod[] = "/dunlin.v1.TokenizerService/Detokenize";

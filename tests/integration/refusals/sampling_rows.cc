@@ -7,8 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-
 Sent Sampling(const std::string& text) {
   return Generate(absl::StrCat("sampling { ", text, " }"));
 }
@@ -23,7 +21,7 @@ std::string LogitBiases(int count) {
 
 Group SamplingRows() {
   return {"Sampling",
-          kConfig,
+          kAttackConfig,
           {
               {"temperature below", Sampling("temperature: -1"),
                Invalid("sampling.temperature", "is -1; limit is [0, 100]")},
@@ -80,7 +78,7 @@ Group SamplingRows() {
 Group TokenBanRows() {
   return {
       "TokenBans",
-      kConfig,
+      kAttackConfig,
       {
           {"logit_bias of the token behind the last", Sampling("logit_bias { key: 4096 value: 1 }"),
            Invalid("sampling.logit_bias key", "is 4096; limit is [0, 4096)")},
@@ -123,7 +121,7 @@ Group TokenBanRows() {
 Group BadWordRows() {
   return {
       "BadWords",
-      kConfig,
+      kAttackConfig,
       {
           {"bad_words_ids entries", Sampling(Times(257, "bad_words_ids { ids: 5 } ")),
            Invalid("sampling.bad_words_ids", "has 257 entries; limit is 256")},

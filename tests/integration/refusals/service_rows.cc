@@ -5,17 +5,12 @@
 #include "tests/integration/refusals/requests.h"
 
 namespace dunlin::integration {
-namespace {
-
-constexpr char kConfig[] = "attack.json";
-constexpr grpc::StatusCode kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
-
-}  // namespace
+namespace {}  // namespace
 
 Group TokenizerRows() {
   return {
       "Tokenizers",
-      kConfig,
+      kAttackConfig,
       {
           {"tokenize with no model", Tokenize("text: 'x'"),
            Invalid("model", "is empty; limit is the name of a served model")},
@@ -72,7 +67,7 @@ Group TokenizerRows() {
 
 Group EmbeddingRows() {
   return {"Embeddings",
-          kConfig,
+          kAttackConfig,
           {
               {"model empty", Embed("model: ''"), Invalid("model", "is empty; limit is the name of a served model")},
               {"model unknown", Embed("model: 'nobody'"), UnknownModel("nobody", "model \"nobody\" is not served")},

@@ -7,8 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-
 Sent Stopping(const std::string& text) {
   return Generate(absl::StrCat("stopping { ", text, " }"));
 }
@@ -22,7 +20,7 @@ Sent Output(const std::string& text) {
 Group StoppingRows() {
   return {
       "Stopping",
-      kConfig,
+      kAttackConfig,
       {
           {"max_tokens zero with min_tokens", Stopping("max_tokens: 0 min_tokens: 1"),
            Invalid("stopping.min_tokens", "is 1; limit is [0, 0]")},
@@ -78,7 +76,7 @@ Group StoppingRows() {
 
 Group OutputRows() {
   return {"Output",
-          kConfig,
+          kAttackConfig,
           {
               {"logprobs above", Output("logprobs: 21"), Invalid("output.logprobs", "is 21; limit is [0, 20]")},
               {"logprobs negative", Output("logprobs: -1"), Invalid("output.logprobs", "is -1; limit is [0, 20]")},

@@ -11,7 +11,7 @@ using enum Step;
 using grpc::StatusCode;
 using std::chrono::milliseconds;
 
-constexpr char kConfig[] = "narrow.json";
+constexpr char kNarrowConfig[] = "narrow.json";
 
 // A prompt of thousands of tokens, which takes many steps.
 Sent LongPrompt() {
@@ -24,7 +24,7 @@ Group QueueRows() {
   const char* slow = kSlowModel;
   return {
       "Queues",
-      kConfig,
+      kNarrowConfig,
       {
           {"a queue full of requests", WithHeld(GenerateSlowly(4), {slow, slow, slow, slow}),
            Overloaded("QUEUE_FULL", "scheduler.max_queued_requests",
@@ -82,7 +82,7 @@ Group StreamRows() {
   const Sent short_one = GenerateSlowly(8);
   return {
       "Streams",
-      kConfig,
+      kNarrowConfig,
       {
           {"half-closed without a message", WithSteps(short_one, {kHalfClose}),
            Refused(

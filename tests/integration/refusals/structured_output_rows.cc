@@ -7,7 +7,6 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
 constexpr char kSchemaField[] = "structured_output.json_schema";
 constexpr char kChoiceField[] = "structured_output.choice.texts";
 
@@ -19,7 +18,7 @@ Sent Choice(const std::string& texts) {
   return Generate(absl::StrCat("structured_output { choice { ", texts, " } }"));
 }
 
-Answer Malformed(const std::string& rest) {
+Answer MalformedSchema(const std::string& rest) {
   return BadGrammar("GRAMMAR_INVALID", kSchemaField, rest);
 }
 
@@ -31,7 +30,7 @@ Answer TooComplex(const std::string& rest) {
   return BadGrammar("GRAMMAR_TOO_COMPLEX", kSchemaField, rest);
 }
 
-std::string Nested(int depth) {
+std::string NestedItems(int depth) {
   return absl::StrCat(Times(depth, R"({"items":)"), "true", Times(depth, "}"));
 }
 
@@ -47,7 +46,7 @@ std::string Numbered(int count, const std::string& before, const std::string& be
 Group StructuredOutputRows() {
   return {
       "StructuredOutputs",
-      kConfig,
+      kAttackConfig,
       {
           {"schema empty", Schema(""), Invalid(kSchemaField, "has 0 bytes; limit is 1 to 262144")},
           {"schema long", Schema(Times(262145, " ")), Invalid(kSchemaField, "has 262145 bytes; limit is 1 to 262144")},
@@ -85,26 +84,26 @@ Group StructuredOutputRows() {
 Group SchemaRows() {
   return {
       "Schemas",
-      kConfig,
+      kAttackConfig,
       {
-          {"not JSON", Schema("{"), Malformed("is not JSON, at line 1 column 1")},
-          {"a list", Schema("[1]"), Malformed("has no schema at #")},
-          {"a number", Schema("7"), Malformed("has no schema at #")},
+          {"not JSON", Schema("{"), MalformedSchema("is not JSON, at line 1 column 1")},
+          {"a list", Schema("[1]"), MalformedSchema("has no schema at #")},
+          {"a number", Schema("7"), MalformedSchema("has no schema at #")},
           {"nothing matches", Schema("false"),
-           Malformed("matches nothing: each value that it allows would need another one inside")},
+           MalformedSchema("matches nothing: each value that it allows would need another one inside")},
           {"a type that is none", Schema(R"({"type": "text"})"),
-           Malformed("has \"type\" at #, which is not a type or a list of types")},
+           MalformedSchema("has \"type\" at #, which is not a type or a list of types")},
           {"an empty enum", Schema(R"({"enum": []})"),
-           Malformed("has \"enum\" at #, which is not a list of 1 or more values")},
+           MalformedSchema("has \"enum\" at #, which is not a list of 1 or more values")},
           {"a negative count", Schema(R"({"type": "array", "minItems": -1})"),
-           Malformed("has \"minItems\" at #, which is not an integer of 0 or more")},
+           MalformedSchema("has \"minItems\" at #, which is not an integer of 0 or more")},
           {"a reference to nothing", Schema(R"({"$ref": "#/$defs/nothing"})"),
-           Malformed("has \"$ref\" at #, which names nothing")},
+           MalformedSchema("has \"$ref\" at #, which names nothing")},
           {"a reference to itself", Schema(R"({"$ref": "#"})"),
-           Malformed("has a \"$ref\" to \"#\" that leads back to itself")},
+           MalformedSchema("has a \"$ref\" to \"#\" that leads back to itself")},
           {"a recursion without end",
            Schema(R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})"),
-           Malformed("matches nothing: each value that it allows would need another one inside")},
+           MalformedSchema("matches nothing: each value that it allows would need another one inside")},
           {"a reference to another server", Schema(R"({"$ref": "http://127.0.0.1:1/schema.json"})"),
            Unsupported("has \"$ref\" at #, which is not of the form #/...")},
           {"a reference to a file", Schema(R"({"$ref": "file:///etc/passwd"})"),
@@ -140,10 +139,10 @@ Group SchemaRows() {
 Group SchemaBoundRows() {
   return {
       "SchemaBounds",
-      kConfig,
+      kAttackConfig,
       {
-          {"nested deeper than allowed", Schema(Nested(65)), TooComplex("nests schemas deeper than 64")},
-          {"nested twenty thousand deep", Schema(Nested(20000)), TooComplex("nests deeper than 128 values")},
+          {"nested deeper than allowed", Schema(NestedItems(65)), TooComplex("nests schemas deeper than 64")},
+          {"nested twenty thousand deep", Schema(NestedItems(20000)), TooComplex("nests deeper than 128 values")},
           {"a hundred thousand lists",
            Schema(absl::StrCat(R"({"const": )", Times(100000, "["), Times(100000, "]"), "}")),
            TooComplex("nests deeper than 128 values")},

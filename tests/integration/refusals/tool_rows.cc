@@ -7,8 +7,7 @@
 namespace dunlin::integration {
 namespace {
 
-constexpr char kConfig[] = "attack.json";
-constexpr char kChoiceField[] = "chat.tool_choice";
+constexpr char kToolChoiceField[] = "chat.tool_choice";
 constexpr char kToolsField[] = "chat.tools_json";
 constexpr char kNames[] = "limit is names of 1 to 64 letters, digits, '_', '.' or '-'";
 
@@ -41,14 +40,14 @@ std::string Tools(int count) {
 
 Group ToolRows() {
   return {"Tools",
-          kConfig,
+          kAttackConfig,
           {
-              {"a mode outside", Demand(Tool("f"), "mode: 5"), Invalid(kChoiceField, "is 5; limit is [0, 4]")},
-              {"a negative mode", Demand(Tool("f"), "mode: -1"), Invalid(kChoiceField, "is -1; limit is [0, 4]")},
+              {"a mode outside", Demand(Tool("f"), "mode: 5"), Invalid(kToolChoiceField, "is 5; limit is [0, 4]")},
+              {"a negative mode", Demand(Tool("f"), "mode: -1"), Invalid(kToolChoiceField, "is -1; limit is [0, 4]")},
               {"required of none", Require(""),
-               Invalid(kChoiceField, "is required without chat.tools_json; limit is a chat with tools")},
+               Invalid(kToolChoiceField, "is required without chat.tools_json; limit is a chat with tools")},
               {"named of none", Name("", "f"),
-               Invalid(kChoiceField, "names a tool without chat.tools_json; limit is a chat with tools")},
+               Invalid(kToolChoiceField, "names a tool without chat.tools_json; limit is a chat with tools")},
               {"a name that none has", Name(Tool("f"), "g"),
                Invalid("chat.tool_choice.name",
                        "is \"g\", which chat.tools_json does not have; limit is the name of one of the tools")},
@@ -63,9 +62,9 @@ Group ToolRows() {
                Invalid("chat.tool_choice.name",
                        "is \"f\\n\", which chat.tools_json does not have; limit is the name of one of the tools")},
               {"required beside a schema", Require(Tool("f"), "structured_output { json_object: true }"),
-               Invalid(kChoiceField, "is required beside structured_output; limit is one of the two")},
+               Invalid(kToolChoiceField, "is required beside structured_output; limit is one of the two")},
               {"required of a model of unknown form", Require(Tool("f"), "model: 'strict'"),
-               Invalid(kChoiceField,
+               Invalid(kToolChoiceField,
                        "is required; limit is auto or none: the form of this model's tool calls is not known "
                        "(models[].tool_parser)")},
               {"one tool too many", Require(Tools(129)), Invalid(kToolsField, "has 129 entries; limit is 128")},

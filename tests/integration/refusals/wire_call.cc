@@ -12,11 +12,11 @@ namespace {
 
 using std::chrono::system_clock;
 
-constexpr auto kLongest = std::chrono::seconds(60);
+constexpr auto kLongestCall = std::chrono::seconds(60);
 
 // A window that stays at 64 KiB, so that a client that does not read blocks the server's writes soon; answers of any
 // size.
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -28,10 +28,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 
 }  // namespace
 
-WireCall::WireCall(const std::string& address, const Sent& sent) : channel_(Connect(address)) {
+WireCall::WireCall(const std::string& address, const Sent& sent) : channel_(ChannelTo(address)) {
   context_.set_deadline(sent.deadline.has_value()
                             ? system_clock::now() + std::chrono::duration_cast<system_clock::duration>(*sent.deadline)
-                            : system_clock::now() + kLongest);
+                            : system_clock::now() + kLongestCall);
   if (sent.compressed) context_.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   for (const auto& [key, value] : sent.metadata) context_.AddMetadata(key, value);
   grpc::GenericStub stub(channel_);
@@ -55,7 +55,7 @@ WireCall::~WireCall() {
 bool WireCall::Wait() {
   void* tag = nullptr;
   bool ok = false;
-  const auto next = queue_.AsyncNext(&tag, &ok, system_clock::now() + 2 * kLongest);
+  const auto next = queue_.AsyncNext(&tag, &ok, system_clock::now() + 2 * kLongestCall);
   EXPECT_EQ(next, grpc::CompletionQueue::GOT_EVENT) << "the call is stuck";
   return next == grpc::CompletionQueue::GOT_EVENT && ok;
 }

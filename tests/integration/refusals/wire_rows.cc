@@ -9,8 +9,6 @@ namespace {
 
 using grpc::StatusCode;
 
-constexpr char kConfig[] = "attack.json";
-
 Answer Malformed(const char* message) {
   return Refused(StatusCode::INVALID_ARGUMENT, "MALFORMED_MESSAGE",
                  absl::StrCat("the message is not a dunlin.v1.", message,
@@ -38,7 +36,7 @@ Group MessageRows() {
   const Answer large = OfGrpc(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (~ vs. 4194304)");
   return {
       "Messages",
-      kConfig,
+      kAttackConfig,
       {
           {"0 bytes", Raw(""), Invalid("model", "is empty; limit is the name of a served model")},
           {"a text that is not UTF-8", Raw(std::string("\x12\x03\xff\xfe\xfd", 5)), malformed},
@@ -97,7 +95,7 @@ Group MessageRows() {
 Group MethodRows() {
   const Answer unknown = OfGrpc(StatusCode::UNIMPLEMENTED, "");
   return {"Methods",
-          kConfig,
+          kAttackConfig,
           {
               {"of another case", Bytes("/dunlin.v1.GenerationService/generate", ""), unknown},
               {"with a slash behind it", Bytes("/dunlin.v1.GenerationService/Generate/", ""), unknown},
@@ -121,7 +119,7 @@ Group MetadataRows() {
   // A client that goes on to send may see its connection closed before it sees the status.
   const Sent only_headers = WithSteps(good, {});
   return {"Metadata",
-          kConfig,
+          kAttackConfig,
           {
               {"a value of 16 KB", WithMetadata(only_headers, {{"x-heavy", Times(16000, "h")}}), large},
               {"a value of 60 KB", WithMetadata(only_headers, {{"x-heavy", Times(60000, "h")}}), large},

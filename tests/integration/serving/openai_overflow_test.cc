@@ -74,14 +74,14 @@ std::string Words(int count) {
   return text;
 }
 
-struct Route {
+struct OverflowRoute {
   const char* name;
   const char* path;
   const char* before;  // of the text, in the body
   const char* after;
   int context;
 };
-std::ostream& operator<<(std::ostream& out, const Route& route) {
+std::ostream& operator<<(std::ostream& out, const OverflowRoute& route) {
   return out << route.name;
 }
 
@@ -89,7 +89,7 @@ int ContextOfDemo() {
   return ServedEdge::Get().Fetch("/v1/models/demo").json()["max_model_len"].get<int>();
 }
 
-const Route kRoutes[] = {
+const OverflowRoute kOverflowRoutes[] = {
     {"Completions", "/v1/completions", R"({"model":"demo","prompt":")", R"("})", 0},
     {"Chat", "/v1/chat/completions", R"({"model":"demo","messages":[{"role":"user","content":")", R"("}]})", 0},
     {"ChatStream", "/v1/chat/completions", R"({"model":"demo","stream":true,"messages":[{"role":"user","content":")",
@@ -98,10 +98,10 @@ const Route kRoutes[] = {
     {"Embeddings", "/v1/embeddings", R"({"model":"encoder","input":["a",")", R"("]})", 130},
 };
 
-class Overflow : public testing::TestWithParam<Route> {};
+class Overflow : public testing::TestWithParam<OverflowRoute> {};
 
 TEST_P(Overflow, IsSaidInTheWordsThatClientsLookFor) {
-  const Route& route = GetParam();
+  const OverflowRoute& route = GetParam();
   const int context = route.context == 0 ? ContextOfDemo() : route.context;
   const std::string says = absl::StrCat("This model's maximum context length is ", context, " tokens. However, ");
   struct Prompt {
@@ -129,7 +129,7 @@ TEST_P(Overflow, IsSaidInTheWordsThatClientsLookFor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OfOpenAi, Overflow, testing::ValuesIn(kRoutes),
+INSTANTIATE_TEST_SUITE_P(OfOpenAi, Overflow, testing::ValuesIn(kOverflowRoutes),
                          [](const auto& route) { return route.param.name; });
 
 TEST(Overflow, OfMessagesHasAnthropicsWords) {

@@ -44,7 +44,7 @@ struct Call {
   std::string arguments;
 };
 
-struct Answer {
+struct ToolAnswer {
   std::string text;
   std::string reasoning;
   std::vector<Call> calls;
@@ -53,7 +53,7 @@ struct Answer {
   grpc::Status status;
 };
 
-void Take(const v1::GenerateResponse& message, Answer* answer) {
+void Take(const v1::GenerateResponse& message, ToolAnswer* answer) {
   answer->text += message.text_delta();
   answer->reasoning += message.reasoning_delta();
   answer->token_ids.insert(answer->token_ids.end(), message.token_ids().begin(), message.token_ids().end());
@@ -141,30 +141,30 @@ class ToolCallsTest : public testing::Test {
     ASSERT_TRUE(models_.Add(*std::move(model)).ok());
   }
 
-  Answer Generate(const v1::GenerateRequest& request) const {
+  ToolAnswer Generate(const v1::GenerateRequest& request) const {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     const auto reader = v1::GenerationService::NewStub(channel_)->Generate(&context, request);
-    Answer answer;
+    ToolAnswer answer;
     v1::GenerateResponse message;
     while (reader->Read(&message)) Take(message, &answer);
     answer.status = reader->Finish();
     return answer;
   }
-  Answer Answered(const v1::GenerateRequest& request) const {
-    Answer answer = Generate(request);
+  ToolAnswer Answered(const v1::GenerateRequest& request) const {
+    ToolAnswer answer = Generate(request);
     EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
     return answer;
   }
   // All at once.
-  std::vector<Answer> Together(const std::vector<v1::GenerateRequest>& requests) const {
-    std::vector<std::future<Answer>> running;
+  std::vector<ToolAnswer> Together(const std::vector<v1::GenerateRequest>& requests) const {
+    std::vector<std::future<ToolAnswer>> running;
     running.reserve(requests.size());
     for (const v1::GenerateRequest& request : requests) {
       running.push_back(std::async(std::launch::async, [this, &request] { return Answered(request); }));
     }
-    std::vector<Answer> answers;
-    for (std::future<Answer>& answer : running) answers.push_back(answer.get());
+    std::vector<ToolAnswer> answers;
+    for (std::future<ToolAnswer>& answer : running) answers.push_back(answer.get());
     return answers;
   }
 
@@ -179,7 +179,7 @@ TEST_F(ToolCallsTest, RequiredAndNamedAreValidCallsWithEverySeed) {
     for (uint64_t first = 0; first < kSeeds; first += 10) {
       std::vector<v1::GenerateRequest> requests;
       for (uint64_t seed = first; seed < first + 10; ++seed) requests.push_back(Demanded(mode, seed));
-      for (const Answer& answer : Together(requests)) {
+      for (const ToolAnswer& answer : Together(requests)) {
         EXPECT_EQ(answer.text, "");
         ASSERT_GE(answer.calls.size(), 1U);
         EXPECT_EQ(answer.reason, v1::FINISH_REASON_TOOL_CALLS);
@@ -195,7 +195,7 @@ TEST_F(ToolCallsTest, RequiredAndNamedAreValidCallsWithEverySeed) {
 TEST_F(ToolCallsTest, DeltasAreWhatTheModelWroteAndNeighboursDoNotChangeIt) {
   v1::GenerateRequest neighbour = Chat("Tell me a story.");
   neighbour.mutable_chat()->clear_tools_json();
-  const Answer alone = Answered(neighbour);
+  const ToolAnswer alone = Answered(neighbour);
   EXPECT_FALSE(alone.token_ids.empty());
   std::vector<v1::GenerateRequest> requests = {neighbour};
   for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -203,7 +203,7 @@ TEST_F(ToolCallsTest, DeltasAreWhatTheModelWroteAndNeighboursDoNotChangeIt) {
     requests.push_back(requests.back());
     requests.back().mutable_output()->set_raw_chat_output(true);
   }
-  const std::vector<Answer> answers = Together(requests);
+  const std::vector<ToolAnswer> answers = Together(requests);
   EXPECT_EQ(answers[0].token_ids, alone.token_ids);
   EXPECT_EQ(answers[0].text, alone.text);
   for (size_t i = 1; i < answers.size(); i += 2) {
@@ -217,7 +217,7 @@ TEST_F(ToolCallsTest, DeltasAreWhatTheModelWroteAndNeighboursDoNotChangeIt) {
 }
 
 TEST_F(ToolCallsTest, AutoLetsTheModelDecideAndNoneHidesTheTools) {
-  const Answer called = Answered(Chat("What is the weather in Lisbon?"));
+  const ToolAnswer called = Answered(Chat("What is the weather in Lisbon?"));
   ASSERT_EQ(called.calls.size(), 1U) << called.text;
   EXPECT_EQ(called.calls[0].name, "get_weather");
   EXPECT_EQ(Json::parse(called.calls[0].arguments), Json({{"city", "Lisbon"}}));
@@ -225,7 +225,7 @@ TEST_F(ToolCallsTest, AutoLetsTheModelDecideAndNoneHidesTheTools) {
   EXPECT_EQ(called.reason, v1::FINISH_REASON_TOOL_CALLS);
   v1::GenerateRequest none = Chat("What is the weather in Lisbon?");
   none.mutable_chat()->mutable_tool_choice()->set_mode(Mode::MODE_NONE);
-  const Answer answered = Answered(none);
+  const ToolAnswer answered = Answered(none);
   EXPECT_TRUE(answered.calls.empty());
   EXPECT_NE(answered.text, "");
   EXPECT_EQ(answered.reason, v1::FINISH_REASON_STOP);
@@ -236,14 +236,14 @@ TEST_F(ToolCallsTest, StructuredOutputConstrainsWhatFollowsTheReasoning) {
   request.set_model("thinking");
   request.mutable_chat()->clear_tools_json();
   for (const char* text : {"yes", "no"}) request.mutable_structured_output()->mutable_choice()->add_texts(text);
-  const Answer answered = Answered(request);
+  const ToolAnswer answered = Answered(request);
   EXPECT_TRUE(answered.text == "yes" || answered.text == "no" || !answered.reasoning.empty()) << answered.text;
   v1::ChatMessage* begun = request.mutable_chat()->add_messages();
   begun->set_role("assistant");
   begun->set_content("<think>");
   request.mutable_chat()->set_continue_final_message(true);
   request.mutable_stopping()->set_max_tokens(12);
-  const Answer thinks = Answered(request);
+  const ToolAnswer thinks = Answered(request);
   EXPECT_NE(thinks.reasoning, "") << "free until its end";
   EXPECT_EQ(thinks.text, "");
   EXPECT_EQ(thinks.reason, v1::FINISH_REASON_LENGTH);

@@ -13,7 +13,7 @@
 namespace dunlin::kernels::testing {
 namespace {
 
-constexpr HeadShape kShapes[] = {{3, 3, 64}, {8, 1, 20}, {6, 2, 9}, {4, 2, 80}};
+constexpr HeadShape kPoisonShapes[] = {{3, 3, 64}, {8, 1, 20}, {6, 2, 9}, {4, 2, 80}};
 
 // Calls check(backend, variant, name) for every combination.
 template <typename Check>
@@ -90,14 +90,15 @@ TEST_P(AttentionPoisonTest, NeighboursFullOfNanLeaveNoTrace) {
   });
 }
 
-std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, HeadShape>>& test) {
+std::string PoisonCaseName(const ::testing::TestParamInfo<std::tuple<DType, HeadShape>>& test) {
   const auto& [dtype, shape] = test.param;
   return std::string(Name(dtype)) + "_h" + std::to_string(shape.num_heads) + "_kv" +
          std::to_string(shape.num_kv_heads) + "_d" + std::to_string(shape.head_dim);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, AttentionPoisonTest,
-                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kShapes)), CaseName);
+                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kPoisonShapes)),
+                         PoisonCaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

@@ -13,7 +13,7 @@ namespace dunlin::kernels::testing {
 namespace {
 
 // More than two EFFICIENT chunks and ten FLASH tiles; a multiple of neither.
-constexpr int32_t kLength = 683;
+constexpr int32_t kBitsLength = 683;
 constexpr uint64_t kSeed = 42;
 
 struct BitsCase {
@@ -27,7 +27,7 @@ struct BitsCase {
   bool sinks = false;
 };
 
-std::vector<BitsCase> AllCases() {
+std::vector<BitsCase> AllBitsCases() {
   std::vector<BitsCase> cases;
   for (const std::string& variant : AvailableCpuVariants()) {
     for (const DType dtype : kKvDTypes) {
@@ -77,7 +77,7 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
 
   void ExpectChunks(int32_t first, int32_t end, int32_t largest, std::mt19937_64* random);
 
-  void SetUp() override { whole_ = Run({{kSeed, 0, kLength}}); }
+  void SetUp() override { whole_ = Run({{kSeed, 0, kBitsLength}}); }
   std::vector<float> whole_;
 };
 
@@ -89,7 +89,7 @@ TEST_P(BitContractTest, DecodeGivesThePrefillsBits) {
   for (const int32_t end : {32, 48, 64, 72, 128, 144, 192, 256, 288, 320, 384, 432, 448, 512, 576, 640}) {
     positions.insert({end - 1, end});
   }
-  for (int32_t position = 641; position < kLength; position += 3) positions.insert(position);
+  for (int32_t position = 641; position < kBitsLength; position += 3) positions.insert(position);
   for (const int32_t position : positions) {
     EXPECT_TRUE(SameRows(position, 1, Run({{kSeed, position, 1}}).data())) << position;
   }
@@ -107,11 +107,11 @@ void BitContractTest::ExpectChunks(int32_t first, int32_t end, int32_t largest, 
 
 TEST_P(BitContractTest, AnyChunkingGivesThePrefillsBits) {
   std::mt19937_64 random(7);
-  for (int trial = 0; trial < 2; ++trial) ExpectChunks(0, kLength, 200, &random);
+  for (int trial = 0; trial < 2; ++trial) ExpectChunks(0, kBitsLength, 200, &random);
   ExpectChunks(0, 40, 9, &random);
   ExpectChunks(130, 160, 9, &random);
   ExpectChunks(240, 270, 9, &random);
-  ExpectChunks(650, kLength, 9, &random);
+  ExpectChunks(650, kBitsLength, 9, &random);
 }
 
 TEST_P(BitContractTest, NeighboursAndPageOrderDoNotMatter) {
@@ -119,8 +119,8 @@ TEST_P(BitContractTest, NeighboursAndPageOrderDoNotMatter) {
   for (int trial = 0; trial < 5; ++trial) {
     std::vector<BatchSequence> sequences;
     const size_t place = random() % 4;
-    const auto first = static_cast<int32_t>(random() % kLength);
-    const auto count = static_cast<int32_t>(1 + random() % static_cast<uint64_t>(std::min(kLength - first, 70)));
+    const auto first = static_cast<int32_t>(random() % kBitsLength);
+    const auto count = static_cast<int32_t>(1 + random() % static_cast<uint64_t>(std::min(kBitsLength - first, 70)));
     for (size_t i = 0; i < 5; ++i) {
       const auto length = static_cast<int32_t>(random() % 90);
       const auto before = static_cast<int32_t>(random() % 600);
@@ -135,7 +135,7 @@ TEST_P(BitContractTest, NeighboursAndPageOrderDoNotMatter) {
 }
 
 TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
-  EXPECT_TRUE(SameRows(0, kLength, Run({{kSeed, 0, kLength}}, 3).data()));
+  EXPECT_TRUE(SameRows(0, kBitsLength, Run({{kSeed, 0, kBitsLength}}, 3).data()));
   for (const int threads : {1, 3, 8}) {
     EXPECT_TRUE(SameRows(600, 1, Run({{kSeed, 600, 1}}, threads).data())) << threads;
     EXPECT_TRUE(SameRows(640, 43, Run({{kSeed, 640, 43}}, threads).data())) << threads;
@@ -147,11 +147,11 @@ TEST_P(BitContractTest, ManyLongNeighboursDoNotMatter) {
   const uint64_t num_sequences = GetParam().backend == AttentionBackend::kFlash ? 16 : 6;
   std::vector<BatchSequence> sequences;
   for (uint64_t i = 0; i < num_sequences; ++i) sequences.push_back({100 + i, 0, 150 + static_cast<int32_t>(i)});
-  sequences[5] = {kSeed, 0, kLength};
+  sequences[5] = {kSeed, 0, kBitsLength};
   size_t rows_before = 0;
   for (size_t i = 0; i < 5; ++i) rows_before += static_cast<size_t>(sequences[i].query_len);
   const std::vector<float> out = Run(sequences);
-  EXPECT_TRUE(SameRows(0, kLength, out.data() + rows_before * row_floats()));
+  EXPECT_TRUE(SameRows(0, kBitsLength, out.data() + rows_before * row_floats()));
 }
 
 TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
@@ -170,13 +170,13 @@ TEST_P(BitContractTest, RepetitionsAreEqual) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(SameRows(500, 60, Run({{kSeed, 500, 60}}, 4).data())) << i;
 }
 
-std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
+std::string BitsCaseName(const ::testing::TestParamInfo<BitsCase>& test) {
   return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
          std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window) +
          (test.param.alibi ? "_alibi" : "") + (test.param.sinks ? "_sinks" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllBitsCases()), BitsCaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

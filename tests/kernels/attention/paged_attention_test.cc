@@ -139,7 +139,7 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   }
 }
 
-std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase, ScoreCase>>& test) {
+std::string PagedCaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase, ScoreCase>>& test) {
   const auto& [dtype, paged, scores] = test.param;
   return std::string(Name(dtype)) + "_h" + std::to_string(paged.shape.num_heads) + "_kv" +
          std::to_string(paged.shape.num_kv_heads) + "_d" + std::to_string(paged.shape.head_dim) + "_" + scores.name;
@@ -148,11 +148,11 @@ std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase,
 INSTANTIATE_TEST_SUITE_P(Grid, PagedAttentionTest,
                          ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kCases),
                                             ::testing::Values(kPlain)),
-                         CaseName);
+                         PagedCaseName);
 INSTANTIATE_TEST_SUITE_P(Scores, PagedAttentionTest,
                          ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kMaskCases),
                                             ::testing::ValuesIn(kScoreCases)),
-                         CaseName);
+                         PagedCaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

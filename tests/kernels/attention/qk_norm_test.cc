@@ -14,12 +14,12 @@
 namespace dunlin::kernels::testing {
 namespace {
 
-constexpr int32_t kHeads = 6;
-constexpr int32_t kKvHeads = 2;
+constexpr int32_t kNormHeads = 6;
+constexpr int32_t kNormKvHeads = 2;
 constexpr int32_t kHeadDim = 20;
 constexpr int32_t kRotaryDim = 12;
 constexpr int32_t kTokens = 90;
-constexpr int32_t kColumns = (kHeads + 2 * kKvHeads) * kHeadDim;
+constexpr int32_t kColumns = (kNormHeads + 2 * kNormKvHeads) * kHeadDim;
 constexpr float kEpsilon = 1e-6F;
 constexpr float kScaleBeta = 0.3F;
 constexpr int32_t kScalePeriod = 16;
@@ -29,7 +29,8 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
   static std::string variant() { return std::get<0>(GetParam()); }
   static bool joint() { return std::get<1>(GetParam()); }
 
-  QkNormTest() : layout_(MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kKvHeads, .head_dim = kHeadDim})) {
+  QkNormTest()
+      : layout_(MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kNormKvHeads, .head_dim = kHeadDim})) {
     for (int32_t t = 0; t < kTokens; ++t) {
       page_.push_back(t / layout_.tokens_per_page);
       slot_.push_back(t % layout_.tokens_per_page);
@@ -39,7 +40,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
         cos_sin_.push_back(static_cast<float>(i < kRotaryDim / 2 ? std::cos(t + i) : std::sin(t + i - kRotaryDim / 2)));
       }
     }
-    for (int32_t i = 0; i < (joint() ? kHeads : 1) * kHeadDim; ++i) {
+    for (int32_t i = 0; i < (joint() ? kNormHeads : 1) * kHeadDim; ++i) {
       query_norm_.push_back(1.0F + 0.1F * static_cast<float>(i % 23));
       key_norm_.push_back(2.0F - 0.05F * static_cast<float>(i % 19));
     }
@@ -53,7 +54,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     params.qkv = qkv.data();
     params.cos_sin = cos_sin_.data() + first * kRotaryDim;
     params.rotary_dim = kRotaryDim;
-    params.num_heads = kHeads;
+    params.num_heads = kNormHeads;
     params.kv_pool = pool->data();
     params.layout = layout_;
     params.token_page = page_.data() + first;
@@ -74,9 +75,9 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
   // A head of a token, normed, rotated and, of Q, scaled in double.
   std::vector<double> Exact(int32_t t, int32_t head) const {
     const float* row = qkv_.data() + t * kColumns + head * kHeadDim;
-    const std::vector<float>& weight = head < kHeads ? query_norm_ : key_norm_;
-    const int32_t first = head < kHeads ? 0 : kHeads;  // of the norm's heads
-    const int32_t width = joint() ? (head < kHeads ? kHeads : kKvHeads) * kHeadDim : kHeadDim;
+    const std::vector<float>& weight = head < kNormHeads ? query_norm_ : key_norm_;
+    const int32_t first = head < kNormHeads ? 0 : kNormHeads;  // of the norm's heads
+    const int32_t width = joint() ? (head < kNormHeads ? kNormHeads : kNormKvHeads) * kHeadDim : kHeadDim;
     const int32_t at = joint() ? (head - first) * kHeadDim : 0;  // of this head among them
     double square = 0;
     for (int32_t d = 0; d < width; ++d) square += static_cast<double>(row[d - at]) * static_cast<double>(row[d - at]);
@@ -107,20 +108,21 @@ TEST_P(QkNormTest, MatchesDoubleAndLeavesValuesAlone) {
   const std::vector<float> qkv = Run(2, 0, kTokens, &pool);
   std::vector<float> stored(kHeadDim);
   for (int32_t t = 0; t < kTokens; ++t) {
-    for (int32_t head = 0; head < kHeads + kKvHeads; ++head) {
+    for (int32_t head = 0; head < kNormHeads + kNormKvHeads; ++head) {
       const std::vector<double> exact = Exact(t, head);
       const float* row = qkv.data() + t * kColumns + head * kHeadDim;
-      if (head >= kHeads) {
-        const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head - kHeads);
+      if (head >= kNormHeads) {
+        const std::byte* block =
+            cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head - kNormHeads);
         cpu::LoadKey(layout_, block, slot_[static_cast<size_t>(t)], stored.data());
         row = stored.data();
       }
       for (size_t d = 0; d < kHeadDim; ++d) ASSERT_NEAR(row[d], exact[d], 4e-6) << t << " " << head << " " << d;
     }
-    for (int32_t head = 0; head < kKvHeads; ++head) {
+    for (int32_t head = 0; head < kNormKvHeads; ++head) {
       const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head);
       cpu::LoadValue(layout_, block + layout_.key_block_bytes, slot_[static_cast<size_t>(t)], stored.data());
-      const float* value = qkv_.data() + t * kColumns + (kHeads + kKvHeads + head) * kHeadDim;
+      const float* value = qkv_.data() + t * kColumns + (kNormHeads + kNormKvHeads + head) * kHeadDim;
       ASSERT_EQ(std::memcmp(stored.data(), value, kHeadDim * sizeof(float)), 0);
     }
   }

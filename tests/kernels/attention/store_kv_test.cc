@@ -139,12 +139,12 @@ TEST_P(StoreKvTest, KeepsThePartnerWrittenBefore) {
   EXPECT_EQ(row, before);
 }
 
-std::string CaseName(const ::testing::TestParamInfo<StoreCase>& test) {
+std::string StoreCaseName(const ::testing::TestParamInfo<StoreCase>& test) {
   return std::string(Name(test.param.dtype)) + "_d" + std::to_string(test.param.head_dim) + "_r" +
          std::to_string(test.param.rotary_dim) + "_t" + std::to_string(test.param.num_tokens);
 }
 
-std::vector<StoreCase> AllCases() {
+std::vector<StoreCase> AllStoreCases() {
   std::vector<StoreCase> cases;
   for (const DType dtype : kKvDTypes) {
     for (const auto& [head_dim, rotary_dim] : {std::pair{64, 64}, {80, 20}, {9, 4}, {64, 0}, {1, 0}}) {
@@ -154,7 +154,7 @@ std::vector<StoreCase> AllCases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, StoreKvTest, ::testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Grid, StoreKvTest, ::testing::ValuesIn(AllStoreCases()), StoreCaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

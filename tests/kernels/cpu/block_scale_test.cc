@@ -11,17 +11,12 @@ using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
 class BlockScale : public CpuVariants {};
 
-struct Shape {
-  int32_t rows;
-  int32_t out_features;
-  int32_t in_features;
-};
-constexpr Shape kShapes[] = {{1, 1, 1},    {1, 48, 129},   {2, 47, 256},  {3, 49, 257},  {4, 96, 512},
-                             {5, 97, 640}, {8, 100, 1027}, {9, 144, 255}, {31, 50, 384}, {130, 33, 260}};
+constexpr GemmShape kBlockScaleShapes[] = {{1, 1, 1},    {1, 48, 129},   {2, 47, 256},  {3, 49, 257},  {4, 96, 512},
+                                           {5, 97, 640}, {8, 100, 1027}, {9, 144, 255}, {31, 50, 384}, {130, 33, 260}};
 
 TEST_P(BlockScale, GemmMatchesFp64OfTheDequantisedOperands) {
   uint32_t seed = 41;
-  for (const auto [rows, n, k] : kShapes) {
+  for (const auto [rows, n, k] : kBlockScaleShapes) {
     SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(n) + "x" + std::to_string(k));
     const Fp8Matrix matrix = RandomFp8Matrix(n, k, kScaleBlock, seed++);
     const auto w = matrix.Dequantized();

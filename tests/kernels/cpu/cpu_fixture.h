@@ -30,6 +30,13 @@ inline std::unique_ptr<Device> Open(const std::string& variant, int threads = 2)
   return device;
 }
 
+// [rows, in_features] times a weight [out_features, in_features].
+struct GemmShape {
+  int32_t rows;
+  int32_t out_features;
+  int32_t in_features;
+};
+
 // Row-major [rows, columns] of normal numbers.
 inline std::vector<float> RandomMatrix(int64_t rows, int64_t columns, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -172,17 +179,17 @@ inline std::vector<float> RunGemm(Device& device, const Activation& in, const Pa
 }
 
 // One test run per available CPU variant.
-class CpuVariants : public testing::TestWithParam<std::string> {
+class CpuVariants : public ::testing::TestWithParam<std::string> {
  protected:
   CpuVariants() : device_(Open(GetParam())) {}
   const std::unique_ptr<Device> device_;
 };
 
-inline std::string VariantName(const testing::TestParamInfo<std::string>& variant) {
+inline std::string VariantName(const ::testing::TestParamInfo<std::string>& variant) {
   return variant.param;
 }
 
 #define DUNLIN_FOR_EVERY_CPU_VARIANT(Suite) \
-  INSTANTIATE_TEST_SUITE_P(Variants, Suite, testing::ValuesIn(::dunlin::kernels::AvailableCpuVariants()), VariantName)
+  INSTANTIATE_TEST_SUITE_P(Variants, Suite, ::testing::ValuesIn(::dunlin::kernels::AvailableCpuVariants()), VariantName)
 
 }  // namespace dunlin::kernels::testing_cpu

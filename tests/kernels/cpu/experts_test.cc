@@ -63,7 +63,7 @@ void MaskGroups(const ExpertRouting& rule, std::vector<double>* choice) {
   }
 }
 
-ExactRow Exact(const ExpertRouting& rule, const float* logits, const float* correction) {
+ExactRow ExactRouting(const ExpertRouting& rule, const float* logits, const float* correction) {
   std::vector<double> scores(logits, logits + rule.num_experts);
   if (rule.scoring == ExpertScoring::kSigmoid) {
     for (double& score : scores) score = 1.0 / (1.0 + std::exp(-score));
@@ -95,7 +95,7 @@ TEST_P(Experts, ChoicesAndWeightsMatchFp64ByEveryRule) {
     const float* corrected = c.corrected ? correction.data() : nullptr;
     const Routed routed = Route(c.rule, logits, stride, corrected);
     for (int32_t row = 0; row < kRows; ++row) {
-      const ExactRow exact = Exact(c.rule, logits.data() + row * stride, corrected);
+      const ExactRow exact = ExactRouting(c.rule, logits.data() + row * stride, corrected);
       for (size_t i = 0; i < exact.chosen.size(); ++i) {
         const size_t at = static_cast<size_t>(row) * exact.chosen.size() + i;
         ASSERT_EQ(routed.chosen[at], exact.chosen[i]) << "row " << row << " rank " << i;

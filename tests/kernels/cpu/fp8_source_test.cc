@@ -17,11 +17,11 @@ class Fp8Source : public CpuVariants {
   KernelStatus PackPart(const PackWeightParams& params) { return device_->ops->pack_weight(device_->context, params); }
 };
 
-constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1}, {47, 3}, {48, 128}, {49, 257}, {150, 515}};
+constexpr std::pair<int64_t, int64_t> kSourceShapes[] = {{1, 1}, {47, 3}, {48, 128}, {49, 257}, {150, 515}};
 
 TEST_P(Fp8Source, CodesAndScalesArePackedUnchanged) {
   for (const int32_t scale_block : {0, kScaleBlock}) {
-    for (const auto& [n, k] : kShapes) {
+    for (const auto& [n, k] : kSourceShapes) {
       const Fp8Matrix matrix = RandomFp8Matrix(n, k, scale_block, 31);
       const auto packed = PackFp8(*device_, Precision::kFp8, matrix);
       const auto* codes = static_cast<const uint8_t*>(packed->weight.data);
@@ -44,7 +44,7 @@ TEST_P(Fp8Source, CodesAndScalesArePackedUnchanged) {
 
 TEST_P(Fp8Source, OtherPrecisionsPackAsTheDequantisedFloats) {
   for (const int32_t scale_block : {0, kScaleBlock}) {
-    for (const auto& [n, k] : kShapes) {
+    for (const auto& [n, k] : kSourceShapes) {
       const Fp8Matrix matrix = RandomFp8Matrix(n, k, scale_block, 32);
       for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
         const auto expected = Pack(*device_, precision, matrix.Dequantized(), n, k);

@@ -14,12 +14,7 @@ using namespace testing_cpu;
 
 class GemmCodes : public CpuVariants {};
 
-struct Shape {
-  int32_t rows;
-  int32_t out_features;
-  int32_t in_features;
-};
-constexpr Shape kShapes[] = {
+constexpr GemmShape kCodedShapes[] = {
     {1, 1, 1},     {1, 48, 256},  {2, 47, 3},    {3, 49, 31},    {4, 96, 64},     {5, 97, 63},   {6, 100, 255},
     {7, 144, 257}, {8, 33, 512},  {9, 50, 1027}, {13, 200, 31},  {31, 64, 1536},  {64, 16, 130}, {129, 70, 96},
     {300, 49, 40}, {1, 500, 144}, {70, 49, 272}, {70, 49, 2064}, {260, 97, 1296},
@@ -45,7 +40,7 @@ Expected Multiply(const std::vector<double>& input, const CodedMatrix& weight, i
 TEST_P(GemmCodes, MatchFp64OfTheCodes) {
   uint32_t seed = 1;
   for (const CodedForm& form : kCodedForms) {
-    for (const Shape& shape : kShapes) {
+    for (const GemmShape& shape : kCodedShapes) {
       const auto [rows, n, depth] = shape;
       SCOPED_TRACE(std::string(form.name) + " " + std::to_string(rows) + "x" + std::to_string(n) + "x" +
                    std::to_string(depth));

@@ -14,16 +14,16 @@ namespace {
 
 using namespace testing_cpu;
 
-struct Shape {
+struct GatedShape {
   int32_t rows;
   int32_t features;  // of the gate, and as many that it gates
   int32_t depth;
   bool bias;
 };
 // 8 panels to a task hold 192 features of both; 300 rows are two blocks.
-constexpr Shape kShapes[] = {{1, 1, 3, true},     {1, 500, 70, false},  {3, 47, 70, true},
-                             {5, 48, 129, false}, {8, 49, 70, true},    {17, 130, 64, true},
-                             {32, 96, 70, false}, {64, 1000, 33, true}, {300, 200, 70, true}};
+constexpr GatedShape kGatedShapes[] = {{1, 1, 3, true},     {1, 500, 70, false},  {3, 47, 70, true},
+                                       {5, 48, 129, false}, {8, 49, 70, true},    {17, 130, 64, true},
+                                       {32, 96, 70, false}, {64, 1000, 33, true}, {300, 200, 70, true}};
 
 // How a next input takes its scale, and whether it notes its largest magnitude.
 struct Form {
@@ -90,9 +90,9 @@ TEST_P(GemmGated, HasTheBytesOfAProductAndAnActivation) {
   const auto many_threads = Open(GetParam(), 5);
   uint32_t seed = 1;
   for (const Form& form : kForms) {
-    for (const Shape& shape : kShapes) {
+    for (const GatedShape& shape : kGatedShapes) {
       const auto [rows, features, depth, has_bias] = shape;
-      SCOPED_TRACE(std::to_string(&form - kForms) + " " + std::to_string(&shape - kShapes));
+      SCOPED_TRACE(std::to_string(&form - kForms) + " " + std::to_string(&shape - kGatedShapes));
       const auto values = RandomMatrix(int64_t{2} * features, depth, seed++);
       const auto bias = RandomMatrix(1, int64_t{2} * features, seed++);
       const auto plain = Pack(*device_, form.weight, values, int64_t{2} * features, depth);

@@ -12,12 +12,7 @@ using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
 class Gemm : public CpuVariants {};
 
-struct Shape {
-  int32_t rows;
-  int32_t out_features;
-  int32_t in_features;
-};
-constexpr Shape kShapes[] = {
+constexpr GemmShape kGemmShapes[] = {
     {1, 1, 1},     {1, 48, 2},     {2, 47, 3},     {3, 49, 5},    {4, 96, 64},    {5, 97, 63},   {6, 100, 255},
     {7, 144, 257}, {8, 33, 512},   {9, 50, 1027},  {17, 200, 31}, {31, 64, 1536}, {64, 16, 130}, {129, 70, 96},
     {300, 49, 40}, {1, 1000, 129}, {12, 97, 1030}, {48, 49, 770}, {70, 49, 2050},
@@ -31,7 +26,7 @@ double Tolerance(int64_t depth, double magnitude) {
 TEST_P(Gemm, MatchesFp64OfTheRoundedOperands) {
   uint32_t seed = 1;
   for (const PrecisionTraits& traits : kPrecisionTable) {
-    for (const Shape& shape : kShapes) {
+    for (const GemmShape& shape : kGemmShapes) {
       const auto [rows, n, k] = shape;
       SCOPED_TRACE(std::string(traits.name) + " " + std::to_string(rows) + "x" + std::to_string(n) + "x" +
                    std::to_string(k));
@@ -135,7 +130,7 @@ TEST_P(Gemm, AnActivatedProductHasTheBitsOfTheTwoOperations) {
       {Precision::kFp8, Precision::kBf16},  {Precision::kFp8, Precision::kFp8},   {Precision::kInt8, Precision::kBf16},
       {Precision::kInt4, Precision::kBf16}};
   for (const auto& [precision, next_precision] : forms) {
-    for (const Shape& shape : kShapes) {
+    for (const GemmShape& shape : kGemmShapes) {
       const auto [rows, n, k] = shape;
       SCOPED_TRACE(std::to_string(static_cast<int>(precision)) + " " + std::to_string(rows) + "x" + std::to_string(n) +
                    "x" + std::to_string(k));

@@ -81,12 +81,7 @@ std::vector<std::pair<std::string, Reference>> AllFormats(Device& device, int32_
   return all;
 }
 
-struct Shape {
-  int32_t rows;
-  int32_t out_features;
-  int32_t in_features;
-};
-constexpr Shape kShapes[] = {
+constexpr GemmShape kInt8Shapes[] = {
     {1, 1, 1},     {1, 48, 256},  {2, 47, 3},    {3, 49, 31},   {4, 96, 64},    {5, 97, 63},
     {6, 100, 255}, {7, 144, 33},  {8, 33, 512},  {9, 50, 1027}, {13, 200, 31},  {31, 64, 1536},
     {64, 16, 130}, {129, 70, 96}, {300, 49, 40}, {70, 49, 272}, {70, 49, 2064}, {260, 97, 1296},
@@ -94,7 +89,7 @@ constexpr Shape kShapes[] = {
 
 TEST_P(Int8Inputs, MatchFp64OfTheRoundedInputs) {
   uint32_t seed = 1;
-  for (const auto& [rows, n, depth] : kShapes) {
+  for (const auto& [rows, n, depth] : kInt8Shapes) {
     const auto a = RandomMatrix(rows, depth, seed++);
     const auto in = Quantized(*device_, Precision::kBf16, a, rows, depth);
     const auto bias = RandomMatrix(1, n, seed++);

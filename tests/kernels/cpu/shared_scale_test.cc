@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnlimited = std::numeric_limits<float>::infinity();
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 
 class SharedScale : public CpuVariants {
@@ -82,7 +82,7 @@ TEST_P(SharedScale, SaturatesAndKeepsNanAndZero) {
   ActivationTensor out(*device_, Precision::kFp8, 1, 7);
   out.activation.scaling = InputScaling::kGiven;
   out.activation.shared_scale = &scale;
-  Quantize({897.0F, -1e30F, kInfinity, -kInfinity, kNaN, 0.0F, -0.0F}, out.activation, 1);
+  Quantize({897.0F, -1e30F, kUnlimited, -kUnlimited, kNaN, 0.0F, -0.0F}, out.activation, 1);
   const auto stored = StoredRow(*device_, out.activation, 0);
   const std::vector<double> expected = {896, -896, 896, -896};
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(stored[i], expected[i]) << i;
@@ -110,7 +110,7 @@ TEST_P(SharedScale, CurrentScalingTakesTheLargestOfAllRows) {
 
 TEST(Fp8Scale, FactorFromAmaxKeepsToOneAndTheLargestFloat) {
   EXPECT_EQ(FactorFromAmax(2.0F), 224.0F);
-  for (const float amax : {0.0F, kInfinity, kNaN}) EXPECT_EQ(FactorFromAmax(amax), 1.0F);
+  for (const float amax : {0.0F, kUnlimited, kNaN}) EXPECT_EQ(FactorFromAmax(amax), 1.0F);
   EXPECT_EQ(FactorFromAmax(1e-44F), kFloatMax);
 }
 
@@ -139,7 +139,7 @@ struct OperationRun {
   }
 };
 
-bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+bool SameScaleBits(const std::vector<double>& a, const std::vector<double>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y); });
 }
@@ -170,7 +170,7 @@ TEST_P(SharedScale, UnfusedOperationsGiveTheBitsOfTheFusedOnes) {
         EXPECT_EQ(amax[0], amax[1]);
         for (int32_t row = 0; row < run.kRows; ++row) {
           ASSERT_TRUE(
-              SameBits(StoredRow(*device_, fused.activation, row), StoredRow(*device_, unfused.activation, row)))
+              SameScaleBits(StoredRow(*device_, fused.activation, row), StoredRow(*device_, unfused.activation, row)))
               << traits.name << " operation " << static_cast<int>(operation) << " row " << row;
         }
         // rows_out beside an activation holds the same rows.
@@ -215,11 +215,11 @@ TEST_P(SharedScale, AmaxOrdersNanAboveInfinityAboveNumbers) {
   out.activation.scaling = InputScaling::kGiven;
   out.activation.shared_scale = &scale;
   out.activation.amax = &amax;
-  Quantize({1, -kInfinity, 3, 4, 5, 6}, out.activation, 2);
-  EXPECT_EQ(amax, kInfinity);
+  Quantize({1, -kUnlimited, 3, 4, 5, 6}, out.activation, 2);
+  EXPECT_EQ(amax, kUnlimited);
   Quantize({1, 2, 3, kNaN, 5, 6}, out.activation, 2);
   EXPECT_TRUE(std::isnan(amax));
-  Quantize({1, 2, kInfinity, 4, 5, 6}, out.activation, 2);
+  Quantize({1, 2, kUnlimited, 4, 5, 6}, out.activation, 2);
   EXPECT_TRUE(std::isnan(amax));
 }
 

@@ -10,9 +10,9 @@ namespace {
 
 TEST(Binary, NeedsNoCudaLibrary) {
   const std::vector<std::string> needed = NeededLibraries(DUNLIN_BINARY);
-  ASSERT_THAT(needed, testing::Contains(testing::HasSubstr("libc.so")));
+  ASSERT_THAT(needed, ::testing::Contains(::testing::HasSubstr("libc.so")));
   for (const char* word : {"cuda", "cublas", "nvrtc", "nvidia"}) {
-    EXPECT_THAT(needed, testing::Not(testing::Contains(testing::HasSubstr(word))));
+    EXPECT_THAT(needed, ::testing::Not(::testing::Contains(::testing::HasSubstr(word))));
   }
 }
 

@@ -18,10 +18,10 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // What a module reports without a driver, without a device or, with a device, without cuBLASLt.
-const testing::Matcher<const std::string&> kNoDevice = testing::AnyOf(
+const ::testing::Matcher<const std::string&> kNoDevice = ::testing::AnyOf(
     HasSubstr("CUDA driver"), HasSubstr("CUDA device"), HasSubstr("cuBLASLt cannot be loaded: /nowhere"));
 
 const DeviceModule* Module() {
@@ -32,8 +32,8 @@ const DeviceModule* Module() {
 
 TEST(CudaModule, NeedsNoCudaLibraryToBeOpened) {
   for (const std::string& library : NeededLibraries(DUNLIN_CUDA_MODULE)) {
-    EXPECT_THAT(library, testing::MatchesRegex("(libstdc\\+\\+|libgcc_s|libm|libc|libpthread|libdl|librt|ld-linux).*|"
-                                               "libasan.*|libubsan.*|libtsan.*"));
+    EXPECT_THAT(library, ::testing::MatchesRegex("(libstdc\\+\\+|libgcc_s|libm|libc|libpthread|libdl|librt|ld-linux).*|"
+                                                 "libasan.*|libubsan.*|libtsan.*"));
   }
 }
 
@@ -47,7 +47,7 @@ TEST(CudaModule, BelongsToThisBuild) {
 // The loader accepts it, so the error is about the device.
 TEST(CudaModule, IsComplete) {
   ASSERT_NE(Module(), nullptr);
-  EXPECT_THAT(MissingEntries(*Module()->ops), testing::IsEmpty());
+  EXPECT_THAT(MissingEntries(*Module()->ops), ::testing::IsEmpty());
   DeviceOptions options;
   options.cuda_module = DUNLIN_CUDA_MODULE;
   options.cublas_library = "/nowhere/libcublasLt.so.13";

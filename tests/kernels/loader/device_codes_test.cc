@@ -21,15 +21,15 @@ using testing_cpu::kCodedForms;
 
 class DeviceCodesTest : public DeviceTest {};
 
-constexpr int32_t kOuts = 70;
+constexpr int32_t kCodedOuts = 70;
 
 // Memory of a packed weight of a format.
 struct Coded {
   Coded(Device& device, WeightFormat format, int32_t depth)
-      : memory(device, Bytes(device.ops->packed_weight_bytes(format, kOuts, depth, 0))) {
+      : memory(device, Bytes(device.ops->packed_weight_bytes(format, kCodedOuts, depth, 0))) {
     weight.data = memory.data();
     weight.precision = Traits(format).compute;
-    weight.out_features = kOuts;
+    weight.out_features = kCodedOuts;
     weight.in_features = depth;
     weight.format = format;
   }
@@ -56,14 +56,14 @@ Products ProductsOf(Device& device, const PackedWeight& weight, const std::vecto
   };
   const auto all = quantized(in, rows);
   const auto last = quantized({in.end() - depth, in.end()}, 1);
-  const Array<float> bias(device, Random(kOuts, 3));
+  const Array<float> bias(device, Random(kCodedOuts, 3));
   Products products;
   products.prefill = Multiply(device, all->activation, weight, rows, bias.data());
   products.decode = Multiply(device, all->activation, weight, rows, bias.data(), nullptr, true);
   for (const bool decodes : {false, true}) {
     products.last_row[decodes ? 1 : 0] = Multiply(device, last->activation, weight, 1, bias.data(), nullptr, decodes);
   }
-  const Array<int32_t> ids(device, {kOuts - 1, 0, 5});
+  const Array<int32_t> ids(device, {kCodedOuts - 1, 0, 5});
   const Array<float> gathered(device, std::vector<float>(static_cast<size_t>(3 * depth), 1.0F));
   EXPECT_EQ(device.ops->gather_rows(device.context, {&weight, ids.data(), gathered.data(), 3, true, 2.0F}),
             KernelStatus::kOk);
@@ -77,10 +77,10 @@ void ExpectMatches(const Products& device, const Products& cpu, int32_t depth, d
   ExpectNear(device.prefill, cpu.prefill, bound, 1e-4, "prefill");
   ExpectNear(device.decode, cpu.prefill, bound, 1e-4, "decode");
   ExpectNear(device.gathered, cpu.gathered, 1e-6 * largest, 1e-6, "gathered rows");
-  const size_t row = kOuts * sizeof(float);
-  EXPECT_EQ(std::memcmp(device.last_row[0].data(), &device.prefill[device.prefill.size() - kOuts], row), 0)
+  const size_t row = kCodedOuts * sizeof(float);
+  EXPECT_EQ(std::memcmp(device.last_row[0].data(), &device.prefill[device.prefill.size() - kCodedOuts], row), 0)
       << "a row's bits depend on the rows beside it";
-  EXPECT_EQ(std::memcmp(device.last_row[1].data(), &device.decode[device.decode.size() - kOuts], row), 0)
+  EXPECT_EQ(std::memcmp(device.last_row[1].data(), &device.decode[device.decode.size() - kCodedOuts], row), 0)
       << "a decoding row's bits depend on the rows beside it";
 }
 
@@ -88,10 +88,10 @@ TEST_P(DeviceCodesTest, ProductsOfEveryFormMatchTheCpus) {
   for (const CodedForm& form : kCodedForms) {
     for (const auto& [rows, depth] : {std::pair{3, 300}, {40, 1024}}) {
       SCOPED_TRACE(std::string(form.name) + " rows " + std::to_string(rows));
-      const CodedMatrix matrix(form.traits, kOuts, depth, 5);
+      const CodedMatrix matrix(form.traits, kCodedOuts, depth, 5);
       const std::vector<float> in = Random(int64_t{rows} * depth, 6);
       double largest = 0.0;
-      for (int64_t n = 0; n < kOuts; ++n) {
+      for (int64_t n = 0; n < kCodedOuts; ++n) {
         for (int64_t k = 0; k < depth; ++k) {
           largest = std::fmax(largest, std::fabs(matrix.Scale(n, k) * matrix.Code(n, k) - matrix.Minimum(n, k)));
         }
@@ -104,7 +104,7 @@ TEST_P(DeviceCodesTest, ProductsOfEveryFormMatchTheCpus) {
           PackWeightParams params{};
           params.weight = &coded.weight;
           params.row_begin = first;
-          params.num_rows = first == 0 ? 23 : kOuts - 23;
+          params.num_rows = first == 0 ? 23 : kCodedOuts - 23;
           params.codes = &codes;
           ASSERT_EQ(device->ops->pack_weight(device->context, params), KernelStatus::kOk);
         }
@@ -120,12 +120,12 @@ TEST_P(DeviceCodesTest, ProductsOfRoundedWeightsMatchTheCpus) {
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
     for (const int32_t depth : {100, 2048}) {
       SCOPED_TRACE(std::string(Name(format)) + " depth " + std::to_string(depth));
-      const std::vector<float> values = Random(int64_t{kOuts} * depth, 7);
+      const std::vector<float> values = Random(int64_t{kCodedOuts} * depth, 7);
       const std::vector<float> in = Random(int64_t{kRows} * depth, 8);
       Products products[2];
       for (Device* device : {cpu_.get(), device_.get()}) {
         Coded coded(*device, format, depth);
-        const PackWeightParams params{&coded.weight, values.data(), DType::kF32, depth, 1, 0, kOuts};
+        const PackWeightParams params{&coded.weight, values.data(), DType::kF32, depth, 1, 0, kCodedOuts};
         ASSERT_EQ(device->ops->pack_weight(device->context, params), KernelStatus::kOk);
         products[device == device_.get() ? 1 : 0] = ProductsOf(*device, coded.weight, in, kRows);
       }
@@ -135,12 +135,12 @@ TEST_P(DeviceCodesTest, ProductsOfRoundedWeightsMatchTheCpus) {
 }
 
 TEST_P(DeviceCodesTest, RefusesCodesThatAFormatDoesNotHold) {
-  const CodedMatrix matrix({-8, 7, 32, 32, false, false}, kOuts, 64, 1);
+  const CodedMatrix matrix({-8, 7, 32, 32, false, false}, kCodedOuts, 64, 1);
   const auto pack = [&](WeightFormat format, const WeightCodes& codes) {
     Coded coded(*device_, format, 64);
     PackWeightParams params{};
     params.weight = &coded.weight;
-    params.num_rows = kOuts;
+    params.num_rows = kCodedOuts;
     params.codes = &codes;
     return device_->ops->pack_weight(device_->context, params);
   };

@@ -16,15 +16,15 @@ namespace {
 
 class DeviceGroupsTest : public DeviceTest {};
 
-constexpr int32_t kOuts = 70;
-constexpr int32_t kIns = 96;
+constexpr int32_t kGroupOuts = 70;
+constexpr int32_t kGroupIns = 96;
 
 // One weight for each group.
 struct Weights {
-  Weights(Device& device, Precision precision, int32_t count) : bias(device, Random(kOuts, 3)) {
+  Weights(Device& device, Precision precision, int32_t count) : bias(device, Random(kGroupOuts, 3)) {
     for (int32_t i = 0; i < count; ++i) {
-      weights.push_back(std::make_unique<Weight>(device, precision,
-                                                 Random(kOuts * kIns, static_cast<uint32_t>(100 + i)), kOuts, kIns));
+      weights.push_back(std::make_unique<Weight>(
+          device, precision, Random(kGroupOuts * kGroupIns, static_cast<uint32_t>(100 + i)), kGroupOuts, kGroupIns));
       list.push_back({weights.back()->packed, bias.data()});
     }
   }
@@ -49,16 +49,16 @@ std::vector<float> Grouped(Device& device, Precision precision, const std::vecto
     std::iota(reversed.rbegin(), reversed.rend(), 0);
     return reversed;
   }());
-  Input input(device, precision, rows, kIns);
-  EXPECT_EQ(device.ops->quantize(device.context, {in_rows.data(), kIns, &input.activation, rows, order.data()}),
+  Input input(device, precision, rows, kGroupIns);
+  EXPECT_EQ(device.ops->quantize(device.context, {in_rows.data(), kGroupIns, &input.activation, rows, order.data()}),
             KernelStatus::kOk);
-  const Array<float> out(device, std::vector<float>(static_cast<size_t>(rows * kOuts)));
+  const Array<float> out(device, std::vector<float>(static_cast<size_t>(rows * kGroupOuts)));
   const GroupedGemmParams params{.in = &input.activation,
                                  .weights = weights.list.data(),
                                  .num_groups = static_cast<int32_t>(counts.size()),
                                  .groups = groups.data(),
                                  .out = out.data(),
-                                 .out_stride = kOuts,
+                                 .out_stride = kGroupOuts,
                                  .num_rows = rows};
   EXPECT_EQ(device.ops->grouped_gemm(device.context, params), KernelStatus::kOk);
   return out.Read();
@@ -68,17 +68,17 @@ std::vector<float> Batched(Device& device, Precision precision, int32_t batches,
                            const std::vector<float>& in) {
   const Weights weights(device, precision, batches);
   const Array<float> in_rows(device, in);
-  const Input scratch(device, precision, capacity, kIns);
-  const Array<float> out(device, std::vector<float>(static_cast<size_t>(rows * batches * kOuts)));
+  const Input scratch(device, precision, capacity, kGroupIns);
+  const Array<float> out(device, std::vector<float>(static_cast<size_t>(rows * batches * kGroupOuts)));
   const BatchedGemmParams params{.in = in_rows.data(),
-                                 .in_stride = batches * kIns,
-                                 .in_batch_stride = kIns,
+                                 .in_stride = batches * kGroupIns,
+                                 .in_batch_stride = kGroupIns,
                                  .rounded = &scratch.activation,
                                  .weights = weights.list.data(),
                                  .num_batches = batches,
                                  .out = out.data(),
-                                 .out_stride = batches * kOuts,
-                                 .out_batch_stride = kOuts,
+                                 .out_stride = batches * kGroupOuts,
+                                 .out_batch_stride = kGroupOuts,
                                  .num_rows = rows};
   EXPECT_EQ(device.ops->batched_gemm(device.context, params), KernelStatus::kOk);
   return out.Read();
@@ -86,7 +86,7 @@ std::vector<float> Batched(Device& device, Precision precision, int32_t batches,
 
 // Inputs round alike on both devices, except FP16's, which the CPU keeps in FP32.
 double BoundOf(Precision precision) {
-  return 4 * (precision == Precision::kFp16 ? StepOf(precision) : 1e-4) * std::sqrt(kIns);
+  return 4 * (precision == Precision::kFp16 ? StepOf(precision) : 1e-4) * std::sqrt(kGroupIns);
 }
 
 TEST_P(DeviceGroupsTest, GroupedProductsMatchTheCpus) {
@@ -94,7 +94,7 @@ TEST_P(DeviceGroupsTest, GroupedProductsMatchTheCpus) {
     for (const std::vector<int32_t>& counts :
          {std::vector<int32_t>{3, 0, 1, 29}, {0, 0, 5}, {1}, {0, 200, 0}, std::vector<int32_t>(130, 1)}) {
       SCOPED_TRACE(std::string(Name(precision)) + " groups " + std::to_string(counts.size()));
-      const std::vector<float> in = Random(int64_t{std::accumulate(counts.begin(), counts.end(), 0)} * kIns, 5);
+      const std::vector<float> in = Random(int64_t{std::accumulate(counts.begin(), counts.end(), 0)} * kGroupIns, 5);
       ExpectNear(Grouped(*device_, precision, counts, in), Grouped(*cpu_, precision, counts, in), BoundOf(precision),
                  1e-4, "grouped product");
     }
@@ -103,11 +103,11 @@ TEST_P(DeviceGroupsTest, GroupedProductsMatchTheCpus) {
 
 TEST_P(DeviceGroupsTest, AGroupedRowDoesNotDependOnTheRowsNextToIt) {
   for (const Precision precision : kAllPrecisions) {
-    const std::vector<float> in = Random(80 * kIns, 5);
-    const std::vector<float> last(in.end() - kIns, in.end());  // the rows are reversed, so that it is the first
+    const std::vector<float> in = Random(80 * kGroupIns, 5);
+    const std::vector<float> last(in.end() - kGroupIns, in.end());  // the rows are reversed, so that it is the first
     const std::vector<float> alone = Grouped(*device_, precision, {1, 0}, last);
     const std::vector<float> among = Grouped(*device_, precision, {50, 30}, in);
-    EXPECT_EQ(std::memcmp(alone.data(), among.data(), kOuts * sizeof(float)), 0) << Name(precision);
+    EXPECT_EQ(std::memcmp(alone.data(), among.data(), kGroupOuts * sizeof(float)), 0) << Name(precision);
   }
 }
 
@@ -116,7 +116,7 @@ TEST_P(DeviceGroupsTest, BatchedProductsMatchTheCpusWithAnyScratch) {
   for (const Precision precision : kAllPrecisions) {
     for (const int32_t rows : {1, 33}) {
       SCOPED_TRACE(std::string(Name(precision)) + " rows " + std::to_string(rows));
-      const std::vector<float> in = Random(rows * kBatches * kIns, 6);
+      const std::vector<float> in = Random(rows * kBatches * kGroupIns, 6);
       const std::vector<float> cpu = Batched(*cpu_, precision, kBatches, rows, rows, in);
       const std::vector<float> one = Batched(*device_, precision, kBatches, rows, rows, in);
       ExpectNear(one, cpu, BoundOf(precision), 1e-4, "batched product");

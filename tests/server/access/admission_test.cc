@@ -18,7 +18,7 @@ constexpr AdmissionLimits kSmall = {.max_concurrent_requests = 2, .max_queued_by
 constexpr engine::TenantId kFlood = 1;
 constexpr engine::TenantId kOther = 2;
 
-AdmissionRefusal RefusalOf(Admission* admission, size_t bytes, engine::TenantId payer = kFlood) {
+AdmissionRefusal AdmissionRefusalOf(Admission* admission, size_t bytes, engine::TenantId payer = kFlood) {
   return std::get<AdmissionRefusal>(admission->TryAdmit(payer, bytes));
 }
 Admission::Ticket TicketOf(Admission* admission, size_t bytes, engine::TenantId payer = kFlood) {
@@ -27,13 +27,13 @@ Admission::Ticket TicketOf(Admission* admission, size_t bytes, engine::TenantId 
 
 TEST(Admission, OpensOnceAndClosesForGood) {
   Admission admission(kSmall);
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kLoading);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 1), AdmissionRefusal::kLoading);
   admission.Open();
   TicketOf(&admission, 1);
   admission.Close(AdmissionRefusal::kDeviceFailed);
   admission.Open();
   admission.Close(AdmissionRefusal::kDraining);
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDeviceFailed) << "the first reason stays";
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 1), AdmissionRefusal::kDeviceFailed) << "the first reason stays";
 }
 
 TEST(Admission, ASuspensionRefusesUntilItIsLiftedAndHidesNeitherLoadingNorAnEnd) {
@@ -41,15 +41,15 @@ TEST(Admission, ASuspensionRefusesUntilItIsLiftedAndHidesNeitherLoadingNorAnEnd)
   admission.Suspend(AdmissionRefusal::kEngineStalled);
   EXPECT_EQ(admission.refusal(), AdmissionRefusal::kLoading);
   admission.Open();
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kEngineStalled);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 1), AdmissionRefusal::kEngineStalled);
   admission.Suspend(AdmissionRefusal::kTextPoolStalled);
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kTextPoolStalled);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 1), AdmissionRefusal::kTextPoolStalled);
   admission.Suspend(std::nullopt);
   EXPECT_EQ(admission.refusal(), std::nullopt);
   TicketOf(&admission, 1);
   admission.Suspend(AdmissionRefusal::kEngineStalled);
   admission.Close(AdmissionRefusal::kDraining);
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDraining);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 1), AdmissionRefusal::kDraining);
 }
 
 TEST(Admission, ATenantLeavesRequestsToOthers) {
@@ -78,12 +78,12 @@ TEST(Admission, BoundsRequestsAndBytes) {
   Admission admission(kSmall);
   admission.Open();
   Admission::Ticket first = TicketOf(&admission, 60);
-  EXPECT_EQ(RefusalOf(&admission, 41), AdmissionRefusal::kTooManyQueuedBytes);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 41), AdmissionRefusal::kTooManyQueuedBytes);
   first.ReleaseBytes();
   first.ReleaseBytes();
   EXPECT_EQ(admission.stats().queued_bytes, 0);
   Admission::Ticket second = TicketOf(&admission, 100);
-  EXPECT_EQ(RefusalOf(&admission, 0), AdmissionRefusal::kTooManyRequests);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 0), AdmissionRefusal::kTooManyRequests);
   second = Admission::Ticket();
   EXPECT_EQ(admission.stats().requests, 1);
   EXPECT_EQ(admission.stats().queued_bytes, 0);
@@ -165,7 +165,7 @@ TEST(Admission, TheOnlyMessageMayTakeEverything) {
 TEST(Admission, RefusesAMessageLargerThanTheWholeBudget) {
   Admission admission(kSmall);
   admission.Open();
-  EXPECT_EQ(RefusalOf(&admission, 101), AdmissionRefusal::kTooManyQueuedBytes);
+  EXPECT_EQ(AdmissionRefusalOf(&admission, 101), AdmissionRefusal::kTooManyQueuedBytes);
 }
 
 TEST(Admission, BoundsTheMemoryOfAllOutputsUntilTheirTicketsAreBack) {

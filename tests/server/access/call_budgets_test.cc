@@ -11,8 +11,8 @@ namespace dunlin::server {
 namespace {
 
 constexpr engine::TimeNs kMillisecond = 1'000'000;
-constexpr engine::TimeNs kSecond = 1000 * kMillisecond;
-constexpr engine::TimeNs kStart = 5'000'000 * kSecond;
+constexpr engine::TimeNs kBudgetSecond = 1000 * kMillisecond;
+constexpr engine::TimeNs kStart = 5'000'000 * kBudgetSecond;
 constexpr CallBudgetLimits kLimits = {.max_streams = 100, .abandoned_calls_per_second = 200};
 constexpr int kMaxOwed = 300;
 
@@ -32,7 +32,7 @@ class CallBudgetsTest : public ::testing::Test {
   int ResetsUntilCut(const Connection& connection, int per_second, int seconds) {
     for (int i = 0; i < per_second * seconds; ++i) {
       if (!OpenAndReset(connection)) return i;
-      now_ += kSecond / per_second;
+      now_ += kBudgetSecond / per_second;
     }
     return -1;
   }
@@ -45,7 +45,7 @@ TEST_F(CallBudgetsTest, ManyResetsAtOnceAreOverTheBudget) {
   const Connection connection = Connect();
   for (int i = 0; i < kMaxOwed; ++i) EXPECT_TRUE(OpenAndReset(connection)) << i;
   EXPECT_FALSE(OpenAndReset(connection));
-  now_ += 60 * kSecond;
+  now_ += 60 * kBudgetSecond;
   EXPECT_FALSE(OpenAndAnswer(connection)) << "for ever";
 }
 
@@ -59,7 +59,7 @@ TEST_F(CallBudgetsTest, ARouterMayAbandonAHundredASecondForAnHour) {
 
 TEST_F(CallBudgetsTest, AllOpenStreamsMayBeAbandonedAtOnceAndAgain) {
   const Connection connection = Connect();
-  for (int second = 0; second < 100; ++second, now_ += kSecond) {
+  for (int second = 0; second < 100; ++second, now_ += kBudgetSecond) {
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.TryOpen(static_cast<size_t>(i), connection.get(), now_));
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, 0, connection.get(), now_));
   }
@@ -78,9 +78,9 @@ TEST_F(CallBudgetsTest, CallsThatHadTheirStreamForHalfASecondMayAllBeAbandoned) 
     for (const Connection& connection : connections) {
       for (size_t i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.TryOpen(i, connection.get(), now_));
     }
-    now_ += kSecond / 2;
+    now_ += kBudgetSecond / 2;
     for (const Connection& connection : connections) {
-      for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, kSecond / 2, connection.get(), now_));
+      for (int i = 0; i < 100; ++i) ASSERT_TRUE(budgets_.OnEnded(true, kBudgetSecond / 2, connection.get(), now_));
     }
   }
 }
@@ -96,7 +96,7 @@ TEST_F(CallBudgetsTest, CallsThatNoServiceSeesCostAsMuch) {
 TEST_F(CallBudgetsTest, OpenStreamsAreBoundedHoweverSlowlyTheyCome) {
   const Connection connection = Connect();
   size_t open = 0;
-  for (; open < 10000 && budgets_.TryOpen(open, connection.get(), now_); ++open) now_ += kSecond / 50;
+  for (; open < 10000 && budgets_.TryOpen(open, connection.get(), now_); ++open) now_ += kBudgetSecond / 50;
   EXPECT_EQ(open, 200U);
 }
 
@@ -127,7 +127,7 @@ TEST_F(CallBudgetsTest, AClientThatConnectsAgainAndAgainMayAbandonFewEachTime) {
   EXPECT_LE(ResetsUntilCut(Connect(), 100000, 1), 130);
   const Connection good = Connect();
   for (size_t i = 0; i < 100; ++i) EXPECT_TRUE(budgets_.TryOpen(i, good.get(), now_)) << "as many as HTTP/2 allows";
-  now_ += 20 * kSecond;
+  now_ += 20 * kBudgetSecond;
   EXPECT_GT(ResetsUntilCut(Connect(), 100000, 1), 250) << "debts are forgotten";
 }
 

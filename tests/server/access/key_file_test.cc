@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
-constexpr Endpoint kInfer = {"POST /infer", Permission::kInfer};
+constexpr Endpoint kInferEndpoint = {"POST /infer", Permission::kInfer};
 
 Json EntryOf(const std::string& name, const std::string& key) {
   return {{"name", name}, {"hashes", {DigestText(DigestOf(key))}}};
@@ -46,7 +46,7 @@ class KeyFileTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   bool Allows(const std::string& key) const {
-    return !access_.Authorize(key, kInfer, absl::FromUnixSeconds(0)).refusal.has_value();
+    return !access_.Authorize(key, kInferEndpoint, absl::FromUnixSeconds(0)).refusal.has_value();
   }
 
   std::string folder_;

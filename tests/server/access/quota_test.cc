@@ -14,8 +14,8 @@
 namespace dunlin::server {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kMinute = 60 * kSecond;
+constexpr int64_t kQuotaSecond = 1'000'000'000;
+constexpr int64_t kQuotaMinute = 60 * kQuotaSecond;
 
 Quota::Call CallOf(std::variant<Quota::Call, QuotaRefusal> begun) {
   return std::get<Quota::Call>(std::move(begun));
@@ -37,7 +37,7 @@ TEST(Quota, OfZeroRefusesEverythingAndPromisesNoTime) {
   for (const QuotaLimits& limits : {QuotaLimits{.requests_per_minute = 0}, QuotaLimits{.tokens_per_minute = 0},
                                     QuotaLimits{.concurrent_streams = 0}, QuotaLimits{.requests_per_minute = -5}}) {
     Quota quota(limits);
-    const QuotaRefusal refusal = RefusalOf(quota.TryBegin(kMinute));
+    const QuotaRefusal refusal = RefusalOf(quota.TryBegin(kQuotaMinute));
     EXPECT_EQ(refusal.limit, 0);
     EXPECT_FALSE(refusal.retry_after.has_value());
   }
@@ -51,9 +51,9 @@ TEST(Quota, BoundsRequestsAMinute) {
   const QuotaRefusal refusal = RefusalOf(quota.TryBegin(0));
   EXPECT_EQ(refusal.kind, QuotaKind::kRequests);
   EXPECT_EQ(refusal.limit, 2);
-  EXPECT_EQ(refusal.retry_after, 30 * kSecond);
-  EXPECT_EQ(quota.Levels(0).requests->reset, kMinute);
-  CallOf(quota.TryBegin(30 * kSecond));
+  EXPECT_EQ(refusal.retry_after, 30 * kQuotaSecond);
+  EXPECT_EQ(quota.Levels(0).requests->reset, kQuotaMinute);
+  CallOf(quota.TryBegin(30 * kQuotaSecond));
 }
 
 TEST(Quota, BoundsStreamsAtOnce) {
@@ -88,7 +88,7 @@ TEST(Quota, GivesBackWhatWasReservedAndNotUsed) {
   EXPECT_EQ(quota.Levels(0).tokens->remaining, 0);
   call.Settle(200, 0);
   EXPECT_EQ(quota.Levels(0).tokens->remaining, 400);
-  EXPECT_EQ(quota.Levels(0).tokens->reset, 20 * kSecond);
+  EXPECT_EQ(quota.Levels(0).tokens->reset, 20 * kQuotaSecond);
   call.Settle(0, 0);
   EXPECT_FALSE(call.Reserve(50, 0).has_value());
   EXPECT_EQ(quota.Levels(0).tokens->remaining, 400) << "the first settlement counts";
@@ -106,10 +106,10 @@ TEST(Quota, MoreThanWasReservedIsADebtThatLaterCallsWaitFor) {
   call.Settle(90, 0);
   const QuotaRefusal refusal = RefusalOf(quota.TryBegin(0));
   EXPECT_EQ(refusal.kind, QuotaKind::kTokens);
-  EXPECT_EQ(refusal.retry_after, 30 * kSecond);
+  EXPECT_EQ(refusal.retry_after, 30 * kQuotaSecond);
   EXPECT_EQ(quota.Levels(0).tokens->remaining, 0);
-  EXPECT_EQ(quota.Levels(0).tokens->reset, 90 * kSecond);
-  CallOf(quota.TryBegin(30 * kSecond));
+  EXPECT_EQ(quota.Levels(0).tokens->reset, 90 * kQuotaSecond);
+  CallOf(quota.TryBegin(30 * kQuotaSecond));
 }
 
 TEST(Quota, OfTwoLimitsTheLongerWaitIsNamed) {
@@ -118,8 +118,8 @@ TEST(Quota, OfTwoLimitsTheLongerWaitIsNamed) {
   EXPECT_EQ(RefusalOf(quota.TryBegin(0)).kind, QuotaKind::kRequests);
   const QuotaRefusal refusal = RefusalOf(quota.TryBegin(0, 60));
   EXPECT_EQ(refusal.kind, QuotaKind::kTokens);
-  EXPECT_EQ(refusal.retry_after, 90 * kSecond);
-  CallOf(quota.TryBegin(90 * kSecond, 60));
+  EXPECT_EQ(refusal.retry_after, 90 * kQuotaSecond);
+  CallOf(quota.TryBegin(90 * kQuotaSecond, 60));
 }
 
 // Whatever is reserved and settled, and in whatever order, no more is used in the long run than the rate allows.
@@ -140,7 +140,7 @@ TEST(Quota, TokensUsedStayWithinTheRate) {
     return static_cast<int64_t>((dice >> 33) % static_cast<uint64_t>(n));
   };
   constexpr int64_t kMinutes = 20;
-  for (int64_t now = 0; now < kMinutes * kMinute; now += kSecond / 10) {
+  for (int64_t now = 0; now < kMinutes * kQuotaMinute; now += kQuotaSecond / 10) {
     std::erase_if(running, [&](Running& one) {
       if (one.ends > now) return false;
       one.call.Settle(one.uses, now);
@@ -152,7 +152,7 @@ TEST(Quota, TokensUsedStayWithinTheRate) {
     if (!std::holds_alternative<Quota::Call>(begun)) continue;
     const int64_t uses = below(500);
     most_over = std::max(most_over, uses - reserved);
-    running.push_back({CallOf(std::move(begun)), now + below(5) * kSecond, uses});
+    running.push_back({CallOf(std::move(begun)), now + below(5) * kQuotaSecond, uses});
   }
   EXPECT_LE(used, (kMinutes + 1) * kRate + 60 * most_over);
   EXPECT_GE(used, kMinutes * kRate * 9 / 10);

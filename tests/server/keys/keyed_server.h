@@ -15,6 +15,11 @@
 
 namespace dunlin::server {
 
+// Whether an endpoint is a method of gRPC; else it is an HTTP route.
+inline bool IsRpc(const Endpoint& endpoint) {
+  return endpoint.name[0] == '/';
+}
+
 // Entries for SetKeys: `"name": ..., "hashes": [...]` of the name, and `fields`.
 std::string KeyEntry(const std::string& name, const std::string& fields);
 // The same with all permissions and models.

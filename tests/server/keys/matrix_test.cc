@@ -66,10 +66,6 @@ std::vector<std::string> NamesOf(const std::vector<HttpRoute>& routes) {
   return names;
 }
 
-bool IsRpc(const Endpoint& endpoint) {
-  return endpoint.name[0] == '/';
-}
-
 bool Allows(const Credential& credential, const Endpoint& endpoint) {
   return !endpoint.needed.has_value() || std::find(credential.permissions.begin(), credential.permissions.end(),
                                                    *endpoint.needed) != credential.permissions.end();

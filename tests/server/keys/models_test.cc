@@ -32,10 +32,6 @@ const std::string kBareOnly =
 const std::vector<std::string> kSecrets = {"tiny", "encoder", "bert_sentence", "byte_level_gpt2"};
 const std::vector<std::string> kBearer = {"Bearer key-bare-only"};
 
-bool IsRpc(const Endpoint& endpoint) {
-  return endpoint.name[0] == '/';
-}
-
 const google::protobuf::Descriptor* RequestOf(const std::string& method) {
   const size_t slash = method.rfind('/');
   const auto* service =

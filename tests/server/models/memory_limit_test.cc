@@ -12,7 +12,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kLimitMiB = size_t{1} << 20;
 
 class MemoryLimitTest : public ::testing::Test {
  protected:
@@ -32,7 +32,7 @@ class MemoryLimitTest : public ::testing::Test {
 };
 
 TEST_F(MemoryLimitTest, WithoutGroupsItIsWhatTheMachineHasAvailable) {
-  EXPECT_EQ(Find().bytes, 8192 * kMiB);
+  EXPECT_EQ(Find().bytes, 8192 * kLimitMiB);
   EXPECT_EQ(Find().source, "the machine");
 }
 
@@ -40,33 +40,33 @@ TEST_F(MemoryLimitTest, WhatTheProcessHoldsIsItsOwn) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   Write("/proc/self/statm", "100000 1000 0 0 0 0 0\n");
   EXPECT_EQ(ResidentMemory(root_), 1000 * page);
-  EXPECT_EQ(Find().bytes, 8192 * kMiB + 1000 * page);
+  EXPECT_EQ(Find().bytes, 8192 * kLimitMiB + 1000 * page);
 }
 
 TEST_F(MemoryLimitTest, Version2TakesTheSmallestOfNestedGroups) {
   Write("/proc/self/cgroup", "0::/pods/one\n");
   Write("/sys/fs/cgroup/pods/one/memory.max", "max\n");
-  Write("/sys/fs/cgroup/pods/memory.max", std::to_string(1024 * kMiB));
-  EXPECT_EQ(Find().bytes, 1024 * kMiB);
+  Write("/sys/fs/cgroup/pods/memory.max", std::to_string(1024 * kLimitMiB));
+  EXPECT_EQ(Find().bytes, 1024 * kLimitMiB);
   EXPECT_EQ(Find().source, "cgroup /sys/fs/cgroup/pods");
-  Write("/sys/fs/cgroup/pods/one/memory.high", std::to_string(512 * kMiB));
-  EXPECT_EQ(Find().bytes, 512 * kMiB);
+  Write("/sys/fs/cgroup/pods/one/memory.high", std::to_string(512 * kLimitMiB));
+  EXPECT_EQ(Find().bytes, 512 * kLimitMiB);
   EXPECT_EQ(Find().source, "cgroup /sys/fs/cgroup/pods/one");
 }
 
 TEST_F(MemoryLimitTest, OthersOfAGroupTakeTheirPartAndFilesDoNot) {
   Write("/proc/self/cgroup", "0::/one\n");
-  Write("/sys/fs/cgroup/one/memory.max", std::to_string(1000 * kMiB));
-  Write("/sys/fs/cgroup/one/memory.current", std::to_string(700 * kMiB));
-  Write("/sys/fs/cgroup/one/memory.stat", "anon 5\ninactive_file " + std::to_string(300 * kMiB) + "\nactive_file " +
-                                              std::to_string(100 * kMiB) + "\nslab 1\n");
-  EXPECT_EQ(Find().bytes, 700 * kMiB) << "1000 without the 300 of others";
+  Write("/sys/fs/cgroup/one/memory.max", std::to_string(1000 * kLimitMiB));
+  Write("/sys/fs/cgroup/one/memory.current", std::to_string(700 * kLimitMiB));
+  Write("/sys/fs/cgroup/one/memory.stat", "anon 5\ninactive_file " + std::to_string(300 * kLimitMiB) +
+                                              "\nactive_file " + std::to_string(100 * kLimitMiB) + "\nslab 1\n");
+  EXPECT_EQ(Find().bytes, 700 * kLimitMiB) << "1000 without the 300 of others";
 }
 
 TEST_F(MemoryLimitTest, InsideAContainerTheLimitIsAtTheMount) {
   Write("/proc/self/cgroup", "0::/../../not/mounted/here\n");
-  Write("/sys/fs/cgroup/memory.max", std::to_string(256 * kMiB));
-  EXPECT_EQ(Find().bytes, 256 * kMiB);
+  Write("/sys/fs/cgroup/memory.max", std::to_string(256 * kLimitMiB));
+  EXPECT_EQ(Find().bytes, 256 * kLimitMiB);
   EXPECT_EQ(Find().source, "cgroup /sys/fs/cgroup");
 }
 
@@ -75,10 +75,10 @@ TEST_F(MemoryLimitTest, Version1ReadsItsController) {
   Write("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(Find().source, "the machine");
-  Write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", std::to_string(2048 * kMiB));
-  Write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", std::to_string(100 * kMiB));
+  Write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", std::to_string(2048 * kLimitMiB));
+  Write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", std::to_string(100 * kLimitMiB));
   Write("/sys/fs/cgroup/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 0\n");
-  EXPECT_EQ(Find().bytes, 1948 * kMiB);
+  EXPECT_EQ(Find().bytes, 1948 * kLimitMiB);
   EXPECT_EQ(Find().source, "cgroup /sys/fs/cgroup/memory/a");
 }
 
@@ -89,8 +89,8 @@ TEST_F(MemoryLimitTest, AGroupLargerThanTheMachineDoesNotCount) {
 }
 
 TEST(MemoryLimit, ThisMachineHasOne) {
-  EXPECT_GT(FindMemoryLimit("").bytes, 64 * kMiB);
-  EXPECT_GT(ResidentMemory(""), kMiB);
+  EXPECT_GT(FindMemoryLimit("").bytes, 64 * kLimitMiB);
+  EXPECT_GT(ResidentMemory(""), kLimitMiB);
 }
 
 }  // namespace

@@ -18,15 +18,6 @@
 namespace dunlin::server {
 namespace {
 
-ClientRequest ClientTextRequest(const std::string& text, int32_t max_tokens) {
-  ClientRequest request;
-  request.field_names = &kFakeFieldNames;
-  request.model = "tiny";
-  request.prompt = text;
-  request.stopping.max_tokens = max_tokens;
-  return request;
-}
-
 ServingOptions OneTextThread() {
   ServingOptions options;
   options.text_threads = 1;

@@ -6,16 +6,16 @@
 namespace dunlin::server {
 namespace {
 
-constexpr engine::TimeNs kSecond = 1'000'000'000;
+constexpr engine::TimeNs kOneSecond = 1'000'000'000;
 
 TEST(Overload, IsRecentForASecondAfterARefusal) {
   Overload overload;
   EXPECT_FALSE(overload.recent(0));
-  EXPECT_FALSE(overload.recent(5 * kSecond));
-  overload.OnRefusal(5 * kSecond);
-  EXPECT_TRUE(overload.recent(5 * kSecond));
-  EXPECT_TRUE(overload.recent(6 * kSecond - 1));
-  EXPECT_FALSE(overload.recent(6 * kSecond));
+  EXPECT_FALSE(overload.recent(5 * kOneSecond));
+  overload.OnRefusal(5 * kOneSecond);
+  EXPECT_TRUE(overload.recent(5 * kOneSecond));
+  EXPECT_TRUE(overload.recent(6 * kOneSecond - 1));
+  EXPECT_FALSE(overload.recent(6 * kOneSecond));
 }
 
 }  // namespace

@@ -18,15 +18,6 @@ namespace {
 
 using testing::SizeIs;
 
-ClientRequest ClientTextRequest(const std::string& text) {
-  ClientRequest request;
-  request.field_names = &kFakeFieldNames;
-  request.model = "tiny";
-  request.prompt = text;
-  request.stopping.max_tokens = 4;
-  return request;
-}
-
 struct Refusal {
   const char* reason;
   bool overload;                                // for lack of capacity
@@ -50,13 +41,13 @@ void ExpectOneReport(const Refusal& row) {
   models.control().held = true;
   std::vector<std::shared_ptr<FakeGenerateCall>> running;
   for (int i = 0; i < row.running; ++i) {
-    running.push_back(std::make_shared<FakeGenerateCall>(ClientTextRequest("abc")));
+    running.push_back(std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", 4)));
     FakeGenerateCall::Start(&core, running.back());
     EXPECT_TRUE(Eventually([&] { return !models.model("tiny").engine->stats().idle; }));
   }
   if (row.core) row.core(&core);
 
-  ClientRequest request = ClientTextRequest("abc");
+  ClientRequest request = ClientTextRequest("abc", 4);
   if (row.request) row.request(&request);
   const auto call = std::make_shared<FakeGenerateCall>(request);
   FakeGenerateCall::Start(&core, call);
@@ -109,7 +100,7 @@ TEST(Refusals, ByAFullQueueOfTheEngineCountAsOverload) {
   ServingCore core({}, models.repository(), &observer, {});
   core.Open();
   models.control().held = true;
-  ClientRequest request = ClientTextRequest("abc");
+  ClientRequest request = ClientTextRequest("abc", 4);
   request.num_outputs = 8;
   const auto call = std::make_shared<FakeGenerateCall>(request);
   FakeGenerateCall::Start(&core, call);

@@ -25,13 +25,13 @@ std::string Convert(const std::string& text) {
   return "invalid";
 }
 
-struct Row {
+struct LiteralRow {
   const char* literal;
   const char* json;
 };
 
 TEST(PythonLiteral, BecomesJson) {
-  constexpr Row kRows[] = {
+  constexpr LiteralRow kRows[] = {
       {"1", "1"},
       {"-2.50", "-2.5"},
       {"1.", "1.0"},
@@ -58,7 +58,7 @@ TEST(PythonLiteral, BecomesJson) {
       {"{'a': 1, \"b\": {'c': [True, {'d': ()}]},}", R"({"a": 1, "b": {"c": [true, {"d": []}]}})"},
       {" [ 1 , 2 ] ", "[1, 2]"},
   };
-  for (const Row& row : kRows) {
+  for (const LiteralRow& row : kRows) {
     const std::string json = Convert(row.literal);
     ASSERT_TRUE(nlohmann::json::accept(json)) << row.literal << ": " << json;
     EXPECT_EQ(nlohmann::json::parse(json), nlohmann::json::parse(row.json)) << row.literal;

@@ -39,7 +39,7 @@ GgufWriter Experts(const std::string& arch) {
   return writer;
 }
 
-ModelConfig ConfigOf(const GgufWriter& writer) {
+ModelConfig ParsedGgufConfig(const GgufWriter& writer) {
   const auto parsed = ParseGguf(writer);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
   return parsed.ok() ? parsed->config : ModelConfig();
@@ -48,32 +48,32 @@ ModelConfig ConfigOf(const GgufWriter& writer) {
 TEST(GgufFamilies, TakeTheirWindowsFromThePatternOrTheFamilysPeriod) {
   GgufWriter gemma = WithLayers("gemma3", 7);
   gemma.AddUnsigned("gemma3.attention.sliding_window", 16).AddFloat("gemma3.rope.freq_base", 1e6F);
-  EXPECT_EQ(ConfigOf(gemma).attention.layer_windows, (std::vector<int32_t>{16, 16, 16, 16, 16, 0, 16}));
-  EXPECT_EQ(ConfigOf(gemma).rotary.layer_index, (std::vector<int8_t>{1, 1, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(ParsedGgufConfig(gemma).attention.layer_windows, (std::vector<int32_t>{16, 16, 16, 16, 16, 0, 16}));
+  EXPECT_EQ(ParsedGgufConfig(gemma).rotary.layer_index, (std::vector<int8_t>{1, 1, 1, 1, 1, 0, 1}));
   GgufWriter period = gemma;
   period.AddUnsigned("gemma3.attention.sliding_window_pattern", 3);
-  EXPECT_EQ(ConfigOf(period).attention.layer_windows, (std::vector<int32_t>{16, 16, 0, 16, 16, 0, 16}));
+  EXPECT_EQ(ParsedGgufConfig(period).attention.layer_windows, (std::vector<int32_t>{16, 16, 0, 16, 16, 0, 16}));
   GgufWriter flags = gemma;
   flags.Add("gemma3.attention.sliding_window_pattern", GgufType::kArray,
             Flags({true, false, false, true, true, true, false}));
-  EXPECT_EQ(ConfigOf(flags).attention.layer_windows, (std::vector<int32_t>{16, 0, 0, 16, 16, 16, 0}));
+  EXPECT_EQ(ParsedGgufConfig(flags).attention.layer_windows, (std::vector<int32_t>{16, 0, 0, 16, 16, 16, 0}));
   GgufWriter command = WithLayers("cohere2", 5);
   command.AddUnsigned("cohere2.attention.sliding_window", 16);
-  EXPECT_EQ(ConfigOf(command).attention.layer_windows, (std::vector<int32_t>{16, 16, 16, 0, 16}));
-  EXPECT_EQ(ConfigOf(command).rotary.layer_index, (std::vector<int8_t>{0, 0, 0, -1, 0}));
+  EXPECT_EQ(ParsedGgufConfig(command).attention.layer_windows, (std::vector<int32_t>{16, 16, 16, 0, 16}));
+  EXPECT_EQ(ParsedGgufConfig(command).rotary.layer_index, (std::vector<int8_t>{0, 0, 0, -1, 0}));
   GgufWriter phi = BaseGguf("phi3");
-  EXPECT_EQ(ConfigOf(phi.AddUnsigned("phi3.attention.sliding_window", 20)).attention.layer_windows,
+  EXPECT_EQ(ParsedGgufConfig(phi.AddUnsigned("phi3.attention.sliding_window", 20)).attention.layer_windows,
             (std::vector<int32_t>{20, 20}));
 }
 
 TEST(GgufFamilies, WithoutWindowsAreTheModelThatHasNone) {
-  EXPECT_TRUE(ConfigOf(BaseGguf("gemma3")).attention.layer_windows.empty());
-  EXPECT_EQ(ConfigOf(BaseGguf("gemma3")).rotary.layer_index, (std::vector<int8_t>{0, 0}));
-  EXPECT_EQ(ConfigOf(BaseGguf("olmo2")).architecture, "olmo2");
+  EXPECT_TRUE(ParsedGgufConfig(BaseGguf("gemma3")).attention.layer_windows.empty());
+  EXPECT_EQ(ParsedGgufConfig(BaseGguf("gemma3")).rotary.layer_index, (std::vector<int8_t>{0, 0}));
+  EXPECT_EQ(ParsedGgufConfig(BaseGguf("olmo2")).architecture, "olmo2");
   GgufWriter olmo3 = BaseGguf("olmo2");
-  EXPECT_EQ(ConfigOf(olmo3.AddUnsigned("olmo2.attention.sliding_window", 16)).architecture, "olmo3");
-  EXPECT_TRUE(ConfigOf(BaseGguf("exaone4")).rotary.layer_index.empty());
-  EXPECT_TRUE(ConfigOf(BaseGguf("phi3")).attention.layer_windows.empty());
+  EXPECT_EQ(ParsedGgufConfig(olmo3.AddUnsigned("olmo2.attention.sliding_window", 16)).architecture, "olmo3");
+  EXPECT_TRUE(ParsedGgufConfig(BaseGguf("exaone4")).rotary.layer_index.empty());
+  EXPECT_TRUE(ParsedGgufConfig(BaseGguf("phi3")).attention.layer_windows.empty());
 }
 
 TEST(GgufFamilies, OfSigmoidRoutersRefuseOthers) {
@@ -104,22 +104,22 @@ TEST(GgufFamilies, RefuseWindowsThatAreNone) {
 }
 
 TEST(GgufFamilies, TakeTheirExpertsFromTheMetadata) {
-  const ModelConfig mixtral = ConfigOf(Experts("llama"));
+  const ModelConfig mixtral = ParsedGgufConfig(Experts("llama"));
   EXPECT_EQ(mixtral.architecture, "mixtral");
   EXPECT_EQ(mixtral.experts.routing.num_experts, 8);
   EXPECT_EQ(mixtral.experts.routing.num_chosen, 2);
   EXPECT_TRUE(mixtral.experts.routing.normalized);
   EXPECT_EQ(mixtral.experts.ffn_dim, 96);
-  const ModelConfig old_qwen = ConfigOf(Experts("qwen2moe"));  // files of the first converters have no widths
+  const ModelConfig old_qwen = ParsedGgufConfig(Experts("qwen2moe"));  // files of the first converters have no widths
   EXPECT_EQ(old_qwen.experts.ffn_dim, 48);
   EXPECT_EQ(old_qwen.experts.shared_ffn_dim, 96);
   EXPECT_FALSE(old_qwen.experts.routing.normalized);
   GgufWriter qwen = Experts("qwen2moe");
   qwen.AddUnsigned("qwen2moe.expert_feed_forward_length", 24);
   qwen.AddUnsigned("qwen2moe.expert_shared_feed_forward_length", 40);
-  EXPECT_EQ(ConfigOf(qwen).experts.ffn_dim, 24);
-  EXPECT_EQ(ConfigOf(qwen).experts.shared_ffn_dim, 40);
-  EXPECT_TRUE(ConfigOf(Experts("qwen3moe")).experts.routing.normalized);
+  EXPECT_EQ(ParsedGgufConfig(qwen).experts.ffn_dim, 24);
+  EXPECT_EQ(ParsedGgufConfig(qwen).experts.shared_ffn_dim, 40);
+  EXPECT_TRUE(ParsedGgufConfig(Experts("qwen3moe")).experts.routing.normalized);
 }
 
 TEST(GgufFamilies, RouteByGroupsAndLeaveOutLayersThatPredictFurtherTokens) {
@@ -129,7 +129,7 @@ TEST(GgufFamilies, RouteByGroupsAndLeaveOutLayersThatPredictFurtherTokens) {
   glm.AddFloat("glm4moe.expert_weights_scale", 1.5F).AddBool("glm4moe.expert_weights_norm", true);
   glm.AddUnsigned("glm4moe.expert_gating_func", 2).AddUnsigned("glm4moe.expert_shared_count", 2);
   glm.AddUnsigned("glm4moe.rope.dimension_count", 8);
-  const ModelConfig config = ConfigOf(glm);
+  const ModelConfig config = ParsedGgufConfig(glm);
   EXPECT_EQ(config.num_layers, 1);
   EXPECT_EQ(config.experts.dense_layers, (std::vector<bool>{true}));
   EXPECT_EQ(config.experts.routing.num_groups, 4);
@@ -193,7 +193,7 @@ GgufWriter Deepseek(bool older, const std::set<std::string>& without = {}, uint3
 
 TEST(GgufFamilies, HaveTheLatentHeadsOfBothConverters) {
   for (const bool older : {false, true}) {
-    const ModelConfig config = ConfigOf(Deepseek(older));
+    const ModelConfig config = ParsedGgufConfig(Deepseek(older));
     EXPECT_EQ(config.architecture, "deepseek_v2");
     EXPECT_EQ(config.attention.latent.kv_rank, 20);
     EXPECT_EQ(config.attention.latent.query_rank, 0);
@@ -210,45 +210,45 @@ TEST(GgufFamilies, HaveTheLatentHeadsOfBothConverters) {
   GgufWriter ranked = Deepseek(false);
   ranked.AddUnsigned("deepseek2.attention.q_lora_rank", 10);
   AddTensorNamed("blk.0.attn_kv_a_mqa.bias", &ranked);
-  EXPECT_EQ(ConfigOf(ranked).attention.latent.query_rank, 10);
-  EXPECT_TRUE(ConfigOf(ranked).attention.qkv_bias);
+  EXPECT_EQ(ParsedGgufConfig(ranked).attention.latent.query_rank, 10);
+  EXPECT_TRUE(ParsedGgufConfig(ranked).attention.qkv_bias);
 }
 
 TEST(GgufFamilies, RouteAsTheVersionOfDeepseekThatTheGatingTells) {
-  EXPECT_EQ(ConfigOf(Deepseek(false)).experts.routing.scoring, kernels::ExpertScoring::kSoftmax);
-  EXPECT_EQ(ConfigOf(Deepseek(false)).experts.routing.scale, 1.0F);
-  EXPECT_EQ(ConfigOf(Deepseek(false)).experts.routing.num_groups, 1);
+  EXPECT_EQ(ParsedGgufConfig(Deepseek(false)).experts.routing.scoring, kernels::ExpertScoring::kSoftmax);
+  EXPECT_EQ(ParsedGgufConfig(Deepseek(false)).experts.routing.scale, 1.0F);
+  EXPECT_EQ(ParsedGgufConfig(Deepseek(false)).experts.routing.num_groups, 1);
   GgufWriter limited = Deepseek(false);
   limited.AddUnsigned("deepseek2.expert_group_count", 4).AddUnsigned("deepseek2.expert_group_used_count", 2);
-  EXPECT_EQ(ConfigOf(limited).experts.routing.num_groups, 4);
-  EXPECT_EQ(ConfigOf(limited).experts.routing.num_chosen_groups, 2);
-  EXPECT_EQ(ConfigOf(limited).experts.routing.group_scoring, kernels::GroupScoring::kLargest);
+  EXPECT_EQ(ParsedGgufConfig(limited).experts.routing.num_groups, 4);
+  EXPECT_EQ(ParsedGgufConfig(limited).experts.routing.num_chosen_groups, 2);
+  EXPECT_EQ(ParsedGgufConfig(limited).experts.routing.group_scoring, kernels::GroupScoring::kLargest);
   limited.AddUnsigned("deepseek2.expert_gating_func", 2).AddBool("deepseek2.expert_weights_norm", true);
   limited.AddFloat("deepseek2.expert_weights_scale", 1.5F);
-  const ModelConfig third = ConfigOf(limited);
+  const ModelConfig third = ParsedGgufConfig(limited);
   EXPECT_EQ(third.architecture, "deepseek_v3");
   EXPECT_EQ(third.experts.routing.scoring, kernels::ExpertScoring::kSigmoid);
   EXPECT_EQ(third.experts.routing.group_scoring, kernels::GroupScoring::kTwoLargest);
   EXPECT_TRUE(third.experts.routing.normalized && third.experts.router_correction);
   EXPECT_EQ(third.experts.routing.scale, 1.5F);
   // Files of older converters, of the published models.
-  const ModelConfig v2 = ConfigOf(Deepseek(true, {}, 160));
+  const ModelConfig v2 = ParsedGgufConfig(Deepseek(true, {}, 160));
   EXPECT_EQ(std::pair(v2.experts.routing.num_groups, v2.experts.routing.num_chosen_groups), std::pair(8, 3));
   GgufWriter older = Deepseek(true, {}, 256);
-  const ModelConfig v3 = ConfigOf(older.AddUnsigned("deepseek2.expert_gating_func", 2));
+  const ModelConfig v3 = ParsedGgufConfig(older.AddUnsigned("deepseek2.expert_gating_func", 2));
   EXPECT_EQ(std::pair(v3.experts.routing.num_groups, v3.experts.routing.num_chosen_groups), std::pair(8, 4));
   EXPECT_FALSE(v3.experts.routing.normalized);
   GgufWriter all = Deepseek(false, {}, 256);
-  EXPECT_EQ(ConfigOf(all.AddUnsigned("deepseek2.expert_group_count", 1)).experts.routing.num_groups, 1);
+  EXPECT_EQ(ParsedGgufConfig(all.AddUnsigned("deepseek2.expert_group_count", 1)).experts.routing.num_groups, 1);
 }
 
 TEST(GgufFamilies, ScaleScoresUnderYarnByTheKeyOfTheMultiplier) {
   GgufWriter writer = Deepseek(false);
   writer.AddText("deepseek2.rope.scaling.type", "yarn").AddFloat("deepseek2.rope.scaling.factor", 40.0F);
   writer.AddUnsigned("deepseek2.rope.scaling.original_context_length", 64);
-  EXPECT_FLOAT_EQ(ConfigOf(writer).attention.scale, 1.0F / std::sqrt(12.0F));
+  EXPECT_FLOAT_EQ(ParsedGgufConfig(writer).attention.scale, 1.0F / std::sqrt(12.0F));
   writer.AddFloat("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F);
-  const ModelConfig config = ConfigOf(writer);
+  const ModelConfig config = ParsedGgufConfig(writer);
   const double mscale = 0.1 * 0.707 * std::log(40.0) + 1.0;
   EXPECT_FLOAT_EQ(config.attention.scale, static_cast<float>(mscale * mscale / std::sqrt(12.0)));
   EXPECT_FLOAT_EQ(config.rotary.attention_factor(0), 1.0F);
@@ -291,7 +291,7 @@ TEST(GgufFamilies, TakeTheFactorsOfLongropeFromATensor) {
   const std::vector<float> factors = {1.5F, 4.0F};
   const std::string data(reinterpret_cast<const char*>(factors.data()), sizeof(float) * 2);
   writer.AddTensor({.name = "rope_factors_short.weight", .dimensions = {2}, .data = data});
-  const ModelConfig config = ConfigOf(writer);
+  const ModelConfig config = ParsedGgufConfig(writer);
   ASSERT_EQ(config.rotary.inv_freq.size(), 2U);
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[0], 1.0F / 1.5F);
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[1], 0.01F / 4.0F);
@@ -301,7 +301,7 @@ TEST(GgufFamilies, TakeTheFactorsOfLongropeFromATensor) {
 
 TEST(GgufFamilies, ReadAFactorWithoutATypeAsLinearScaling) {
   GgufWriter writer = BaseGguf("llama");
-  const ModelConfig config = ConfigOf(writer.AddFloat("llama.rope.scale_linear", 4.0F));
+  const ModelConfig config = ParsedGgufConfig(writer.AddFloat("llama.rope.scale_linear", 4.0F));
   EXPECT_FLOAT_EQ(config.rotary.inv_freq[0], 0.25F);
   EXPECT_EQ(config.max_context, 512);
   GgufWriter images = BaseGguf("glm4");
@@ -313,20 +313,20 @@ TEST(GgufFamilies, HaveTheBiasesAndNormsOfTheirTensors) {
   GgufWriter writer = BaseGguf("llama");
   AddTensorNamed("blk.0.attn_q.bias", &writer);
   AddTensorNamed("blk.0.ffn_up.bias", &writer);
-  const ModelConfig config = ConfigOf(writer);
+  const ModelConfig config = ParsedGgufConfig(writer);
   EXPECT_TRUE(config.attention.qkv_bias);
   EXPECT_FALSE(config.attention.out_bias);
   EXPECT_TRUE(config.mlp.bias);
-  EXPECT_FALSE(ConfigOf(BaseGguf("qwen2")).attention.qkv_bias);
+  EXPECT_FALSE(ParsedGgufConfig(BaseGguf("qwen2")).attention.qkv_bias);
   GgufWriter sequential = BaseGguf("stablelm");
   sequential.AddBool("stablelm.use_parallel_residual", true);
-  EXPECT_TRUE(ConfigOf(sequential).parallel_residual);
+  EXPECT_TRUE(ParsedGgufConfig(sequential).parallel_residual);
   AddTensorNamed("blk.0.ffn_norm.weight", &sequential);
-  EXPECT_FALSE(ConfigOf(sequential).parallel_residual);
+  EXPECT_FALSE(ParsedGgufConfig(sequential).parallel_residual);
   GgufWriter falcon = BaseGguf("falcon");
-  EXPECT_TRUE(ConfigOf(falcon).norm.shared);
+  EXPECT_TRUE(ParsedGgufConfig(falcon).norm.shared);
   AddTensorNamed("blk.0.attn_norm_2.weight", &falcon);
-  EXPECT_FALSE(ConfigOf(falcon).norm.shared);
+  EXPECT_FALSE(ParsedGgufConfig(falcon).norm.shared);
 }
 
 TEST(GgufFamilies, RefuseTensorsOfVariantsThatAreNotServed) {
@@ -350,15 +350,15 @@ TEST(GgufFamilies, ScaleAsGraniteAndGemmaDo) {
   GgufWriter granite = BaseGguf("granite");
   granite.AddFloat("granite.embedding_scale", 12.0F).AddFloat("granite.residual_scale", 0.22F);
   granite.AddFloat("granite.logit_scale", 8.0F);
-  EXPECT_EQ(ConfigOf(granite).attention.scale, 0.25F);  // of heads of 16: the key is absent
-  EXPECT_EQ(ConfigOf(granite).head.scale, 0.125F);
-  EXPECT_EQ(ConfigOf(granite).residual_scale, 0.22F);
-  EXPECT_EQ(ConfigOf(granite.AddFloat("granite.attention.scale", 0.5F)).attention.scale, 0.5F);
-  EXPECT_EQ(ConfigOf(BaseGguf("gemma3")).attention.scale, 0.25F);
+  EXPECT_EQ(ParsedGgufConfig(granite).attention.scale, 0.25F);  // of heads of 16: the key is absent
+  EXPECT_EQ(ParsedGgufConfig(granite).head.scale, 0.125F);
+  EXPECT_EQ(ParsedGgufConfig(granite).residual_scale, 0.22F);
+  EXPECT_EQ(ParsedGgufConfig(granite.AddFloat("granite.attention.scale", 0.5F)).attention.scale, 0.5F);
+  EXPECT_EQ(ParsedGgufConfig(BaseGguf("gemma3")).attention.scale, 0.25F);
   GgufWriter largest = WithLayers("gemma3", 62);
   largest.AddUnsigned("gemma3.attention.key_length", 32).AddUnsigned("gemma3.attention.value_length", 32);
-  EXPECT_EQ(ConfigOf(largest).attention.scale, 0.25F);  // of 64 / 4, not of 32
-  EXPECT_EQ(ConfigOf(BaseGguf("gemma3")).norm.weight_offset, 0.0F);
+  EXPECT_EQ(ParsedGgufConfig(largest).attention.scale, 0.25F);  // of 64 / 4, not of 32
+  EXPECT_EQ(ParsedGgufConfig(BaseGguf("gemma3")).norm.weight_offset, 0.0F);
 }
 
 }  // namespace

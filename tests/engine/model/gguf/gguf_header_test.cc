@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::StatusOr<GgufHeader> Parse(const std::string& bytes) {
+absl::StatusOr<GgufHeader> ParsedHeader(const std::string& bytes) {
   return ParseGgufHeader(bytes.size(), [&bytes](uint64_t offset, std::span<std::byte> out) {
     EXPECT_LE(offset + out.size(), bytes.size());
     std::memcpy(out.data(), bytes.data() + offset, out.size());
@@ -26,7 +26,7 @@ absl::StatusOr<GgufHeader> Parse(const std::string& bytes) {
 }
 
 void ExpectRefused(const std::string& bytes, const std::string& message) {
-  const auto header = Parse(bytes);
+  const auto header = ParsedHeader(bytes);
   ASSERT_FALSE(header.ok()) << "not refused: " << message;
   EXPECT_EQ(header.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(header.status().message()), HasSubstr(message));
@@ -48,7 +48,7 @@ GgufWriter Small() {
 TEST(GgufHeader, ReadsMetadataAndTensors) {
   size_t header_size = 0;
   const std::string bytes = Small().Bytes(&header_size);
-  const auto header = Parse(bytes);
+  const auto header = ParsedHeader(bytes);
   ASSERT_TRUE(header.ok()) << header.status();
   EXPECT_EQ(header->metadata.at("llama.block_count").bits, 2U);
   EXPECT_EQ(header->metadata.at("tokenizer.ggml.tokens").count, 3U);
@@ -63,11 +63,11 @@ TEST(GgufHeader, RefusesEveryFileThatIsCutShort) {
   const std::string bytes = Small().Bytes();
   const size_t last = bytes.rfind('\2');
   for (size_t size = 0; size <= last; ++size) {
-    const auto header = Parse(bytes.substr(0, size));
+    const auto header = ParsedHeader(bytes.substr(0, size));
     ASSERT_FALSE(header.ok()) << size;
     EXPECT_THAT(std::string(header.status().message()), HasSubstr("cut short")) << size;
   }
-  EXPECT_TRUE(Parse(bytes.substr(0, last + 1)).ok());
+  EXPECT_TRUE(ParsedHeader(bytes.substr(0, last + 1)).ok());
 }
 
 TEST(GgufHeader, RefusesOtherFilesAndVersions) {
@@ -137,7 +137,7 @@ TEST(GgufHeader, SurvivesMutations) {
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes = good;
     for (uint64_t n = 1 + random() % 3; n > 0; --n) bytes[random() % header_size] = static_cast<char>(random());
-    const auto header = Parse(bytes);
+    const auto header = ParsedHeader(bytes);
     if (!header.ok()) {
       ASSERT_EQ(header.status().code(), absl::StatusCode::kInvalidArgument);
       continue;

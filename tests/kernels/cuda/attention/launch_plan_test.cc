@@ -36,7 +36,7 @@ PagedAttentionPlan PlanOf(const AttentionCall& call) {
           .max_kv_tokens = call.max_kv_tokens};
 }
 
-alignas(64) unsigned char workspace[64];
+alignas(64) unsigned char test_workspace[64];
 
 constexpr DeviceShape kDevice{132, 227 * 1024, 90, ~0U};  // an H200 without the rows of its own
 
@@ -57,8 +57,8 @@ TEST(LaunchPlan, EveryRowColumnAndPartHasOneBlock) {
   for (const AttentionCall& call : {Paged(3, 300, 300), Paged(2, 1, 5000), Paged(40, 16, 700), Paged(1, 17, 17, 200)}) {
     for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
       LaunchPlan plan;
-      ASSERT_TRUE(
-          PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
+      ASSERT_TRUE(PlanLaunch(backend, call, kDevice, test_workspace,
+                             PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
       const int32_t parts = plan.parts.data == nullptr ? 1 : plan.parts.num_parts;
       std::set<std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>> places;
       for (int64_t index = 0; index < plan.blocks; ++index) {
@@ -82,7 +82,7 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   LaunchPlan plan;
   const auto parts_of = [&plan](AttentionBackend backend, const AttentionCall& call) {
     EXPECT_TRUE(
-        PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
+        PlanLaunch(backend, call, kDevice, test_workspace, PagedWorkspaceBytes(kDevice, backend, PlanOf(call)), &plan));
     return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
   };
   EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, 8192)), 16);
@@ -94,7 +94,7 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   EXPECT_EQ(parts_of(AttentionBackend::kEfficient, Paged(1, 1, 8192)), 8192 / kChunkKeys);
   EXPECT_EQ(parts_of(AttentionBackend::kMath, Paged(1, 1, 8192)), 0);
   // Without memory for parts a block walks through all keys.
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), kDevice, workspace, 0, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), kDevice, test_workspace, 0, &plan));
   EXPECT_EQ(plan.parts.data, nullptr);
   EXPECT_EQ(plan.blocks, 8);
 }
@@ -114,7 +114,7 @@ TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
     for (const int32_t sequences : {1, 7, 5000}) {
       for (const int32_t tokens : {1, 16, 512}) {
         for (const int32_t kv : {512, 8192}) {
-          EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), kDevice, workspace, bytes, &plan));
+          EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), kDevice, test_workspace, bytes, &plan));
           if (backend == AttentionBackend::kMath) {
             EXPECT_LE(plan.OwnAs<MathPlan>().workers * plan.OwnAs<MathPlan>().score_floats * 4,
                       static_cast<int64_t>(bytes));
@@ -128,7 +128,7 @@ TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
     }
   }
   LaunchPlan plan;
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), kDevice, workspace, 1000, &plan));
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), kDevice, test_workspace, 1000, &plan));
   EXPECT_GT(PagedWorkspaceBytes(kDevice, AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20))), size_t{64} << 20)
       << "one block's scores must fit";
 }
@@ -140,9 +140,9 @@ TEST(LaunchPlan, DenseMathHoldsAllScores) {
   const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kMath, call, kDevice);
   EXPECT_GE(bytes, size_t{3} * 32 * 200 * 300 * 4);
   LaunchPlan plan;
-  EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes, &plan));
+  EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, kDevice, test_workspace, bytes, &plan));
   EXPECT_EQ(plan.OwnAs<MathPlan>().workers, 3 * 8 * 13);
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes - 1, &plan));
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, kDevice, test_workspace, bytes - 1, &plan));
 }
 
 TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
@@ -156,9 +156,9 @@ TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
   call.out.dtype = DType::kBF16;
   const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice);
   EXPECT_EQ(bytes, size_t{600} * 32 * 128 * 4);
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes - 1, &plan));
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes, &plan));
-  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.OwnAs<FlashPlan>().totals), workspace);
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, test_workspace, bytes - 1, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, test_workspace, bytes, &plan));
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.OwnAs<FlashPlan>().totals), test_workspace);
   call.max_kv_tokens = kSplitKeys;
   EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice), 0U);
 }
@@ -192,7 +192,7 @@ TEST(LaunchPlan, SmallerDevicesAreFilledByFewerBlocks) {
   LaunchPlan plan;
   for (const auto& [device, parts] : {std::pair{kDevice, true}, {small, false}}) {
     const size_t bytes = PagedWorkspaceBytes(device, AttentionBackend::kFlash, PlanOf(call));
-    ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, device, workspace, bytes, &plan));
+    ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, device, test_workspace, bytes, &plan));
     EXPECT_EQ(plan.parts.data != nullptr, parts);
   }
 }
@@ -212,9 +212,9 @@ TEST(LaunchPlan, SequencesOfOneTokenHaveALaunchOfTheirOwn) {
   EXPECT_EQ(split.calls[1].spans, spans + 3);
   const size_t bytes = PagedWorkspaceBytes(kDevice, AttentionBackend::kFlash, PlanOf(call));
   LaunchPlan plan;
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[0], kDevice, workspace, bytes, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[0], kDevice, test_workspace, bytes, &plan));
   EXPECT_EQ(plan.parts.num_parts, 16);
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[1], kDevice, workspace, bytes, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[1], kDevice, test_workspace, bytes, &plan));
   EXPECT_EQ(plan.parts.data, nullptr);
   for (const int32_t all_or_none : {0, 5}) {
     const SplitCall one = SplitByRows(call, all_or_none);

@@ -10,18 +10,13 @@
 #include "kernels/api/device.h"
 #include "tests/kernels/cuda/device/thread_lanes.h"
 #include "tests/kernels/cuda/ops/host_matrix.h"
+#include "tests/kernels/cuda/portable_cpu.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr int64_t kOut = 21;
 constexpr int64_t kIn = 37;
-
-const Device& Cpu() {
-  static std::string error;
-  static const auto device = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
-  return *device;
-}
 
 // A [kOut, kIn] matrix in a source dtype, row by row or transposed.
 struct Plain {

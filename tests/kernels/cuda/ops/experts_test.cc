@@ -29,7 +29,7 @@ void RouteOnHost(const RouteExpertsParams& params, int32_t lanes) {
   }
 }
 
-void ExpectSame(const Routed& routed, const Routed& expected) {
+void ExpectSameRouting(const Routed& routed, const Routed& expected) {
   ASSERT_EQ(routed.chosen, expected.chosen);
   ASSERT_EQ(routed.rows, expected.rows);
   ASSERT_EQ(routed.places, expected.places);
@@ -66,7 +66,7 @@ TEST(CudaExperts, MatchTheCpusByEveryRule) {
       host.correction = params.correction;
       host.decode_rows = kDecode;
       RouteOnHost(host, lanes);
-      ASSERT_NO_FATAL_FAILURE(ExpectSame(routed, expected)) << lanes << " lanes";
+      ASSERT_NO_FATAL_FAILURE(ExpectSameRouting(routed, expected)) << lanes << " lanes";
     }
   }
 }

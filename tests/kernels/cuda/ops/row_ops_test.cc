@@ -10,18 +10,13 @@
 #include "kernels/cuda/ops/row_target.h"
 #include "tests/kernels/cuda/device/thread_lanes.h"
 #include "tests/kernels/cuda/ops/host_matrix.h"
+#include "tests/kernels/cuda/portable_cpu.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int32_t kRows = 3;
-
-const Device& Cpu() {
-  static std::string error;
-  static const auto device = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
-  return *device;
-}
+constexpr float kUnlimited = std::numeric_limits<float>::infinity();
+constexpr int32_t kOpRows = 3;
 
 template <typename Source, typename Lanes>
 void Write(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t row) {
@@ -41,7 +36,7 @@ void Write(const Lanes& lanes, const Source& source, const RowTarget& target, in
 
 // Row by row, as the kernels' blocks do. lanes 0: the single lane.
 template <typename Source>
-void RunRows(const Source& source, const RowTarget& target, int32_t lanes, int32_t rows = kRows) {
+void RunRows(const Source& source, const RowTarget& target, int32_t lanes, int32_t rows = kOpRows) {
   for (int32_t row = 0; row < rows; ++row) {
     if (lanes == 0) {
       Write(SingleLane(), source, target, row);
@@ -55,7 +50,7 @@ RowTarget TargetOf(const HostMatrix& out, float* rows_out = nullptr) {
   RowTarget target{};
   target.out = out.view();
   target.rows_out = rows_out;
-  target.amax_limit = kInfinity;
+  target.amax_limit = kUnlimited;
   target.scaling = InputScaling::kPerRow;
   return target;
 }
@@ -86,7 +81,7 @@ float LargestOf(const float* values, int64_t count) {
 // Expects `expected`, rounded, in `out`, with one scale per row in FP8, and zeros in the padding.
 void ExpectRows(const HostMatrix& out, const std::vector<float>& expected, float tolerance) {
   const MatrixView& view = out.view();
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kOpRows; ++row) {
     const float* values = expected.data() + row * view.columns;
     const float scale = LargestOf(values, view.columns) / kE4M3Max;
     for (int64_t k = 0; k < view.columns; ++k) {
@@ -107,8 +102,8 @@ TEST(RowOps, QuantizeRoundsEveryPrecisionExactly) {
   for (const Precision precision : kAllPrecisions) {
     for (const int64_t columns : {1, 7, 16, 100, 1028}) {
       for (const int32_t lanes : {0, 3}) {
-        const std::vector<float> in = RandomValues(kRows * columns, 1);
-        HostMatrix out(precision, kRows, columns);
+        const std::vector<float> in = RandomValues(kOpRows * columns, 1);
+        HostMatrix out(precision, kOpRows, columns);
         const CopySource source{in.data(), columns, columns, columns % 4 == 0};
         RunRows(source, TargetOf(out), lanes);
         ExpectRows(out, in, 0.0F);
@@ -124,16 +119,16 @@ TEST(RowOps, NormsMatchTheCpus) {
         const std::vector<float> in = RandomValues(5 * columns, 2);
         const std::vector<float> weight = RandomValues(columns, 3);
         const std::vector<float> bias = RandomValues(columns, 4);
-        const int32_t rows[kRows] = {4, 0, 2};
-        std::vector<float> expected(static_cast<size_t>(kRows * columns));
+        const int32_t rows[kOpRows] = {4, 0, 2};
+        std::vector<float> expected(static_cast<size_t>(kOpRows * columns));
         Activation width{.columns = columns};
         ASSERT_EQ(Cpu().ops->norm(Cpu().context, {kind, in.data(), rows, weight.data(), bias.data(), 1e-5F, &width,
-                                                  kRows, expected.data()}),
+                                                  kOpRows, expected.data()}),
                   KernelStatus::kOk);
         const NormSource source{kind,    in.data(), rows,    weight.data(),   bias.data(),
                                 nullptr, 1e-5F,     columns, columns % 4 == 0};
         for (const Precision precision : kAllPrecisions) {
-          HostMatrix out(precision, kRows, columns);
+          HostMatrix out(precision, kOpRows, columns);
           std::vector<float> plain(expected.size());
           RunRows(source, TargetOf(out, plain.data()), lanes);
           ExpectRows(out, expected, 2e-6F);
@@ -146,11 +141,11 @@ TEST(RowOps, NormsMatchTheCpus) {
 
 TEST(RowOps, NormMayWriteItsOwnInput) {
   constexpr int32_t kColumns = 36;
-  const std::vector<float> in = RandomValues(kRows * kColumns, 5);
+  const std::vector<float> in = RandomValues(kOpRows * kColumns, 5);
   const std::vector<float> weight(kColumns, 1.0F);
   std::vector<float> apart(in.size());
   std::vector<float> in_place = in;
-  HostMatrix out(Precision::kFp8, kRows, kColumns);
+  HostMatrix out(Precision::kFp8, kOpRows, kColumns);
   const auto source = [&](const float* rows) {
     return NormSource{NormKind::kLayerNorm, rows, nullptr, weight.data(), nullptr, nullptr, 1e-5F, kColumns, true};
   };
@@ -159,7 +154,7 @@ TEST(RowOps, NormMayWriteItsOwnInput) {
   EXPECT_EQ(apart, in_place);
   in_place = in;
   RowTarget plain = TargetOf(out, in_place.data());
-  for (int32_t row = 0; row < kRows; ++row) {
+  for (int32_t row = 0; row < kOpRows; ++row) {
     RunLanes(4, [&](const ThreadLanes& lanes) { WritePlainRow(lanes, source(in_place.data()), plain, row); });
   }
   EXPECT_EQ(apart, in_place);
@@ -168,12 +163,12 @@ TEST(RowOps, NormMayWriteItsOwnInput) {
 // After the norm, four columns at a time and one at a time, into a GEMM input and onto the residual itself.
 TEST(RowOps, ANormAddsItsResidual) {
   for (const int64_t columns : {35, 36}) {
-    const std::vector<float> in = RandomValues(kRows * columns, 5);
+    const std::vector<float> in = RandomValues(kOpRows * columns, 5);
     const std::vector<float> weight = RandomValues(columns, 3);
-    const std::vector<float> residual = RandomValues(kRows * columns, 8);
+    const std::vector<float> residual = RandomValues(kOpRows * columns, 8);
     NormSource source{NormKind::kRmsNorm, in.data(), nullptr, weight.data(), nullptr, nullptr, 1e-5F, columns,
                       columns % 4 == 0};
-    HostMatrix out(Precision::kBf16, kRows, columns);
+    HostMatrix out(Precision::kBf16, kOpRows, columns);
     std::vector<float> expected(in.size());
     RunRows(source, TargetOf(out, expected.data()), 4);
     for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
@@ -206,13 +201,13 @@ TEST(RowOps, ActivationsMatchTheCpus) {
         ActivationKind::kReluSquared, ActivationKind::kClampedSwish}) {
     for (const bool gated : {false, true}) {
       for (const int32_t columns : {9, 128}) {
-        const std::vector<float> in = RandomValues(kRows * columns * (gated ? 2 : 1), 6);
-        std::vector<float> expected(static_cast<size_t>(kRows * columns));
+        const std::vector<float> in = RandomValues(kOpRows * columns * (gated ? 2 : 1), 6);
+        std::vector<float> expected(static_cast<size_t>(kOpRows * columns));
         Activation width{.columns = columns};
-        ASSERT_EQ(Cpu().ops->activate(Cpu().context, {kind, gated, in.data(), &width, kRows, expected.data()}),
+        ASSERT_EQ(Cpu().ops->activate(Cpu().context, {kind, gated, in.data(), &width, kOpRows, expected.data()}),
                   KernelStatus::kOk);
         for (const Precision precision : kAllPrecisions) {
-          HostMatrix out(precision, kRows, columns);
+          HostMatrix out(precision, kOpRows, columns);
           RunRows(ActivateSource{kind, gated, in.data(), columns, columns % 4 == 0}, TargetOf(out), 3);
           ExpectRows(out, expected, 1e-6F);
         }
@@ -224,21 +219,21 @@ TEST(RowOps, ActivationsMatchTheCpus) {
 // The scales of the CPU device under the same recipe, for the values that its activation holds.
 TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
   constexpr int32_t kColumns = 40;
-  std::vector<float> in = RandomValues(kRows * kColumns, 7);
-  for (const float extra : {0.0F, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+  std::vector<float> in = RandomValues(kOpRows * kColumns, 7);
+  for (const float extra : {0.0F, kUnlimited, std::numeric_limits<float>::quiet_NaN()}) {
     if (extra != 0.0F) in[50] = extra;
     for (const InputScaling scaling : {InputScaling::kPerRow, InputScaling::kGiven, InputScaling::kCurrent}) {
-      std::vector<unsigned char> memory(Cpu().ops->activation_bytes(Precision::kFp8, kRows, kColumns) + 64);
+      std::vector<unsigned char> memory(Cpu().ops->activation_bytes(Precision::kFp8, kOpRows, kColumns) + 64);
       const auto at = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
       float cpu_scale = 0.25F;
       float cpu_amax = 0.125F;
-      Activation activation{reinterpret_cast<void*>(at), Precision::kFp8, kRows, kColumns};
+      Activation activation{reinterpret_cast<void*>(at), Precision::kFp8, kOpRows, kColumns};
       activation.scaling = scaling;
       activation.shared_scale = &cpu_scale;
       activation.amax = &cpu_amax;
-      ASSERT_EQ(Cpu().ops->quantize(Cpu().context, {in.data(), kColumns, &activation, kRows}), KernelStatus::kOk);
+      ASSERT_EQ(Cpu().ops->quantize(Cpu().context, {in.data(), kColumns, &activation, kOpRows}), KernelStatus::kOk);
 
-      HostMatrix out(Precision::kFp8, kRows, kColumns);
+      HostMatrix out(Precision::kFp8, kOpRows, kColumns);
       float scale = 0.25F;
       float amax = 0.125F;
       uint32_t current = 0;
@@ -249,7 +244,7 @@ TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
       target.current = &current;
       const CopySource source{in.data(), kColumns, kColumns, true};
       if (scaling == InputScaling::kCurrent) {
-        for (int32_t row = 0; row < kRows; ++row) {
+        for (int32_t row = 0; row < kOpRows; ++row) {
           RunLanes(4, [&](const ThreadLanes& lanes) { MeasureRow(lanes, source, target, row); });
         }
       }
@@ -257,16 +252,16 @@ TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
       EXPECT_EQ(scale, cpu_scale) << static_cast<int>(scaling) << " extra " << extra;
       EXPECT_EQ(FloatBits(amax) & 0x7FC00000U, FloatBits(cpu_amax) & 0x7FC00000U) << static_cast<int>(scaling);
       if (scaling == InputScaling::kPerRow) continue;
-      for (int32_t row = 0; row < kRows; ++row) EXPECT_EQ(out.view().scales()[row], cpu_scale);
+      for (int32_t row = 0; row < kOpRows; ++row) EXPECT_EQ(out.view().scales()[row], cpu_scale);
     }
   }
 }
 
 TEST(RowOps, AmaxLimitBoundsAScaleAndTheCodesSaturate) {
   constexpr int32_t kColumns = 32;
-  std::vector<float> in(kRows * kColumns, 1.0F);
+  std::vector<float> in(kOpRows * kColumns, 1.0F);
   in[3] = 1000.0F;
-  HostMatrix out(Precision::kFp8, kRows, kColumns);
+  HostMatrix out(Precision::kFp8, kOpRows, kColumns);
   RowTarget target = TargetOf(out);
   target.amax_limit = 2.0F;
   RunRows(CopySource{in.data(), kColumns, kColumns, true}, target, 2);
@@ -278,17 +273,17 @@ TEST(RowOps, AmaxLimitBoundsAScaleAndTheCodesSaturate) {
 // One scale per 128 columns, of those columns only: with one lane, and with lanes that take blocks in turn.
 TEST(RowOps, BlocksOf128ColumnsHaveTheirOwnScales) {
   for (const int64_t columns : {1, 128, 300, 516}) {
-    std::vector<float> in = RandomValues(kRows * columns, 10);
+    std::vector<float> in = RandomValues(kOpRows * columns, 10);
     for (size_t i = 0; i < in.size(); ++i) in[i] *= static_cast<float>(1 + i % 7);
     in[0] = 5000.0F;  // above the limit: it saturates and does not widen the scale
     for (const int32_t lanes : {0, 3, 8}) {
-      HostMatrix out(Precision::kFp8, kRows, columns, kScaleBlock);
+      HostMatrix out(Precision::kFp8, kOpRows, columns, kScaleBlock);
       std::vector<float> plain(in.size());
       RowTarget target = TargetOf(out, plain.data());
       target.amax_limit = 100.0F;
       RunRows(CopySource{in.data(), columns, columns, columns % 4 == 0}, target, lanes);
       EXPECT_EQ(plain, in);
-      for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t row = 0; row < kOpRows; ++row) {
         for (int64_t begin = 0; begin < columns; begin += kScaleBlock) {
           const float* values = in.data() + row * columns + begin;
           const int64_t count = std::min<int64_t>(kScaleBlock, columns - begin);
@@ -322,39 +317,39 @@ TEST(RowOps, RowsAreCopiedInAGivenOrderAndBatchAfterBatch) {
 
 TEST(ElementOps, SoftcapAddCopyAndRotaryTableMatchTheCpus) {
   constexpr int32_t kColumns = 24;
-  const std::vector<float> in = RandomValues(kRows * kColumns, 8);
+  const std::vector<float> in = RandomValues(kOpRows * kColumns, 8);
   const std::vector<float> bias = RandomValues(kColumns, 9);
   std::vector<float> expected = in;
   std::vector<float> values = in;
-  ASSERT_EQ(Cpu().ops->softcap(Cpu().context, {expected.data(), 2.5F, kRows, kColumns}), KernelStatus::kOk);
+  ASSERT_EQ(Cpu().ops->softcap(Cpu().context, {expected.data(), 2.5F, kOpRows, kColumns}), KernelStatus::kOk);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(Softcapped(2.5F, values[i]), expected[i], 1e-6F);
 
   expected = in;
-  ASSERT_EQ(Cpu().ops->add(Cpu().context, {expected.data(), bias.data(), in.data(), kRows, kColumns}),
+  ASSERT_EQ(Cpu().ops->add(Cpu().context, {expected.data(), bias.data(), in.data(), kOpRows, kColumns}),
             KernelStatus::kOk);
-  const AddParams add{values.data(), bias.data(), in.data(), kRows, kColumns};
-  for (int64_t row = 0; row < kRows; ++row) {
+  const AddParams add{values.data(), bias.data(), in.data(), kOpRows, kColumns};
+  for (int64_t row = 0; row < kOpRows; ++row) {
     for (int64_t column = 0; column < kColumns; ++column) AddAt(add, row, column);
   }
   EXPECT_EQ(values, expected);
 
-  const int32_t picked[kRows] = {2, 0, 2};
-  CopyRowsParams copy{in.data(), kColumns, picked, expected.data(), kRows, kColumns - 5};
+  const int32_t picked[kOpRows] = {2, 0, 2};
+  CopyRowsParams copy{in.data(), kColumns, picked, expected.data(), kOpRows, kColumns - 5};
   ASSERT_EQ(Cpu().ops->copy_rows(Cpu().context, copy), KernelStatus::kOk);
   copy.out = values.data();
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kOpRows; ++row) {
     for (int64_t column = 0; column < copy.columns; ++column) CopyAt(copy, row, column);
   }
   EXPECT_EQ(values, expected);
 
-  const int32_t positions[kRows] = {0, 77, 131071};
+  const int32_t positions[kOpRows] = {0, 77, 131071};
   const std::vector<float> inv_freq = {1.0F, 0.31F, 1e-4F};
-  std::vector<float> table(kRows * 6);
+  std::vector<float> table(kOpRows * 6);
   std::vector<float> cpu_table(table.size());
-  RotaryTableParams rotary{positions, inv_freq.data(), 1.25F, 6, cpu_table.data(), kRows};
+  RotaryTableParams rotary{positions, inv_freq.data(), 1.25F, 6, cpu_table.data(), kOpRows};
   ASSERT_EQ(Cpu().ops->rotary_table(Cpu().context, rotary), KernelStatus::kOk);
   rotary.cos_sin = table.data();
-  for (int32_t token = 0; token < kRows; ++token) {
+  for (int32_t token = 0; token < kOpRows; ++token) {
     for (int32_t i = 0; i < 3; ++i) RotaryAt(rotary, token, i);
   }
   EXPECT_EQ(table, cpu_table);

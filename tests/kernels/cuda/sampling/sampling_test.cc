@@ -12,18 +12,13 @@
 #include "kernels/api/device.h"
 #include "kernels/cuda/sampling/sample_row.h"
 #include "tests/kernels/cuda/device/thread_lanes.h"
+#include "tests/kernels/cuda/portable_cpu.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Device& Cpu() {
-  static std::string error;
-  static const auto device = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
-  return *device;
-}
+constexpr float kInfiniteLogit = std::numeric_limits<float>::infinity();
 
 // Rows of one length with their edit lists, and the results.
 struct Call {
@@ -232,7 +227,7 @@ TEST(CudaSampling, ScoresMatchTheCpus) {
 
 TEST(CudaSampling, ARowWithoutFiniteLogitsIsInvalid) {
   for (const float bad :
-       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfiniteLogit}) {
     for (const size_t at : {size_t{0}, size_t{17}, size_t{49}}) {
       Call call(50);
       std::vector<float> logits(50, 0.0F);
@@ -243,7 +238,7 @@ TEST(CudaSampling, ARowWithoutFiniteLogitsIsInvalid) {
     }
   }
   Call call(50);
-  call.Add(std::vector<float>(50, -kInfinity));
+  call.Add(std::vector<float>(50, -kInfiniteLogit));
   SampleRow& banned = call.Add(std::vector<float>(50, 1.0F));
   banned.edits.first_word = 1;
   banned.edits.has_mask = true;

@@ -80,7 +80,7 @@ TokenCut FindOnLanes(int32_t lanes, const std::vector<float>& logits, const Opti
 }
 
 // Exactly the tokens that the CPU keeps. Returns the passes.
-int ExpectCpusTokens(const std::vector<float>& logits, const Options& options) {
+int ExpectCpusCut(const std::vector<float>& logits, const Options& options) {
   SCOPED_TRACE("T " + std::to_string(options.temperature) + " k " + std::to_string(options.top_k) + " p " +
                std::to_string(options.top_p) + " min_p " + std::to_string(options.min_p));
   const auto vocab_size = static_cast<int32_t>(logits.size());
@@ -128,7 +128,7 @@ TEST(CudaTokenCut, KeepsTheCpusTokensOfWholeVocabularies) {
   for (const int32_t vocab_size : {kGpt2Vocab, kLlamaVocab}) {
     for (Options options : EveryKindOfOptions()) {
       options.temperature = ++seed % 3 == 0 ? 0.6F : seed % 3 == 1 ? 1.0F : 1.7F;
-      ExpectCpusTokens(seed % 2 == 0 ? ModelLogits(vocab_size, seed) : RandomLogits(vocab_size, 3.0F, seed), options);
+      ExpectCpusCut(seed % 2 == 0 ? ModelLogits(vocab_size, seed) : RandomLogits(vocab_size, 3.0F, seed), options);
     }
   }
 }
@@ -137,29 +137,29 @@ TEST(CudaTokenCut, KeepsTheCpusTokensOfWholeVocabularies) {
 TEST(CudaTokenCut, ReadsARowTwiceForACutAndThreeTimesForBoth) {
   for (const float temperature : {0.3F, 1.0F, 2.0F}) {
     const std::vector<float> logits = ModelLogits(kLlamaVocab, 7);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 0, 1.0F, 0.0F}), 0);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 0, 1.0F, 0.1F}), 0);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 50, 1.0F, 0.0F}), 2);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 0, 0.95F, 0.02F}), 2);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 50, 0.95F, 0.0F}), 3);
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, 50000, 0.95F, 0.0F}), 3);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 0, 1.0F, 0.0F}), 0);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 0, 1.0F, 0.1F}), 0);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 50, 1.0F, 0.0F}), 2);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 0, 0.95F, 0.02F}), 2);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 50, 0.95F, 0.0F}), 3);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, 50000, 0.95F, 0.0F}), 3);
     // top_k keeps every token with a weight: one pass finds that out.
-    EXPECT_EQ(ExpectCpusTokens(logits, {temperature, kLlamaVocab - 1, 0.95F, 0.5F}), 3);
+    EXPECT_EQ(ExpectCpusCut(logits, {temperature, kLlamaVocab - 1, 0.95F, 0.5F}), 3);
   }
 }
 
 // A cut through the densest part of the row, where bins are fullest.
 TEST(CudaTokenCut, ReadsARowTwiceForACutAmongItsMostFrequentLogits) {
   const std::vector<float> logits = RandomLogits(kLlamaVocab, 2.5F, 3);
-  EXPECT_EQ(ExpectCpusTokens(logits, {1.0F, kLlamaVocab / 2, 1.0F, 0.0F}), 2);
-  EXPECT_EQ(ExpectCpusTokens(logits, {50.0F, 0, 0.5F, 0.0F}), 2);
+  EXPECT_EQ(ExpectCpusCut(logits, {1.0F, kLlamaVocab / 2, 1.0F, 0.0F}), 2);
+  EXPECT_EQ(ExpectCpusCut(logits, {50.0F, 0, 0.5F, 0.0F}), 2);
 }
 
 // All in one bin: it is divided by rank, and the lower ids of equals stay.
 TEST(CudaTokenCut, DividesABinOfEqualLogits) {
   for (const int32_t vocab_size : {1, 2, 512, 513, kLlamaVocab}) {
     const std::vector<float> logits(static_cast<size_t>(vocab_size), -1.25F);
-    for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusTokens(logits, options), 7);
+    for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusCut(logits, options), 7);
   }
   const std::vector<float> equal(kLlamaVocab, 3.0F);
   const Found found = FindOnOneLane(equal, {1.0F, 1000, 1.0F, 0.0F});
@@ -174,29 +174,29 @@ TEST(CudaTokenCut, DividesABinOfNearlyEqualLogits) {
     logits[i] = std::bit_cast<float>(0x40A00000U + static_cast<uint32_t>(i * 7919 % kGpt2Vocab / 37));
   }
   logits[4] = -40.0F;
-  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusTokens(logits, options), 9);
+  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusCut(logits, options), 9);
   // Around zero, floats of one bin have every exponent and both signs.
   for (size_t i = 0; i < logits.size(); ++i) {
     logits[i] = std::ldexp(i % 2 == 0 ? 1.0F : -1.0F, -10 - static_cast<int>(i % 139));
   }
   logits[4] = -60.0F;
-  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusTokens(logits, options), 21);
+  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusCut(logits, options), 21);
 }
 
 TEST(CudaTokenCut, CutsAmongTiesOfAWholeVocabulary) {
   std::vector<float> logits = RandomLogits(kLlamaVocab, 1.5F, 11);
   for (float& x : logits) x = std::round(x);  // including -0
-  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusTokens(logits, options), 7);
+  for (const Options& options : EveryKindOfOptions()) EXPECT_LE(ExpectCpusCut(logits, options), 7);
 }
 
 TEST(CudaTokenCut, LeavesOutWhatCannotBeDrawn) {
   std::vector<float> logits = ModelLogits(kGpt2Vocab, 5);
   for (size_t i = 0; i < logits.size(); i += 3) logits[i] = -kInfinity;
   for (size_t i = 1; i < logits.size(); i += 3) logits[i] = -3e38F;
-  for (const Options& options : EveryKindOfOptions()) ExpectCpusTokens(logits, options);
+  for (const Options& options : EveryKindOfOptions()) ExpectCpusCut(logits, options);
   std::vector<float> one(kGpt2Vocab, -kInfinity);
   one[777] = -12.0F;
-  for (const Options& options : EveryKindOfOptions()) ExpectCpusTokens(one, options);
+  for (const Options& options : EveryKindOfOptions()) ExpectCpusCut(one, options);
 }
 
 TEST(CudaTokenCut, TakesAnyTemperatureAndAnyRange) {
@@ -206,7 +206,7 @@ TEST(CudaTokenCut, TakesAnyTemperatureAndAnyRange) {
     for (const float temperature : {1e-6F, 0.02F, 1.0F, 1e5F}) {
       for (Options options : EveryKindOfOptions()) {
         options.temperature = temperature;
-        ExpectCpusTokens(logits, options);
+        ExpectCpusCut(logits, options);
       }
     }
   }

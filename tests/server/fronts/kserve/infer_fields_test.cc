@@ -17,14 +17,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Wire = inference::ModelInferRequest;
 
-struct Read {
+struct ReadFields {
   ClientRequest request;
   ResponseForm form;
   absl::Status status;
 };
 
-Read ReadWire(const Wire& wire, Rpc rpc = Rpc::kStream) {
-  Read read;
+ReadFields ReadWire(const Wire& wire, Rpc rpc = Rpc::kStream) {
+  ReadFields read;
   read.status = GenerateRequestOf(wire, rpc, &read.request, &read.form);
   return read;
 }
@@ -54,7 +54,7 @@ TEST(InferFields, TakeTheVllmBackendsTensors) {
            &wire);
   (*wire.mutable_parameters())["max_tokens"].set_string_param("5");  // the tensor wins
   (*wire.mutable_parameters())["priority"].set_uint64_param(3);
-  const Read read = ReadWire(wire);
+  const ReadFields read = ReadWire(wire);
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(std::get<std::string>(read.request.prompt), "hello");
   EXPECT_EQ(read.request.model, "m");
@@ -78,7 +78,7 @@ TEST(InferFields, TakeTheTensorsOfTensorRtLlm) {
   AddFlag("return_log_probs", true, &wire);
   AddTexts("guided_decoding_guide_type", {"regex"}, &wire);
   AddTexts("guided_decoding_guide", {"a+"}, &wire);
-  const Read read = ReadWire(wire);
+  const ReadFields read = ReadWire(wire);
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(read.request.stopping.max_tokens, 9);
   EXPECT_THAT(read.request.stopping.stop, ElementsAre("end"));
@@ -100,7 +100,7 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   (*wire.mutable_parameters())["attention_backend"].set_string_param("math");
   (*wire.mutable_parameters())["precision"].set_string_param("BF16");
   (*wire.mutable_parameters())["allow_fallback"].set_bool_param(true);
-  const Read read = ReadWire(wire);
+  const ReadFields read = ReadWire(wire);
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(read.request.execution.attention_backend, engine::AttentionBackend::kMath);
   EXPECT_EQ(read.request.execution.precision, engine::Precision::kBf16);

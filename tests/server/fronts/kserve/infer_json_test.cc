@@ -22,13 +22,13 @@ struct Read {
   absl::Status status;
 };
 
-Read ReadBody(const std::string& json, const std::string& tensors = "") {
+Read ReadBody(const std::string& document, const std::string& tensors = "") {
   Read read;
-  read.status = ReadInferBody(json + tensors, json.size(), &read.wire, &read.binary);
+  read.status = ReadInferBody(document + tensors, document.size(), &read.wire, &read.binary);
   return read;
 }
 
-std::string Input(const std::string& datatype, const std::string& members, int elements = 1) {
+std::string InputJson(const std::string& datatype, const std::string& members, int elements = 1) {
   return R"({"inputs": [{"name": "x", "datatype": ")" + datatype + R"(", "shape": [)" + std::to_string(elements) +
          "], " + members + "}]}";
 }
@@ -38,7 +38,7 @@ TEST(InferJson, ReadsEveryDatatypeAsItsRawBytes) {
     const std::string datatype = traits.name;
     const bool text = datatype == "BYTES";
     const std::string data = text ? R"(["a", "bc"])" : (datatype == "BOOL" ? "[[true], [false]]" : "[[1], [0]]");
-    const Read read = ReadBody(Input(datatype, "\"data\": " + data, 2));
+    const Read read = ReadBody(InputJson(datatype, "\"data\": " + data, 2));
     ASSERT_TRUE(read.status.ok()) << datatype << ": " << read.status;
     const auto elements = DecodeTensor(read.wire.inputs(0), &read.wire.raw_input_contents(0));
     ASSERT_TRUE(elements.ok()) << datatype << ": " << elements.status();
@@ -49,13 +49,13 @@ TEST(InferJson, ReadsEveryDatatypeAsItsRawBytes) {
 }
 
 TEST(InferJson, TakesBinaryTensorsInTheirOrder) {
-  const std::string json = R"({"inputs": [
+  const std::string document = R"({"inputs": [
       {"name": "a", "datatype": "INT32", "shape": [1], "parameters": {"binary_data_size": 4}},
       {"name": "b", "datatype": "BOOL", "shape": [1], "data": [true]},
       {"name": "c", "datatype": "BOOL", "shape": [1], "parameters": {"binary_data_size": 1}}],
       "outputs": [{"name": "p", "parameters": {"binary_data": false}}, {"name": "q"}],
       "parameters": {"binary_data_output": true, "seed": 7, "priority": -1, "temperature": 0.5, "device": "cpu"}})";
-  const Read read = ReadBody(json, std::string("\1\0\0\0\1", 5));
+  const Read read = ReadBody(document, std::string("\1\0\0\0\1", 5));
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(read.wire.raw_input_contents(0), std::string("\1\0\0\0", 4));
   EXPECT_EQ(read.wire.raw_input_contents(1), "\1");
@@ -95,16 +95,16 @@ TEST(InferJson, RefusesWhatIsMalformed) {
       {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": 1, "data": [true]}]})", "", "shape is not a list"},
       {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": [1.5], "data": [true]}]})", "", "shape is not a list"},
       {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": [1]}]})", "", "inputs[x].data is missing"},
-      {Input("BOOL", R"("data": true)"), "", "inputs[x].data is not a list"},
-      {Input("BOOL", R"("data": [1])"), "", "inputs[x].data has an element of another type; limit is BOOL"},
-      {Input("UINT8", R"("data": [256])"), "", "limit is UINT8"},
-      {Input("INT32", R"("data": [1.5])"), "", "limit is INT32"},
-      {Input("FP32", R"("data": [1e300])"), "", "limit is FP32"},
-      {Input("BYTES", R"("data": [1])"), "", "limit is BYTES"},
-      {Input("BOOL", R"("parameters": {"binary_data_size": 2})"), "x", "limit is 1 bytes"},
-      {Input("BOOL", R"("parameters": {"binary_data_size": -1})"), "x", "binary_data_size"},
-      {Input("BOOL", R"("parameters": {"binary_data_size": 1}, "data": [true])"), "x", "together with binary data"},
-      {Input("BOOL", R"("data": [true])"), "xy", "body has 2 bytes behind its last tensor"},
+      {InputJson("BOOL", R"("data": true)"), "", "inputs[x].data is not a list"},
+      {InputJson("BOOL", R"("data": [1])"), "", "inputs[x].data has an element of another type; limit is BOOL"},
+      {InputJson("UINT8", R"("data": [256])"), "", "limit is UINT8"},
+      {InputJson("INT32", R"("data": [1.5])"), "", "limit is INT32"},
+      {InputJson("FP32", R"("data": [1e300])"), "", "limit is FP32"},
+      {InputJson("BYTES", R"("data": [1])"), "", "limit is BYTES"},
+      {InputJson("BOOL", R"("parameters": {"binary_data_size": 2})"), "x", "limit is 1 bytes"},
+      {InputJson("BOOL", R"("parameters": {"binary_data_size": -1})"), "x", "binary_data_size"},
+      {InputJson("BOOL", R"("parameters": {"binary_data_size": 1}, "data": [true])"), "x", "together with binary data"},
+      {InputJson("BOOL", R"("data": [true])"), "xy", "body has 2 bytes behind its last tensor"},
   };
   for (const Case& one : cases) {
     const Read read = ReadBody(one.json, one.tensors);

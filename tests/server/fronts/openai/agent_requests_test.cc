@@ -15,28 +15,13 @@
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
+#include "tests/server/fronts/openai/read_request.h"
 #include "tests/server/fronts/openai/scripted_output.h"
 
 namespace dunlin::server {
 namespace {
 
 using testing::HasSubstr;
-using text::ChatInput;
-
-template <class Translator>
-absl::Status Read(std::string_view body, ClientRequest* request, bool strict = false) {
-  ResponseFacts facts;
-  facts.strict = strict;
-  return Translator(facts).Read(body, request);
-}
-
-const ChatInput& ChatOf(const ClientRequest& request) {
-  return std::get<ChatInput>(request.prompt);
-}
-
-std::string Messages(const ClientRequest& request) {
-  return text::MessagesJson(ChatOf(request).messages);
-}
 
 // The names of the chat's tools.
 std::vector<std::string> Tools(const ClientRequest& request) {

@@ -16,6 +16,7 @@
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
 #include "server/serving/record/errors.h"
+#include "tests/server/fronts/openai/read_request.h"
 
 namespace dunlin::server {
 namespace {
@@ -23,20 +24,6 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 using text::GrammarKind;
-
-template <class Translator>
-absl::Status Read(std::string_view body, ClientRequest* request) {
-  return Translator(ResponseFacts()).Read(body, request);
-}
-
-// The messages of the request's chat as templates see them.
-std::string Messages(const ClientRequest& request) {
-  return text::MessagesJson(std::get<text::ChatInput>(request.prompt).messages);
-}
-
-const text::ChatInput& ChatOf(const ClientRequest& request) {
-  return std::get<text::ChatInput>(request.prompt);
-}
 
 TEST(Requests, SamplingFieldsArriveWhereTheyBelong) {
   ClientRequest request;

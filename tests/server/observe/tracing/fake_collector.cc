@@ -12,7 +12,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kLongestWait = absl::Seconds(20);
 
 }  // namespace
 
@@ -47,14 +47,14 @@ void FakeCollector::Reject(int64_t num_spans) {
 std::vector<FakeCollector::Span> FakeCollector::WaitFor(size_t count) {
   absl::MutexLock lock(&mutex_);
   const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return spans_.size() >= count; };
-  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience)) << spans_.size() << " spans";
+  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough), kLongestWait)) << spans_.size() << " spans";
   return spans_;
 }
 
 bool FakeCollector::WaitForCalls(int count) {
   absl::MutexLock lock(&mutex_);
   const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_calls_ >= count; };
-  return mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience);
+  return mutex_.AwaitWithTimeout(absl::Condition(&enough), kLongestWait);
 }
 
 grpc::Status FakeCollector::Export(grpc::ServerContext* context, const Request* request, Response* response) {

@@ -24,7 +24,7 @@ MatmulAlgo Algo(uint64_t seed) {
   return algo;
 }
 
-class AlgorithmStoreTest : public testing::Test {
+class AlgorithmStoreTest : public ::testing::Test {
  protected:
   AlgorithmStoreTest() {
     std::string folder = "/tmp/dunlin_algorithms_XXXXXX";

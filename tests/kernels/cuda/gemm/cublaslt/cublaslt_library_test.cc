@@ -15,11 +15,11 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class CublasLibrary : public testing::Test {
+class CublasLibrary : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = fs::temp_directory_path() / ("dunlin_cublas_" + std::to_string(getpid()));

@@ -13,7 +13,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr int32_t kRows = 5;
+constexpr int32_t kPlanRows = 5;
 
 // Padding rows are device memory, which starts as zeros.
 void FillAs(const HostMatrix& matrix, uint32_t seed) {
@@ -29,7 +29,7 @@ struct alignas(16) Line {
   float values[4];
 };
 
-class GemmPlanTest : public testing::Test {
+class GemmPlanTest : public ::testing::Test {
  protected:
   GemmPlanTest() { FakeCublasLtState() = FakeCublasLt(); }
   ~GemmPlanTest() override { EXPECT_EQ(FakeCublasLtState().objects, 0) << "every descriptor is given back"; }
@@ -37,7 +37,7 @@ class GemmPlanTest : public testing::Test {
   Line workspace_[1] = {};
 };
 
-struct Shape {
+struct PlanShape {
   int64_t out_features;
   int64_t in_features;
   int64_t out_stride;
@@ -73,17 +73,18 @@ KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatri
 TEST_F(GemmPlanTest, EveryPrecisionAndFormMatchesFp64) {
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
   for (const Precision precision : kAllPrecisions) {
-    for (const Shape& shape : {Shape{32, 48, 32}, Shape{19, 21, 19}, Shape{32, 16, 36}, Shape{16, 7, 21}}) {
+    for (const PlanShape& shape :
+         {PlanShape{32, 48, 32}, PlanShape{19, 21, 19}, PlanShape{32, 16, 36}, PlanShape{16, 7, 21}}) {
       for (const bool with_bias : {false, true}) {
         for (const bool with_residual : {false, true}) {
           const HostMatrix weight(precision, shape.out_features, shape.in_features);
-          const HostMatrix in(precision, kRows, shape.in_features);
+          const HostMatrix in(precision, kPlanRows, shape.in_features);
           FillAs(weight, 1);
           FillAs(in, 2);
           const std::vector<float> bias_values = RandomValues(PaddedRows(shape.out_features), 3);
           std::vector<Line> bias(bias_values.size() / 4);
           std::memcpy(bias.data(), bias_values.data(), bias_values.size() * sizeof(float));
-          const std::vector<float> before = RandomValues(kRows * shape.out_stride, 4);
+          const std::vector<float> before = RandomValues(kPlanRows * shape.out_stride, 4);
           std::vector<Line> out(before.size() / 4 + 1);
           std::memcpy(out.data(), before.data(), before.size() * sizeof(float));
           const PackedWeight packed = weight.Weight();
@@ -95,10 +96,10 @@ TEST_F(GemmPlanTest, EveryPrecisionAndFormMatchesFp64) {
           params.residual = with_residual ? out[0].values : nullptr;  // in place, as the engine adds the residual
           params.out = out[0].values;
           params.out_stride = shape.out_stride;
-          params.num_rows = kRows;
+          params.num_rows = kPlanRows;
           ASSERT_EQ(RunGemm(&plans, params, weight, in), KernelStatus::kOk) << FakeCublasLtState().refusal;
           const float* result = out[0].values;
-          for (int64_t m = 0; m < kRows; ++m) {
+          for (int64_t m = 0; m < kPlanRows; ++m) {
             for (int64_t n = 0; n < shape.out_stride; ++n) {
               const auto at = static_cast<size_t>(m * shape.out_stride + n);
               if (n >= shape.out_features) {
@@ -156,23 +157,23 @@ TEST_F(GemmPlanTest, AFusedActivationWritesTheNextInput) {
   for (const Precision precision : kActivated) {
     for (const bool with_bias : {false, true}) {
       const HostMatrix weight(precision, kOuts, kDepth);
-      const HostMatrix in(precision, kRows, kDepth);
+      const HostMatrix in(precision, kPlanRows, kDepth);
       const HostMatrix bias(precision, 1, kOuts);
-      const HostMatrix out(precision, kRows, kOuts);
+      const HostMatrix out(precision, kPlanRows, kOuts);
       FillAs(weight, 1);
       FillAs(in, 2);
       FillAs(bias, 3);
       const PackedWeight packed = weight.Weight();
-      Activation next{.data = out.view().data, .precision = precision, .capacity_rows = kRows, .columns = kOuts};
+      Activation next{.data = out.view().data, .precision = precision, .capacity_rows = kPlanRows, .columns = kOuts};
       const float anything = 0.0F;
       GemmParams params{};
       params.weight = &packed;
       params.bias = with_bias ? &anything : nullptr;
-      params.num_rows = kRows;
+      params.num_rows = kPlanRows;
       params.next = &next;
       params.activation = ActivationKind::kGeluTanh;
       ASSERT_TRUE(TakesActivation(params));
-      const GemmForm form = FormOf(params, false, kRows);
+      const GemmForm form = FormOf(params, false, kPlanRows);
       ASSERT_TRUE(plans.Has(form)) << FakeCublasLtState().refusal;
       const GemmOperands operands{.weight = weight.view().data,
                                   .in = in.view().data,
@@ -181,9 +182,9 @@ TEST_F(GemmPlanTest, AFusedActivationWritesTheNextInput) {
                                   .bias = bias.view().data,
                                   .residual = nullptr,
                                   .out = out.view().data,
-                                  .num_rows = kRows};
+                                  .num_rows = kPlanRows};
       ASSERT_EQ(plans.Run(form, operands, nullptr), KernelStatus::kOk) << FakeCublasLtState().refusal;
-      for (int64_t m = 0; m < kRows; ++m) {
+      for (int64_t m = 0; m < kPlanRows; ++m) {
         for (int64_t n = 0; n < kOuts; ++n) {
           double sum = with_bias ? bias.At(0, n) : 0.0;
           for (int64_t k = 0; k < kDepth; ++k) sum += double{weight.At(n, k)} * in.At(m, k);
@@ -315,16 +316,16 @@ TEST_F(GemmPlanTest, OnlyScalesPerTensorAccumulateFast) {
 
 TEST_F(GemmPlanTest, FailuresAreDistinguished) {
   const HostMatrix weight(Precision::kFp16, 16, 16);
-  const HostMatrix in(Precision::kFp16, kRows, 16);
+  const HostMatrix in(Precision::kFp16, kPlanRows, 16);
   FillAs(weight, 1);
   FillAs(in, 2);
-  std::vector<Line> out(kRows * 4);
+  std::vector<Line> out(kPlanRows * 4);
   const PackedWeight packed = weight.Weight();
   GemmParams params{};
   params.weight = &packed;
   params.out = out[0].values;
   params.out_stride = 16;
-  params.num_rows = kRows;
+  params.num_rows = kPlanRows;
   {
     FakeCublasLtState().bad_candidates = 2;
     GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);

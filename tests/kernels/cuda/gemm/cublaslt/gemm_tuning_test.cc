@@ -13,7 +13,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr char kHere[] = "a GPU";
+constexpr char kGpu[] = "a GPU";
 
 // Seconds by the algorithm that ran last; no entry: it failed.
 class FakeClock : public ProductClock {
@@ -32,7 +32,7 @@ class FakeClock : public ProductClock {
   int asked = 0;
 };
 
-class GemmTuningTest : public testing::Test {
+class GemmTuningTest : public ::testing::Test {
  protected:
   GemmTuningTest() {
     FakeCublasLtState() = FakeCublasLt();
@@ -56,7 +56,7 @@ class GemmTuningTest : public testing::Test {
 
   const std::string path_ = "/tmp/dunlin_gemm_tuning_" + std::to_string(getpid());
   FakeClock clock_;
-  AlgorithmStore store_{path_, kHere};
+  AlgorithmStore store_{path_, kGpu};
   alignas(16) float in_[1000 * 16] = {};
   alignas(16) float out_[1000 * 4] = {};
 };
@@ -92,7 +92,7 @@ TEST_F(GemmTuningTest, AnEarlierProcessesChoiceIsUsedWithoutTiming) {
   }
   clock_ = FakeClock();
   clock_.seconds[100] = 0.5;  // a later timing would choose another
-  AlgorithmStore kept(path_, kHere);
+  AlgorithmStore kept(path_, kGpu);
   EXPECT_EQ(kept.Read(), "");
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &kept);
@@ -121,7 +121,7 @@ TEST_F(GemmTuningTest, AKnownAlgorithmThatTheLibraryRefusesIsReplaced) {
 }
 
 TEST_F(GemmTuningTest, WithoutAFileTheFirstHeuristicResultIsUsed) {
-  AlgorithmStore memory("", kHere);
+  AlgorithmStore memory("", kGpu);
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &memory);
   EXPECT_EQ(AlgorithmOf(&plans), 100U) << "two starts have the same bits";
@@ -142,7 +142,7 @@ TEST_F(GemmTuningTest, AFailingAlgorithmIsNotChosen) {
   plans.Tune(&clock_, &store_);
   EXPECT_EQ(AlgorithmOf(&plans), 101U);
   clock_.seconds.clear();
-  AlgorithmStore other(path_, kHere);
+  AlgorithmStore other(path_, kGpu);
   GemmPlans none(&FakeCublasLtTable(), nullptr, in_);
   none.Tune(&clock_, &other);
   EXPECT_EQ(AlgorithmOf(&none), 100U) << "the first where none could be timed";
@@ -152,7 +152,7 @@ TEST_F(GemmTuningTest, AFailingAlgorithmIsNotChosen) {
 
 // Not deterministic: one form per power of two of rows, with split-K, timed without a file.
 TEST_F(GemmTuningTest, RowsMayChooseWhereTheBitContractIsOff) {
-  AlgorithmStore memory("", kHere);
+  AlgorithmStore memory("", kGpu);
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   FakeCublasLtState().split_is_refused = false;
   plans.Tune(&clock_, &memory);
