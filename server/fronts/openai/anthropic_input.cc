@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
@@ -17,7 +18,9 @@ using text::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 
-constexpr std::string_view kTextAlone = "blocks of text: models here read text alone";
+std::string BlocksOfText() {
+  return absl::StrCat("blocks of text: ", engine::AbslView(kTextAlone));
+}
 
 // Collects the texts inside a block that is no text itself: a document, a search result, the result of a tool that ran
 // elsewhere. The order is that of the block's members.
@@ -55,7 +58,7 @@ class TextsInside {
   void ReadElement(const V& element) {
     const V type = element.At("type");
     if (type.json() == "text") return AddMember(element, "text");
-    if (type.json() == "image") return type.FailName("type of block", kTextAlone);
+    if (type.json() == "image") return type.FailName("type of block", BlocksOfText());
     Read(element);
   }
 
@@ -74,7 +77,7 @@ void ExpectText(const V& source) {
   if (!source.ExpectObject()) return;
   const V type = source.At("type");
   if (type.json() == "text" || type.json() == "content") return;
-  type.FailName("source", "\"text\" or \"content\": models here read text alone");
+  type.FailName("source", absl::StrCat("\"text\" or \"content\": ", engine::AbslView(kTextAlone)));
 }
 
 // A block that every list of blocks may have: adds its text to *message, or leaves it out. Errors: a block whose
@@ -87,9 +90,9 @@ void ReadPlainBlock(const V& block, ChatMessage* message) {
     message->parts.push_back({"text", block.At("text").Text()});
     return;
   }
-  if (name == "image" || name == "container_upload") return type.FailName("type of block", kTextAlone);
+  if (name == "image" || name == "container_upload") return type.FailName("type of block", BlocksOfText());
   if (name == "document") ExpectText(block.At("source"));
-  if (type.ok() && !TextsInside(message).Read(block)) block.LeaveOut("type", kTextAlone);
+  if (type.ok() && !TextsInside(message).Read(block)) block.LeaveOut("type", BlocksOfText());
 }
 
 // Content of a message, of a result of a tool, or of the system: a text, or blocks.

@@ -98,7 +98,7 @@ void ReadPart(const V& part, std::string_view types, text::ChatPart* out) {
   const std::string name = type.Text();
   const bool refusal = name == "refusal";
   if (!refusal && !IsOneOf(name, types)) {
-    return type.FailName("type", absl::StrCat(engine::AbslView(types), ": models here read text alone"));
+    return type.FailName("type", absl::StrCat(engine::AbslView(types), ": ", engine::AbslView(kTextAlone)));
   }
   out->type = "text";
   out->text = part.At(refusal ? "refusal" : "text").Text();

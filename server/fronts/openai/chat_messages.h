@@ -4,10 +4,15 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "server/fronts/openai/generation_body.h"
 
 namespace dunlin::server {
+
+// Why content of any other kind is refused.
+inline constexpr std::string_view kTextAlone =
+    "models here read text alone; of a multimodal model the text part is served";
 
 // "messages": roles system, developer (as system), user, assistant, tool and function (as tool); content as text or
 // parts of type "text". A refusal is the assistant's content.
