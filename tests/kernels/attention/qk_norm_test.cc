@@ -93,7 +93,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
       out[i] = normed[i] * cosine - normed[i + kRotaryDim / 2] * sine;
       out[i + kRotaryDim / 2] = normed[i + kRotaryDim / 2] * cosine + normed[i] * sine;
     }
-    if (head >= kHeads) return out;
+    if (head >= kNormHeads) return out;
     for (double& value : out) value *= 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + t / kScalePeriod);
     return out;
   }
