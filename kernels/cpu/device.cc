@@ -5,15 +5,19 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cpu/activation/activation_layout.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rotary.h"
-#include "kernels/cpu/context.h"
-#include "kernels/cpu/cpu_features.h"
-#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/context/context.h"
+#include "kernels/cpu/context/cpu_features.h"
+#include "kernels/cpu/context/memory.h"
+#include "kernels/cpu/experts.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/launchers.h"
-#include "kernels/cpu/memory.h"
+#include "kernels/cpu/recurrent/recurrent.h"
 #include "kernels/cpu/roofs/roofs.h"
+#include "kernels/cpu/rows/layer_ops.h"
+#include "kernels/cpu/sampling/sample.h"
 #include "kernels/shared/device_entry.h"
 
 namespace dunlin::kernels::cpu {

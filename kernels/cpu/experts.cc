@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routing of rows to experts, and the weighted sum of their outputs. A row is one task's; the grouping by expert is one
 // counting sort.
+#include "kernels/cpu/experts.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "kernels/cpu/launchers.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

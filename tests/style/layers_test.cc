@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arrows of docs/architecture.md: server -> engine -> kernels/api, proto only from server, vectors only in kernels;
-// and those between the rooms of server and engine.
+// and those between the rooms of server, engine and the CPU device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ const Rule kRules[] = {
 
 const Rule kThreadRule = {
     "^(kernels|engine|text|server|tools)/",
-    "^(kernels/cpu/thread_pool|engine/(encoder/encoder_engine|loop/(engine|mask_thread)|model/weights/weight_reader)|"
+    "^(kernels/cpu/context/thread_pool|engine/(encoder/encoder_engine|loop/(engine|mask_thread)|model/weights/"
+    "weight_reader)|"
     "server/(serving/core/text_pool|models/(grammar_lane|watchdog|text_loader)|"
     "transport/(http/http_server|grpc/connection_acceptor|zmq/event_publisher)|commands/(serve|quantize)|"
     "observe/(logging/log_queue|tracing/span_exporter))|text/rust/src/grammar/mod|tools/quantize/gptq)",
@@ -91,6 +92,20 @@ struct Room {
 };
 
 const Room kRooms[] = {
+    {"kernels/cpu/context", {}},
+    {"kernels/cpu/activation", {"kernels/cpu/context"}},
+    {"kernels/cpu/simd", {}},
+    {"kernels/cpu/rows", {"kernels/cpu/activation", "kernels/cpu/context", "kernels/cpu/simd"}},
+    {"kernels/cpu/attention", {"kernels/cpu/activation", "kernels/cpu/context", "kernels/cpu/simd"}},
+    {"kernels/cpu/gemm",
+     {"kernels/cpu/activation", "kernels/cpu/attention", "kernels/cpu/context", "kernels/cpu/rows",
+      "kernels/cpu/simd"}},
+    {"kernels/cpu/sampling", {"kernels/cpu/context"}},
+    {"kernels/cpu/recurrent", {"kernels/cpu/context", "kernels/cpu/simd"}},
+    {"kernels/cpu/roofs", {"kernels/cpu/context", "kernels/cpu/simd"}},
+    {"kernels/cpu",
+     {"kernels/cpu/activation", "kernels/cpu/attention", "kernels/cpu/context", "kernels/cpu/gemm",
+      "kernels/cpu/recurrent", "kernels/cpu/roofs", "kernels/cpu/rows", "kernels/cpu/sampling"}},
     {"engine/base", {}},
     {"engine/request", {"engine/base"}},
     {"engine/cache", {"engine/base", "engine/request"}},
@@ -180,7 +195,7 @@ const Room* RoomOf(const std::string& path) {
 }
 
 bool HasRooms(const std::string& path) {
-  return std::regex_search(path, std::regex("^(engine|text|tools|server)/.*\\.(h|cc)$"));
+  return std::regex_search(path, std::regex("^(kernels/cpu|engine|text|tools|server)/.*\\.(h|cc)$"));
 }
 
 // Why `path` may not include `header`, or "".
@@ -226,6 +241,8 @@ TEST(Layers, RoomsIncludeOnlyTheRoomsBelowThem) {
 
 TEST(Layers, RoomRulesFindWhatTheyForbid) {
   EXPECT_NE(RoomViolation("engine/scheduler/scheduler.cc", "engine/runtime/runtime.h"), "");
+  EXPECT_NE(RoomViolation("kernels/cpu/attention/paged.cc", "kernels/cpu/gemm/gemm.h"), "");
+  EXPECT_NE(RoomViolation("kernels/cpu/context/context.h", "kernels/cpu/experts.h"), "");
   EXPECT_NE(RoomViolation("server/access/quota.cc", "server/serving/core/serving_core.h"), "");
   EXPECT_NE(RoomViolation("engine/runtime/runtime.h", "engine/loop/engine.h"), "");
   EXPECT_NE(RoomViolation("server/serving/record/errors.h", "server/serving/core/serving_core.h"), "");

@@ -11,7 +11,7 @@
 #include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/schedule.h"
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/query_block.h"
 #include "kernels/cpu/attention/schedule.h"
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "kernels/api/float_formats.h"
 #include "kernels/api/kv_layout.h"
-#include "kernels/cpu/fp8_scale.h"
+#include "kernels/cpu/activation/fp8_scale.h"
 
 namespace dunlin::kernels::cpu {
 

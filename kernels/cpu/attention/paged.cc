@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paged entries: checks, workspace, and the translation of the API's parameters to an AttentionCall.
+#include "kernels/cpu/activation/round_columns.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/backends.h"
-#include "kernels/cpu/context.h"
-#include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

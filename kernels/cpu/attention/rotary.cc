@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 

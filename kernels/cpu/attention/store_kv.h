@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/api/layer_ops.h"
-#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/context/kernel_table.h"
 
 namespace dunlin::kernels::cpu {
 

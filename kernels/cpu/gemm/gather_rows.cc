@@ -8,9 +8,9 @@
 
 #include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/group_numbers.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/launchers.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM launcher: cuts the product into blocks of rows by panels, never into parts of K, and runs them on the pool.
+#include "kernels/cpu/gemm/gemm.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/activation/round_columns.h"
 #include "kernels/cpu/attention/rotary.h"
 #include "kernels/cpu/attention/store_kv.h"
-#include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/gemm_grid.h"
 #include "kernels/cpu/gemm/gemm_rows.h"
 #include "kernels/cpu/gemm/group_sums.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/gemm/round_columns.h"
-#include "kernels/cpu/launchers.h"
+#include "kernels/cpu/rows/layer_ops.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
+#include "kernels/cpu/context/kernel_table.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/kernel_table.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/api/gemm.h"
 #include "kernels/api/status.h"
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 

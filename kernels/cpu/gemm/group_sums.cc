@@ -7,9 +7,9 @@
 
 #include "kernels/api/float_formats.h"
 #include "kernels/api/group_rounding.h"
-#include "kernels/cpu/context.h"
-#include "kernels/cpu/gemm/activation_layout.h"
-#include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/activation/round_columns.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of several matrices, one after another: each has work for all threads, and its bits are gemm's.
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_rows.h"
-#include "kernels/cpu/launchers.h"
+#include "kernels/cpu/rows/layer_ops.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

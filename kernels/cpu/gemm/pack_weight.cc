@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/fp8_scale.h"
+#include "kernels/cpu/activation/fp8_scale.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/pack_codes.h"
 #include "kernels/cpu/gemm/pack_slice.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/launchers.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -30,14 +30,11 @@
 #include "kernels/api/dtype.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/group_rounding.h"
+#include "kernels/cpu/context/round_up.h"
 
 namespace dunlin::kernels::cpu {
 
 inline constexpr int64_t kPanelColumns = 48;
-
-constexpr int64_t RoundUp(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 constexpr bool IsGrouped(WeightFormat format) {
   return Traits(format).group != 0;

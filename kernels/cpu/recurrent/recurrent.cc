@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of recurrent layers. A convolution is cut by sequences and channels, a scan by sequences, heads and
 // columns.
+#include "kernels/cpu/recurrent/recurrent.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/launchers.h"
-#include "kernels/cpu/row_tasks.h"
+#include "kernels/cpu/context/row_tasks.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

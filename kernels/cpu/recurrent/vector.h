@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of recurrent layers (kernels.h) over a lanes type, sixteen channels or columns at a time.
+// The kernels of recurrent layers (recurrent_kernels.h) over a lanes type, sixteen channels or columns at a time.
 #pragma once
 
-#include "kernels/cpu/recurrent/kernels.h"
+#include "kernels/cpu/context/recurrent_kernels.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace dunlin::kernels::cpu::simd {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/context/cpu_features.h"
 #include "kernels/cpu/roofs/loops.h"
 
 namespace dunlin::kernels::cpu {

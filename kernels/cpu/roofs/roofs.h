@@ -4,7 +4,7 @@
 
 #include "kernels/api/roofs.h"
 #include "kernels/api/status.h"
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 

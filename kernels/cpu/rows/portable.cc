@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/api/float_formats.h"
-#include "kernels/cpu/rows/kernels.h"
+#include "kernels/cpu/context/row_kernels.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row kernels (kernels.h) of the vector variants, sixteen lanes at a time. A sum runs in 16 lanes that are added in
-// one fixed tree at the end.
+// The row kernels (row_kernels.h) of the vector variants, sixteen lanes at a time. A sum runs in 16 lanes that are
+// added in one fixed tree at the end.
 #pragma once
 
-#include "kernels/cpu/rows/kernels.h"
+#include "kernels/cpu/context/row_kernels.h"
 #include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rounding.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operation `sample` of the CPU device: the rows of a step are the tasks of the compute pool. A row's result
 // depends on the row alone, so it does not matter which thread takes it.
+#include "kernels/cpu/sampling/sample.h"
+
 #include <algorithm>
 
-#include "kernels/cpu/launchers.h"
 #include "kernels/cpu/sampling/row_sampler.h"
 
 namespace dunlin::kernels::cpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounding of rows to the small formats, bit for bit as kernels/api/float_formats.h: integer arithmetic, because the
-// hardware's BF16 conversion takes subnormals for zero. Contracts: kernels/cpu/rows/kernels.h.
+// hardware's BF16 conversion takes subnormals for zero. Contracts: kernels/cpu/context/row_kernels.h.
 #pragma once
 
 #include "kernels/cpu/simd/lanes.h"

@@ -16,8 +16,8 @@
 #include "kernels/api/device.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/group_rounding.h"
-#include "kernels/cpu/context.h"
-#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::testing_cpu {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/api/layer_ops.h"
-#include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/cpu/activation/round_columns.h"
 #include "tests/kernels/cpu/coded_matrix.h"
 
 namespace dunlin::kernels {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/api/layer_ops.h"
-#include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/cpu/activation/round_columns.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace dunlin::kernels {

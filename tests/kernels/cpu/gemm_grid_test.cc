@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/context/kernel_table.h"
 #include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/kernel_table.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -2,7 +2,7 @@
 // GEMM against FP64 of the rounded operands, over shapes that meet every tile, tail and padding.
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/gemm/round_columns.h"
+#include "kernels/cpu/activation/round_columns.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace dunlin::kernels {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/thread_pool.h"
 
 #include <gtest/gtest.h>
 

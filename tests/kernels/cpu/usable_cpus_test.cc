@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/usable_cpus.h"
+#include "kernels/cpu/context/usable_cpus.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/thread_pool.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

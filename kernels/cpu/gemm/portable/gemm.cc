@@ -12,9 +12,9 @@
 #include "kernels/api/code_levels.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/input_rounding.h"
-#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/context/gemm_kernels.h"
 #include "kernels/cpu/gemm/group_numbers.h"
-#include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 
 namespace dunlin::kernels::cpu::portable {

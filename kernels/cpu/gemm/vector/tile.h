@@ -11,8 +11,8 @@
 
 #include <type_traits>
 
-#include "kernels/cpu/gemm/activation_layout.h"
-#include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/context/gemm_kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/vector/group_scales.h"
 #include "kernels/cpu/gemm/vector/panels.h"

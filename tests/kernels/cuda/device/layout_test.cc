@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/fp8_scale.h"
+#include "kernels/cpu/activation/fp8_scale.h"
 #include "kernels/cuda/ops/fp8_scale.h"
 #include "kernels/shared/fp8_scale.h"
 #include "tests/kernels/cuda/ops/host_matrix.h"

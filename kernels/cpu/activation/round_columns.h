@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "kernels/cpu/gemm/activation_layout.h"
-#include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/context/kernel_table.h"
+#include "kernels/cpu/context/round_up.h"
 
 namespace dunlin::kernels::cpu {
 

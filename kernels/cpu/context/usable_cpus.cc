@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/usable_cpus.h"
+#include "kernels/cpu/context/usable_cpus.h"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/thread_pool.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

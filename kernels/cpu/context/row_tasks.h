@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norm, quantise and activate: one pass per row from FP32 to the format that the next GEMM reads. An operation
 // produces its row as floats in the activation itself, where it is then rounded.
+#include "kernels/cpu/rows/layer_ops.h"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
 
-#include "kernels/cpu/fp8_scale.h"
-#include "kernels/cpu/gemm/activation_layout.h"
-#include "kernels/cpu/gemm/packed_layout.h"
-#include "kernels/cpu/gemm/round_columns.h"
-#include "kernels/cpu/launchers.h"
-#include "kernels/cpu/row_tasks.h"
+#include "kernels/cpu/activation/activation_layout.h"
+#include "kernels/cpu/activation/fp8_scale.h"
+#include "kernels/cpu/activation/round_columns.h"
+#include "kernels/cpu/context/round_up.h"
+#include "kernels/cpu/context/row_tasks.h"
 #include "kernels/shared/fp8_scale.h"
 
 namespace dunlin::kernels::cpu {

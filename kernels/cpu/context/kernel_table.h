@@ -3,9 +3,9 @@
 // with its own compiler flags, and shares no inline function with others.
 #pragma once
 
-#include "kernels/cpu/gemm/kernels.h"
-#include "kernels/cpu/recurrent/kernels.h"
-#include "kernels/cpu/rows/kernels.h"
+#include "kernels/cpu/context/gemm_kernels.h"
+#include "kernels/cpu/context/recurrent_kernels.h"
+#include "kernels/cpu/context/row_kernels.h"
 
 namespace dunlin::kernels::cpu {
 

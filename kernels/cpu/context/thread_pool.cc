@@ -3,7 +3,7 @@
 // compare-and-swap. A worker that wakes late finds nothing left, so a finished job never waits for it; a claimed task
 // keeps the job's fields alive until `unfinished` has been lowered by it.
 // std::mutex, not absl::Mutex: the packaged absl is not instrumented, and TSan must be able to check this file.
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/thread_pool.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/memory.h"
+#include "kernels/cpu/context/memory.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/thread_pool.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

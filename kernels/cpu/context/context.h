@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/cpu_features.h"
-#include "kernels/cpu/kernel_table.h"
-#include "kernels/cpu/memory.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/context/cpu_features.h"
+#include "kernels/cpu/context/kernel_table.h"
+#include "kernels/cpu/context/memory.h"
+#include "kernels/cpu/context/thread_pool.h"
 #include "kernels/shared/memory_count.h"
 
 namespace dunlin::kernels {

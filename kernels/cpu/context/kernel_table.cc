@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/context/kernel_table.h"
 
-#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/context/cpu_features.h"
 
 namespace dunlin::kernels::cpu {
 
