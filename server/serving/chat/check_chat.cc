@@ -47,6 +47,11 @@ std::optional<Violation> ReadJson(engine::Field field, const std::string& text, 
     case JsonFault::Kind::kNumber:
       return Violation::Of(field, "is not JSON", "", index);
     case JsonFault::Kind::kTwice:
+      if (field == engine::Field(C::kChatToolCallArguments)) {  // as a model wrote it: the last value counts
+        *value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+        if (value->is_discarded()) return Violation::Of(field, "is not JSON", "", index);
+        return std::nullopt;
+      }
       return Violation::Of(field, absl::StrCat("has ", fault->path, " twice"), "", index);
     case JsonFault::Kind::kBound:
       return Violation::Of(field, fault->problem, fault->limit, index);
