@@ -10,7 +10,7 @@ build=$1
 home=$2
 programs=$3
 mkdir -p "$home"/{lib,tests} "$programs/tests"
-names=(kernels_device_ops_test kernels_device_attention_test goldens_test device_goldens_test device_mixes_test)
+names=(kernels_device_ops_test kernels_device_attention_test device_models_test)
 [ "${FAKE:-0}" = 1 ] && names+=(libfake_cuda.so)
 for name in "${names[@]}"; do
   [ -e "$build/tests/$name" ] || { echo "gpu_tests: no $build/tests/$name; run make test" >&2; exit 1; }

@@ -55,7 +55,7 @@ HttpReply HttpCall::ReplyTo(const absl::Status& refused) {
 
 absl::Status HttpCall::TakePlace() {
   if (const std::optional<AdmissionRefusal> refusal = ticket_.TakePlace()) return Refused(*refusal);
-  const absl::Status refused = TakeShare(*core_, exchange_->request().caller, &ticket_);
+  absl::Status refused = TakeShare(*core_, exchange_->request().caller, &ticket_);
   if (!refused.ok() && has_record()) core_->ReportRefused(refused, core_->now());
   return refused;
 }

@@ -46,7 +46,8 @@ constexpr size_t kBytesPerEventBatch = 384;
 constexpr size_t kTextBytesPerByte = 20;
 // Of the tokenizer.json that a SentencePiece model amounts to: Llama 2's has 1.84 MB for 0.50 MB.
 constexpr size_t kJsonBytesPerPieceByte = 4;
-// The same of a tiktoken vocabulary: a token of 6 bytes has a line of 16 bytes, and 30 (ASCII) to 42 in vocab and merges.
+// The same of a tiktoken vocabulary: a token of 6 bytes has a line of 16 bytes, and 30 (ASCII) to 42 in vocab and
+// merges.
 constexpr size_t kJsonBytesPerRankByte = 3;
 // Of an open stream with its share of a connection: 64 to 500 of them took 30 to 70 KB each, and limits that are never
 // reached are the rule.

@@ -92,7 +92,7 @@ class DistWithCuda(unittest.TestCase):
                 archive.extractall(folder)
             self.assertEqual([name for name in names if "libcublas" in name.lower()], [])
             home = file.parent / file.name.removesuffix(".tar.gz")
-            for name in ("bin/dunlin", "bin/libdunlin_cuda.so", "bin/tests/device_mixes_test", "models/demo/config.json",
+            for name in ("bin/dunlin", "bin/libdunlin_cuda.so", "bin/tests/device_models_test", "models/demo/config.json",
                          "tests/gpu_check.sh", "tests/golden/models/gpt2_tiny/goldens.json"):
                 self.assertTrue((home / name).exists(), name)
             check = subprocess.run([str(home / "tests/gpu_check.sh"), "--rows", "operations", "--out", str(home / "results")],

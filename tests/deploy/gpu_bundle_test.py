@@ -77,7 +77,7 @@ class GpuBundle(unittest.TestCase):
     def test_it_is_small_and_its_libraries_come_before_the_callers(self):
         self.assertLess(self.file.stat().st_size, 64 << 20)
         script = ('here=$1/tests; shift; . "$here/gpu_folder.sh"; echo "$LD_LIBRARY_PATH, $caller_libraries"; '
-                  'ldd "$here/device_goldens_test"')
+                  'ldd "$here/device_models_test"')
         done = subprocess.run(["bash", "-euc", script, "bash", str(self.home)], capture_output=True, text=True,
                               check=True, env=dict(os.environ, LD_LIBRARY_PATH="/of/the/caller"))
         first, *loaded = done.stdout.splitlines()

@@ -105,12 +105,14 @@ def llama_8b(precision, expected, gib):
 DEVICE = Row("device", "1", 10, 60, "device", ("gemm --shape 1,16,16 --precision bf16",),
              ("gemm --shape 1,16,16 --precision bf16",))
 
-# Whether it is right: what takes longest first. One after another on an H100 a case of device_mixes_test took 14 s, of
-# device_goldens_test and goldens_test 0.8 s.
+# Whether it is right: what takes longest first. One after another on an H100 a case of DeviceMixes took 14 s, of
+# DeviceGoldens and GoldensGreedy 0.8 s.
 CORRECTNESS = (
-    *shards(4, gtest("mixes", "1", 45, 110, "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny")),
-    *shards(2, gtest("goldens_profiles", "1", 35, 110, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny")),
-    *shards(2, gtest("goldens_greedy", "1", 35, 110, "goldens_test", "Cuda/GoldensGreedy.*",
+    *shards(4, gtest("mixes", "1", 45, 110, "device_models_test", "Cuda/DeviceMixes.*",
+                     "Fake/DeviceMixes.*/gpt2_tiny")),
+    *shards(2, gtest("goldens_profiles", "1", 35, 110, "device_models_test", "Cuda/DeviceGoldens.*",
+                     "Fake/DeviceGoldens.*/gpt2_tiny")),
+    *shards(2, gtest("goldens_greedy", "1", 35, 110, "device_models_test", "Cuda/GoldensGreedy.*",
                      "Fake/GoldensGreedy.*/gpt2_tiny")),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",

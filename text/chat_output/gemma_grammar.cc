@@ -257,7 +257,7 @@ class GemmaGrammar {
     if (const auto known = references_.find(to); known != references_.end()) return known->second;
     const Json* target = ReferredSchema(tool_->parameters, to);
     if (target == nullptr) return Refuse("a \"$ref\" to no schema");
-    const std::string name = absl::StrCat("value_", num_references_++);
+    std::string name = absl::StrCat("value_", num_references_++);
     references_.emplace(to, name);
     const std::string value = Value(*target, depth + 1);
     if (value == name) return Refuse("a \"$ref\" to itself");

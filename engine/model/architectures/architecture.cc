@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kMaxArchitectureBytes = 256;
 constexpr size_t kMaxModelTypeBytes = 64;  // of a model_type in an error
 
-#define DUNLIN_ARCHITECTURE(row) &row,
+#define DUNLIN_ARCHITECTURE(row) &(row),
 constexpr const Architecture* kArchitectures[] = {
 #include "engine/model/architectures/architectures.inc"
 };

@@ -40,8 +40,8 @@ std::vector<RowRange> DeltaRowsByHead(const DeltaSpec& delta) {
     const int64_t source = head * 2 * (shape.key_dim + values);
     ranges.push_back({head * shape.key_dim, shape.key_dim, source});
     ranges.push_back({keys + head * shape.key_dim, shape.key_dim, source + shape.key_dim});
-    ranges.push_back({2 * keys + head * values, values, source + 2 * shape.key_dim});
-    ranges.push_back({delta.channels() + head * values, values, source + 2 * shape.key_dim + values});
+    ranges.push_back({2 * keys + head * values, values, source + 2 * int64_t{shape.key_dim}});
+    ranges.push_back({delta.channels() + head * values, values, source + 2 * int64_t{shape.key_dim} + values});
   }
   return ranges;
 }

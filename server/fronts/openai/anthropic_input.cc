@@ -64,7 +64,7 @@ class TextsInside {
 
   void AddMember(const V& object, const char* name) {
     const V text = object.At(name);
-    if (!text.is_string() || text.json() == "") return;
+    if (!text.is_string() || text.Text().empty()) return;
     message_->parts.push_back({"text", text.Text()});
     found_ = true;
   }

@@ -97,7 +97,7 @@ const char* StopReason(const OutputFinish& finish) {
 
 absl::Status AnthropicTranslator::Read(std::string_view text, ClientRequest* request) {
   GenerationBody body(request, facts_.strict);
-  const absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/false, &body);
+  absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/false, &body);
   stream_ = body.stream;
   model_ = request->model;
   return status;

@@ -114,7 +114,7 @@ absl::Status ResponsesTranslator::Read(std::string_view text, ClientRequest* req
   request->field_names = &kResponsesFieldNames;
   GenerationBody body(request, facts_.strict);
   body.echoed_names = EchoedResponsesFields();
-  const absl::Status status = ReadGenerationBody(text, ResponsesFields(), &body);
+  absl::Status status = ReadGenerationBody(text, ResponsesFields(), &body);
   FinishChat(&body);
   for (const NamespacedTool& tool : body.namespaced) namespaced_.emplace(tool.offered, tool);
   stream_ = body.stream;

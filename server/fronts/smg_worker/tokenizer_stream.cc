@@ -31,8 +31,9 @@ absl::Status TokenizerStream::Open() {
   const absl::StatusOr<ModelLease> model = LeaseFor(*core_, admitted_.client.principal, model_);
   if (!model.ok()) return model.status();
   absl::StatusOr<std::shared_ptr<const TokenizerArchive>> archive = archives_->Get(*model);
-  if (archive.ok()) archive_ = *std::move(archive);
-  return archive.status();
+  if (!archive.ok()) return archive.status();
+  archive_ = *std::move(archive);
+  return absl::OkStatus();
 }
 
 void TokenizerStream::Run() {

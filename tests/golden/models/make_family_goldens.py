@@ -316,11 +316,15 @@ def is_steady(config, results, margins, gaps):
     return min(gaps, default=1.0) >= MIN_ROUTER_GAP and max(errors) <= 0.6 * make_goldens.MAX_REFERENCE_ERROR
 
 
+# Where an earlier seed has a choice of experts that products in BF16 make otherwise.
+FIRST_SEED = {"exaone_moe_tiny": 5}
+
+
 @torch.no_grad()
 def make(name):
     model_type, fields = FAMILIES[name]
     folder = HERE / name
-    for seed in range(100):
+    for seed in range(FIRST_SEED.get(name, 0), 100):
         model = build(model_type, fields)
         distinct = 8 if has_alibi(model.config) else make_goldens.MIN_DISTINCT_TOKENS
         draw(model, seed)

@@ -72,15 +72,12 @@ TEST_P(DeviceGoldens, LogitsAreAsCloseToTransformersAsOnTheCpu) {
   std::printf("%zu profiles\n", profiles.size());
 }
 
-std::string ModelName(const ::testing::TestParamInfo<std::tuple<Place, std::string>>& info) {
-  return std::get<1>(info.param);
-}
-
-const auto kModels = ::testing::ValuesIn(GoldenModelNames());
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceGoldens, ::testing::Combine(::testing::ValuesIn(FakePlaces()), kModels),
-                         ModelName);
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGoldens, ::testing::Combine(::testing::ValuesIn(CudaPlaces()), kModels),
-                         ModelName);
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceGoldens,
+                         ::testing::Combine(::testing::ValuesIn(FakePlaces()), ::testing::ValuesIn(GoldenModelNames())),
+                         PlacedModelName);
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGoldens,
+                         ::testing::Combine(::testing::ValuesIn(CudaPlaces()), ::testing::ValuesIn(GoldenModelNames())),
+                         PlacedModelName);
 
 }  // namespace
 }  // namespace dunlin::engine

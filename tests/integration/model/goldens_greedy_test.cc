@@ -30,11 +30,6 @@ void ExpectGreedyTokens(const Response& response, const GoldenPrompt& prompt) {
   }
 }
 
-// What a test is called: its model, whose place the suite's name says.
-std::string ModelName(const ::testing::TestParamInfo<std::tuple<Place, std::string>>& info) {
-  return std::get<1>(info.param);
-}
-
 class GoldensGreedy : public ::testing::TestWithParam<std::tuple<Place, std::string>> {};
 
 TEST_P(GoldensGreedy, MatchTransformersColdCachedAndChunked) {
@@ -68,13 +63,16 @@ TEST_P(GoldensGreedy, MatchTransformersColdCachedAndChunked) {
   }
 }
 
-const auto kModels = ::testing::ValuesIn(GoldenModelNames());
-INSTANTIATE_TEST_SUITE_P(Models, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(BestCpuPlace()), kModels),
-                         ModelName);
-INSTANTIATE_TEST_SUITE_P(Fake, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(FakePlaces()), kModels),
-                         ModelName);
-INSTANTIATE_TEST_SUITE_P(Cuda, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(CudaPlaces()), kModels),
-                         ModelName);
+INSTANTIATE_TEST_SUITE_P(Models, GoldensGreedy,
+                         ::testing::Combine(::testing::ValuesIn(BestCpuPlace()),
+                                            ::testing::ValuesIn(GoldenModelNames())),
+                         PlacedModelName);
+INSTANTIATE_TEST_SUITE_P(Fake, GoldensGreedy,
+                         ::testing::Combine(::testing::ValuesIn(FakePlaces()), ::testing::ValuesIn(GoldenModelNames())),
+                         PlacedModelName);
+INSTANTIATE_TEST_SUITE_P(Cuda, GoldensGreedy,
+                         ::testing::Combine(::testing::ValuesIn(CudaPlaces()), ::testing::ValuesIn(GoldenModelNames())),
+                         PlacedModelName);
 
 }  // namespace
 }  // namespace dunlin::engine

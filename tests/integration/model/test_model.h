@@ -2,9 +2,12 @@
 // Models of the goldens, loaded on a variant of the CPU or on the device of a module.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/model/model.h"
@@ -30,6 +33,10 @@ struct Place {
 };
 inline void PrintTo(const Place& place, std::ostream* out) {
   *out << place.name;
+}
+// What the test of a model at a place is called: the model, since the suite's name says where.
+inline std::string PlacedModelName(const ::testing::TestParamInfo<std::tuple<Place, std::string>>& info) {
+  return std::get<1>(info.param);
 }
 // The variants of this processor; the best of them alone; the fake module; the CUDA module, where it was built.
 std::vector<Place> CpuPlaces();

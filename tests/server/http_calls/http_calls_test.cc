@@ -90,9 +90,11 @@ TEST(HttpCalls, WithSeveralPromptsHaveOneResponse) {
     const std::string answer = front.Call("/generate", std::string(R"({"prompt": ")") + prompt + R"("})");
     apart += (apart.empty() ? "" : "|") + answer.substr(answer.find("\r\n\r\n") + 4);
   }
+  front.observer().WaitFor(3);  // a call's records may come after its reply
   const std::string prompts = R"("prompt": "abc", "further": ["abcd", "x"])";
   EXPECT_THAT(front.Call("/generate", "{" + prompts + "}", "x-request-id: mine\r\n"),
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: mine\r\n"), EndsWith("\r\n\r\n" + apart)));
+  front.observer().WaitFor(6);
   const std::string stream = front.Call("/generate", "{" + prompts + R"(, "stream": true})");
   EXPECT_THAT(stream, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("data: [DONE]\n\n")));
   const auto records = front.observer().WaitFor(9);

@@ -38,7 +38,8 @@ void DequantizeCodes(const uint8_t* blocks, size_t num_blocks, float* out) {
              .minimums = nullptr,
              .wide_factors = &factor});
     for (size_t i = 0; i < kElements; ++i) {
-      out[i] = factor * static_cast<float>(scales[i / kGroup]) * static_cast<float>(codes[i]);
+      const size_t group = i / kGroup;
+      out[i] = factor * static_cast<float>(scales[group]) * static_cast<float>(codes[i]);
     }
   }
 }

@@ -42,7 +42,7 @@ std::string Dump(const Json& value) {
 
 // A list that stands beside the tokens; empty or of their number.
 Json BesideTokens(GgufFields& fields, const char* key, size_t num_tokens) {
-  const std::vector<double> numbers = fields.Numbers(key, num_tokens);
+  std::vector<double> numbers = fields.Numbers(key, num_tokens);
   if (!numbers.empty() && numbers.size() != num_tokens) {
     fields.Fail(key, absl::StrCat("has ", numbers.size(), " elements; there are ", num_tokens, " tokens"));
   }
