@@ -11,11 +11,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/integration/refusals/requests.h"
 
 namespace dunlin::integration {
@@ -23,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLongestStart = std::chrono::seconds(20);
+constexpr auto kLongestStart = std::chrono::seconds(60);  // of a machine that has much else to do
 constexpr int kEndless = 30000;
 
 // Calls `what` until it is "", or the time is over; its last word.
@@ -41,6 +44,28 @@ bool IsOfGrpc(const std::string& name) {
   constexpr const char* kPrefixes[] = {"default-exec", "event_engine", "grpc_", "grpcpp_", "nexting_", "resolver-exec"};
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&name](const char* prefix) { return name.rfind(prefix, 0) == 0; });
+}
+
+// What each descriptor of a process is, and the addresses and state of its TCP connections, as /proc has them.
+std::string DescriptorsOf(pid_t pid) {
+  std::map<std::string, std::string> connections;  // by inode: "local remote state" in hexadecimal
+  std::ifstream tcp("/proc/net/tcp");
+  std::string line;
+  std::getline(tcp, line);  // the names of the columns
+  while (std::getline(tcp, line)) {
+    const std::vector<std::string> columns = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (columns.size() > 9) connections[columns[9]] = absl::StrCat(columns[1], " ", columns[2], " ", columns[3]);
+  }
+  std::string all;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/fd"), error)) {
+    const std::string what = std::filesystem::read_symlink(entry.path(), error).string();
+    absl::StrAppend(&all, "\n  ", entry.path().filename().string(), " ", what);
+    const std::vector<std::string> parts = absl::StrSplit(what, absl::ByAnyChar("[]"));
+    const auto found = parts.size() > 1 ? connections.find(parts[1]) : connections.end();
+    if (found != connections.end()) absl::StrAppend(&all, " ", found->second);
+  }
+  return all;
 }
 
 // A generation that is read as it comes, until it is cancelled.
@@ -136,7 +161,7 @@ std::string AttackedServer::WaitUntilIdle() const {
 }
 
 std::string AttackedServer::WaitUntilBackAt(const Held& before, size_t bytes) const {
-  return Until([&] {
+  std::string excess = Until([&] {
     const Held now = held();
     std::string left;
     const auto expect_most = [&left](const char* what, auto value, auto most) {
@@ -149,6 +174,8 @@ std::string AttackedServer::WaitUntilBackAt(const Held& before, size_t bytes) co
     expect_most("resident bytes:", now.resident_bytes, before.resident_bytes + bytes);
     return left;
   });
+  if (absl::StrContains(excess, "descriptors:")) absl::StrAppend(&excess, DescriptorsOf(process_.pid()));
+  return excess;
 }
 
 Reply AttackedServer::Play(const Sent& sent) const {

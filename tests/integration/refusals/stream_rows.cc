@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 constexpr char kNarrowConfig[] = "narrow.json";
 
 // A prompt of thousands of tokens, which takes many steps.
-Sent LongPrompt() {
-  return GenerateSlowly(10, absl::StrCat("token_ids { ", Times(4500, "ids: 7 "), "}"));
+Sent LongPrompt(int max_tokens = 10) {
+  return GenerateSlowly(max_tokens, absl::StrCat("token_ids { ", Times(4500, "ids: 7 "), "}"));
 }
 
 }  // namespace
@@ -97,8 +97,9 @@ Group StreamRows() {
           {"cancelled while it waits",
            WithHeld(WithSteps(endless, {kSend, kHalfClose, kAwaitWaiting, kCancel, kAwaitNoneWaiting}), {kSlowModel}),
            cancelled},
-          {"cancelled in the prefill", WithSteps(LongPrompt(), {kSend, kHalfClose, kAwaitRunning, kCancel, kAwaitIdle}),
-           cancelled},
+          // So many tokens that it still runs where the machine is too busy to see the prefill.
+          {"cancelled in the prefill",
+           WithSteps(LongPrompt(20000), {kSend, kHalfClose, kAwaitRunning, kCancel, kAwaitIdle}), cancelled},
           {"cancelled between tokens", WithSteps(endless, {kSend, kHalfClose, kRead, kRead, kCancel, kAwaitIdle}),
            cancelled},
           {"cancelled between tokens without a half-close",

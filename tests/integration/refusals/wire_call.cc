@@ -29,6 +29,8 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
 }  // namespace
 
 WireCall::WireCall(const std::string& address, const Sent& sent) : channel_(ChannelTo(address)) {
+  // A channel that is destroyed while it connects closes its descriptor only when another call lets gRPC poll.
+  channel_->WaitForConnected(system_clock::now() + kLongestCall);
   context_.set_deadline(sent.deadline.has_value()
                             ? system_clock::now() + std::chrono::duration_cast<system_clock::duration>(*sent.deadline)
                             : system_clock::now() + kLongestCall);

@@ -2,6 +2,8 @@
 // Rows of FLASH's blocks, by table, dimensions and the longest sequence of a call.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/schedule.h"
 
@@ -18,9 +20,30 @@ int RowsOf(const TileOps& ops, int32_t head_dim, int64_t rows, int32_t v_head_di
                          .ops = &ops});
 }
 
+// Of the variants that the build has.
+const std::vector<const TileOps*> kWidening = {
+#ifdef DUNLIN_CPU_AVX512_BASE
+    &kAvx512F32Tiles,  &kAvx512F16Tiles, &kAvx512F32L2Tiles, &kAvx512F16L2Tiles, &kAvx512F8Tiles,
+#endif
+#ifdef DUNLIN_CPU_AVX512
+    &kAvx512Bf16Tiles,
+#endif
+};
+const std::vector<const TileOps*> kOthers = {
+    &kPortableF32Tiles,   &kPortableBf16Tiles,
+#ifdef DUNLIN_CPU_AVX2
+    &kAvx2F32Tiles,       &kAvx2F8Tiles,
+#endif
+#ifdef DUNLIN_CPU_AVX512_BF16
+    &kAvx512Bf16DotTiles, &kAvx512F8DotTiles,  &kAvx512Bf16DotL2Tiles, &kAvx512F8DotL2Tiles,
+#endif
+#ifdef DUNLIN_CPU_AMX
+    &kAmxBf16Tiles,
+#endif
+};
+
 TEST(BlockRowsTest, TablesThatWidenTakeWhatTheCacheHolds) {
-  for (const TileOps* ops : {&kAvx512F32Tiles, &kAvx512F16Tiles, &kAvx512F32L2Tiles, &kAvx512F16L2Tiles,
-                             &kAvx512Bf16Tiles, &kAvx512F8Tiles}) {
+  for (const TileOps* ops : kWidening) {
     for (const int32_t dim : {1, 64, 96, 128}) EXPECT_EQ(RowsOf(*ops, dim, 10000), 432) << dim;
     for (const int32_t dim : {160, 240}) EXPECT_EQ(RowsOf(*ops, dim, 10000), 288) << dim;
     EXPECT_EQ(RowsOf(*ops, 256, 10000), 144);
@@ -29,11 +52,7 @@ TEST(BlockRowsTest, TablesThatWidenTakeWhatTheCacheHolds) {
 }
 
 TEST(BlockRowsTest, OthersTakeTheSmallestBlocks) {
-  for (const TileOps* ops :
-       {&kPortableF32Tiles, &kPortableBf16Tiles, &kAvx2F32Tiles, &kAvx2F8Tiles, &kAvx512Bf16DotTiles,
-        &kAvx512F8DotTiles, &kAvx512Bf16DotL2Tiles, &kAvx512F8DotL2Tiles, &kAmxBf16Tiles}) {
-    EXPECT_EQ(RowsOf(*ops, 64, 10000), kBlockRows);
-  }
+  for (const TileOps* ops : kOthers) EXPECT_EQ(RowsOf(*ops, 64, 10000), kBlockRows);
 }
 
 TEST(BlockRowsTest, NoMoreThanASequenceHas) {
@@ -41,7 +60,9 @@ TEST(BlockRowsTest, NoMoreThanASequenceHas) {
     int64_t rows;
     int block;
   } cases[] = {{0, 144}, {1, 144}, {144, 144}, {145, 288}, {288, 288}, {289, 432}, {INT64_MAX / 1024, 432}};
-  for (const auto& [rows, block] : cases) EXPECT_EQ(RowsOf(kAvx512F32Tiles, 64, rows), block) << rows;
+  for (const TileOps* ops : kWidening) {
+    for (const auto& [rows, block] : cases) EXPECT_EQ(RowsOf(*ops, 64, rows), block) << rows;
+  }
 }
 
 TEST(BlockRowsTest, SequencesOfFewRowsAreNotCounted) {
