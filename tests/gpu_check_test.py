@@ -194,6 +194,13 @@ class Ratios(unittest.TestCase):
         self.assertEqual(ratios.told(line), "sdpa flash bf16 20 us, 0.50 of roof")
 
 
+    def test_what_misses_its_goal_is_named(self):
+        lines = ratios.compare([RECORD], [])
+        self.assertEqual(ratios.under(lines, 0), [])
+        self.assertEqual(ratios.under(lines, 0.5), [])
+        self.assertEqual(ratios.under(lines, 0.9), ["under the goal of 0.90 of roof: sdpa flash bf16 0.50"])
+
+
 class Summary(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

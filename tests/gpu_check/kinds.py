@@ -86,7 +86,8 @@ def bench(check, row):
     lines = ratios.compare(records, answers)
     for line in lines:
         print("    " + ratios.told(line), file=sys.stderr, flush=True)
-    return "; ".join([f"{len(records)} records within their error bounds", *ratios.ranges(lines), *note])
+    missed = [] if check.options.rehearse else ratios.under(lines, row.goal)
+    return "; ".join([f"{len(records)} records within their error bounds", *ratios.ranges(lines), *missed, *note])
 
 
 def ask_peer(check, row):

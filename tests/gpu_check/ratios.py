@@ -58,3 +58,9 @@ def ranges(lines):
 
     return [*between("of roof", [line["of_roof"] for line in lines]),
             *between("PyTorch/ours", [line["ratio"] for line in lines if line["ratio"]])]
+
+
+def under(lines, goal):
+    """The records that do not reach the row's goal, as text."""
+    missed = [f"{line['label']} {line['of_roof']:.2f}" for line in lines if line["of_roof"] < goal]
+    return [f"under the goal of {goal:.2f} of roof: " + ", ".join(missed)] if missed else []

@@ -31,11 +31,12 @@ class Row:
     small_peer: dict | None = None  # the same in a rehearsal
     gib: int = 0  # GPU memory that it needs; 0: little
     together: bool = False  # runs beside the part's other rows that are
+    goal: float = 0  # of the roof, for each record of a bench on a GPU; what is under it is named; 0: none
     shard: tuple = (0, 1)  # of a test program's tests on a GPU: which of how many shares (gtest's sharding)
 
 
-def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=None, gib=0):
-    return Row(name, part, expected, limit, "bench", (gpu,), (rehearsal,), peer, small_peer, gib)
+def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=None, gib=0, goal=0):
+    return Row(name, part, expected, limit, "bench", (gpu,), (rehearsal,), peer, small_peer, gib, goal=goal)
 
 
 def gtest(name, part, expected, limit, program, gpu, rehearsal):
@@ -89,6 +90,12 @@ def square(precision):
                  f"gemm --shape 33,48,64 --precision {precision}",
                  {"job": "gemm", "precision": precision, "shape": [8192, 8192, 8192]},
                  {"job": "gemm", "precision": precision, "shape": [32, 48, 64]}, gib=2)
+
+
+def few_rows(rows, goal):
+    """Weights that are read once: the roof is reading. Goals by prototypes: 0.95 with 1 row, 0.90 with 64 in BF16."""
+    return bench(f"gemm_rows_{rows}", "1", 6, 30, f"gemm --shape {rows},28672,4096 --precision bf16,fp16,fp8",
+                 f"gemm --shape {rows},48,64 --precision bf16,fp8", gib=4, goal=goal)
 
 
 def llama_8b(precision, expected, gib):
@@ -148,6 +155,8 @@ HEADLINES = (
           {"job": "llama", "shape": LLAMA_1B, "precision": "bf16", "batches": [1, 32], "prompt": 512, "new_tokens": 64},
           {"job": "llama", "shape": TINY, "precision": "bf16", "batches": [2], "prompt": 8, "new_tokens": 2}, gib=8),
     layer("fp16", "1", 25),
+    few_rows(1, 0.90),
+    few_rows(64, 0.85),
     bench("gemm_decode", "1", 9, 40, "gemm --case gemv --precision bf16,fp8,int4",
           "gemm --shape 1,48,64 --precision fp8,int4"),
     bench("decode_shapes", "1", 12, 40, "attention --case decode --backend flash --precision bf16",

@@ -3,7 +3,7 @@
 // launched. What a fusion may assume, preparation and launches read the row that FindGemmKernel returns. Host code.
 //
 // A row's phase selects its kernel, and the weight's shape the division of K; neither depends on the number of rows, so
-// a row's bits do not depend on the other rows.
+// a row's bits do not depend on the other rows. A kernel of both phases that divides nothing gives them the same bits.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct GemmKernel {
   void (*launch)(const TileCall&, Stream);  // enqueues one kernel and reads no device memory
   bool divides_depth = false;               // K of decode rows is divided into slices (sm80/tile_plan.h)
   // Tile shapes that TileCall::tile_shape may name; 0: the row needs no check. Otherwise the row is compared with the
-  // kernel that takes its calls without it when the device is opened, and left out where they differ.
+  // kernel that takes its calls without it when the device is opened, and its shapes' bits with each other; where they
+  // differ it is left out.
   int32_t checked_shapes = 0;
 };
 constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {

@@ -26,10 +26,10 @@ constexpr unsigned kCodes = Bit(GemmOperand::kCodes);
 constexpr int32_t kLater = 1 << 30;
 
 constexpr GemmKernel kKernels[] = {
-    // The wgmma kernel: three tile shapes.
-    {"wgmma bf16", kBf16, kPrefill, 90, 90, true, PrepareWgmmaBf16, LaunchWgmmaBf16, false, kWgmmaTileShapes},
-    {"wgmma fp16", kFp16, kPrefill, 90, 90, true, PrepareWgmmaFp16, LaunchWgmmaFp16, false, kWgmmaTileShapes},
-    {"wgmma fp8", kFp8, kPrefill, 90, 90, false, PrepareWgmmaFp8, LaunchWgmmaFp8, false, kWgmmaTileShapes},
+    // The wgmma kernel, whose tile shapes have the same bits.
+    {"wgmma bf16", kBf16, kBoth, 90, 90, true, PrepareWgmmaBf16, LaunchWgmmaBf16, false, kWgmmaTileShapes},
+    {"wgmma fp16", kFp16, kBoth, 90, 90, true, PrepareWgmmaFp16, LaunchWgmmaFp16, false, kWgmmaTileShapes},
+    {"wgmma fp8", kFp8, kBoth, 90, 90, false, PrepareWgmmaFp8, LaunchWgmmaFp8, false, kWgmmaTileShapes},
     // cuBLASLt. It takes one FP8 scale per row and per output on devices 9.x alone.
     {"cublaslt fp32", kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
     {"cublaslt", kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},

@@ -107,12 +107,13 @@ std::vector<Kernel> Kernels() {
 // rounding), or two of attention's 128; FLASH with four slices runs one. The tile GEMM, with 128 threads, runs four,
 // three and two blocks with 1, 2 and 4 groups of rows; on sm_120 two with 2 groups and scale blocks. The grouped one
 // runs three with 1 group of rows and two with more. The 384 threads of wgmma kernels are launched with 168 each, which
-// its warpgroups then divide.
+// its warpgroups then divide; two blocks of 160 threads share an SM where the weights are on the M side.
 int RegisterBudget(const Kernel& of) {
   const std::string& kernel = of.name;
   const auto is = [&](const char* part) { return kernel.find(part) != std::string::npos; };
   if (is("PackRows") || is("PackGivenCodes")) return 128;
   if (is("PackRoundedCodes")) return 255;
+  if (is("SwappedTile")) return 200;
   if (is("WgmmaGemm")) return is("FormatELi2E") ? 168 : 255;
   if (is("WgmmaFlash")) return is("ELi2EE") ? 168 : 255;
   if (is("GroupedGemm")) return is("ELi1ELb") || is("BlockILi1E") || is("Fp32GemmBlock") ? 168 : 255;
@@ -138,8 +139,8 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM.
   constexpr int kKernels = 82;
-  // 9 of the wgmma GEMM and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
-  std::map<std::string, int> expected = {{"sm_90a", 9 + 8}};
+  // 27 of the wgmma GEMM and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
+  std::map<std::string, int> expected = {{"sm_90a", 27 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
   for (std::string arch; architectures >> arch;) expected["sm_" + arch] += kKernels;
   EXPECT_EQ(per_target, expected);
@@ -262,7 +263,7 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "USETMAXREG"), kernel.name.find("FormatELi2E") != std::string::npos ? 2 : 0);
     EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
   }
-  EXPECT_EQ(kernels, 9);
+  EXPECT_EQ(kernels, 27);
 }
 
 // Products of a tile's keys in one group, of its values in another, each twice: a block's first or last tile alone, and

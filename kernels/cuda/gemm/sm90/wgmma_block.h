@@ -2,6 +2,7 @@
 // A block of the wgmma GEMM: one warp of the last warpgroup loads stages by TMA, the other warpgroups multiply 64 rows
 // each, and release a stage once the products that read it are done. Sums stay in registers until the tile's end, are
 // then scaled, biased or activated and stored straight from there, while the next tile's stages are loaded.
+// Tile: WgmmaTile, or SwappedTile, whose weights are on the M side; a sum's additions are the same in both.
 // Block: DeviceBlock, or a host's of the same members.
 #pragma once
 
@@ -63,8 +64,10 @@ struct WgmmaBlock {
       for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
         block.Wait(empty(stage.index), stage.parity ^ 1);
         block.ArriveExpecting(full(stage.index), Tile::kStageBytes);
+        // Tiles of few rows read weights once.
+        block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
+                                               place.column);
         block.LoadBox(in(stage.index), call.in, full(stage.index), k * kElements, place.row);
-        block.LoadBox(weight(stage.index), call.weight, full(stage.index), k * kElements, place.column);
       }
     }
   }
@@ -73,18 +76,26 @@ struct WgmmaBlock {
     if (block.thread() % kWarpLanes == 0) block.Arrive(empty(stage));
   }
 
+  // The operands of a stage: 64 rows for the M side, and the N side's from `column` on.
+  DUNLIN_DEVICE uint64_t Left(int stage, int warpgroup) const {
+    return WgmmaRows(Tile::kSwapped ? weight(stage) : in(stage) + warpgroup * 64 * kTileBytes);
+  }
+  DUNLIN_DEVICE uint64_t Right(int stage, int column) const {
+    return WgmmaRows((Tile::kSwapped ? in(stage) : weight(stage)) + column * kTileBytes);
+  }
+
   // All of K of one tile; `stage` goes on over tiles.
   DUNLIN_DEVICE void Multiply(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
     int read = 0;  // the stage that the products in flight read
     for (int32_t k = 0; k < call.depth_tiles; ++k) {
       block.Wait(full(stage->index), stage->parity);
-      const uint64_t a = WgmmaRows(in(stage->index) + warpgroup * 64 * kTileBytes);
-      const uint64_t b = WgmmaRows(weight(stage->index));
+      const uint64_t a = Left(stage->index, warpgroup);
+      const uint64_t b = Right(stage->index, 0);
       block.FenceProducts();
       DUNLIN_UNROLL
       for (int step = 0; step < kSteps; ++step) {
-        block.template Multiply<typename Tile::Format, Tile::kColumns>(sums, a + step * kDescriptorStep,
-                                                                       b + step * kDescriptorStep, k > 0 || step > 0);
+        block.template Multiply<typename Tile::Format, Tile::kProductColumns>(
+            sums, a + step * kDescriptorStep, b + step * kDescriptorStep, k > 0 || step > 0);
       }
       block.CommitProducts();
       if (k > 0) {
@@ -101,15 +112,15 @@ struct WgmmaBlock {
   // The same for E4M3, whose accumulators keep 14 bits: the products of each 128 of K are added to FP32 sums in
   // registers, kPartColumns columns at a time.
   DUNLIN_DEVICE void MultiplyPromoted(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
-    constexpr int kPartColumns = 128;
+    constexpr int kPartColumns = Tile::kProductColumns < 128 ? Tile::kProductColumns : 128;
     DUNLIN_UNROLL
     for (int i = 0; i < Tile::kSums; ++i) sums[i] = 0.0F;
     for (int32_t k = 0; k < call.depth_tiles; ++k) {
       block.Wait(full(stage->index), stage->parity);
-      const uint64_t a = WgmmaRows(in(stage->index) + warpgroup * 64 * kTileBytes);
+      const uint64_t a = Left(stage->index, warpgroup);
       DUNLIN_UNROLL
-      for (int part = 0; part < Tile::kColumns / kPartColumns; ++part) {
-        const uint64_t b = WgmmaRows(weight(stage->index) + part * kPartColumns * kTileBytes);
+      for (int part = 0; part < Tile::kProductColumns / kPartColumns; ++part) {
+        const uint64_t b = Right(stage->index, part * kPartColumns);
         float products[kPartColumns / 2];
         block.FenceProducts();
         DUNLIN_UNROLL
@@ -119,7 +130,7 @@ struct WgmmaBlock {
         }
         block.CommitProducts();
         block.template WaitForProducts<0>();
-        if ((part + 1) * kPartColumns == Tile::kColumns) Release(stage->index);
+        if ((part + 1) * kPartColumns == Tile::kProductColumns) Release(stage->index);
         DUNLIN_UNROLL
         for (int i = 0; i < kPartColumns / 2; ++i) sums[part * (kPartColumns / 2) + i] += products[i];
       }
@@ -127,45 +138,46 @@ struct WgmmaBlock {
     }
   }
 
-  // The sums of two neighbouring columns, the first one even. What StoreSums does, in the same order.
+  // What StoreSums does, in the same order: scales and bias here, then the residual.
+  DUNLIN_DEVICE float Scaled(int64_t row, int64_t column, float sum) const {
+    const TileStore& store = call.store;
+    if (store.weight_scales != nullptr) sum *= store.in_scales[row] * store.weight_scales[column];
+    return store.bias == nullptr ? sum : sum + store.bias[column];
+  }
+  DUNLIN_DEVICE void StoreSum(int64_t row, int64_t column, float sum) const {
+    const int64_t at = row * call.store.out_stride + column;
+    float value = Scaled(row, column, sum);
+    if (call.store.residual != nullptr) value += call.store.residual[at];
+    call.store.out[at] = value;
+  }
+  // The sums of two neighbouring columns, the first one even.
   DUNLIN_DEVICE void StorePair(int64_t row, int64_t column, float first, float second) const {
     const TileStore& store = call.store;
-    const int64_t at = row * store.out_stride + column;
-    float values[2] = {first, second};
     const bool both = column + 1 < store.columns;
-    if (store.weight_scales != nullptr) {
-      values[0] *= store.in_scales[row] * store.weight_scales[column];
-      if (both) values[1] *= store.in_scales[row] * store.weight_scales[column + 1];
-    }
-    if (store.bias != nullptr) {
-      values[0] += store.bias[column];
-      if (both) values[1] += store.bias[column + 1];
-    }
     if (!both || !call.pairs) {
-      if (store.residual != nullptr) values[0] += store.residual[at];
-      store.out[at] = values[0];
-      if (!both) return;
-      if (store.residual != nullptr) values[1] += store.residual[at + 1];
-      store.out[at + 1] = values[1];
+      StoreSum(row, column, first);
+      if (both) StoreSum(row, column + 1, second);
       return;
     }
+    const int64_t at = row * store.out_stride + column;
+    Float2 pair{{Scaled(row, column, first), Scaled(row, column + 1, second)}};
     if (store.residual != nullptr) {
       const Float2 residual = *reinterpret_cast<const Float2*>(store.residual + at);
-      values[0] += residual.values[0];
-      values[1] += residual.values[1];
+      pair.values[0] += residual.values[0];
+      pair.values[1] += residual.values[1];
     }
-    *reinterpret_cast<Float2*>(store.out + at) = {{values[0], values[1]}};
+    *reinterpret_cast<Float2*>(store.out + at) = pair;
   }
 
-  // The same through the activation; columns are a multiple of 16 then.
+  // The same through the activation; columns are a multiple of 16 then, and there are no scales.
+  DUNLIN_DEVICE void StoreActivatedSum(int64_t row, int64_t column, float sum) const {
+    unsigned char* next = call.store.next + row * call.store.next_row_bytes + column * 2;
+    *reinterpret_cast<uint16_t*>(next) = Tile::Format::FromFloat(GeluTanh(Scaled(row, column, sum)));
+  }
   DUNLIN_DEVICE void StoreActivatedPair(int64_t row, int64_t column, float first, float second) const {
-    const TileStore& store = call.store;
-    if (store.bias != nullptr) {
-      first += store.bias[column];
-      second += store.bias[column + 1];
-    }
-    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(first), GeluTanh(second));
-    *reinterpret_cast<uint32_t*>(store.next + row * store.next_row_bytes + column * 2) = pair;
+    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(Scaled(row, column, first)),
+                                                          GeluTanh(Scaled(row, column + 1, second)));
+    *reinterpret_cast<uint32_t*>(call.store.next + row * call.store.next_row_bytes + column * 2) = pair;
   }
 
   template <bool kActivated>
@@ -183,6 +195,31 @@ struct WgmmaBlock {
       }
     }
   }
+  // Of a tile with weights on the M side: eight lanes write eight neighbouring outputs of a row.
+  template <bool kActivated>
+  DUNLIN_DEVICE void StoreSwapped(const WgmmaPlace& place, const float (&sums)[Tile::kSums]) const {
+    const int thread = block.thread() % 128;
+    DUNLIN_UNROLL
+    for (int i = 0; i < Tile::kSums; ++i) {
+      const int output = WgmmaSlot::Row(thread, i);
+      const int64_t row = place.row + WgmmaSlot::Column(thread, i);
+      const int64_t column = place.column + output;
+      if (output >= Tile::kColumns || row >= call.num_rows || column >= call.store.columns) continue;
+      if constexpr (kActivated) {
+        StoreActivatedSum(row, column, sums[i]);
+      } else {
+        StoreSum(row, column, sums[i]);
+      }
+    }
+  }
+  template <bool kActivated>
+  DUNLIN_DEVICE void StoreTile(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
+    if constexpr (Tile::kSwapped) {
+      StoreSwapped<kActivated>(place, sums);
+    } else {
+      Store<kActivated>(place, warpgroup, sums);
+    }
+  }
 
   DUNLIN_DEVICE void Compute(int warpgroup) const {
     WgmmaStage<Tile> stage;
@@ -194,11 +231,11 @@ struct WgmmaBlock {
       } else {
         Multiply(warpgroup, sums, &stage);
         if (call.store.next != nullptr) {
-          Store<true>(place, warpgroup, sums);
+          StoreTile<true>(place, warpgroup, sums);
           continue;
         }
       }
-      Store<false>(place, warpgroup, sums);
+      StoreTile<false>(place, warpgroup, sums);
     }
   }
 };

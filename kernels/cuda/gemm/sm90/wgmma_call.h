@@ -27,6 +27,35 @@ struct WgmmaTile {
   // the others. With one, 256 threads have 256 each.
   static constexpr bool kMovesRegisters = kWarpgroups > 1;
   static_assert(kSharedBytes <= 227 * 1024);
+  // Inputs on the M side of the products.
+  static constexpr bool kSwapped = false;
+  static constexpr int kProductColumns = kColumns;
+  static constexpr int kBlocks = 1;  // per multiprocessor
+};
+
+// For few rows, whose products wait for the weights' bytes: weights on the M side, kRowCount inputs (8, 16, 32 or 64)
+// on the N side, one warpgroup that multiplies and one warp that loads. A product has 64 outputs. With fewer in a tile
+// its other rows are whatever follows in shared memory, and their sums are not stored: so narrow weights fill the
+// device, too. Two blocks share a multiprocessor, each with up to 98 KB of weights in flight.
+template <typename OperandFormat, int kRowCount, int kColumnCount, int kStageCount>
+struct SwappedTile {
+  using Format = OperandFormat;
+  static constexpr int kWarpgroups = 1;
+  static constexpr int kRows = kRowCount;
+  static constexpr int kColumns = kColumnCount;
+  static constexpr int kStages = kStageCount;
+  static constexpr int kThreads = 128 + 32;
+  static constexpr int kSums = kRows / 2;
+  static constexpr uint32_t kInBytes = kRows * kTileBytes;
+  static constexpr uint32_t kStageBytes = kInBytes + kColumns * kTileBytes;
+  static constexpr uint32_t kBarriers = kStages * kStageBytes + (64 - kColumns) * kTileBytes;
+  static constexpr uint32_t kSharedBytes = kBarriers + 2 * 8 * kStages + 1024;
+  static constexpr bool kMovesRegisters = false;
+  static_assert(kRows % 8 == 0 && kColumns <= 64 && kColumns % 16 == 0);
+  static constexpr bool kSwapped = true;
+  static constexpr int kProductColumns = kRows;
+  static constexpr int kBlocks = 2;
+  static_assert(kBlocks * (kSharedBytes + 1024) <= 228 * 1024);  // 1 KB of each block is the system's
 };
 
 struct WgmmaCall {

@@ -19,12 +19,44 @@ using Wgmma128x128 = WgmmaTile<Format, 2, 128, 6>;
 template <typename Format>
 using Wgmma64x128 = WgmmaTile<Format, 1, 128, 8>;
 
+// Two blocks share the 228 KB of a multiprocessor.
+template <typename Format>
+using Swapped64x64 = SwappedTile<Format, 64, 64, 6>;
+template <typename Format>
+using Swapped32x64 = SwappedTile<Format, 32, 64, 9>;
+template <typename Format>
+using Swapped16x64 = SwappedTile<Format, 16, 64, 11>;
+template <typename Format>
+using Swapped8x64 = SwappedTile<Format, 8, 64, 12>;
+template <typename Format>
+using Swapped16x16 = SwappedTile<Format, 16, 16, 24>;
+template <typename Format>
+using Swapped8x16 = SwappedTile<Format, 8, 16, 24>;
+
 // run(tile) with a value of the shape's tile type.
 template <typename Format, typename Run>
 auto WithWgmmaTile(WgmmaTileShape shape, const Run& run) {
-  if (shape == WgmmaTileShape::k128x256) return run(Wgmma128x256<Format>());
-  if (shape == WgmmaTileShape::k128x128) return run(Wgmma128x128<Format>());
-  return run(Wgmma64x128<Format>());
+  switch (shape) {
+    case WgmmaTileShape::k128x256:
+      return run(Wgmma128x256<Format>());
+    case WgmmaTileShape::k128x128:
+      return run(Wgmma128x128<Format>());
+    case WgmmaTileShape::k64x128:
+      return run(Wgmma64x128<Format>());
+    case WgmmaTileShape::kSwapped64x64:
+      return run(Swapped64x64<Format>());
+    case WgmmaTileShape::kSwapped32x64:
+      return run(Swapped32x64<Format>());
+    case WgmmaTileShape::kSwapped16x64:
+      return run(Swapped16x64<Format>());
+    case WgmmaTileShape::kSwapped8x64:
+      return run(Swapped8x64<Format>());
+    case WgmmaTileShape::kSwapped16x16:
+      return run(Swapped16x16<Format>());
+    case WgmmaTileShape::kSwapped8x16:
+      break;
+  }
+  return run(Swapped8x16<Format>());
 }
 
 // The call has one slice and multiprocessors.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wgmma GEMM's kernel for one operand type. Instantiations: three tile shapes.
+// The wgmma GEMM's kernel for one operand type. Instantiations: kWgmmaTileShapes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 namespace dunlin::kernels::cuda {
 
 template <typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 1) WgmmaGemm(const __grid_constant__ WgmmaCall call) {
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks) WgmmaGemm(const __grid_constant__ WgmmaCall call) {
   RunWgmmaGemm<Tile>(DeviceBlock(), call);
 }
 
@@ -22,15 +22,16 @@ void LaunchWgmma(const TileCall& call, TensorElement element, Stream stream) {
     using Tile = decltype(tile);
     WgmmaCall planned;
     const bool encoded = WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) == cudaSuccess;
-    const auto blocks = encoded ? static_cast<unsigned>(WgmmaBlocksOf(planned, call.multiprocessors)) : 0U;
+    const auto blocks =
+        encoded ? static_cast<unsigned>(WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks)) : 0U;
     WgmmaGemm<Tile><<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(planned);
   });
 }
 
 template <typename Format>
 int PrepareWgmma() {
-  for (const auto shape : {WgmmaTileShape::k128x256, WgmmaTileShape::k128x128, WgmmaTileShape::k64x128}) {
-    const cudaError_t error = WithWgmmaTile<Format>(shape, [](auto tile) {
+  for (int32_t shape = 0; shape < kWgmmaTileShapes; ++shape) {
+    const cudaError_t error = WithWgmmaTile<Format>(static_cast<WgmmaTileShape>(shape), [](auto tile) {
       using Tile = decltype(tile);
       return cudaFuncSetAttribute(WgmmaGemm<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes);
     });

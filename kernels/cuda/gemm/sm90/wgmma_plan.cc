@@ -7,20 +7,34 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-// The largest tile first, if the product has as many rows and as many tiles as the device has multiprocessors; the last
-// row takes the rest. Measured on an H100 (132 multiprocessors), BF16: of 8192 rows 128x256 took 1381 us and 128x128
-// 1647 us for 8192 x 8192; 128x128 took 367 us for 2048 rows, 14336 x 4096 (cuBLASLt 371). Between 2048 and 8192 rows
-// nothing was measured: the larger tile starts at half of the rows that it was measured with.
+// The first row whose bounds hold: rows of the product, and tiles of the shape, at least as many as the device has
+// multiprocessors where tiles_min is kMultiprocessors. Measured on an H100 (132 multiprocessors), BF16: of 8192 rows
+// 128x256 took 1381 us and 128x128 1647 us for 8192 x 8192; 128x128 took 367 us for 2048 rows, 14336 x 4096 (cuBLASLt
+// 371). Between 2048 and 8192 rows nothing was measured: the larger tile starts at half of the rows that it was
+// measured with. Up to 64 rows weights are on the M side: 28672 x 4096 took 79 us for 1 row and 84 us for 64, 2.96 and
+// 2.79 TB/s of the 3.10 that the memory gives; 64 blocks draw 2.81 TB/s of it. With fewer, tiles of 16 outputs take
+// their place where the inputs, which every tile reads, are few.
+constexpr int64_t kMultiprocessors = 0;
+constexpr int64_t kDrawingTiles = 64;
 struct TileRule {
   WgmmaTileShape shape;
   int32_t rows;
   int32_t columns;
   int32_t num_rows_min;
+  int32_t num_rows_max;
+  int64_t tiles_min;
 };
+constexpr int32_t kAnyRows = INT32_MAX;
 constexpr TileRule kTileRules[] = {
-    {WgmmaTileShape::k128x256, 128, 256, 4096},
-    {WgmmaTileShape::k128x128, 128, 128, 65},
-    {WgmmaTileShape::k64x128, 64, 128, 1},
+    {WgmmaTileShape::kSwapped8x64, 8, 64, 1, 8, kDrawingTiles},
+    {WgmmaTileShape::kSwapped8x16, 8, 16, 1, 8, 1},
+    {WgmmaTileShape::kSwapped16x64, 16, 64, 1, 16, kDrawingTiles},
+    {WgmmaTileShape::kSwapped16x16, 16, 16, 1, 16, 1},
+    {WgmmaTileShape::kSwapped32x64, 32, 64, 1, 32, 1},
+    {WgmmaTileShape::kSwapped64x64, 64, 64, 1, 64, 1},
+    {WgmmaTileShape::k128x256, 128, 256, 4096, kAnyRows, kMultiprocessors},
+    {WgmmaTileShape::k128x128, 128, 128, 65, kAnyRows, kMultiprocessors},
+    {WgmmaTileShape::k64x128, 64, 128, 1, kAnyRows, 1},
 };
 static_assert(std::size(kTileRules) == kWgmmaTileShapes);
 
@@ -40,10 +54,11 @@ bool IsAligned(const void* pointer) {
 }  // namespace
 
 WgmmaTileShape WgmmaTileShapeOf(const TileCall& call) {
-  if (call.tile_shape != 0) return kTileRules[call.tile_shape - 1].shape;
+  if (call.tile_shape != 0) return static_cast<WgmmaTileShape>(call.tile_shape - 1);
   const auto* found = std::ranges::find_if(kTileRules, [&](const TileRule& rule) {
-    return call.num_rows >= rule.num_rows_min &&
-           DividedUp(call.num_rows, rule.rows) * DividedUp(call.columns, rule.columns) >= call.multiprocessors;
+    const int64_t tiles = DividedUp(call.num_rows, rule.rows) * DividedUp(call.columns, rule.columns);
+    return call.num_rows >= rule.num_rows_min && call.num_rows <= rule.num_rows_max &&
+           tiles >= (rule.tiles_min == kMultiprocessors ? call.multiprocessors : rule.tiles_min);
   });
   return found == std::end(kTileRules) ? WgmmaTileShape::k64x128 : found->shape;
 }
@@ -69,8 +84,8 @@ int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32
                          &planned->weight);
 }
 
-int64_t WgmmaBlocksOf(const WgmmaCall& call, int32_t multiprocessors) {
-  return std::min<int64_t>(int64_t{call.row_tiles} * call.column_tiles, multiprocessors);
+int64_t WgmmaBlocksOf(const WgmmaCall& call, int32_t blocks_at_once) {
+  return std::min<int64_t>(int64_t{call.row_tiles} * call.column_tiles, blocks_at_once);
 }
 
 }  // namespace dunlin::kernels::cuda

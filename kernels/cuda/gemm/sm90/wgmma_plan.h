@@ -8,9 +8,19 @@
 
 namespace dunlin::kernels::cuda {
 
-// By rows x columns. Bits do not depend on it.
-enum class WgmmaTileShape : uint8_t { k128x256, k128x128, k64x128 };
-inline constexpr int32_t kWgmmaTileShapes = 3;
+// By rows x columns; kSwapped: with weights on the M side (SwappedTile). Bits do not depend on it.
+enum class WgmmaTileShape : uint8_t {
+  k128x256,
+  k128x128,
+  k64x128,
+  kSwapped64x64,
+  kSwapped32x64,
+  kSwapped16x64,
+  kSwapped8x64,
+  kSwapped16x16,
+  kSwapped8x16,
+};
+inline constexpr int32_t kWgmmaTileShapes = 9;
 
 // By the call's shape and call.multiprocessors, or as call.tile_shape says.
 WgmmaTileShape WgmmaTileShapeOf(const TileCall& call);
@@ -18,6 +28,7 @@ WgmmaTileShape WgmmaTileShapeOf(const TileCall& call);
 // Of a tile of `rows` by `columns`, for call.num_rows > 0 and a row of call.row_bytes that is a multiple of 16.
 // A cudaError_t: of EncodeTensorMap.
 int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32_t columns, WgmmaCall* planned);
-int64_t WgmmaBlocksOf(const WgmmaCall& call, int32_t multiprocessors);
+// blocks_at_once: that the device runs.
+int64_t WgmmaBlocksOf(const WgmmaCall& call, int32_t blocks_at_once);
 
 }  // namespace dunlin::kernels::cuda

@@ -23,7 +23,7 @@ std::string RunWgmma(const TileCall& call, MachineOptions base = {}) {
   if (WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) != 0) return "a tensor map was refused";
   base.threads = Tile::kThreads;
   base.shared_bytes = Tile::kSharedBytes;
-  const int64_t blocks = WgmmaBlocksOf(planned, call.multiprocessors);
+  const int64_t blocks = WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks);
   std::string fault;
   for (int64_t block = 0; block < blocks && fault.empty(); ++block, ++base.seed) {
     fault = RunBlock(base, block, blocks, [&](const HostBlock& view) { RunWgmmaGemm<Tile>(view, planned); });

@@ -72,13 +72,16 @@ TEST(GemmKernelTable, EveryFormatHasOneKernel) {
   }
 }
 
-TEST(GemmKernelTable, Device90MultipliesPromptsByWgmma) {
+// One kernel for prompts and decode, so that a product of both is one launch.
+TEST(GemmKernelTable, Device90MultipliesByWgmmaInBothPhases) {
   for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp8}) {
     const GemmKernel* kernel = FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill);
     EXPECT_EQ(std::string(kernel->name).substr(0, 5), "wgmma");
+    EXPECT_EQ(FindGemmKernel(90, WeightOf(precision), GemmPhase::kDecode), kernel);
     EXPECT_FALSE(kernel->divides_depth);
-    const auto index = static_cast<size_t>(kernel - GemmKernels().data());
-    EXPECT_EQ(FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill, 1U << index)->launch, nullptr) << "cuBLASLt";
+    const auto left_out = 1U << (kernel - GemmKernels().data());
+    EXPECT_EQ(FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill, left_out)->launch, nullptr) << "cuBLASLt";
+    EXPECT_TRUE(FindGemmKernel(90, WeightOf(precision), GemmPhase::kDecode, left_out)->divides_depth);
   }
 }
 

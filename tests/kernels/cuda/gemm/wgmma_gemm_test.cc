@@ -8,77 +8,10 @@
 
 #include "kernels/cuda/gemm/check_problem.h"
 #include "kernels/cuda/gemm/kernel.h"
-#include "kernels/cuda/gemm/sm80/tile_plan.h"
-#include "tests/kernels/cuda/gemm/host_wgmma.h"
-#include "tests/kernels/cuda/ops/host_matrix.h"
+#include "tests/kernels/cuda/gemm/wgmma_product.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
-
-// A GEMM of rounded random operands, with NaN after their last rows; the output has a guard on both sides of a row.
-struct GemmProduct {
-  GemmProduct(Precision precision, int32_t num_rows, int64_t columns, int64_t depth, int64_t out_stride)
-      : weight(precision, columns, depth),
-        in(precision, num_rows, depth),
-        bias(RandomValues(columns, 3)),
-        before(RandomValues(num_rows * out_stride, 4)),
-        packed(weight.Weight()),
-        stride(out_stride) {
-    FillRandom(weight, 1);
-    FillRandom(in, 2);
-    activation = {.data = in.view().data, .precision = precision, .capacity_rows = num_rows};
-    activation.columns = static_cast<int32_t>(depth);
-  }
-  // Rows [first, first + count) into `out`, to which the residual is added in place.
-  TileCall Call(float* out, int64_t first, int32_t count, int32_t multiprocessors) const {
-    const GemmParams params{&activation, &packed, bias.data(), out, out, stride, activation.capacity_rows};
-    TileCall call = TileCallOf(params, first, count, false, nullptr);
-    call.multiprocessors = multiprocessors;
-    return call;
-  }
-  template <typename Tile>
-  std::vector<float> Run(int64_t first, int32_t count, int32_t multiprocessors, uint64_t seed) const {
-    std::vector<float> out = before;
-    EXPECT_EQ(RunWgmma<Tile>(Call(out.data(), first, count, multiprocessors), {.seed = seed}), "");
-    return out;
-  }
-
-  HostMatrix weight;
-  HostMatrix in;
-  std::vector<float> bias;
-  std::vector<float> before;
-  PackedWeight packed;
-  Activation activation;
-  int64_t stride;
-};
-
-double Fp64SumOf(const GemmProduct& product, int64_t m, int64_t n, double* magnitude) {
-  double sum = product.bias[static_cast<size_t>(n)];
-  *magnitude = std::fabs(sum);
-  for (int64_t k = 0; k < product.in.view().columns; ++k) {
-    const double term = double{product.weight.At(n, k)} * product.in.At(m, k);
-    sum += term;
-    *magnitude += std::fabs(term);
-  }
-  return sum;
-}
-
-void ExpectMatchesFp64(const GemmProduct& product, const std::vector<float>& out) {
-  const int64_t depth = product.in.view().columns;
-  for (int64_t m = 0; m < product.in.view().rows; ++m) {
-    for (int64_t n = 0; n < product.stride; ++n) {
-      const auto at = static_cast<size_t>(m * product.stride + n);
-      if (n >= product.weight.view().rows) {
-        ASSERT_EQ(out[at], product.before[at]) << "between the rows nothing is written";
-        continue;
-      }
-      double magnitude = 0;
-      const double expected = Fp64SumOf(product, m, n, &magnitude) + product.before[at];
-      magnitude += std::fabs(double{product.before[at]});
-      ASSERT_NEAR(out[at], expected, static_cast<double>(depth + 8) * 0x1p-23 * magnitude) << m << ", " << n;
-    }
-  }
-}
 
 struct ProductShape {
   int32_t rows;
@@ -222,9 +155,11 @@ TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
       return out;
     };
     const std::vector<float> expected = run(*FindGemmKernel(80, weight, GemmPhase::kDecode), 0);
+    const std::vector<float> first = run(kernel, 1);
     for (int32_t shape = 1; shape <= kernel.checked_shapes; ++shape) {
       std::vector<float> out = run(kernel, shape);
       EXPECT_TRUE(ChecksAgree(problem.precision, expected, out)) << shape;
+      EXPECT_EQ(out, first) << shape;
       out[CheckProblem::kOuts - 1] += 2 * CheckToleranceOf(problem.precision);
       EXPECT_FALSE(ChecksAgree(problem.precision, expected, out));
       out[CheckProblem::kOuts - 1] = NAN;
@@ -245,9 +180,17 @@ TEST(WgmmaPlan, TilesFollowTheShapeAndBandsCoverEveryTileOnce) {
   EXPECT_EQ(shape_of(8192, 8192, 0), WgmmaTileShape::k128x256);
   EXPECT_EQ(shape_of(2048, 14336, 0), WgmmaTileShape::k128x128);
   EXPECT_EQ(shape_of(512, 1024, 0), WgmmaTileShape::k64x128);
-  EXPECT_EQ(shape_of(64, 1 << 20, 0), WgmmaTileShape::k64x128);
+  EXPECT_EQ(shape_of(65, 4096, 0), WgmmaTileShape::k64x128);
   EXPECT_EQ(shape_of(64, 1 << 20, 1), WgmmaTileShape::k128x256);
-  EXPECT_EQ(shape_of(8192, 8192, kWgmmaTileShapes), WgmmaTileShape::k64x128);
+  EXPECT_EQ(shape_of(8192, 8192, kWgmmaTileShapes), WgmmaTileShape::kSwapped8x16);
+  // Up to 64 rows weights are on the M side, in tiles of 16 where 64 outputs each are fewer than 64.
+  EXPECT_EQ(shape_of(64, 1 << 20, 0), WgmmaTileShape::kSwapped64x64);
+  EXPECT_EQ(shape_of(33, 16, 0), WgmmaTileShape::kSwapped64x64);
+  EXPECT_EQ(shape_of(32, 28672, 0), WgmmaTileShape::kSwapped32x64);
+  EXPECT_EQ(shape_of(16, 4096, 0), WgmmaTileShape::kSwapped16x64);
+  EXPECT_EQ(shape_of(9, 4032, 0), WgmmaTileShape::kSwapped16x16);
+  EXPECT_EQ(shape_of(8, 4096, 0), WgmmaTileShape::kSwapped8x64);
+  EXPECT_EQ(shape_of(1, 2048, 0), WgmmaTileShape::kSwapped8x16);
   using Tile = Wgmma64x128<Bf16Format>;
   for (const auto& [rows, columns, raster] : {std::tuple{37, 5, 16}, {16, 3, 16}, {1, 1, 32}, {40, 2, 32}}) {
     WgmmaCall call{};

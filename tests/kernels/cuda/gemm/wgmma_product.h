@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of the wgmma GEMM on the host's machine, and what FP64 says of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/cuda/gemm/sm80/tile_plan.h"
+#include "tests/kernels/cuda/gemm/host_wgmma.h"
+#include "tests/kernels/cuda/ops/host_matrix.h"
+
+namespace dunlin::kernels::cuda {
+
+// A GEMM of rounded random operands, with NaN after their last rows; the output has a guard on both sides of a row.
+struct GemmProduct {
+  GemmProduct(Precision precision, int32_t num_rows, int64_t columns, int64_t depth, int64_t out_stride)
+      : weight(precision, columns, depth),
+        in(precision, num_rows, depth),
+        bias(RandomValues(columns, 3)),
+        before(RandomValues(num_rows * out_stride, 4)),
+        packed(weight.Weight()),
+        stride(out_stride) {
+    FillRandom(weight, 1);
+    FillRandom(in, 2);
+    activation = {.data = in.view().data, .precision = precision, .capacity_rows = num_rows};
+    activation.columns = static_cast<int32_t>(depth);
+  }
+  // Rows [first, first + count) into `out`, to which the residual is added in place.
+  TileCall Call(float* out, int64_t first, int32_t count, int32_t multiprocessors) const {
+    const GemmParams params{&activation, &packed, bias.data(), out, out, stride, activation.capacity_rows};
+    TileCall call = TileCallOf(params, first, count, false, nullptr);
+    call.multiprocessors = multiprocessors;
+    return call;
+  }
+  template <typename Tile>
+  std::vector<float> Run(int64_t first, int32_t count, int32_t multiprocessors, uint64_t seed) const {
+    std::vector<float> out = before;
+    EXPECT_EQ(RunWgmma<Tile>(Call(out.data(), first, count, multiprocessors), {.seed = seed}), "");
+    return out;
+  }
+
+  HostMatrix weight;
+  HostMatrix in;
+  std::vector<float> bias;
+  std::vector<float> before;
+  PackedWeight packed;
+  Activation activation;
+  int64_t stride;
+};
+
+inline double Fp64SumOf(const GemmProduct& product, int64_t m, int64_t n, double* magnitude) {
+  double sum = product.bias[static_cast<size_t>(n)];
+  *magnitude = std::fabs(sum);
+  for (int64_t k = 0; k < product.in.view().columns; ++k) {
+    const double term = double{product.weight.At(n, k)} * product.in.At(m, k);
+    sum += term;
+    *magnitude += std::fabs(term);
+  }
+  return sum;
+}
+
+inline void ExpectMatchesFp64(const GemmProduct& product, const std::vector<float>& out) {
+  const int64_t depth = product.in.view().columns;
+  for (int64_t m = 0; m < product.in.view().rows; ++m) {
+    for (int64_t n = 0; n < product.stride; ++n) {
+      const auto at = static_cast<size_t>(m * product.stride + n);
+      if (n >= product.weight.view().rows) {
+        ASSERT_EQ(out[at], product.before[at]) << "between the rows nothing is written";
+        continue;
+      }
+      double magnitude = 0;
+      const double expected = Fp64SumOf(product, m, n, &magnitude) + product.before[at];
+      magnitude += std::fabs(double{product.before[at]});
+      ASSERT_NEAR(out[at], expected, static_cast<double>(depth + 8) * 0x1p-23 * magnitude) << m << ", " << n;
+    }
+  }
+}
+
+}  // namespace dunlin::kernels::cuda
