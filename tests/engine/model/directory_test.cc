@@ -220,7 +220,7 @@ TEST(ModelDirectory, RefusesEachBadOneWithItsReason) {
     EXPECT_EQ(status.code(), c.code) << c.what << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message)) << c.what;
     EXPECT_THAT(std::string(status.message()), HasSubstr(temp.path() + ": ")) << c.what;
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << c.what;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << c.what;
   }
 }
 

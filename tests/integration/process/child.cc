@@ -207,7 +207,7 @@ double MetricValue(const std::string& metrics, const std::string& series) {
 }
 
 bool ComesToMetric(const std::string& address, const std::string& series, double value) {
-  const auto end = Clock::now() + std::chrono::seconds(20);
+  const auto end = Clock::now() + std::chrono::seconds(60);
   while (Clock::now() < end) {
     if (MetricValue(HttpGet(address, "/metrics"), series) == value) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -19,7 +19,7 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
 constexpr auto kPause = std::chrono::milliseconds(1);
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kPatience = std::chrono::seconds(60);
 constexpr int kTokens = 8;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {

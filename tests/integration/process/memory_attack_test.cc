@@ -33,6 +33,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kMB = 1e6;
 constexpr auto kAttack = std::chrono::seconds(8);
+constexpr auto kLongestAttack = std::chrono::seconds(90);       // on a machine with much else to do
+constexpr const char* kTaken[] = {"n = 8 200", "schemas 200"};  // answers that come while the rest is refused
+constexpr int kMinAnswers = 10;                                 // of the neighbour
 
 std::string Repeated(const std::string& text, int count) {
   std::string all;
@@ -147,6 +150,10 @@ class Attackers {
       for (int i = 0; i < attack.clients; ++i) threads_.emplace_back([this, &attack] { Run(attack); });
     }
   }
+  bool HasAnswers(const std::string& attack_and_status) {
+    const std::lock_guard lock(mutex_);
+    return answers_.count(attack_and_status) > 0;
+  }
   // Answers by attack and status.
   std::map<std::string, int> Stop() {
     stop_ = true;
@@ -201,7 +208,13 @@ TEST(MemoryPlan, HoldsUnderEverythingAtOnce) {
   Attackers attackers(server.http());
   int num_answered = 0;
   double slowest = 0;
-  for (const auto start = Clock::now(); Clock::now() - start < kAttack;) {
+  const auto goes_on = [&](Clock::duration passed) {
+    const bool has_all =
+        num_answered >= kMinAnswers &&
+        std::all_of(std::begin(kTaken), std::end(kTaken), [&](auto what) { return attackers.HasAnswers(what); });
+    return passed < (has_all ? kAttack : kLongestAttack);
+  };
+  for (const auto start = Clock::now(); goes_on(Clock::now() - start);) {
     const auto sent = Clock::now();
     const std::string answer =
         PostBody(server.http(), "/v1/completions", R"({"model":"demo","prompt":"A tale","max_tokens":4})");
@@ -220,12 +233,11 @@ TEST(MemoryPlan, HoldsUnderEverythingAtOnce) {
   for (const auto& [what, count] : answers) std::printf("  %s: %d\n", what.c_str(), count);
   EXPECT_LE(most, 1.1 * planned);
   EXPECT_LE(most, 512.0 * 1048576) << "the container";
-  EXPECT_GE(num_answered, 10);
+  EXPECT_GE(num_answered, kMinAnswers);
   for (const Attack& attack : kAttacks) {
     EXPECT_EQ(answers.count(std::string(attack.name) + " none"), 0U) << attack.name;
   }
-  EXPECT_GT(answers.count("n = 8 200"), 0U);
-  EXPECT_GT(answers.count("schemas 200"), 0U);
+  for (const char* what : kTaken) EXPECT_GT(answers.count(what), 0U) << what;
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace {
 
 using std::chrono::system_clock;
 
-constexpr auto kLongestCall = std::chrono::seconds(60);
+constexpr auto kLongestWait = std::chrono::seconds(120);
+constexpr auto kNoDeadline = std::chrono::hours(24);  // none that a busy server would refuse a long output for
 
 // A window that stays at 64 KiB, so that a client that does not read blocks the server's writes soon; answers of any
 // size.
@@ -30,10 +31,10 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
 
 WireCall::WireCall(const std::string& address, const Sent& sent) : channel_(ChannelTo(address)) {
   // A channel that is destroyed while it connects closes its descriptor only when another call lets gRPC poll.
-  channel_->WaitForConnected(system_clock::now() + kLongestCall);
+  channel_->WaitForConnected(system_clock::now() + kLongestWait);
   context_.set_deadline(sent.deadline.has_value()
                             ? system_clock::now() + std::chrono::duration_cast<system_clock::duration>(*sent.deadline)
-                            : system_clock::now() + kLongestCall);
+                            : system_clock::now() + kNoDeadline);
   if (sent.compressed) context_.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   for (const auto& [key, value] : sent.metadata) context_.AddMetadata(key, value);
   grpc::GenericStub stub(channel_);
@@ -57,7 +58,7 @@ WireCall::~WireCall() {
 bool WireCall::Wait() {
   void* tag = nullptr;
   bool ok = false;
-  const auto next = queue_.AsyncNext(&tag, &ok, system_clock::now() + 2 * kLongestCall);
+  const auto next = queue_.AsyncNext(&tag, &ok, system_clock::now() + kLongestWait);
   EXPECT_EQ(next, grpc::CompletionQueue::GOT_EVENT) << "the call is stuck";
   return next == grpc::CompletionQueue::GOT_EVENT && ok;
 }

@@ -267,7 +267,7 @@ TEST_F(ToolCallsTest, RefusalsNameTheFieldsOfTheRequest) {
 TEST_F(ToolCallsTest, GetModelNamesTheForms) {
   for (const auto& [name, reasoning] : {std::pair("demo", "none"), std::pair("thinking", "think_tags")}) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     v1::GetModelRequest request;
     request.set_name(name);
     v1::GetModelResponse response;

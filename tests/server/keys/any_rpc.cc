@@ -22,7 +22,7 @@ RpcAnswer CallAnyRpc(const std::shared_ptr<grpc::Channel>& channel, const std::s
                      const std::vector<std::string>& authorization, const std::string& message) {
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   context.AddMetadata("x-request-id", "mine");
   for (const std::string& value : authorization) context.AddMetadata("authorization", value);
   grpc::GenericStub stub(channel);

@@ -39,7 +39,7 @@ grpc::Status Call(KeyedServer* server, const std::string& name,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
                   Response* response) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   KeyedServer::As(name)(&context);
   Stub stub(server->edge().channel());
   return (stub.*method)(&context, request, response);

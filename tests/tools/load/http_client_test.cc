@@ -228,12 +228,12 @@ TEST(HttpClient, ResponseThatIsNotHttpFails) {
 TEST(HttpClient, SlowResponseMissesItsDeadline) {
   const FakeServer server([](int socket, int) {
     Say(socket, kHead + Token("a"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    std::this_thread::sleep_for(std::chrono::seconds(3));
     return false;
   });
   const Recording recording = RunAgainst(server, 1, /*timeout_ms=*/100);
   EXPECT_EQ(recording.Sum().deadline, 1);
-  EXPECT_LT(recording.seconds(), 0.35);
+  EXPECT_LT(recording.seconds(), 2.9);
 }
 
 TEST(HttpClient, ReplacesAKeptConnectionThatTheServerClosed) {

@@ -20,7 +20,7 @@ template <class Stub, class Request, class Response>
 grpc::Status Call(const EdgeServer& edge, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                   const Request& request, Response* response) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   Stub stub(edge.channel());
   return (stub.*method)(&context, request, response);
 }
@@ -85,7 +85,7 @@ TEST(ModelService, KnowsModelsByTheNamesOfTheirProfiles) {
 // The x-request-id that comes back of a GetModel call: "initial ID" or "trailing ID", "" for none.
 std::string EchoOf(const EdgeServer& edge, const std::string& model, const std::string& id) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   context.AddMetadata("x-request-id", id);
   v1::GetModelRequest request;
   request.set_name(model);
@@ -111,7 +111,7 @@ TEST(Services, SendTheRequestIdBack) {
 TEST(Services, SendTheRequestIdOfTextCallsBack) {
   EdgeServer edge;
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   context.AddMetadata("x-request-id", "mine");
   v1::TokenizeRequest request;
   request.set_model("tiny");

@@ -23,7 +23,7 @@ constexpr char kGetModel[] = "/dunlin.v1.ModelService/GetModel";
 grpc::Status Send(const EdgeServer& edge, const std::string& method, const std::string& bytes,
                   const std::function<void(grpc::ClientContext*)>& setup = nullptr) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   if (setup) setup(&context);
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer request(&slice, 1);

@@ -24,7 +24,7 @@ struct Answer {
 
 Answer Check(const EdgeServer& edge, const std::string& service) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   HealthCheckRequest request;
   request.set_service(service);
   HealthCheckResponse response;
@@ -34,7 +34,7 @@ Answer Check(const EdgeServer& edge, const std::string& service) {
 
 struct Watched {
   Watched(const EdgeServer& edge, const std::string& service) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     HealthCheckRequest request;
     request.set_service(service);
     stub = Health::NewStub(edge.channel());

@@ -28,7 +28,7 @@ class Reflection : public testing::Test {
   // All answers come over one stream.
   static std::vector<Response> Ask(const EdgeServer& edge, const std::vector<Request>& requests) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     const auto stub = Version::Service::NewStub(edge.channel());
     const auto stream = stub->ServerReflectionInfo(&context);
     std::vector<Response> responses;
@@ -113,7 +113,7 @@ TEST(ReflectionOption, CanBeSwitchedOff) {
 
 grpc::StatusCode CodeOfReflection(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   const auto stub = ReflectionV1::Service::NewStub(channel);
   const auto stream = stub->ServerReflectionInfo(&context);
   stream->WritesDone();

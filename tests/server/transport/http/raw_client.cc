@@ -13,7 +13,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr int kPatienceMs = 20000;
+constexpr int kPatienceMs = 120000;
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client connection of a test, byte by byte. Every wait ends after 20 s; what has come by then is returned.
+// One client connection of a test, byte by byte. Every wait ends after 120 s; what has come by then is returned.
 #pragma once
 
 #include <cstdint>
