@@ -12,7 +12,7 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check interop interop-full fmt fmt-check tidy bench \
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check interop interop-full ui-test fmt fmt-check tidy bench \
         loadtest dist dist-test service-test image clean
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
+	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
@@ -88,6 +89,10 @@ interop interop-full: build
 	@deploy/bootstrap.sh interop
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/interop/run.py $(BUILD)/dunlin $(if $(ALLOW_MISSING),--allow-missing) \
 	  $(if $(filter interop-full,$@),--full)
+
+ui-test: build
+	@deploy/bootstrap.sh ui
+	@tests/ui/run.sh $(BUILD)/dunlin
 
 # PYTHONDONTWRITEBYTECODE keeps the tree clean except for the results that NAME requests.
 bench: build

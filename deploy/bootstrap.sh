@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
-# Usage: bootstrap.sh [build|interop]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
-# "interop" is what `make interop` needs besides "build", from wherever it is on PATH.
+# Usage: bootstrap.sh [build|interop|ui]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
+# "interop" and "ui" are what `make interop` and `make ui-test` need besides "build", from wherever it is on PATH.
 set -euo pipefail
 
 packages=(
@@ -15,6 +15,10 @@ packages=(
 case "${1:-}" in
   build) ;;
   interop) command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm) ;;
+  ui)
+    command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
+    command -v chromium >/dev/null || packages+=(chromium)
+    ;;
   *) packages+=(clang-format-14 clang-tidy-14 lld python3-jsonschema openssl) ;;
 esac
 

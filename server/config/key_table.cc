@@ -111,6 +111,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"protocols.openai.strict", kBool, "false", 0, 0, nullptr,
      "Refuse requests with members that the API does not have, and with tools that cannot be run; false: these have no "
      "effect, and the response names them in x-dunlin-ignored"},
+    {"protocols.page", kBool, "true", 0, 0, nullptr,
+     "Serve the status page and playground at / of listen.http (docs/page.md)"},
     {"protocols.vllm_engine", kBool, "true", 0, 0, nullptr,
      "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},
     {"protocols.vllm_engine_model", kStr, "\"\"", 0, 128, nullptr,

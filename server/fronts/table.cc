@@ -4,6 +4,7 @@
 #include "server/fronts/dunlin_v1/front.h"
 #include "server/fronts/kserve/front.h"
 #include "server/fronts/openai/front.h"
+#include "server/fronts/page/front.h"
 #include "server/fronts/smg_worker/front.h"
 #include "server/fronts/vllm/front.h"
 
@@ -11,7 +12,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr const FrontRow* kFronts[] = {
-    &kDunlinV1Front, &kKserveFront, &kOpenAiFront, &kSmgWorkerFront, &kVllmFront,
+    &kDunlinV1Front, &kKserveFront, &kOpenAiFront, &kSmgWorkerFront, &kVllmFront, &kPageFront,
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ void HttpOutput::AppendFields(const HttpReply& reply, Length length) {
   for (const HttpHeader& header : reply.headers) {
     absl::StrAppend(&pending_, header.name, ": ", header.value, "\r\n");
   }
-  if (length == Length::kKnown && reply.status != kNoContent) {
+  const bool has_length = reply.status != kNoContent && reply.status != kNotModified;
+  if (length == Length::kKnown && has_length) {
     absl::StrAppend(&pending_, "Content-Length: ", reply.body.size(), "\r\n");
   }
   if (length == Length::kChunked) pending_.append("Transfer-Encoding: chunked\r\n");
