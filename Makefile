@@ -5,6 +5,9 @@ JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 # DEPS=build installs only what building the binary needs.
 DEPS ?=
+# Of `make fuzz`: how long each target runs, and which (all, if empty).
+SECONDS ?= 60
+T ?=
 # Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
 # folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
 CPU_VARIANTS ?=
@@ -12,8 +15,13 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
+<<<<<<< HEAD
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check interop interop-full ui-test fmt fmt-check tidy bench \
         loadtest dist dist-test service-test image clean
+=======
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full fmt fmt-check tidy \
+        bench loadtest dist dist-test service-test image clean
+>>>>>>> 56daaa04 (Fuzz targets for every parser and front, with make fuzz)
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -23,6 +31,7 @@ help:
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
+	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
@@ -84,6 +93,13 @@ test: toolkit prometheus configure
 # One room's tests, for the loop of edit and test: `make check T=scheduler`, `make check T=server/access`.
 check: deps
 	@tests/check_room.sh "$(T)" $(JOBS)
+
+# Preset fuzz: clang with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
+fuzz: PRESET := fuzz
+fuzz: DEPS := fuzz
+fuzz: configure
+	cmake --build --preset fuzz --target $(if $(T),write_corpus $(addprefix fuzz_,$(T)),fuzz) -j $(JOBS)
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/fuzz/run.py build/fuzz --seconds $(SECONDS) $(T)
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop

@@ -17,14 +17,29 @@ endif()
 
 if(DUNLIN_SANITIZE)
   string(REPLACE ";" "," sanitizers "${DUNLIN_SANITIZE}")
-  # GCC 12 takes members of std::regex for uninitialized between the sanitizers' checks.
-  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer -Wno-error=maybe-uninitialized)
+  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 takes members of std::regex for uninitialized between the sanitizers' checks.
+    add_compile_options(-Wno-error=maybe-uninitialized)
+  endif()
   add_link_options(-fsanitize=${sanitizers})
 endif()
 
-# Warnings are errors on our code; generated protobuf code does not link this.
+option(DUNLIN_FUZZ "Instrument the build for libFuzzer and declare its programs (preset fuzz, make fuzz)" OFF)
+if(DUNLIN_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "DUNLIN_FUZZ needs clang++, which has libFuzzer: cmake --preset fuzz")
+  endif()
+  # The first undefined operation ends the program, as the first bad access does.
+  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+endif()
+
+# Warnings are errors on our code; generated protobuf code does not link this. What another compiler would warn of is not
+# looked for while fuzzing.
 add_library(dunlin_warnings INTERFACE)
-target_compile_options(dunlin_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+if(NOT DUNLIN_FUZZ)
+  target_compile_options(dunlin_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+endif()
 
 # dunlin_precompile(NAME PATH [target ...]): NAME compiles cmake/precompiled/PATH.h once, for targets that use it.
 function(dunlin_precompile name header)

@@ -25,10 +25,11 @@ constexpr std::uintmax_t kMaxConfigBytes = 1 << 20;
 absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path) {
   try {
     return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
-  } catch (const Json::parse_error& parse_error) {
-    const std::string what = parse_error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
-    const size_t begin = std::min(what.find("parse error"), what.size());
-    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", what.substr(begin)));
+  } catch (const Json::exception& error) {  // a parse_error, or out_of_range: a number that no double holds
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
+    const size_t end_of_name = what.find("] ");
+    return absl::InvalidArgumentError(
+        absl::StrCat("config ", path, ": ", end_of_name == std::string::npos ? what : what.substr(end_of_name + 2)));
   }
 }
 

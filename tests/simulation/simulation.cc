@@ -29,8 +29,8 @@ constexpr int kMaxTurns = 20000;  // a run takes some hundreds; more is a livelo
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, SimulationStats* stats)
-      : dice_(seed),
+  Simulation(const Dice& dice, SimulationStats* stats)
+      : dice_(dice),
         workload_(MakeWorkload(&dice_)),
         scheduler_(workload_.scheduler),
         runtime_(workload_.runtime),
@@ -316,7 +316,11 @@ class Simulation {
 }  // namespace
 
 std::string RunSimulation(uint64_t seed, SimulationStats* stats) {
-  return Simulation(seed, stats).Run();
+  return Simulation(Dice(seed), stats).Run();
+}
+
+std::string RunSimulation(std::span<const uint8_t> draws, SimulationStats* stats) {
+  return Simulation(Dice(draws), stats).Run();
 }
 
 }  // namespace dunlin::simulation

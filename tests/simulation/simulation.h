@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace dunlin::simulation {
@@ -23,5 +24,7 @@ struct SimulationStats {
 
 // "" when every invariant held, else what broke, and when. The same seed gives the same run. Adds to *stats.
 std::string RunSimulation(uint64_t seed, SimulationStats* stats);
+// The same of what a fuzzer draws (Dice).
+std::string RunSimulation(std::span<const uint8_t> draws, SimulationStats* stats);
 
 }  // namespace dunlin::simulation

@@ -2,9 +2,11 @@
 // What a seed stands for: the sizes of the engine and the requests that come, with the time and the manner of each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "engine/scheduler/scheduler.h"
@@ -16,15 +18,26 @@ namespace dunlin::simulation {
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
+  // Draws `bytes`, which outlive it, while there are any: a fuzzer chooses what comes. Then as Dice(0).
+  explicit Dice(std::span<const uint8_t> bytes) : engine_(0), bytes_(bytes) {}
   // In [low, high].
   int32_t Between(int32_t low, int32_t high) {
-    return low + static_cast<int32_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+    const auto range = static_cast<uint64_t>(high - low + 1);
+    return low + static_cast<int32_t>((bytes_.empty() ? engine_() : NextBytes(range <= 256 ? 1 : 4)) % range);
   }
   bool OneIn(int32_t n) { return Between(1, n) == 1; }
-  uint64_t Word() { return engine_(); }
+  uint64_t Word() { return bytes_.empty() ? engine_() : NextBytes(8); }
 
  private:
+  uint64_t NextBytes(size_t count) {
+    uint64_t word = 0;
+    for (const uint8_t byte : bytes_.first(std::min(count, bytes_.size()))) word = word << 8 | byte;
+    bytes_ = bytes_.subspan(std::min(count, bytes_.size()));
+    return word;
+  }
+
   std::mt19937_64 engine_;
+  std::span<const uint8_t> bytes_;
 };
 
 struct PlannedRequest {

@@ -172,6 +172,7 @@ const BadConfig kBadConfigs[] = {
      "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, gemma4, kimi_k2, qwen3, "
      "think_tags, mistral"},
     {"{", "config.json: parse error at line 1, column 2: "},
+    {R"({"limits": 1e400})", "config.json: number overflow parsing '1e400'"},
     {"[]", "the config is []; limit is an object"},
     {"{}", "models must be given"},
     {R"({"models": []})", "models has 0 entries; limit is [1, 16]"},

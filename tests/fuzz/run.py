@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs libFuzzer's programs one after another, each for a number of seconds, and prints a line for each.
+
+Usage: run.py BUILD [--seconds N] [NAME ...]. BUILD is the folder of the preset fuzz. Inputs that reach something new stay in
+BUILD/inputs/NAME for the next run; what breaks a target goes to BUILD/findings. Exit status 1: a target crashed, hung, leaked
+or took more memory than its limit.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+HANG_SECONDS = 10
+RSS_MB = 1024  # with the shadow memory of AddressSanitizer; models and tokenizers of the tests take some 300
+MALLOC_MB = 64  # of one allocation: parsers hold inputs of at most 1 MB
+MAX_INPUT_BYTES = 1 << 16
+
+# Of dictionaries/: what a mutation inserts.
+DICTIONARIES = {
+    "json": ["safetensors", "model_config", "tokenizer_json", "vocabulary", "config", "key_file", "chat_messages"],
+    "requests": ["openai", "anthropic", "kserve_json"],
+    "schema": ["json_schema"],
+    "grammar": ["grammar", "regex"],
+    "template": ["chat_template"],
+    "http": ["http_connection"],
+    "gguf": ["gguf"],
+    "calls": ["chat_output"],
+}
+
+
+def target_names():
+    return re.findall(r"^DUNLIN_FUZZ_TARGET\((\w+),", (HERE / "targets.inc").read_text(), re.M)
+
+
+def command(build, name, seconds, seeds):
+    inputs = build / "inputs" / name
+    inputs.mkdir(parents=True, exist_ok=True)
+    (build / "findings").mkdir(exist_ok=True)
+    dictionary = [f"-dict={HERE}/dictionaries/{d}.dict" for d, of in DICTIONARIES.items() if name in of]
+    return [build / "fuzz" / name, inputs, seeds, f"-max_total_time={seconds}", f"-timeout={HANG_SECONDS}",
+            f"-rss_limit_mb={RSS_MB}", f"-malloc_limit_mb={MALLOC_MB}", f"-max_len={MAX_INPUT_BYTES}",
+            "-print_final_stats=1", f"-artifact_prefix={build}/findings/{name}_", *dictionary]
+
+
+def figures(log):
+    """Executions, executions per second, coverage edges: the last that the program printed."""
+    def last(pattern):
+        found = re.findall(pattern, log)
+        return int(found[-1]) if found else 0
+    return (last(r"stat::number_of_executed_units:\s+(\d+)"), last(r"stat::average_exec_per_sec:\s+(\d+)"),
+            last(r"\bcov: (\d+)"))
+
+
+def run(build, name, seconds):
+    """The program's exit status, after its line."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
+        seeds = pathlib.Path(scratch) / "seeds"
+        seeds.mkdir()
+        subprocess.run([build / "fuzz" / "write_corpus", name, seeds], check=True)
+        done = subprocess.run(command(build, name, seconds, seeds), env={**os.environ, "TMPDIR": scratch},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    log = done.stdout.decode(errors="replace")
+    (build / "findings" / f"{name}.log").write_text(log)
+    executed, rate, edges = figures(log)
+    print(f"{name:18} {executed:>12} executions {rate:>8} /s {edges:>7} edges  {'ok' if done.returncode == 0 else 'FAILED'}",
+          flush=True)
+    if done.returncode != 0:
+        print("\n".join(line for line in log.splitlines() if "DEDUP" in line or "SUMMARY" in line or "Test unit" in line),
+              file=sys.stderr)
+    return done.returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    names = arguments.names or target_names()
+    unknown = set(names) - set(target_names())
+    if unknown:
+        parser.error(f"no target is named {', '.join(sorted(unknown))}")
+    build = arguments.build.resolve()
+    failed = [name for name in names if run(build, name, arguments.seconds) != 0]
+    print(f"{len(names) - len(failed)} of {len(names)} targets without a finding"
+          + (f"; logs and inputs: {build / 'findings'}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
