@@ -15,13 +15,8 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-<<<<<<< HEAD
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check interop interop-full ui-test fmt fmt-check tidy bench \
-        loadtest dist dist-test service-test image clean
-=======
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full fmt fmt-check tidy \
-        bench loadtest dist dist-test service-test image clean
->>>>>>> 56daaa04 (Fuzz targets for every parser and front, with make fuzz)
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full ui-test fmt fmt-check \
+        tidy bench loadtest dist dist-test service-test image clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"

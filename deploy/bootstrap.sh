@@ -1,13 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
-<<<<<<< HEAD
-# Usage: bootstrap.sh [build|interop|ui]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
-# "interop" and "ui" are what `make interop` and `make ui-test` need besides "build", from wherever it is on PATH.
-=======
-# Usage: bootstrap.sh [build|interop|fuzz]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
-# "interop" is what `make interop` needs besides "build", from wherever it is on PATH; "fuzz" what `make fuzz` needs.
->>>>>>> 56daaa04 (Fuzz targets for every parser and front, with make fuzz)
+# Usage: bootstrap.sh [build|interop|ui|fuzz]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
+# "interop", "ui" and "fuzz" are what `make interop`, `make ui-test` and `make fuzz` need besides "build", from wherever it is
+# on PATH.
 set -euo pipefail
 
 packages=(
@@ -20,14 +16,11 @@ packages=(
 case "${1:-}" in
   build) ;;
   interop) command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm) ;;
-<<<<<<< HEAD
   ui)
     command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
     command -v chromium >/dev/null || packages+=(chromium)
     ;;
-=======
   fuzz) packages+=(clang-14 libclang-rt-14-dev lld llvm-14 python3) ;;
->>>>>>> 56daaa04 (Fuzz targets for every parser and front, with make fuzz)
   *) packages+=(clang-format-14 clang-tidy-14 lld python3-jsonschema openssl) ;;
 esac
 
