@@ -98,8 +98,8 @@ std::optional<Violation> CheckParts(const text::ChatMessage& message, int64_t in
   int64_t part_index = 0;
   for (const text::ChatPart& part : message.parts) {
     if (part.type != "text") {
-      return Violation::Of(C::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)), "\"text\"",
-                           {index, part_index});
+      return Violation::Of(C::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)),
+                           "\"text\": of a multimodal model the text part is served", {index, part_index});
     }
     if (auto v = CheckUtf8(C::kChatPartText, part.text, {index, part_index})) return v;
     ++part_index;

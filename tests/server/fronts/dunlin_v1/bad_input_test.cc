@@ -251,7 +251,9 @@ std::vector<BadInput> ChatCases() {
             message->set_role("user");
             message->add_parts()->set_type("image_url");
           },
-          "chat.messages[0].parts[0].type", "chat.messages[0].parts[0].type is \"image_url\"; limit is \"text\""),
+          "chat.messages[0].parts[0].type",
+          "chat.messages[0].parts[0].type is \"image_url\"; limit is \"text\": of a multimodal model the text part is "
+          "served"),
       {"a chat that the template refuses", [](R* r) { r->mutable_chat()->add_messages()->set_role("bird"); },
        StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED", "",
        "chat is refused by the model's chat template: birds do not chat"},
