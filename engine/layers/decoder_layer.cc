@@ -22,6 +22,18 @@ auto VisitKind(const ModelConfig& config, int32_t layer, const Visit& visit) {
   return visit(std::type_identity<Mixer>());
 }
 
+const LinearWeights& OutputOf(MixerKind mixer, const LayerWeights& weights) {
+  switch (mixer) {
+    case MixerKind::kAttention:
+      return weights.attention_out;
+    case MixerKind::kDelta:
+      return weights.delta.out;
+    case MixerKind::kShortConv:
+      return weights.short_conv.out;
+  }
+  return weights.attention_out;
+}
+
 template <typename Mixers>
 Mixers MixerOf(LayerContext* context) {
   const LayerWeights& weights = WeightsOf(*context, context->layer);
@@ -90,8 +102,7 @@ bool DecoderLayer::FinalPostNorm() const {
 }
 
 Linear DecoderLayer::attention_out() const {
-  const bool attends = context_->config.attends(context_->layer);
-  return {context_, attends ? weights_.attention_out : weights_.delta.out,
+  return {context_, OutputOf(context_->config.mixer(context_->layer), weights_),
           InputIndex(context_->layer, LayerInput::kAttentionOut)};
 }
 

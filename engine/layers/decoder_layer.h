@@ -11,6 +11,7 @@
 #include "engine/layers/experts.h"
 #include "engine/layers/latent_attention.h"
 #include "engine/layers/mlp.h"
+#include "engine/layers/short_conv.h"
 
 namespace dunlin::engine {
 
@@ -19,7 +20,7 @@ namespace dunlin::engine {
 // A token mixer mixes rows of a sequence. InputOf: its first product, whose input the layer fills. StoreKv(): stores
 // what later tokens read, of every row, and leaves queries in LayerRows::query; after the last layer's only kept rows
 // go on. Run(next): from the queries to the input of the output projection.
-using TokenMixer = std::variant<DeltaLayer, LatentAttentionLayer, Attention>;
+using TokenMixer = std::variant<DeltaLayer, ShortConv, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
 using ChannelMixer = std::variant<Experts, Mlp>;

@@ -16,7 +16,7 @@ DeltaBuffers PlaceDelta(const ModelConfig& config, int64_t tokens, BufferCut* cu
 }  // namespace
 
 size_t DeltaBufferBytes(const ModelConfig& config, int32_t max_tokens) {
-  if (!config.is_recurrent()) return 0;
+  if (config.delta.shape.key_heads == 0) return 0;
   BufferCut cut(nullptr);
   (void)PlaceDelta(config, max_tokens, &cut);
   return cut.taken();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/delta_layer.h"
 
+#include "engine/layers/layer_state.h"
 #include "engine/layers/norm.h"
 
 namespace dunlin::engine {
@@ -29,21 +30,13 @@ bool DeltaLayer::Gates() const {
          gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count);
 }
 
-kernels::StateSlots DeltaLayer::StateAt(int64_t offset) const {
-  const ModelConfig& config = context_->config;
-  const int64_t first = config.recurrent_index(context_->layer) * spec_.state_floats();
-  return {.pool = context_->buffers.state + first + offset,
-          .slot_stride = config.state_floats(),
-          .slots = context_->inputs.state_slots};
-}
-
 bool DeltaLayer::Convolve() const {
   const kernels::CausalConvParams params{.in = context_->buffers.qkv,
                                          .in_stride = spec_.input_features(),
                                          .weight = weights_.conv,
                                          .channels = spec_.channels(),
                                          .taps = spec_.conv_taps,
-                                         .state = StateAt(0),
+                                         .state = StateOf(*context_),
                                          .sequences = context_->rows.spans.first,
                                          .num_sequences = context_->rows.spans.count,
                                          .out = buffers_.mixed};
@@ -56,7 +49,7 @@ bool DeltaLayer::Scan() const {
                                         .gates = buffers_.gates,
                                         .rate = weights_.rate,
                                         .dt_bias = weights_.time_bias,
-                                        .state = StateAt(spec_.conv_state_floats()),
+                                        .state = StateOf(*context_, spec_.conv_state_floats()),
                                         .sequences = context_->rows.spans.first,
                                         .num_sequences = context_->rows.spans.count,
                                         .out = buffers_.scan};

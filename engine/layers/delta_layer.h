@@ -26,8 +26,6 @@ class DeltaLayer {
   bool Gates() const;
   bool Convolve() const;
   bool Scan() const;
-  // The layer's part of a slot from `offset` floats on.
-  kernels::StateSlots StateAt(int64_t offset) const;
 
   LayerContext* context_;
   const LayerWeights& layer_;

@@ -26,8 +26,8 @@ struct LayerBuffers {
 
   void* kv_pool = nullptr;
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;        // [T, qkv_features or, if that is more, DeltaSpec::input_features]
-  float* attention = nullptr;  // [T, num_heads * value_dim or, if that is more, DeltaSpec::output_features]
+  float* qkv = nullptr;        // [T, ModelConfig::max_mixer_inputs]
+  float* attention = nullptr;  // [T, ModelConfig::max_mixer_outputs]
   float* gate = nullptr;       // [T, num_heads * head_dim] of AttentionSpec::output_gate
   void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection; of experts, too
   float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual

@@ -207,9 +207,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
-  set(BufferId::kQkv, Floats(tokens, std::max(config.attention.qkv_features(), config.delta.input_features())));
-  set(BufferId::kAttention, Floats(tokens, std::max(config.attention.num_heads * config.attention.value_dim(),
-                                                    config.delta.output_features())));
+  set(BufferId::kQkv, Floats(tokens, config.max_mixer_inputs()));
+  set(BufferId::kAttention, Floats(tokens, config.max_mixer_outputs()));
   set(BufferId::kGate, config.attention.output_gate
                            ? Floats(tokens, int64_t{config.attention.num_heads} * config.attention.head_dim)
                            : 0);

@@ -30,6 +30,7 @@ struct ExpertRouting {
   int32_t num_chosen = 0;   // experts of a row, 1 to num_experts
   ExpertScoring scoring = ExpertScoring::kSoftmax;
   bool normalized = false;        // the chosen experts' scores are divided by their sum
+  float sum_offset = 1e-20F;      // added to that sum, > 0: DeepSeek V3's; sigmoids may all underflow
   float scale = 1.0F;             // of the weights, after that
   int32_t num_groups = 1;         // divides num_experts: consecutive experts form a group
   int32_t num_chosen_groups = 1;  // experts of the best so many groups take part; they hold >= num_chosen experts
@@ -39,6 +40,7 @@ struct ExpertRouting {
 // Whether its numbers hold what they say.
 constexpr bool IsRule(const ExpertRouting& rule) {
   if (rule.num_experts < 1 || rule.num_experts > kExpertsMax || rule.num_chosen < 1) return false;
+  if (!(rule.sum_offset > 0.0F)) return false;
   if (rule.num_groups < 1 || rule.num_experts % rule.num_groups != 0) return false;
   if (rule.num_chosen_groups < 1 || rule.num_chosen_groups > rule.num_groups) return false;
   return rule.num_chosen <= rule.num_experts / rule.num_groups * rule.num_chosen_groups;

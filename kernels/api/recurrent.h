@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of layers whose tokens read a state of their sequence in place of earlier keys and values: gated delta
-// nets (Qwen 3.5, Qwen3-Next). A sequence's state lies in a slot of a pool, in FP32, and is read and written in place.
-// Bit contract: every operation goes through a sequence's rows one by one, in one order, so that a row has the same
-// bits wherever a step begins or ends, and beside any neighbours.
+// nets (Qwen 3.5, Qwen3-Next), gated short convolutions (LFM2). A sequence's state lies in a slot of a pool, in FP32,
+// and is read and written in place. Bit contract: every operation goes through a sequence's rows one by one, in one
+// order, so that a row has the same bits wherever a step begins or ends, and beside any neighbours.
 #pragma once
 
 #include <cstddef>
@@ -42,10 +42,11 @@ struct StateSlots {
 // Most taps of a convolution.
 inline constexpr int32_t kConvTapsMax = 8;
 
-// A causal convolution along each channel, then SiLU:
-//   out[t, c] = SiLU(sum over j of weight[j, c] * in[t - taps + 1 + j, c]), the oldest row first.
-// Rows before the sequence's first are 0, those before the call's first are the state's: its last taps - 1 rows of
-// `in`, [taps - 1, channels], which the call leaves there. A sequence whose span begins at position 0 has no state yet.
+// A causal convolution along each channel of u = in_gate * in, then SiLU where `silu` is set, and a gate:
+//   out[t, c] = SiLU(sum over j of weight[j, c] * u[t - taps + 1 + j, c] + bias[c]) * out_gate[t, c]
+// the oldest row first. Rows before the sequence's first are 0, those before the call's first are the state's: its last
+// taps - 1 rows of u, [taps - 1, channels], which the call leaves there. A sequence whose span begins at position 0 has
+// no state yet.
 struct CausalConvParams {
   const float* in;                // [*, channels], rows in_stride apart
   int64_t in_stride;              // floats, >= channels
@@ -56,6 +57,11 @@ struct CausalConvParams {
   const SequenceSpan* sequences;  // [num_sequences] rows of `in`; page_table_row is not read
   int32_t num_sequences;          // >= 0
   float* out;                     // [*, channels], contiguous; must not overlap `in`
+  const float* bias = nullptr;    // [channels], or null: 0
+  // Rows of `channels` as those of `in`, or null: 1. The convolution is of in_gate * in.
+  const float* in_gate = nullptr;
+  const float* out_gate = nullptr;
+  bool silu = true;
 };
 
 // A gated delta rule. Of each value head and token, in this order, with S [key_dim, value_dim] the head's state, 0 at a

@@ -10,7 +10,6 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int64_t kTaskElements = 1 << 14;
-constexpr float kSmallestSum = 1e-20F;  // DeepSeek V3's; sigmoids may all underflow
 
 template <typename Body>
 void ForEachRow(DeviceContext* context, int64_t num_rows, int64_t columns, const Body& body) {
@@ -88,7 +87,7 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
     weights[i] = scores[chosen[i]];
   }
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(weights, rule.num_chosen);
-  float sum = kSmallestSum;
+  float sum = rule.sum_offset;
   for (int32_t i = 0; i < rule.num_chosen; ++i) sum += weights[i];
   for (int32_t i = 0; i < rule.num_chosen; ++i)
     weights[i] = (rule.normalized ? weights[i] / sum : weights[i]) * rule.scale;

@@ -31,9 +31,9 @@ absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& confi
 }
 
 // [channels, taps] to [taps, channels].
-void TransposeTaps(const DeltaSpec& delta, float* weights) {
-  const auto channels = static_cast<size_t>(delta.channels());
-  const auto taps = static_cast<size_t>(delta.conv_taps);
+void TransposeTaps(const WeightPart& part, float* weights) {
+  const auto channels = static_cast<size_t>(part.shape.front());
+  const auto taps = static_cast<size_t>(part.shape.back());
   const std::vector<float> stored(weights, weights + channels * taps);
   for (size_t channel = 0; channel < channels; ++channel) {
     for (size_t tap = 0; tap < taps; ++tap) weights[tap * channels + channel] = stored[channel * taps + tap];
@@ -242,7 +242,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   if (IsNorm(part.slot) && !part.is_bias) {
     for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm.weight_offset;
   }
-  if (part.slot == WeightSlot::kDeltaConv) TransposeTaps(model_->config_.delta, widened_.data());
+  if (IsConvolution(part.slot)) TransposeTaps(part, widened_.data());
   if (part.slot == WeightSlot::kDeltaRate) {
     const bool log = model_->config_.delta.log_rates;
     for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];

@@ -89,6 +89,7 @@ struct AttentionSpec {
 enum class MixerKind : uint8_t {
   kAttention,  // over the keys and values of earlier tokens, in pages
   kDelta,      // a gated delta net, over a state of the sequence
+  kShortConv,  // a gated convolution over the last few tokens, which are the sequence's state
 };
 
 // Gated delta nets (kernels/api/recurrent.h): Out(RMSNorm(scan) * SiLU(z)), z from the layer's input as queries, keys
@@ -106,6 +107,18 @@ struct DeltaSpec {
   // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
   int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
   int64_t state_floats() const { return conv_state_floats() + shape.value_heads * kernels::DeltaHeadFloats(shape); }
+};
+
+// Gated short convolutions (LFM2): Out(C * conv(B * x)), where the input projection has B, C and x, each `channels`
+// wide, in this order.
+struct ShortConvSpec {
+  int32_t channels = 0;  // hidden_dim; 0: no layer is one
+  int32_t taps = 0;      // 2 to kConvTapsMax
+  bool bias = false;     // of both projections and of the convolution
+
+  int32_t input_features() const { return 3 * channels; }
+  // FP32 of a sequence in a layer: the last rows of B * x.
+  int64_t state_floats() const { return int64_t{taps - 1} * channels; }
 };
 
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.

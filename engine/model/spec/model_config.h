@@ -62,6 +62,7 @@ struct ModelConfig {
   NormSpec norm;
   AttentionSpec attention;
   DeltaSpec delta;
+  ShortConvSpec short_conv;
   std::vector<MixerKind> mixers;  // [num_layers]; empty: all attend. At least one attends
   RotarySpec rotary;
   MlpSpec mlp;
@@ -78,15 +79,29 @@ struct ModelConfig {
     return mixers.empty() ? MixerKind::kAttention : mixers[static_cast<size_t>(layer)];
   }
   bool attends(int32_t layer) const { return mixer(layer) == MixerKind::kAttention; }
+  // FP32 of a sequence's state in a layer; 0: the layer is not recurrent.
+  int64_t layer_state_floats(int32_t layer) const {
+    switch (mixer(layer)) {
+      case MixerKind::kAttention:
+        return 0;
+      case MixerKind::kDelta:
+        return delta.state_floats();
+      case MixerKind::kShortConv:
+        return short_conv.state_floats();
+    }
+    return 0;
+  }
+  // A sequence's state is those of its recurrent layers, one after another: where that of a layer begins.
+  int64_t state_offset(int32_t layer) const {
+    int64_t floats = 0;
+    for (int32_t i = 0; i < layer; ++i) floats += layer_state_floats(i);
+    return floats;
+  }
+  int64_t state_floats() const { return mixers.empty() ? 0 : state_offset(num_layers); }
   int32_t num_recurrent_layers() const {
-    return static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kDelta));
+    return static_cast<int32_t>(mixers.size()) -
+           static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kAttention));
   }
-  // Which of the recurrent layers a layer is. REQUIRES: it is one.
-  int32_t recurrent_index(int32_t layer) const {
-    return static_cast<int32_t>(std::count(mixers.begin(), mixers.begin() + layer, MixerKind::kDelta));
-  }
-  // FP32 of a sequence's state: those of its recurrent layers, one after another.
-  int64_t state_floats() const { return num_recurrent_layers() * delta.state_floats(); }
   // Whether a sequence has a state in addition to its keys and values.
   bool is_recurrent() const { return num_recurrent_layers() > 0; }
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
@@ -98,6 +113,13 @@ struct ModelConfig {
   }
   bool has_embedding_norm() const { return embedding.norm || norm.placement == NormPlacement::kPost; }
   bool has_experts() const { return experts.routing.num_experts > 0; }
+  // Columns that a layer's first product and the rows before its output projection have at most.
+  int32_t max_mixer_inputs() const {
+    return std::max({attention.qkv_features(), delta.input_features(), short_conv.input_features()});
+  }
+  int32_t max_mixer_outputs() const {
+    return std::max({attention.num_heads * attention.value_dim(), delta.output_features(), short_conv.channels});
+  }
   // The widest MLP of the model.
   int32_t max_ffn_dim() const {
     return has_experts() ? std::max({mlp.ffn_dim, experts.ffn_dim, experts.shared_ffn_dim}) : mlp.ffn_dim;

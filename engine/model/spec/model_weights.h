@@ -60,12 +60,21 @@ struct DeltaWeights {
   LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
 };
 
+// Of a layer with MixerKind::kShortConv, as that.
+struct ShortConvWeights {
+  LinearWeights in;             // [3 * channels, hidden_dim]: B, C, x
+  const float* conv = nullptr;  // [taps, channels]
+  const float* bias = nullptr;  // [channels], with ShortConvSpec::bias
+  LinearWeights out;            // [hidden_dim, channels]
+};
+
 struct LayerWeights {
   NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   LinearWeights attention_gate;  // [num_heads * head_dim, hidden_dim], with AttentionSpec::output_gate
   LatentWeights latent;          // where the attention is latent
   DeltaWeights delta;            // of MixerKind::kDelta
+  ShortConvWeights short_conv;   // of MixerKind::kShortConv
   NormWeights query_norm;        // with qk_norm
   NormWeights key_norm;          // with qk_norm
   const float* sinks = nullptr;  // [num_heads], with attention_sinks

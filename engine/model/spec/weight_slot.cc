@@ -48,6 +48,10 @@ WeightField OfDelta(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).delta.*kMember);
 }
 template <auto kMember>
+WeightField OfShortConv(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).short_conv.*kMember);
+}
+template <auto kMember>
 WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
 }
@@ -73,6 +77,8 @@ constexpr auto kHasGate = [](const C& c, int32_t layer) { return c.attends(layer
 constexpr auto kHasQkNorms = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.qk_norm; };
 constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
 constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
+constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
+constexpr auto kHasConvBias = [](const C& c, int32_t layer) { return kIsShortConv(c, layer) && c.short_conv.bias; };
 constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.attention.latent.query_rank > 0; };
 constexpr auto kHasLatent = [](const C& c, int32_t) { return c.attention.is_latent(); };
 constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
@@ -97,6 +103,7 @@ constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
 constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
 constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
 constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
+constexpr auto kShortConvsBias = [](const C& c) { return c.short_conv.bias; };
 constexpr auto kMlpBias = [](const C& c) { return c.mlp.bias; };
 constexpr auto kRouterBias = [](const C& c) { return c.experts.router_bias; };
 constexpr auto kExpertBias = [](const C& c) { return c.experts.bias; };
@@ -127,6 +134,9 @@ constexpr auto kDeltaConvDim = [](const C& c) { return int64_t{c.delta.conv_taps
 constexpr auto kDeltaHeads = [](const C& c) { return int64_t{c.delta.shape.value_heads}; };
 constexpr auto kDeltaHeadDim = [](const C& c) { return int64_t{c.delta.shape.value_dim}; };
 constexpr auto kDeltaDim = [](const C& c) { return int64_t{c.delta.output_features()}; };
+constexpr auto kShortConvInRows = [](const C& c) { return int64_t{c.short_conv.input_features()}; };
+constexpr auto kShortConvDim = [](const C& c) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
+constexpr auto kShortConvChannels = [](const C& c) { return int64_t{c.short_conv.channels}; };
 constexpr auto kQueryRank = [](const C& c) { return int64_t{c.attention.latent.query_rank}; };
 constexpr auto kQueryInput = [](const C& c) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
@@ -209,6 +219,14 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Vector(kDeltaNorm, "delta_norm", kPerLayer, kIsDelta, kDeltaHeadDim, OfDelta<&DeltaWeights::norm>),
     Matrix(kDeltaOut, "delta_out", kPerLayer, kIsDelta, kNoBias, {kHidden, kDeltaDim}, OfDelta<&DeltaWeights::out>,
            {.factor = kResidual}),
+    Matrix(kShortConvIn, "short_conv_in", kPerLayer, kIsShortConv, kShortConvsBias, {kShortConvInRows, kHidden},
+           OfShortConv<&ShortConvWeights::in>),
+    Vector(kShortConvTaps, "short_conv_taps", kPerLayer, kIsShortConv, kShortConvDim,
+           OfShortConv<&ShortConvWeights::conv>),
+    Vector(kShortConvBias, "short_conv_bias", kPerLayer, kHasConvBias, kShortConvChannels,
+           OfShortConv<&ShortConvWeights::bias>),
+    Matrix(kShortConvOut, "short_conv_out", kPerLayer, kIsShortConv, kShortConvsBias, {kHidden, kShortConvChannels},
+           OfShortConv<&ShortConvWeights::out>, {.factor = kResidual}),
     Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHidden, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,

@@ -43,6 +43,10 @@ enum class WeightSlot : uint8_t {
   kDeltaTimeBias,
   kDeltaNorm,
   kDeltaOut,
+  kShortConvIn,
+  kShortConvTaps,
+  kShortConvBias,
+  kShortConvOut,
   kAttentionOut,
   kPostAttentionNorm,
   kMlpNorm,
@@ -142,6 +146,11 @@ inline bool IsNorm(WeightSlot slot) {
 // Whether the slot is an FP32 vector, not a matrix.
 inline bool IsVector(WeightSlot slot) {
   return RowOf(slot).kind != SlotKind::kMatrix;
+}
+// Whether the vector is the taps of a convolution, which checkpoints have as [channels, 1, taps] and devices as
+// [taps, channels].
+inline bool IsConvolution(WeightSlot slot) {
+  return slot == WeightSlot::kDeltaConv || slot == WeightSlot::kShortConvTaps;
 }
 // Whether each layer has one, or one for each expert or head.
 inline bool IsPerLayer(WeightSlot slot) {

@@ -73,6 +73,8 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
                   .scale = 1.0F};
   if (name.slot == WeightSlot::kDeltaConv) {
     part.shape = {config.delta.channels(), 1, config.delta.conv_taps};  // as PyTorch's Conv1d has it
+  } else if (name.slot == WeightSlot::kShortConvTaps) {
+    part.shape = {config.short_conv.channels, 1, config.short_conv.taps};
   } else if (part.is_vector()) {
     part.shape = {tensor_rows};
   } else if (part.transposed) {
@@ -130,7 +132,7 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
 // A convolution's tensor may lack the dimension of one element.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
-  return part.slot == WeightSlot::kDeltaConv && tensor.shape == std::vector<int64_t>{part.shape[0], part.shape[2]};
+  return IsConvolution(part.slot) && tensor.shape == std::vector<int64_t>{part.shape[0], part.shape[2]};
 }
 
 // Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.

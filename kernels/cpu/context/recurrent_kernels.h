@@ -11,10 +11,11 @@
 
 namespace dunlin::kernels::cpu {
 
-// out[c] = sum over j of weight[j][c] * taps[j][c], j ascending.
+// out[c] = sum over j of weight[j][c] * taps[j][c], j ascending, and then + bias[c].
 struct ConvRow {
   const float* taps[kConvTapsMax];
   const float* weight;  // [num_taps], rows weight_stride apart
+  const float* bias;    // or null
   int64_t weight_stride;
   int32_t num_taps;
   int32_t num_channels;
@@ -44,6 +45,7 @@ struct DeltaColumns {
 
 struct RecurrentKernels {
   void (*conv_row)(const ConvRow&);
+  void (*multiply_rows)(const float* a, const float* b, int64_t n, float* out);  // out may be a or b
   void (*delta_columns)(const DeltaColumns&);
   float (*sum_squares)(const float* in, int64_t n);
 };

@@ -21,41 +21,65 @@ bool ValidState(const StateSlots& state, int64_t floats) {
   return state.pool != nullptr && state.slots != nullptr && state.slot_stride >= floats;
 }
 
-// The state's rows go to the last rows of [state, in): row t of the call has row t + taps - 1 of that list.
-void KeepLastRows(const CausalConvParams& params, const SequenceSpan& span, int64_t first, int64_t count,
-                  float* state) {
-  const int64_t num_kept = params.taps - 1;
-  for (int64_t row = 0; row < num_kept; ++row) {
-    const int64_t source = row + span.query_len - num_kept;
-    const float* from = source < 0 ? state + (source + num_kept) * params.channels + first
-                                   : params.in + (span.query_start + source) * params.in_stride + first;
-    std::memmove(state + row * params.channels + first, from, static_cast<size_t>(count) * sizeof(float));
+// Channels [first, first + count) of a sequence's rows of u: those of the call, row 0 and on, and of its state before.
+class ConvInput {
+ public:
+  ConvInput(const KernelTable& kernels, const CausalConvParams& params, const SequenceSpan& span, int64_t first,
+            int64_t count, float* state)
+      : kernels_(kernels), params_(params), span_(span), first_(first), count_(count), state_(state + first) {}
+
+  // Call with ascending rows; what it returned of the last `taps` rows stays valid.
+  const float* Row(int64_t row) {
+    if (row < 0) return State(row + params_.taps - 1);
+    const int64_t at = (span_.query_start + row) * params_.in_stride + first_;
+    if (params_.in_gate == nullptr) return params_.in + at;
+    float* product = products_[row % params_.taps];
+    if (row == num_products_) {
+      kernels_.multiply_rows(params_.in + at, params_.in_gate + at, count_, product);
+      ++num_products_;
+    }
+    return product;
   }
-}
+
+  // Row `row` of the state.
+  float* State(int64_t row) { return state_ + row * params_.channels; }
+
+ private:
+  const KernelTable& kernels_;
+  const CausalConvParams& params_;
+  const SequenceSpan& span_;
+  const int64_t first_;
+  const int64_t count_;
+  float* const state_;
+  int64_t num_products_ = 0;
+  float products_[kConvTapsMax][kConvChannels];  // of the last rows
+};
 
 // Channels [first, first + count) of a sequence.
 void ConvolveChannels(const KernelTable& kernels, const CausalConvParams& params, const SequenceSpan& span,
                       int64_t first, int64_t count, float* state) {
   const int64_t num_kept = params.taps - 1;
-  for (int64_t row = 0; span.first_position == 0 && row < num_kept; ++row) {
-    std::fill_n(state + row * params.channels + first, count, 0.0F);
-  }
+  ConvInput in(kernels, params, span, first, count, state);
+  for (int64_t row = 0; span.first_position == 0 && row < num_kept; ++row) std::fill_n(in.State(row), count, 0.0F);
   ConvRow conv{};
   conv.weight = params.weight + first;
+  conv.bias = params.bias == nullptr ? nullptr : params.bias + first;
   conv.weight_stride = params.channels;
   conv.num_taps = params.taps;
   conv.num_channels = static_cast<int32_t>(count);
   for (int64_t row = 0; row < span.query_len; ++row) {
-    for (int64_t tap = 0; tap < params.taps; ++tap) {
-      const int64_t source = row + tap - num_kept;
-      conv.taps[tap] = source < 0 ? state + (source + num_kept) * params.channels + first
-                                  : params.in + (span.query_start + source) * params.in_stride + first;
-    }
+    for (int64_t tap = 0; tap < params.taps; ++tap) conv.taps[tap] = in.Row(row + tap - num_kept);
     conv.out = params.out + (span.query_start + row) * params.channels + first;
     kernels.conv_row(conv);
-    kernels.activate(ActivationKind::kSilu, conv.out, nullptr, count, conv.out);
+    if (params.silu) kernels.activate(ActivationKind::kSilu, conv.out, nullptr, count, conv.out);
+    if (params.out_gate == nullptr) continue;
+    const float* gate = params.out_gate + (span.query_start + row) * params.in_stride + first;
+    kernels.multiply_rows(conv.out, gate, count, conv.out);
   }
-  KeepLastRows(params, span, first, count, state);
+  // The last rows, of the state and the call, are the state's.
+  for (int64_t row = 0; row < num_kept; ++row) {
+    std::memmove(in.State(row), in.Row(row + span.query_len - num_kept), static_cast<size_t>(count) * sizeof(float));
+  }
 }
 
 float Softplus(float x) {

@@ -23,7 +23,14 @@ struct Recurrent {
         const float* weight = row.weight + tap * row.weight_stride + c;
         sum = V::MulAdd(V::LoadMasked(weight, mask), V::LoadMasked(row.taps[tap] + c, mask), sum);
       }
+      if (row.bias != nullptr) sum = V::Add(sum, V::LoadMasked(row.bias + c, mask));
       V::StoreMasked(row.out + c, mask, sum);
+    });
+  }
+
+  static void MultiplyRows(const float* a, const float* b, int64_t n, float* out) {
+    ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
+      V::StoreMasked(out + i, mask, V::Mul(V::LoadMasked(a + i, mask), V::LoadMasked(b + i, mask)));
     });
   }
 
@@ -148,8 +155,10 @@ struct Recurrent {
 template <typename V, int kVectors>
 constexpr RecurrentKernels RecurrentKernelsOf() {
   using Kernels = Recurrent<V, kVectors>;
-  return {
-      .conv_row = Kernels::ConvolveRow, .delta_columns = Kernels::UpdateColumns, .sum_squares = Kernels::SumSquares};
+  return {.conv_row = Kernels::ConvolveRow,
+          .multiply_rows = Kernels::MultiplyRows,
+          .delta_columns = Kernels::UpdateColumns,
+          .sum_squares = Kernels::SumSquares};
 }
 
 }  // namespace dunlin::kernels::cpu::simd

@@ -106,11 +106,10 @@ DUNLIN_HD void CloseGroups(const Lanes& lanes, const ExpertRouting& rule, RouteM
 // weights[0, count): the scores of a row's experts become its weights.
 template <typename Lanes>
 DUNLIN_HD void WeighChosen(const Lanes& lanes, const ExpertRouting& rule, float* weights) {
-  constexpr float kSmallestSum = 1e-20F;  // DeepSeek V3's; sigmoids may all underflow
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(lanes, weights, rule.num_chosen);
   float sum = 0.0F;
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) sum += weights[i];
-  sum = lanes.Sum(sum) + kSmallestSum;
+  sum = lanes.Sum(sum) + rule.sum_offset;
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {
     weights[i] = (rule.normalized ? weights[i] / sum : weights[i]) * rule.scale;
   }

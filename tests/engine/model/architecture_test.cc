@@ -27,7 +27,7 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     for (const WeightName& weight : row->names.weights) {
       slots.insert(weight.slot);
       const bool is_shared = weight.part == FusedPart::kGateOfPairs;  // with the queries
-      EXPECT_TRUE(names.insert(weight.name).second || is_shared) << weight.name;
+      EXPECT_TRUE(names.insert(std::string(weight.name) + weight.weight).second || is_shared) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,
                 IsPerExpert(weight.slot) || IsPerHead(weight.slot))

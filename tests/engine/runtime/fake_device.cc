@@ -202,7 +202,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .causal_conv =
         [](DeviceContext* context, const kernels::CausalConvParams& params) {
           return Note(context,
-                      absl::StrCat("causal conv sequences ", params.num_sequences, " channels ", params.channels));
+                      absl::StrCat("causal conv sequences ", params.num_sequences, " channels ", params.channels,
+                                   params.in_gate != nullptr && params.out_gate != nullptr ? " gated" : ""));
         },
     .delta_scan =
         [](DeviceContext* context, const kernels::DeltaScanParams& params) {

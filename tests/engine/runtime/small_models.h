@@ -69,6 +69,16 @@ inline ModelConfig SmallDeltaConfig() {
   return config;
 }
 
+// SmallLlamaConfig of three layers, of which the first and the last are gated convolutions of 3 taps.
+inline ModelConfig SmallShortConvConfig() {
+  ModelConfig config = SmallLlamaConfig();
+  config.architecture = "lfm2";
+  config.num_layers = 3;
+  config.mixers = {MixerKind::kShortConv, MixerKind::kAttention, MixerKind::kShortConv};
+  config.short_conv = {.channels = config.hidden_dim, .taps = 3};
+  return config;
+}
+
 // SmallLlamaConfig with experts in its second layer: a row takes two of three, and a shared one with a gate.
 inline ModelConfig SmallExpertsConfig() {
   ModelConfig config = SmallLlamaConfig();
@@ -114,6 +124,10 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
       layer.delta.in = linear(config.delta.input_features(), config.hidden_dim, false);
       layer.delta.gates = linear(2 * int64_t{config.delta.shape.value_heads}, config.hidden_dim, false);
       layer.delta.out = linear(config.hidden_dim, config.delta.output_features(), false);
+    }
+    if (config.mixer(i) == MixerKind::kShortConv) {
+      layer.short_conv.in = linear(config.short_conv.input_features(), config.hidden_dim, config.short_conv.bias);
+      layer.short_conv.out = linear(config.hidden_dim, config.short_conv.channels, config.short_conv.bias);
     }
     layer.mlp_up = linear(config.mlp.up_features(), config.hidden_dim, config.mlp.bias);
     layer.mlp_down = linear(config.hidden_dim, config.mlp.ffn_dim, config.mlp.bias);

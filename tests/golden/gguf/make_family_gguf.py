@@ -56,6 +56,7 @@ MODELS = {
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
+    "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
 }
 # Names that differ from the checkpoint's.
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
@@ -65,11 +66,17 @@ PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
+SHORT_CONVS = (Arch.LFM2, Arch.LFM2MOE)
 WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
 
 
 def first(config, *names):
     return next((config[name] for name in names if config.get(name) is not None), None)
+
+
+def first_rows(tensors, ending):
+    """Rows of the first tensor whose name ends so."""
+    return next(tensor.shape[0] for name, tensor in tensors.items() if name.endswith(ending))
 
 
 def heads_of(config):
@@ -137,6 +144,10 @@ def add_experts(writer, arch, config):
         return
     writer.add_expert_count(count)
     writer.add_expert_used_count(config["num_experts_per_tok"])
+    if arch == Arch.LFM2MOE:
+        writer.add_leading_dense_block_count(config["num_dense_layers"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_weights_scale(config["routed_scaling_factor"])
     width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
@@ -187,7 +198,7 @@ def split_heads(tensors, config):
     return split
 
 
-def add_metadata(writer, arch, config):
+def add_metadata(writer, arch, config, tensors):
     hidden = config["hidden_size"]
     heads, kv_heads, head_dim = heads_of(config)
     predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 0
@@ -195,6 +206,10 @@ def add_metadata(writer, arch, config):
     writer.add_context_length(first(config, "max_position_embeddings", "seq_length") or 2048)
     writer.add_embedding_length(hidden)
     ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
+    if arch in SHORT_CONVS:
+        ffn = first_rows(tensors, "feed_forward.w1.weight")  # as wide as the MLP is
+        writer.add_shortconv_l_cache(config["conv_L_cache"])
+        kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
     writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
     if arch in HYBRIDS:
         add_delta(writer, config)
@@ -258,7 +273,7 @@ def converted(name, tensor, arch, config):
 def write(path, arch, config, tensors, kinds=None):
     """kinds: types of matrices by the file's names."""
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
-    add_metadata(writer, arch, config)
+    add_metadata(writer, arch, config, tensors)
     names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
     if arch == Arch.DEEPSEEK2:
         tensors = split_heads(tensors, config)
@@ -270,6 +285,9 @@ def write(path, arch, config, tensors, kinds=None):
         if hf_name == "lm_head.weight" and config.get("tie_word_embeddings") or hf_name.startswith(("head.", "decoder.")):
             continue
         hf_name = hf_name.replace("e_score_correction_bias", "e_score_correction.bias").removeprefix("bert.")
+        if arch in SHORT_CONVS:
+            hf_name = hf_name.replace("expert_bias", "expert_bias.bias")
+            tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor
         for arches, prefix in (((Arch.MODERN_BERT,), "model."), ((Arch.BLOOM,), "transformer.")):
             hf_name = hf_name.removeprefix(prefix) if arch in arches else hf_name
         parts = [("", hf_name, tensor)]
@@ -284,7 +302,7 @@ def write(path, arch, config, tensors, kinds=None):
                     name = gguf.get_tensor_name_map(Arch.QWEN35, 4).get_name(stem, try_suffixes=(".weight",))
             if name is None:
                 raise SystemExit(f"{path.name}: no name for {stem}")
-            wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "ssm_a", "ssm_conv1d", "ssm_dt")
+            wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "shortconv.conv", "ssm_a", "ssm_conv1d", "ssm_dt")
             always_wide = any(part in name for part in wide)
             value = converted(name, value, arch, config)
             add_tensor(writer, name, value.float() if always_wide else value, (kinds or {}).get(name))

@@ -54,6 +54,7 @@ DELTA = {"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "lin
          "linear_value_head_dim": 12, "linear_conv_kernel_dim": 4}
 QWEN35_ROPE = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.25, "mrope_section": [2, 1, 1],
                "mrope_interleaved": True}
+SHORT_CONV = {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "conv"], "norm_eps": 1e-5}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -147,6 +148,14 @@ FAMILIES = {
                                       "shared_expert_intermediate_size": 28, "mlp_only_layers": [1],
                                       "layer_types": ["linear_attention", "full_attention", "linear_attention",
                                                       "linear_attention"]}),
+    # int(0.9 * int(2 * 96 / 3)) is 57, which becomes 64 of multiples of 16.
+    "lfm2_tiny": ("lfm2", {**SHORT_CONV, "intermediate_size": 96, "block_multiple_of": 16, "block_ffn_dim_multiplier": 0.9,
+                           "tie_word_embeddings": True}),
+    "lfm2_biases": ("lfm2", {**SHORT_CONV, "num_hidden_layers": 3, "layer_types": None, "full_attn_idxs": [2], "conv_bias": True,
+                             "conv_L_cache": 5, "block_auto_adjust_ff_dim": False}),
+    "lfm2moe_tiny": ("lfm2_moe", {**SHORT_CONV, "num_dense_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
+                                  "moe_intermediate_size": 20, "routed_scaling_factor": 1.3,
+                                  "tie_word_embeddings": True}),
     "olmoe_tiny": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 28}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
@@ -161,7 +170,7 @@ def is_recurrent(config):
 
 
 def is_router(name):
-    return name.endswith((".mlp.gate.weight", ".router.weight"))
+    return name.endswith((".mlp.gate.weight", ".router.weight", ".feed_forward.gate.weight"))
 
 
 def draw(model, seed):
@@ -184,6 +193,8 @@ def draw(model, seed):
                 noise += 9.0  # gives the logits back what the narrow embedding takes
             if "embeddings_layernorm" in name:
                 noise *= 0.4  # as wide as an embedding without a norm
+        elif name.endswith("conv.conv.weight"):
+            noise = 0.6 * noise  # of products of three projections
         elif name.endswith("sinks"):
             pass  # of the size of scores
         elif value.dim() == 1 or name.endswith("bias"):
@@ -198,7 +209,7 @@ def draw(model, seed):
             noise = (3.2 if wide else 1.6) / math.sqrt(min(value.shape[-2:])) * noise  # of a stack of experts: of each
         value.copy_(noise.bfloat16())
     for name, value in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             value.copy_((0.3 * torch.randn(value.shape, generator=generator)).bfloat16())
 
 
@@ -316,6 +327,26 @@ def is_steady(config, results, margins, gaps):
     return min(gaps, default=1.0) >= MIN_ROUTER_GAP and max(errors) <= 0.6 * make_goldens.MAX_REFERENCE_ERROR
 
 
+# Folders whose goldens hold the states of their recurrent layers after the second prompt.
+WITH_STATES = ("qwen35_tiny", "lfm2_tiny")
+
+
+def states_of(model, tokens):
+    """Of each recurrent layer the rows before its convolution, the oldest first, and the heads' matrices."""
+    cache = model(torch.tensor([tokens]), use_cache=True).cache
+    taps = getattr(model.config, "conv_L_cache", None) or model.config.linear_conv_kernel_dim
+    states = []
+    for layer, kind in enumerate(model.config.layer_types):
+        if kind == "full_attention":
+            continue
+        held = cache.layers[layer]
+        values = held.conv_states[0][0, :, 1 - taps:].T.flatten().tolist()
+        if held.recurrent_states[0] is not None:
+            values += held.recurrent_states[0].flatten().tolist()
+        states.append(make_goldens.rounded(values))
+    return states
+
+
 # Where an earlier seed has a choice of experts that products in BF16 make otherwise.
 FIRST_SEED = {"exaone_moe_tiny": 5}
 
@@ -356,6 +387,9 @@ def make(name):
     if codes:
         store_mxfp4(codes, folder)
     error = max(r[1] for r in results)
+    if name in WITH_STATES:
+        golden = results[1][0]
+        golden["states"] = states_of(loaded, golden["tokens"])
     attention = attention_of(loaded.config)
     goldens = {"source": f"transformers {transformers.__version__}, float32, {attention} attention; torch "
                          f"{torch.__version__.split('+')[0]}; seed {seed}",

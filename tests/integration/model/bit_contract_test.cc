@@ -62,6 +62,7 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"deepseek_v3", GoldenModelPath("deepseek_v3_tiny"), 10, 2}, variant);
     // A sequence has a state besides its pages.
     cases.emplace_back(MixCase{"qwen35", GoldenModelPath("qwen35_tiny"), 20, 3}, variant);
+    cases.emplace_back(MixCase{"lfm2_moe", GoldenModelPath("lfm2moe_tiny"), 20, 3}, variant);
     const MixCase demo{"demo", SourcePath("models/demo"), 4, 1, true};
     if (variant != "portable") cases.emplace_back(demo, variant);
   }

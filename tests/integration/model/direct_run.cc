@@ -49,6 +49,10 @@ std::vector<float> DirectRun::Read(BufferId id, size_t count) const {
   return values;
 }
 
+std::vector<float> DirectRun::State() const {
+  return Read(BufferId::kState, static_cast<size_t>(model_->config().state_floats()));
+}
+
 std::vector<float> DirectRun::InputScales() const {
   if (buffers_->floats(BufferId::kFp8Scales) == nullptr) return {};
   return Read(BufferId::kFp8Scales, static_cast<size_t>(NumInputs(model_->config())));

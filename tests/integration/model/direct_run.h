@@ -32,6 +32,8 @@ class DirectRun {
   std::vector<std::vector<float>> Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
                                          int32_t num_cached = 0);
   int32_t tokens_per_page() const;
+  // [state_floats] the state that the last run left behind, of a recurrent model.
+  std::vector<float> State() const;
   // The scale that each linear input has now; empty for the recipe per_token.
   std::vector<float> InputScales() const;
 

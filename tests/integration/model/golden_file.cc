@@ -39,6 +39,7 @@ std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path) {
     item.at("greedy_tokens").get_to(prompt.greedy_tokens);
     item.at("greedy_gaps").get_to(prompt.greedy_gaps);
     prompt.logits = ReadLogits(item.at("logits"));
+    if (item.contains("states")) item.at("states").get_to(prompt.states);
     if (item.contains("own_logits")) prompt.own_logits = ReadLogits(item.at("own_logits"));
   }
   return prompts;

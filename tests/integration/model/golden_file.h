@@ -17,6 +17,9 @@ struct GoldenLogits {
 struct GoldenPrompt {
   std::vector<TokenId> tokens;
   std::vector<GoldenLogits> logits;
+  // Of each recurrent layer, after the prompt: the rows before its convolution, then the matrices of its heads,
+  // [value_heads, key_dim, value_dim]; where the file has them.
+  std::vector<std::vector<float>> states;
   std::vector<GoldenLogits> own_logits;  // with rounded inputs of every product; where the file has them
   std::vector<TokenId> greedy_tokens;    // 64; end-of-sequence is not special
   std::vector<float> greedy_gaps;        // the reference's top-2 logit gap at each step

@@ -78,7 +78,9 @@ TEST_P(RecurrentStates, EachOutputOfAPromptHasAStateOfItsOwn) {
   EXPECT_EQ(RunTogether({Ask(1, 0), Ask(1, 1), Ask(1, 2)}, Options(100, 4)), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates, ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
+                         ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny", "lfm2_tiny",
+                                           "lfm2moe_tiny"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -86,13 +86,23 @@ bool Serves(const kernels::Device& device, const std::string& path, std::string*
   return serves;
 }
 
+namespace {
+
+// Another folder is the environment's, with models that a script has drawn.
+std::string GoldenModels() {
+  const char* drawn = std::getenv("DUNLIN_GOLDEN_MODELS");
+  return drawn != nullptr ? drawn : SourcePath("tests/golden/models");
+}
+
+}  // namespace
+
 std::string GoldenModelPath(const std::string& name) {
-  return SourcePath("tests/golden/models/" + name);
+  return absl::StrCat(GoldenModels(), "/", name);
 }
 
 std::vector<std::string> GoldenModelNames() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(SourcePath("tests/golden/models"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(GoldenModels())) {
     if (std::filesystem::exists(entry.path() / "goldens.json")) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());

@@ -34,6 +34,9 @@ inline constexpr RuleCase kRules[] = {
       .num_chosen_groups = 3,
       .group_scoring = GroupScoring::kTwoLargest},
      true},
+    {"lfm2_moe",
+     {.num_experts = 20, .num_chosen = 3, .scoring = ExpertScoring::kSigmoid, .normalized = true, .sum_offset = 0.25F},
+     true},
     {"all", {.num_experts = 5, .num_chosen = 5}, false},
 };
 

@@ -80,7 +80,9 @@ ExactRow ExactRouting(const ExpertRouting& rule, const float* logits, const floa
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) {
     for (double& weight : row.weights) weight = std::exp(weight);
   }
-  const double sum = rule.normalized || rule.scoring == ExpertScoring::kSoftmaxOfChosen ? Sum(row.weights) : 1.0;
+  const double sum = rule.normalized || rule.scoring == ExpertScoring::kSoftmaxOfChosen
+                         ? Sum(row.weights) + static_cast<double>(rule.sum_offset)
+                         : 1.0;
   for (double& weight : row.weights) weight *= static_cast<double>(rule.scale) / sum;
   return row;
 }

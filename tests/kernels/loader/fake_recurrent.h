@@ -21,7 +21,7 @@ KernelStatus Defer(DeviceContext* context, KernelStatus (*DeviceOps::*operation)
 
 inline KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) {
   return Defer(context, &DeviceOps::causal_conv, params, [](Translation& to_host, CausalConvParams& p) {
-    to_host(&p.in, &p.weight, &p.state.pool, &p.state.slots, &p.sequences, &p.out);
+    to_host(&p.in, &p.weight, &p.state.pool, &p.state.slots, &p.sequences, &p.out, &p.bias, &p.in_gate, &p.out_gate);
   });
 }
 

@@ -124,11 +124,30 @@ void GgufConfigWriter::WriteLatentHeads() {
   json_["v_head_dim"] = Required(length("attention.value_length_mla", "attention.value_length"), 1, kMaxHeadDim);
 }
 
+// Of hybrids the number stands for each layer, 0 where it does not attend.
+int64_t GgufConfigWriter::KvHeadsOfLayers(const std::string& key) {
+  const std::vector<double> heads = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
+  if (heads.size() != static_cast<size_t>(all_layers_)) {
+    fields_.Fail(key, absl::StrCat("has ", heads.size(), " elements; block_count is ", all_layers_));
+  }
+  double most = 0.0;
+  for (const double count : heads) most = std::max(most, count);
+  for (const double count : heads) {
+    if (count == 0.0 || count == most) continue;
+    fields_.Fail(key, absl::StrCat("has layers of ", count, " and of ", most, ", which is not supported"));
+  }
+  return static_cast<int64_t>(std::min(most, static_cast<double>(kMaxHeads + 1)));
+}
+
 void GgufConfigWriter::WriteHeads() {
   if (form_.latent_attention) return WriteLatentHeads();
   const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
-  Copy("attention.head_count_kv", "num_key_value_heads");
+  if (const std::string kv_heads = Key("attention.head_count_kv"); form_.mixed_layers && fields_.IsArray(kv_heads)) {
+    json_["num_key_value_heads"] = KvHeadsOfLayers(kv_heads);
+  } else {
+    Copy("attention.head_count_kv", "num_key_value_heads");
+  }
   const std::string key = Key("attention.key_length");
   head_dim_ = fields_.Int(key, 1, kMaxHeadDim).value_or(std::max(hidden / num_heads, int64_t{1}));
   const int64_t value_dim = fields_.Int(Key("attention.value_length"), 1, kMaxHeadDim).value_or(head_dim_);

@@ -55,6 +55,7 @@ class GgufConfigWriter {
   void WriteVocabulary();
   void WriteHeads();
   void WriteLatentHeads();
+  int64_t KvHeadsOfLayers(const std::string& key);
   void WriteRotation();
   void WriteScaling(const std::string& type);
   void WriteLongrope(int64_t num_pairs);

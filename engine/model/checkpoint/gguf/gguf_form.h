@@ -50,6 +50,7 @@ struct GgufForm {
   bool never_tied = false;                     // else the head is tied where the file has none
   bool experts = false;                        // layers may have experts
   bool latent_attention = false;               // heads are those of multi-head latent attention
+  bool mixed_layers = false;                   // attention.head_count_kv is 0 for layers that do not attend
   bool image_sections = false;                 // rope.dimension_sections rotate texts as a rotation without them does
   bool tiled_values = false;                   // DeltaShape::tiled_values
 };

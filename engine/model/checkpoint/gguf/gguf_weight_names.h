@@ -86,6 +86,10 @@ inline constexpr Names<2> kBetaAndAlpha = {
     {{kDeltaGates, kBeta, "blk.#.ssm_beta"}, {kDeltaGates, kAlpha, "blk.#.ssm_alpha"}}};
 inline constexpr Names<1> kBetaWithAlpha = {{{kDeltaGates, kBetaAlphaByHead, "blk.#.ssm_ba"}}};
 
+inline constexpr Names<3> kShortConvs = {{{kShortConvIn, kAll, "blk.#.shortconv.in_proj"},
+                                          {kShortConvTaps, kAll, "blk.#.shortconv.conv"},
+                                          {kShortConvOut, kAll, "blk.#.shortconv.out_proj"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -96,6 +100,10 @@ inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
 inline constexpr Names<3> kLateNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                          {kMlpNorm, kAll, "blk.#.post_attention_norm"},
                                          {kFinalNorm, kAll, "output_norm"}}};
+// LFM2's norm before the head has the name that others give one after the embeddings.
+inline constexpr Names<3> kShortConvNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
+                                              {kMlpNorm, kAll, "blk.#.ffn_norm"},
+                                              {kFinalNorm, kAll, "token_embd_norm"}}};
 // Of Falcon 40B's two norms of one input attn_norm_2 is the attention's.
 inline constexpr Names<3> kParallelNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm_2"},
                                              {kMlpNorm, kAll, "blk.#.attn_norm"},
@@ -111,6 +119,8 @@ inline constexpr auto kHybrid =
     Join(kCommon, kGatedQkv, kDeltaNet, kBetaAndAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kHybridByHead =
     Join(kCommon, kGatedQkv, kDeltaNet, kBetaWithAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
+inline constexpr auto kGatedShortConvs =
+    Join(kCommon, kSplitQkv, kShortConvs, kQkNorms, kGatedMlp, kExpertNames, kShortConvNorms);
 inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);

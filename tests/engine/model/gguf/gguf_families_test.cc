@@ -167,6 +167,27 @@ TEST(GgufFamilies, RefuseExpertsThatAreNone) {
                     "qwen3moe.expert_feed_forward_length is 4000000000; limit is [1, 1048576]");
 }
 
+GgufWriter WithShortConvs(const std::vector<float>& kv_heads) {
+  GgufWriter writer = WithLayers("lfm2", 3);
+  writer.AddUnsigned("lfm2.shortconv.l_cache", 4).AddFloat("lfm2.attention.layer_norm_rms_epsilon", 1e-5F);
+  writer.AddFloats("lfm2.attention.head_count_kv", kv_heads);
+  AddTensorNamed("blk.0.shortconv.conv.weight", &writer);
+  AddTensorNamed("blk.2.shortconv.conv.weight", &writer);
+  return writer;
+}
+
+TEST(GgufFamilies, CountHeadsOfTheLayersThatAttend) {
+  const ModelConfig config = ParsedGgufConfig(WithShortConvs({0, 2, 0}));
+  EXPECT_EQ(config.mixers,
+            (std::vector<MixerKind>{MixerKind::kShortConv, MixerKind::kAttention, MixerKind::kShortConv}));
+  EXPECT_EQ(config.attention.num_kv_heads, 2);
+  EXPECT_EQ(config.short_conv.taps, 4);
+  EXPECT_EQ(config.mlp.ffn_dim, 96) << "as it is";
+  ExpectGgufRefused(WithShortConvs({0, 2}), "lfm2.attention.head_count_kv has 2 elements; block_count is 3");
+  ExpectGgufRefused(WithShortConvs({4, 2, 0}), "lfm2.attention.head_count_kv has layers of 2 and of 4, which is not");
+  ExpectGgufRefused(WithShortConvs({0, 0, 0}), "num_key_value_heads is 0; limit is [1, 1024]");
+}
+
 // Of DeepSeek's architecture, one head of 8 + 4 dimensions and values of 6, as the converter writes it, or as it did
 // before key and value matrices were apart. Keys of `without` are left out.
 GgufWriter Deepseek(bool older, const std::set<std::string>& without = {}, uint32_t num_experts = 8) {

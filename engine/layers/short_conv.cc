@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/short_conv.h"
+
+#include "engine/layers/layer_state.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+Linear ShortConv::InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer) {
+  return {context, weights.short_conv.in, InputIndex(layer, LayerInput::kQkv)};
+}
+
+bool ShortConv::StoreKv() const {
+  const ShortConvSpec& spec = context_->config.short_conv;
+  const LayerBuffers& buffers = context_->buffers;
+  const kernels::CausalConvParams params{.in = buffers.qkv + 2 * int64_t{spec.channels},
+                                         .in_stride = spec.input_features(),
+                                         .weight = layer_.short_conv.conv,
+                                         .channels = spec.channels,
+                                         .taps = spec.taps,
+                                         .state = StateOf(*context_),
+                                         .sequences = context_->rows.spans.first,
+                                         .num_sequences = context_->rows.spans.count,
+                                         .out = buffers.attention,
+                                         .bias = layer_.short_conv.bias,
+                                         .in_gate = buffers.qkv,
+                                         .out_gate = buffers.qkv + spec.channels,
+                                         .silu = false};
+  const Linear input = InputOf(context_, layer_, context_->layer);
+  return input.Run("short conv in", nullptr, buffers.qkv, context_->rows.count) &&
+         context_->Run(&DeviceOps::causal_conv, params, "short convolution");
+}
+
+bool ShortConv::Run(const Linear& next) const {
+  const LayerRows& rows = context_->rows;
+  const int32_t channels = context_->config.short_conv.channels;
+  const kernels::CopyRowsParams params{.in = context_->buffers.attention,
+                                       .in_stride = channels,
+                                       .rows = rows.picked,
+                                       .out = context_->buffers.qkv,  // which nothing reads after the convolution
+                                       .num_rows = rows.count,
+                                       .columns = channels};
+  if (rows.picked == nullptr) return next.Quantize("short conv quantize", params.in, rows.count);
+  return context_->Run(&DeviceOps::copy_rows, params, "short conv rows") &&
+         next.Quantize("short conv quantize", params.out, rows.count);
+}
+
+}  // namespace dunlin::engine
