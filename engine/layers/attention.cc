@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/attention.h"
 
+#include <algorithm>
+
 #include "engine/layers/norm.h"
 
 namespace dunlin::engine {
@@ -9,28 +11,25 @@ using kernels::DeviceOps;
 
 namespace {
 
-const KvPlace& PlaceOf(const LayerContext& context) {
-  return context.buffers.kv_places[static_cast<size_t>(context.layer)];
-}
-
 // The cosines and sines of the running layer's rotation, or null.
 const float* CosSinOf(const LayerContext& context) {
-  const int32_t index = context.config.rotary.index(context.layer);
+  const RotarySpec& rotary = context.config.rotary;
+  const int32_t index = rotary.index(context.layer);
   if (index < 0) return nullptr;
-  return context.buffers.rotary + int64_t{index} * context.inputs.num_tokens * context.config.rotary.dim;
+  return context.buffers.rotary + int64_t{rotary.dims_before(index)} * context.inputs.num_tokens;
 }
 
 }  // namespace
 
 kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const LayerWeights& weights) {
   const ModelConfig& config = context.config;
-  const KvPlace& place = PlaceOf(context);
+  const KvPlace& place = context.kv_place();
   return {.qkv = context.buffers.qkv,
           .cos_sin = CosSinOf(context),
-          .rotary_dim = config.rotary.dim,
-          .num_heads = config.attention.num_heads,
+          .rotary_dim = config.rotary.dim_of(std::max(config.rotary.index(context.layer), 0)),
+          .num_heads = config.attention.heads(context.layer).num_heads,
           .kv_pool = context.buffers.kv_pool,
-          .layout = context.kv_layout,
+          .layout = context.kv_layout(),
           .layer = place.layer_in_page,
           .token_page = context.inputs.token_page + int64_t{place.group} * context.inputs.num_tokens,
           .token_slot = context.inputs.token_slot,
@@ -39,6 +38,7 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .key_norm = weights.key_norm.weight,
           .norm_epsilon = config.norm.epsilon,
           .joint_norms = config.attention.qk_norm_joint,
+          .value_norm = config.attention.value_norm,
           .query_scale = {.positions = config.attention.query_scale_beta > 0.0F ? context.inputs.positions : nullptr,
                           .beta = config.attention.query_scale_beta,
                           .period = config.attention.query_scale_period}};
@@ -48,15 +48,15 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   const ModelConfig& config = context.config;
   const PassInputs& inputs = context.inputs;
   const LayerRows& rows = context.rows;
-  const KvPlace& place = PlaceOf(context);
+  const KvPlace& place = context.kv_place();
   kernels::PagedAttentionParams params{};
   params.backend = context.profile.attention_backend;
   params.query = rows.query;
   params.query_stride = rows.query_stride;
   params.kv_pool = context.buffers.kv_pool;
-  params.layout = context.kv_layout;
+  params.layout = context.kv_layout();
   params.layer = place.layer_in_page;
-  params.num_heads = config.attention.num_heads;
+  params.num_heads = config.attention.heads(context.layer).num_heads;
   params.page_table = inputs.page_table + int64_t{place.group} * inputs.spans.count * inputs.page_table_stride;
   params.page_table_stride = inputs.page_table_stride;
   params.sequences = rows.spans.first;
@@ -99,13 +99,14 @@ bool Attention::ApplyGate(float* rows) const {
                                       .gate = context_->buffers.gate,
                                       .rows = context_->rows.picked,
                                       .num_rows = context_->rows.count,
-                                      .columns = attention.num_heads * attention.head_dim};
+                                      .columns = attention.query_features(context_->layer)};
   return context_->Run(&DeviceOps::row_gate, params, "output gate");
 }
 
 // One operation where the device fuses them.
 bool Attention::StoreHeads() const {
   const Linear qkv = InputOf(context_, weights_, context_->layer);
+  context_->rows.query_stride = qkv.weight().out_features;
   const kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
   kernels::GemmParams params = qkv.Params(context_->rows.count);
   params.bias = qkv.bias();

@@ -61,10 +61,10 @@ bool Embedding::FillRotaryTables() const {
   for (int32_t i = 0; i < config.rotary.count(); ++i) {
     const kernels::RotaryTableParams rotary{
         .positions = context_->inputs.positions,
-        .inv_freq = context_->buffers.position_constants + int64_t{i} * (config.rotary.dim / 2),
+        .inv_freq = context_->buffers.position_constants + config.rotary.dims_before(i) / 2,
         .attention_factor = config.rotary.attention_factor(i),
-        .rotary_dim = config.rotary.dim,
-        .cos_sin = context_->buffers.rotary + int64_t{i} * num_tokens * config.rotary.dim,
+        .rotary_dim = config.rotary.dim_of(i),
+        .cos_sin = context_->buffers.rotary + int64_t{config.rotary.dims_before(i)} * num_tokens,
         .num_tokens = num_tokens};
     if (!context_->Run(&DeviceOps::rotary_table, rotary, "rotary table")) return false;
   }

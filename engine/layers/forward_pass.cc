@@ -7,6 +7,17 @@
 #include "engine/layers/norm.h"
 
 namespace dunlin::engine {
+namespace {
+
+std::array<kernels::KvLayout, kMaxKvShapes> LayoutsOf(const LayerBuffers& buffers, Precision precision) {
+  std::array<kernels::KvLayout, kMaxKvShapes> layouts{};
+  for (size_t i = 0; i < buffers.kv_shapes.size(); ++i) {
+    layouts[i] = KvLayoutOf(buffers.kv_shapes, i, precision, buffers.kv_fp8);
+  }
+  return layouts;
+}
+
+}  // namespace
 
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
                          const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling,
@@ -18,7 +29,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
                .buffers = buffers,
                .scaling = scaling,
                .observer = observer,
-               .kv_layout = KvLayoutOf(buffers.kv_shape, profile.precision, buffers.kv_fp8)} {}
+               .kv_layouts = LayoutsOf(buffers, profile.precision)} {}
 
 absl::Status ForwardPass::RunLayers() {
   const ModelConfig& config = context_.config;

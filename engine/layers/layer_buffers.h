@@ -17,12 +17,12 @@ namespace dunlin::engine {
 // no use for a buffer.
 struct LayerBuffers {
   kernels::Device* device = nullptr;
-  int32_t max_tokens = 0;              // rows of a batch
-  int32_t max_kept_rows = 0;           // KeptRows::count where rows are copied
-  bool kv_fp8 = false;                 // of KvLayoutOf: how the pool is divided into pages
-  kernels::KvShape kv_shape{};         // of a page
-  std::span<const KvPlace> kv_places;  // [num_layers] where a layer's keys and values lie
-  bool deterministic = true;           // GemmParams::deterministic
+  int32_t max_tokens = 0;                       // rows of a batch
+  int32_t max_kept_rows = 0;                    // KeptRows::count where rows are copied
+  bool kv_fp8 = false;                          // of KvLayoutOf: how the pool is divided into pages
+  std::span<const kernels::KvShape> kv_shapes;  // of pages, by KvPlace::shape; at most kMaxKvShapes
+  std::span<const KvPlace> kv_places;           // [num_layers] where a layer's keys and values lie
+  bool deterministic = true;                    // GemmParams::deterministic
 
   void* kv_pool = nullptr;
   float* hidden = nullptr;     // [T, hidden_dim] the residual stream

@@ -4,6 +4,7 @@
 // runs the pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "engine/layers/layer_rows.h"
 #include "engine/layers/pass_inputs.h"
 #include "engine/model/model.h"
+#include "engine/model/spec/attention_shape.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/request/types.h"
 #include "kernels/api/device.h"
@@ -27,7 +29,7 @@ struct LayerContext {
   const LayerBuffers& buffers;
   const Fp8Scaling* const scaling;  // null: a scale per row
   InputObserver* const observer;    // sees the input of every linear operation; null where not eager
-  const kernels::KvLayout kv_layout;
+  const std::array<kernels::KvLayout, kMaxKvShapes> kv_layouts;  // by KvPlace::shape
 
   LayerRows rows{};                  // of the running layer
   int32_t layer = -1;                // the running layer; -1 outside the layers
@@ -40,6 +42,10 @@ struct LayerContext {
   // Without norms before the attention and the MLP: their inputs are the rows themselves.
   bool norms_inside() const { return config.norm.placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config.norm.placement == NormPlacement::kPost; }
+
+  // Where the running layer's keys and values lie.
+  const KvPlace& kv_place() const { return buffers.kv_places[static_cast<size_t>(layer)]; }
+  const kernels::KvLayout& kv_layout() const { return kv_layouts[static_cast<size_t>(kv_place().shape)]; }
 
   // False after a failure, which it records; the steps of every layer return what it returns. op: of the message.
   bool Check(kernels::KernelStatus status, const char* op);

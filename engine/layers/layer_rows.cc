@@ -35,7 +35,7 @@ KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, co
   params.in = rows->query;
   params.in_stride = rows->query_stride;
   params.out = query;
-  params.columns = config.attention.num_heads * config.attention.head_dim;
+  params.columns = config.attention.query_features(config.num_layers - 1);
   if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
   rows->query = query;
   rows->query_stride = params.columns;

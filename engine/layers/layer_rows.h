@@ -13,7 +13,7 @@ namespace dunlin::engine {
 
 struct LayerRows {
   float* hidden;         // [count, hidden_dim] the residual stream
-  const float* query;    // [count] rows of num_heads * head_dim floats, query_stride apart
+  const float* query;    // [count] rows of the layer's query_features floats, query_stride apart
   int64_t query_stride;  // floats
   QuerySpans spans;
   int32_t count;

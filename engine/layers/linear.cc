@@ -63,11 +63,11 @@ bool Linear::Run(const char* op, const Columns& out) const {
   return context_->Run(&DeviceOps::gemm, params, op);
 }
 
-bool Linear::AddToResidual(const char* op, const NormWeights& post_norm) const {
+bool Linear::AddToResidual(const char* op, const NormWeights& post_norm, const float* factor) const {
   const LayerRows& rows = context_->rows;
   if (!context_->config.norm.has_post()) return Run(op, rows.hidden, rows.hidden, rows.count);
   float* term = context_->buffers.term;
-  return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term);
+  return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term, factor);
 }
 
 bool Linear::Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const {

@@ -31,8 +31,9 @@ class Linear {
   bool Run(const char* op, const float* residual, float* out, int32_t num_rows) const;
   // The same without a residual, to some columns of the rows of the running layer.
   bool Run(const char* op, const Columns& out) const;
-  // hidden += x W^T + bias for the rows of the running layer, normalised first where the model has post norms.
-  bool AddToResidual(const char* op, const NormWeights& post_norm) const;
+  // hidden += x W^T + bias for the rows of the running layer, normalised first where the model has post norms; then
+  // the sum may take a factor, [1] in device memory.
+  bool AddToResidual(const char* op, const NormWeights& post_norm, const float* factor = nullptr) const;
 
   // Without bias, residual and output.
   kernels::GemmParams Params(int32_t num_rows) const;

@@ -64,7 +64,8 @@ bool Mlp::Begin() {
 }
 
 bool Mlp::Run() {
-  return matrices_.RunActivation() && matrices_.down().AddToResidual("mlp down", weights_.post_mlp_norm);
+  return matrices_.RunActivation() &&
+         matrices_.down().AddToResidual("mlp down", weights_.post_mlp_norm, weights_.layer_factor);
 }
 
 }  // namespace dunlin::engine

@@ -30,7 +30,7 @@ bool Norm::Run(const char* op, float* out) const {
   return context_->Run(&DeviceOps::norm, params, op);
 }
 
-bool Norm::AddToResidual(const char* op, float* term) const {
+bool Norm::AddToResidual(const char* op, float* term, const float* factor) const {
   float* hidden = context_->rows.hidden;
   kernels::Activation width{.columns = context_->config.hidden_dim};
   kernels::NormParams params = Params(context_->rows.count);
@@ -38,12 +38,14 @@ bool Norm::AddToResidual(const char* op, float* term) const {
   params.out = &width;
   if (!context_->eager()) {
     params.residual = params.rows_out = hidden;
+    params.factor = factor;
     return context_->Run(&DeviceOps::norm, params, op);
   }
   params.rows_out = term;
   kernels::AddParams add{};
   add.rows = hidden;
   add.residual = term;
+  add.factor = factor;
   add.num_rows = params.num_rows;
   add.columns = context_->config.hidden_dim;
   return context_->Run(&DeviceOps::norm, params, op) && context_->Run(&DeviceOps::add, add, "post norm residual");

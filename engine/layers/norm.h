@@ -28,8 +28,8 @@ class Norm {
   // out = norm(hidden) for the rows of the running layer, in FP32, without an input of a linear operation. out may be
   // hidden.
   bool Run(const char* op, float* out) const;
-  // hidden += norm(term), for the rows of the running layer.
-  bool AddToResidual(const char* op, float* term) const;
+  // hidden = (hidden + norm(term)) * factor, for the rows of the running layer. factor: [1] in device memory, or null.
+  bool AddToResidual(const char* op, float* term, const float* factor) const;
 
   // Without input and output.
   kernels::NormParams Params(int32_t num_rows) const;

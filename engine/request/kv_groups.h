@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the layers of a model share KV pages. A page holds layers_per_page layers of a range of tokens; the layers of one
-// group lie in one page, so that a range of tokens takes a page of every group. All pages of a pool have one size.
-// A layer with a sliding window never reads behind it: the pages of a sliding group that lie wholly behind its window
-// are given back while their sequence runs. The pages of full groups stay until it ends. Full groups come first.
-// Plain data; any thread.
+// How the layers of a model share KV pages. A page holds some layers of a range of tokens; the layers of one group lie
+// in one page, so that a range of tokens takes a page of every group. All pages of a pool have one size. The layers of
+// a group have keys and values of one shape; pages of small shapes hold more layers. A layer with a sliding window
+// never reads behind it: the pages of a sliding group that lie wholly behind its window are given back while their
+// sequence runs. The pages of full groups stay until it ends. Full groups come first. Plain data; any thread.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace dunlin::engine {
 
 struct KvGroups {
-  int32_t layers_per_page = 0;  // > 0 once made of a model
+  int32_t layers_per_page = 0;  // the most of a group; > 0 once made of a model
   int32_t num_full = 1;         // groups with a layer that sees every token before its own, or where pages are kept
   int32_t num_sliding = 0;
   int32_t window = 0;  // of sliding groups: the keys that a token sees at most, its own the last
@@ -52,6 +52,7 @@ struct KvGroups {
 struct KvPlace {
   int32_t group = 0;
   int32_t layer_in_page = 0;
+  int32_t shape = 0;  // of its pages: KvShapesOf's
 };
 
 }  // namespace dunlin::engine

@@ -122,14 +122,17 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
   size_t most =
       config.is_encoder() ? 0 : device.ops->sample_workspace(device.context, kMaxLogitRows, config.vocab_size);
   for (Precision precision : resident) {
-    kernels::PagedAttentionPlan plan{};
-    plan.traits = AttentionTraitsOf(config, KvLayoutOf(config, precision, memory.kv_fp8).dtype);
-    plan.max_query_tokens = std::min(options.max_tokens_per_step, memory.max_context_tokens);
-    plan.max_kv_tokens = memory.max_context_tokens;
-    for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
-      if (!options.enabled(backend)) continue;
-      if (!device.ops->supports_attention(device.context, backend, plan.traits, nullptr)) continue;
-      most = std::max(most, device.ops->paged_attention_workspace(device.context, backend, plan));
+    const kernels::DType dtype = KvLayoutOf(config, precision, memory.kv_fp8).dtype;
+    for (const kernels::AttentionTraits& traits : AttentionTraitsOf(config, dtype)) {
+      const kernels::PagedAttentionPlan plan{
+          .traits = traits,
+          .max_query_tokens = std::min(options.max_tokens_per_step, memory.max_context_tokens),
+          .max_kv_tokens = memory.max_context_tokens};
+      for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
+        if (!options.enabled(backend)) continue;
+        if (!device.ops->supports_attention(device.context, backend, traits, nullptr)) continue;
+        most = std::max(most, device.ops->paged_attention_workspace(device.context, backend, plan));
+      }
     }
   }
   return most;
@@ -139,8 +142,8 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
 absl::Status PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                     MemoryPlan* plan) {
   plan->kv_groups = KvGroupsOf(config);
-  plan->kv_shape = KvShapeOf(config);
-  plan->kv_places = KvPlacesOf(config, plan->kv_groups);
+  plan->kv_shapes = KvShapesOf(config);
+  plan->kv_places = KvPlacesOf(config);
   const size_t state_bytes = StateBytesOf(config);
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan->kv_fp8).page_bytes;
   const auto num_groups = static_cast<size_t>(plan->kv_groups.count());
@@ -209,20 +212,17 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
   set(BufferId::kQkv, Floats(tokens, config.max_mixer_inputs()));
   set(BufferId::kAttention, Floats(tokens, config.max_mixer_outputs()));
-  set(BufferId::kGate, config.attention.output_gate
-                           ? Floats(tokens, int64_t{config.attention.num_heads} * config.attention.head_dim)
-                           : 0);
+  set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.norm.has_post() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
-  set(BufferId::kKeptRows,
-      Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.attention.num_heads} * config.attention.head_dim));
+  set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + config.attention.query_features()));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
-  set(BufferId::kRotary, Floats(tokens, int64_t{config.rotary.count()} * config.rotary.dim));
+  set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
   set(BufferId::kIndices, (5 + num_groups) * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans,

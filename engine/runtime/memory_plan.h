@@ -68,12 +68,12 @@ const BufferTraits& Traits(BufferId id);
 struct MemoryPlan {
   std::array<size_t, kNumBuffers> bytes{};  // by BufferId
   int32_t num_pages = 0;
-  int32_t num_state_slots = 0;         // of a recurrent model: sequences that run at once; else 0
-  KvGroups kv_groups;                  // of the model
-  kernels::KvShape kv_shape{};         // of a page
-  std::vector<KvPlace> kv_places;      // [num_layers] of the model
-  int32_t max_pages_per_sequence = 0;  // of one group, in the precision that packs fewest tokens into a page
-  int32_t max_context_tokens = 0;      // prompt + output
+  int32_t num_state_slots = 0;              // of a recurrent model: sequences that run at once; else 0
+  KvGroups kv_groups;                       // of the model
+  std::vector<kernels::KvShape> kv_shapes;  // of pages: KvShapesOf the model
+  std::vector<KvPlace> kv_places;           // [num_layers] of the model
+  int32_t max_pages_per_sequence = 0;       // of one group, in the precision that packs fewest tokens into a page
+  int32_t max_context_tokens = 0;           // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
   int32_t max_kept_rows = 0;  // that a last layer may go on with: T, of an encoder S

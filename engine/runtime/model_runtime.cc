@@ -52,7 +52,7 @@ ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buff
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();
   const bool is_resident = std::find(resident.begin(), resident.end(), precision) != resident.end();
-  return is_resident ? KvLayoutOf(model_->config(), precision, memory_plan().kv_fp8).tokens_per_page : 0;
+  return is_resident ? KvLayoutOf(memory_plan().kv_shapes, 0, precision, memory_plan().kv_fp8).tokens_per_page : 0;
 }
 
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {

@@ -54,8 +54,10 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
     reasons.push_back(absl::StrCat("precision ", kernels::Name(profile.precision), " is not supported on ",
                                    kernels::Name(device.ops->kind)));
   }
-  device.ops->supports_attention(device.context, profile.attention_backend,
-                                 AttentionTraitsOf(config, profile.kv_dtype()), &reasons);
+  for (const kernels::AttentionTraits& traits : AttentionTraitsOf(config, profile.kv_dtype())) {
+    const bool supported = device.ops->supports_attention(device.context, profile.attention_backend, traits, &reasons);
+    if (!supported) break;
+  }
   return reasons;
 }
 

@@ -12,7 +12,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .max_tokens = plan.max_tokens_per_step,
           .max_kept_rows = plan.max_kept_rows,
           .kv_fp8 = plan.kv_fp8,
-          .kv_shape = plan.kv_shape,
+          .kv_shapes = plan.kv_shapes,
           .kv_places = plan.kv_places,
           .deterministic = plan.deterministic,
           .kv_pool = buffers.at(BufferId::kKvPool),

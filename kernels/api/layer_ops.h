@@ -28,6 +28,7 @@ struct NormParams {
   int32_t num_rows;                 // >= 0
   float* rows_out = nullptr;        // [num_rows, hidden_dim], contiguous, or null; may be `in` when `rows` is null
   const float* residual = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be rows_out
+  const float* factor = nullptr;    // [1] or null: of the sum with the residual; not without one
 };
 
 // values = cap * tanh(values / cap), in place: Gemma 2's soft cap on logits. NaN stays NaN.
@@ -57,13 +58,14 @@ struct ActivateParams {
   float* rows_out = nullptr;  // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
 };
 
-// rows = (rows + bias) + residual, each where it is given: what a GEMM without them leaves to do.
+// rows = ((rows + bias) + residual) * factor, each where it is given: what a GEMM or a norm without them leaves to do.
 struct AddParams {
-  float* rows;            // [num_rows, columns], contiguous
-  const float* bias;      // [columns] or null
-  const float* residual;  // [num_rows, columns] or null; may be rows itself
-  int32_t num_rows;       // >= 0
-  int32_t columns;        // > 0
+  float* rows;                    // [num_rows, columns], contiguous
+  const float* bias;              // [columns] or null
+  const float* residual;          // [num_rows, columns] or null; may be rows itself
+  int32_t num_rows;               // >= 0
+  int32_t columns;                // > 0
+  const float* factor = nullptr;  // [1] or null
 };
 
 // out[i, :] = in[rows[i], :].
@@ -129,8 +131,9 @@ struct RotateAndStoreKvParams {
   int32_t num_tokens;                 // >= 0
   const float* query_norm = nullptr;  // [head_dim], joint: [num_heads * head_dim]; or null
   const float* key_norm = nullptr;    // [head_dim], joint: [num_kv_heads * head_dim]; or null
-  float norm_epsilon = 0.0F;          // > 0 where a norm is given
+  float norm_epsilon = 0.0F;          // > 0 where there is a norm
   bool joint_norms = false;           // one norm over all heads, not one of each
+  bool value_norm = false;            // RMSNorm without a weight over each head of V
   QueryScale query_scale = {};
 };
 

@@ -18,8 +18,20 @@ namespace {
 constexpr int kSmVersionMin = 80;
 
 bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
-  if (traits.recurrent && reasons != nullptr) reasons->emplace_back("recurrent layers");
-  return !traits.recurrent;
+  const struct {
+    bool needed;
+    const char* name;
+  } missing[] = {
+      {traits.recurrent, "recurrent layers"},
+      {traits.value_norms, "norms of values"},
+      {traits.row_factors, "a factor of a layer's rows"},
+  };
+  bool supported = true;
+  for (const auto& part : missing) {
+    if (part.needed && reasons != nullptr) reasons->emplace_back(part.name);
+    supported = supported && !part.needed;
+  }
+  return supported;
 }
 
 template <typename Params>

@@ -99,7 +99,9 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* confi
   const RotaryScaling scaling = ParseRotaryScaling(fields, names, config->max_context);
   if (!fields.status().ok()) return;
   // Truncated, as transformers' int() does.
-  const auto rotary_dim = static_cast<int32_t>(config->attention.head_dim * scaling.partial_factor);
+  const bool proportional = scaling.kind == RotaryScalingKind::kProportional;
+  const double share = proportional ? 1.0 : scaling.partial_factor;
+  const auto rotary_dim = static_cast<int32_t>(config->attention.head_dim * share);
   if (rotary_dim % 2 != 0 || rotary_dim == 0) {
     fields.Fail(rotary_dim == config->attention.head_dim
                     ? absl::StrCat("head_dim is ", config->attention.head_dim, "; rotary positions need an even one")

@@ -18,15 +18,16 @@ constexpr double kMaxTheta = 1e12;
 constexpr double kMaxFactor = 1e6;
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-RotaryScalingKind ParseKind(JsonFields& rope) {
-  const std::string type = rope.TextOr("rope_type", rope.TextOr("type", "default"));
+RotaryScalingKind ParseKind(JsonFields& rope, const char* fallback) {
+  const std::string type = rope.TextOr("rope_type", rope.TextOr("type", fallback));
   if (type == "default" || type == "dynamic") return RotaryScalingKind::kNone;
   if (type == "linear") return RotaryScalingKind::kLinear;
   if (type == "llama3") return RotaryScalingKind::kLlama3;
   if (type == "yarn") return RotaryScalingKind::kYarn;
   if (type == "longrope" || type == "su") return RotaryScalingKind::kLongrope;
-  rope.Fail(
-      absl::StrCat("rope_type is '", type.substr(0, 32), "'; known: default, linear, llama3, yarn, dynamic, longrope"));
+  if (type == "proportional") return RotaryScalingKind::kProportional;
+  rope.Fail(absl::StrCat("rope_type is '", type.substr(0, 32),
+                         "'; known: default, linear, llama3, yarn, dynamic, longrope, proportional"));
   return RotaryScalingKind::kNone;
 }
 
@@ -160,12 +161,14 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
   scaling.max_context = max_context;
   const double outer_theta = fields.NumberOr(names.theta, kMinTheta, kMaxTheta, names.default_theta);
   scaling.theta = rope.NumberOr("rope_theta", kMinTheta, kMaxTheta, outer_theta);
-  scaling.kind = ParseKind(rope);
+  scaling.kind = ParseKind(rope, names.default_type);
   const double outer_factor = fields.NumberOr(names.partial_factor, 0.0, 1.0, names.default_partial_factor);
   scaling.partial_factor = rope.NumberOr("partial_rotary_factor", 0.0, 1.0, outer_factor);
-  if (scaling.partial_factor != 1.0 && !names.partial) {
+  const bool proportional = scaling.kind == RotaryScalingKind::kProportional;
+  if (scaling.partial_factor != 1.0 && !names.partial && !proportional) {
     (outer_factor != 1.0 ? fields : rope).Fail("partial_rotary_factor is not 1, which is not supported here");
   }
+  if (proportional) scaling.factor = rope.NumberOr("factor", 1.0, kMaxFactor, 1.0);
   if (scaling.kind == RotaryScalingKind::kLinear) {
     scaling.factor = rope.Number("factor", 1.0, kMaxFactor);
     if (!names.stretched) scaling.max_context = Stretched(static_cast<double>(max_context), scaling.factor);
@@ -184,11 +187,15 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim) {
   if (scaling.kind == RotaryScalingKind::kYarn) return YarnFrequencies(scaling, rotary_dim);
   std::vector<float> frequencies = Periods(scaling, rotary_dim);
+  const auto rotated = static_cast<size_t>(std::floor(scaling.partial_factor * rotary_dim / 2.0));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     float& value = frequencies[i];
     if (scaling.kind == RotaryScalingKind::kLongrope) value *= static_cast<float>(scaling.short_factors[i]);
     value = 1.0F / value;
     if (scaling.kind == RotaryScalingKind::kLinear) value /= static_cast<float>(scaling.factor);
+    if (scaling.kind == RotaryScalingKind::kProportional) {
+      value = i < rotated ? value / static_cast<float>(scaling.factor) : 0.0F;
+    }
     if (scaling.kind == RotaryScalingKind::kLlama3) value = Llama3Frequency(scaling, value);
   }
   return frequencies;

@@ -13,7 +13,8 @@
 
 namespace dunlin::engine {
 
-enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope };
+// kProportional: the first pairs of a whole head rotate, as many as partial_factor says; the others stay (Gemma 4).
+enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope, kProportional };
 
 // An architecture's names of the fields beside the scaling, and the part of a head that it rotates by default.
 struct RotaryFields {
@@ -22,6 +23,7 @@ struct RotaryFields {
   double default_partial_factor = 1.0;
   bool partial = false;  // whether a head may be rotated partially; if not, a factor other than 1 is refused
   double default_theta = 10000.0;
+  const char* default_type = "default";
   const char* nested = nullptr;  // the member of rope_parameters with the parameters of these layers; null: itself
   bool stretched = false;        // max_position_embeddings is the context after linear scaling, not before it
 };
@@ -30,7 +32,7 @@ struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::kNone;
   double theta = 10000.0;
   double partial_factor = 1.0;             // share of the head's dimensions that rotate, in [0, 1]
-  double factor = 1.0;                     // >= 1
+  double factor = 1.0;                     // >= 1, of linear, proportional, llama3 and yarn
   double original_max_context = 0;         // llama3, yarn and longrope; tokens
   double low_freq_factor = 1.0;            // llama3
   double high_freq_factor = 4.0;           // llama3; > low_freq_factor

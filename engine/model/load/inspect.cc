@@ -32,14 +32,13 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.own_precision = own;
   if (own && Multiplies(ops, *own)) summary.own_formats = FormatBytes(summary.config, model->encodings, *own, ops);
   if (summary.config.is_encoder()) return summary;
-  const kernels::KvShape shape = KvShapeOf(summary.config);
+  const std::vector<kernels::KvShape> shapes = KvShapesOf(summary.config);
   const auto num_groups = static_cast<size_t>(KvGroupsOf(summary.config).count());
   for (const kernels::DType dtype :
        {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
-    if (dtype == kernels::DType::kF8E4M3 && shape.values_in_keys) continue;  // PlanMemory refuses such pages
+    if (dtype == kernels::DType::kF8E4M3 && shapes.front().values_in_keys) continue;  // PlanMemory refuses such pages
     summary.kv_bytes_per_token.push_back(
-        {.dtype = dtype,
-         .bytes_per_token = num_groups * kernels::KvBytesPerToken(kernels::MakeKvLayout(dtype, shape))});
+        {.dtype = dtype, .bytes_per_token = num_groups * kernels::KvBytesPerToken(KvLayoutOf(shapes, 0, dtype))});
   }
   return summary;
 }

@@ -13,6 +13,7 @@ namespace dunlin::engine {
 // that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon). kExperts and
 // kSharedGate: of a router. kLatentAndRotary: all of WeightSlot::kKvDown, whose rotated rows are the tensor's last.
 // kQueryOfPairs and kGateOfPairs: one tensor has for each head rows of Q, then as many of the output gate (Qwen3-Next).
+// kKeyAndValue: rows of K that stand for V, too, in layers with AttentionSpec::keys_as_values, which have no kKey.
 // kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kBeta, kAlpha, kBetaAlphaByHead: of kDeltaGates. By head:
 // interleaved by key head, with all value heads of each.
 enum class FusedPart : uint8_t {
@@ -20,6 +21,7 @@ enum class FusedPart : uint8_t {
   kQuery,
   kKey,
   kValue,
+  kKeyAndValue,
   kGate,
   kUp,
   kQkvByHead,

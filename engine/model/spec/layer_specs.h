@@ -3,8 +3,10 @@
 // ParseConfig fills and checks them; layers and weight slots trust them. Limits: model_limits.h. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "kernels/api/experts.h"
@@ -46,19 +48,34 @@ struct LatentAttentionSpec {
   int32_t value_dim = 0;   // of a head's value
 };
 
-struct AttentionSpec {
+inline constexpr size_t kMaxHeadShapes = 2;  // of a model's layers
+
+// The heads of a layer's attention.
+struct HeadShape {
   int32_t num_heads = 0;     // 1 to kMaxHeads
   int32_t num_kv_heads = 0;  // divides num_heads
   int32_t head_dim = 0;      // 1 to kMaxHeadDim; need not be hidden_dim / num_heads
-  float scale = 0.0F;        // multiplies Q K^T
-  float softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
-  bool causal = true;        // a token attends to itself and the tokens before it; false: to every token of its input
-  bool sinks = false;        // PagedAttentionParams::sinks
+
+  friend bool operator==(const HeadShape&, const HeadShape&) = default;
+};
+
+// num_heads, num_kv_heads and head_dim are HeadShape's, of all layers or of those with the widest heads.
+struct AttentionSpec {
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  std::vector<HeadShape> layer_heads;  // [num_layers] where layers differ, at most kMaxHeadShapes of them; else empty
+  float scale = 0.0F;                  // multiplies Q K^T
+  float softcap = 0.0F;                // scaled scores become cap * tanh(score / cap); 0: no cap
+  bool causal = true;  // a token attends to itself and the tokens before it; false: to every token of its input
+  bool sinks = false;  // PagedAttentionParams::sinks
   bool qkv_bias = false;
   bool out_bias = false;
-  bool output_gate = false;    // each head's output is multiplied by sigmoid(gate x); not where it is latent
-  bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
-  bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool output_gate = false;          // each head's output is multiplied by sigmoid(gate x); not where it is latent
+  bool qk_norm = false;              // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;        // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool value_norm = false;           // RMSNorm without a weight over each head of V
+  std::vector<bool> keys_as_values;  // [num_layers] V is what K is before its norm and rotation; empty: in none
   // Ministral 3's: a token's queries take the factor 1 + beta * ln(1 + position / period); a beta of 0: none.
   float query_scale_beta = 0.0F;
   int32_t query_scale_period = 1;  // tokens
@@ -76,13 +93,39 @@ struct AttentionSpec {
 
   bool is_latent() const { return latent.kv_rank > 0; }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
+  HeadShape heads(int32_t layer) const {
+    if (layer_heads.empty()) return {num_heads, num_kv_heads, head_dim};
+    return layer_heads[static_cast<size_t>(layer)];
+  }
+  bool has_keys_as_values(int32_t layer) const {
+    return !keys_as_values.empty() && keys_as_values[static_cast<size_t>(layer)];
+  }
   int32_t latent_query_features() const { return num_heads * (latent.plain_dim + latent.rope_dim); }
   // Of the attention itself: a value, of the latent row where it is in the key.
   int32_t value_dim() const { return is_latent() ? latent.kv_rank : head_dim; }
+  // Of a layer or, without one, of the layer that has most. Columns of the queries.
+  int32_t query_features(int32_t layer) const { return heads(layer).num_heads * heads(layer).head_dim; }
+  int32_t query_features() const { return MostOf(&AttentionSpec::query_features); }
+  // Columns of what the attention gives.
+  int32_t sum_features() const { return is_latent() ? num_heads * value_dim() : query_features(); }
   // Columns of the output projection.
-  int32_t output_features() const { return num_heads * (is_latent() ? latent.value_dim : head_dim); }
+  int32_t output_features(int32_t layer) const {
+    return is_latent() ? num_heads * latent.value_dim : query_features(layer);
+  }
+  int32_t output_features() const { return MostOf(&AttentionSpec::output_features); }
   // Of the rows that the attention reads; values in keys take no columns of their own.
-  int32_t qkv_features() const { return (num_heads + (is_latent() ? 1 : 2) * num_kv_heads) * head_dim; }
+  int32_t qkv_features(int32_t layer) const {
+    const HeadShape shape = heads(layer);
+    return (shape.num_heads + (is_latent() ? 1 : 2) * shape.num_kv_heads) * shape.head_dim;
+  }
+  int32_t qkv_features() const { return MostOf(&AttentionSpec::qkv_features); }
+
+ private:
+  int32_t MostOf(int32_t (AttentionSpec::*features)(int32_t) const) const {
+    int32_t most = (this->*features)(0);
+    for (size_t i = 1; i < layer_heads.size(); ++i) most = std::max(most, (this->*features)(static_cast<int32_t>(i)));
+    return most;
+  }
 };
 
 // What mixes the tokens of a layer.
@@ -124,13 +167,22 @@ struct ShortConvSpec {
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.
 struct RotarySpec {
   int32_t dim = 0;              // dimensions of a head that rotate, its first; even, <= head_dim; 0: none
+  std::vector<int32_t> dims;    // [count] where lists rotate different ones, of which `dim` is the most; else empty
   std::vector<float> inv_freq;  // [count, dim / 2] radians per position, the scaling (linear, ...) already applied
   std::vector<float> attention_factors;  // [count] multiplies cos and sin (yarn, longrope); empty: 1
   std::vector<int8_t> layer_index;       // [num_layers] list of a layer, -1: no positions; empty: all have list 0
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + dim / 2): rows of Q and K change places at load.
   bool interleaved = false;
 
-  int32_t count() const { return dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (dim / 2); }
+  int32_t count() const {
+    if (!dims.empty()) return static_cast<int32_t>(dims.size());
+    return dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (dim / 2);
+  }
+  int32_t dim_of(int32_t list) const { return dims.empty() ? dim : dims[static_cast<size_t>(list)]; }
+  // Dimensions of the lists before this one, of a token.
+  int32_t dims_before(int32_t list) const {
+    return dims.empty() ? list * dim : std::accumulate(dims.begin(), dims.begin() + list, 0);
+  }
   float attention_factor(int32_t list) const {
     return attention_factors.empty() ? 1.0F : attention_factors[static_cast<size_t>(list)];
   }

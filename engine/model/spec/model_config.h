@@ -69,6 +69,7 @@ struct ModelConfig {
   ExpertSpec experts;
   bool parallel_residual = false;
   float residual_scale = 1.0F;  // of what attention and MLP add; folded into their last matrices at load
+  bool layer_factor = false;    // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
   ClassifierSpec classifier;
 
@@ -118,7 +119,7 @@ struct ModelConfig {
     return std::max({attention.qkv_features(), delta.input_features(), short_conv.input_features()});
   }
   int32_t max_mixer_outputs() const {
-    return std::max({attention.num_heads * attention.value_dim(), delta.output_features(), short_conv.channels});
+    return std::max({attention.sum_features(), delta.output_features(), short_conv.channels});
   }
   // The widest MLP of the model.
   int32_t max_ffn_dim() const {

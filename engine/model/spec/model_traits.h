@@ -10,6 +10,8 @@ namespace dunlin::engine {
 inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
   return {.experts = config.has_experts(),
           .latent_rows = config.attention.is_latent(),
+          .value_norms = config.attention.value_norm,
+          .row_factors = config.layer_factor,
           .recurrent = config.is_recurrent() || config.attention.output_gate};
 }
 

@@ -89,6 +89,7 @@ struct LayerWeights {
   const float* router_correction = nullptr;  // [num_experts], with router_correction
   ExpertLists experts;                       // [num_experts], of ExpertSpec::ffn_dim
   ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
+  const float* layer_factor = nullptr;       // [1], with ModelConfig::layer_factor
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its

@@ -93,6 +93,7 @@ constexpr auto kHasCorrection = [](const C& c, int32_t layer) {
 constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
   return c.experts.shared_ffn_dim > 0 && c.experts.in_layer(layer);
 };
+constexpr auto kHasFactor = [](const C& c, int32_t) { return c.layer_factor; };
 constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
 constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
 constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
@@ -112,48 +113,50 @@ constexpr auto kDenseBias = [](const C& c) { return c.classifier.num_labels > 0 
 constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0; };
 
 // Dimensions.
-constexpr auto kOne = [](const C&) { return int64_t{1}; };
-constexpr auto kHidden = [](const C& c) { return int64_t{c.hidden_dim}; };
-constexpr auto kVocabulary = [](const C& c) { return int64_t{c.vocab_size}; };
-constexpr auto kPositionRows = [](const C& c) { return int64_t{c.position_rows()}; };
-constexpr auto kTokenTypeRows = [](const C& c) { return int64_t{c.embedding.num_token_types}; };
-constexpr auto kQkvRows = [](const C& c) { return int64_t{c.attention.qkv_features()}; };
-constexpr auto kQueryNormDim = [](const C& c) {
-  return int64_t{c.attention.qk_norm_joint ? c.attention.num_heads : 1} * c.attention.head_dim;
+constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
+constexpr auto kHidden = [](const C& c, int32_t) { return int64_t{c.hidden_dim}; };
+constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.vocab_size}; };
+constexpr auto kPositionRows = [](const C& c, int32_t) { return int64_t{c.position_rows()}; };
+constexpr auto kTokenTypeRows = [](const C& c, int32_t) { return int64_t{c.embedding.num_token_types}; };
+constexpr auto kQkvRows = [](const C& c, int32_t layer) { return int64_t{c.attention.qkv_features(layer)}; };
+constexpr auto kQueryNormDim = [](const C& c, int32_t layer) {
+  const HeadShape shape = c.attention.heads(layer);
+  return int64_t{c.attention.qk_norm_joint ? shape.num_heads : 1} * shape.head_dim;
 };
-constexpr auto kKeyNormDim = [](const C& c) {
-  return int64_t{c.attention.qk_norm_joint ? c.attention.num_kv_heads : 1} * c.attention.head_dim;
+constexpr auto kKeyNormDim = [](const C& c, int32_t layer) {
+  const HeadShape shape = c.attention.heads(layer);
+  return int64_t{c.attention.qk_norm_joint ? shape.num_kv_heads : 1} * shape.head_dim;
 };
-constexpr auto kNumHeads = [](const C& c) { return int64_t{c.attention.num_heads}; };
-constexpr auto kHeadDim = [](const C& c) { return int64_t{c.attention.head_dim}; };
-constexpr auto kAttentionDim = [](const C& c) { return int64_t{c.attention.output_features()}; };
-constexpr auto kQueryDim = [](const C& c) { return int64_t{c.attention.num_heads} * c.attention.head_dim; };
-constexpr auto kDeltaInRows = [](const C& c) { return int64_t{c.delta.input_features()}; };
-constexpr auto kDeltaGateRows = [](const C& c) { return 2 * int64_t{c.delta.shape.value_heads}; };
-constexpr auto kDeltaConvDim = [](const C& c) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
-constexpr auto kDeltaHeads = [](const C& c) { return int64_t{c.delta.shape.value_heads}; };
-constexpr auto kDeltaHeadDim = [](const C& c) { return int64_t{c.delta.shape.value_dim}; };
-constexpr auto kDeltaDim = [](const C& c) { return int64_t{c.delta.output_features()}; };
-constexpr auto kShortConvInRows = [](const C& c) { return int64_t{c.short_conv.input_features()}; };
-constexpr auto kShortConvDim = [](const C& c) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
-constexpr auto kShortConvChannels = [](const C& c) { return int64_t{c.short_conv.channels}; };
-constexpr auto kQueryRank = [](const C& c) { return int64_t{c.attention.latent.query_rank}; };
-constexpr auto kQueryInput = [](const C& c) {
+constexpr auto kNumHeads = [](const C& c, int32_t layer) { return int64_t{c.attention.heads(layer).num_heads}; };
+constexpr auto kHeadDim = [](const C& c, int32_t) { return int64_t{c.attention.head_dim}; };
+constexpr auto kAttentionDim = [](const C& c, int32_t layer) { return int64_t{c.attention.output_features(layer)}; };
+constexpr auto kQueryDim = [](const C& c, int32_t layer) { return int64_t{c.attention.query_features(layer)}; };
+constexpr auto kDeltaInRows = [](const C& c, int32_t) { return int64_t{c.delta.input_features()}; };
+constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return 2 * int64_t{c.delta.shape.value_heads}; };
+constexpr auto kDeltaConvDim = [](const C& c, int32_t) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
+constexpr auto kDeltaHeads = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_heads}; };
+constexpr auto kDeltaHeadDim = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_dim}; };
+constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.output_features()}; };
+constexpr auto kShortConvInRows = [](const C& c, int32_t) { return int64_t{c.short_conv.input_features()}; };
+constexpr auto kShortConvDim = [](const C& c, int32_t) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
+constexpr auto kShortConvChannels = [](const C& c, int32_t) { return int64_t{c.short_conv.channels}; };
+constexpr auto kQueryRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.query_rank}; };
+constexpr auto kQueryInput = [](const C& c, int32_t) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
 };
-constexpr auto kLatentQueryRows = [](const C& c) { return int64_t{c.attention.latent_query_features()}; };
-constexpr auto kKvRank = [](const C& c) { return int64_t{c.attention.latent.kv_rank}; };
-constexpr auto kPlainDim = [](const C& c) { return int64_t{c.attention.latent.plain_dim}; };
-constexpr auto kValueDim = [](const C& c) { return int64_t{c.attention.latent.value_dim}; };
-constexpr auto kFfn = [](const C& c) { return int64_t{c.mlp.ffn_dim}; };
-constexpr auto kUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.mlp.ffn_dim)}; };
-constexpr auto kExpertFfn = [](const C& c) { return int64_t{c.experts.ffn_dim}; };
-constexpr auto kExpertUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
-constexpr auto kSharedFfn = [](const C& c) { return int64_t{c.experts.shared_ffn_dim}; };
-constexpr auto kSharedUpRows = [](const C& c) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
-constexpr auto kRouterRows = [](const C& c) { return int64_t{c.experts.router_features()}; };
-constexpr auto kNumExperts = [](const C& c) { return int64_t{c.experts.routing.num_experts}; };
-constexpr auto kNumLabels = [](const C& c) { return int64_t{c.classifier.num_labels}; };
+constexpr auto kLatentQueryRows = [](const C& c, int32_t) { return int64_t{c.attention.latent_query_features()}; };
+constexpr auto kKvRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.kv_rank}; };
+constexpr auto kPlainDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.plain_dim}; };
+constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.value_dim}; };
+constexpr auto kFfn = [](const C& c, int32_t) { return int64_t{c.mlp.ffn_dim}; };
+constexpr auto kUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.mlp.ffn_dim)}; };
+constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.experts.ffn_dim}; };
+constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
+constexpr auto kSharedFfn = [](const C& c, int32_t) { return int64_t{c.experts.shared_ffn_dim}; };
+constexpr auto kSharedUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
+constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
+constexpr auto kNumExperts = [](const C& c, int32_t) { return int64_t{c.experts.routing.num_experts}; };
+constexpr auto kNumLabels = [](const C& c, int32_t) { return int64_t{c.classifier.num_labels}; };
 
 using Exists = decltype(WeightSlotRow::exists);
 using HasBiasFunction = decltype(WeightSlotRow::has_bias);
@@ -250,6 +253,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfShared<&ExpertWeights::up>),
     Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHidden, kSharedFfn},
            OfShared<&ExpertWeights::down>, {.factor = kResidual}),
+    Vector(kLayerFactor, "layer_factor", kPerLayer, kHasFactor, kOne, OfLayer<&LayerWeights::layer_factor>),
     Norm(kFinalNorm, "final_norm", kOnce, kHasFinalNorm, kNormBias, kHidden, OfModel<&PrecisionWeights::final_norm>,
          kLogit),
     Matrix(kHead, "head", kOnce, kHasHead, kHeadBias, {kVocabulary, kHidden}, OfModel<&PrecisionWeights::head>,

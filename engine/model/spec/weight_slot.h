@@ -59,6 +59,7 @@ enum class WeightSlot : uint8_t {
   kExpertDown,
   kSharedUp,
   kSharedDown,
+  kLayerFactor,
   kFinalNorm,
   kHead,
   kClassifierDense,
@@ -110,10 +111,10 @@ enum class SlotFactor : uint8_t {
   kInverseLayer,  // rows of Q: 1 / (layer + 1), with AttentionSpec::inverse_layer_scale
 };
 
-// The shape of a slot as functions of the config.
+// The shape of a slot as functions of the config and the layer, 0 with kOnce.
 struct SlotDims {
-  int64_t (*out_features)(const ModelConfig& config);
-  int64_t (*in_features)(const ModelConfig& config);
+  int64_t (*out_features)(const ModelConfig& config, int32_t layer);
+  int64_t (*in_features)(const ModelConfig& config, int32_t layer);
   bool up = false;  // of an MLP's first matrix, which has a gate with MlpSpec::gated
 };
 
@@ -168,9 +169,9 @@ inline bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
 inline bool HasBias(const ModelConfig& config, WeightSlot slot) {
   return RowOf(slot).has_bias != nullptr && RowOf(slot).has_bias(config);
 }
-inline SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
+inline SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot, int32_t layer) {
   const SlotDims& dims = RowOf(slot).dims;
-  return {dims.out_features(config), dims.in_features(config), dims.up && config.mlp.gated};
+  return {dims.out_features(config, layer), dims.in_features(config, layer), dims.up && config.mlp.gated};
 }
 // Weights of a slot in a layer that has it, or in the model.
 inline int32_t NumWeights(const ModelConfig& config, WeightSlot slot) {

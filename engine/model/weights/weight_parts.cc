@@ -44,8 +44,7 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
       return {};
     case SlotFactor::kInverseLayer:
       if (!config.attention.inverse_layer_scale || place.layer == 0) return {};
-      return {int64_t{config.attention.num_heads} * config.attention.head_dim,
-              1.0F / static_cast<float>(place.layer + 1)};
+      return {config.attention.query_features(place.layer), 1.0F / static_cast<float>(place.layer + 1)};
     case SlotFactor::kResidual:
       return config.residual_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.residual_scale};
     case SlotFactor::kLogit:
@@ -56,9 +55,9 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
 
 void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix,
                   const WeightPlace& place, bool is_bias, std::vector<WeightPart>* parts) {
-  const std::vector<RowRange> ranges = RowsOf(config, name.slot, name.part);
+  const std::vector<RowRange> ranges = RowsOf(config, name.slot, place.layer, name.part);
   const int64_t tensor_rows = TensorRows(config, name.part, ranges);
-  const int64_t columns = ShapeOf(config, name.slot).in_features;
+  const int64_t columns = ShapeOf(config, name.slot, place.layer).in_features;
   WeightPart part{.slot = name.slot,
                   .layer = place.layer,
                   .index = place.index,
@@ -93,11 +92,27 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
   }
 }
 
+// Whether the layer has this part of a slot that it has.
+bool HasPart(const ModelConfig& config, FusedPart part, int32_t layer) {
+  const bool shared = config.attention.has_keys_as_values(layer);
+  switch (part) {
+    case FusedPart::kSharedGate:
+      return config.experts.shared_gate;
+    case FusedPart::kKeyAndValue:
+      return shared;
+    case FusedPart::kKey:
+    case FusedPart::kValue:
+      return !shared;
+    default:
+      return true;
+  }
+}
+
 void AppendParts(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix, int32_t layer,
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : names.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
-    if (name.part == FusedPart::kSharedGate && !config.experts.shared_gate) continue;
+    if (!HasPart(config, name.part, layer)) continue;
     for (int32_t i = 0; i < NumWeights(config, name.slot); ++i) {
       const WeightPlace place{name.slot, layer, i};
       AppendTensor(config, name, prefix, place, false, parts);

@@ -59,22 +59,26 @@ std::vector<RowRange> GateRowsByHead(const DeltaSpec& delta) {
 
 }  // namespace
 
-std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
-  const int64_t query = int64_t{config.attention.num_heads} * config.attention.head_dim;
-  const int64_t key = int64_t{config.attention.num_kv_heads} * config.attention.head_dim;
+std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t layer, FusedPart part) {
+  const int64_t query = config.attention.query_features(layer);
+  const HeadShape heads = config.attention.heads(layer);
+  const int64_t key = int64_t{heads.num_kv_heads} * heads.head_dim;
+  const int64_t out_features = ShapeOf(config, slot, layer).out_features;
   switch (part) {
     case FusedPart::kAll:
-      return {{0, ShapeOf(config, slot).out_features}};
+      return {{0, out_features}};
     case FusedPart::kQuery:
       return {{0, query}};
     case FusedPart::kKey:
       return {{query, key}};
     case FusedPart::kValue:
       return {{query + key, key}};
+    case FusedPart::kKeyAndValue:
+      return {{query, key, 0}, {query + key, key, 0}};
     case FusedPart::kGate:
-      return {{0, ShapeOf(config, slot).out_features / 2}};
+      return {{0, out_features / 2}};
     case FusedPart::kUp:
-      return {{ShapeOf(config, slot).out_features / 2, ShapeOf(config, slot).out_features / 2}};
+      return {{out_features / 2, out_features / 2}};
     case FusedPart::kLatentAndRotary:
       return {{config.attention.latent.rope_dim, config.attention.latent.kv_rank, 0},
               {0, config.attention.latent.rope_dim, config.attention.latent.kv_rank}};
@@ -108,6 +112,7 @@ int64_t TensorRows(const ModelConfig& config, FusedPart part, const std::vector<
   if (part == FusedPart::kQueryOfPairs || part == FusedPart::kGateOfPairs) {
     return 2 * int64_t{config.attention.num_heads} * config.attention.head_dim;
   }
+  if (part == FusedPart::kKeyAndValue) return ranges.front().count;
   int64_t rows = 0;
   for (const RowRange& range : ranges) rows += range.count;
   return rows;

@@ -17,8 +17,9 @@ struct RowRange {
 };
 
 // The rows of the slot that a tensor of this part holds.
-std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part);
-// Rows of the whole tensor: more than those of `ranges`, its RowsOf, where other slots have parts of it.
+std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t layer, FusedPart part);
+// Rows of the whole tensor: more than those of `ranges`, its RowsOf, where other slots have parts of it; fewer where
+// some stand for several.
 int64_t TensorRows(const ModelConfig& config, FusedPart part, const std::vector<RowRange>& ranges);
 
 }  // namespace dunlin::engine

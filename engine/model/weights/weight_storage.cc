@@ -32,15 +32,16 @@ void ForEachVector(const ModelConfig& config, Visit visit) {
   });
 }
 
-uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, WeightEncoding encoding, const kernels::DeviceOps& ops) {
-  const SlotShape shape = ShapeOf(config, slot);
+uint64_t SlotBytes(const ModelConfig& config, const WeightPlace& place, WeightEncoding encoding,
+                   const kernels::DeviceOps& ops) {
+  const SlotShape shape = ShapeOf(config, place.slot, place.layer);
   const size_t bytes =
       ops.packed_weight_bytes(encoding.format, shape.out_features, shape.in_features, encoding.scale_block);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 
-uint64_t VectorSize(const ModelConfig& config, WeightSlot slot) {
-  const auto floats = static_cast<uint64_t>(ShapeOf(config, slot).out_features);
+uint64_t VectorSize(const ModelConfig& config, const WeightPlace& place) {
+  const auto floats = static_cast<uint64_t>(ShapeOf(config, place.slot, place.layer).out_features);
   return (CheckedU64(floats) * CheckedU64(sizeof(float))).AlignedUp(kAlignment).value();
 }
 
@@ -64,7 +65,7 @@ absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodi
   CheckedU64 total(0);
   ForEachSlot(config, [&](const WeightPlace& place) {
     const WeightSlot slot = place.slot;
-    if (!IsVector(slot)) total += SlotBytes(config, slot, encodings.Of(config, slot, place.layer, precision), ops);
+    if (!IsVector(slot)) total += SlotBytes(config, place, encodings.Of(config, slot, place.layer, precision), ops);
   });
   return ToSize(total);
 }
@@ -76,14 +77,14 @@ std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& co
   ForEachSlot(config, [&](const WeightPlace& place) {
     if (IsVector(place.slot)) return;
     const WeightEncoding encoding = encodings.Of(config, place.slot, place.layer, precision);
-    bytes[static_cast<size_t>(encoding.format)] += SlotBytes(config, place.slot, encoding, ops);
+    bytes[static_cast<size_t>(encoding.format)] += SlotBytes(config, place, encoding, ops);
   });
   return bytes;
 }
 
 absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
   CheckedU64 total(0);
-  ForEachVector(config, [&](const WeightPlace& place, bool) { total += VectorSize(config, place.slot); });
+  ForEachVector(config, [&](const WeightPlace& place, bool) { total += VectorSize(config, place); });
   return ToSize(total);
 }
 
@@ -104,7 +105,7 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
   ForEachSlot(config, [&](const WeightPlace& place) {
     const WeightSlot slot = place.slot;
     if (IsVector(slot)) return;
-    const SlotShape shape = ShapeOf(config, slot);
+    const SlotShape shape = ShapeOf(config, slot, place.layer);
     const WeightEncoding encoding = encodings.Of(config, slot, place.layer, precision);
     *MatrixOf(weights, place) = {.data = matrices,
                                  .precision = Traits(encoding.format).compute,
@@ -114,12 +115,12 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
                                  .gated = shape.gated,
                                  .format = encoding.format,
                                  .int8_inputs = int8_inputs && Traits(encoding.format).group != 0};
-    matrices += SlotBytes(config, slot, encoding, ops);
+    matrices += SlotBytes(config, place, encoding, ops);
   });
   if (config.head.tied) weights->head.weight = weights->embedding;
   ForEachVector(config, [&](const WeightPlace& place, bool is_bias) {
     *VectorOf(weights, place, is_bias) = reinterpret_cast<const float*>(vectors);
-    vectors += VectorSize(config, place.slot);
+    vectors += VectorSize(config, place);
   });
 }
 

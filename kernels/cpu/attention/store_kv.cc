@@ -53,6 +53,12 @@ void NormHead(const KernelTable& kernels, const float* weight, float epsilon, in
   kernels.normalize(row, moments, weight, nullptr, width, row);
 }
 
+// The same of a head of V, without a weight.
+void NormValue(const KernelTable& kernels, float epsilon, int32_t width, float* row) {
+  const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, row, width, epsilon);
+  for (int32_t d = 0; d < width; ++d) row[d] *= moments.inv_std;
+}
+
 // All heads of Q, and all of K, in place: one norm each, before a head is rotated.
 void NormJointly(DeviceContext* context, const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
@@ -119,7 +125,9 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
     for (int32_t g = kv_head * group; g < (kv_head + 1) * group; ++g) {
       PrepareHead(kernels, params, token + t, g, at(g) + t * stride);
     }
-    PrepareHead(kernels, params, token + t, key, at(key) + t * stride);
+    for (int32_t head = key; head < num_heads; head += shape.num_kv_heads) {
+      PrepareHead(kernels, params, token + t, head, at(head) + t * stride);
+    }
   }
   for (int32_t head = key; head < num_heads; head += shape.num_kv_heads) {
     if (tokens > 1) {
@@ -159,7 +167,10 @@ bool ArePair(const RotateAndStoreKvParams& params, int32_t token) {
 void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                  float* values) {
   const KvShape& shape = params.layout.shape;
-  if (head >= params.num_heads + shape.num_kv_heads) return;
+  if (head >= params.num_heads + shape.num_kv_heads) {
+    if (params.value_norm) NormValue(kernels, params.norm_epsilon, shape.head_dim, values);
+    return;
+  }
   const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
   if (!params.joint_norms) NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
   if (params.cos_sin != nullptr) {

@@ -14,7 +14,7 @@ bool ValidHeads(const RotateAndStoreKvParams& params);
 
 // `head` counts the heads of Q, then those of K, then those of V. values: [head_dim] of that head of the token.
 
-// In place: the norm, unless it spans heads, and the rotation of a head of Q or K; nothing for V.
+// In place: the norm, unless it spans heads, and the rotation of a head of Q or K; the norm of a head of V.
 void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                  float* values);
 

@@ -117,16 +117,17 @@ bool Valid(const Activation* out, const float* in, int32_t num_rows, const float
   return num_rows <= out->capacity_rows;
 }
 
-// out = the normed row + the residual's, which may be out: in pieces that fit a buffer here.
+// out = (the normed row + the residual's, which may be out) * factor: in pieces that fit a buffer here.
 void NormalizeOnto(const KernelTable& kernels, const float* in, const NormMoments& moments, const NormParams& params,
                    const float* residual, int64_t columns, float* out) {
   constexpr int64_t kPiece = 512;
+  const float factor = params.factor == nullptr ? 1.0F : *params.factor;
   float normed[kPiece];
   for (int64_t first = 0; first < columns; first += kPiece) {
     const int64_t count = std::min(kPiece, columns - first);
     const float* bias = params.bias == nullptr ? nullptr : params.bias + first;
     kernels.normalize(in + first, moments, params.weight + first, bias, count, normed);
-    for (int64_t i = 0; i < count; ++i) out[first + i] = residual[first + i] + normed[i];
+    for (int64_t i = 0; i < count; ++i) out[first + i] = (residual[first + i] + normed[i]) * factor;
   }
 }
 
@@ -134,7 +135,9 @@ void NormalizeOnto(const KernelTable& kernels, const float* in, const NormMoment
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
-  if (params.weight == nullptr) return KernelStatus::kInvalidArgument;
+  if (params.weight == nullptr || (params.factor != nullptr && params.residual == nullptr)) {
+    return KernelStatus::kInvalidArgument;
+  }
   if (params.rows_out == params.in && params.rows != nullptr) return KernelStatus::kInvalidArgument;
   const KernelTable& kernels = context->kernels;
   const int64_t columns = params.out->columns;
@@ -193,6 +196,7 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
     const float* residual = params.residual == nullptr ? nullptr : params.residual + row * columns;
     for (int64_t i = 0; params.bias != nullptr && i < columns; ++i) values[i] += params.bias[i];
     for (int64_t i = 0; residual != nullptr && i < columns; ++i) values[i] += residual[i];
+    for (int64_t i = 0; params.factor != nullptr && i < columns; ++i) values[i] *= *params.factor;
   });
   return KernelStatus::kOk;
 }

@@ -26,7 +26,8 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     std::set<std::string> names;
     for (const WeightName& weight : row->names.weights) {
       slots.insert(weight.slot);
-      const bool is_shared = weight.part == FusedPart::kGateOfPairs;  // with the queries
+      // With the queries, and with the keys.
+      const bool is_shared = weight.part == FusedPart::kGateOfPairs || weight.part == FusedPart::kKeyAndValue;
       EXPECT_TRUE(names.insert(std::string(weight.name) + weight.weight).second || is_shared) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,

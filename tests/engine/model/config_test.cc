@@ -20,6 +20,11 @@ constexpr const char* kQwen35Config =
         "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 7,
         "full_attention_interval": 2})";
 
+constexpr const char* kGemma4Config =
+    R"({"model_type": "gemma4_text", "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 16, "vocab_size": 7,
+        "sliding_window": 20, "hidden_size_per_layer_input": 0, "max_position_embeddings": 64})";
+
 const BadField kBadFields[] = {
     {kGpt2Config, "model_type", "\"t5\"",
      "model_type is 't5'; known: gpt2, nanogpt, llama, gpt_neox, phi, qwen2, qwen3"},
@@ -150,6 +155,22 @@ const BadField kBadFields[] = {
     {kGemma2Config, "final_logit_softcapping", "-30", "final_logit_softcapping is -30; limit"},
     {kGemma2Config, "query_pre_attn_scalar", "0", "query_pre_attn_scalar is 0; limit"},
     {kGemma2Config, "use_bidirectional_attention", "true", "use_bidirectional_attention is true, which is not"},
+    {kGemma4Config, "num_kv_shared_layers", "2", "num_kv_shared_layers is 2, which is not supported; must be 0"},
+    {kGemma4Config, "hidden_size_per_layer_input", "", "hidden_size_per_layer_input is 256, which is not supported"},
+    {kGemma4Config, "enable_moe_block", "true", "enable_moe_block is true, which is not supported"},
+    {kGemma4Config, "use_bidirectional_attention", "\"all\"", "use_bidirectional_attention is 'all', which is not"},
+    {kGemma4Config, "global_head_dim", "1025", "global_head_dim is 1025; limit is [1, 1024]"},
+    {kGemma4Config, "global_head_dim", "15", "layer 5 has a head_dim of 15; rotary positions need an even one"},
+    {kGemma4Config, "per_layer_config", R"({"6": {}})", "per_layer_config has '6'; its members are objects of 0 to 5"},
+    {kGemma4Config, "per_layer_config", R"({"5": 7})", "per_layer_config has '5'; its members are objects of 0 to 5"},
+    {kGemma4Config, "per_layer_config", R"({"0": {"head_dim": 12}})", "layer 1 has other heads than layer 0"},
+    {kGemma4Config, "per_layer_config", R"({"5": {"num_key_value_heads": 3}})", "layer 5 has 3 key-value heads"},
+    {kGemma4Config, "per_layer_config", R"({"5": {"intermediate_size": 3}})",
+     "per_layer_config.5: intermediate_size differs by layer, which is not supported"},
+    {kGemma4Config, "final_logit_softcapping", "0", "final_logit_softcapping is 0; limit"},
+    {kGemma4Config, "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 6"},
+    {kGemma4Config, "rope_parameters", R"({"full_attention": {"rope_type": "ntk"}, "sliding_attention": {}})",
+     "rope_type is 'ntk'; known: default, linear, llama3, yarn, dynamic, longrope, proportional"},
 };
 
 struct Unsupported {

@@ -52,11 +52,64 @@ TEST(KvGroups, DivideAlternatingLayersWithFewEmptyPlaces) {
   ExpectGroups(ConfigOf(Alternate(64, 4, 100)), 16, 1, 3);  // OLMo 3 32B
 }
 
+// Every period-th layer sees all tokens with `full` heads, the others 1024 with `sliding` ones.
+ModelConfig TwoShapes(int32_t layers, int32_t period, HeadShape full, HeadShape sliding) {
+  ModelConfig config = ConfigOf(Alternate(layers, period, 512));
+  config.attention.num_heads = full.num_heads;
+  config.attention.num_kv_heads = full.num_kv_heads;
+  config.attention.head_dim = full.head_dim;
+  for (const int32_t window : config.attention.layer_windows) {
+    config.attention.layer_heads.push_back(window == 0 ? full : sliding);
+  }
+  return config;
+}
+
+TEST(KvGroups, PagesOfTwoShapesHaveOneSize) {
+  const ModelConfig config = TwoShapes(30, 6, {16, 2, 512}, {16, 8, 256});  // Gemma 4 26B: 5 full, 25 sliding
+  const std::vector<kernels::KvShape> shapes = KvShapesOf(config);
+  ASSERT_EQ(shapes.size(), 2U);
+  EXPECT_EQ(shapes[0].head_dim, 512);
+  EXPECT_EQ(shapes[0].num_layers, 4) << "twice as many of half the width";
+  EXPECT_EQ(shapes[1].head_dim, 256);
+  EXPECT_EQ(shapes[1].num_layers, 2);
+  const KvGroups groups = KvGroupsOf(config);
+  EXPECT_EQ(groups.num_full, 2);
+  EXPECT_EQ(groups.num_sliding, 13);
+  for (const kernels::DType dtype : {kernels::DType::kF32, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
+    const kernels::KvLayout full = KvLayoutOf(shapes, 0, dtype);
+    const kernels::KvLayout sliding = KvLayoutOf(shapes, 1, dtype);
+    EXPECT_EQ(full.page_bytes, sliding.page_bytes);
+    EXPECT_GE(full.page_bytes, 4 * full.layer_bytes);
+    EXPECT_GE(sliding.page_bytes, 2 * sliding.layer_bytes);
+  }
+  std::set<std::pair<int32_t, int32_t>> places;
+  const std::vector<KvPlace> of_layers = KvPlacesOf(config);
+  for (int32_t layer = 0; layer < 30; ++layer) {
+    const KvPlace& place = of_layers[static_cast<size_t>(layer)];
+    const kernels::KvShape& shape = shapes[static_cast<size_t>(place.shape)];
+    EXPECT_EQ(shape.head_dim, config.attention.heads(layer).head_dim);
+    EXPECT_LT(place.layer_in_page, shape.num_layers);
+    EXPECT_EQ(groups.slides(place.group), config.attention.window(layer) > 0);
+    places.emplace(place.group, place.layer_in_page);
+  }
+  EXPECT_EQ(places.size(), 30U);
+}
+
+TEST(KvGroups, ShapesDivideLayersThatAllSeeEveryToken) {
+  ModelConfig config = TwoShapes(4, 2, {4, 1, 32}, {4, 2, 16});
+  config.attention.layer_windows.clear();
+  const KvGroups groups = KvGroupsOf(config);
+  EXPECT_EQ(groups.num_full, 2);
+  EXPECT_EQ(groups.num_sliding, 0);
+  EXPECT_EQ(KvShapesOf(config).size(), 2U);
+  EXPECT_EQ(AttentionTraitsOf(config, kernels::DType::kBF16).size(), 2U);
+}
+
 TEST(KvGroups, AnEncoderHasOnePlace) {
   ModelConfig config = ConfigOf({9, 0, 9});
   config.kind = ModelKind::kEncoder;
   ExpectGroups(config, 1, 1, 0);
-  const std::vector<KvPlace> places = KvPlacesOf(config, KvGroupsOf(config));
+  const std::vector<KvPlace> places = KvPlacesOf(config);
   ASSERT_EQ(places.size(), 3U);
   EXPECT_EQ(places[2].group, 0);
   EXPECT_EQ(places[2].layer_in_page, 0);
@@ -69,7 +122,7 @@ TEST(KvGroups, EveryLayerHasAPlaceOfItsOwnInAGroupOfItsKind) {
       const KvGroups groups = KvGroupsOf(config);
       EXPECT_LE(groups.count(), kMaxKvGroups);
       std::set<std::pair<int32_t, int32_t>> places;
-      const std::vector<KvPlace> of_layers = KvPlacesOf(config, groups);
+      const std::vector<KvPlace> of_layers = KvPlacesOf(config);
       ASSERT_EQ(of_layers.size(), static_cast<size_t>(layers));
       for (int32_t layer = 0; layer < layers; ++layer) {
         const KvPlace& place = of_layers[static_cast<size_t>(layer)];

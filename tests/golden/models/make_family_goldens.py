@@ -50,6 +50,8 @@ PIXTRAL_VISION = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size"
                   "num_attention_heads": 1, "head_dim": 8, "patch_size": 2, "image_size": 4}
 LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 # Two value heads on each key head, of another size; a rotation of 8 of 32 dimensions in three sections.
+GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "sliding_window": 8, "final_logit_softcapping": 30.0,
+          "layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4}
 DELTA = {"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
          "linear_value_head_dim": 12, "linear_conv_kernel_dim": 4}
 QWEN35_ROPE = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.25, "mrope_section": [2, 1, 1],
@@ -156,6 +158,8 @@ FAMILIES = {
     "lfm2moe_tiny": ("lfm2_moe", {**SHORT_CONV, "num_dense_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
                                   "moe_intermediate_size": 20, "routed_scaling_factor": 1.3,
                                   "tie_word_embeddings": True}),
+    "gemma4_tiny": ("gemma4_text", {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
+                                    "hidden_size_per_layer_input": 0, "tie_word_embeddings": True}),
     "olmoe_tiny": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 28}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
@@ -176,7 +180,8 @@ def is_router(name):
 def draw(model, seed):
     """Wide enough that attention is peaked and logits far apart, as make_goldens.draw_tensors; rounded to BF16."""
     generator = torch.Generator().manual_seed(seed)
-    offset_norms = model.config.model_type.startswith(("gemma", "nemotron"))
+    scaled = model.config.model_type.startswith("gemma")  # embeddings by the root of their width
+    offset_norms = scaled and model.config.model_type != "gemma4_text" or model.config.model_type == "nemotron"
     for name, value in model.named_parameters():
         noise = torch.randn(value.shape, generator=generator)
         if name.endswith("linear_attn.A_log"):
@@ -189,8 +194,10 @@ def draw(model, seed):
             noise = (1.0 if "linear_attn" in name else 0.0) + 0.2 * noise  # all others are 1 + w
         elif value.dim() == 1 and ("norm" in name or ".ln_" in name) and name.endswith("weight"):
             noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
-            if offset_norms and name == "model.norm.weight":
+            if (scaled or offset_norms) and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
+            if model.config.model_type == "gemma4_text" and ("q_norm" in name or "k_norm" in name):
+                noise *= 0.5  # scores have no other scale
             if "embeddings_layernorm" in name:
                 noise *= 0.4  # as wide as an embedding without a norm
         elif name.endswith("conv.conv.weight"):
@@ -200,7 +207,7 @@ def draw(model, seed):
         elif value.dim() == 1 or name.endswith("bias"):
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
-            noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
+            noise = (0.3 if scaled or offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
         elif is_router(name):
             noise = 3.0 / math.sqrt(value.shape[1]) * noise  # scores that are far apart, so that rounding moves none
         else:
@@ -211,6 +218,8 @@ def draw(model, seed):
     for name, value in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             value.copy_((0.3 * torch.randn(value.shape, generator=generator)).bfloat16())
+        elif name.endswith("layer_scalar"):
+            value.copy_((0.7 + 0.1 * torch.randn(value.shape, generator=generator)).bfloat16())
 
 
 def auto_class(config):
@@ -320,8 +329,8 @@ def watch_routers(model):
 
 
 def is_steady(config, results, margins, gaps):
-    """Of recurrent models the norm over a head's few values may divide by next to nothing, too."""
-    if not is_recurrent(config):
+    """Of recurrent models and Gemma 4 a norm over a head's few values may divide by next to nothing, too."""
+    if not is_recurrent(config) and config.model_type != "gemma4_text":
         return min(margins) >= MIN_CHOICE_MARGIN
     errors = [error for _, error in results]
     return min(gaps, default=1.0) >= MIN_ROUTER_GAP and max(errors) <= 0.6 * make_goldens.MAX_REFERENCE_ERROR

@@ -63,6 +63,9 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     // A sequence has a state besides its pages.
     cases.emplace_back(MixCase{"qwen35", GoldenModelPath("qwen35_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"lfm2_moe", GoldenModelPath("lfm2moe_tiny"), 20, 3}, variant);
+    // Layers have pages of two shapes.
+    cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3}, variant);
+    cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3, true}, variant);
     const MixCase demo{"demo", SourcePath("models/demo"), 4, 1, true};
     if (variant != "portable") cases.emplace_back(demo, variant);
   }

@@ -28,22 +28,23 @@ TEST(AttentionSupportTest, EveryBackendTakesTheOrdinaryModels) {
       EXPECT_THAT(Reasons(backend, {dtype, 128, 32, 8}), IsEmpty());
       EXPECT_THAT(Reasons(backend, {dtype, 1, 1, 1}), IsEmpty());
       EXPECT_THAT(Reasons(backend, {dtype, 256, 71, 1}), IsEmpty());
+      EXPECT_THAT(Reasons(backend, {dtype, 512, 16, 2}), IsEmpty());
     }
   }
 }
 
 TEST(AttentionSupportTest, OnlyFlashLimitsTheHeadDim) {
-  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kBF16, 320, 8, 8}),
-              ElementsAre("flash on cpu supports head_dim up to 256; head_dim is 320"));
-  EXPECT_THAT(Reasons(AttentionBackend::kEfficient, {DType::kBF16, 320, 8, 8}), IsEmpty());
-  EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kBF16, 320, 8, 8}), IsEmpty());
+  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kBF16, 576, 8, 8}),
+              ElementsAre("flash on cpu supports head_dim up to 512; head_dim is 576"));
+  EXPECT_THAT(Reasons(AttentionBackend::kEfficient, {DType::kBF16, 576, 8, 8}), IsEmpty());
+  EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kBF16, 576, 8, 8}), IsEmpty());
 }
 
 TEST(AttentionSupportTest, EveryUnmetConditionIsNamed) {
-  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kF8E4M3, 512, 7, 3}),
+  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kF8E4M3, 576, 7, 3}),
               ElementsAre("flash on cpu needs num_heads to be a multiple of num_kv_heads; num_heads is 7, "
                           "num_kv_heads is 3",
-                          "flash on cpu supports head_dim up to 256; head_dim is 512"));
+                          "flash on cpu supports head_dim up to 512; head_dim is 576"));
   EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kF32, 0, 0, 0}),
               ElementsAre("math on cpu needs a head_dim of at least 1; head_dim is 0",
                           "math on cpu needs at least one query head and one KV head; num_heads is 0, "
@@ -81,10 +82,10 @@ TEST(AttentionSupportTest, EveryFeatureIsTakenOrRefusedByName) {
   constexpr const char* kBias = "does not support a bias (a non-null floating-point attn_mask); math and efficient do";
   constexpr const char* kMask = "does not support a mask (a non-null boolean attn_mask); math and efficient do";
   constexpr const char* kBoth = "does not support an explicit mask together with causal; set one of them";
-  constexpr const char* kDim = "supports v_head_dim up to 256; v_head_dim is 300";
+  constexpr const char* kDim = "supports v_head_dim up to 512; v_head_dim is 600";
   const Feature features[] = {
       {[](AttentionTraits* t) { t->v_head_dim = 96; }, nullptr, nullptr, nullptr},
-      {[](AttentionTraits* t) { t->v_head_dim = 300; }, nullptr, kDim, nullptr},
+      {[](AttentionTraits* t) { t->v_head_dim = 600; }, nullptr, kDim, nullptr},
       {[](AttentionTraits* t) { t->softcap = 30.0F; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->window = 128; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->sinks = true; }, nullptr, nullptr, nullptr},
@@ -116,7 +117,7 @@ TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {
   params.dtype = DType::kBF16;
   params.num_heads = params.num_kv_heads = 1;
   params.batch = params.q_len = params.kv_len = 1;
-  params.head_dim = 320;
+  params.head_dim = 576;
   EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kUnsupported);
   params.head_dim = 64;
   EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kOutOfMemory);

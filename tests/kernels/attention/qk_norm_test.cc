@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The norm over each head of Q and K before the rotation, and over all heads together, and the factor of queries by
-// position: against double arithmetic, and the same bits for a token alone, among others and on any number of threads.
+// position, and the norm of V: against double arithmetic, and the same bits for a token alone, among others and on any
+// number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +48,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
   }
 
   // Tokens [first, first + count); returns their rows and fills the pool.
-  std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool) {
+  std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool, bool value_norm = false) {
     std::vector<float> qkv(qkv_.begin() + first * kColumns, qkv_.begin() + (first + count) * kColumns);
     Device& device = CpuDevice(variant(), threads);
     RotateAndStoreKvParams params{};
@@ -64,6 +65,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     params.key_norm = key_norm_.data();
     params.norm_epsilon = kEpsilon;
     params.joint_norms = joint();
+    params.value_norm = value_norm;
     params.query_scale = {.positions = position_.data() + first, .beta = kScaleBeta, .period = kScalePeriod};
     EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
@@ -126,6 +128,26 @@ TEST_P(QkNormTest, MatchesDoubleAndLeavesValuesAlone) {
       ASSERT_EQ(std::memcmp(stored.data(), value, kHeadDim * sizeof(float)), 0);
     }
   }
+}
+
+TEST_P(QkNormTest, ValuesAreNormedWithoutAWeight) {
+  PoisonedMemory pool(PoolBytes());
+  PoisonedMemory alone(PoolBytes());
+  (void)Run(2, 0, kTokens, &pool, true);
+  std::vector<float> stored(kHeadDim);
+  for (int32_t t = 0; t < kTokens; ++t) {
+    (void)Run(1, t, 1, &alone, true);
+    for (int32_t head = 0; head < kNormKvHeads; ++head) {
+      const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head);
+      cpu::LoadValue(layout_, block + layout_.key_block_bytes, slot_[static_cast<size_t>(t)], stored.data());
+      const float* value = qkv_.data() + t * kColumns + (kNormHeads + kNormKvHeads + head) * kHeadDim;
+      double square = 0;
+      for (int32_t d = 0; d < kHeadDim; ++d) square += static_cast<double>(value[d]) * static_cast<double>(value[d]);
+      const double norm = std::sqrt(square / kHeadDim + static_cast<double>(kEpsilon));
+      for (size_t d = 0; d < kHeadDim; ++d) ASSERT_NEAR(stored[d], value[d] / norm, 1e-6) << t << " " << head;
+    }
+  }
+  EXPECT_EQ(std::memcmp(pool.data(), alone.data(), pool.size()), 0);
 }
 
 TEST_P(QkNormTest, ATokenHasTheSameBitsAloneAndOnAnyNumberOfThreads) {

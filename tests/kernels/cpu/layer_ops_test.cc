@@ -132,6 +132,19 @@ TEST_P(LayerOps, NormAddsAResidual) {
     params.out = &rows_alone;
     ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
     EXPECT_EQ(in_place, expected) << width;
+
+    const float factor = 0.7F;
+    std::vector<float> scaled(residual.begin(), residual.end());
+    params.residual = params.rows_out = scaled.data();
+    params.factor = &factor;
+    ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+    AddParams add{.rows = expected.data(), .bias = nullptr, .residual = nullptr, .num_rows = kRows, .columns = width};
+    add.factor = &factor;
+    ASSERT_EQ(device_->ops->add(device_->context, add), KernelStatus::kOk);
+    EXPECT_EQ(scaled, expected) << width;
+    for (size_t i = 0; i < scaled.size(); ++i) ASSERT_EQ(scaled[i], in_place[i] * factor);
+    params.residual = nullptr;
+    EXPECT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kInvalidArgument);
   }
 }
 

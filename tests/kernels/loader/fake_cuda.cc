@@ -194,7 +194,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   return RunFilling(context, Cpu().ops->norm, params, [](Translation& to_host, NormParams& p) {
-    to_host(&p.in, &p.rows, &p.weight, &p.bias, &p.rows_out, &p.residual);
+    to_host(&p.in, &p.rows, &p.weight, &p.bias, &p.rows_out, &p.residual, &p.factor);
   });
 }
 
@@ -215,7 +215,7 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
 
 KernelStatus Add(DeviceContext* context, const AddParams& params) {
   return Run(context, Cpu().ops->add, params,
-             Plain([](Translation& to_host, AddParams& p) { to_host(&p.rows, &p.bias, &p.residual); }));
+             Plain([](Translation& to_host, AddParams& p) { to_host(&p.rows, &p.bias, &p.residual, &p.factor); }));
 }
 
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {

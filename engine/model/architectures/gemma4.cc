@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gemma 4, its text model: Gemma 3 with norm weights of w, wider heads of another number in the layers that see every
+// token, whose keys may be their values, rotations in proportion to those heads, normed values, and a factor of each
+// layer's rows. Of the multimodal checkpoints the text part is served.
+// Source: transformers 5.24, models/gemma4, models/gemma4_unified.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/spec/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kGemma4Pattern = 6;  // layers, of which the last sees every token
+constexpr int64_t kGemma4DefaultKvHeads = 4;
+constexpr int64_t kGemma4DefaultHeadDim = 256;
+constexpr int64_t kGemma4DefaultGlobalDim = 512;
+
+// What the unified text model of 12B has by default otherwise.
+struct Gemma4Defaults {
+  int64_t max_context;
+  int64_t window;
+  int64_t per_layer_width;  // hidden_size_per_layer_input
+};
+constexpr Gemma4Defaults kGemma4Own = {131072, 512, 256};
+constexpr Gemma4Defaults kGemma4Unified = {262144, 1024, 0};
+
+// Parts of a config that change the result and are not served.
+void RefuseParts(JsonFields& fields, const Gemma4Defaults& defaults) {
+  RefuseUnsupported(fields, {"enable_moe_block"});
+  if (fields.TextOr("use_bidirectional_attention", "") == "all") {
+    fields.Fail("use_bidirectional_attention is 'all', which is not supported");
+  }
+  for (const auto& [name, fallback] : {std::pair{"num_kv_shared_layers", int64_t{0}},
+                                       std::pair{"hidden_size_per_layer_input", defaults.per_layer_width}}) {
+    const int64_t value = fields.IntOr(name, 0, kMaxHiddenDim, fallback);
+    if (value != 0) fields.Fail(absl::StrCat(name, " is ", value, ", which is not supported; must be 0"));
+  }
+}
+
+// per_layer_config: what transformers 5.24 writes in place of global_head_dim and num_global_key_value_heads.
+void ReadLayerHeads(JsonFields& fields, const nlohmann::json& layers, std::vector<HeadShape>* heads) {
+  for (const auto& [index, overrides] : layers.items()) {
+    const bool known = index.size() <= 4 && index.find_first_not_of("0123456789") == std::string::npos &&
+                       !index.empty() && static_cast<size_t>(std::stoi(index)) < heads->size() && overrides.is_object();
+    if (!known) {
+      return fields.Fail(absl::StrCat("per_layer_config has '", index.substr(0, 32),
+                                      "'; its members are objects of 0 to ", heads->size() - 1, ", the layers"));
+    }
+    HeadShape& shape = (*heads)[static_cast<size_t>(std::stoi(index))];
+    JsonFields layer(overrides, absl::StrCat(fields.where(), ": per_layer_config.", index));
+    shape.head_dim = static_cast<int32_t>(layer.IntOr("head_dim", 1, kMaxHeadDim, shape.head_dim));
+    shape.num_kv_heads = static_cast<int32_t>(layer.IntOr("num_key_value_heads", 1, kMaxHeads, shape.num_kv_heads));
+    for (const auto& [name, value] : overrides.items()) {
+      if (name != "head_dim" && name != "num_key_value_heads") {
+        layer.Fail(absl::StrCat(name.substr(0, 64), " differs by layer, which is not supported"));
+      }
+    }
+    fields.Adopt(layer.status());
+  }
+}
+
+// One shape of the sliding layers and one of the others, which has the wider heads or is the same.
+void CheckLayerHeads(JsonFields& fields, const std::vector<bool>& sliding, const std::vector<HeadShape>& heads) {
+  for (size_t layer = 0; layer < heads.size(); ++layer) {
+    const HeadShape& shape = heads[layer];
+    const auto first = std::find(sliding.begin(), sliding.end(), static_cast<bool>(sliding[layer])) - sliding.begin();
+    const std::string which = absl::StrCat("layer ", layer);
+    if (shape.num_heads % shape.num_kv_heads != 0) {
+      return fields.Fail(absl::StrCat(which, " has ", shape.num_kv_heads, " key-value heads, which do not divide ",
+                                      shape.num_heads, " heads"));
+    }
+    if (shape.head_dim % 2 != 0) {
+      return fields.Fail(
+          absl::StrCat(which, " has a head_dim of ", shape.head_dim, "; rotary positions need an even one"));
+    }
+    if (!(shape == heads[static_cast<size_t>(first)])) {
+      return fields.Fail(absl::StrCat(which, " has other heads than layer ", first, ", of the same type"));
+    }
+  }
+}
+
+void SetLayerHeads(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
+  AttentionSpec& attention = config->attention;
+  const bool keys_as_values = fields.BoolOr("attention_k_eq_v", false);
+  std::vector<HeadShape> heads(sliding.size(), attention.heads(0));
+  if (const nlohmann::json* layers = fields.Object("per_layer_config"); layers != nullptr) {
+    ReadLayerHeads(fields, *layers, &heads);
+  } else {
+    const int64_t kv_heads = attention.num_kv_heads;
+    const HeadShape global = {
+        attention.num_heads,
+        static_cast<int32_t>(keys_as_values ? fields.IntOr("num_global_key_value_heads", 1, kMaxHeads, kv_heads)
+                                            : kv_heads),
+        static_cast<int32_t>(fields.IntOr("global_head_dim", 1, kMaxHeadDim, kGemma4DefaultGlobalDim))};
+    for (size_t layer = 0; layer < heads.size(); ++layer) {
+      if (!sliding[layer]) heads[layer] = global;
+    }
+  }
+  CheckLayerHeads(fields, sliding, heads);
+  if (!fields.status().ok()) return;
+  const auto widest = std::max_element(heads.begin(), heads.end(),
+                                       [](const HeadShape& a, const HeadShape& b) { return a.head_dim < b.head_dim; });
+  attention.num_kv_heads = widest->num_kv_heads;
+  attention.head_dim = widest->head_dim;
+  if (keys_as_values) {
+    for (const bool slides : sliding) attention.keys_as_values.push_back(!slides);
+  }
+  attention.layer_heads = std::move(heads);
+}
+
+// Rotation 0 is that of the layers that see every token, 1 that of the sliding ones.
+void SetRotations(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
+  const bool given = fields.Has("rope_parameters");
+  RotarySpec& rotary = config->rotary;
+  for (const bool slides : {false, true}) {
+    const auto layer = std::find(sliding.begin(), sliding.end(), slides);
+    const RotaryFields names = {.default_partial_factor = given || slides ? 1.0 : 0.25,
+                                .default_theta = slides ? 1e4 : 1e6,
+                                .default_type = given || slides ? "default" : "proportional",
+                                .nested = slides ? "sliding_attention" : "full_attention",
+                                .stretched = true};
+    const RotaryScaling scaling = ParseRotaryScaling(fields, names, config->max_context);
+    if (!fields.status().ok()) return;
+    if (scaling.kind == RotaryScalingKind::kLongrope) return fields.Fail("rope_type longrope is not supported here");
+    const auto index = static_cast<int32_t>(layer == sliding.end() ? 0 : layer - sliding.begin());
+    const int32_t dim = config->attention.heads(index).head_dim;
+    const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
+    rotary.dims.push_back(dim);
+    rotary.dim = std::max(rotary.dim, dim);
+    rotary.inv_freq.insert(rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
+    rotary.attention_factors.push_back(RotaryAttentionFactor(scaling));
+  }
+  for (const bool slides : sliding) rotary.layer_index.push_back(slides ? 1 : 0);
+}
+
+// The last layer sees every token whatever its type.
+std::vector<bool> SetGemma4Windows(JsonFields& fields, int64_t window, ModelConfig* config) {
+  std::vector<bool> sliding = SetWindows(fields, window, {.full_every = kGemma4Pattern}, config);
+  if (sliding.empty()) return sliding;
+  sliding.back() = false;
+  if (!config->attention.layer_windows.empty()) config->attention.layer_windows.back() = 0;
+  return sliding;
+}
+
+void ParseGemma4(JsonFields& fields, ModelConfig* config) {
+  const bool unified = fields.TextOr("model_type", "gemma4_text") == "gemma4_unified_text";
+  const Gemma4Defaults& defaults = unified ? kGemma4Unified : kGemma4Own;
+  SetSizes(fields, defaults.max_context, config);
+  SetHeads(fields, fields.Int("num_attention_heads", 1, kMaxHeads),
+           fields.IntOr("num_key_value_heads", 1, kMaxHeads, kGemma4DefaultKvHeads),
+           fields.IntOr("head_dim", 1, kMaxHeadDim, kGemma4DefaultHeadDim), config);
+  RefuseParts(fields, defaults);
+  config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
+  config->attention.scale = 1.0F;
+  config->attention.qk_norm = config->attention.value_norm = true;
+  config->norm.kind = kernels::NormKind::kRmsNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
+  config->norm.placement = NormPlacement::kPreAndPost;
+  config->layer_factor = true;
+  config->mlp.activation = ParseActivation(fields, "hidden_activation", "gelu_pytorch_tanh");
+  config->mlp.gated = true;
+  config->embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
+  config->head.tied = fields.BoolOr("tie_word_embeddings", true);
+  config->head.softcap = static_cast<float>(fields.NumberOr("final_logit_softcapping", 1e-3, 1e6, 0.0));
+  const int64_t window = fields.IntOr("sliding_window", 1, kMaxContextTokens, defaults.window);
+  if (!fields.status().ok()) return;
+  const std::vector<bool> sliding = SetGemma4Windows(fields, window, config);
+  if (!fields.status().ok()) return;
+  SetLayerHeads(fields, sliding, config);
+  if (fields.status().ok()) SetRotations(fields, sliding, config);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kGemma4Others[] = {
+    {kQkv, kKeyAndValue, "layers.#.self_attn.k_proj"},
+    {kQueryNorm, kAll, "layers.#.self_attn.q_norm"},
+    {kKeyNorm, kAll, "layers.#.self_attn.k_norm"},
+    {kPostAttentionNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kMlpNorm, kAll, "layers.#.pre_feedforward_layernorm"},
+    {kPostMlpNorm, kAll, "layers.#.post_feedforward_layernorm"},
+    {.slot = kLayerFactor, .part = kAll, .name = "layers.#.layer_scalar", .weight = ""},
+};
+constexpr auto kGemma4Weights = WithNorms(kGemma4Others);
+constexpr const char* kGemma4Types[] = {"gemma4_text", "gemma4_unified_text"};
+constexpr const char* kGemma4Outer[] = {"gemma4", "gemma4_unified"};
+
+}  // namespace
+
+extern const Architecture kGemma4Text = {.name = "gemma4_text",
+                                         .model_types = kGemma4Types,
+                                         .parse_config = &ParseGemma4,
+                                         .names = {kLlamaPrefixes, kGemma4Weights, kLlamaBuffers, kTextPartAliases},
+                                         .multimodal_types = kGemma4Outer};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a config.json of Gemma 4 makes of its layers: heads and rotations of two kinds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/engine/model/small_checkpoints.h"
+
+namespace dunlin::engine {
+namespace {
+
+TEST(Gemma4, HasHeadsAndRotationsOfTwoKinds) {
+  const std::string base =
+      R"({"model_type": "gemma4_text", "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 6, "vocab_size": 7,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "global_head_dim": 16,
+          "num_global_key_value_heads": 1, "attention_k_eq_v": true, "sliding_window": 20,
+          "hidden_size_per_layer_input": 0, "max_position_embeddings": 64})";
+  const ModelConfig config = ParsedConfig(base);
+  EXPECT_EQ(config.attention.heads(0), (HeadShape{4, 2, 4}));
+  EXPECT_EQ(config.attention.heads(5), (HeadShape{4, 1, 16}));
+  EXPECT_EQ(config.attention.head_dim, 16) << "the widest";
+  EXPECT_EQ(config.attention.qkv_features(0), (4 + 2 * 2) * 4);
+  EXPECT_EQ(config.attention.qkv_features(), (4 + 2 * 1) * 16);
+  EXPECT_FALSE(config.attention.has_keys_as_values(4));
+  EXPECT_TRUE(config.attention.has_keys_as_values(5));
+  EXPECT_THAT(config.attention.layer_windows, ::testing::ElementsAre(20, 20, 20, 20, 20, 0));
+  EXPECT_THAT(config.rotary.layer_index, ::testing::ElementsAre(1, 1, 1, 1, 1, 0));
+  EXPECT_THAT(config.rotary.dims, ::testing::ElementsAre(16, 4));
+  EXPECT_EQ(config.rotary.dims_before(1), 16);
+  ASSERT_EQ(config.rotary.inv_freq.size(), 8U + 2U);
+  EXPECT_FLOAT_EQ(config.rotary.inv_freq[1], static_cast<float>(std::pow(1e6, -2.0 / 16))) << "by the whole head";
+  EXPECT_EQ(config.rotary.inv_freq[2], 0.0F) << "a quarter rotates";
+  EXPECT_FLOAT_EQ(config.rotary.inv_freq[9], 0.01F);
+  EXPECT_EQ(config.attention.scale, 1.0F);
+  EXPECT_TRUE(config.attention.value_norm && config.layer_factor && config.head.tied);
+  EXPECT_EQ(config.norm.weight_offset, 0.0F);
+  const std::string by_layer =
+      WithField(base, "per_layer_config", R"({"5": {"head_dim": 16, "num_key_value_heads": 1}})");
+  EXPECT_EQ(ParsedConfig(WithField(by_layer, "global_head_dim", "")).attention.layer_heads,
+            config.attention.layer_heads);
+  const ModelConfig plain = ParsedConfig(WithField(base, "attention_k_eq_v", "false"));
+  EXPECT_EQ(plain.attention.heads(5), (HeadShape{4, 2, 16})) << "other heads only where keys are values";
+  const ModelConfig sliding = ParsedConfig(
+      WithField(base, "layer_types",
+                R"(["full_attention", "sliding_attention", "full_attention", "full_attention", "full_attention",
+          "sliding_attention"])"));
+  EXPECT_EQ(sliding.attention.window(5), 0) << "the last layer sees every token";
+  const ModelConfig unified = ParsedConfig(R"({"model_type": "gemma4_unified", "text_config": )" +
+                                           WithField(base, "model_type", "\"gemma4_unified_text\"") + "}");
+  EXPECT_EQ(unified.attention.layer_heads, config.attention.layer_heads);
+}
+
+}  // namespace
+}  // namespace dunlin::engine
