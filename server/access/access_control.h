@@ -67,6 +67,10 @@ class AccessControl {
   // calls come.
   void ForbidAdminWithoutKeys() { admin_needs_key_ = true; }
   bool admin_needs_key() const { return admin_needs_key_; }
+  // The config lets callers do without keys what an administrator may. Before calls come.
+  void AllowAdminWithoutKeys() { admin_without_keys_ = true; }
+  // Whether calls may load and unload models, which without keys is the config's alone.
+  bool models_may_change() const { return enabled() || admin_without_keys_; }
   // Whether keys are set.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
@@ -89,6 +93,7 @@ class AccessControl {
 
   AccessObserver* const observer_;
   bool admin_needs_key_ = false;
+  bool admin_without_keys_ = false;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> file_ok_{true};
   mutable std::atomic<uint64_t> num_refused_[kNumAccessRefusals]{};

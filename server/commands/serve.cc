@@ -43,30 +43,11 @@ namespace dunlin::server {
 namespace {
 
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
-constexpr char kThisProgram[] = "/proc/self/exe";
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
-
-absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
-  const KvEventSettings& events = settings.kv_events;
-  if (events.endpoint.empty()) return absl::OkStatus();
-  return server->edge.PublishKvEvents(settings.name,
-                                      {events.endpoint, events.replay_endpoint, events.topic, events.hwm});
-}
 
 absl::Status LoadModels(Config config, size_t request_bytes, const std::atomic<bool>& stop, Server* server) {
   config.memory.request_bytes = request_bytes;
-  absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
-  if (!models.ok()) return models.status();
-  for (ModelSettings& settings : *models) {
-    settings.text_worker = kThisProgram;
-    const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
-    if (!device.ok()) return device.status();
-    auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name), stop);
-    if (!model.ok()) return model.status();
-    if (absl::Status status = server->repository.Add(*std::move(model)); !status.ok()) return status;
-    if (absl::Status status = PublishKvEvents(settings, server); !status.ok()) return status;
-  }
-  return absl::OkStatus();
+  return server->lifecycle.LoadAll(config, stop);
 }
 
 HttpSources Sources(Server* server) {
@@ -132,6 +113,7 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, const Limits& limits
   options.serving.profile_aliases = config.profile_aliases;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
+  options.serving.lifecycle = &server->lifecycle;
   options.rpcs = server->metrics.rpcs();
   options.on_cut = [server](const std::string& address, const char* reason) { server->cuts.OnCut(address, reason); };
   options.serving.traces = server->spans != nullptr;
@@ -152,6 +134,7 @@ bool StrangersMayReach(const Config& config) {
 // Before the ports open. Keys then come with calls, so that no core file may be left.
 absl::Status ReadKeys(const Config& config, Server* server) {
   if (StrangersMayReach(config) && !config.admin_without_keys) server->access.ForbidAdminWithoutKeys();
+  if (config.admin_without_keys) server->access.AllowAdminWithoutKeys();
   if (config.keys_file.empty()) return absl::OkStatus();
   ForbidCoreFiles();
   server->keys.emplace(config.keys_file, &server->access);
@@ -173,6 +156,7 @@ void FollowKeys(Server* server) {
 }
 
 void StartServing(const std::string& addresses, Server* server) {
+  server->lifecycle.Start();
   server->edge.WatchWith(&server->watchdog);
   server->watchdog.Start();
   server->edge.SetServing(true);
@@ -182,7 +166,7 @@ void StartServing(const std::string& addresses, Server* server) {
 }
 
 // A config with errors changes nothing.
-void Reload(const ServeOptions& options, Config* config) {
+void Reload(const ServeOptions& options, Config* config, Server* server) {
   const absl::StatusOr<Config> loaded = LoadServeConfig(options);
   if (!loaded.ok()) {
     spdlog::error("reload: failed, config unchanged: {}", std::string(loaded.status().message()));
@@ -191,6 +175,7 @@ void Reload(const ServeOptions& options, Config* config) {
   const ReloadResult result = TakeReloadable(*config, *loaded);
   *config = result.config;
   SetLogLevel(config->log_level);
+  server->lifecycle.Follow(config->models);
   spdlog::info("reload: applied: {}", result.taken.empty() ? "nothing" : absl::StrJoin(result.taken, ", "));
   if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
 }
@@ -211,12 +196,12 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     ApplyHealth(config, server);
     FollowKeys(server);
-    server->repository.FreeUnleased();
+    if (server->repository.FreeUnleased() > 0) malloc_trim(0);
     free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());
     certificates.Poll(absl::Now());
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
-    Reload(options, &config);
+    Reload(options, &config, server);
     certificates.ReadNow(absl::Now());
     server->notifier.Ready();
   }

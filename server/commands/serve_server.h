@@ -15,6 +15,7 @@
 #include "server/config/config.h"
 #include "server/edge/edge.h"
 #include "server/models/devices.h"
+#include "server/models/model_lifecycle.h"
 #include "server/models/repository.h"
 #include "server/models/watchdog.h"
 #include "server/observe/logging/logging.h"
@@ -35,20 +36,37 @@ struct Server {
       : spans(std::move(exporter)),
         observer({&log, &metrics, spans.get()}),
         devices(config.device),
-        watchdog(&MonotonicNs, config.stall_ms * 1'000'000) {
+        watchdog(&MonotonicNs, config.stall_ms * 1'000'000),
+        lifecycle(&repository, &devices, Hooks(), "/proc/self/exe", absl::Milliseconds(config.drain_timeout_ms)) {
     if (spans != nullptr) {
       metrics.WatchTracing([this] {
         const SpanExporter::Counts counts = spans->counts();
         return TracingSnapshot{counts.exported, counts.dropped};
       });
     }
+    metrics.WatchModels([this] { return lifecycle.List(); });
     repository.Subscribe(&metrics);
     repository.Subscribe(&watchdog);
   }
-  // Before anything that the watchdog polls is destroyed.
-  ~Server() { watchdog.Stop(); }
+  // Before anything that the loader uses or the watchdog polls is destroyed.
+  ~Server() {
+    lifecycle.Stop();
+    watchdog.Stop();
+  }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
+
+  LifecycleHooks Hooks() {
+    return {[this](const std::string& model) { return metrics.AddModel(model); },
+            [this](const std::string& model) { metrics.OnModelRemoved(model); },
+            [this](const ModelSettings& settings) { return PublishKvEvents(settings); }};
+  }
+
+  absl::Status PublishKvEvents(const ModelSettings& settings) {
+    const KvEventSettings& events = settings.kv_events;
+    if (events.endpoint.empty()) return absl::OkStatus();
+    return edge.PublishKvEvents(settings.name, {events.endpoint, events.replay_endpoint, events.topic, events.hwm});
+  }
 
   // Why requests are not taken; empty if they are. Any thread.
   std::string unready_reason() const {
@@ -67,6 +85,7 @@ struct Server {
   Devices devices;  // shared by all models
   Watchdog watchdog;
   ModelRepository repository;
+  ModelLifecycle lifecycle;
   std::atomic<Phase> phase{Phase::kLoading};
   ServiceNotifier notifier;
   std::unique_ptr<CertificateStore> certificates;  // null: no TLS

@@ -100,6 +100,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   std::atomic<bool> done{false};
   std::thread drainer([&] {
     engine::NameThread("drainer");
+    server->lifecycle.Stop();
     server->edge.Shutdown(deadline);
     done = true;
   });

@@ -172,6 +172,7 @@ absl::StatusOr<KvEventSettings> ReadKvEvents(const Json& model, bool behind_prox
 
 absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model, const std::string& at) {
   ModelSettings settings;
+  settings.values = nlohmann::json::parse(model.dump()).dump();  // keys in one order
   settings.name = Get<std::string>(model, "/name");
   settings.device = Get<std::string>(model, "/device");
   const auto path = Get<std::string>(model, "/path");
@@ -197,6 +198,11 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
       ReadKvEvents(model, Get<bool>(document, "/access/behind_proxy"), at);
   if (!kv_events.ok()) return kv_events.status();
   settings.kv_events = *kv_events;
+  settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};
+  if (settings.golden.prompt.empty() != settings.golden.output.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at, ".golden.prompt and ", at, ".golden.output must be given together"));
+  }
   if (settings.source.precisions.empty()) return settings;  // default_precisions.h knows the first one
   const kernels::Precision first = settings.source.precisions.front();
   if (!settings.engine.allowed_precisions[static_cast<size_t>(first)]) {

@@ -27,6 +27,12 @@ struct KvEventSettings {
   int32_t hwm = 0;
 };
 
+// What a model must say before it serves (server/models/golden_check.h). Both empty: nothing.
+struct GoldenPrompt {
+  std::string prompt;
+  std::string output;
+};
+
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
@@ -39,6 +45,8 @@ struct ModelSettings {
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
   KvEventSettings kv_events;
+  GoldenPrompt golden;
+  std::string values;  // every key of it with its value, to compare two by
 };
 
 // All empty: no TLS.

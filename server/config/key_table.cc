@@ -181,6 +181,12 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Maximum number of prompt and output tokens together; 0: the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,
      "Responses never depend on the other requests in the batch; false allows the FP8 recipes current and delayed"},
+    {"models[].golden.prompt", kStr, "\"\"", 0, 64 * kKiB, nullptr,
+     "Text that a version of the model must continue with golden.output before it serves; one that does not is "
+     "refused, "
+     "at the start too; empty: not checked"},
+    {"models[].golden.output", kStr, "\"\"", 0, 64 * kKiB, nullptr,
+     "The beginning of what the model says, without sampling, in its first precision"},
     {"models[].chat_template", kStr, "\"\"", 0, kMiB, nullptr,
      "Chat template, in place of the model's own: the path of a Jinja file (relative paths are resolved against the "
      "config "

@@ -17,7 +17,18 @@ constexpr ReloadableKey kReloadable[] = {
     {"limits.drain_timeout_ms", [](const Config& from, Config* to) { to->drain_timeout_ms = from.drain_timeout_ms; }},
 };
 
+constexpr char kModels[] = "models.";
+
 bool Take(const std::string& key, const Config& loaded, ReloadResult* result) {
+  if (key.starts_with(kModels)) {
+    const auto value = loaded.values.find(key);
+    if (value == loaded.values.end()) {
+      result->config.values.erase(key);
+    } else {
+      result->config.values[key] = value->second;
+    }
+    return true;
+  }
   for (const ReloadableKey& row : kReloadable) {
     if (key != row.path) continue;
     row.take(loaded, &result->config);
@@ -31,6 +42,7 @@ bool Take(const std::string& key, const Config& loaded, ReloadResult* result) {
 
 ReloadResult TakeReloadable(const Config& running, const Config& loaded) {
   ReloadResult result{running, {}, {}};
+  result.config.models = loaded.models;
   // Keys of both, so that an added or removed model shows too.
   std::map<std::string, std::string> keys = running.values;
   keys.insert(loaded.values.begin(), loaded.values.end());

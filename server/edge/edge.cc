@@ -52,7 +52,7 @@ ServingOptions WithEndpoints(ServingOptions options) {
 }  // namespace
 
 // Members are constructed in this order and destroyed in reverse.
-struct Edge::State {
+struct Edge::State final : public RepositoryListener {
   State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const EdgeOptions& options)
       : repository(served),
         enabled(EnabledFronts(options.fronts, *served)),
@@ -71,6 +71,14 @@ struct Edge::State {
       sources.observer = front.observer.get();
       fronts.push_back(front.row->make(sources));
     }
+    repository->Subscribe(this);
+  }
+  ~State() override { repository->Unsubscribe(this); }
+
+  void OnModelAdded(const ModelLease& /*model*/) override {}
+  void OnModelRemoved(const std::string& name) override {
+    kv_events.Stop(name);
+    for (const std::unique_ptr<Front>& front : fronts) front->OnModelGone(name);
   }
 
   // What a load balancer hears.

@@ -50,6 +50,8 @@ class Front {
   virtual void AddRoutes(std::vector<HttpRoute>* /*routes*/) {}
   // What load balancers are told from now on; false until the first call.
   virtual void SetServing(bool /*serving*/) {}
+  // A model is not served any more, or another version of it is: calls that would follow it for ever end.
+  virtual void OnModelGone(const std::string& /*model*/) {}
   // No further calls are taken; calls that would never end by themselves end.
   virtual void StartDraining() {}
 };

@@ -10,7 +10,7 @@
 namespace dunlin::server {
 namespace {
 
-using AnswerFunction = std::function<HttpReply(const HttpRequest&, const std::string&)>;
+using AnswerFunction = std::function<void(const HttpRequest&, const std::string&, Respond)>;
 
 class DocumentCall final : public HttpHandler {
  public:
@@ -20,7 +20,9 @@ class DocumentCall final : public HttpHandler {
     return std::nullopt;
   }
   void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override {
-    exchange->Respond((*answer_)(exchange->request(), body));
+    const HttpRequest& request = exchange->request();
+    (*answer_)(request, body,
+               [exchange = std::move(exchange)](HttpReply reply) { exchange->Respond(std::move(reply)); });
   }
   void OnWriteDone(bool /*ok*/) override {}
   void OnCancel() override {}
@@ -32,7 +34,14 @@ class DocumentCall final : public HttpHandler {
 
 }  // namespace
 
-HttpRoute DocumentRoute(const char* path, AnswerFunction answer) {
+HttpRoute DocumentRoute(const char* path, std::function<HttpReply(const HttpRequest&, const std::string&)> answer) {
+  return DeferredDocumentRoute(
+      path, [answer = std::move(answer)](const HttpRequest& request, const std::string& body, const Respond& respond) {
+        respond(answer(request, body));
+      });
+}
+
+HttpRoute DeferredDocumentRoute(const char* path, AnswerFunction answer) {
   HttpRoute route{"POST", path};
   route.open = [shared = std::make_shared<const AnswerFunction>(std::move(answer))] {
     return std::make_shared<DocumentCall>(shared);

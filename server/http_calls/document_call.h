@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A route that takes a small body and is answered at once, on the HTTP thread, without the serving core: what manages
-// the server or tells of it.
+// A route that takes a small body, without the serving core's admission: what manages the server or tells of it.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +18,11 @@ inline constexpr size_t kDocumentBodyBytesMax = size_t{16} * 1024;
 // POST `path` with a body of at most kDocumentBodyBytesMax, or with none. `answer` must not block.
 HttpRoute DocumentRoute(const char* path,
                         std::function<HttpReply(const HttpRequest& request, const std::string& body)> answer);
+
+// The same, answered later: `respond` is called once, on any thread, possibly within the call. The request is valid
+// until then.
+using Respond = std::function<void(HttpReply)>;
+HttpRoute DeferredDocumentRoute(
+    const char* path, std::function<void(const HttpRequest& request, const std::string& body, Respond respond)> answer);
 
 }  // namespace dunlin::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices that the models run on: one per kind, opened when the first model needs it.
-// Thread rule: the main thread, before READY; the devices themselves may be used on any thread.
+// Thread rule: one call at a time; the devices themselves may be used on any thread.
 #pragma once
 
 #include <array>

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/file.h"
+#include "engine/base/string_view.h"
 #include "engine/cache/page.h"
 #include "engine/encoder/encoder_memory.h"
 #include "engine/model/load/gguf_model.h"
@@ -25,7 +26,6 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
-#include "server/models/default_precisions.h"
 #include "server/models/kv_share.h"
 #include "text/tokenizer.h"
 
@@ -127,6 +127,7 @@ absl::Status PlanDraft(Draft* draft) {
   draft->config = std::move(summary->config);
   ModelMemory& memory = draft->memory;
   memory.name = settings.name;
+  memory.device = &device;
   memory.on_host = device.ops->kind == kernels::DeviceKind::kCpu;
   memory.weights = WeightBytes(*summary, resident);
   const absl::StatusOr<size_t> text = TextBytes(settings.source.path);
@@ -216,13 +217,6 @@ std::string Figures(const ModelMemory& model) {
   return text;
 }
 
-absl::Status Refusal(const MemoryBudget& budget, const absl::Status& advice) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ",
-                   absl::string_view(advice.message()),
-                   ". More memory: memory.limit_bytes, memory.share_percent; less for requests: memory.request_bytes"));
-}
-
 absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host) {
   MemoryBudget budget;
   budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
@@ -256,14 +250,24 @@ HostFacts ReadHostFacts() {
   return {.limit = FindMemoryLimit(""), .resident = ResidentMemory("")};
 }
 
+absl::Status MemoryRefused(const MemoryBudget& budget, std::string_view advice) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ", engine::AbslView(advice),
+      ". More memory: memory.limit_bytes, memory.share_percent; less for requests: memory.request_bytes"));
+}
+
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host) {
   absl::StatusOr<MemoryBudget> empty = EmptyBudget(config, host);
   if (!empty.ok()) return empty.status();
-  MemoryBudget budget = *std::move(empty);
+  return AddToBudget(*std::move(empty), config, devices);
+}
+
+absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& config,
+                                         const std::vector<kernels::Device*>& devices) {
   std::vector<Draft> drafts(config.models.size());
   std::map<const kernels::Device*, std::vector<Draft*>> places;
-  size_t planned = budget.edge + budget.process + budget.requests.total();
+  size_t planned = budget.total();
   for (size_t i = 0; i < drafts.size(); ++i) {
     drafts[i].settings = &config.models[i];
     drafts[i].device = devices[i];
@@ -281,11 +285,14 @@ absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::v
     }
     size_t on_device = 0;
     for (const Draft* draft : models) on_device += draft->memory.total() - draft->memory.text;
+    for (const ModelMemory& resident : budget.models) {
+      if (resident.device == device) on_device += resident.total() - resident.text;
+    }
     const size_t usable = OwnMemory(*device) / 100 * static_cast<size_t>(config.memory.share_percent);
     advice.Update(Settle(usable, on_device, models));
   }
   for (Draft& draft : drafts) budget.models.push_back(std::move(draft.memory));
-  if (!advice.ok()) return Refusal(budget, advice);
+  if (!advice.ok()) return MemoryRefused(budget, engine::StdView(advice.message()));
   return budget;
 }
 
@@ -321,28 +328,6 @@ std::vector<std::string> WarningsOf(const MemoryBudget& budget) {
                                  "fewer models[].precisions"));
   }
   return lines;
-}
-
-absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices) {
-  std::vector<kernels::Device*> opened;
-  for (const ModelSettings& settings : config.models) {
-    const absl::StatusOr<kernels::Device*> device = devices->For(settings);
-    if (!device.ok()) return device.status();
-    opened.push_back(*device);
-  }
-  const absl::StatusOr<Config> completed = WithDefaultPrecisions(config, opened);
-  if (!completed.ok()) return completed.status();
-  const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(*completed, opened, ReadHostFacts());
-  if (!budget.ok()) return budget.status();
-  for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
-  for (const std::string& line : WarningsOf(*budget)) spdlog::warn("{}", line);
-  std::vector<ModelSettings> models = completed->models;
-  for (size_t i = 0; i < models.size(); ++i) {
-    const ModelMemory& memory = budget->models[i];
-    models[i].text_work = budget->requests.text_work;
-    if (memory.kv_auto) models[i].engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;
-  }
-  return models;
 }
 
 }  // namespace dunlin::server

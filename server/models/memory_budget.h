@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that a server will hold, planned before a weight is read: what each model needs, what the process needs
 // beside them, and how the rest becomes KV pages where models[].kv_cache.memory_bytes is "auto".
-// Thread rule: the main thread, before READY.
+// Thread rule: one call at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/api/device.h"
 #include "server/config/config.h"
-#include "server/models/devices.h"
 #include "server/models/memory_limit.h"
 #include "server/models/request_memory.h"
 
@@ -21,6 +21,7 @@ namespace dunlin::server {
 // Resident bytes of one model.
 struct ModelMemory {
   std::string name;
+  const kernels::Device* device = nullptr;
   bool on_host = true;   // all of it is in the host's memory; else only the tokenizer is
   bool kv_auto = false;  // kv was chosen here
   size_t weights = 0;    // of every precision
@@ -69,14 +70,17 @@ PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit);
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host);
 
+// Adds the config's models to what `budget` has already. Errors: as above.
+absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& config,
+                                         const std::vector<kernels::Device*>& devices);
+
+// RESOURCE_EXHAUSTED with the plan's figures. advice: a sentence without its full stop.
+absl::Status MemoryRefused(const MemoryBudget& budget, std::string_view advice);
+
 // One line per model, then what is resident, then what requests may take and the total.
 std::vector<std::string> Describe(const MemoryBudget& budget);
 
 // What an operator may not have meant: a context longer than the model's, a plan beyond its limit.
 std::vector<std::string> WarningsOf(const MemoryBudget& budget);
-
-// The config's models with every kv_memory_bytes and text_work set, ready for LoadModel. Opens their devices, logs the
-// plan and its warnings: it exceeds the limit, for example, as sizes that the config gives may.
-absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices);
 
 }  // namespace dunlin::server

@@ -53,20 +53,42 @@ std::vector<ModelLease> ModelRepository::List() const {
   return models_;
 }
 
+ModelLease ModelRepository::NewLease(std::unique_ptr<ServedModel> model) {
+  {
+    absl::MutexLock lock(&unleased_->mutex);
+    ++unleased_->num_alive;
+  }
+  return {model.release(), [unleased = unleased_](const ServedModel* last) { unleased->Take(last); }};
+}
+
+void ModelRepository::Append(ModelLease lease) {
+  for (RepositoryListener* listener : listeners_) listener->OnModelAdded(lease);
+  absl::MutexLock lock(&models_mutex_);
+  models_.push_back(std::move(lease));
+}
+
 absl::Status ModelRepository::Add(std::unique_ptr<ServedModel> model) {
   absl::MutexLock change(&changes_mutex_);
   if (Lease(model->name) != nullptr) {
     return absl::AlreadyExistsError(absl::StrCat("model \"", model->name, "\" is already served"));
   }
-  {
-    absl::MutexLock lock(&unleased_->mutex);
-    ++unleased_->num_alive;
-  }
-  const ModelLease lease(model.release(), [unleased = unleased_](const ServedModel* last) { unleased->Take(last); });
-  for (RepositoryListener* listener : listeners_) listener->OnModelAdded(lease);
-  absl::MutexLock lock(&models_mutex_);
-  models_.push_back(lease);
+  Append(NewLease(std::move(model)));
   return absl::OkStatus();
+}
+
+void ModelRepository::Replace(std::unique_ptr<ServedModel> model) {
+  absl::MutexLock change(&changes_mutex_);
+  const ModelLease lease = NewLease(std::move(model));
+  ModelLease replaced;
+  {
+    absl::MutexLock lock(&models_mutex_);
+    if (const auto found = Find(lease->name); found != models_.end()) {
+      replaced = std::exchange(*found, lease);
+      removed_.push_back(replaced);
+    }
+  }
+  if (replaced == nullptr) return Append(lease);
+  for (RepositoryListener* listener : listeners_) listener->OnModelReplaced(lease);
 }
 
 bool ModelRepository::Remove(std::string_view name) {
@@ -85,15 +107,18 @@ bool ModelRepository::Remove(std::string_view name) {
 }
 
 int ModelRepository::FreeUnleased() {
+  absl::MutexLock freeing(&freeing_mutex_);
   std::vector<std::unique_ptr<const ServedModel>> models;
   {
     absl::MutexLock lock(&unleased_->mutex);
     models.swap(unleased_->models);
   }
-  if (models.empty()) return 0;
+  const auto num_freed = static_cast<int>(models.size());
+  if (num_freed == 0) return 0;
+  models.clear();
   absl::MutexLock lock(&models_mutex_);
   std::erase_if(removed_, [](const auto& model) { return model.expired(); });
-  return static_cast<int>(models.size());
+  return num_freed;
 }
 
 void ModelRepository::StopEngines() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are currently served. A request leases its model: a removed model is immediately unknown to new
-// requests, and lives until its last lease is dropped. Components that track the set of models (metrics, health,
+// The models that are currently served. A request leases its model: a removed or replaced model is immediately unknown
+// to new requests, and lives until its last lease is dropped. Components that track the set of models (metrics, health,
 // watchdog) subscribe. Thread rule: any thread, except where a function says otherwise.
 #pragma once
 
@@ -29,6 +29,11 @@ class RepositoryListener {
   virtual void OnModelAdded(const ModelLease& model) = 0;
   // Called when the model can no longer be leased by name.
   virtual void OnModelRemoved(const std::string& name) = 0;
+  // Called when the name leases `model` instead of an earlier one.
+  virtual void OnModelReplaced(const ModelLease& model) {
+    OnModelRemoved(model->name);
+    OnModelAdded(model);
+  }
 };
 
 class ModelRepository {
@@ -46,10 +51,13 @@ class ModelRepository {
 
   // ALREADY_EXISTS if a model of that name is served.
   absl::Status Add(std::unique_ptr<ServedModel> model);
+  // The name leases this model from now on, at the earlier one's place in the list; that one goes on until its last
+  // lease is dropped. As Add if there is none of that name.
+  void Replace(std::unique_ptr<ServedModel> model);
   // False if there is no such model. Does not wait for leases.
   bool Remove(std::string_view name);
   // Frees the removed models without leases and returns their number. Joins engine threads, so must not be called on
-  // one.
+  // one. Once it returns, models without leases that another call has begun to free are freed too.
   int FreeUnleased();
   // Stops the engine of every model, including removed models that are still leased: their requests end with kShutdown.
   void StopEngines();
@@ -63,6 +71,8 @@ class ModelRepository {
   struct Unleased;
 
   std::vector<ModelLease>::iterator Find(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(models_mutex_);
+  ModelLease NewLease(std::unique_ptr<ServedModel> model);
+  void Append(ModelLease lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(changes_mutex_);
 
   absl::Mutex changes_mutex_ ABSL_ACQUIRED_BEFORE(models_mutex_);  // one change or subscription at a time
   std::vector<RepositoryListener*> listeners_ ABSL_GUARDED_BY(changes_mutex_);
@@ -70,6 +80,7 @@ class ModelRepository {
   std::vector<ModelLease> models_ ABSL_GUARDED_BY(models_mutex_);
   std::vector<std::weak_ptr<const ServedModel>> removed_ ABSL_GUARDED_BY(models_mutex_);  // possibly still leased
   const std::shared_ptr<Unleased> unleased_;
+  absl::Mutex freeing_mutex_;  // held while models are freed
 };
 
 }  // namespace dunlin::server

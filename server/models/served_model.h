@@ -22,7 +22,12 @@
 
 namespace dunlin::server {
 
+struct ModelMemory;
+
 struct ServedModel {
+  // What the memory plan counts of it, as long as it takes memory: declared first, so that it is destroyed last. May be
+  // null.
+  std::shared_ptr<const ModelMemory> memory;
   std::string name;
   std::string directory;  // of the model, absolute; "" for random weights
   engine::EngineOptions engine_options;

@@ -166,8 +166,8 @@ def repository():
          dict.fromkeys(SERVED, "READY"))
     client.load_model(MODEL)
     status, message = refusal(lambda: client.load_model("nobody"))
-    holds("UNIMPLEMENTED" in status and "models[]" in message, f"{status}: {message}")
-    holds("UNIMPLEMENTED" in refusal(lambda: client.unload_model(MODEL))[0], "it was unloaded")
+    holds("PERMISSION_DENIED" in status and "models[]" in message, f"{status}: {message}")
+    holds("PERMISSION_DENIED" in refusal(lambda: client.unload_model(MODEL))[0], "it was unloaded")
 
 
 @checks.add("wrong input")

@@ -51,7 +51,7 @@ class WireMap {
   std::array<Wire, kRows> wire_{};
 };
 
-const auto& Devices() {
+const auto& WireDevices() {
   static const WireMap<DeviceKind, v1::Device, DeviceKindTraits, kernels::kNumDeviceKinds> map(
       kernels::kDeviceKindTable, &DeviceKindTraits::kind, "DEVICE_", v1::Device_Parse);
   return map;
@@ -80,7 +80,7 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOption
   if (!violation.has_value()) violation = engine::CheckInt(F::kPrecision, wire.precision(), 0, v1::Precision_MAX);
   if (violation.has_value()) return InvalidField(*violation, names);
   engine::ExecutionChoice choice;
-  choice.device = Devices().FromWire(wire.device());
+  choice.device = WireDevices().FromWire(wire.device());
   choice.attention_backend = Backends().FromWire(wire.attention_backend());
   choice.precision = Precisions().FromWire(wire.precision());
   choice.allow_fallback = wire.allow_fallback();
@@ -88,7 +88,7 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOption
 }
 
 v1::Device ToWire(DeviceKind device) {
-  return Devices().ToWire(device);
+  return WireDevices().ToWire(device);
 }
 v1::AttentionBackend ToWire(AttentionBackend backend) {
   return Backends().ToWire(backend);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/dunlin_v1/model_service.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/chat/chat_prompt.h"
 #include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
 #include "server/serving/resolve/resolve.h"
 #include "server/transport/grpc/call_access.h"
@@ -32,6 +34,18 @@ void DescribeGeneration(const ServedModel& model, v1::GenerationDefaults* wire) 
   for (const std::vector<engine::TokenId>& word : sampling.bad_words) {
     wire->add_bad_words_ids()->mutable_ids()->Assign(word.begin(), word.end());
   }
+}
+
+constexpr v1::ModelState kWireStates[kNumModelStates] = {v1::MODEL_STATE_UNLOADED, v1::MODEL_STATE_LOADING,
+                                                         v1::MODEL_STATE_READY, v1::MODEL_STATE_UNLOADING,
+                                                         v1::MODEL_STATE_FAILED};
+
+void DescribeStatus(const ModelStatus& status, v1::ModelStatus* wire) {
+  wire->set_state(kWireStates[static_cast<size_t>(status.state)]);
+  wire->set_loading(status.loading);
+  wire->set_failure(status.failure);
+  wire->set_loads(status.loads);
+  wire->set_load_failures(status.load_failures);
 }
 
 void DescribeModel(const ServedModel& model, v1::Model* wire) {
@@ -71,11 +85,42 @@ void DescribeProfile(const engine::ProfileSupport& row, v1::Profile* wire) {
   wire->mutable_reasons()->Assign(row.reasons.begin(), row.reasons.end());
 }
 
-grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+// reactor: the context's own, which it gives once.
+void Finish(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, const absl::Status& status) {
   const grpc::Status end = ToGrpcStatus(status);
   EchoRequestId(end, context);
   reactor->Finish(end);
+}
+
+grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Finish(reactor, context, status);
+  return reactor;
+}
+
+struct ChangeCall {
+  const ServingCore* core;
+  grpc::CallbackServerContext* context;
+  const char* method;
+  ModelChange change;
+};
+
+// Ends when the change is done, also for a client that has gone meanwhile.
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* Change(const ChangeCall& call, const grpc::ByteBuffer& request, grpc::ByteBuffer* response) {
+  const absl::StatusOr<Principal> caller = CallerOf(*call.core, call.method, *call.context);
+  if (!caller.ok()) return Finished(call.context, caller.status());
+  Request message;
+  if (absl::Status s = ParseWire(request, &message); !s.ok()) return Finished(call.context, s);
+  grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+  ChangeModel(*call.core, *caller, message.name(), call.change,
+              [call, reactor, caller = *caller, name = message.name(), response](const absl::Status& status) {
+                const absl::StatusOr<ModelStatus> changed = ModelStatusFor(*call.core, caller, name);
+                Response wire;
+                if (changed.ok()) DescribeStatus(*changed, wire.mutable_status());
+                if (status.ok()) *response = SerializeWire(wire);
+                Finish(reactor, call.context, status);
+              });
   return reactor;
 }
 
@@ -88,14 +133,25 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
   v1::ListModelsRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   v1::ListModelsResponse wire;
+  std::vector<ModelStatus> statuses = ModelStatusesFor(*core_, *caller);
   for (const ModelLease& model : ModelsFor(*core_, *caller)) {
     DescribeModel(*model, wire.add_models());
+    const auto of_model = [&model](const ModelStatus& status) { return status.name == model->name; };
+    if (const auto status = std::find_if(statuses.begin(), statuses.end(), of_model); status != statuses.end()) {
+      DescribeStatus(*status, wire.mutable_models()->rbegin()->mutable_status());
+      statuses.erase(status);
+    }
     if (!core_->profile_aliases()) continue;
     const v1::Model described = *wire.models().rbegin();
     for (std::string& alias : ProfileAliases(*model)) {
       *wire.add_models() = described;
       wire.mutable_models()->rbegin()->set_name(std::move(alias));
     }
+  }
+  for (const ModelStatus& status : statuses) {
+    v1::Model* model = wire.add_models();
+    model->set_name(status.name);
+    DescribeStatus(status, model->mutable_status());
   }
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
@@ -108,16 +164,42 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
   v1::GetModelRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   const absl::StatusOr<ModelLease> lease = LeaseFor(*core_, *caller, message.name());
+  if (!lease.ok() && core_->refusal() == AdmissionRefusal::kLoading) {
+    return Finished(context, core_->StatusOf(AdmissionRefusal::kLoading));
+  }
+  const std::string name = lease.ok() ? (*lease)->name : message.name();
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(*core_, *caller, name);
+  v1::GetModelResponse wire;
+  if (status.ok()) DescribeStatus(*status, wire.mutable_model()->mutable_status());
   if (!lease.ok()) {
-    const bool loading = core_->refusal() == AdmissionRefusal::kLoading;
-    return Finished(context, loading ? core_->StatusOf(AdmissionRefusal::kLoading) : lease.status());
+    if (!status.ok()) return Finished(context, lease.status());
+    wire.mutable_model()->set_name(name);
+    *response = SerializeWire(wire);
+    return Finished(context, absl::OkStatus());
   }
   const ModelLease& model = *lease;
-  v1::GetModelResponse wire;
   DescribeModel(*model, wire.mutable_model());
   for (const engine::ProfileSupport& row : model->profiles->rows()) DescribeProfile(row, wire.add_profiles());
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* ModelService::LoadModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Change<v1::LoadModelRequest, v1::LoadModelResponse>(
+      {core_, context, "/dunlin.v1.ModelService/LoadModel", &ModelLifecycle::Load}, *request, response);
+}
+
+grpc::ServerUnaryReactor* ModelService::UnloadModel(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Change<v1::UnloadModelRequest, v1::UnloadModelResponse>(
+      {core_, context, "/dunlin.v1.ModelService/UnloadModel", &ModelLifecycle::Unload}, *request, response);
+}
+
+grpc::ServerUnaryReactor* ModelService::ReloadModel(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Change<v1::ReloadModelRequest, v1::ReloadModelResponse>(
+      {core_, context, "/dunlin.v1.ModelService/ReloadModel", &ModelLifecycle::Reload}, *request, response);
 }
 
 }  // namespace dunlin::server

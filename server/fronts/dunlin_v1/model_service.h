@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dunlin.v1.ModelService: the served models, and every profile with the reasons why it is not supported. Reads constant
-// tables of a few rows, so it answers on gRPC's own thread, even while the server is full, loading or draining.
+// dunlin.v1.ModelService: the served models, and every profile with the reasons why it is not supported; loading and
+// unloading. Reads constant tables of a few rows, so it answers on gRPC's own thread, even while the server is full,
+// loading or draining; changes are answered on the loader's.
 #pragma once
 
 #include "dunlin/v1/model.grpc.pb.h"
@@ -8,8 +9,10 @@
 
 namespace dunlin::server {
 
-class ModelService final : public v1::ModelService::WithRawCallbackMethod_ListModels<
-                               v1::ModelService::WithRawCallbackMethod_GetModel<v1::ModelService::Service>> {
+class ModelService final
+    : public v1::ModelService::WithRawCallbackMethod_ListModels<v1::ModelService::WithRawCallbackMethod_GetModel<
+          v1::ModelService::WithRawCallbackMethod_LoadModel<v1::ModelService::WithRawCallbackMethod_UnloadModel<
+              v1::ModelService::WithRawCallbackMethod_ReloadModel<v1::ModelService::Service>>>>> {
  public:
   // core outlives the service.
   explicit ModelService(const ServingCore* core) : core_(core) {}
@@ -19,6 +22,12 @@ class ModelService final : public v1::ModelService::WithRawCallbackMethod_ListMo
                                        grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* LoadModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* UnloadModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                        grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ReloadModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                        grpc::ByteBuffer* response) override;
 
   const ServingCore* const core_;
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/fronts/kserve/infer_request.h"
 #include "server/fronts/kserve/model_documents.h"
+#include "server/fronts/kserve/repository_calls.h"
 #include "server/fronts/kserve/server_settings.h"
 #include "server/fronts/kserve/stream_requests.h"
 #include "server/serving/record/errors.h"
@@ -16,6 +17,24 @@
 #include "server/transport/grpc/wire_buffer.h"
 
 namespace dunlin::server::kserve {
+
+namespace {
+
+// reactor: the context's own, which it gives once.
+void Finish(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, const absl::Status& status) {
+  const GrpcReply reply = ToGrpcReply(status);
+  AddTrailers(reply, context);
+  EchoRequestId(reply.status, context);
+  reactor->Finish(reply.status);
+}
+
+grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Finish(reactor, context, status);
+  return reactor;
+}
+
+}  // namespace
 
 template <class Request, class Response>
 grpc::ServerUnaryReactor* InferenceService::Answer(
@@ -28,11 +47,19 @@ grpc::ServerUnaryReactor* InferenceService::Answer(
   if (status.ok()) status = ParseWire(message, &request);
   if (status.ok()) status = work(*caller, request, &answer);
   if (status.ok()) *response = SerializeWire(answer);
-  const GrpcReply reply = ToGrpcReply(status);
-  AddTrailers(reply, context);
-  EchoRequestId(reply.status, context);
+  return Finished(context, status);
+}
+
+template <class Request>
+grpc::ServerUnaryReactor* InferenceService::Change(
+    const char* method, Context* context, const Wire& message,
+    absl::FunctionRef<void(const Principal& caller, const Request& request, ModelLifecycle::Done done)> start) const {
+  absl::StatusOr<Principal> caller = CallerOf(*core_, method, *context);
+  if (!caller.ok()) return Finished(context, caller.status());
+  Request request;
+  if (absl::Status s = ParseWire(message, &request); !s.ok()) return Finished(context, s);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(reply.status);
+  start(*caller, request, [reactor, context](const absl::Status& status) { Finish(reactor, context, status); });
   return reactor;
 }
 
@@ -125,28 +152,30 @@ grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, co
 grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
       "/inference.GRPCInferenceService/RepositoryIndex", context, *request, response,
-      [this](const Principal& caller, const inference::RepositoryIndexRequest& /*request*/,
+      [this](const Principal& caller, const inference::RepositoryIndexRequest& asked,
              inference::RepositoryIndexResponse* answer) -> absl::Status {
-        for (const ModelLease& model : ModelsFor(*core_, caller)) DescribeIndex(*model, answer->add_models());
+        DescribeIndex(*core_, caller, asked.ready(), answer);
         return absl::OkStatus();
       });
 }
 
 grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context, const Wire* request, Wire* response) {
-  return Answer<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
-      "/inference.GRPCInferenceService/RepositoryModelLoad", context, *request, response,
-      [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked,
-             inference::RepositoryModelLoadResponse* /*answer*/) -> absl::Status {
-        return LoadModel(Find(caller, asked.model_name(), "").ok(), !asked.parameters().empty());
+  *response = SerializeWire(inference::RepositoryModelLoadResponse());
+  return Change<inference::RepositoryModelLoadRequest>(
+      "/inference.GRPCInferenceService/RepositoryModelLoad", context, *request,
+      [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked, ModelLifecycle::Done done) {
+        LoadModel(*core_, caller, asked.model_name(), !asked.parameters().empty(), std::move(done));
       });
 }
 
 grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context, const Wire* request,
                                                                   Wire* response) {
-  return Answer<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
-      "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request, response,
-      [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/,
-         inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status { return UnloadModel(); });
+  *response = SerializeWire(inference::RepositoryModelUnloadResponse());
+  return Change<inference::RepositoryModelUnloadRequest>(
+      "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request,
+      [this](const Principal& caller, const inference::RepositoryModelUnloadRequest& asked, ModelLifecycle::Done done) {
+        UnloadModel(*core_, caller, asked.model_name(), std::move(done));
+      });
 }
 
 grpc::ServerUnaryReactor* InferenceService::TraceSetting(Context* context, const Wire* request, Wire* response) {

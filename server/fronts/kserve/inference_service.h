@@ -16,6 +16,7 @@
 #include "server/grpc_calls/call_admission.h"
 #include "server/grpc_calls/embed_call.h"
 #include "server/grpc_calls/generation_unary.h"
+#include "server/models/model_lifecycle.h"
 
 namespace dunlin::server::kserve {
 
@@ -71,6 +72,11 @@ class InferenceService final : public methods::All {
   Unary* Answer(
       const char* method, Context* context, const Wire& message, Wire* response,
       absl::FunctionRef<absl::Status(const Principal& caller, const Request& request, Response* response)> work) const;
+  // Answers with the status that `start` gives to `done`.
+  template <class Request>
+  Unary* Change(
+      const char* method, Context* context, const Wire& message,
+      absl::FunctionRef<void(const Principal& caller, const Request& request, ModelLifecycle::Done done)> start) const;
   // NOT_FOUND for a model that is not served or that the caller may not use, and for another version than its one;
   // UNAVAILABLE while models are being loaded.
   absl::StatusOr<ModelLease> Find(const Principal& caller, const std::string& name, const std::string& version) const;

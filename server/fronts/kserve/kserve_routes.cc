@@ -13,6 +13,7 @@
 #include "server/fronts/kserve/http_translators.h"
 #include "server/fronts/kserve/infer_json.h"
 #include "server/fronts/kserve/model_documents.h"
+#include "server/fronts/kserve/repository_calls.h"
 #include "server/fronts/kserve/stream_requests.h"
 #include "server/http_calls/caller.h"
 #include "server/http_calls/document_call.h"
@@ -82,11 +83,11 @@ class Documents {
     return DocumentReply(request, answer);
   }
   HttpReply Index(const HttpRequest& request, const std::string& body) const {
-    bool ready = false;  // every model of the list is
+    bool ready = false;
     if (const absl::Status status = ReadRepositoryBody(body, "ready", &ready); !status.ok())
       return RouteError(request, status);
     inference::RepositoryIndexResponse answer;
-    for (const ModelLease& model : ModelsFor(*core_, request.caller)) DescribeIndex(*model, answer.add_models());
+    DescribeIndex(*core_, request.caller, ready, &answer);
     // The protocol's document is the list alone.
     HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
     reply.body = "[";
@@ -96,18 +97,22 @@ class Documents {
     return reply;
   }
   // The path behind /v2/repository/models/: "{model}/load" or "{model}/unload".
-  HttpReply Repository(const HttpRequest& request, const std::string& body) const {
+  void Repository(const HttpRequest& request, const std::string& body, Respond respond) const {
     static constexpr std::string_view kActions[] = {"load", "unload"};
     const ModelPath path = SplitPath(request.parameter, kActions);
     if (path.action.empty()) {
-      return RouteError(request, absl::NotFoundError("the path is not /v2/repository/models/{model}/load or /unload"));
+      return respond(
+          RouteError(request, absl::NotFoundError("the path is not /v2/repository/models/{model}/load or /unload")));
     }
     bool has_parameters = false;
-    absl::Status status = ReadRepositoryBody(body, "parameters", &has_parameters);
-    if (status.ok()) {
-      status = path.action == "load" ? LoadModel(Find(request.caller, path).ok(), has_parameters) : UnloadModel();
+    if (const absl::Status status = ReadRepositoryBody(body, "parameters", &has_parameters); !status.ok()) {
+      return respond(RouteError(request, status));
     }
-    return status.ok() ? OkReply(kJsonText, EchoedRequestIdOf(request)) : RouteError(request, status);
+    const auto done = [request = &request, respond = std::move(respond)](const absl::Status& status) {
+      respond(status.ok() ? OkReply(kJsonText, EchoedRequestIdOf(*request)) : RouteError(*request, status));
+    };
+    if (path.action == "load") return LoadModel(*core_, request.caller, path.model, has_parameters, done);
+    UnloadModel(*core_, request.caller, path.model, done);
   }
   // The path of the request behind /v2/models/.
   HttpReply Model(const HttpRequest& request) const {
@@ -236,10 +241,10 @@ std::vector<HttpRoute> KserveRoutes(ServingCore* core, const ModelStatistics* st
       DocumentRoute(
           "/v2/repository/index",
           [documents](const HttpRequest& request, const std::string& body) { return documents->Index(request, body); }),
-      DocumentRoute("/v2/repository/models/{path}",
-                    [documents](const HttpRequest& request, const std::string& body) {
-                      return documents->Repository(request, body);
-                    }),
+      DeferredDocumentRoute("/v2/repository/models/{path}",
+                            [documents](const HttpRequest& request, const std::string& body, Respond respond) {
+                              documents->Repository(request, body, std::move(respond));
+                            }),
       CallRoute(*core, "/v2/models/{path}", [core] { return std::make_shared<ModelCall>(core); }),
   };
   for (HttpRoute& route : routes) {

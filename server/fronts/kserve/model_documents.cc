@@ -6,7 +6,6 @@
 #include "server/fronts/kserve/infer_fields.h"
 #include "server/fronts/kserve/infer_request.h"
 #include "server/fronts/kserve/tensor_codec.h"
-#include "server/serving/record/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {
@@ -16,9 +15,6 @@ constexpr char kBackend[] = "dunlin";
 constexpr const char* kExtensions[] = {"model_repository", "model_configuration", "binary_tensor_data", "parameters",
                                        "statistics"};
 constexpr int64_t kAnySize = -1;
-constexpr char kReady[] = "READY";
-constexpr char kLoadedAtStart[] =
-    "models are loaded when the server starts; change models[] of its config and restart it";
 
 struct Tensor {
   std::string_view name;
@@ -93,20 +89,6 @@ void DescribeConfig(const ServedModel& model, inference::ModelConfig* out) {
   }
   for (const Tensor& tensor : OutputsOf(model)) Configure(tensor, out->add_output());
   out->mutable_model_transaction_policy()->set_decoupled(!IsEncoder(model));
-}
-
-void DescribeIndex(const ServedModel& model, inference::RepositoryIndexResponse::ModelIndex* out) {
-  out->set_name(model.name);
-  out->set_version(kModelVersion);
-  out->set_state(kReady);
-}
-
-absl::Status LoadModel(bool served, bool has_parameters) {
-  return served && !has_parameters ? absl::OkStatus() : MakeError(Reason::kNotImplemented, kLoadedAtStart);
-}
-
-absl::Status UnloadModel() {
-  return MakeError(Reason::kNotImplemented, kLoadedAtStart);
 }
 
 }  // namespace dunlin::server::kserve

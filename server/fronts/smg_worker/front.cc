@@ -32,6 +32,7 @@ class SmgWorkerFront final : public Front {
     services->push_back({&service_, ::vllm::grpc::engine::VllmEngine::service_full_name()});
   }
   void SetServing(bool serving) override { service_.SetServing(serving); }
+  void OnModelGone(const std::string& model) override { service_.OnModelGone(model); }
   void StartDraining() override { service_.StartDraining(); }
 
  private:

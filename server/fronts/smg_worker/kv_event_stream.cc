@@ -37,10 +37,22 @@ void KvEventStreams::EndAll() {
   for (const auto& stream : open) stream->End(absl::UnavailableError("the server is draining"));
 }
 
+void KvEventStreams::EndOf(const std::string& model) {
+  std::vector<std::shared_ptr<KvEventStream>> open;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& stream : streams_) {
+      if (stream->model() == model) open.push_back(stream);
+    }
+  }
+  for (const auto& stream : open) stream->End(absl::UnavailableError("the model was unloaded or replaced"));
+}
+
 grpc::ServerWriteReactor<grpc::ByteBuffer>* KvEventStream::Start(ServingCore* core, KvEventStreams* streams,
+                                                                 std::string model,
                                                                  std::shared_ptr<engine::KvEventLog> log,
                                                                  uint64_t after) {
-  std::shared_ptr<KvEventStream> stream(new KvEventStream(core, streams, std::move(log), after));
+  std::shared_ptr<KvEventStream> stream(new KvEventStream(core, streams, std::move(model), std::move(log), after));
   stream->self_ = stream;
   if (!streams->Add(stream)) {
     stream->End(absl::UnavailableError("the server is draining"));

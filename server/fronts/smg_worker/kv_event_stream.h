@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -34,6 +35,8 @@ class KvEventStreams {
   void Remove(const std::shared_ptr<KvEventStream>& stream);
   // Ends all streams with UNAVAILABLE; no further ones begin.
   void EndAll();
+  // Ends those of a model with UNAVAILABLE.
+  void EndOf(const std::string& model);
 
  private:
   absl::Mutex mutex_;  // guards what follows; never held while a stream ends
@@ -45,17 +48,25 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                             public TextTask,
                             public engine::KvEventListener {
  public:
-  // Takes the call over. after: the last batch that the caller has; 0: none. core and streams outlive the call. Never
-  // null. Ends with RESOURCE_EXHAUSTED where the log has as many listeners as it takes.
+  // Takes the call over. log: of the model. after: the last batch that the caller has; 0: none. core and streams
+  // outlive the call. Never null. Ends with RESOURCE_EXHAUSTED where the log has as many listeners as it takes.
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(ServingCore* core, KvEventStreams* streams,
-                                                           std::shared_ptr<engine::KvEventLog> log, uint64_t after);
+                                                           std::string model, std::shared_ptr<engine::KvEventLog> log,
+                                                           uint64_t after);
 
+  const std::string& model() const { return model_; }
   // Any thread; the first status is the call's.
   void End(const absl::Status& status);
 
  private:
-  KvEventStream(ServingCore* core, KvEventStreams* streams, std::shared_ptr<engine::KvEventLog> log, uint64_t after)
-      : core_(core), streams_(streams), log_(std::move(log)), after_(after), from_start_(after == 0) {}
+  KvEventStream(ServingCore* core, KvEventStreams* streams, std::string model, std::shared_ptr<engine::KvEventLog> log,
+                uint64_t after)
+      : core_(core),
+        streams_(streams),
+        model_(std::move(model)),
+        log_(std::move(log)),
+        after_(after),
+        from_start_(after == 0) {}
 
   void OnKvEvents() override { core_->text_pool()->Schedule(this); }
   void OnWriteDone(bool ok) override;
@@ -70,6 +81,7 @@ class KvEventStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   ServingCore* const core_;
   KvEventStreams* const streams_;
+  const std::string model_;
   const std::shared_ptr<engine::KvEventLog> log_;
   std::shared_ptr<KvEventStream> self_;  // gRPC's share: from Start to OnDone
   bool listens_ = false;                 // const after Start

@@ -191,28 +191,29 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::GetTokenizer(Cont
   return TokenizerStream::Start(core_, &archives_, context, std::move(admitted), std::move(model));
 }
 
-absl::StatusOr<std::shared_ptr<engine::KvEventLog>> VllmEngineService::LogFor(const Context& context) const {
+absl::StatusOr<VllmEngineService::ModelLog> VllmEngineService::LogFor(const Context& context) const {
   const absl::StatusOr<Principal> caller = CallerOf(*core_, kSubscribeKvEvents, context);
   if (!caller.ok()) return caller.status();
   const absl::StatusOr<ModelLease> model = Lease(*caller);
   if (!model.ok()) return model.status();
-  std::shared_ptr<engine::KvEventLog> log;
-  if ((*model)->engine != nullptr) log = (*model)->engine->kv_events();
-  if (log == nullptr) {
+  ModelLog found{(*model)->name, nullptr};
+  if ((*model)->engine != nullptr) found.log = (*model)->engine->kv_events();
+  if (found.log == nullptr) {
     return MakeError(Reason::kNotImplemented,
                      "the model keeps no KV events; models[].kv_cache.event_batches turns them on");
   }
-  return log;
+  return found;
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::SubscribeKvEvents(Context* context,
                                                                                  const Buffer* request) {
-  absl::StatusOr<std::shared_ptr<engine::KvEventLog>> log = LogFor(*context);
+  absl::StatusOr<ModelLog> found = LogFor(*context);
   common::SubscribeKvEventsRequest message;
-  absl::Status status = log.status();
+  absl::Status status = found.status();
   if (status.ok()) status = ParseWire(*request, &message);
   if (!status.ok()) return RefusedStream::Start(core_, context, ToGrpcReply(status));
-  return KvEventStream::Start(core_, &kv_streams_, *std::move(log), message.start_sequence_number());
+  return KvEventStream::Start(core_, &kv_streams_, std::move(found->model), std::move(found->log),
+                              message.start_sequence_number());
 }
 
 }  // namespace dunlin::server

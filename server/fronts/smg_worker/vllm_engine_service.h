@@ -46,6 +46,7 @@ class VllmEngineService final : public WithRawVllmEngineMethods<::vllm::grpc::en
   // What HealthCheck says; false until the first call.
   void SetServing(bool serving) { serving_.store(serving, std::memory_order_relaxed); }
   // Ends the subscriptions; no further ones begin.
+  void OnModelGone(const std::string& model) { kv_streams_.EndOf(model); }
   void StartDraining() { kv_streams_.EndAll(); }
 
  private:
@@ -73,7 +74,11 @@ class VllmEngineService final : public WithRawVllmEngineMethods<::vllm::grpc::en
   Reactor* RefuseProfiling(const char* method, Context* context, const Buffer& request, Buffer* response);
   // The described model. Errors: as LeaseFor; UNAVAILABLE while models load.
   absl::StatusOr<ModelLease> Lease(const Principal& caller) const;
-  absl::StatusOr<std::shared_ptr<engine::KvEventLog>> LogFor(const Context& context) const;
+  struct ModelLog {
+    std::string model;
+    std::shared_ptr<engine::KvEventLog> log;
+  };
+  absl::StatusOr<ModelLog> LogFor(const Context& context) const;
 
   ServingCore* const core_;
   const EngineModel model_;

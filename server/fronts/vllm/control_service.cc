@@ -15,9 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "server/fronts/vllm/control_call.h"
 #include "server/fronts/vllm/server_info.h"
+#include "server/fronts/vllm/sleep_calls.h"
 #include "server/serving/record/entropy.h"
 #include "server/serving/record/errors.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -33,19 +36,7 @@ using Service = VllmControlService;
 
 constexpr std::chrono::milliseconds kPausePeriod{10};  // how often a call that waits for a pause looks
 
-struct Call {
-  Service* service;
-  CallbackServerContext* context;
-  const Principal& caller;
-};
-
-ServerUnaryReactor* Finished(CallbackServerContext* context, const absl::Status& status) {
-  ServerUnaryReactor* reactor = context->DefaultReactor();
-  const grpc::Status end = ToGrpcStatus(status);
-  EchoRequestId(end, context);
-  reactor->Finish(end);
-  return reactor;
-}
+using Call = VllmControlCall;
 
 // A method whose work is done at once.
 template <auto kWork>
@@ -66,6 +57,7 @@ absl::Status GetServerInfo(const Call& call, const ::vllm::GetServerInfoRequest&
   const absl::StatusOr<ModelLease> model = ControlledModel(*call.service->core(), call.caller);
   if (!model.ok()) return model.status();
   DescribeServer(**model, call.service->sources().version, call.service->instance_id(), wire);
+  wire->mutable_rl_capabilities()->set_sleep_mode_enabled(CheckMayChangeModels(*call.service->core()).ok());
   return absl::OkStatus();
 }
 
@@ -132,14 +124,9 @@ absl::Status IsPaused(const Call& call, const ::vllm::IsPausedRequest&, ::vllm::
   return absl::OkStatus();
 }
 
-absl::Status IsSleeping(const Call&, const ::vllm::IsSleepingRequest&, ::vllm::IsSleepingResponse*) {
+absl::Status IsSleeping(const Call& call, const ::vllm::IsSleepingRequest&, ::vllm::IsSleepingResponse* wire) {
+  wire->set_sleeping(AnySleeps(*call.service));
   return absl::OkStatus();
-}
-
-template <typename Request, typename Response>
-absl::Status CannotSleep(const Call&, const Request&, Response*) {
-  return MakeError(Reason::kNotImplemented,
-                   "this server keeps its weights and its KV pages in memory: it cannot sleep");
 }
 
 template <typename Request, typename Response>
@@ -222,8 +209,6 @@ struct Method {
 };
 
 template <typename Request, typename Response>
-constexpr auto kNoSleep = &Answer<&CannotSleep<Request, Response>>::Start;
-template <typename Request, typename Response>
 constexpr auto kNoUpdate = &Answer<&CannotUpdateWeights<Request, Response>>::Start;
 
 constexpr Method kMethods[] = {
@@ -238,8 +223,8 @@ constexpr Method kMethods[] = {
     {"/vllm.Control/PauseGeneration", &PauseCall::Start},
     {"/vllm.Control/ResumeGeneration", &Answer<&ResumeGeneration>::Start},
     {"/vllm.Control/IsPaused", &Answer<&IsPaused>::Start},
-    {"/vllm.Control/Sleep", kNoSleep<::vllm::SleepRequest, ::vllm::SleepResponse>},
-    {"/vllm.Control/WakeUp", kNoSleep<::vllm::WakeUpRequest, ::vllm::WakeUpResponse>},
+    {"/vllm.Control/Sleep", &StartSleep},
+    {"/vllm.Control/WakeUp", &StartWakeUp},
     {"/vllm.Control/IsSleeping", &Answer<&IsSleeping>::Start},
     {"/vllm.Control/InitWeightTransferEngine",
      kNoUpdate<::vllm::InitWeightTransferEngineRequest, ::vllm::InitWeightTransferEngineResponse>},

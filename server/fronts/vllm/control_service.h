@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vllm.Control: what the server is, and what an operator or a router has it do. Most calls are answered at once, on
-// gRPC's threads; PauseGeneration is answered when the engines have paused.
+// gRPC's threads; PauseGeneration is answered when the engines have paused, Sleep and WakeUp when it is done.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "server/fronts/vllm/sleep_calls.h"
 #include "server/serving/core/serving_core.h"
 #include "server/transport/zmq/event_publisher.h"
 #include "vllm/control.grpc.pb.h"
@@ -38,12 +39,15 @@ class VllmControlService final : public ::vllm::Control::Service {
   const std::string& instance_id() const { return instance_id_; }
   // Calls of ResumeGeneration so far: each ends the calls of PauseGeneration that still wait.
   std::atomic<uint64_t>& resumes() { return resumes_; }
+  SleepingModels* sleeping() { return &sleeping_; }
+  const SleepingModels* sleeping() const { return &sleeping_; }
 
  private:
   ServingCore* const core_;
   const VllmControlSources sources_;
   const std::string instance_id_;
   std::atomic<uint64_t> resumes_{0};
+  SleepingModels sleeping_;
 };
 
 }  // namespace dunlin::server

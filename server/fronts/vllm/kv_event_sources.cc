@@ -25,6 +25,17 @@ absl::Status VllmKvEventSources::Publish(const std::string& model, const EventPu
   return absl::OkStatus();
 }
 
+void VllmKvEventSources::Stop(const std::string& model) {
+  std::unique_ptr<EventPublisher> stopped;  // joins its thread when the lock is released
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = publishers_.find(model);
+    if (found == publishers_.end()) return;
+    stopped = std::move(found->second);
+    publishers_.erase(found);
+  }
+}
+
 std::optional<EventPublisherOptions> VllmKvEventSources::Of(const std::string& model) const {
   absl::MutexLock lock(&mutex_);
   const auto found = publishers_.find(model);

@@ -23,6 +23,8 @@ class VllmKvEventSources {
   // Publishes the events of a model that is served, from now on. Errors: as EventPublisher::Start; NOT_FOUND;
   // FAILED_PRECONDITION when the model records none.
   absl::Status Publish(const std::string& model, const EventPublisherOptions& options);
+  // No-op for a model whose events are not published.
+  void Stop(const std::string& model);
   // Where a model's are published, with the actual ports; none if they are not.
   std::optional<EventPublisherOptions> Of(const std::string& model) const;
 

@@ -47,7 +47,7 @@ void DescribeServer(const ServedModel& model, const std::string& version, const 
   parallelism->set_decode_context_parallel_size(1);
   parallelism->set_world_size(1);
   parallelism->set_data_parallel_size_local(1);
-  wire->mutable_rl_capabilities();  // none, so that clients ask for pauses alone
+  wire->mutable_rl_capabilities();  // no updates of weights, so that clients ask for pauses and sleep alone
 }
 
 void DescribeModel(const ServedModel& model, ::vllm::ModelInfo* wire) {

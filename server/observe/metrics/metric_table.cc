@@ -128,6 +128,19 @@ const Metric kMetrics[] = {
     {"dunlin_trace_spans_dropped_total", "Spans dropped because the collector was away, too slow or refused them",
      kCounter, ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_dropped); }}},
 
+    // A model, served or not.
+    {"dunlin_model_state", "1, label state: ready, loading, failed, unloading or unloaded", kGauge,
+     ModelStatusValue{[](const ModelStatus&) { return 1.0; },
+                      [](const ModelStatus& s) {
+                        return MetricLabels{{"state", Name(s.state)}};
+                      }}},
+    {"dunlin_model_loads_total", "Times that the model was loaded", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.loads); }}},
+    {"dunlin_model_load_failures_total", "Times that the model could not be loaded", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.load_failures); }}},
+    {"dunlin_model_last_load_failed", "1 if the last attempt to load the model failed, also if it is served", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return s.failure.empty() ? 0.0 : 1.0; }}},
+
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,
      EngineValue{[](const EngineStats& s) { return double(s.running); }}},

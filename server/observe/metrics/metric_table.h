@@ -18,6 +18,7 @@
 
 #include "engine/request/model_engine.h"
 #include "server/access/access_control.h"
+#include "server/models/model_state.h"
 #include "server/serving/record/request_record.h"
 #include "server/serving/record/rpc_observer.h"
 
@@ -79,6 +80,12 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
   MetricLabels (*labels)(const RequestRecord& record);
 };
 
+// Per model that the server knows, served or not, label model_name.
+struct ModelStatusValue {  // read at each scrape
+  double (*value)(const ModelStatus& status);
+  MetricLabels (*labels)(const ModelStatus& status) = nullptr;  // further ones; null: none
+};
+
 // Over all models.
 struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
@@ -101,8 +108,8 @@ struct Info {  // constant 1
 };
 
 using MetricSource =
-    std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount, RequestCount,
-                 HttpResponseCount, IgnoredCount, ServerValue, RpcStarted, RpcValue, Info>;
+    std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount, ModelStatusValue,
+                 RequestCount, HttpResponseCount, IgnoredCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

@@ -58,6 +58,15 @@ void AddSample(double value, const MetricLabels& labels, prometheus::MetricFamil
   sample.counter.value = value;
 }
 
+void AddStatuses(const std::vector<ModelStatus>& statuses, const ModelStatusValue& source,
+                 prometheus::MetricFamily* family) {
+  for (const ModelStatus& status : statuses) {
+    MetricLabels labels = source.labels == nullptr ? MetricLabels() : source.labels(status);
+    labels["model_name"] = status.name;
+    AddSample(source.value(status), labels, family);
+  }
+}
+
 // One model, as a scrape sees it.
 struct ModelSnapshot {
   std::shared_ptr<const ModelMetrics> metrics;
@@ -71,10 +80,10 @@ ServerMetrics::ServerMetrics() : start_time_s_(SecondsSince1970()), counters_(Co
 ServerMetrics::~ServerMetrics() = default;
 
 std::shared_ptr<engine::StepObserver> ServerMetrics::AddModel(const std::string& name) {
-  auto metrics = std::make_shared<ModelMetrics>(name);
   absl::MutexLock lock(&mutex_);
-  models_[name] = {metrics, nullptr};
-  return metrics;
+  Model& entry = models_[name];
+  if (entry.metrics == nullptr) entry.metrics = std::make_shared<ModelMetrics>(name);
+  return entry.metrics;
 }
 
 void ServerMetrics::OnModelAdded(const ModelLease& model) {
@@ -97,6 +106,11 @@ void ServerMetrics::WatchEdge(std::function<EdgeSnapshot()> edge) {
 void ServerMetrics::WatchTracing(std::function<TracingSnapshot()> tracing) {
   absl::MutexLock lock(&mutex_);
   tracing_ = std::move(tracing);
+}
+
+void ServerMetrics::WatchModels(std::function<std::vector<ModelStatus>()> models) {
+  absl::MutexLock lock(&mutex_);
+  statuses_ = std::move(models);
 }
 
 std::shared_ptr<ModelMetrics> ServerMetrics::Find(const std::string& model) const {
@@ -137,10 +151,12 @@ std::string ServerMetrics::Render() const {
   ServerSnapshot server;
   server.start_time_s = start_time_s_;
   std::vector<ModelSnapshot> models;
+  std::vector<ModelStatus> statuses;
   {
     absl::MutexLock lock(&mutex_);
     if (edge_) server.edge = edge_();
     if (tracing_) server.tracing = tracing_();
+    if (statuses_) statuses = statuses_();
     for (const auto& [name, model] : models_) {
       models.push_back({model.metrics, std::nullopt});
       if (model.lease != nullptr) models.back().stats = model.lease->any_engine()->stats();
@@ -156,6 +172,8 @@ std::string ServerMetrics::Render() const {
       AddSample(1, info->labels(), &family);
     } else if (std::holds_alternative<RpcStarted>(metric.source) || std::holds_alternative<RpcValue>(metric.source)) {
       rpcs_.Collect(row, &family);
+    } else if (const auto* of_status = std::get_if<ModelStatusValue>(&metric.source)) {
+      AddStatuses(statuses, *of_status, &family);
     } else if (counters_[row] != nullptr) {
       for (prometheus::MetricFamily& counts : counters_[row]->counts.Collect())
         family.metric = std::move(counts.metric);

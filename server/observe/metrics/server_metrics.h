@@ -28,16 +28,22 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   ServerMetrics();
   ~ServerMetrics() override;
 
-  // Starts the series of a model that is about to be loaded; pass the result to its engine. Requests for names that
-  // were not added count only in the totals over all models, so that clients cannot create time series.
+  // Starts the series of a model that is about to be loaded, or goes on with those that its name has; pass the result
+  // to its engine. Requests for names that were not added count only in the totals over all models, so that clients
+  // cannot create time series.
   std::shared_ptr<engine::StepObserver> AddModel(const std::string& name);
   // From now on, the model's engine is read at each scrape.
   void OnModelAdded(const ModelLease& model) override;
-  // Ends the series of the model.
+  // Ends the series of the model, which may also have failed to load.
   void OnModelRemoved(const std::string& name) override;
+  // Its series go on; the counters of its engine begin again.
+  void OnModelReplaced(const ModelLease& model) override { OnModelAdded(model); }
 
   // From now on, `edge` is called at each scrape, from any thread; before that, the server is reported as not ready.
   void WatchEdge(std::function<EdgeSnapshot()> edge);
+
+  // From now on, `models` is called at each scrape, from any thread; before that, no model has a state.
+  void WatchModels(std::function<std::vector<ModelStatus>()> models);
 
   // From now on, `tracing` is called at each scrape, from any thread; before that, no span has been exported.
   void WatchTracing(std::function<TracingSnapshot()> tracing);
@@ -72,6 +78,7 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
   std::function<TracingSnapshot()> tracing_ ABSL_GUARDED_BY(mutex_);
+  std::function<std::vector<ModelStatus>()> statuses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dunlin::server

@@ -20,6 +20,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       endpoints_(options.endpoints),
       traces_(options.traces),
       profile_aliases_(options.profile_aliases),
+      lifecycle_(options.lifecycle),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
       value_budget_(limits.max_value_bytes),

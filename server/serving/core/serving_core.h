@@ -24,6 +24,8 @@
 
 namespace dunlin::server {
 
+class ModelLifecycle;
+
 struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
@@ -31,6 +33,7 @@ struct ServingOptions {
   const EndpointTable* endpoints = nullptr;         // what calls are authorised against; outlives the core; null: none
   bool traces = false;                              // the observer makes spans of calls
   bool profile_aliases = false;                     // lists of models have their profiles, too
+  ModelLifecycle* lifecycle = nullptr;              // outlives the core; null: models neither come nor go
 };
 
 class ServingCore {
@@ -52,6 +55,8 @@ class ServingCore {
   bool traces() const { return traces_; }
   // Whether lists of models name every profile (profile_alias.h).
   bool profile_aliases() const { return profile_aliases_; }
+  // Null: models neither come nor go while the server runs.
+  ModelLifecycle* lifecycle() const { return lifecycle_; }
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
@@ -93,6 +98,7 @@ class ServingCore {
   const EndpointTable no_endpoints_;  // if endpoints_ is null
   const bool traces_;
   const bool profile_aliases_;
+  ModelLifecycle* const lifecycle_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

@@ -14,7 +14,6 @@
 #include "absl/types/optional.h"
 #include "engine/base/string_view.h"
 #include "engine/loop/mailbox.h"
-#include "engine/request/tenant_share.h"
 #include "server/serving/record/client_field.h"
 
 namespace dunlin::server {
@@ -31,6 +30,9 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kTokenQuota, "TOKEN_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kConcurrencyQuota, "CONCURRENCY_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
+    {Reason::kModelNotServed, "MODEL_NOT_SERVED", StatusCode::kUnavailable},
+    {Reason::kLoadFailed, "LOAD_FAILED", StatusCode::kFailedPrecondition},
+    {Reason::kModelMemory, "MODEL_MEMORY", StatusCode::kResourceExhausted},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
     {Reason::kUnknownAdapter, "UNKNOWN_ADAPTER", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
@@ -186,6 +188,14 @@ absl::Status UnknownModel(std::string_view name) {
   return status;
 }
 
+absl::Status ModelNotServed(std::string_view name, std::string_view state, int32_t retry_after_ms) {
+  absl::Status status =
+      MakeError(Reason::kModelNotServed, absl::StrCat("model \"", Escaped(name), "\" ", engine::AbslView(state)));
+  Attach(kModelKey, Escaped(name), &status);
+  Attach(kRetryAfterKey, absl::StrCat(retry_after_ms), &status);
+  return status;
+}
+
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals) {
   absl::Status status = MakeError(Reason::kProfileUnsupported, message);
   Attach(kRefusalsKey, absl::StrJoin(refusals, "\n"), &status);
@@ -242,64 +252,6 @@ absl::Status Overloaded(Reason reason, std::string_view message, std::string_vie
   Attach(kConfigKey, config_key, &status);
   Attach(kRetryAfterKey, absl::StrCat(retry_after_ms), &status);
   return status;
-}
-
-absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
-  switch (refusal) {
-    case AdmissionRefusal::kLoading:
-      return MakeError(Reason::kLoading, "the server is loading its models");
-    case AdmissionRefusal::kDraining:
-      return MakeError(Reason::kDraining, "the server is draining");
-    case AdmissionRefusal::kDeviceFailed:
-      return DeviceFailed();
-    case AdmissionRefusal::kEngineStalled:
-      return MakeError(Reason::kStalled, "the server is stalled: an engine makes no progress");
-    case AdmissionRefusal::kTextPoolStalled:
-      return MakeError(Reason::kStalled, "the server is stalled: the text threads make no progress");
-    case AdmissionRefusal::kTransportStalled:
-      return MakeError(Reason::kStalled, "the server is stalled: the threads of a port make no progress");
-    case AdmissionRefusal::kTooManyRequests:
-      return Overloaded(Reason::kTooManyRequests,
-                        absl::StrCat(limits.max_concurrent_requests, " requests are in flight; limit is ",
-                                     limits.max_concurrent_requests, " (limits.max_concurrent_requests)"),
-                        "limits.max_concurrent_requests", limits.retry_after_ms);
-    case AdmissionRefusal::kTooManyQueuedBytesOfCaller:
-      return Overloaded(Reason::kTooManyQueuedBytes,
-                        absl::StrCat("the caller has its share of the memory for requests waiting to be tokenised, at "
-                                     "most ",
-                                     engine::kDynamicThresholdAlpha, " times as much as is free of ",
-                                     limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
-                        "limits.max_queued_bytes", limits.retry_after_ms);
-    case AdmissionRefusal::kTooManyQueuedBytes:
-      break;
-  }
-  return Overloaded(Reason::kTooManyQueuedBytes,
-                    absl::StrCat("the request exceeds the memory for requests waiting to be tokenised; limit is ",
-                                 limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
-                    "limits.max_queued_bytes", limits.retry_after_ms);
-}
-
-absl::Status TenantShareRefused(const Limits& limits) {
-  return Overloaded(Reason::kTooManyRequests,
-                    absl::StrCat("the caller has its share of the requests in flight, at most ",
-                                 engine::kDynamicThresholdAlpha, " times as many as are free of ",
-                                 limits.max_concurrent_requests, " (limits.max_concurrent_requests)"),
-                    "limits.max_concurrent_requests", limits.retry_after_ms);
-}
-
-absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
-  return Overloaded(Reason::kTooManyOutputBytes,
-                    absl::StrCat("the buffers for the tokens, log-probabilities and grammar of the request take ",
-                                 bytes, " bytes, more than the others leave; limit is ", limits.max_output_bytes,
-                                 " bytes for all (limits.max_output_bytes)"),
-                    "limits.max_output_bytes", limits.retry_after_ms);
-}
-
-absl::Status ParseMemoryRefused(size_t bytes, const Limits& limits) {
-  return Overloaded(Reason::kTooManyQueuedBytes,
-                    absl::StrCat("the request waited in vain for the memory in which it is parsed, ", bytes,
-                                 " bytes; limit is ", limits.max_value_bytes, " bytes for all (memory.request_bytes)"),
-                    "memory.request_bytes", limits.retry_after_ms);
 }
 
 absl::Status NotBegunForDeadline(int32_t retry_after_ms) {

@@ -29,6 +29,9 @@ enum class Reason : uint8_t {
   kTokenQuota,
   kConcurrencyQuota,
   kUnknownModel,
+  kModelNotServed,
+  kLoadFailed,
+  kModelMemory,
   kUnknownService,
   kUnknownAdapter,
   kNoTokenizer,
@@ -97,6 +100,8 @@ absl::Status InvalidField(std::string_view field, std::string_view problem, std:
 std::string UnknownName(std::string_view text, std::string_view noun);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
+// UNAVAILABLE: a model that the server knows takes no requests. state: what it is instead, as in "is loading".
+absl::Status ModelNotServed(std::string_view name, std::string_view state, int32_t retry_after_ms);
 // FAILED_PRECONDITION with every reason why the profile is not supported.
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals);
 // UNAUTHENTICATED, the same whatever is wrong with the key; or PERMISSION_DENIED, which names what the endpoint needs.

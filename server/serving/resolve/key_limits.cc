@@ -12,6 +12,7 @@
 #include "server/access/tenant.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
@@ -44,7 +45,7 @@ std::string NamesOf(const Row (&table)[kRows], const std::bitset<kRows>& chosen)
 
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model) {
   ModelLease lease = LeaseNamed(core, model);
-  if (lease == nullptr) return UnknownModel(model);
+  if (lease == nullptr) return NotServed(core, caller, model);
   if (!caller.MayUse(lease->name)) {
     Report(core.access(), caller, "model not allowed");
     return UnknownModel(model);

@@ -20,7 +20,8 @@
 namespace dunlin::server {
 
 // The model of that name, behind which a profile may stand (profile_alias.h). Errors: NOT_FOUND, the same for a model
-// that is not served and one that the caller may not use; INVALID_ARGUMENT for a suffix that is no profile.
+// that is unknown and one that the caller may not use; UNAVAILABLE for one that is known and not served;
+// INVALID_ARGUMENT for a suffix that is no profile.
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model);
 
 // Every model that the caller may use, in the order in which they were loaded. What a front end tells of models it

@@ -30,6 +30,8 @@ class HealthService final : public grpc::health::v1::Health::CallbackService, pu
   // A watcher of an unknown model gets SERVICE_UNKNOWN, and the model's status once it is added.
   void OnModelAdded(const ModelLease& model) override;
   void OnModelRemoved(const std::string& name) override;
+  // Nothing changes for watchers.
+  void OnModelReplaced(const ModelLease& /*model*/) override {}
 
   // For every name. No effect after StopServing.
   void SetServing(bool serving);

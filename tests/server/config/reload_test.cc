@@ -33,12 +33,12 @@ TEST(Reload, AppliesReloadableKeysAndNamesTheOthers) {
   const Config loaded =
       Load({"log.level=debug", "limits.drain_timeout_ms=7", "log.format=json", "models.0.name=other"});
   const ReloadResult result = TakeReloadable(running, loaded);
-  EXPECT_THAT(result.taken, ElementsAre("limits.drain_timeout_ms", "log.level"));
-  EXPECT_THAT(result.left_out, ElementsAre("log.format", "models.0.name"));
+  EXPECT_THAT(result.taken, ElementsAre("limits.drain_timeout_ms", "log.level", "models.0.name"));
+  EXPECT_THAT(result.left_out, ElementsAre("log.format"));
   EXPECT_EQ(result.config.log_level, "debug");
   EXPECT_EQ(result.config.drain_timeout_ms, 7);
   EXPECT_EQ(result.config.log_format, running.log_format);
-  EXPECT_EQ(result.config.models[0].name, running.models[0].name);
+  EXPECT_EQ(result.config.models[0].name, "other");
 }
 
 TEST(Reload, AppliedChangesDoNotRecurButOthersDo) {
@@ -49,12 +49,26 @@ TEST(Reload, AppliedChangesDoNotRecurButOthersDo) {
   EXPECT_THAT(second.left_out, ElementsAre("log.format"));
 }
 
-TEST(Reload, AddingOrRemovingAModelNeedsARestart) {
+TEST(Reload, AModelThatIsAddedOrRemovedIsTaken) {
   const Config one = Load({});
   Config two = one;
+  two.models.push_back(one.models[0]);
   two.values["models.1.name"] = "\"second\"";
-  EXPECT_THAT(TakeReloadable(one, two).left_out, ElementsAre("models.1.name"));
-  EXPECT_THAT(TakeReloadable(two, one).left_out, ElementsAre("models.1.name"));
+  for (const auto& [running, loaded] : {std::pair(one, two), std::pair(two, one)}) {
+    const ReloadResult result = TakeReloadable(running, loaded);
+    EXPECT_THAT(result.taken, ElementsAre("models.1.name"));
+    EXPECT_THAT(result.left_out, IsEmpty());
+    EXPECT_EQ(result.config.models.size(), loaded.models.size());
+    EXPECT_EQ(result.config.values, loaded.values);
+  }
+}
+
+TEST(Reload, TheValuesOfAModelDoNotDependOnTheOrderOfItsKeys) {
+  const auto values = [](const char* model) {
+    return LoadConfigText(std::string(R"({"models": [)") + model + "]}", {})->models[0].values;
+  };
+  EXPECT_EQ(values(R"({"name": "m", "path": "/m"})"), values(R"({"path": "/m", "name": "m"})"));
+  EXPECT_NE(values(R"({"name": "m", "path": "/m"})"), values(R"({"name": "m", "path": "/m", "seed": 1})"));
 }
 
 TEST(Reload, EveryKeyOfTheTableIsCompared) {

@@ -171,12 +171,40 @@ TEST(ModelRepository, AListenerSeesCurrentModelsAndEveryChangeUntilItUnsubscribe
   EXPECT_THAT(listener.events, ElementsAre("+tiny", "+bare", "+encoder", "-bare", "-tiny", "-encoder"));
 }
 
+TEST(ModelRepository, AReplacedModelIsLeasedAtItsPlaceAndTheEarlierOneLivesByItsLease) {
+  EdgeServer edge;
+  RecordingListener listener;
+  edge.repository().Subscribe(&listener);
+  listener.events.clear();
+  ModelLease held = edge.repository().Lease("tiny");
+  edge.repository().Replace(edge.models().NewTiny());
+  EXPECT_THAT(listener.events, ElementsAre("-tiny", "+tiny"));
+  EXPECT_THAT(Names(edge.repository()), ElementsAre("tiny", "bare", "encoder"));
+  EXPECT_NE(edge.repository().Lease("tiny"), held);
+  EXPECT_EQ(HealthOf(edge, "model/tiny"), HealthCheckResponse::SERVING);
+  EXPECT_TRUE(edge.Generate(TextRequest("hello", 4)).status.ok());
+
+  auto sink = std::make_shared<CollectingSink>();
+  ASSERT_TRUE(held->engine->Submit(FourTokens(), sink).ok());
+  EXPECT_THAT(sink->Wait(), ElementsAre(11, 12, 13, 14));
+  EXPECT_EQ(edge.repository().FreeUnleased(), 0);
+  held.reset();
+  EXPECT_EQ(edge.repository().FreeUnleased(), 1);
+  edge.repository().Unsubscribe(&listener);
+}
+
 TEST(ModelRepository, SeriesOfAModelComeAndGoWithIt) {
   ServerMetrics metrics;
   EdgeServer edge;
   edge.repository().Subscribe(&metrics);
   EXPECT_THAT(metrics.Render(), HasSubstr("dunlin_kv_pages_total{model_name=\"tiny\"} 4096\n"));
   EXPECT_THAT(metrics.Render(), HasSubstr("vllm:e2e_request_latency_seconds_count{model_name=\"tiny\"} 0\n"));
+  RequestRecord served;
+  served.model = "tiny";
+  metrics.OnFinished(served);
+  edge.repository().Replace(edge.models().NewTiny());
+  EXPECT_THAT(metrics.Render(), HasSubstr("vllm:e2e_request_latency_seconds_count{model_name=\"tiny\"} 1\n"));
+  EXPECT_EQ(edge.repository().FreeUnleased(), 1) << "metrics keep no lease on a replaced model";
   edge.repository().Remove("tiny");
   EXPECT_THAT(metrics.Render(), Not(HasSubstr("model_name=\"tiny\"")));
   EXPECT_THAT(metrics.Render(), HasSubstr("dunlin_kv_pages_total{model_name=\"bare\"} 4096\n"));

@@ -61,6 +61,8 @@ class TestModels {
   void AddChatting(const std::string& name, const std::string& text);
   // An encoder as "encoder": the folder tests/golden/encoders/<folder> in FP32 and BF16.
   void AddEncoder(const std::string& name, const std::string& folder, const engine::EngineOptions& options);
+  // Another version of "tiny", which is not in the repository.
+  std::unique_ptr<ServedModel> NewTiny() { return MakeModel("tiny", true, {}); }
   const ServedModel& model(const std::string& name) const { return *repository_.Lease(name); }
 
  private:

@@ -211,7 +211,7 @@ async fn refuses_by_name(server: Server) -> Outcome {
         .err()
         .ok_or("it slept")?;
     ensure!(
-        status.code() == Code::Unimplemented && !status.message().is_empty(),
+        status.code() == Code::PermissionDenied && status.message().contains("models[]"),
         "{status:?}"
     );
     let loras = control

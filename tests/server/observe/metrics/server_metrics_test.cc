@@ -245,6 +245,24 @@ TEST(ServerMetrics, AStepCountsItsTokensAndItsTime) {
   EXPECT_THAT(text, HasSubstr("dunlin_engine_step_seconds_sum{model_name=\"m\"} 0.02\n"));
 }
 
+TEST(ServerMetrics, TheStateOfEveryKnownModelHasItsSeries) {
+  ServerMetrics metrics;
+  EXPECT_THAT(metrics.Render(), Not(HasSubstr("dunlin_model_state{")));
+  metrics.WatchModels([] {
+    return std::vector<ModelStatus>{{"a", ModelState::kReady, false, "a newer version is broken", 3, 5},
+                                    {"b", ModelState::kFailed, false, "no files", 0, 7},
+                                    {"c", ModelState::kUnloaded, false, "", 2, 0}};
+  });
+  const std::string text = metrics.Render();
+  EXPECT_EQ(Value(text, R"(dunlin_model_state{model_name="a",state="ready"})"), 1);
+  EXPECT_EQ(Value(text, R"(dunlin_model_state{model_name="b",state="failed"})"), 1);
+  EXPECT_EQ(Value(text, R"(dunlin_model_state{model_name="c",state="unloaded"})"), 1);
+  EXPECT_EQ(Value(text, R"(dunlin_model_loads_total{model_name="a"})"), 3);
+  EXPECT_EQ(Value(text, R"(dunlin_model_load_failures_total{model_name="b"})"), 7);
+  EXPECT_EQ(Value(text, R"(dunlin_model_last_load_failed{model_name="a"})"), 1);
+  EXPECT_EQ(Value(text, R"(dunlin_model_last_load_failed{model_name="c"})"), 0);
+}
+
 double EngineMetric(const std::string& name, const engine::EngineStats& stats) {
   for (const Metric& metric : Metrics()) {
     if (metric.name == name) return std::get<EngineValue>(metric.source).value(stats);

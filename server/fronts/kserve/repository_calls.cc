@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/kserve/repository_calls.h"
+
+#include <utility>
+
+#include "server/fronts/kserve/infer_request.h"
+#include "server/models/model_state.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
+
+namespace dunlin::server::kserve {
+namespace {
+
+// What Triton calls them, by ModelState.
+constexpr const char* kStates[kNumModelStates] = {"UNAVAILABLE", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
+
+}  // namespace
+
+void DescribeIndex(const ServingCore& core, const Principal& caller, bool only_ready,
+                   inference::RepositoryIndexResponse* out) {
+  for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
+    if (only_ready && status.state != ModelState::kReady) continue;
+    inference::RepositoryIndexResponse::ModelIndex* model = out->add_models();
+    model->set_name(status.name);
+    model->set_version(kModelVersion);
+    model->set_state(kStates[static_cast<size_t>(status.state)]);
+    model->set_reason(status.state == ModelState::kUnloaded ? "unloaded" : status.failure);
+  }
+}
+
+void LoadModel(const ServingCore& core, const Principal& caller, const std::string& model, bool has_parameters,
+               ModelLifecycle::Done done) {
+  if (has_parameters) {
+    return done(MakeError(Reason::kNotImplemented,
+                          "parameters of a load are not supported; models[] of the config says what a model is"));
+  }
+  const bool may_change = core.lifecycle() != nullptr && core.access().models_may_change();
+  if (!may_change && LeaseFor(core, caller, model).ok()) return done(absl::OkStatus());
+  ChangeModel(core, caller, model, &ModelLifecycle::Reload, std::move(done));
+}
+
+void UnloadModel(const ServingCore& core, const Principal& caller, const std::string& model,
+                 ModelLifecycle::Done done) {
+  ChangeModel(core, caller, model, &ModelLifecycle::Unload, std::move(done));
+}
+
+}  // namespace dunlin::server::kserve

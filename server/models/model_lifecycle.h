@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads, replaces and unloads models while the server runs. A new version is loaded next to the served one and replaces
+// it in the repository at once; requests that run finish with the version that they began with. A load that fails
+// changes nothing but the model's status.
+// One thread of its own loads, one model at a time. Thread rule: LoadAll, Start and Stop on the owner's thread, in this
+// order; the rest from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/config/config.h"
+#include "server/models/devices.h"
+#include "server/models/model_plan.h"
+#include "server/models/model_state.h"
+#include "server/models/repository.h"
+
+namespace dunlin::server {
+
+// Called on the loader's thread; must not call the lifecycle.
+struct LifecycleHooks {
+  // Before a model is loaded: what observes its steps. May be null.
+  std::function<std::shared_ptr<engine::StepObserver>(const std::string& model)> on_loading;
+  // It could not be loaded, and no earlier version is served.
+  std::function<void(const std::string& model)> on_failed;
+  // It is in the repository. An error fails the start; later on it is logged.
+  std::function<absl::Status(const ModelSettings& settings)> on_served;
+};
+
+class ModelLifecycle {
+ public:
+  static constexpr size_t kMaxQueuedCalls = 64;  // of Load, Reload and Unload; further ones are refused
+
+  // The result of a call; once, on any thread, possibly within the call. Must not block.
+  using Done = std::function<void(const absl::Status&)>;
+
+  // repository and devices outlive this object. text_worker: ModelSettings::text_worker of every model. drain_limit:
+  // how long a load waits for the memory of models that drain.
+  ModelLifecycle(ModelRepository* repository, Devices* devices, LifecycleHooks hooks, std::string text_worker,
+                 absl::Duration drain_limit);
+  // Calls Stop.
+  ~ModelLifecycle();
+  ModelLifecycle(const ModelLifecycle&) = delete;
+  ModelLifecycle& operator=(const ModelLifecycle&) = delete;
+
+  // Loads the models of a config, within its memory plan; the first one that fails ends it. CANCELLED soon after stop
+  // became true.
+  absl::Status LoadAll(const Config& config, const std::atomic<bool>& stop);
+  // From now on, the calls below are carried out, in the order in which they came.
+  void Start();
+  // Ends a load as soon as it can be; calls that were not carried out are UNAVAILABLE. Idempotent.
+  void Stop();
+
+  // The models of a config that has changed, by their names: loads what is not served, replaces what has other values,
+  // unloads what it does not have.
+  void Follow(const std::vector<ModelSettings>& models);
+
+  // Load: no-op for a model that is served as it is configured. Reload: reads its files again. Unload: once done, the
+  // model takes no requests; it is freed when those that run have ended; no-op if it is not served.
+  // Errors: NOT_FOUND for a model that the config does not have; FAILED_PRECONDITION with the reason where it cannot be
+  // loaded; RESOURCE_EXHAUSTED where the memory plan has no room for it; ABORTED where too many calls wait; UNAVAILABLE
+  // once stopped.
+  void Load(const std::string& model, Done done);
+  void Reload(const std::string& model, Done done);
+  void Unload(const std::string& model, Done done);
+
+  // Every model that the config has, and those that drain, by name.
+  std::vector<ModelStatus> List() const;
+  std::optional<ModelStatus> Find(std::string_view model) const;
+
+ private:
+  struct Entry {
+    ModelSettings settings;
+    std::string served_values;  // ModelSettings::values of the served version
+    bool configured = true;     // else the config has dropped it
+    ModelStatus status;         // but for kUnloading
+  };
+  enum class Action : uint8_t { kLoad, kReload, kUnload, kDrop };
+  struct Call {
+    Action action = Action::kLoad;
+    std::string model;
+    Done done;  // null: of Follow
+  };
+
+  void Enqueue(Action action, const std::string& model, Done done);
+  void EnqueueForConfig(Action action, const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run();
+  absl::Status Carry(const Call& call);
+  absl::Status Load(const std::string& model, bool again);
+  void Unload(const std::string& model);
+  // A new version, ready to be served.
+  absl::StatusOr<std::unique_ptr<ServedModel>> Build(const ModelSettings& settings);
+  absl::StatusOr<PlannedModel> Plan(const ModelSettings& settings);
+  absl::StatusOr<std::unique_ptr<ServedModel>> BuildPlanned(PlannedModel planned, const std::atomic<bool>& stop);
+  std::vector<ModelMemory> Residents() ABSL_LOCKS_EXCLUDED(mutex_);
+  ModelStatus StatusOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool InMemory(const std::string& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  ModelRepository* const repository_;
+  Devices* const devices_;
+  const LifecycleHooks hooks_;
+  const std::string text_worker_;
+  const absl::Duration drain_limit_;
+  StartPlan start_;  // const after LoadAll
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+
+  mutable absl::Mutex mutex_;  // guards what follows; not held while models are loaded or freed
+  bool accepts_ ABSL_GUARDED_BY(mutex_) = true;
+  std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Entry, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
+  // Of every model in memory: ServedModel::memory.
+  std::vector<std::weak_ptr<const ModelMemory>> residents_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dunlin::server

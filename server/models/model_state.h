@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server says of a model that it knows, served or not. Plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace dunlin::server {
+
+enum class ModelState : uint8_t { kUnloaded, kLoading, kReady, kUnloading, kFailed };
+inline constexpr size_t kNumModelStates = 5;
+
+struct ModelStateTraits {
+  ModelState state;
+  const char* name;  // in metrics and messages
+};
+inline constexpr ModelStateTraits kModelStateTable[kNumModelStates] = {
+    {ModelState::kUnloaded, "unloaded"},    // known by the config, not in memory
+    {ModelState::kLoading, "loading"},      // for the first time, or again after it was unloaded
+    {ModelState::kReady, "ready"},          // requests are taken, also while a new version is loading
+    {ModelState::kUnloading, "unloading"},  // takes no requests; those that run go on
+    {ModelState::kFailed, "failed"},        // could not be loaded, and no earlier version is served
+};
+
+constexpr const char* Name(ModelState state) {
+  return kModelStateTable[static_cast<size_t>(state)].name;
+}
+
+struct ModelStatus {
+  std::string name;
+  ModelState state = ModelState::kUnloaded;
+  bool loading = false;  // a version is being loaded: of a model that is ready, in addition to the served one
+  std::string failure;   // why the last load failed; "" if it did not. May name files of the server
+  uint64_t loads = 0;    // that succeeded
+  uint64_t load_failures = 0;
+};
+
+}  // namespace dunlin::server

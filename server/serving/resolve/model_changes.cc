@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/resolve/model_changes.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr char kLoadedAtStart[] =
+    "models are loaded when the server starts; change models[] of its config and restart it";
+constexpr char kSeeLog[] = "the last load failed; the server's log says why";
+
+bool HearsFailures(const Principal& caller) {
+  return caller.anonymous() || caller.key->Has(Permission::kAdmin);
+}
+
+ModelStatus ToldTo(const Principal& caller, ModelStatus status) {
+  if (!status.failure.empty() && !HearsFailures(caller)) status.failure = kSeeLog;
+  return status;
+}
+
+const char* Told(ModelState state) {
+  switch (state) {
+    case ModelState::kLoading:
+      return "is loading";
+    case ModelState::kFailed:
+      return "could not be loaded";
+    case ModelState::kReady:
+    case ModelState::kUnloaded:
+    case ModelState::kUnloading:
+      break;
+  }
+  return "is unloaded";
+}
+
+// A lifecycle's error as callers see it.
+absl::Status Told(const absl::Status& status, const std::string& model, const Limits& limits) {
+  const std::string_view message = engine::StdView(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return status;
+    case absl::StatusCode::kNotFound:
+      return UnknownModel(model);
+    case absl::StatusCode::kResourceExhausted:
+      return MakeError(Reason::kModelMemory, message);
+    case absl::StatusCode::kAborted:
+      return Overloaded(Reason::kTooManyRequests, message, "", limits.retry_after_ms);
+    case absl::StatusCode::kUnavailable:
+      return MakeError(Reason::kShutdown, message);
+    default:
+      return MakeError(Reason::kLoadFailed, message);
+  }
+}
+
+}  // namespace
+
+absl::Status NotServed(const ServingCore& core, const Principal& caller, std::string_view model) {
+  if (core.lifecycle() == nullptr || !caller.MayUse(model)) return UnknownModel(model);
+  const std::optional<ModelStatus> status = core.lifecycle()->Find(model);
+  if (!status.has_value()) return UnknownModel(model);
+  return ModelNotServed(model, Told(status->state), core.limits().retry_after_ms);
+}
+
+std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Principal& caller) {
+  std::vector<ModelStatus> list;
+  if (core.lifecycle() == nullptr) {
+    for (const ModelLease& model : ModelsFor(core, caller)) {
+      ModelStatus& status = list.emplace_back();
+      status.name = model->name;
+      status.state = ModelState::kReady;
+      status.loads = 1;
+    }
+    return list;
+  }
+  for (ModelStatus& status : core.lifecycle()->List()) {
+    if (caller.MayUse(status.name)) list.push_back(ToldTo(caller, std::move(status)));
+  }
+  return list;
+}
+
+absl::StatusOr<ModelStatus> ModelStatusFor(const ServingCore& core, const Principal& caller, std::string_view model) {
+  for (ModelStatus& status : ModelStatusesFor(core, caller)) {
+    if (status.name == model) return std::move(status);
+  }
+  return UnknownModel(model);
+}
+
+absl::Status CheckMayChangeModels(const ServingCore& core) {
+  if (core.lifecycle() == nullptr) return MakeError(Reason::kNotImplemented, kLoadedAtStart);
+  if (core.access().models_may_change()) return absl::OkStatus();
+  return MakeError(Reason::kPermissionDenied,
+                   "without keys, models are loaded and unloaded by the config alone: change models[] and send SIGHUP, "
+                   "or set access.keys_file or access.admin_without_keys");
+}
+
+void ChangeModel(const ServingCore& core, const Principal& caller, const std::string& model, ModelChange change,
+                 ModelLifecycle::Done done) {
+  if (const absl::Status status = CheckMayChangeModels(core); !status.ok()) return done(status);
+  if (!caller.MayUse(model)) return done(UnknownModel(model));
+  (core.lifecycle()->*change)(model, [model, limits = core.limits(), done = std::move(done)](
+                                         const absl::Status& status) { done(Told(status, model, limits)); });
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What front ends tell of models that come and go while the server runs, and how callers load and unload them. A caller
+// hears of the models that its key allows alone. Any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/access/principal.h"
+#include "server/models/model_lifecycle.h"
+#include "server/models/model_state.h"
+#include "server/serving/core/serving_core.h"
+
+namespace dunlin::server {
+
+// The status of a call for a model that is not served: UNAVAILABLE with its state where the server knows the model,
+// else NOT_FOUND.
+absl::Status NotServed(const ServingCore& core, const Principal& caller, std::string_view model);
+
+// Every model that the caller may use, served or not, by name; without a lifecycle those that are served. `failure` is
+// told to administrators, and where there are no keys: it may name files. Others are referred to the log.
+std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Principal& caller);
+// Of one model; NOT_FOUND.
+absl::StatusOr<ModelStatus> ModelStatusFor(const ServingCore& core, const Principal& caller, std::string_view model);
+
+// Whether calls may change models: UNIMPLEMENTED without a lifecycle; PERMISSION_DENIED without keys, unless
+// access.admin_without_keys is true.
+absl::Status CheckMayChangeModels(const ServingCore& core);
+
+// ModelLifecycle's Load, Reload or Unload.
+using ModelChange = void (ModelLifecycle::*)(const std::string& model, ModelLifecycle::Done done);
+// Carries a call out, whose endpoint needs Permission::kAdmin. Errors: as CheckMayChangeModels; NOT_FOUND; else as
+// ModelLifecycle's, with a reason. done: once, on any thread, possibly within the call.
+void ChangeModel(const ServingCore& core, const Principal& caller, const std::string& model, ModelChange change,
+                 ModelLifecycle::Done done);
+
+}  // namespace dunlin::server
