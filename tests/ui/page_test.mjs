@@ -4,7 +4,7 @@
 // node page_test.mjs BINARY ROOT [NAME]; NAME: of one test.
 
 import assert from 'node:assert/strict';
-import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {createHash} from 'node:crypto';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -90,6 +90,21 @@ const tests = {
     await page.waitForSelector('#send:not([hidden])');
     assert.match(await page.locator('.answer .tokens').nth(1).textContent(), /Lisbon/);
     await shot(page, 'tools');
+  },
+
+  // The stream is one that the server's own tests compare their output with.
+  async showsReasoning(page, server) {
+    const stream = readFileSync(join(root, 'tests/server/fronts/openai/golden/chat_tools.sse'), 'utf8');
+    await page.route('**/v1/chat/completions', (route) =>
+      route.fulfill({contentType: 'text/event-stream', body: stream}));
+    await openPlayground(page, server);
+    await ask(page, 'What is the weather in Oslo?');
+    assert.equal(await page.locator('.reasoning .tokens').textContent(), 'Need a tool.');
+    assert.equal(await page.locator('.body > .tokens').textContent(), 'Looking.');
+    assert.deepEqual(await page.locator('.call code').allTextContents(), ['weather', 'time']);
+    assert.deepEqual(JSON.parse(await page.locator('.call pre').first().textContent()), {city: 'Oslo'});
+    await assertAccessible(page, 'reasoning and two calls');
+    await shot(page, 'reasoning');
   },
 
   async comparesTwoProfiles(page, server) {
@@ -186,6 +201,31 @@ const tests = {
     await shot(page, 'models');
   },
 
+  // With answers in the place of the repository's, which serves whatever the server of this test may do.
+  async loadsAndUnloadsWhereTheServerCan(page, server) {
+    await open(page, server, 'models');
+    await page.waitForSelector('.model');
+    assert.equal(await page.locator('.model button').count(), 0, 'the server of this test lets nobody load models');
+    const called = [];
+    await page.route('**/v2/repository/models/**', (route) => {
+      const path = new URL(route.request().url()).pathname.slice('/v2/repository/models/'.length);
+      if (path.startsWith('demo/') || path.startsWith('other/')) called.push(path);
+      const status = path === 'demo/unload' ? 200 : 404;
+      return route.fulfill({status, contentType: 'application/json', body: status === 200 ? '' : '{"error": "no such model"}'});
+    });
+    await page.route('**/v2/repository/index', (route) => route.fulfill({contentType: 'application/json',
+      body: '[{"name": "demo", "state": "READY"}, {"name": "other", "state": "UNAVAILABLE", "reason": "no file"}]'}));
+    await page.reload();
+    await page.waitForFunction(() => document.querySelectorAll('.model button').length === 3);
+    await assertAccessible(page, 'models that can be loaded');
+    await shot(page, 'load');
+    await page.getByRole('button', {name: 'Unload demo'}).click();
+    await page.waitForFunction(() => document.querySelector('#announcer').textContent === 'demo: done');
+    await page.getByRole('button', {name: 'Load other'}).click();
+    await page.waitForFunction(() => document.querySelector('#models-note').textContent === 'other: no such model');
+    assert.deepEqual(called, ['demo/unload', 'other/load']);
+  },
+
   async worksByKeyboardAlone(page, server) {
     await openPlayground(page, server);
     const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.className);
@@ -253,8 +293,9 @@ const tests = {
   },
 };
 
-const keyedTests = {
-  async asksForAKey(page, server) {
+// Of a server with keys, one precision and no attention backend MATH.
+const restrictedTests = {
+  async asksForAKeyAndTellsReasonsAgainstProfiles(page, server) {
     await page.goto(`${server.url}/#models`);
     await page.waitForSelector('#key-dialog[open]');
     await assertAccessible(page, 'the question for a key');
@@ -266,6 +307,11 @@ const keyedTests = {
     await page.press('#key', 'Enter');
     await page.waitForSelector('.model');
     assert.equal(await page.evaluate(() => localStorage.length), 0);
+    await page.click('.reasons summary');
+    const reasons = await page.locator('.reasons li').allTextContents();
+    assert.ok(reasons.some((text) => /^precision fp8 is not resident .*flash\/fp8, efficient\/fp8, math\/fp8$/.test(text)), reasons.join('\n'));
+    assert.ok(reasons.some((text) => /^math is disabled by the config/.test(text)), reasons.join('\n'));
+    await assertAccessible(page, 'reasons against profiles');
     await page.reload();
     await page.waitForSelector('.model');
     await page.click('nav a[href="#playground"]');
@@ -326,7 +372,8 @@ function writeKeys() {
 const browser = await chromium.launch({executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-dev-shm-usage']});
 try {
-  const passed = [await runAll(browser, [], tests), await runAll(browser, [`access.keys_file=${writeKeys()}`], keyedTests)];
+  const restricted = [`access.keys_file=${writeKeys()}`, 'models.0.precisions=["bf16"]', 'attention.enable_math=false'];
+  const passed = [await runAll(browser, [], tests), await runAll(browser, restricted, restrictedTests)];
   process.exitCode = passed.every(Boolean) ? 0 : 1;
 } finally {
   await browser.close();

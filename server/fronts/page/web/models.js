@@ -72,10 +72,7 @@ export class Models {
   constructor(askForKey) {
     this.askForKey = askForKey;
     this.manages = false;
-    byId('load-form').addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.change(byId('load-name').value.trim(), 'load');
-    });
+    this.changing = false;  // a call that loads or unloads is under way
   }
 
   note(text) {
@@ -102,37 +99,44 @@ export class Models {
     return list;
   }
 
-  // Names of models that the server knows and does not serve.
+  // Models that the server knows and does not serve: [{name, state, reason}].
   async unloaded(models) {
     const index = await post('/v2/repository/index', {});
-    const served = new Set(models.map(({name}) => name));
-    return distinct(index.map(({name}) => name)).filter((name) => !served.has(name));
+    return index.filter(({name}) => !models.some((model) => model.name === name));
   }
 
   show(models, others) {
-    byId('load-form').hidden = !this.manages;
     byId('models').replaceChildren(...models.map((model) => el('article', {class: 'model panel'},
       el('div', {class: 'head'}, el('h2', {}, model.name), el('span', {class: 'tag'}, model.kind),
-        this.manages && el('button', {type: 'button', class: 'right', onclick: () => this.change(model.name, 'unload')},
-          'Unload ', el('span', {class: 'hidden-title'}, model.name))),
+        this.manages && this.buttons(model.name, [['Reload', 'load'], ['Unload', 'unload']])),
       factsOf(model),
       model.chat?.supported === false && el('p', {class: 'muted'}, `No chats: ${model.chat.reason}`),
       profileTable(model), reasonList(model.profiles))),
-    ...others.map((name) => el('article', {class: 'model panel'},
-      el('div', {class: 'head'}, el('h2', {}, name), el('span', {class: 'tag'}, 'not loaded'),
-        el('button', {type: 'button', class: 'right', onclick: () => this.change(name, 'load')},
-          'Load ', el('span', {class: 'hidden-title'}, name))))));
+    ...others.map(({name, state, reason}) => el('article', {class: 'model panel'},
+      el('div', {class: 'head'}, el('h2', {}, name), el('span', {class: 'tag'}, (state || 'not loaded').toLowerCase()),
+        this.buttons(name, [['Load', 'load']])),
+      reason && el('p', {class: 'muted'}, reason))));
     if (models.length + others.length === 0) byId('models').replaceChildren(el('p', {class: 'muted'}, 'No model is served.'));
+  }
+
+  // actions: [[label, action]].
+  buttons(name, actions) {
+    return el('div', {class: 'buttons right'}, actions.map(([label, action]) =>
+      el('button', {type: 'button', disabled: this.changing, onclick: () => this.change(name, action)},
+        label, el('span', {class: 'hidden-title'}, ` ${name}`))));
   }
 
   async change(name, action) {
     this.note(action === 'load' ? `Loading ${name}` : `Unloading ${name}`);
+    this.changing = true;
+    for (const button of byId('models').querySelectorAll('button')) button.disabled = true;
     let failure = '';
     try {
       await post(repositoryPath(name, action), {});
     } catch (error) {
       failure = `${name}: ${error.message}`;
     }
+    this.changing = false;
     await this.load().catch(() => {});
     announce(failure === '' ? `${name}: done` : failure);
     this.note(failure);

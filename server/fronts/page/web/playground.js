@@ -26,7 +26,7 @@ function speeds([a, b]) {
   const [x, y] = [a.speed, b.speed];
   if (!Number.isFinite(x) || !Number.isFinite(y)) return '';
   const [fast, ratio] = x >= y ? [a, x / y] : [b, y / x];
-  return ` ${a.label} ${number(x)}, ${b.label} ${number(y)} tokens/s: ${fast.label} is ${number(ratio)} times as fast.`;
+  return ` ${a.label} ${number(x)}, ${b.label} ${number(y)} tokens/s: ${fast.label} was ${number(ratio)} times as fast.`;
 }
 
 export class Playground {
