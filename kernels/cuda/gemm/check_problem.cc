@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
@@ -25,9 +25,10 @@ std::vector<float> ValuesOf(uint64_t seed, int64_t count) {
 }
 
 // Padding is zero, as the device writes it.
-std::vector<unsigned char> MatrixOf(uint64_t seed, Precision precision, int64_t rows) {
-  std::vector<unsigned char> bytes(static_cast<size_t>(MatrixBytes(precision, rows, CheckProblem::kDepth, 0)));
-  MatrixView view{bytes.data(), precision, rows, CheckProblem::kDepth};
+std::vector<unsigned char> MatrixOf(uint64_t seed, Precision precision, int32_t scale_block, int64_t rows) {
+  const int64_t size = MatrixBytes(precision, rows, CheckProblem::kDepth, scale_block);
+  std::vector<unsigned char> bytes(static_cast<size_t>(size));
+  const MatrixView view{bytes.data(), precision, rows, CheckProblem::kDepth, scale_block};
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t k = 0; k < CheckProblem::kDepth; ++k) {
       const Float4 value{{ValueAt(seed, static_cast<uint64_t>(row * CheckProblem::kDepth + k))}};
@@ -37,34 +38,67 @@ std::vector<unsigned char> MatrixOf(uint64_t seed, Precision precision, int64_t 
         StoreAs(precision, view.row(row), k, 1, value);
       }
     }
-    if (precision == Precision::kFp8)
-      view.scale(row, 0) = 0.5F + 0.5F * std::fabs(ValueAt(seed + 1, static_cast<uint64_t>(row)));
+    for (int64_t k = 0; precision == Precision::kFp8 && k < CheckProblem::kDepth; k += kScaleBlock) {
+      const int64_t index = scale_block == 0 ? row : k * rows + row;
+      view.scale(row, k) = 0.5F + 0.5F * std::fabs(ValueAt(seed + 1, static_cast<uint64_t>(index)));
+    }
+  }
+  return bytes;
+}
+
+bool Takes(const GemmKernel& kernel, GemmOperand operand) {
+  return (kernel.operands >> static_cast<unsigned>(operand) & 1U) != 0;
+}
+
+// Of int4: codes, and scales of up to 1/16 with zero points.
+std::vector<unsigned char> CodesOf(uint64_t seed) {
+  CodedView view{nullptr, CodedFormatOf(WeightFormat::kInt4), CheckProblem::kColumns, CheckProblem::kDepth};
+  std::vector<unsigned char> bytes(static_cast<size_t>(view.bytes()));
+  view.data = bytes.data();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(128.0F + 127.0F * ValueAt(seed, i));
+  }
+  for (int64_t tile = 0; tile < view.tiles(); ++tile) {
+    for (int64_t row = 0; row < view.rows; ++row) {
+      auto* words = reinterpret_cast<uint16_t*>(view.numbers(row, tile));
+      for (int32_t group = 0; group < view.format.groups(); ++group) {
+        const auto index = static_cast<uint64_t>((tile * view.rows + row) * 2 + group);
+        words[group] = ToFp16(8.0F + 7.0F * ValueAt(seed + 1, index));
+      }
+    }
   }
   return bytes;
 }
 
 Precision PrecisionOf(const GemmKernel& kernel) {
-  const auto takes = [&](GemmOperand operand) { return (kernel.operands >> static_cast<unsigned>(operand) & 1U) != 0; };
-  if (takes(GemmOperand::kBf16)) return Precision::kBf16;
-  return takes(GemmOperand::kFp16) ? Precision::kFp16 : Precision::kFp8;
+  if (Takes(kernel, GemmOperand::kBf16) || Takes(kernel, GemmOperand::kCodes)) return Precision::kBf16;
+  return Takes(kernel, GemmOperand::kFp16) ? Precision::kFp16 : Precision::kFp8;
 }
 
 }  // namespace
 
 CheckProblem::CheckProblem(const GemmKernel& kernel)
     : precision(PrecisionOf(kernel)),
-      weight(MatrixOf(1, precision, kColumns)),
-      in(MatrixOf(3, precision, kRows)),
+      scale_block(Takes(kernel, GemmOperand::kFp8Blocks) ? kScaleBlock : 0),
+      format(Takes(kernel, GemmOperand::kCodes) ? WeightFormat::kInt4 : Traits(precision).format),
+      weight(IsCoded(format) ? CodesOf(1) : MatrixOf(1, precision, scale_block, kColumns)),
+      in(MatrixOf(3, precision, scale_block, kRows)),
       bias(ValuesOf(5, kColumns)),
       residual(ValuesOf(6, kOuts)) {}
 
 PackedWeight CheckProblem::Weight(void* data) const {
-  return {.data = data, .precision = precision, .out_features = kColumns, .in_features = kDepth};
+  return {.data = data,
+          .precision = precision,
+          .out_features = kColumns,
+          .in_features = kDepth,
+          .scale_block = scale_block,
+          .format = format};
 }
 
 Activation CheckProblem::Input(void* data) const {
   Activation input{.data = data, .precision = precision, .capacity_rows = kRows};
   input.columns = kDepth;
+  input.scale_block = scale_block;
   return input;
 }
 

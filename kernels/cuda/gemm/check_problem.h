@@ -25,6 +25,8 @@ struct CheckProblem {
   Activation Input(void* data) const;
 
   Precision precision;
+  int32_t scale_block;
+  WeightFormat format;
   std::vector<unsigned char> weight;  // in the device's layout
   std::vector<unsigned char> in;
   std::vector<float> bias;      // [kColumns]

@@ -152,33 +152,39 @@ struct GroupNumbers {
   }
 };
 
-// numbers: of a row's tile.
-DUNLIN_HD inline GroupNumbers NumbersOf(const CodedFormat& format, const unsigned char* numbers, int group) {
-  const auto* halves = reinterpret_cast<const uint16_t*>(numbers);
-  const auto* integers = reinterpret_cast<const int8_t*>(numbers);
+// The numbers of a row's tile in memory.
+struct NumbersInMemory {
+  const unsigned char* data;
+  DUNLIN_HD float Half(int i) const { return FromFp16(Word(i)); }
+  DUNLIN_HD uint16_t Word(int i) const { return reinterpret_cast<const uint16_t*>(data)[i]; }
+  DUNLIN_HD int8_t Integer(int i) const { return static_cast<int8_t>(data[i]); }
+  DUNLIN_HD float Float(int i) const { return reinterpret_cast<const float*>(data)[i]; }
+};
+
+// numbers: NumbersInMemory, or a reader of the same members.
+template <typename Numbers>
+DUNLIN_HD GroupNumbers NumbersOf(const CodedFormat& format, const Numbers& numbers, int group) {
   const auto shift = static_cast<float>(format.code_min);
   switch (format.scales) {
     case GroupScales::kWord:
-      return {FromFp16(halves[group]) * kScaleWordUnit, shift};
+      return {numbers.Half(group) * kScaleWordUnit, shift};
     case GroupScales::kZeroWord:
-      return {FromFp16(halves[group]) * kScaleWordUnit, shift - static_cast<float>(ZeroPointOfWord(halves[group]))};
+      return {numbers.Half(group) * kScaleWordUnit, shift - static_cast<float>(ZeroPointOfWord(numbers.Word(group)))};
     case GroupScales::kHalf:
-      return {FromFp16(halves[group]), shift};
+      return {numbers.Half(group), shift};
     case GroupScales::kHalfZero:
-      return {FromFp16(halves[2 * group]), shift - static_cast<float>(integers[4 * group + 2])};
+      return {numbers.Half(2 * group), shift - static_cast<float>(numbers.Integer(4 * group + 2))};
     case GroupScales::kSuper:
-      return {FromFp16(halves[format.groups() / 2]) * static_cast<float>(integers[group]), shift};
+      return {numbers.Half(format.groups() / 2) * static_cast<float>(numbers.Integer(group)), shift};
     case GroupScales::kSuperMin:
-      return {FromFp16(halves[format.groups()]) * static_cast<float>(integers[2 * group]), shift,
-              FromFp16(halves[format.groups() + 1]) * static_cast<float>(integers[2 * group + 1])};
-    case GroupScales::kWideMin: {
-      const auto* floats = reinterpret_cast<const float*>(numbers);
-      return {floats[2 * group], shift, floats[2 * group + 1]};
-    }
+      return {numbers.Half(format.groups()) * static_cast<float>(numbers.Integer(2 * group)), shift,
+              numbers.Half(format.groups() + 1) * static_cast<float>(numbers.Integer(2 * group + 1))};
+    case GroupScales::kWideMin:
+      return {numbers.Float(2 * group), shift, numbers.Float(2 * group + 1)};
     case GroupScales::kSuperFloat:
-      return {*reinterpret_cast<const float*>(numbers) * static_cast<float>(integers[4 + group]), shift};
+      return {numbers.Float(0) * static_cast<float>(numbers.Integer(4 + group)), shift};
     case GroupScales::kSuperE4M3:
-      return {*reinterpret_cast<const float*>(numbers) * FromE4M3(numbers[4 + group]), shift};
+      return {numbers.Float(0) * FromE4M3(static_cast<uint8_t>(numbers.Integer(4 + group))), shift};
     default:
       return {0.0F, 0.0F};
   }
@@ -191,7 +197,8 @@ DUNLIN_HD void VisitCodes(const CodedFormat& format, const unsigned char* codes,
   const HalfCodes<kBits> held = reinterpret_cast<const HalfCodes<kBits>*>(codes)[half];
   DUNLIN_UNROLL
   for (int part = 0; part < 2; ++part) {  // 16 elements, of one group
-    const GroupNumbers group = NumbersOf(format, numbers, (half * kHalfTile + part * 16) / format.group);
+    const GroupNumbers group =
+        NumbersOf(format, NumbersInMemory{numbers}, (half * kHalfTile + part * 16) / format.group);
     DUNLIN_UNROLL
     for (int i = part * 16; i < part * 16 + 16; i += 2) {
       if constexpr (kTable) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM. The row of kernel_table.cc that takes the weight and the phase says who computes: the tile kernel, or cuBLASLt
-// through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the plan left out:
-// FP8's bias, and everything after a GEMM that went through the staging area.
+// through the plans of gemm_plan.h. Prompts' integer codes are expanded to BF16 first, whose kernel then multiplies. A
+// kernel then adds what the plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/device/lanes.cuh"
@@ -138,6 +138,22 @@ KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_
   return KernelStatus::kOk;
 }
 
+const GemmKernel* KernelOf(const DeviceContext* context, const GemmParams& params, GemmPhase phase) {
+  return FindGemmKernel(context->shape.sm_version, *params.weight, phase, context->left_out_gemms);
+}
+
+// Rows [begin, end) of a BF16 product whose K is not divided, by the kernel of prompts.
+KernelStatus RunPart(DeviceContext* context, const GemmParams& part, int64_t begin, int64_t end) {
+  const auto count = static_cast<int32_t>(end - begin);
+  const GemmKernel* kernel = KernelOf(context, part, GemmPhase::kPrefill);
+  if (kernel == nullptr) return KernelStatus::kUnsupported;
+  if (kernel->launch == nullptr) return RunRows(context, part, FormOf(part, false, count), false, begin, end - begin);
+  TileCall call = TileCallOf(part, begin, count, false, nullptr);
+  call.multiprocessors = context->shape.multiprocessors;
+  kernel->launch(call, context->stream);
+  return Launched(context);
+}
+
 // A weight of integer codes, as many rows of it at once as fit the staging area expanded: a division by its shape.
 KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
   const PackedWeight& weight = *params.weight;
@@ -159,9 +175,7 @@ KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64
     part.out = params.out + first;
     if (params.bias != nullptr) part.bias = params.bias + first;
     if (params.residual != nullptr) part.residual = params.residual + first;
-    const GemmForm form = FormOf(part, false, static_cast<int32_t>(end - begin));
-    const KernelStatus status = RunRows(context, part, form, false, begin, end - begin);
-    if (status != KernelStatus::kOk) return status;
+    if (const KernelStatus status = RunPart(context, part, begin, end); status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;
 }
@@ -188,10 +202,6 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
     LaunchMergeSlices(call, context->stream);
   }
   return Launched(context);
-}
-
-const GemmKernel* KernelOf(const DeviceContext* context, const GemmParams& params, GemmPhase phase) {
-  return FindGemmKernel(context->shape.sm_version, *params.weight, phase, context->left_out_gemms);
 }
 
 KernelStatus RunPhase(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,

@@ -36,6 +36,7 @@ struct GemmKernel {
   // kernel that takes its calls without it when the device is opened, and its shapes' bits with each other; where they
   // differ it is left out.
   int32_t checked_shapes = 0;
+  int64_t columns_min = 0;  // outputs of a weight
 };
 constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
   return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;

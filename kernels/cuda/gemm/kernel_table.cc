@@ -30,6 +30,13 @@ constexpr GemmKernel kKernels[] = {
     {"wgmma bf16", kBf16, kBoth, 90, 90, true, PrepareWgmmaBf16, LaunchWgmmaBf16, false, kWgmmaTileShapes},
     {"wgmma fp16", kFp16, kBoth, 90, 90, true, PrepareWgmmaFp16, LaunchWgmmaFp16, false, kWgmmaTileShapes},
     {"wgmma fp8", kFp8, kBoth, 90, 90, false, PrepareWgmmaFp8, LaunchWgmmaFp8, false, kWgmmaTileShapes},
+    {"wgmma fp8 blocks", kFp8Blocks, kBoth, 90, 90, false, PrepareWgmmaFp8Blocks, LaunchWgmmaFp8Blocks, false,
+     kWgmmaTileShapes},
+    // A block expands the codes of 64 outputs, so that weights with fewer than a block for each multiprocessor are left
+    // to
+    // the tile kernel, which divides K.
+    {"wgmma codes", kCodes, kDecode, 90, 90, false, PrepareWgmmaCoded, LaunchWgmmaCoded, false, kCodedTileShapes,
+     int64_t{64} * 132},
     // cuBLASLt. It takes one FP8 scale per row and per output on devices 9.x alone.
     {"cublaslt fp32", kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
     {"cublaslt", kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},
@@ -73,8 +80,8 @@ uint32_t CheckedGemms() {
 const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out) {
   const unsigned operand = Bit(OperandOf(weight));
   const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
-    return (left_out >> (&kernel - kKernels) & 1) == 0 && (kernel.operands & operand) != 0 &&
-           (kernel.phases & Bit(phase)) != 0 && RunsOn(kernel, sm_version);
+    return (left_out >> (&kernel - kKernels) & 1) == 0 && weight.out_features >= kernel.columns_min &&
+           (kernel.operands & operand) != 0 && (kernel.phases & Bit(phase)) != 0 && RunsOn(kernel, sm_version);
   });
   return found == std::end(kKernels) ? nullptr : found;
 }

@@ -172,13 +172,41 @@ struct DeviceBlock {
     Wgmma<Format, kN>::template RegisterA<kTransposed>(sums, a, b, add);
   }
 
-  // --- Shared memory. 16-byte aligned pieces; and stmatrix: lane l gives the address of row l % 8 of matrix l / 8, and
-  // holds elements (l / 4, 2 (l % 4)) and the next of matrix m in values[m].
+  // --- Shared memory. 16-byte aligned pieces; values of their own alignment; and stmatrix: lane l gives the address of
+  // row l % 8 of matrix l / 8, and holds elements (l / 4, 2 (l % 4)) and the next of matrix m in values[m].
   DUNLIN_DEVICE void LoadPiece(uint32_t (&to)[4], uint32_t from) const {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(from)
                  : "memory");
+  }
+  DUNLIN_DEVICE uint32_t LoadWord(uint32_t from) const {
+    uint32_t value;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+    return value;
+  }
+  // 8-byte aligned.
+  DUNLIN_DEVICE void LoadWords(uint32_t (&to)[2], uint32_t from) const {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(from) : "memory");
+  }
+  DUNLIN_DEVICE uint16_t LoadHalf(uint32_t from) const {
+    uint16_t value;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from) : "memory");
+    return value;
+  }
+  DUNLIN_DEVICE uint8_t LoadByte(uint32_t from) const {
+    uint32_t value;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+    return static_cast<uint8_t>(value);
+  }
+  DUNLIN_DEVICE float LoadFloat(uint32_t from) const {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+    return value;
+  }
+  // 8-byte aligned.
+  DUNLIN_DEVICE void LoadFloats(float (&to)[2], uint32_t from) const {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
   }
   DUNLIN_DEVICE void StorePiece(uint32_t to, const uint32_t (&from)[4]) const {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),

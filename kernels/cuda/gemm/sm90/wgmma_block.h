@@ -40,12 +40,14 @@ struct WgmmaBlock {
   DUNLIN_DEVICE uint32_t empty(int stage) const { return full(stage) + 8 * Tile::kStages; }
   DUNLIN_DEVICE uint32_t in(int stage) const { return shared + stage * Tile::kStageBytes; }
   DUNLIN_DEVICE uint32_t weight(int stage) const { return in(stage) + Tile::kInBytes; }
+  DUNLIN_DEVICE uint32_t in_scales(int stage) const { return shared + Tile::kScales + stage * Tile::kScaleBytes; }
+  DUNLIN_DEVICE uint32_t weight_scales(int stage) const { return in_scales(stage) + Tile::kInScaleBytes; }
   DUNLIN_DEVICE int32_t tiles() const { return call.row_tiles * call.column_tiles; }
 
   DUNLIN_DEVICE void Start() const {
     if (block.thread() == 0) {
       block.PrefetchMap(call.in);
-      block.PrefetchMap(call.weight);
+      if constexpr (!Tile::kCoded) block.PrefetchMap(call.weight);
       for (int stage = 0; stage < Tile::kStages; ++stage) {
         block.InitBarrier(full(stage), 1);
         block.InitBarrier(empty(stage), 4 * Tile::kWarpgroups);  // one arrival per warp
@@ -63,11 +65,15 @@ struct WgmmaBlock {
       const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
       for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
         block.Wait(empty(stage.index), stage.parity ^ 1);
-        block.ArriveExpecting(full(stage.index), Tile::kStageBytes);
+        block.ArriveExpecting(full(stage.index), Tile::kLoadedBytes);
         // Tiles of few rows read weights once.
         block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
                                                place.column);
         block.LoadBox(in(stage.index), call.in, full(stage.index), k * kElements, place.row);
+        if constexpr (Tile::kBlockScales) {
+          block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k);
+          block.LoadBox(in_scales(stage.index), call.in_scales, full(stage.index), call.in_scale_lead + place.row, k);
+        }
       }
     }
   }
@@ -109,6 +115,34 @@ struct WgmmaBlock {
     Release(read);
   }
 
+  // sums += products of 128 of K, of columns from `column` on; each times its scales with block scales.
+  template <int kCount>
+  DUNLIN_DEVICE void AddProducts(int stage, int warpgroup, int column, const float (&products)[kCount],
+                                 float (&sums)[Tile::kSums]) const {
+    if constexpr (!Tile::kBlockScales) {
+      DUNLIN_UNROLL
+      for (int i = 0; i < kCount; ++i) sums[column / 2 + i] += products[i];
+    } else {
+      const uint32_t left_scales = Tile::kSwapped ? weight_scales(stage) : in_scales(stage);
+      const uint32_t right_scales = Tile::kSwapped ? in_scales(stage) : weight_scales(stage);
+      const int thread = block.thread() % 128;
+      const int row = warpgroup * 64 + WgmmaSlot::Row(thread, 0);
+      const bool loaded = !Tile::kSwapped || row < Tile::kColumns;  // 16 at a time
+      const float left[2] = {loaded ? block.LoadFloat(left_scales + 4 * row) : 0.0F,
+                             loaded ? block.LoadFloat(left_scales + 4 * row + 32) : 0.0F};
+      DUNLIN_UNROLL
+      for (int i = 0; i < kCount; i += 4) {
+        float right[2];
+        block.LoadFloats(right, right_scales + 4 * (column + WgmmaSlot::Column(thread, i)));
+        DUNLIN_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          float& sum = sums[column / 2 + i + j];
+          sum = fmaf(products[i + j], left[j / 2] * right[j % 2], sum);
+        }
+      }
+    }
+  }
+
   // The same for E4M3, whose accumulators keep 14 bits: the products of each 128 of K are added to FP32 sums in
   // registers, kPartColumns columns at a time.
   DUNLIN_DEVICE void MultiplyPromoted(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
@@ -130,9 +164,13 @@ struct WgmmaBlock {
         }
         block.CommitProducts();
         block.template WaitForProducts<0>();
-        if ((part + 1) * kPartColumns == Tile::kProductColumns) Release(stage->index);
-        DUNLIN_UNROLL
-        for (int i = 0; i < kPartColumns / 2; ++i) sums[part * (kPartColumns / 2) + i] += products[i];
+        const bool last = (part + 1) * kPartColumns == Tile::kProductColumns;
+        if (last && !Tile::kBlockScales) Release(stage->index);
+        AddProducts(stage->index, warpgroup, part * kPartColumns, products, sums);
+      }
+      if constexpr (Tile::kBlockScales) {
+        block.SyncWarp();  // all lanes have read their scales
+        Release(stage->index);
       }
       stage->Next();
     }

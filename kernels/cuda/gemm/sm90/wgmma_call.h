@@ -4,63 +4,112 @@
 // H100 wgmma of every width gave the same bits (docs/gpu.md), so tiles may be chosen by the number of rows.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/gemm/sm80/tile_call.h"
 #include "kernels/cuda/sm90/tensor_map.h"
+#include "kernels/cuda/sm90/wgmma.h"
 
 namespace dunlin::kernels::cuda {
 
-// 128 bytes of K in each of kStages stages, 64 rows of the inputs per warpgroup that multiplies, kColumns outputs.
-template <typename OperandFormat, int kWarpgroupCount, int kColumnCount, int kStageCount>
-struct WgmmaTile {
-  using Format = OperandFormat;
-  static constexpr int kWarpgroups = kWarpgroupCount;
+// E4M3 codes with a scale for each 128 of a row, which come with a stage's codes.
+struct E4M3Blocks : E4M3Format {};
+
+// What the tiles share: the operands' format, and the FP32 scales of a stage, none but of E4M3Blocks.
+template <typename Operand, int kRowCount, int kColumnCount>
+struct WgmmaOperands {
+  static constexpr bool kCoded = false;
+  static constexpr bool kBlockScales = std::is_same_v<Operand, E4M3Blocks>;
+  using Format = std::conditional_t<kBlockScales, E4M3Format, Operand>;
+  static constexpr int kRows = kRowCount;
   static constexpr int kColumns = kColumnCount;
-  static constexpr int kStages = kStageCount;
-  static constexpr int kRows = 64 * kWarpgroups;
-  static constexpr int kThreads = 128 * (kWarpgroups + 1);  // the last warpgroup loads
-  static constexpr int kSums = kColumns / 2;                // of a thread
   static constexpr uint32_t kInBytes = kRows * kTileBytes;
   static constexpr uint32_t kStageBytes = kInBytes + kColumns * kTileBytes;
-  static constexpr uint32_t kBarriers = kStages * kStageBytes;  // after the stages: full and empty
+  static constexpr uint32_t kInScaleBytes = kBlockScales ? RoundUpTo(int64_t{4} * kRows, 128) : 0;
+  static constexpr uint32_t kScaleBytes = kInScaleBytes + (kBlockScales ? RoundUpTo(int64_t{4} * kColumns, 128) : 0);
+  static constexpr uint32_t kLoadedBytes = kStageBytes + (kBlockScales ? (kRows + kColumns) * 4 : 0);
+};
+
+// 128 bytes of K in each of kStages stages, 64 rows of the inputs per warpgroup that multiplies, kColumns outputs.
+template <typename Operand, int kWarpgroupCount, int kColumnCount, int kStageCount>
+struct WgmmaTile : WgmmaOperands<Operand, 64 * kWarpgroupCount, kColumnCount> {
+  using Operands = WgmmaOperands<Operand, 64 * kWarpgroupCount, kColumnCount>;
+  static constexpr int kWarpgroups = kWarpgroupCount;
+  static constexpr int kStages = kStageCount;
+  static constexpr int kThreads = 128 * (kWarpgroups + 1);                          // the last warpgroup loads
+  static constexpr int kSums = kColumnCount / 2;                                    // of a thread
+  static constexpr int kProductColumns = kColumnCount;                              // the N side
+  static constexpr bool kSwapped = false;                                           // inputs are the M side
+  static constexpr int kBlocks = 1;                                                 // per multiprocessor
+  static constexpr uint32_t kScales = kStages * Operands::kStageBytes;              // after the stages
+  static constexpr uint32_t kBarriers = kScales + kStages * Operands::kScaleBytes;  // full and empty
   static constexpr uint32_t kSharedBytes = kBarriers + 2 * 8 * kStages + 1024;
   // With two warpgroups that multiply, 65,536 registers are 168 for each of 384 threads: 24 of those that load, 240 of
   // the others. With one, 256 threads have 256 each.
   static constexpr bool kMovesRegisters = kWarpgroups > 1;
   static_assert(kSharedBytes <= 227 * 1024);
-  // Inputs on the M side of the products.
-  static constexpr bool kSwapped = false;
-  static constexpr int kProductColumns = kColumns;
-  static constexpr int kBlocks = 1;  // per multiprocessor
 };
 
 // For few rows, whose products wait for the weights' bytes: weights on the M side, kRowCount inputs (8, 16, 32 or 64)
 // on the N side, one warpgroup that multiplies and one warp that loads. A product has 64 outputs. With fewer in a tile
 // its other rows are whatever follows in shared memory, and their sums are not stored: so narrow weights fill the
-// device, too. Two blocks share a multiprocessor, each with up to 98 KB of weights in flight.
-template <typename OperandFormat, int kRowCount, int kColumnCount, int kStageCount>
-struct SwappedTile {
-  using Format = OperandFormat;
+// device, too. Two blocks share a multiprocessor, each with up to 96 KB of weights in flight.
+template <typename Operand, int kRowCount, int kColumnCount>
+struct SwappedTile : WgmmaOperands<Operand, kRowCount, kColumnCount> {
+  using Operands = WgmmaOperands<Operand, kRowCount, kColumnCount>;
   static constexpr int kWarpgroups = 1;
+  static constexpr int kThreads = 128 + 32;
+  static constexpr int kSums = kRowCount / 2;
+  static constexpr int kProductColumns = kRowCount;
+  static constexpr bool kSwapped = true;
+  static constexpr int kBlocks = 2;
+  static constexpr bool kMovesRegisters = false;
+  // A multiprocessor has 228 KB, of which 1 KB of each block is the system's.
+  static constexpr uint32_t kBytes = 228 * 1024 / kBlocks - 1024;
+  static constexpr uint32_t kTailBytes = (64 - kColumnCount) * kTileBytes;  // of the last stage's product
+  static constexpr int kStagesMax = 24;
+  static constexpr int kFitting = (kBytes - 1024 - kTailBytes) / (Operands::kStageBytes + Operands::kScaleBytes + 16);
+  static constexpr int kStages = kFitting < kStagesMax ? kFitting : kStagesMax;
+  static constexpr uint32_t kScales = kStages * Operands::kStageBytes + kTailBytes;
+  static constexpr uint32_t kBarriers = kScales + kStages * Operands::kScaleBytes;
+  static constexpr uint32_t kSharedBytes = kBarriers + 2 * 8 * kStages + 1024;
+  static_assert(kRowCount % 8 == 0 && kColumnCount <= 64 && kColumnCount % 16 == 0 && kSharedBytes <= kBytes);
+};
+
+// Weights of integer codes: as SwappedTile, but the M side is expanded to BF16 in registers. A stage has 64 of K, a
+// tile of CodedView: the inputs, then the codes of 64 rows and the numbers of their groups, in the space that the
+// largest need.
+template <int kRowCount>
+struct CodedTile {
+  using Format = Bf16Format;
+  static constexpr bool kCoded = true;
+  static constexpr bool kBlockScales = false;
+  static constexpr bool kSwapped = true;
   static constexpr int kRows = kRowCount;
-  static constexpr int kColumns = kColumnCount;
-  static constexpr int kStages = kStageCount;
+  static constexpr int kColumns = 64;
+  static constexpr int kWarpgroups = 1;
   static constexpr int kThreads = 128 + 32;
   static constexpr int kSums = kRows / 2;
+  // Expanding takes as long as loading: more warps hide each other's latency.
+  static constexpr int kBlocks = kRows <= 16 ? 4 : 2;
   static constexpr uint32_t kInBytes = kRows * kTileBytes;
-  static constexpr uint32_t kStageBytes = kInBytes + kColumns * kTileBytes;
-  static constexpr uint32_t kBarriers = kStages * kStageBytes + (64 - kColumns) * kTileBytes;
+  static constexpr uint32_t kCodeBytes = kColumns * kCodeTileBytesMax;
+  static constexpr uint32_t kStageBytes = kInBytes + kCodeBytes + kColumns * kNumberBytesMax;
+  static constexpr uint32_t kBytes = 228 * 1024 / kBlocks - 1024;
+  static constexpr int kStages = (kBytes - 1024) / (kStageBytes + 16);
+  static constexpr uint32_t kBarriers = kStages * kStageBytes;
   static constexpr uint32_t kSharedBytes = kBarriers + 2 * 8 * kStages + 1024;
-  static constexpr bool kMovesRegisters = false;
-  static_assert(kRows % 8 == 0 && kColumns <= 64 && kColumns % 16 == 0);
-  static constexpr bool kSwapped = true;
-  static constexpr int kProductColumns = kRows;
-  static constexpr int kBlocks = 2;
-  static_assert(kBlocks * (kSharedBytes + 1024) <= 228 * 1024);  // 1 KB of each block is the system's
+  static_assert(kTileBytes == 2 * kCodeTile && kStageBytes % 1024 == 0 && kSharedBytes <= kBytes);
 };
 
 struct WgmmaCall {
   TensorMap in;      // boxes of kRows rows by 128 bytes, swizzled
+  CodedView coded;   // of integer codes; weight is unused then
   TensorMap weight;  // boxes of kColumns rows by 128 bytes, swizzled
+  // Of E4M3Blocks: [blocks of 128 of K, rows], boxes of one block. Row r of the inputs is number in_scale_lead + r.
+  TensorMap in_scales;
+  TensorMap weight_scales;
+  int32_t in_scale_lead;
   int32_t num_rows;
   int32_t depth_tiles;   // of 128 bytes
   int32_t row_tiles;     // of kRows

@@ -21,17 +21,17 @@ using Wgmma64x128 = WgmmaTile<Format, 1, 128, 8>;
 
 // Two blocks share the 228 KB of a multiprocessor.
 template <typename Format>
-using Swapped64x64 = SwappedTile<Format, 64, 64, 6>;
+using Swapped64x64 = SwappedTile<Format, 64, 64>;
 template <typename Format>
-using Swapped32x64 = SwappedTile<Format, 32, 64, 9>;
+using Swapped32x64 = SwappedTile<Format, 32, 64>;
 template <typename Format>
-using Swapped16x64 = SwappedTile<Format, 16, 64, 11>;
+using Swapped16x64 = SwappedTile<Format, 16, 64>;
 template <typename Format>
-using Swapped8x64 = SwappedTile<Format, 8, 64, 12>;
+using Swapped8x64 = SwappedTile<Format, 8, 64>;
 template <typename Format>
-using Swapped16x16 = SwappedTile<Format, 16, 16, 24>;
+using Swapped16x16 = SwappedTile<Format, 16, 16>;
 template <typename Format>
-using Swapped8x16 = SwappedTile<Format, 8, 16, 24>;
+using Swapped8x16 = SwappedTile<Format, 8, 16>;
 
 // run(tile) with a value of the shape's tile type.
 template <typename Format, typename Run>
@@ -59,15 +59,29 @@ auto WithWgmmaTile(WgmmaTileShape shape, const Run& run) {
   return run(Swapped8x16<Format>());
 }
 
+// run(tile) with a value of the tile type of one of kCodedTileRows.
+template <typename Run>
+auto WithCodedTile(int32_t rows, const Run& run) {
+  if (rows == 8) return run(CodedTile<8>());
+  if (rows == 16) return run(CodedTile<16>());
+  if (rows == 32) return run(CodedTile<32>());
+  return run(CodedTile<64>());
+}
+
 // The call has one slice and multiprocessors.
 void LaunchWgmmaBf16(const TileCall& call, Stream stream);
 void LaunchWgmmaFp16(const TileCall& call, Stream stream);
-// One scale per row and output.
+// One scale per row and output; one per 128 codes of each.
 void LaunchWgmmaFp8(const TileCall& call, Stream stream);
+void LaunchWgmmaFp8Blocks(const TileCall& call, Stream stream);
+// Integer codes; the call has `coded`.
+void LaunchWgmmaCoded(const TileCall& call, Stream stream);
 
 // Raises each kernel's shared memory limit; called once, when the device is opened. Each returns a cudaError_t.
 int PrepareWgmmaBf16();
 int PrepareWgmmaFp16();
 int PrepareWgmmaFp8();
+int PrepareWgmmaFp8Blocks();
+int PrepareWgmmaCoded();
 
 }  // namespace dunlin::kernels::cuda

@@ -63,6 +63,40 @@ WgmmaTileShape WgmmaTileShapeOf(const TileCall& call) {
   return found == std::end(kTileRules) ? WgmmaTileShape::k64x128 : found->shape;
 }
 
+namespace {
+
+// Scales per block of 128 of K, [tiles, stride], from `scales` on; `count` of a block.
+TensorShape ScalesShape(const float* scales, int64_t count, int64_t stride, int32_t tiles, int32_t box) {
+  return {scales,
+          TensorElement::kFp32,
+          false,
+          2,
+          {static_cast<uint64_t>(count), static_cast<uint64_t>(tiles)},
+          {static_cast<uint64_t>(stride) * sizeof(float)},
+          {static_cast<uint32_t>(box), 1}};
+}
+
+int EncodeScales(const TileCall& call, int32_t rows, int32_t columns, WgmmaCall* planned) {
+  // A map begins at a multiple of 16 bytes, in_scales at any row.
+  planned->in_scale_lead = static_cast<int32_t>(reinterpret_cast<uintptr_t>(call.in_scales) / sizeof(float) % 4);
+  const int32_t lead = planned->in_scale_lead;
+  const int error = EncodeTensorMap(
+      ScalesShape(call.in_scales - lead, lead + call.num_rows, call.in_scale_stride, planned->depth_tiles, rows),
+      &planned->in_scales);
+  if (error != 0) return error;
+  return EncodeTensorMap(
+      ScalesShape(call.weight_scales, call.columns, call.weight_scale_stride, planned->depth_tiles, columns),
+      &planned->weight_scales);
+}
+
+}  // namespace
+
+int32_t CodedTileRowsOf(const TileCall& call) {
+  if (call.tile_shape != 0) return kCodedTileRows[call.tile_shape - 1];
+  const auto* found = std::ranges::find_if(kCodedTileRows, [&](int32_t rows) { return call.num_rows <= rows; });
+  return found == std::end(kCodedTileRows) ? kCodedTileRows[kCodedTileShapes - 1] : *found;
+}
+
 int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32_t columns, WgmmaCall* planned) {
   const auto stride = static_cast<uint64_t>(call.row_bytes);
   const uint64_t depth = stride / BytesOf(element);
@@ -74,11 +108,16 @@ int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32
   planned->raster = call.columns >= kWideColumns ? kWideRaster : kRaster;
   planned->store = call.store;
   planned->pairs = call.store.out_stride % 2 == 0 && IsAligned(call.store.out) && IsAligned(call.store.residual);
+  planned->coded = call.coded;
+  if (call.weight_scales != nullptr) {
+    if (const int error = EncodeScales(call, rows, columns, planned); error != 0) return error;
+  }
   if (const int error = EncodeTensorMap(
           MatrixShape(call.in, element, num_rows, depth, stride, static_cast<uint32_t>(rows)), &planned->in);
       error != 0) {
     return error;
   }
+  if (call.coded.data != nullptr) return 0;
   return EncodeTensorMap(MatrixShape(call.weight, element, static_cast<uint64_t>(call.columns), depth, stride,
                                      static_cast<uint32_t>(columns)),
                          &planned->weight);

@@ -25,6 +25,11 @@ inline constexpr int32_t kWgmmaTileShapes = 9;
 // By the call's shape and call.multiprocessors, or as call.tile_shape says.
 WgmmaTileShape WgmmaTileShapeOf(const TileCall& call);
 
+// Of CodedTile, by the call's rows or as call.tile_shape says. Products of more rows have several tiles of 64.
+inline constexpr int32_t kCodedTileRows[] = {8, 16, 32, 64};
+inline constexpr int32_t kCodedTileShapes = 4;
+int32_t CodedTileRowsOf(const TileCall& call);
+
 // Of a tile of `rows` by `columns`, for call.num_rows > 0 and a row of call.row_bytes that is a multiple of 16.
 // A cudaError_t: of EncodeTensorMap.
 int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32_t columns, WgmmaCall* planned);

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/gemm/pack_codes.h"
 #include "tests/kernels/cpu/coded_matrix.h"
+#include "tests/kernels/cuda/gemm/host_wgmma.h"
 #include "tests/kernels/cuda/gemm/tile_runner.h"
 
 namespace dunlin::kernels::cuda {
@@ -178,6 +179,89 @@ TEST(CodedGemm, HasTheBitsOfTheExpandedWeight) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(depth));
     for (const size_t form : {0U, 4U, 5U, 9U}) {
       ASSERT_NO_FATAL_FAILURE(ExpectTheExpandedProduct(kCodedForms[form], rows, columns, depth, true));
+    }
+  }
+}
+
+// By the wgmma GEMM: the coded kernel, in every tile, and prompts' tiles on the expanded weight.
+void ExpectTheExpandedWgmmaProduct(const CodedForm& form, int32_t rows, int64_t columns, int64_t depth,
+                                   const MachineOptions& options) {
+  const CodedMatrix matrix(form.traits, columns, depth, 8);
+  const HostWeight weight(form.format, columns, depth);
+  PackCodes(matrix, weight);
+  const HostMatrix expanded(Precision::kBf16, columns, depth);
+  Expand(weight, 0, columns, expanded);
+  const HostMatrix in(Precision::kBf16, rows, depth);
+  FillRandom(in, 9);
+  const Activation activation{.data = in.view().data,
+                              .precision = Precision::kBf16,
+                              .capacity_rows = rows,
+                              .columns = static_cast<int32_t>(depth)};
+  const std::vector<float> bias = RandomValues(columns, 10);
+  const std::vector<float> before = RandomValues(rows * columns, 11);
+  const PackedWeight plain = expanded.Weight();
+  const auto call_of = [&](const PackedWeight& of, std::vector<float>* out) {
+    const GemmParams params{&activation, &of, bias.data(), out->data(), out->data(), columns, rows};
+    TileCall call = TileCallOf(params, 0, rows, false, nullptr);
+    call.multiprocessors = 1;
+    return call;
+  };
+  std::vector<float> expected = before;
+  ASSERT_EQ(RunWgmma<Wgmma64x128<Bf16Format>>(call_of(plain, &expected)), "");
+  ASSERT_NE(expected, before);
+  for (const int32_t tile_rows : kCodedTileRows) {
+    std::vector<float> out = before;
+    const TileCall call = call_of(weight.packed, &out);
+    ASSERT_EQ(WithCodedTile(tile_rows, [&](auto tile) { return RunCodedWgmmaTile<decltype(tile)>(call, options); }),
+              "");
+    ASSERT_EQ(out, expected) << tile_rows;
+  }
+  EXPECT_TRUE(weight.memory.Intact());
+}
+
+TEST(CodedWgmma, HasTheBitsOfTheExpandedWeight) {
+  for (const CodedForm& form : kCodedForms) {
+    SCOPED_TRACE(form.name);
+    ASSERT_NO_FATAL_FAILURE(ExpectTheExpandedWgmmaProduct(form, 3, 70, 300, {.seed = 1}));
+  }
+  // Rows beyond a tile, outputs and depth with tails, several tiles a block, more K than stages.
+  for (const auto& [rows, columns, depth] : {std::tuple{1, 1, 1}, {17, 130, 257}, {66, 67, 130}, {2, 700, 1300}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(depth));
+    for (const size_t form : {0U, 2U, 5U, 16U}) {
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectTheExpandedWgmmaProduct(kCodedForms[form], rows, columns, depth, {.seed = 20 + form}));
+    }
+  }
+}
+
+// From some call on, each mistake that the machine can make ends in a fault or in other values.
+TEST(CodedWgmma, MistakesAreFound) {
+  const HostWeight weight(WeightFormat::kInt4, 130, 2000);
+  const std::vector<float> values = RandomValues(130 * 2000, 12);
+  const PackSource source{values.data(), DType::kF32, 2000, 1, 0, nullptr, 0, 0};
+  for (int64_t row = 0; row < 130; ++row) {
+    for (int64_t half = 0; half < weight.halves(); ++half) RoundHalfTile<4>(source, weight.view, row, half);
+  }
+  const HostMatrix in(Precision::kBf16, 5, 2000);
+  FillRandom(in, 13);
+  const Activation activation{
+      .data = in.view().data, .precision = Precision::kBf16, .capacity_rows = 5, .columns = 2000};
+  const auto run = [&](const MachineOptions& options, std::vector<float>* out) {
+    const GemmParams params{&activation, &weight.packed, nullptr, nullptr, out->data(), 130, 5};
+    TileCall call = TileCallOf(params, 0, 5, false, nullptr);
+    call.multiprocessors = 1;
+    return RunCodedWgmmaTile<CodedTile<8>>(call, options);
+  };
+  std::vector<float> clean(5 * 130, NAN);
+  ASSERT_EQ(run({}, &clean), "");
+  for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
+                                Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedBarrierFence,
+                                Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
+    for (const int at : {0, 20}) {
+      const bool once = mistake == Mistake::kSkippedBarrierFence;
+      std::vector<float> out(5 * 130, NAN);
+      const std::string fault = run({.mistake = mistake, .mistake_at = once ? 0 : at}, &out);
+      EXPECT_TRUE(!fault.empty() || out != clean) << static_cast<int>(mistake) << " at " << at;
     }
   }
 }

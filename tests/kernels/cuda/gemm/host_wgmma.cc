@@ -25,6 +25,20 @@ void LaunchWgmmaFp16(const TileCall& call, Stream /*stream*/) {
 void LaunchWgmmaFp8(const TileCall& call, Stream /*stream*/) {
   LaunchWgmmaOnHost<E4M3Format>(call);
 }
+void LaunchWgmmaFp8Blocks(const TileCall& call, Stream /*stream*/) {
+  LaunchWgmmaOnHost<E4M3Blocks>(call);
+}
+void LaunchWgmmaCoded(const TileCall& call, Stream /*stream*/) {
+  const std::string fault =
+      WithCodedTile(CodedTileRowsOf(call), [&](auto tile) { return RunCodedWgmmaTile<decltype(tile)>(call); });
+  ASSERT_EQ(fault, "");
+}
+int PrepareWgmmaCoded() {
+  return 0;
+}
+int PrepareWgmmaFp8Blocks() {
+  return 0;
+}
 int PrepareWgmmaFp8() {
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/cuda/gemm/sm90/coded_wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 #include "tests/kernels/cuda/sm90/host_block.h"
@@ -15,9 +16,9 @@ constexpr TensorElement kWgmmaElement = Format::kDType == DType::kF8E4M3 ? Tenso
                                         : Format::kDType == DType::kBF16 ? TensorElement::kBf16
                                                                          : TensorElement::kFp16;
 
-// All blocks of a launch in turn; "" or the first fault. base: seed and mistake.
-template <typename Tile>
-std::string RunWgmma(const TileCall& call, MachineOptions base = {}) {
+// All blocks of a launch in turn, each running kernel(block, call); "" or the first fault. base: seed and mistake.
+template <typename Tile, typename Kernel>
+std::string RunWgmmaBlocks(const TileCall& call, MachineOptions base, const Kernel& kernel) {
   WgmmaCall planned;
   const TensorElement element = kWgmmaElement<typename Tile::Format>;
   if (WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) != 0) return "a tensor map was refused";
@@ -26,9 +27,19 @@ std::string RunWgmma(const TileCall& call, MachineOptions base = {}) {
   const int64_t blocks = WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks);
   std::string fault;
   for (int64_t block = 0; block < blocks && fault.empty(); ++block, ++base.seed) {
-    fault = RunBlock(base, block, blocks, [&](const HostBlock& view) { RunWgmmaGemm<Tile>(view, planned); });
+    fault = RunBlock(base, block, blocks, [&](const HostBlock& view) { kernel(view, planned); });
   }
   return fault;
+}
+template <typename Tile>
+std::string RunWgmma(const TileCall& call, const MachineOptions& base = {}) {
+  return RunWgmmaBlocks<Tile>(
+      call, base, [](const HostBlock& block, const WgmmaCall& planned) { RunWgmmaGemm<Tile>(block, planned); });
+}
+template <typename Tile>
+std::string RunCodedWgmmaTile(const TileCall& call, const MachineOptions& base = {}) {
+  return RunWgmmaBlocks<Tile>(
+      call, base, [](const HostBlock& block, const WgmmaCall& planned) { RunCodedWgmma<Tile>(block, planned); });
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -23,11 +23,11 @@ constexpr SwappedShape kSwappedShapes[] = {{1, 1, 1, 1},     {3, 130, 64, 132}, 
                                            {33, 77, 72, 78}, {64, 128, 130, 128}, {70, 144, 200, 146}};
 
 template <typename Format>
-void CheckSwappedShapes(Precision precision) {
+void CheckSwappedShapes(Precision precision, int32_t scale_block = 0) {
   for (const SwappedShape& shape : kSwappedShapes) {
     SCOPED_TRACE(std::string(Name(precision)) + " " + std::to_string(shape.rows) + " x " +
                  std::to_string(shape.columns) + " x " + std::to_string(shape.depth));
-    const GemmProduct product(precision, shape.rows, shape.columns, shape.depth, shape.stride);
+    const GemmProduct product(precision, shape.rows, shape.columns, shape.depth, shape.stride, scale_block);
     const std::vector<float> prompt = product.Run<Wgmma64x128<Format>>(0, shape.rows, 132, 1);
     ASSERT_NO_FATAL_FAILURE(ExpectMatchesFp64(product, prompt));
     EXPECT_EQ(product.Run<Swapped64x64<Format>>(0, shape.rows, 132, 2), prompt);
@@ -49,16 +49,21 @@ TEST(SwappedGemm, EveryTileHasTheBitsOfPromptsFp16) {
 TEST(SwappedGemm, EveryTileHasTheBitsOfPromptsFp8) {
   CheckSwappedShapes<E4M3Format>(Precision::kFp8);
 }
+// Scales of each 128 of K, whose stages have them beside the codes.
+TEST(SwappedGemm, EveryTileHasTheBitsOfPromptsFp8Blocks) {
+  CheckSwappedShapes<E4M3Blocks>(Precision::kFp8, kScaleBlock);
+}
 
 // As the launcher chooses: rows [first, first + count) of the same product, alone.
-TEST(SwappedGemm, ARowHasTheSameBitsInAnyNumberOfRows) {
-  const GemmProduct product(Precision::kBf16, 96, 80, 136, 81);
-  const std::vector<float> all = product.Run<Wgmma128x128<Bf16Format>>(0, 96, 132, 7);
+template <typename Format>
+void CheckNumbersOfRows(Precision precision, int32_t scale_block) {
+  const GemmProduct product(precision, 96, 80, 136, 81, scale_block);
+  const std::vector<float> all = product.Run<Wgmma128x128<Format>>(0, 96, 132, 7);
   for (int32_t count = 1; count <= 65; ++count) {
     const int32_t first = 96 - count - count % 3;
     std::vector<float> out = product.before;
     const TileCall call = product.Call(out.data(), first, count, 132);
-    const std::string fault = WithWgmmaTile<Bf16Format>(
+    const std::string fault = WithWgmmaTile<Format>(
         WgmmaTileShapeOf(call), [&](auto tile) { return RunWgmma<decltype(tile)>(call, {.seed = 3}); });
     ASSERT_EQ(fault, "") << count;
     std::vector<float> expected = product.before;
@@ -67,6 +72,10 @@ TEST(SwappedGemm, ARowHasTheSameBitsInAnyNumberOfRows) {
     std::copy(all.begin() + begin, all.begin() + end, expected.begin() + begin);
     ASSERT_EQ(out, expected) << count;
   }
+}
+TEST(SwappedGemm, ARowHasTheSameBitsInAnyNumberOfRows) {
+  CheckNumbersOfRows<Bf16Format>(Precision::kBf16, 0);
+  CheckNumbersOfRows<E4M3Blocks>(Precision::kFp8, kScaleBlock);
 }
 
 // Few blocks take many tiles in turn: the ring of stages goes on from tile to tile. No order of events changes a bit.
@@ -132,8 +141,8 @@ TEST(SwappedGemm, ANanStaysInItsRowAndOutput) {
 
 // From some call on, each mistake that the machine can make ends in a fault or in other values.
 template <typename Tile>
-void CheckMistakesAreFound(Precision precision) {
-  const GemmProduct product(precision, 5, 130, 4000, 132);
+void CheckMistakesAreFound(Precision precision, int32_t scale_block = 0) {
+  const GemmProduct product(precision, 5, 130, 4000, 132, scale_block);
   const std::vector<float> clean = product.Run<Tile>(0, 5, 1, 1);
   for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
                                 Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedBarrierFence,
@@ -150,6 +159,7 @@ void CheckMistakesAreFound(Precision precision) {
 TEST(SwappedGemm, MistakesAreFound) {
   CheckMistakesAreFound<Swapped8x64<Bf16Format>>(Precision::kBf16);
   CheckMistakesAreFound<Swapped8x16<E4M3Format>>(Precision::kFp8);
+  CheckMistakesAreFound<Swapped8x64<E4M3Blocks>>(Precision::kFp8, kScaleBlock);
 }
 
 }  // namespace

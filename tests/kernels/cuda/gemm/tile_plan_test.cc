@@ -49,23 +49,26 @@ TEST(GemmKernelTable, EveryFormatHasOneKernel) {
       if (scale_block != 0 && format.compute != Precision::kFp8) continue;
       PackedWeight weight = WeightOf(format.compute, scale_block);
       weight.format = format.format;
-      for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
-        for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
-          int taken = 0;
-          int checked = 0;
-          for (const GemmKernel& kernel : GemmKernels()) {
-            (kernel.checked_shapes > 0 ? checked : taken) +=
-                (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
-                (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
-                sm_version <= kernel.sm_max;
+      for (const int64_t columns : {64, 16384}) {
+        weight.out_features = columns;
+        for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
+          for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
+            int taken = 0;
+            int checked = 0;
+            for (const GemmKernel& kernel : GemmKernels()) {
+              (kernel.checked_shapes > 0 ? checked : taken) +=
+                  (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
+                  (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
+                  sm_version <= kernel.sm_max && columns >= kernel.columns_min;
+            }
+            EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
+            EXPECT_LE(checked, sm_version == 90 ? 1 : 0) << format.name << " sm_" << sm_version;
+            const GemmKernel* first = FindGemmKernel(sm_version, weight, phase);
+            const GemmKernel* other = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
+            ASSERT_TRUE(first != nullptr && other != nullptr);
+            EXPECT_EQ(first->checked_shapes > 0, checked == 1);
+            EXPECT_EQ(other->checked_shapes, 0);
           }
-          EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
-          EXPECT_LE(checked, sm_version == 90 ? 1 : 0) << format.name << " sm_" << sm_version;
-          const GemmKernel* first = FindGemmKernel(sm_version, weight, phase);
-          const GemmKernel* other = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
-          ASSERT_TRUE(first != nullptr && other != nullptr);
-          EXPECT_EQ(first->checked_shapes > 0, checked == 1);
-          EXPECT_EQ(other->checked_shapes, 0);
         }
       }
     }
@@ -83,6 +86,9 @@ TEST(GemmKernelTable, Device90MultipliesByWgmmaInBothPhases) {
     EXPECT_EQ(FindGemmKernel(90, WeightOf(precision), GemmPhase::kPrefill, left_out)->launch, nullptr) << "cuBLASLt";
     EXPECT_TRUE(FindGemmKernel(90, WeightOf(precision), GemmPhase::kDecode, left_out)->divides_depth);
   }
+  const GemmKernel* blocks = FindGemmKernel(90, WeightOf(Precision::kFp8, kScaleBlock), GemmPhase::kPrefill);
+  EXPECT_STREQ(blocks->name, "wgmma fp8 blocks");
+  EXPECT_EQ(FindGemmKernel(90, WeightOf(Precision::kFp8, kScaleBlock), GemmPhase::kDecode), blocks);
 }
 
 struct SliceRow {

@@ -24,11 +24,11 @@ constexpr ProductShape kProductShapes[] = {{1, 1, 1, 1},      {5, 130, 64, 132},
                                            {70, 65, 600, 65}, {130, 257, 72, 257}, {129, 300, 320, 300}};
 
 template <typename Format>
-void CheckProductShapes(Precision precision) {
+void CheckProductShapes(Precision precision, int32_t scale_block = 0) {
   for (const ProductShape& shape : kProductShapes) {
     SCOPED_TRACE(std::string(Name(precision)) + " " + std::to_string(shape.rows) + " x " +
                  std::to_string(shape.columns) + " x " + std::to_string(shape.depth));
-    const GemmProduct product(precision, shape.rows, shape.columns, shape.depth, shape.stride);
+    const GemmProduct product(precision, shape.rows, shape.columns, shape.depth, shape.stride, scale_block);
     const std::vector<float> out = product.Run<Wgmma64x128<Format>>(0, shape.rows, 132, 1);
     ASSERT_NO_FATAL_FAILURE(ExpectMatchesFp64(product, out));
     EXPECT_EQ(product.Run<Wgmma128x128<Format>>(0, shape.rows, 2, 2), out);
@@ -46,6 +46,10 @@ TEST(WgmmaGemm, EveryTileShapeMatchesFp64WithTheSameBitsFp16) {
 // Scales of rows and outputs; sums promoted each 128 of K.
 TEST(WgmmaGemm, EveryTileShapeMatchesFp64WithTheSameBitsFp8) {
   CheckProductShapes<E4M3Format>(Precision::kFp8);
+}
+// Scales of each 128 of K.
+TEST(WgmmaGemm, EveryTileShapeMatchesFp64WithTheSameBitsFp8Blocks) {
+  CheckProductShapes<E4M3Blocks>(Precision::kFp8, kScaleBlock);
 }
 
 TEST(WgmmaGemm, ARowHasTheSameBitsInAnyCall) {

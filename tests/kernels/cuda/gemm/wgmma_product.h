@@ -15,9 +15,10 @@ namespace dunlin::kernels::cuda {
 
 // A GEMM of rounded random operands, with NaN after their last rows; the output has a guard on both sides of a row.
 struct GemmProduct {
-  GemmProduct(Precision precision, int32_t num_rows, int64_t columns, int64_t depth, int64_t out_stride)
-      : weight(precision, columns, depth),
-        in(precision, num_rows, depth),
+  GemmProduct(Precision precision, int32_t num_rows, int64_t columns, int64_t depth, int64_t out_stride,
+              int32_t scale_block = 0)
+      : weight(precision, columns, depth, scale_block),
+        in(precision, num_rows, depth, scale_block),
         bias(RandomValues(columns, 3)),
         before(RandomValues(num_rows * out_stride, 4)),
         packed(weight.Weight()),
@@ -26,6 +27,7 @@ struct GemmProduct {
     FillRandom(in, 2);
     activation = {.data = in.view().data, .precision = precision, .capacity_rows = num_rows};
     activation.columns = static_cast<int32_t>(depth);
+    activation.scale_block = scale_block;
   }
   // Rows [first, first + count) into `out`, to which the residual is added in place.
   TileCall Call(float* out, int64_t first, int32_t count, int32_t multiprocessors) const {

@@ -93,6 +93,18 @@ class HostBlock {
     CheckAligned(from, 16);
     machine_->Read(from, to, 16, false);
   }
+  uint32_t LoadWord(uint32_t from) const { return LoadValue<uint32_t>(from); }
+  uint16_t LoadHalf(uint32_t from) const { return LoadValue<uint16_t>(from); }
+  uint8_t LoadByte(uint32_t from) const { return LoadValue<uint8_t>(from); }
+  float LoadFloat(uint32_t from) const { return LoadValue<float>(from); }
+  void LoadWords(uint32_t (&to)[2], uint32_t from) const {
+    CheckAligned(from, 8);
+    machine_->Read(from, to, sizeof(to), false);
+  }
+  void LoadFloats(float (&to)[2], uint32_t from) const {
+    CheckAligned(from, 8);
+    machine_->Read(from, to, sizeof(to), false);
+  }
   void StorePiece(uint32_t to, const uint32_t (&from)[4]) const {
     CheckAligned(to, 16);
     machine_->Write(to, from, 16, false);
@@ -105,6 +117,13 @@ class HostBlock {
   template <typename Format>
   static constexpr int kElementBytes = Format::kDType == DType::kF8E4M3 ? 1 : 2;
 
+  template <typename T>
+  T LoadValue(uint32_t from) const {
+    CheckAligned(from, sizeof(T));
+    T value{};
+    machine_->Read(from, &value, sizeof(value), false);
+    return value;
+  }
   void CheckAligned(uint32_t address, uint32_t alignment) const {
     if (address % alignment != 0) machine_->Fail("address " + std::to_string(address) + " is not aligned");
   }
