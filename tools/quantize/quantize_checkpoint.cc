@@ -52,6 +52,8 @@ struct Job {
 bool IsQuantized(const WeightPart& part) {
   switch (part.slot) {
     case WeightSlot::kQkv:
+    case WeightSlot::kShortConvIn:
+    case WeightSlot::kShortConvOut:
     case WeightSlot::kAttentionOut:
     case WeightSlot::kMlpUp:
     case WeightSlot::kMlpDown:
@@ -69,8 +71,10 @@ bool IsQuantized(const WeightPart& part) {
 std::optional<int32_t> InputOf(const WeightPart& part) {
   switch (part.slot) {
     case WeightSlot::kQkv:
+    case WeightSlot::kShortConvIn:
       return InputIndex(part.layer, LayerInput::kQkv);
     case WeightSlot::kAttentionOut:
+    case WeightSlot::kShortConvOut:
       return InputIndex(part.layer, LayerInput::kAttentionOut);
     case WeightSlot::kMlpUp:
       return InputIndex(part.layer, LayerInput::kMlpUp);

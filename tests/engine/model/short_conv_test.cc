@@ -109,7 +109,7 @@ TEST(ShortConvConfig, LayersThatAttendAreListedOrTyped) {
   ASSERT_TRUE(by_index.ok()) << by_index.status();
   EXPECT_THAT(by_index->config.mixers,
               ElementsAre(MixerKind::kShortConv, MixerKind::kAttention, MixerKind::kShortConv));
-  EXPECT_EQ(by_index->config.state_floats(), 2 * 3 * kConvHidden);
+  EXPECT_EQ(by_index->config.state_floats(), int64_t{2} * 3 * kConvHidden);
   EXPECT_EQ(by_index->config.state_offset(2), 3 * kConvHidden);
   EXPECT_EQ(by_index->config.num_kv_layers(), 1);
   EXPECT_TRUE(by_index->config.head.tied);

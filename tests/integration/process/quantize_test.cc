@@ -133,6 +133,16 @@ TEST(QuantizeTest, GptqKeepsThePerplexityNear) {
   }
 }
 
+TEST(QuantizeTest, ProjectionsOfShortConvolutionsAreQuantised) {
+  const engine::TempDirectory temp;
+  const std::string model = DUNLIN_SOURCE_DIR "/tests/golden/models/lfm2_tiny";
+  const CommandResult result = RunDunlin({"quantize", model, "--to", "int8", "--out", temp.File("int8")});
+  ASSERT_EQ(result.status, 0) << result.err;
+  // Four MLPs of three matrices, one attention of four, and three convolutions between two.
+  EXPECT_THAT(result.out, HasSubstr("22 matrices of"));
+  EXPECT_EQ(RunDunlin({"inspect", temp.File("int8")}).status, 0);
+}
+
 TEST(QuantizeTest, WhatCannotBeQuantisedIsRefused) {
   const engine::TempDirectory temp;
   const engine::TempDirectory llama;

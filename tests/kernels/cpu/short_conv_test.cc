@@ -35,7 +35,7 @@ class GatedConvolution {
     std::vector<float> out(static_cast<size_t>(count) * static_cast<size_t>(c_.channels), kNaN);
     const SequenceSpan span{.query_start = 0, .query_len = count, .first_position = first, .page_table_row = 0};
     const int32_t slot = 0;
-    const CausalConvParams params{.in = rows + 2 * c_.channels,
+    const CausalConvParams params{.in = rows + 2 * int64_t{c_.channels},
                                   .in_stride = c_.stride(),
                                   .weight = weight_.data(),
                                   .channels = c_.channels,
@@ -88,7 +88,7 @@ TEST_P(GatedConv, MatchesFp64) {
     for (int64_t row = 0; row < c.taps - 1; ++row) {
       for (int64_t channel = 0; channel < c.channels; ++channel) {
         const float* in = rows.data() + (kRows - c.taps + 1 + row) * c.stride() + channel;
-        ASSERT_EQ(state[static_cast<size_t>(row * c.channels + channel)], in[0] * in[2 * c.channels]);
+        ASSERT_EQ(state[static_cast<size_t>(row * c.channels + channel)], in[0] * in[2 * int64_t{c.channels}]);
       }
     }
   }
