@@ -75,7 +75,7 @@ absl::Status ModelLifecycle::LoadAll(const Config& config, const std::atomic<boo
 
 void ModelLifecycle::Start() {
   thread_ = std::thread([this] {
-    engine::NameThread("loader");
+    engine::NameThread("model-loader");
     Run();
   });
 }

@@ -47,8 +47,9 @@ TEST(ThreadNames, SayWhatEachThreadDoes) {
     absl::SleepFor(absl::Milliseconds(10));
     names = ThreadNames(server);
   }
-  EXPECT_THAT(names, IsSupersetOf({"compute-1", "compute-2", "delivery", "encoder", "engine", "grpc-accept", "http",
-                                   "kv-events", "log", "masks", "spans", "text-0", "text-1", "watchdog"}));
+  EXPECT_THAT(names,
+              IsSupersetOf({"compute-1", "compute-2", "delivery", "encoder", "engine", "grpc-accept", "http",
+                            "kv-events", "log", "masks", "model-loader", "spans", "text-0", "text-1", "watchdog"}));
   EXPECT_THAT(names, Not(Contains("loader"))) << "it ends with the loading";
 }
 
