@@ -22,7 +22,7 @@ void ListWeights(const engine::ParsedModel& model) {
   for (const engine::WeightSlotRow& row : engine::kWeightSlotTable) {
     for (int32_t layer = 0; layer < std::min(config.num_layers, kMaxListedLayers); ++layer) {
       if (!engine::HasSlot(config, row.slot, layer)) continue;
-      const engine::SlotShape shape = engine::ShapeOf(config, row.slot);
+      const engine::SlotShape shape = engine::ShapeOf(config, row.slot, layer);
       DUNLIN_FUZZ_CHECK(shape.out_features > 0 && shape.in_features > 0, "a weight without elements");
     }
   }

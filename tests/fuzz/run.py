@@ -17,7 +17,10 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 HANG_SECONDS = 10
 RSS_MB = 1024  # with the shadow memory of AddressSanitizer; models and tokenizers of the tests take some 300
-MALLOC_MB = 64  # of one allocation: parsers hold inputs of at most 1 MB
+MALLOC_MB = 64  # of one allocation: no input is larger than MAX_INPUT_BYTES
+# Of targets whose prompts have up to 4 MiB, which take 120 bytes a byte to encode (tokenizer.h; the server counts them).
+PROMPT_RSS_MB, PROMPT_MALLOC_MB = 2048, 512
+PROMPT_TARGETS = ["chat_template", "chat_messages"]
 MAX_INPUT_BYTES = 1 << 16
 
 # Of dictionaries/: what a mutation inserts.
@@ -42,8 +45,9 @@ def command(build, name, seconds, seeds):
     inputs.mkdir(parents=True, exist_ok=True)
     (build / "findings").mkdir(exist_ok=True)
     dictionary = [f"-dict={HERE}/dictionaries/{d}.dict" for d, of in DICTIONARIES.items() if name in of]
+    rss, malloc = (PROMPT_RSS_MB, PROMPT_MALLOC_MB) if name in PROMPT_TARGETS else (RSS_MB, MALLOC_MB)
     return [build / "fuzz" / name, inputs, seeds, f"-max_total_time={seconds}", f"-timeout={HANG_SECONDS}",
-            f"-rss_limit_mb={RSS_MB}", f"-malloc_limit_mb={MALLOC_MB}", f"-max_len={MAX_INPUT_BYTES}",
+            f"-rss_limit_mb={rss}", f"-malloc_limit_mb={malloc}", f"-max_len={MAX_INPUT_BYTES}",
             "-print_final_stats=1", f"-artifact_prefix={build}/findings/{name}_", *dictionary]
 
 
