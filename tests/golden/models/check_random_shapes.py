@@ -43,7 +43,7 @@ def layer_types(rng, recurrent):
 
 def experts(rng):
     count = rng.randint(2, 9)
-    return {"num_experts": count, "num_experts_per_tok": rng.randint(1, min(count, 4)), "moe_intermediate_size": rng.randint(8, 40)}
+    return {"num_experts": count, "num_experts_per_tok": rng.randint(1, min(count - 1, 4)), "moe_intermediate_size": rng.randint(8, 40)}
 
 
 def lfm2(rng):
