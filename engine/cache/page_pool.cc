@@ -8,7 +8,7 @@ namespace dunlin::engine {
 
 PagePool::PagePool(int32_t num_pages)
     : num_pages_(num_pages), num_free_(num_pages), nodes_(static_cast<size_t>(num_pages) + 1) {
-  DUNLIN_CHECK(num_pages >= 1, "a pool without pages serves nothing");
+  DUNLIN_CHECK(num_pages >= 0, "a negative number of pages");
   for (PageId page = 0; page <= num_pages; ++page) {
     node(page).previous = page == 0 ? num_pages : page - 1;
     node(page).next = page == num_pages ? 0 : page + 1;

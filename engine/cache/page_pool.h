@@ -15,7 +15,7 @@ namespace dunlin::engine {
 
 class PagePool {
  public:
-  // REQUIRES: num_pages >= 1.
+  // REQUIRES: num_pages >= 0.
   explicit PagePool(int32_t num_pages);
 
   // The first of the free list, with one reference; kNoPage when none is free.

@@ -5,8 +5,8 @@
 
 namespace dunlin::engine {
 
-PageSetTree::PageSetTree(int32_t num_pages, const KvGroups& groups, PageChanges* changes)
-    : groups_(groups), changes_(changes), nodes_(static_cast<size_t>(num_pages)) {}
+PageSetTree::PageSetTree(int32_t num_pages, const KvGroups& groups, bool has_states, PageChanges* changes)
+    : groups_(groups), has_states_(has_states), changes_(changes), nodes_(static_cast<size_t>(num_pages)) {}
 
 void PageSetTree::Enter(PageId lead, PageId parent, int32_t index, int32_t num_tokens, bool whole) {
   Node& set = node(lead);
@@ -34,6 +34,11 @@ void PageSetTree::SetWhole(PageId lead, bool whole) {
   if (node(lead).whole == whole) return;
   node(lead).whole = whole;
   CountRuns(lead);
+}
+
+void PageSetTree::SetState(PageId lead, bool kept) {
+  node(lead).has_state = kept;
+  Refresh(lead);
 }
 
 void PageSetTree::Leave(PageId lead) {
@@ -101,7 +106,8 @@ void PageSetTree::Lose(PageId root) {
 void PageSetTree::Refresh(PageId page) {
   while (page != kNoPage) {
     Node& set = node(page);
-    const bool goes_on = set.run >= set.needed || set.num_reusable_children > 0;
+    const bool ends_here = set.run >= set.needed && (set.has_state || !has_states_);
+    const bool goes_on = ends_here || set.num_reusable_children > 0;
     const bool reusable = goes_on && !set.lost;
     if (reusable == set.reusable) return;
     set.reusable = reusable;

@@ -25,8 +25,10 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
       groups_(options.groups),
       others_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(options.groups.count() - 1), kNoPage),
       lead_(static_cast<size_t>(options.num_pages), kNoPage),
-      proven_(static_cast<size_t>(options.num_pages)) {
-  if (options.changes != nullptr) tree_.emplace(options.num_pages, options.groups, options.changes);
+      proven_(static_cast<size_t>(options.num_pages)),
+      states_(options.num_pages, options.num_state_slots) {
+  if (options.changes == nullptr) return;
+  tree_.emplace(options.num_pages, options.groups, options.num_state_slots > 0, options.changes);
 }
 
 PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
@@ -142,8 +144,8 @@ void PrefixCache::Unlink(PageId page) {
   proven_[static_cast<size_t>(page)] = false;
 }
 
-void PrefixCache::Forget(PageId page) {
-  if (!Contains(page)) return;
+StateSlot PrefixCache::Forget(PageId page) {
+  if (!Contains(page)) return kNoStateSlot;
   const PageId lead = lead_[static_cast<size_t>(page)];
   bool ends = lead == page;
   for (int32_t group = 1; group < groups_.count(); ++group) {
@@ -157,14 +159,16 @@ void PrefixCache::Forget(PageId page) {
   }
   if (!ends) {
     if (tree_.has_value()) tree_->SetWhole(lead, false);
-    return;
+    return kNoStateSlot;
   }
   Unlink(lead);
-  RemoveEntry(lead);
+  return RemoveEntry(lead);
 }
 
-// Takes the page set out of the table.
-void PrefixCache::RemoveEntry(PageId lead) {
+// Takes the page set out of the table, and its state.
+StateSlot PrefixCache::RemoveEntry(PageId lead) {
+  const StateSlot state = states_.Of(lead);
+  if (state != kNoStateSlot) states_.Forget(state);
   Entry& entry = entries_[static_cast<size_t>(lead)];
   uint32_t hole = HomeSlot(entry.key);
   while (slots_[hole] != lead) hole = (hole + 1) & slot_mask_;
@@ -180,6 +184,22 @@ void PrefixCache::RemoveEntry(PageId lead) {
     }
   }
   slots_[hole] = kNoPage;
+  return state;
+}
+
+uint64_t PrefixCache::KeepState(const PrefixChain& chain, StateSlot slot, uint64_t keeper) {
+  const PageId lead = LastOf(chain);
+  if (lead == kNoPage || states_.Of(lead) != kNoStateSlot) return 0;
+  const uint64_t serial = states_.Keep(lead, slot, keeper);
+  if (tree_.has_value()) tree_->SetState(lead, true);
+  return serial;
+}
+
+void PrefixCache::ForgetState(StateSlot slot) {
+  const PageId lead = states_.At(slot).lead;
+  if (lead == kNoPage) return;
+  states_.Forget(slot);
+  if (tree_.has_value()) tree_->SetState(lead, false);
 }
 
 void PrefixCache::Clear() {
@@ -201,6 +221,12 @@ bool PrefixCache::HoldsPageSet(KvBlockId id) const {
 }
 
 absl::Status PrefixCache::CheckIntegrity() const {
+  if (absl::Status status = states_.CheckIntegrity(); !status.ok()) return status;
+  for (StateSlot slot = 0; slot < states_.num_slots(); ++slot) {
+    const PageId lead = states_.At(slot).lead;
+    if (lead == kNoPage || entries_[static_cast<size_t>(lead)].serial != 0) continue;
+    return absl::InternalError(absl::StrCat("state slot ", slot, " is kept for page ", lead, ", which is not cached"));
+  }
   int32_t in_table = 0;
   for (const PageId page : slots_) {
     if (page == kNoPage) continue;

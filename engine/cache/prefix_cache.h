@@ -6,9 +6,10 @@
 // one, because tokens further away than the window never read them; the page set stays, unless the lost page stands for
 // it.
 // A page is unproven until a finite row of logits has depended on it: a fault may have written NaN into it.
-// Every operation is O(groups), plus one hash of a page's tokens; with a subscriber to KV events also PageSetTree's
-// cost. Nothing is allocated after construction. Holds no references: the caller calls Forget before a page is
-// overwritten. Thread rule: the engine thread only.
+// Of a recurrent model a page set may also have the state at its end, in a slot (kept_states.h). A state leaves with
+// its page set; without it the page set stays. Every operation is O(groups), plus one hash of a page's tokens; with a
+// subscriber to KV events also PageSetTree's cost. Nothing is allocated after construction. Holds no references: the
+// caller calls Forget before a page is overwritten. Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/cache/kept_states.h"
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
@@ -30,6 +32,7 @@ struct PrefixCacheOptions {
   int32_t num_pages = 0;            // >= 1
   int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
   KvGroups groups;                  // pages of a page set
+  int32_t num_state_slots = 0;      // of a recurrent model; else 0
   Digest hash_key{};                // random per process
   int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
   // Marks the pages of page sets that become reusable or stop being so (page_set_tree.h); outlives the cache; null:
@@ -75,8 +78,17 @@ class PrefixCache {
   void Prove(PageId page) { proven_[static_cast<size_t>(page)] = Contains(page); }
   bool IsProven(PageId page) const { return proven_[static_cast<size_t>(page)]; }
 
-  // The page's bytes are about to change. No-op when it is not in the cache.
-  void Forget(PageId page);
+  // The page's bytes are about to change. No-op when it is not in the cache. Returns the slot of a state that left with
+  // it, or kNoStateSlot.
+  StateSlot Forget(PageId page);
+
+  const KeptStates& states() const { return states_; }
+  // Enters the state at the end of a chain, unproven. Returns its serial; 0, with nothing entered, where the chain's
+  // last page set has left or has a state. keeper: KeptState::keeper. REQUIRES: the slot holds no kept state.
+  uint64_t KeepState(const PrefixChain& chain, StateSlot slot, uint64_t keeper);
+  void ProveState(StateSlot slot) { states_.Prove(slot); }
+  // The slot's bytes are about to change, or its state is of no use. No-op when it holds none.
+  void ForgetState(StateSlot slot);
 
   bool Contains(PageId page) const { return lead_[static_cast<size_t>(page)] != kNoPage; }
   int32_t num_cached() const { return num_cached_; }  // page sets
@@ -110,7 +122,7 @@ class PrefixCache {
   PageId LastOf(const PrefixChain& chain) const;
   bool IsReusable(PageId lead) const { return !tree_.has_value() || tree_->IsReusable(lead); }
   void Unlink(PageId page);
-  void RemoveEntry(PageId lead);
+  StateSlot RemoveEntry(PageId lead);
   size_t OtherIndex(PageId lead, int32_t group) const {
     return static_cast<size_t>(lead) * static_cast<size_t>(groups_.count() - 1) + static_cast<size_t>(group - 1);
   }
@@ -131,6 +143,7 @@ class PrefixCache {
   std::vector<PageId> others_;  // [num_pages, groups - 1] of the page set that a page stands for
   std::vector<PageId> lead_;    // [num_pages] what stands for the page set that a page is of; kNoPage: it is of none
   std::vector<bool> proven_;    // [num_pages]
+  KeptStates states_;
   uint64_t last_serial_ = 0;
   int32_t num_cached_ = 0;
   std::optional<PageSetTree> tree_;  // with a subscriber

@@ -21,7 +21,8 @@ Linear DeltaLayer::InputOf(LayerContext* context, const LayerWeights& weights, i
 
 bool DeltaLayer::StoreKv() const {
   const Linear input = InputOf(context_, layer_, context_->layer);
-  return input.Run("delta in", nullptr, context_->buffers.qkv, context_->rows.count) && Gates() && Convolve() && Scan();
+  return input.Run("delta in", nullptr, context_->buffers.qkv, context_->rows.count) && Gates() &&
+         ForEachStatePart(context_, [this](const StatePart& part) { return Convolve(part) && Scan(part); });
 }
 
 bool DeltaLayer::Gates() const {
@@ -30,28 +31,28 @@ bool DeltaLayer::Gates() const {
          gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count);
 }
 
-bool DeltaLayer::Convolve() const {
+bool DeltaLayer::Convolve(const StatePart& part) const {
   const kernels::CausalConvParams params{.in = context_->buffers.qkv,
                                          .in_stride = spec_.input_features(),
                                          .weight = weights_.conv,
                                          .channels = spec_.channels(),
                                          .taps = spec_.conv_taps,
-                                         .state = StateOf(*context_),
-                                         .sequences = context_->rows.spans.first,
-                                         .num_sequences = context_->rows.spans.count,
+                                         .state = StateOf(*context_, part),
+                                         .sequences = part.spans,
+                                         .num_sequences = part.count,
                                          .out = buffers_.mixed};
   return context_->Run(&DeviceOps::causal_conv, params, "causal convolution");
 }
 
-bool DeltaLayer::Scan() const {
+bool DeltaLayer::Scan(const StatePart& part) const {
   const kernels::DeltaScanParams params{.shape = spec_.shape,
                                         .in = buffers_.mixed,
                                         .gates = buffers_.gates,
                                         .rate = weights_.rate,
                                         .dt_bias = weights_.time_bias,
-                                        .state = StateOf(*context_, spec_.conv_state_floats()),
-                                        .sequences = context_->rows.spans.first,
-                                        .num_sequences = context_->rows.spans.count,
+                                        .state = StateOf(*context_, part, spec_.conv_state_floats()),
+                                        .sequences = part.spans,
+                                        .num_sequences = part.count,
                                         .out = buffers_.scan};
   return context_->Run(&DeviceOps::delta_scan, params, "delta scan");
 }

@@ -24,8 +24,8 @@ class DeltaLayer {
 
  private:
   bool Gates() const;
-  bool Convolve() const;
-  bool Scan() const;
+  bool Convolve(const StatePart& part) const;
+  bool Scan(const StatePart& part) const;
 
   LayerContext* context_;
   const LayerWeights& layer_;

@@ -3,6 +3,7 @@
 // RaggedBatch for encoders. The arrays are borrowed until the device has finished the pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/api/attention.h"
@@ -27,6 +28,20 @@ struct KeptRows {
   QuerySpans spans;                // of the kept rows, in their order; empty when every row of the batch is kept
 };
 
+// Of a recurrent model's step: rows that go through states, one span of a sequence and the slot that they change. A
+// part begins with its copies, of whole states or of a layer's part of them.
+struct StateCopy {
+  int32_t from = 0;  // slot, which no row of the part changes
+  int32_t to = 0;
+};
+struct StatePart {
+  const kernels::SequenceSpan* spans = nullptr;  // [count], device memory
+  const int32_t* slots = nullptr;                // [count], device memory; distinct
+  int32_t count = 0;
+  const StateCopy* copies = nullptr;  // [num_copies], host memory
+  int32_t num_copies = 0;
+};
+
 struct PassInputs {
   int32_t num_tokens = 0;
   int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
@@ -38,7 +53,9 @@ struct PassInputs {
   QuerySpans spans;                      // of the sequences, covering all tokens
   const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
-  const int32_t* state_slots = nullptr;  // [spans.count] where the model is recurrent: distinct
+  // Where the model is recurrent: all rows but those after a StepState::border, then those. layer_state.h
+  // is how layers read them.
+  std::array<StatePart, 2> state_parts = {};
   KeptRows kept;
 };
 

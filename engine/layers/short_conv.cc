@@ -12,6 +12,12 @@ Linear ShortConv::InputOf(LayerContext* context, const LayerWeights& weights, in
 }
 
 bool ShortConv::StoreKv() const {
+  const Linear input = InputOf(context_, layer_, context_->layer);
+  return input.Run("short conv in", nullptr, context_->buffers.qkv, context_->rows.count) &&
+         ForEachStatePart(context_, [this](const StatePart& part) { return Convolve(part); });
+}
+
+bool ShortConv::Convolve(const StatePart& part) const {
   const ShortConvSpec& spec = context_->config.short_conv;
   const LayerBuffers& buffers = context_->buffers;
   const kernels::CausalConvParams params{.in = buffers.qkv + 2 * int64_t{spec.channels},
@@ -19,17 +25,15 @@ bool ShortConv::StoreKv() const {
                                          .weight = layer_.short_conv.conv,
                                          .channels = spec.channels,
                                          .taps = spec.taps,
-                                         .state = StateOf(*context_),
-                                         .sequences = context_->rows.spans.first,
-                                         .num_sequences = context_->rows.spans.count,
+                                         .state = StateOf(*context_, part),
+                                         .sequences = part.spans,
+                                         .num_sequences = part.count,
                                          .out = buffers.attention,
                                          .bias = layer_.short_conv.bias,
                                          .in_gate = buffers.qkv,
                                          .out_gate = buffers.qkv + spec.channels,
                                          .silu = false};
-  const Linear input = InputOf(context_, layer_, context_->layer);
-  return input.Run("short conv in", nullptr, buffers.qkv, context_->rows.count) &&
-         context_->Run(&DeviceOps::causal_conv, params, "short convolution");
+  return context_->Run(&DeviceOps::causal_conv, params, "short convolution");
 }
 
 bool ShortConv::Run(const Linear& next) const {

@@ -22,6 +22,8 @@ class ShortConv {
   bool Run(const Linear& next) const;
 
  private:
+  bool Convolve(const StatePart& part) const;
+
   LayerContext* context_;
   const LayerWeights& layer_;
 };

@@ -76,7 +76,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
                                     const RequestLimits& limits, const Runtime& runtime, KvEventLog* kv_events) {
   SchedulerOptions scheduler;
   scheduler.max_sequences = MaxRunning(options, runtime);
-  scheduler.num_state_slots = runtime.num_state_slots();
+  scheduler.cache.num_state_slots = runtime.num_state_slots();
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
   scheduler.max_live = MailboxLimitsOf(options).max_live;
   scheduler.prefix_cache = options.prefix_cache;

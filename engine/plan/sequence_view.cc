@@ -62,7 +62,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
   DUNLIN_CHECK(!share.samples || end == num_known, "only the last known token gives the next one");
   *step = {.request_id = sequence.request_id,
            .sequence_slot = sequence.sequence_slot,
-           .state_slot = sequence.state_slot,
+           .state = sequence.state,
            .output_index = sequence.output_index,
            .first_position = share.first_position,
            .num_tokens = share.num_tokens,

@@ -21,7 +21,7 @@ struct SequenceView {
   const StoppingParams& stopping;
   std::span<const TokenCount> counts = {};  // of the tokens; REQUIRED where a penalty applies
   int32_t output_index = 0;
-  int32_t state_slot = 0;                               // of a recurrent model
+  StepState state = {};                                 // of a recurrent model
   int32_t next_scored_position = 1;                     // with prompt_logprobs: those before it are not scored again
   std::span<const TokenId> eos_token_ids = {};          // of the model
   std::shared_ptr<ConstrainedOutput> constrained = {};  // null: any token may be drawn

@@ -25,12 +25,23 @@ struct PlanRange {
   int32_t count = 0;
 };
 
+// Where the state of a recurrent model's sequence lies in a step. A slot that a step writes is one sequence's; one that
+// is only copied from may be several sequences'.
+struct StepState {
+  int32_t slot = 0;          // the state before first_position, which the step's rows change; not read at position 0
+  int32_t copied_from = -1;  // the slot whose state is copied into `slot` before the step; -1: it is there
+  // In (first_position, first_position + num_tokens): the state at this position stays in `slot`, and rows from here on
+  // change a copy of it in next_slot. 0: there is no such position.
+  int32_t border = 0;
+  int32_t next_slot = -1;
+};
+
 // One sequence's share of a step: the tokens at positions [first_position, first_position + num_tokens). Their K and V
 // go to the sequence's pages; attention reads every position before them from there.
 struct SequenceStep {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;  // Sequence::slot; means nothing to a runtime
-  int32_t state_slot = 0;     // of a recurrent model: where the sequence's state lies, no other's of the step
+  StepState state;            // of a recurrent model
   int32_t output_index = 0;   // Request::output_index; already part of row.seed
   int32_t first_position = 0;
   int32_t num_tokens = 0;  // >= 1

@@ -46,7 +46,8 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
     return (static_cast<size_t>(std::min(pages, kMaxPages)) + state_pages) * demand.page_bytes;
   };
   demand.one_context = bytes_of(one, 1);
-  demand.most = bytes_of(std::max(one, usual * options.max_sequences), options.max_sequences);
+  // A state for each that runs, and as many that the prefix cache keeps.
+  demand.most = bytes_of(std::max(one, usual * options.max_sequences), 2 * options.max_sequences);
   return demand;
 }
 
@@ -66,10 +67,13 @@ int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& re
   };
   const int32_t context = ContextLimit(config, options);
   const size_t full = pages_of(context);
-  const size_t usual = pages_of(std::max(1, std::min(context, kUsualContextTokens) / 2));
+  const int32_t usual = std::min(context, kUsualContextTokens);
+  const size_t running_bytes = state + pages_of(std::max(1, usual / 2));
+  const size_t running = std::min(bytes / running_bytes, static_cast<size_t>(options.max_sequences));
+  const size_t kept = (bytes - running * running_bytes) / (state + pages_of(usual));
   const size_t beside_full = bytes > full ? (bytes - full) / state : 0;
-  const size_t slots = std::min(beside_full, bytes / (state + usual));
-  return static_cast<int32_t>(std::clamp(slots, size_t{1}, static_cast<size_t>(options.max_sequences)));
+  const size_t most = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(std::clamp(std::min(beside_full, running + kept), size_t{1}, most));
 }
 
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,

@@ -23,7 +23,8 @@ struct KvDemand {
   size_t page_bytes = 0;
   size_t one_context = 0;  // a pool below this refuses requests that the model could serve
   // options.max_sequences of them, each as long as kUsualContextTokens at most; never below one_context. With a shorter
-  // limit of the model, more would never be read.
+  // limit of the model, more would never be read. With two states for each: its own, and one that the prefix cache
+  // keeps.
   size_t most = 0;
   int32_t context_tokens = 0;
 };
@@ -34,9 +35,10 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
 // FP32 bytes of a sequence's state, its slot; 0 of a model without recurrent layers.
 size_t StateBytesOf(const ModelConfig& config);
 
-// Slots for which KV memory of `bytes` has room next to the pages of as many usual contexts, half written as those that
-// run are on average, and next to those of one full context: at least 1 and at most options.max_sequences; 0 of a model
-// without recurrent layers.
+// Slots for which KV memory of `bytes` has room. Those of sequences that run, at most options.max_sequences, next to
+// the pages of as many usual contexts, half written as they are on average; from what is left further ones for states
+// that the prefix cache keeps, one next to the pages of each kUsualContextTokens. All next to the pages of one full
+// context; at least 1; 0 of a model without recurrent layers.
 int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                      size_t bytes);
 

@@ -40,8 +40,9 @@ enum class BufferId : uint8_t {
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
   kFrequencies,  // floats of ModelConfig::position_constants, written once
-  kIndices,      // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
-  kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
+  kIndices,      // five arrays [T] of int32, six of a recurrent model, and one for each of kv_groups: see StepInputs,
+                 // RaggedBatch
+  kSpans,        // [kSpansPerSequence S] SequenceSpan, of a recurrent model more: see StepInputs, RaggedBatch
   kPageTable,    // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,       // [kMaxLogitRows, vocab_size] floats
   kSampleRows,   // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
@@ -56,6 +57,8 @@ inline constexpr int32_t kMaxLogitRows = 64;
 
 // Spans of one sequence in a sub-batch: all of its rows, those of the head that score, and the one that draws.
 inline constexpr int32_t kSpansPerSequence = 3;
+// Of a recurrent model in addition: those of the parts in which its rows go through states (StatePart).
+inline constexpr int32_t kStateSpansPerSequence = 2;
 
 // One row per buffer; the index is the enumerator. key is what makes it smaller.
 struct BufferTraits {
@@ -68,7 +71,7 @@ const BufferTraits& Traits(BufferId id);
 struct MemoryPlan {
   std::array<size_t, kNumBuffers> bytes{};  // by BufferId
   int32_t num_pages = 0;
-  int32_t num_state_slots = 0;              // of a recurrent model: sequences that run at once; else 0
+  int32_t num_state_slots = 0;              // of a recurrent model: of those that run, and of the prefix cache; else 0
   KvGroups kv_groups;                       // of the model
   std::vector<kernels::KvShape> kv_shapes;  // of pages: KvShapesOf the model
   std::vector<KvPlace> kv_places;           // [num_layers] of the model

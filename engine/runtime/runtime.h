@@ -32,8 +32,8 @@ class Runtime {
   virtual int32_t tokens_per_page(Precision precision) const = 0;
   // How a sequence's pages are divided: StepPlan::pages has one of each group for every range of tokens.
   virtual KvGroups kv_groups() const { return {}; }
-  // Slots for the states of sequences (SequenceStep::state_slot is below it), fixed at construction; 0: the model has
-  // none, and its sequences run without.
+  // Slots for states, of sequences and of the prefix cache (StepState names those below it), fixed at construction; 0:
+  // the model has none, and its sequences run without.
   virtual int32_t num_state_slots() const { return 0; }
   // SchedulerOptions::prefill_matches_decode.
   virtual bool prefill_matches_decode() const = 0;

@@ -32,6 +32,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
+  if (has_state_) state_copies_.reserve(2 * static_cast<size_t>(plan.max_sequences));
 }
 
 // The sub-batch's share of the arena.
@@ -44,7 +45,8 @@ void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
   page_table_stride_ = pages_per_sequence;
   const auto sequences = static_cast<size_t>(num_sequences_);
   const size_t index_words = static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_);
-  const size_t span_words = kSpansPerSequence * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
+  const size_t span_words =
+      static_cast<size_t>(spans_per_sequence()) * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
   const size_t page_words = static_cast<size_t>(num_groups_) * sequences * static_cast<size_t>(pages_per_sequence);
   const size_t words = index_words + span_words + page_words;
   DUNLIN_CHECK(words <= max_words_ - next_word_, "a step exceeds the planned inputs");
@@ -77,13 +79,57 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .query_len = step.num_tokens,
                  .first_position = step.first_position,
                  .page_table_row = i};
-    if (has_state_) host_array(4 + num_groups_)[i] = step.state_slot;
     StagePages(plan, step, i, PagesOf(step, tokens_per_page));
     StageHeadRows(step, sequence_index);
     StageTokens(plan, step, tokens_per_page);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
   StageHeadSpans(batch.first_sequence);
+  if (has_state_) StageStates(plan, batch);
+}
+
+// Without a border the first part has the spans of the sequences themselves.
+void StepInputs::StageStates(const StepPlan& plan, const SubBatch& batch) {
+  state_copies_.clear();
+  num_after_border_ = 0;
+  kernels::SequenceSpan* before = spans_ + num_sequences_ + num_head_spans_;
+  kernels::SequenceSpan* after = before + num_sequences_;
+  for (int32_t i = 0; i < num_sequences_; ++i) {
+    const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
+    host_array(4 + num_groups_)[i] = step.state.slot;
+    if (step.state.copied_from >= 0) state_copies_.push_back({step.state.copied_from, step.state.slot});
+    before[i] = spans_[i];
+    if (step.state.border == 0) continue;
+    const int32_t num_before = step.state.border - step.first_position;
+    DUNLIN_CHECK(num_before > 0 && num_before < step.num_tokens, "a state is kept outside of a step");
+    before[i].query_len = num_before;
+    after[num_after_border_] = {.query_start = spans_[i].query_start + num_before,
+                                .query_len = step.num_tokens - num_before,
+                                .first_position = step.state.border,
+                                .page_table_row = i};
+    host_array(5 + num_groups_)[num_after_border_++] = step.state.next_slot;
+  }
+  for (int32_t i = 0; i < num_sequences_; ++i) {
+    const StepState& state = plan.sequences[static_cast<size_t>(batch.first_sequence + i)].state;
+    if (state.border > 0) state_copies_.push_back({state.slot, state.next_slot});
+  }
+}
+
+std::array<StatePart, 2> StepInputs::state_parts() const {
+  if (!has_state_) return {};
+  const bool cut = num_after_border_ > 0;
+  const kernels::SequenceSpan* before = device_spans_ + (cut ? num_sequences_ + num_head_spans_ : 0);
+  const int32_t num_first = static_cast<int32_t>(state_copies_.size()) - num_after_border_;
+  return {{{.spans = before,
+            .slots = device_array(4 + num_groups_),
+            .count = num_sequences_,
+            .copies = state_copies_.data(),
+            .num_copies = num_first},
+           {.spans = before + num_sequences_,
+            .slots = device_array(5 + num_groups_),
+            .count = num_after_border_,
+            .copies = state_copies_.data() + num_first,
+            .num_copies = num_after_border_}}};
 }
 
 // Kernels may read whole tiles of keys, so that entries behind a window name pages, too. Pages that have been given
@@ -170,7 +216,7 @@ PassInputs StepInputs::pass_inputs() const {
           .spans = query_spans(),
           .page_table = page_table(),
           .page_table_stride = page_table_stride_,
-          .state_slots = state_slots(),
+          .state_parts = state_parts(),
           .kept = {.index = head_row_index(),
                    .count = num_head_rows,
                    .num_decode = num_head_rows,
@@ -184,13 +230,15 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   auto* page_table = static_cast<int32_t*>(buffers->at(BufferId::kPageTable));
   const size_t page_words =
       static_cast<size_t>(num_groups_) * static_cast<size_t>(num_sequences_) * static_cast<size_t>(page_table_stride_);
+  const int32_t num_state_spans = num_after_border_ > 0 ? num_sequences_ + num_after_border_ : 0;
+  const auto num_spans = static_cast<size_t>(num_sequences_ + num_head_spans_ + num_state_spans);
   const struct {
     void* to;
     const void* from;
     size_t bytes;
   } copies[] = {
       {indices, indices_, static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_) * sizeof(int32_t)},
-      {spans, spans_, static_cast<size_t>(num_sequences_ + num_head_spans_) * sizeof(kernels::SequenceSpan)},
+      {spans, spans_, num_spans * sizeof(kernels::SequenceSpan)},
       {page_table, page_table_, page_words * sizeof(int32_t)},
   };
   for (const auto& copy : copies) {

@@ -14,7 +14,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
       pages_(options.cache, options.prefix_cache, options.prefill_matches_decode,
              options.max_page_sets_per_sequence > 0 ? options.max_page_sets_per_sequence : options.cache.num_pages,
-             options.num_state_slots),
+             options.state_borders),
       tenants_(options.max_live, options.max_tokens_per_step),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
@@ -54,6 +54,7 @@ void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
   if (!in_flight_lost) return;
   while (!retiring_.empty()) {
     retiring_.last()->num_in_flight = 0;
+    pages_.LoseState(retiring_.last());
     Retire(retiring_.last());
   }
 }

@@ -26,8 +26,9 @@
 // | step time target         | prompts get what decodes leave of it, or as  | short gaps between tokens, and prompts |
 // |                          | much as those take; >= 1 page of the oldest  | still progress (step_cost.h)           |
 // |                          | and of the first short prompt                |                                        |
-// | recurrent layers         | a sequence starts with a free slot for its   | a state is one sequence's; preempted,  |
-// |                          | state, or waits for one                      | it is computed again from the start    |
+// | recurrent layers         | a sequence starts with a slot for its state, | a state is one sequence's; those that  |
+// |                          | or waits; prompts are cut where one is kept  | the prefix cache keeps make room       |
+// |                          | for several                                  | (sequence_states.cc)                   |
 // | sliding layers           | pages outside the window go back after each  | admission counts the most that a       |
 // |                          | commit                                       | sequence holds (KvGroups::MostPages)   |
 //
@@ -86,8 +87,8 @@ struct SchedulerOptions {
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
-  PrefixCacheOptions cache;                // pages of the pool, their groups, and the hash
-  int32_t num_state_slots = 0;             // of a recurrent model, whose prefix cache is off; else 0
+  PrefixCacheOptions cache;                // pages of the pool, their groups, the hash, and slots of states
+  StateBorders state_borders;              // of a recurrent model
   int32_t max_page_sets_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
 };
 
@@ -179,12 +180,13 @@ class Scheduler {
   Sequence* NewestIdleAfter(size_t index) const;
   void Preempt(Sequence* sequence);
   void Fill(StepPlan* plan);
-  SequenceView ViewOf(const Sequence& sequence) const;
+  SequenceView ViewOf(const Sequence& sequence, const StepState& state) const;
 
   // Sharing pages while they are filled (scheduler_follow.cc).
   void TakePublishedPages();
   int32_t SharedEnd(const Sequence& sequence, const Sequence& other) const;
-  bool Follows(const Sequence& sequence, int32_t limit) const;
+  int32_t SharedStateEnd(const Sequence& sequence, const Sequence& other) const;
+  bool Follows(const Sequence& sequence, int32_t limit);
 
   // Deadlines of what has not begun (scheduler_deadline.cc).
   ServiceForecast::Demand DemandOf(const Sequence& sequence, TimeNs now) const;

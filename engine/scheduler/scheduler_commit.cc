@@ -27,6 +27,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
       CommitStep(sequence, plan, step, result.outputs[i], now);
       if (sequence->state != SequenceState::kRunning) continue;
+      pages_.KeepAtEnd(sequence);
       pages_.FreeBehindWindow(sequence);
       committed_.push_back(sequence->sink.get());
     } else if (sequence->state == SequenceState::kRetiring) {
@@ -107,7 +108,7 @@ void Scheduler::FinishWithoutToken(Sequence* sequence, TimeNs now) {
 // A row of logits depends on every key and value before it, so only a finite one shows that the pages are sound. Until
 // then they are in the cache unproven.
 void Scheduler::PublishComputed(Sequence* sequence, bool samples, const StepOutput& output) {
-  if (output.numerical_error) return pages_.Distrust(*sequence);
+  if (output.numerical_error) return pages_.Distrust(sequence);
   const int32_t computed = sequence->num_computed;
   pages_.Publish(sequence, options_.prefill_matches_decode ? computed : std::min(computed, sequence->prompt_len),
                  samples);

@@ -48,22 +48,47 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) co
   return first + static_cast<int32_t>(shared) / page_tokens * page_tokens;
 }
 
+// The end of the page sets that both compute, if `other` will have the state there: it keeps one where it has not got
+// further yet; in a step that is being planned or in flight it keeps one where that was chosen. 0 where it has none.
+int32_t Scheduler::SharedStateEnd(const Sequence& sequence, const Sequence& other) const {
+  if (sequence.chain.domain != other.chain.domain) return 0;
+  int32_t end = std::min(sequence.num_tokens(), other.num_tokens()) - 1;
+  if (!options_.prefill_matches_decode) end = std::min({end, other.prompt_len, sequence.prompt_len});
+  const auto shared =
+      std::mismatch(sequence.tokens.begin(), sequence.tokens.begin() + end, other.tokens.begin()).first -
+      sequence.tokens.begin();
+  end = static_cast<int32_t>(shared) / sequence.tokens_per_page * sequence.tokens_per_page;
+  if (end <= sequence.num_computed) return 0;
+  if (end >= other.next_position() + other.num_planned) return end;
+  const bool in_plan = other.num_planned > 0 && end == pages_.BorderWithin(other, other.num_planned);
+  return in_plan || (other.states.kept != kNoStateSlot && end == other.states.kept_end) ? end : 0;
+}
+
 // A sequence waits if that brings it to its first token no later than computing up to `limit` tokens itself, beside the
 // others of this step. With s tokens saved, f tokens in the time of a step's fixed part, and c computed by itself:
 // - If it would end in this step, waiting costs it one more step: s >= f.
 // - If not, it gets s tokens further in the time of s + f, or c tokens in the time of s + c + f.
 // It waits for older ones only, so that of those that a plan leaves idle, someone older computes; or for what is in
 // flight, which ends before the next plan.
-bool Scheduler::Follows(const Sequence& sequence, int32_t limit) const {
+// Of a recurrent model it waits for the state at the end of all that it shares with the other, which keeps one there.
+// If that takes more than this step, it waits unless it would end in this step itself.
+bool Scheduler::Follows(const Sequence& sequence, int32_t limit) {
   if (sequence.num_in_flight > 0 || sequence.proven_only || !pages_.Reads(sequence)) return false;
   const int64_t fixed = options_.step_overhead_tokens;
   const int64_t computed = std::min(limit, sequence.num_uncomputed());
-  for (const Sequence* other : running_) {
+  for (Sequence* other : running_) {
     if (other == &sequence || other->num_in_flight + other->num_planned == 0) continue;
     if (other->num_in_flight == 0 && !IsOlder(other, &sequence)) continue;
-    const int64_t saved = int64_t{SharedEnd(sequence, *other)} - sequence.num_computed;
+    const int32_t end = pages_.states().has_slots() ? SharedStateEnd(sequence, *other) : SharedEnd(sequence, *other);
+    const int64_t saved = int64_t{end} - sequence.num_computed;
     if (saved < fixed) continue;
-    if (computed == sequence.num_uncomputed() || saved * (saved + fixed) >= computed * fixed) return true;
+    const bool ends = computed == sequence.num_uncomputed();
+    const int32_t reached = other->next_position() + other->num_planned;
+    if (ends && end > reached) continue;
+    if (!ends && saved * (saved + fixed) < computed * fixed) continue;
+    SequenceStates& states = other->states;
+    if (end >= reached && (states.border < reached || end < states.border)) states.border = end;
+    return true;
   }
   return false;
 }

@@ -28,9 +28,12 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected, con
     if ((sequence.pages[i] == kNoPage) != given_back) return wrong("a page is missing, or was not given back");
   }
   if (expected == SequenceState::kWaiting && !sequence.pages.empty()) return wrong("waits with pages");
-  const bool lacks_state = expected == SequenceState::kRunning && has_states && sequence.state_slot == kNoStateSlot;
+  const bool lacks_state = expected == SequenceState::kRunning && has_states && sequence.states.slot == kNoStateSlot;
   if (lacks_state) return wrong("runs without a state");
-  if (expected == SequenceState::kWaiting && sequence.state_slot != kNoStateSlot) return wrong("waits with a state");
+  const SequenceStates& states = sequence.states;
+  const bool holds_state = states.slot != kNoStateSlot || states.source != kNoStateSlot || states.kept != kNoStateSlot;
+  if (expected == SequenceState::kWaiting && holds_state) return wrong("waits with a state");
+  if (states.kept != kNoStateSlot && states.kept_end <= sequence.num_computed) return wrong("a state was not kept");
   return absl::OkStatus();
 }
 
@@ -69,7 +72,10 @@ absl::Status Scheduler::CheckIntegrity() const {
       if (absl::Status status = CheckSequence(*sequence, state, groups, pages_.states().has_slots()); !status.ok()) {
         return status;
       }
-      if (sequence->state_slot != kNoStateSlot) slots.push_back(sequence->state_slot);
+      const SequenceStates& states = sequence->states;
+      for (const StateSlot slot : {states.slot, states.source, states.kept}) {
+        if (slot != kNoStateSlot) slots.push_back(slot);
+      }
       if (absl::Status status = CountPages(*sequence, pages_.pool(), groups.count(), &references); !status.ok())
         return status;
     }

@@ -45,6 +45,8 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
     const int32_t prompt_left = sequence.prompt_len - sequence.next_position();
     limit = prompt_left > 0 ? std::min(limit, prompt_left) : 1;
   }
+  const int32_t until_border = sequence.states.border - sequence.next_position();
+  if (until_border > 0) limit = std::min(limit, until_border);
   return std::min(limit, budget);
 }
 
@@ -164,7 +166,7 @@ void Scheduler::Fill(StepPlan* plan) {
       const auto batch = batch_of(*sequence);
       if (group < 2) batch->num_decode_tokens += sequence->num_planned;
       const int32_t index = batch->first_sequence + batch->num_sequences++;
-      FillStep(ViewOf(*sequence),
+      FillStep(ViewOf(*sequence, pages_.PlanState(sequence, sequence->num_planned)),
                {.first_position = sequence->next_position(),
                 .num_tokens = sequence->num_planned,
                 .samples = sequence->num_planned == sequence->num_uncomputed()},
@@ -172,12 +174,13 @@ void Scheduler::Fill(StepPlan* plan) {
     }
   }
   for (Sequence* sequence : running_) {
+    if (sequence->num_planned > 0) pages_.EndPlan(sequence);
     Tenants::Charge(sequence->num_planned, sequence->tenant);
     sequence->num_in_flight += std::exchange(sequence->num_planned, 0);
   }
 }
 
-SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
+SequenceView Scheduler::ViewOf(const Sequence& sequence, const StepState& state) const {
   return {.request_id = sequence.id,
           .sequence_slot = sequence.slot,
           .tokens = sequence.tokens,
@@ -187,7 +190,7 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
           .stopping = sequence.request.stopping,
           .counts = sequence.counts.list(),
           .output_index = sequence.request.output_index,
-          .state_slot = std::max(sequence.state_slot, 0),
+          .state = state,
           .next_scored_position = sequence.next_scored_position,
           .eos_token_ids = options_.eos_token_ids,
           .constrained = sequence.constrained};

@@ -254,9 +254,10 @@ bool Scheduler::AttachWithRoom(Sequence* sequence) {
   if (spare <= sequence->blocked_pages) return false;
   const int64_t free_before = pages_.pool().num_free();
   pages_.AttachCached(sequence);
-  if (PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free())) return pages_.TakeState(sequence);
+  const bool has_pages = PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free());
+  if (has_pages && pages_.TakeState(sequence)) return true;
   pages_.Release(sequence);
-  sequence->blocked_pages = spare;
+  if (!has_pages) sequence->blocked_pages = spare;
   return false;
 }
 

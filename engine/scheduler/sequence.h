@@ -22,6 +22,22 @@ enum class SequenceState : uint8_t { kWaiting, kRunning, kRetiring, kFinished };
 
 struct Tenant;
 
+// What a sequence of a recurrent model holds besides pages. The state at its next position is in `source` where that is
+// a slot, which its next step leaves as it is and goes on from in `slot`; else it is in `slot`.
+struct SequenceStates {
+  StateSlot slot = kNoStateSlot;  // its own, while it runs
+  StateSlot source = kNoStateSlot;
+  StateSlot kept = kNoStateSlot;  // has the state at kept_end once the launched steps are committed, for the cache
+  int32_t kept_end = 0;
+  int32_t border = 0;               // where others need the state, too; of no meaning once it is computed
+  uint64_t keeper = 0;              // KeptState::keeper, of this run
+  uint64_t taken = 0;               // serial of the unproven state that it began with
+  bool on_trial = false;            // it has kept or taken unproven states
+  uint64_t looked_at = 0;           // KeptStates::last_serial() when it last looked for cached pages
+  StateSlot output = kNoStateSlot;  // where it has kept the last state of its output
+  uint64_t output_serial = 0;
+};
+
 struct Sequence {
   RequestId id = 0;
   int32_t slot = -1;         // the scheduler's, from Add until it is retired; names the sequence in plans
@@ -42,17 +58,17 @@ struct Sequence {
   // that have been given back: those of sliding groups in the first num_behind page sets.
   std::vector<PageId> pages;
   int32_t num_behind = 0;
-  int32_t tokens_per_page = 0;          // of its KV dtype
-  StateSlot state_slot = kNoStateSlot;  // of a recurrent model, while it runs
-  PrefixChain chain;                    // of its first pages, those that the prefix cache holds
-  int32_t num_proven = 0;               // of these: pages that its own finite rows have proven
-  bool on_trial = false;                // it has taken unproven pages and has had no finite row since
-  bool proven_only = false;             // a row over unproven pages was not finite: it takes none any more
-  int32_t num_planned = 0;              // tokens of the plan being made; 0 outside Scheduler::Plan
-  int32_t prefill_tokens = 0;           // tokens left to compute when it was last started; unset before that
-  int64_t passed_tokens = 0;            // of newer sequences started while it was the oldest waiting one of its tenant
-  bool begun_in_time = false;           // it was expected to end by its deadline when it began, beside others
-  bool follows = false;                 // in the plan being made: waits for pages that an older one computes
+  int32_t tokens_per_page = 0;  // of its KV dtype
+  SequenceStates states;        // of a recurrent model
+  PrefixChain chain;            // of its first pages, those that the prefix cache holds
+  int32_t num_proven = 0;       // of these: pages that its own finite rows have proven
+  bool on_trial = false;        // it has taken unproven pages and has had no finite row since
+  bool proven_only = false;     // a row over unproven pages was not finite: it takes none any more
+  int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
+  int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
+  int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one of its tenant
+  bool begun_in_time = false;   // it was expected to end by its deadline when it began, beside others
+  bool follows = false;         // in the plan being made: waits for pages that an older one computes
   // Admission found no room with this many spare pages: its prompt is not hashed again until there are more.
   int64_t blocked_pages = -1;
 

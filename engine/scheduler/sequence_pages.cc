@@ -10,21 +10,15 @@
 namespace dunlin::engine {
 
 SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                             int32_t max_page_sets, int32_t num_state_slots)
+                             int32_t max_page_sets, const StateBorders& borders)
     : groups_(options.groups),
       pool_(options.num_pages),
       cache_(options),
-      states_(num_state_slots),
-      prefix_cache_(prefix_cache && num_state_slots == 0),
-      prefill_matches_decode_(prefill_matches_decode) {
+      states_(options.num_state_slots),
+      prefix_cache_(prefix_cache),
+      prefill_matches_decode_(prefill_matches_decode),
+      borders_(borders) {
   matched_.reserve(static_cast<size_t>(max_page_sets));
-}
-
-bool SequencePages::TakeState(Sequence* sequence) {
-  if (!states_.has_slots()) return true;
-  DUNLIN_CHECK(sequence->state_slot == kNoStateSlot, "a sequence has one state");
-  sequence->state_slot = states_.Allocate();
-  return sequence->state_slot != kNoStateSlot;
 }
 
 int32_t SequencePages::Attachable(const Sequence& sequence) const {
@@ -37,6 +31,7 @@ void SequencePages::AttachCached(Sequence* sequence) {
   sequence->num_computed = 0;
   if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   sequence->chain = cache_.Root(sequence->request.profile, sequence->request.cache_salt);
+  sequence->states.looked_at = ~uint64_t{0};
   AttachMore(sequence);
 }
 
@@ -45,9 +40,15 @@ int32_t SequencePages::AttachMore(Sequence* sequence) {
   const int32_t first = sequence->num_computed / sequence->tokens_per_page;
   // Some of its computed pages are not published: those after the prompt, where decoded ones stay out.
   if (!Reads(*sequence) || sequence->chain.num_pages != first) return 0;
+  if (states_.has_slots() &&
+      std::exchange(sequence->states.looked_at, cache_.states().last_serial()) == cache_.states().last_serial()) {
+    return 0;  // no state has been kept since
+  }
   const int32_t before = sequence->num_computed;
   const PrefixChain chain = FindCached(*sequence);
+  if (sequence->pages.empty()) NoteJunction(sequence, chain.num_pages);
   if (chain.num_pages == first) return 0;
+  if (states_.has_slots()) TakeCachedState(sequence, matched_[static_cast<size_t>(chain.num_pages - first - 1)]);
   sequence->num_computed = chain.num_pages * sequence->tokens_per_page;
   const int32_t first_read = groups_.FirstRead(sequence->num_computed);
   for (int32_t set = first; set < chain.num_pages; ++set) {
@@ -78,7 +79,7 @@ PrefixChain SequencePages::FindCached(const Sequence& sequence) {
     if (!whole && !sequence.pages.empty()) break;  // looked for before every step, so not further than the first gap
     if (!whole) whole_from = chain.num_pages;
     const bool goes_on = groups_.FirstRead(chain.num_pages * page_tokens) / page_tokens >= whole_from;
-    if (lead != kNoPage && goes_on) longest = chain;
+    if (lead != kNoPage && goes_on && HasState(lead, sequence.proven_only)) longest = chain;
   }
   return longest;
 }
@@ -116,7 +117,7 @@ int32_t SequencePages::Reserve(Sequence* sequence, int32_t num_tokens) {
   while (sequence->pages.size() < wanted && pool_.num_free() >= groups_.count()) {
     for (int32_t group = 0; group < groups_.count(); ++group) {
       const PageId page = pool_.Allocate();
-      cache_.Forget(page);
+      Forget(page);
       sequence->pages.push_back(page);
     }
   }
@@ -150,8 +151,10 @@ void SequencePages::Publish(Sequence* sequence, int32_t num_tokens, bool proven)
     const PageId* pages = &sequence->pages[static_cast<size_t>(set) * num_groups()];
     const PageId lead = cache_.Publish(tokens, page_tokens, pages, &sequence->chain);
     if (lead != pages[0] && sequence->num_in_flight == 0) TakeProven(sequence, set, lead);
+    KeepPublished(sequence);
   }
   if (!proven) return;
+  JudgeStates(sequence, true);
   for (; sequence->num_proven < sequence->chain.num_pages; ++sequence->num_proven) {
     for (size_t group = 0; group < num_groups(); ++group) {
       const PageId page = sequence->pages[static_cast<size_t>(sequence->num_proven) * num_groups() + group];
@@ -173,18 +176,25 @@ void SequencePages::TakeProven(Sequence* sequence, int32_t set, PageId lead) {
   }
 }
 
-void SequencePages::Distrust(const Sequence& sequence) {
-  for (const PageId page : sequence.pages) {
-    if (page != kNoPage && !cache_.IsProven(page)) cache_.Forget(page);
+void SequencePages::Distrust(Sequence* sequence) {
+  for (const PageId page : sequence->pages) {
+    if (page != kNoPage && !cache_.IsProven(page)) Forget(page);
   }
+  JudgeStates(sequence, false);
+}
+
+// The page's bytes are about to change.
+void SequencePages::Forget(PageId page) {
+  const StateSlot state = cache_.Forget(page);
+  if (state != kNoStateSlot) states_.Discard(state);
 }
 
 void SequencePages::Release(Sequence* sequence) {
   DUNLIN_CHECK(sequence->num_in_flight == 0, "pages of a launched step are not given back");
+  ReleaseStates(sequence, true);
   for (auto page = sequence->pages.rbegin(); page != sequence->pages.rend(); ++page) {
     if (*page != kNoPage) pool_.Release(*page, cache_.Contains(*page));
   }
-  if (sequence->state_slot != kNoStateSlot) states_.Release(std::exchange(sequence->state_slot, kNoStateSlot));
   sequence->pages.clear();
   sequence->chain = {};
   sequence->num_behind = 0;

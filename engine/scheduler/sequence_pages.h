@@ -11,22 +11,24 @@
 #include "engine/cache/page_pool.h"
 #include "engine/cache/prefix_cache.h"
 #include "engine/cache/state_pool.h"
+#include "engine/plan/step_plan.h"
 #include "engine/scheduler/sequence.h"
 
 namespace dunlin::engine {
+
+// Where states of recurrent layers are kept for the prefix cache, besides the last whole page set of what is known.
+struct StateBorders {
+  int32_t interval = 4096;  // every so many tokens of a long prompt, rounded to whole page sets; older ones are thinned
+  int32_t least_junction = 64;  // where a prompt leaves a cached one: so many tokens after the last kept state
+};
 
 class SequencePages {
  public:
   // prefix_cache false: nothing is looked up and nothing is published.
   // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
   // max_page_sets: of one sequence, which may be more than the pool has where every group slides.
-  // num_state_slots: of a recurrent model, whose sequences share no pages: no page has the state at its end. Else 0.
   SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                int32_t max_page_sets, int32_t num_state_slots = 0);
-
-  // Gives a sequence that starts the slot for its state, until Release; nothing to give where the model has none.
-  // False: none is free.
-  bool TakeState(Sequence* sequence);
+                int32_t max_page_sets, const StateBorders& borders = {});
 
   // Starts an empty sequence with the cached pages of its first tokens: as many as it can go on from, which takes the
   // pages of full groups of all of them and those of sliding groups that the next token reads. The last known token is
@@ -49,6 +51,26 @@ class SequencePages {
   // Adds page sets for the first `num_tokens` tokens, as far as there are free pages. Returns how many tokens now have
   // pages; more than num_tokens when the last page has room.
   int32_t Reserve(Sequence* sequence, int32_t num_tokens);
+
+  // States of a recurrent model (sequence_states.cc); without one, nothing to do.
+  //
+  // A state is kept by giving its slot to the cache; the sequence goes on from a copy. It is kept at the last whole
+  // page set of the known tokens (so of the prompt, of what a preempted sequence computes again and, while it decodes,
+  // of each full page set of the output in place of the one before), where a prompt leaves a cached one that reaches
+  // further than its states, where another sequence waits for it, and along long prompts.
+  //
+  // Gives a sequence that starts the slot for its state, until Release. False: none is free.
+  bool TakeState(Sequence* sequence);
+  // What the next num_tokens tokens do to the state.
+  StepState PlanState(Sequence* sequence, int32_t num_tokens);
+  // The plan is made: what its steps copy from may be overwritten by steps after it. num_tokens: as PlanState.
+  void EndPlan(Sequence* sequence);
+  // Keeps the state after what is committed, if it is wanted. REQUIRES: the sequence goes on, and is published so far.
+  void KeepAtEnd(Sequence* sequence);
+  // The state was lost with launched steps.
+  void LoseState(Sequence* sequence) { ReleaseStates(sequence, false); }
+  // Within the next num_tokens tokens, behind the first: where the state will be kept; 0: nowhere.
+  int32_t BorderWithin(const Sequence& sequence, int32_t num_tokens) const;
 
   // Gives back the pages of sliding groups that no token from the first uncomputed one on reads, tokens in flight
   // included. What the cache holds of them can be found until it is overwritten.
@@ -74,9 +96,9 @@ class SequencePages {
   void Publish(Sequence* sequence, int32_t num_tokens, bool proven);
 
   // A row of the sequence was not finite: takes its unproven pages, any of which may be the cause, out of the cache.
-  void Distrust(const Sequence& sequence);
+  void Distrust(Sequence* sequence);
 
-  // Releases the state's slot and all pages, the last one first, so that the tail of a cached prefix is overwritten
+  // Releases the states and all pages, the last one first, so that the tail of a cached prefix is overwritten
   // first.
   // REQUIRES: nothing in flight. Clears num_computed.
   void Release(Sequence* sequence);
@@ -96,6 +118,23 @@ class SequencePages {
   bool HasSlidingPages(PageId lead, bool proven_only) const;
   void TakePageSet(Sequence* sequence, int32_t set, PageId lead, int32_t first_read);
   void TakeProven(Sequence* sequence, int32_t set, PageId lead);
+  void Forget(PageId page);
+
+  bool HasState(PageId lead, bool proven_only) const;
+  void NoteJunction(Sequence* sequence, int32_t taken_sets) const;
+  void TakeCachedState(Sequence* sequence, PageId lead);
+  StateSlot AllocateState();
+  void Drop(StateSlot slot);
+  bool KeepsStates(const Sequence& sequence) const {
+    return states_.has_slots() && prefix_cache_ && sequence.request.profile.shares_pages();
+  }
+  int32_t LastBorder(const Sequence& sequence) const;
+  int32_t IntervalOf(const Sequence& sequence) const;
+  bool Keep(Sequence* sequence, StateSlot slot);
+  void KeepPublished(Sequence* sequence);
+  void Thin(const Sequence& sequence, int32_t position);
+  void JudgeStates(Sequence* sequence, bool proven);
+  void ReleaseStates(Sequence* sequence, bool keep);
   size_t num_groups() const { return static_cast<size_t>(groups_.count()); }
 
   KvGroups groups_;
@@ -105,6 +144,8 @@ class SequencePages {
   std::vector<PageId> matched_;  // [max_page_sets] of FindCached: what stands for each page set
   bool prefix_cache_;
   bool prefill_matches_decode_;
+  StateBorders borders_;
+  uint64_t last_keeper_ = 0;
 };
 
 }  // namespace dunlin::engine

@@ -121,8 +121,8 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
   }
   if (config.is_recurrent()) {
     json["recurrent_layers"] = config.num_recurrent_layers();
-    json["state_bytes"] = engine::StateBytesOf(config);  // of a running sequence
-    json["prefix_cache"] = "off: pages do not have the state of the recurrent layers";
+    json["state_bytes"] = engine::StateBytesOf(config);  // of a running sequence, and of one that the cache keeps
+    json["prefix_cache"] = "a hit ends where a state of the recurrent layers is kept";
   }
   for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
   json["profiles"] = ProfilesJson(config, cpu);

@@ -51,8 +51,8 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
   }
   if (const engine::ModelConfig& config = model.config(); config.is_recurrent()) {
     spdlog::info(
-        "model \"{}\": {} of {} layers are recurrent, with a state of {} bytes for each running request; the "
-        "prefix cache is off",
+        "model \"{}\": {} of {} layers are recurrent, with a state of {} bytes for each running request and each that "
+        "the prefix cache keeps",
         settings.name, config.num_recurrent_layers(), config.num_layers, engine::StateBytesOf(config));
   }
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);

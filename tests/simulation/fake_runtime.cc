@@ -82,15 +82,22 @@ void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
 void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                                   StepResult* result) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(index)];
-  if (!states_.empty()) AdvanceState(step);
   const Pages pages{step.request_id, plan.PagesOf(step), tokens_per_page(batch.profile.precision)};
   const engine::KvGroups& groups = options_.kv_groups;
+  State* state = states_.empty() ? nullptr : BeginState(step, pages);
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    const Kv previous = position == 0 ? kNothing : Read(pages, 0, position - 1);
+    if (state != nullptr && position == step.state.border && i > 0) {
+      State* next = &states_[static_cast<size_t>(step.state.next_slot)];
+      *next = *state;
+      state = next;
+    }
+    Kv previous = position == 0 ? kNothing : Read(pages, 0, position - 1);
+    if (state != nullptr && position > 0) previous = state->kv;
     const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
     const Kv kv = IsPoisonedAt(step.row.seed, position) ? kNan : KvOf(previous, token, position, batch.profile);
     for (int32_t group = 0; group < groups.count(); ++group) Write(pages, group, position, OfGroup(kv, group));
+    if (state != nullptr) *state = {position + 1, kv};
     if (position + 1 >= step.first_scored && position + 1 < step.first_scored + step.num_scored) {
       engine::PromptScore& score = result->prompt_scores.emplace_back();
       score.sequence_index = index;
@@ -113,15 +120,26 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   output.token.token_id = token;
 }
 
-// A state holds exactly the tokens before the step's first one, of this sequence; one that begins reads none.
-void FakeRuntime::AdvanceState(const SequenceStep& step) {
-  if (step.state_slot < 0 || step.state_slot >= options_.num_state_slots) {
-    return Violate("a state slot that is not there", step.request_id);
+// A state holds exactly the tokens before the step's first one; one that begins reads none.
+FakeRuntime::State* FakeRuntime::BeginState(const SequenceStep& step, const Pages& pages) {
+  const engine::StepState& slots = step.state;
+  const auto exists = [this](int32_t slot) { return slot >= 0 && slot < options_.num_state_slots; };
+  const bool cut = slots.border != 0;
+  if (!exists(slots.slot) || (slots.copied_from >= 0 && !exists(slots.copied_from)) ||
+      (cut && (!exists(slots.next_slot) || slots.border <= step.first_position ||
+               slots.border >= step.first_position + step.num_tokens))) {
+    Violate("a state slot that is not there", step.request_id);
+    return nullptr;
   }
-  State& state = states_[static_cast<size_t>(step.state_slot)];
-  const bool continues = state.owner == step.request_id && state.num_tokens == step.first_position;
-  if (step.first_position > 0 && !continues) Violate("a state of other tokens is read", step.request_id);
-  state = {step.request_id, step.first_position + step.num_tokens};
+  State* state = &states_[static_cast<size_t>(slots.slot)];
+  if (slots.copied_from >= 0) *state = states_[static_cast<size_t>(slots.copied_from)];
+  if (step.first_position == 0) return state;
+  const Kv last = Read(pages, 0, step.first_position - 1);
+  const bool known = last != kNan && state->kv != kNan;  // a fault may be in one of them
+  if (state->num_tokens != step.first_position || (known && state->kv != last)) {
+    Violate("a state of other tokens is read", step.request_id);
+  }
+  return state;
 }
 
 // Lists and masks matter to constrained sequences alone.

@@ -62,13 +62,14 @@ class FakeRuntime : public engine::Runtime {
     int32_t tokens_per_page;
   };
 
-  // What the state in a slot has seen.
+  // What the state in a slot has seen: as many tokens, and what makes the next position's key.
   struct State {
-    engine::RequestId owner = 0;
-    int32_t num_tokens = 0;
+    int32_t num_tokens = -1;
+    Kv kv = 0x5EED;
   };
 
-  void AdvanceState(const engine::SequenceStep& step);
+  // The state before the step's first row, which it continues; null: the step names slots that are not there.
+  State* BeginState(const engine::SequenceStep& step, const Pages& pages);
   void CheckPlan(const engine::StepPlan& plan);
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,

@@ -99,7 +99,11 @@ class Simulation {
     const Share share = ShareOf(ran);
     const uint64_t preemptions = scheduler_.counters().preemptions;
     scheduler_.Plan(now_, plan.get());
-    for (const Sequence* sequence : scheduler_.running()) stats_->followed += sequence->follows ? 1 : 0;
+    for (const Sequence* sequence : scheduler_.running()) {
+      const int64_t follows = sequence->follows ? 1 : 0;
+      stats_->followed += follows;
+      if (workload_.runtime.num_state_slots > 0) stats_->recurrent_followed += follows;
+    }
     CheckPreempted(ran);
     CheckPassed(waited);
     // What a preemption frees may come too late in a plan for the oldest prompt.
@@ -187,6 +191,8 @@ class Simulation {
       const bool decodes_next = !workload_.scheduler.prefill_matches_decode;
       const int32_t chunk = decodes_next ? std::max(1, step.prompt_len - step.first_position) : share.tokens;
       if (step.num_tokens >= std::min(share.tokens, chunk)) return;
+      // It stops where its state is kept for others.
+      if (step.first_position + step.num_tokens == share.sequence->states.border) return;
       return Fail("the oldest prompt, " + std::to_string(step.request_id) + ", has " + std::to_string(step.num_tokens) +
                   " tokens of a step; its share is " + std::to_string(share.tokens));
     }
@@ -251,6 +257,10 @@ class Simulation {
     const auto hits = static_cast<int64_t>(scheduler_.counters().prefix_hits);
     stats_->preemptions += preemptions;
     stats_->prefix_hits += hits;
+    if (workload_.runtime.num_state_slots > 0) {
+      stats_->recurrent_preemptions += preemptions;
+      stats_->recurrent_prefix_hits += hits;
+    }
     if (groups().num_sliding == 0) return problem_;
     stats_->sliding_preemptions += preemptions;
     stats_->sliding_prefix_hits += hits;

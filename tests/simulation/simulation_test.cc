@@ -39,6 +39,9 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
   EXPECT_GT(stats.sliding_preemptions, static_cast<int64_t>(count / 20));
   EXPECT_GT(stats.sliding_prefix_hits, static_cast<int64_t>(count / 4));
+  EXPECT_GT(stats.recurrent_preemptions, static_cast<int64_t>(count / 20));
+  EXPECT_GT(stats.recurrent_prefix_hits, static_cast<int64_t>(count / 4));
+  EXPECT_GT(stats.recurrent_followed, static_cast<int64_t>(count / 100));
   EXPECT_GT(stats.slid, static_cast<int64_t>(count));
   EXPECT_GT(stats.followed, static_cast<int64_t>(count / 20));
   EXPECT_GT(stats.forced, static_cast<int64_t>(count / 5));

@@ -135,6 +135,11 @@ Workload MakeWorkload(Dice* dice) {
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());
   if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
 
+  if (dice->OneIn(3)) {  // a recurrent model
+    runtime.num_state_slots = dice->Between(1, 2 * scheduler.max_sequences + 4);
+    scheduler.cache.num_state_slots = runtime.num_state_slots;
+    scheduler.state_borders = {.interval = dice->Between(4, 24), .least_junction = dice->Between(1, 8)};
+  }
   if (dice->OneIn(2)) workload.num_tenants = dice->Between(2, 4);
   if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
   if (dice->OneIn(2)) workload.max_forced_tokens = dice->Between(1, 12);

@@ -53,8 +53,8 @@ TEST(KvDemand, OfARecurrentModelContextsHaveAState) {
   const KvDemand demand = KvDemandOf(config, kBf16, Options());
   EXPECT_EQ(demand.page_bytes, 768U);
   EXPECT_EQ(demand.one_context, (4U + 3) * 768);
-  EXPECT_EQ(demand.most, (3U * 4 + 8) * 768);
-  EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), demand.most), 3) << "one of each sequence";
+  EXPECT_EQ(demand.most, (3U * 4 + 16) * 768) << "two states of each sequence";
+  EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), demand.most), 5) << "one of each sequence, two for the cache";
   EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), demand.one_context), 1);
   EXPECT_EQ(StateSlotsIn(config, kBf16, Options(), 2U * (4 * 768 + 2048)), 2);
   EXPECT_EQ(StateSlotsIn(SmallLlamaConfig(), kBf16, Options(), 100000), 0);

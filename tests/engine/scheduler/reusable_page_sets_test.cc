@@ -25,9 +25,9 @@ using Ids = std::set<KvBlockId>;
 
 class Pool {
  public:
-  Pool(const KvGroups& groups, int32_t num_pages, uint32_t seed)
+  Pool(const KvGroups& groups, int32_t num_pages, int32_t num_slots, uint32_t seed)
       : log_({num_pages, kTokensPerPage, 100, {}}),
-        pages_(FollowedOptions(num_pages, kTokensPerPage, groups, &log_), true, true, kMostBlocks + 1),
+        pages_(OptionsOf(groups, num_pages, num_slots, &log_), true, true, kMostBlocks + 1, {8, 4}),
         random_(seed) {}
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_()) % below; }
@@ -47,8 +47,11 @@ class Pool {
           std::min(sequence->num_tokens(), sequence->num_computed + 1 + static_cast<int32_t>(Random(9)));
       const int32_t covered = std::min(wanted, pages_.Reserve(sequence, wanted));
       if (covered <= sequence->num_computed) return;
+      pages_.PlanState(sequence, covered - sequence->num_computed);
+      pages_.EndPlan(sequence);
       sequence->num_computed = covered;
       pages_.Publish(sequence, covered, Random(2) == 0);
+      pages_.KeepAtEnd(sequence);
       pages_.FreeBehindWindow(sequence);
     }
   }
@@ -58,11 +61,15 @@ class Pool {
       Path path(1 + Random(kMostBlocks));
       for (TokenId& token : path) token = static_cast<TokenId>(Random(kNumTokens));
       running_.push_back(Start(path));
+      if (!pages_.TakeState(running_.back().get())) {
+        pages_.Release(running_.back().get());
+        running_.pop_back();
+      }
     }
     if (running_.empty()) return;
     Sequence* sequence = running_[Random(static_cast<uint32_t>(running_.size()))].get();
     Compute(sequence);
-    if (Random(40) == 0) pages_.Distrust(*sequence);
+    if (Random(40) == 0) pages_.Distrust(sequence);
     if (Random(200) == 0) pages_.ClearCache();
     if (Random(3) > 0) return;
     pages_.Release(sequence);
@@ -101,6 +108,12 @@ class Pool {
   int32_t num_cached() const { return pages_.cache().num_cached(); }
 
  private:
+  static PrefixCacheOptions OptionsOf(const KvGroups& groups, int32_t num_pages, int32_t num_slots, KvEventLog* log) {
+    PrefixCacheOptions options = FollowedOptions(num_pages, kTokensPerPage, groups, log);
+    options.num_state_slots = num_slots;
+    return options;
+  }
+
   KvEventLog log_;
   SequencePages pages_;
   std::mt19937 random_;
@@ -127,9 +140,13 @@ std::vector<Path> AllPaths() {
 TEST(ReusableBlocks, AreTheOnesOfThePrefixesThatRequestsGet) {
   const std::vector<Path> paths = AllPaths();
   uint32_t seed = 1;
-  for (const KvGroups& groups : {KvGroups{1, 1, 0, 0}, KvGroups{1, 1, 2, 8}, KvGroups{1, 1, 1, 11},
-                                 KvGroups{1, 2, 1, 1}, KvGroups{1, 1, 1, 4}}) {
-    Pool pool(groups, 10 * groups.count(), seed++);
+  const struct {
+    KvGroups groups;
+    int32_t num_slots;  // of states
+  } models[] = {{{1, 1, 0, 0}, 0}, {{1, 1, 2, 8}, 0}, {{1, 1, 1, 11}, 0}, {{1, 2, 1, 1}, 0},
+                {{1, 1, 1, 4}, 0}, {{1, 1, 0, 0}, 6}, {{1, 2, 1, 8}, 9}};
+  for (const auto& [groups, num_slots] : models) {
+    Pool pool(groups, 10 * groups.count(), num_slots, seed++);
     int32_t most_useless = 0;
     for (int step = 0; step < 400; ++step) {
       pool.UseRandomly();
@@ -137,7 +154,7 @@ TEST(ReusableBlocks, AreTheOnesOfThePrefixesThatRequestsGet) {
       for (const Path& path : paths) {
         for (const KvBlockId set : pool.Hit(path)) found.insert(set);
       }
-      ASSERT_EQ(pool.Told(), found) << "window " << groups.window << ", step " << step;
+      ASSERT_EQ(pool.Told(), found) << "window " << groups.window << ", slots " << num_slots << ", step " << step;
       most_useless = std::max(most_useless, pool.num_cached() - static_cast<int32_t>(found.size()));
     }
     EXPECT_TRUE(most_useless > 0 || groups.window < 4) << "window " << groups.window;
@@ -147,7 +164,7 @@ TEST(ReusableBlocks, AreTheOnesOfThePrefixesThatRequestsGet) {
 // Where every group slides, a prefix is found by its last window, whatever is lost before.
 TEST(ReusableBlocks, OfSlidingLayersAloneHaveTheEndsOfAllPrefixes) {
   const std::vector<Path> paths = AllPaths();
-  Pool pool({1, 0, 1, 8}, 8, 7);
+  Pool pool({1, 0, 1, 8}, 8, 0, 7);
   int32_t num_ends = 0;
   for (int step = 0; step < 1000; ++step) {
     pool.UseRandomly();

@@ -157,7 +157,7 @@ class SchedulerHarness {
     simulation::FakeRuntimeOptions runtime;
     runtime.num_pages = options.cache.num_pages;
     runtime.kv_groups = options.cache.groups;
-    runtime.num_state_slots = options.num_state_slots;
+    runtime.num_state_slots = options.cache.num_state_slots;
     runtime.tokens_per_page = {4, 4, 4, 4};
     runtime.depth = depth;
     return runtime;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of recurrent models: one for each sequence that runs, never shared, given back at its end. The fake runtime
-// checks that a step finds the state of exactly the tokens before it.
+// The slots of recurrent models: one for each sequence that runs, given back at its end, and those whose states the
+// prefix cache keeps. The fake runtime checks that a step finds the state of exactly the tokens before it.
 #include "tests/engine/scheduler/scheduler_harness.h"
 
 namespace dunlin::engine {
@@ -8,7 +8,7 @@ namespace {
 
 SchedulerOptions WithSlots(int32_t num_slots, int32_t num_pages = 64) {
   SchedulerOptions options = SchedulerHarness::Defaults();
-  options.num_state_slots = num_slots;
+  options.cache.num_state_slots = num_slots;
   options.cache.num_pages = num_pages;
   return options;
 }
@@ -61,20 +61,129 @@ TEST(StateSlots, APreemptedSequenceBeginsAgainInAnySlot) {
   for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
 
-TEST(StateSlots, PagesAreNotSharedBecauseNoneHasTheState) {
+// Pages of 4 tokens: the last state of a prompt of 30 is at 28, of one of 33 at 32, of one of 32 at 28.
+TEST(StateSlots, APromptIsFoundUpToItsLastWholePage) {
+  for (const int32_t length : {30, 32, 33}) {
+    SchedulerHarness harness(WithSlots(4));
+    for (int i = 0; i < 3; ++i) {
+      Client* client = harness.Add(Ask(Prompt(length), 1));
+      harness.StepUntilIdle();
+      EXPECT_EQ(client->info().cached_tokens, i == 0 ? 0 : (length - 1) / 4 * 4);
+      SchedulerHarness::ExpectAnswerAsAlone(*client);
+    }
+    EXPECT_EQ(harness.scheduler.pages().states().num_free(), 4) << "kept ones are free";
+  }
+}
+
+TEST(StateSlots, ThePromptIsOneStepThoughAStateIsKeptInside) {
   SchedulerHarness harness(WithSlots(4));
-  for (int i = 0; i < 3; ++i) {
-    Client* client = harness.Add(Ask(Prompt(30), 3));
+  Client* client = harness.Add(Ask(Prompt(15), 1));
+  EXPECT_TRUE(harness.Step());
+  EXPECT_EQ(harness.plan.sequences.at(0).num_tokens, 15);
+  EXPECT_EQ(harness.plan.sequences.at(0).state.border, 12);
+  EXPECT_TRUE(client->ended());
+}
+
+TEST(StateSlots, AnOutputIsFoundUpToItsLastWholePage) {
+  SchedulerHarness harness(WithSlots(4));
+  Client* first = harness.Add(Ask(Prompt(10), 20));
+  harness.StepUntilIdle();
+  EXPECT_EQ(harness.scheduler.pages().cache().states().num_kept(), 2) << "of the prompt, and the last of the output";
+  std::vector<TokenId> history = first->request.prompt;
+  history.insert(history.end(), first->sink->tokens.begin(), first->sink->tokens.end());
+  history.push_back(7);
+  Client* next = harness.Add(Ask(history, 3));
+  harness.StepUntilIdle();
+  EXPECT_EQ(next->info().cached_tokens, 28) << "of 29 tokens with keys and values";
+  SchedulerHarness::ExpectAnswerAsAlone(*next);
+}
+
+TEST(StateSlots, OutputsOfAPromptCopyItsState) {
+  SchedulerHarness harness(WithSlots(6));
+  std::vector<Client*> clients;
+  for (int32_t output = 0; output < 3; ++output) {
+    Request request = Ask(Prompt(61), 9);
+    request.output_index = output;
+    clients.push_back(harness.Add(std::move(request)));
+  }
+  harness.StepUntilIdle();
+  EXPECT_EQ(clients[0]->info().cached_tokens, 0);
+  EXPECT_EQ(clients[1]->info().cached_tokens, 60) << "it waited for the first one's state";
+  EXPECT_EQ(clients[2]->info().cached_tokens, 60);
+  for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
+}
+
+// Two prompts with 80 tokens in common: the second leaves a state where it leaves the first, which a third one finds.
+TEST(StateSlots, AStateIsKeptWhereAPromptLeavesACachedOne) {
+  SchedulerHarness harness(WithSlots(8, 128));
+  const std::vector<TokenId> common = Prompt(80);
+  std::vector<int32_t> cached;
+  for (const TokenId own : {11, 12, 13}) {
+    std::vector<TokenId> prompt = common;
+    prompt.insert(prompt.end(), 20, own);
+    Client* client = harness.Add(Ask(prompt, 2));
     harness.StepUntilIdle();
-    EXPECT_EQ(client->info().cached_tokens, 0);
+    cached.push_back(client->info().cached_tokens);
     SchedulerHarness::ExpectAnswerAsAlone(*client);
   }
-  // Nor while they are filled: each of several outputs of a prompt computes it.
-  Client* one = harness.Add(Ask(Prompt(30), 3));
-  Client* other = harness.Add(Ask(Prompt(30), 3));
+  EXPECT_EQ(cached, (std::vector<int32_t>{0, 0, 80}));
+}
+
+TEST(StateSlots, APreemptedSequenceGoesOnFromItsLastState) {
+  SchedulerHarness harness(WithSlots(6, 12));
+  Client* older = harness.Add(Ask(Prompt(9), 24));
+  Client* newer = harness.Add(Ask(Prompt(9, 20), 24));
+  while (newer->info().preemptions == 0 && newer->sequence->info.preemptions == 0) ASSERT_TRUE(harness.Step());
+  const int32_t known = newer->sequence->num_tokens();
+  while (newer->sequence->state == SequenceState::kWaiting) ASSERT_TRUE(harness.Step());
+  EXPECT_GE(harness.plan.sequences.back().first_position, 8) << known;
   harness.StepUntilIdle();
-  EXPECT_EQ(one->info().cached_tokens + other->info().cached_tokens, 0);
-  EXPECT_EQ(harness.scheduler.counters().prompt_tokens_cached, 0U);
+  for (const Client* client : {older, newer}) SchedulerHarness::ExpectAnswerAsAlone(*client);
+}
+
+// Along a long prompt: near its end closely, before that at ever wider distances.
+TEST(StateSlots, StatesOfALongPromptAreThinned) {
+  SchedulerOptions options = WithSlots(40, 128);
+  options.state_borders.interval = 16;
+  SchedulerHarness harness(options);
+  harness.Add(Ask(Prompt(16 * 20 + 2), 1));
+  harness.StepUntilIdle();
+  const int32_t kept = harness.scheduler.pages().cache().states().num_kept();
+  EXPECT_GE(kept, 6);
+  EXPECT_LE(kept, 12);
+  std::vector<TokenId> prompt = Prompt(16 * 8 + 9);
+  Client* client = harness.Add(Ask(prompt, 1));
+  harness.StepUntilIdle();
+  EXPECT_EQ(client->info().cached_tokens, 16 * 8);
+}
+
+// A state leaves with its page set, and a page set stays without its state.
+TEST(StateSlots, StatesAreEvictedLeastRecentlyUsedFirst) {
+  SchedulerHarness harness(WithSlots(3, 128));
+  const auto cached = [&harness](TokenId first) {
+    Client* client = harness.Add(Ask(Prompt(30, first), 1));
+    harness.StepUntilIdle();
+    SchedulerHarness::ExpectAnswerAsAlone(*client);
+    return client->info().cached_tokens;
+  };
+  for (const TokenId first : {1, 10}) EXPECT_EQ(cached(first), 0);
+  EXPECT_EQ(cached(1), 28);
+  EXPECT_EQ(cached(20), 0) << "takes the slot of the second one";
+  EXPECT_EQ(cached(1), 28);
+  EXPECT_EQ(cached(10), 0);
+}
+
+TEST(StateSlots, DecodedStatesAreNotKeptWhereDecodeHasBitsOfItsOwn) {
+  SchedulerOptions options = WithSlots(4);
+  options.prefill_matches_decode = false;
+  SchedulerHarness harness(options);
+  Client* first = harness.Add(Ask(Prompt(10), 20));
+  harness.StepUntilIdle();
+  std::vector<TokenId> history = first->request.prompt;
+  history.insert(history.end(), first->sink->tokens.begin(), first->sink->tokens.end());
+  Client* next = harness.Add(Ask(history, 3));
+  harness.StepUntilIdle();
+  EXPECT_EQ(next->info().cached_tokens, 8);
 }
 
 TEST(StatePool, RefusesWhatContradictsIt) {
@@ -86,7 +195,7 @@ TEST(StatePool, RefusesWhatContradictsIt) {
   EXPECT_TRUE(pool.CheckIntegrity({first, second}).ok());
   EXPECT_FALSE(pool.CheckIntegrity({first}).ok()) << "lost";
   EXPECT_FALSE(pool.CheckIntegrity({first, first}).ok()) << "held twice";
-  pool.Release(first);
+  pool.Release(first, false);
   EXPECT_FALSE(pool.CheckIntegrity({first, second}).ok()) << "free and held";
   EXPECT_EQ(pool.Allocate(), first);
 }

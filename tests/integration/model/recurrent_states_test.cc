@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// States of recurrent models in an engine: requests that wait for a slot, that are preempted and begin again, and
-// outputs of one prompt, each against the request alone.
+// States of recurrent models in an engine: requests that wait for a slot, that are preempted and go on from a kept
+// state, outputs of one prompt, and chats whose turns begin with what the prefix cache has, each against the request
+// alone.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,6 +35,12 @@ class RecurrentStates : public ::testing::TestWithParam<std::string> {
     return request;
   }
 
+  static EngineOptions Uncached() {
+    EngineOptions options;
+    options.prefix_cache = false;
+    return options;
+  }
+
   // Pages and states that the KV memory has room for.
   EngineOptions Options(size_t pages, size_t states) const {
     const ModelConfig& config = model().config();
@@ -45,19 +52,19 @@ class RecurrentStates : public ::testing::TestWithParam<std::string> {
   }
 
   // Runs all at once, and returns how often one was preempted.
-  uint64_t RunTogether(const std::vector<Request>& requests, const EngineOptions& options) const {
-    EngineClient alone(&model(), EngineOptions());
+  uint64_t RunTogether(const std::vector<Request>& requests, const EngineOptions& options, bool shares = true) const {
+    EngineClient alone(&model(), Uncached());
     EngineClient together(&model(), options);
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (const Request& request : requests) sinks.push_back(together.Submit(request));
     for (size_t i = 0; i < requests.size(); ++i) {
       std::string why;
       EXPECT_TRUE(SameBits(sinks[i]->Wait(), alone.Run(requests[i]), &why)) << "request " << i << ": " << why;
-      EXPECT_EQ(sinks[i]->Wait().finish.cached_tokens, 0);
+      EXPECT_TRUE(shares || sinks[i]->Wait().finish.cached_tokens == 0);
     }
     together.engine().Stop();
     EXPECT_EQ(together.engine().stats().pages_used, 0);
-    EXPECT_EQ(together.engine().stats().prefix_queries, 0U);
+    EXPECT_EQ(together.engine().stats().prefix_hits > 0, shares);
     return together.engine().stats().preemptions;
   }
 
@@ -67,15 +74,39 @@ class RecurrentStates : public ::testing::TestWithParam<std::string> {
 
 TEST_P(RecurrentStates, APreemptedRequestBeginsAgainAndHasTheSameBits) {
   const std::vector<Request> requests = {Ask(1), Ask(2), Ask(3), Ask(4)};
-  EXPECT_GT(RunTogether(requests, Options(24, 3)), 0U);
+  EXPECT_GT(RunTogether(requests, Options(24, 3), false), 0U);
 }
 
 TEST_P(RecurrentStates, RequestsWaitForTheOnlySlot) {
-  EXPECT_EQ(RunTogether({Ask(1), Ask(2), Ask(3)}, Options(20, 1)), 0U);
+  EXPECT_EQ(RunTogether({Ask(1), Ask(2), Ask(3)}, Options(20, 1), false), 0U);
 }
 
 TEST_P(RecurrentStates, EachOutputOfAPromptHasAStateOfItsOwn) {
   EXPECT_EQ(RunTogether({Ask(1, 0), Ask(1, 1), Ask(1, 2)}, Options(100, 4)), 0U);
+}
+
+// Pages of 8 tokens. Each turn begins with all before it, the last answer included.
+TEST_P(RecurrentStates, TurnsOfAChatGoOnFromTheStateOfTheTurnBefore) {
+  EngineClient alone(&model(), Uncached());
+  for (const int32_t step_tokens : {5, 13, 64, 512}) {
+    EngineOptions options;
+    options.max_tokens_per_step = step_tokens;
+    EngineClient cached(&model(), options);
+    Request request = Ask(1);
+    request.stopping.max_tokens = 20;
+    for (int turn = 0; turn < 4; ++turn) {
+      SCOPED_TRACE("turn " + std::to_string(turn) + ", " + std::to_string(step_tokens) + " tokens a step");
+      const auto history = static_cast<int32_t>(request.prompt.size());
+      const Response response = cached.Run(request);
+      std::string why;
+      EXPECT_TRUE(SameBits(response, alone.Run(request), &why)) << why;
+      // What was computed before: all but the last drawn token and the new ones of the user.
+      const int32_t computed = turn == 0 ? 0 : history - 5 - 1;
+      EXPECT_EQ(response.finish.cached_tokens, computed / 8 * 8);
+      for (const TokenOutput& token : response.tokens) request.prompt.push_back(token.token_id);
+      for (TokenId i = 0; i < 5; ++i) request.prompt.push_back(3 + i);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
