@@ -115,7 +115,7 @@ int FuzzKserveTensor(const uint8_t* data, size_t size) {
   const uint32_t datatype = input.Below(static_cast<uint32_t>(datatypes.size()) + 1);
   tensor.set_datatype(datatype < datatypes.size() ? datatypes[datatype].name : "FP16");
   for (uint32_t rank = input.Below(kserve::kMaxTensorRank + 2); rank > 0; --rank) {
-    tensor.add_shape(static_cast<int32_t>(input.Word()) * (input.Byte() == 0 ? int64_t{1} : int64_t{1} << 33));
+    tensor.add_shape(static_cast<int32_t>(input.Word()) * (input.Byte() == 0 ? int64_t{1} : int64_t{1} << 32));
   }
   const std::string raw(input.rest());
   const auto elements = kserve::DecodeTensor(tensor, &raw);
