@@ -65,6 +65,11 @@ int64_t JsonFields::ToInt(const char* name, const json& value, int64_t min, int6
   return number;
 }
 
+bool JsonFields::IsText(const char* name, const char* text) const {
+  const json* value = Find(name);
+  return value != nullptr && value->is_string() && value->get_ref<const std::string&>() == text;
+}
+
 int64_t JsonFields::Int(const char* name, int64_t min, int64_t max) {
   Require(name);
   return IntOr(name, min, max, min);
@@ -133,6 +138,22 @@ std::vector<double> JsonFields::NumberListOr(const char* name, double min, doubl
   Fail(absl::StrCat(name, " is ", Shown(*value), "; must be a list of at most ", max_count, " numbers in [", min, ", ",
                     max, "]"));
   return {};
+}
+
+JsonFields::Limits JsonFields::LimitsOr(const char* name, const Limits& fallback) {
+  const json* value = Find(name);
+  if (value == nullptr) return fallback;
+  const auto number_of = [](const json& entry) {
+    if (entry.is_number()) return entry.get<double>();
+    static const json infinity = {{"__float__", "Infinity"}};
+    return entry == infinity ? static_cast<double>(INFINITY) : NAN;
+  };
+  if (value->is_array() && value->size() == 2) {
+    const Limits limits = {number_of((*value)[0]), number_of((*value)[1])};
+    if (limits.lower >= 0.0 && std::isfinite(limits.lower) && limits.lower <= limits.upper) return limits;
+  }
+  Fail(absl::StrCat(name, " is ", Shown(*value), "; must be two numbers, 0 <= lower <= upper"));
+  return fallback;
 }
 
 std::vector<std::string> JsonFields::TextListOr(const char* name, size_t max_count) {

@@ -22,6 +22,8 @@ class JsonFields {
   // Whether the field is present, null included: an explicit null may disable what an absent field leaves at its
   // default.
   bool Mentions(const char* name) const;
+  // Whether the field is this string.
+  bool IsText(const char* name, const char* text) const;
 
   // An integer in [min, max]; 12.0 does not count. Readers without a fallback require the field.
   int64_t Int(const char* name, int64_t min, int64_t max);
@@ -35,6 +37,13 @@ class JsonFields {
   std::vector<int64_t> IntListOr(const char* name, int64_t min, int64_t max, size_t max_count);
   // A list of at most `max_count` finite numbers, each in [min, max]; empty when the field is absent.
   std::vector<double> NumberListOr(const char* name, double min, double max, size_t max_count);
+  // A list of two numbers, 0 <= lower <= upper, of which the upper may be infinite: Python's Infinity, which
+  // transformers 5 writes as {"__float__": "Infinity"}.
+  struct Limits {
+    double lower;
+    double upper;
+  };
+  Limits LimitsOr(const char* name, const Limits& fallback);
   // A list of at most `max_count` strings; empty when the field is absent.
   std::vector<std::string> TextListOr(const char* name, size_t max_count);
   // A nested object, owned by the outer one, or null when the field is absent.

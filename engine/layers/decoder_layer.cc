@@ -30,6 +30,10 @@ const LinearWeights& OutputOf(MixerKind mixer, const LayerWeights& weights) {
       return weights.delta.out;
     case MixerKind::kShortConv:
       return weights.short_conv.out;
+    case MixerKind::kMamba:
+      return weights.mamba.out;
+    case MixerKind::kNone:
+      break;
   }
   return weights.attention_out;
 }
@@ -57,6 +61,7 @@ Linear DecoderLayer::InputOf(LayerContext* context, int32_t layer) {
 
 bool DecoderLayer::AttentionInputs() {
   const int32_t layer = context_->layer;
+  if (!mixes_tokens()) return true;
   const Linear input = InputOf(context_, layer);
   const bool unnormed = context_->norms_inside() || (layer == 0 && context_->config.norm.first_absent);
   if (unnormed) return input.Quantize("qkv input", context_->rows.hidden, context_->rows.count) && StoreKv();
@@ -67,12 +72,13 @@ bool DecoderLayer::AttentionInputs() {
 
 // With a parallel residual the MLP begins before the attention's output is added, so that both read the same rows.
 bool DecoderLayer::AttentionAndMlp() {
+  if (!mixes_tokens()) return RunMlp();
+  if (!context_->config.has_mlp(context_->layer)) return RunAttention() && AddAttention();
   const auto begin_mlp = [this] { return std::visit([](auto& mixer) { return mixer.Begin(); }, channel_mixer_); };
   const auto run_mlp = [this] { return std::visit([](auto& mixer) { return mixer.Run(); }, channel_mixer_); };
   const bool parallel = context_->config.parallel_residual;
-  return (!parallel || begin_mlp()) && RunAttention() &&
-         attention_out().AddToResidual("attention out", weights_.post_attention_norm) && (parallel || begin_mlp()) &&
-         run_mlp() && (!context_->post_norm() || FinalPostNorm());
+  return (!parallel || begin_mlp()) && RunAttention() && AddAttention() && (parallel || begin_mlp()) && run_mlp() &&
+         (!context_->post_norm() || FinalPostNorm());
 }
 
 bool DecoderLayer::RunMlp() {
@@ -91,6 +97,14 @@ bool DecoderLayer::StoreKv() {
 
 bool DecoderLayer::RunAttention() {
   return std::visit([this](auto& mixer) { return mixer.Run(attention_out()); }, token_mixer_);
+}
+
+bool DecoderLayer::AddAttention() const {
+  return attention_out().AddToResidual("attention out", weights_.post_attention_norm);
+}
+
+bool DecoderLayer::mixes_tokens() const {
+  return context_->config.mixer(context_->layer) != MixerKind::kNone;
 }
 
 bool DecoderLayer::FinalPostNorm() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One layer of a model, of a decoder or an encoder: x += Out(TokenMixer(Norm1(x))); x += ChannelMixer(Norm2(x)), norms
-// as NormPlacement says. A new kind of mixer is a type in a file of its own, and a place in TokenMixer or ChannelMixer.
+// as NormPlacement says, or with ModelConfig::single_terms one of the two. A new kind of mixer is a type in a file of
+// its own, and a place in TokenMixer or ChannelMixer.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "engine/layers/delta_layer.h"
 #include "engine/layers/experts.h"
 #include "engine/layers/latent_attention.h"
+#include "engine/layers/mamba_layer.h"
 #include "engine/layers/mlp.h"
 #include "engine/layers/short_conv.h"
 
@@ -20,7 +22,7 @@ namespace dunlin::engine {
 // A token mixer mixes rows of a sequence. InputOf: its first product, whose input the layer fills. StoreKv(): stores
 // what later tokens read, of every row, and leaves queries in LayerRows::query; after the last layer's only kept rows
 // go on. Run(next): from the queries to the input of the output projection.
-using TokenMixer = std::variant<DeltaLayer, ShortConv, LatentAttentionLayer, Attention>;
+using TokenMixer = std::variant<DeltaLayer, MambaLayer, ShortConv, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
 using ChannelMixer = std::variant<Experts, Mlp>;
@@ -44,6 +46,8 @@ class DecoderLayer {
  private:
   bool StoreKv();
   bool RunAttention();
+  bool AddAttention() const;
+  bool mixes_tokens() const;
   // NormPlacement::kPost: the layer's last norm, which makes the input of the next layer.
   bool FinalPostNorm() const;
   Linear attention_out() const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/expert_buffers.h"
 
+#include <algorithm>
+
 #include "engine/layers/buffer_cut.h"
 
 namespace dunlin::engine {
@@ -10,7 +12,8 @@ ExpertBuffers PlaceExperts(const ModelConfig& config, int64_t tokens, BufferCut*
   const int64_t hidden = tokens * config.hidden_dim;
   const int64_t chosen = NumExpertRows(config, static_cast<int32_t>(tokens));
   return {.normed = cut->Take<float>(hidden),
-          .output = cut->Take<float>(chosen * config.hidden_dim),
+          .latent = cut->Take<float>(tokens * config.experts.latent_dim),
+          .output = cut->Take<float>(std::max(chosen * config.expert_dim(), hidden)),
           .logits = cut->Take<float>(tokens * config.experts.router_features()),
           .chosen = cut->Take<int32_t>(chosen),
           .chosen_weights = cut->Take<float>(chosen),

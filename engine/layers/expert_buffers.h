@@ -13,7 +13,8 @@ namespace dunlin::engine {
 // T = max_tokens, C = routing.num_chosen. The rows of all experts, grouped by expert, are T * C.
 struct ExpertBuffers {
   float* normed = nullptr;    // [T, hidden_dim] the rows that the experts and the router read
-  float* output = nullptr;    // [T * C, hidden_dim] what the experts make of them
+  float* latent = nullptr;    // [T, latent_dim] what the experts read in place of them; then their sum
+  float* output = nullptr;    // [T * C, expert_dim] what the experts make of them; [T, hidden_dim] of the shared one
   float* logits = nullptr;    // [T, router_features]
   int32_t* chosen = nullptr;  // RouteExpertsParams, as what follows
   float* chosen_weights = nullptr;

@@ -17,7 +17,9 @@ bool Experts::Begin() {
 }
 
 bool Experts::Run() {
-  return RunExperts() && (context_->config.experts.shared_ffn_dim == 0 || RunShared());
+  const bool latent = context_->config.experts.latent_dim > 0;
+  return (!latent || EnterLatent()) && RunExperts() && (!latent || LeaveLatent()) &&
+         (context_->config.experts.shared_ffn_dim == 0 || RunShared());
 }
 
 bool Experts::Route() const {
@@ -40,7 +42,21 @@ bool Experts::Route() const {
          context_->Run(&DeviceOps::route_experts, params, "routing");
 }
 
+bool Experts::EnterLatent() const {
+  const Linear in(context_, weights_.latent_in, InputIndex(context_->layer, LayerInput::kMlpUp));
+  return in.Quantize("latent input", buffers_.normed, context_->rows.count) &&
+         in.Run("latent in", nullptr, buffers_.latent, context_->rows.count);
+}
+
+bool Experts::LeaveLatent() const {
+  const LayerRows& rows = context_->rows;
+  const Linear out(context_, weights_.latent_out, InputIndex(context_->layer, LayerInput::kMlpDown));
+  return out.Quantize("latent sum", buffers_.latent, rows.count) &&
+         out.Run("latent out", rows.hidden, rows.hidden, rows.count);
+}
+
 bool Experts::RunExperts() const {
+  const bool latent = context_->config.experts.latent_dim > 0;
   const Linear up(context_, weights_.experts.up.front(), InputIndex(context_->layer, LayerInput::kMlpUp));
   const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
@@ -49,21 +65,23 @@ bool Experts::RunExperts() const {
                                            .weights = buffers_.weights,
                                            .weight_stride = 1,
                                            .sigmoid = false,
-                                           .out = context_->rows.hidden,
+                                           .out = latent ? buffers_.latent : context_->rows.hidden,
                                            .num_rows = context_->rows.count,
-                                           .columns = context_->config.hidden_dim};
+                                           .columns = context_->config.expert_dim(),
+                                           .from_zero = latent};
   if (!Gather(up) || !RunUp(up, down)) return false;
   kernels::GroupedGemmParams params = Params(weights_.experts.down);
   params.out = buffers_.output;
-  params.out_stride = context_->config.hidden_dim;
+  params.out_stride = context_->config.expert_dim();
   return context_->Run(&DeviceOps::grouped_gemm, params, "expert down") &&
          context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the experts");
 }
 
 // Not seen by observers: which rows an expert has depends on the text.
 bool Experts::Gather(const Linear& up) const {
-  const kernels::QuantizeParams params{.in = buffers_.normed,
-                                       .in_stride = context_->config.hidden_dim,
+  const bool latent = context_->config.experts.latent_dim > 0;
+  const kernels::QuantizeParams params{.in = latent ? buffers_.latent : buffers_.normed,
+                                       .in_stride = context_->config.expert_dim(),
                                        .out = up.Input(num_choices()),
                                        .num_rows = num_choices(),
                                        .rows = buffers_.rows};

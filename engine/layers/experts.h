@@ -2,7 +2,8 @@
 // A layer's experts: hidden += sum over a row's experts of weight * Down(f(Up(norm(hidden)))). A row appears once for
 // each expert that it takes; the appearances, grouped by expert, go through two grouped products, and each row then
 // adds what its experts gave, those in ascending order and the shared one last, so that its sum depends on the row
-// alone. Which rows an expert has stays on the device.
+// alone. Which rows an expert has stays on the device. With ExpertSpec::latent_dim the experts but the shared one read
+// In(norm(hidden)), and hidden takes Out of their sum.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,9 @@ class Experts {
 
  private:
   bool Route() const;
+  // ExpertBuffers::latent from the normed rows, and from the experts' sum in it to hidden.
+  bool EnterLatent() const;
+  bool LeaveLatent() const;
   bool RunExperts() const;
   bool Gather(const Linear& up) const;
   bool RunUp(const Linear& up, const Linear& down) const;

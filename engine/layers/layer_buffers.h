@@ -37,6 +37,7 @@ struct LayerBuffers {
   void* experts = nullptr;     // of ExpertBufferBytes
   void* latent = nullptr;      // of LatentBufferBytes
   void* delta = nullptr;       // of DeltaBufferBytes
+  void* mamba = nullptr;       // of MambaBufferBytes
   float* state = nullptr;      // [state slots, ModelConfig::state_floats]
   float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
                                // ExpertSpec::ffn_dim]; non-null runs eager

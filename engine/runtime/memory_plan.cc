@@ -8,6 +8,7 @@
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/layers/latent_buffers.h"
+#include "engine/layers/mamba_buffers.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/sampling/logit_edits.h"
 
@@ -31,6 +32,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kExperts, "experts", kStepKey},
     {BufferId::kLatent, "latent attention", kStepKey},
     {BufferId::kDelta, "delta nets", kStepKey},
+    {BufferId::kMamba, "mamba layers", kStepKey},
     {BufferId::kGate, "output gate", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
@@ -80,15 +82,16 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
                        int32_t rows) {
   size_t most = 0;
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns : {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
-                            config.attention.latent.query_rank, config.attention.latent.plain_dim,
-                            config.attention.latent.kv_rank, config.delta.output_features()}) {
+    for (int32_t columns :
+         {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
+          config.attention.latent.query_rank, config.attention.latent.plain_dim, config.attention.latent.kv_rank,
+          config.delta.output_features(), config.mamba.output_features(), config.experts.latent_dim}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
     const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
     if (expert_rows == 0) continue;
-    const int32_t columns = std::max(config.hidden_dim, config.experts.ffn_dim);
+    const int32_t columns = std::max(config.expert_dim(), config.experts.ffn_dim);
     most = std::max(most, device.ops->activation_bytes(precision, expert_rows, columns));
   }
   return most;
@@ -220,6 +223,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
+  set(BufferId::kMamba, MambaBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));

@@ -34,6 +34,7 @@ enum class BufferId : uint8_t {
   kExperts,      // ExpertBufferBytes of T tokens
   kLatent,       // LatentBufferBytes of T tokens
   kDelta,        // DeltaBufferBytes of T tokens
+  kMamba,        // MambaBufferBytes of T tokens
   kGate,         // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
   kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
                  // steps of a module
@@ -49,7 +50,7 @@ enum class BufferId : uint8_t {
   kSampled,      // [kMaxLogitRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 24;
+inline constexpr int kNumBuffers = 25;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

@@ -28,6 +28,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .experts = buffers.at(BufferId::kExperts),
           .latent = buffers.at(BufferId::kLatent),
           .delta = buffers.at(BufferId::kDelta),
+          .mamba = buffers.at(BufferId::kMamba),
           .state = buffers.floats(BufferId::kState),
           .unfused = buffers.floats(BufferId::kUnfused),
           .rotary = buffers.floats(BufferId::kRotary),

@@ -23,6 +23,7 @@
 #include "kernels/api/recurrent.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
+#include "kernels/api/ssm_scan.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::kernels {
@@ -103,6 +104,7 @@ struct DeviceOps {
   // Layers with a recurrent state, and gates of what a layer computes (recurrent.h).
   KernelStatus (*causal_conv)(DeviceContext*, const CausalConvParams&);
   KernelStatus (*delta_scan)(DeviceContext*, const DeltaScanParams&);
+  KernelStatus (*ssm_scan)(DeviceContext*, const SsmScanParams&);
   KernelStatus (*gated_group_norm)(DeviceContext*, const GatedGroupNormParams&);
   KernelStatus (*row_gate)(DeviceContext*, const RowGateParams&);
 

@@ -70,7 +70,7 @@ struct RouteExpertsParams {
 };
 
 // out[i, :] += w[j] * in[j, :] for each place j of row i, in their order; w[j] is weights[j * weight_stride], or
-// 1 / (1 + exp(-that)) with `sigmoid`.
+// 1 / (1 + exp(-that)) with `sigmoid`. With from_zero the sums replace what is in out.
 struct AddWeightedRowsParams {
   const float* in;        // [*, columns], contiguous
   const int32_t* places;  // [num_rows, num_places] rows of `in`, >= 0; or null: row i has the place i alone
@@ -81,6 +81,7 @@ struct AddWeightedRowsParams {
   float* out;        // [num_rows, columns], contiguous; must not overlap `in`
   int32_t num_rows;  // >= 0
   int32_t columns;   // > 0
+  bool from_zero = false;
 };
 
 }  // namespace dunlin::kernels

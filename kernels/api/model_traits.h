@@ -10,7 +10,7 @@ struct ModelTraits {
   bool latent_rows = false;  // copy_columns, batched_gemm, KvShape::values_in_keys
   bool value_norms = false;  // RotateAndStoreKvParams::value_norm
   bool row_factors = false;  // NormParams::factor, AddParams::factor
-  bool recurrent = false;    // causal_conv, delta_scan, gated_group_norm, row_gate
+  bool recurrent = false;    // causal_conv, delta_scan, ssm_scan, gated_group_norm, row_gate
 };
 
 }  // namespace dunlin::kernels

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of layers whose tokens read a state of their sequence in place of earlier keys and values: gated delta
-// nets (Qwen 3.5, Qwen3-Next), gated short convolutions (LFM2). A sequence's state lies in a slot of a pool, in FP32,
-// and is read and written in place. Bit contract: every operation goes through a sequence's rows one by one, in one
-// order, so that a row has the same bits wherever a step begins or ends, and beside any neighbours.
+// nets (Qwen 3.5, Qwen3-Next), gated short convolutions (LFM2), Mamba2 (ssm_scan.h). A sequence's state lies in a slot
+// of a pool, in FP32, and is read and written in place. Bit contract: every operation goes through a sequence's rows
+// one by one, in one order, so that a row has the same bits wherever a step begins or ends, and beside any neighbours.
 #pragma once
 
 #include <cstddef>
@@ -81,18 +81,21 @@ struct DeltaScanParams {
   float* out;                     // [*, shape.value_features()], contiguous
 };
 
-// out = RMSNorm(in) * weight * SiLU(gate), the norm over each group of `columns` floats of a row.
+// out = RMSNorm(in) * weight * SiLU(gate) or, with gate_first, RMSNorm(in * SiLU(gate)) * weight; the norm over each
+// group of `columns` floats of a row.
 struct GatedGroupNormParams {
   const float* in;      // [*, num_groups * columns], contiguous
   const float* gate;    // [*, num_groups * columns], rows gate_stride apart
   int64_t gate_stride;  // floats, >= num_groups * columns
   const int32_t* rows;  // [num_rows] row of both for each output row, or null for 0, 1, 2, ...
-  const float* weight;  // [columns]
+  const float* weight;  // [columns] of the first group
   float epsilon;        // > 0
   int32_t num_groups;   // > 0
   int32_t columns;      // > 0
   float* out;           // [num_rows, num_groups * columns], contiguous; must not overlap `in`
   int32_t num_rows;     // >= 0
+  bool gate_first = false;
+  int64_t weight_stride = 0;  // floats from the weights of a group to those of the next; 0: all have the same
 };
 
 // values = values * sigmoid(gate), in place.

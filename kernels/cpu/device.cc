@@ -103,6 +103,7 @@ constexpr DeviceOps kCpuOps = {
     .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
     .causal_conv = kEntry<CausalConv>,
     .delta_scan = kEntry<DeltaScan>,
+    .ssm_scan = kEntry<SsmScan>,
     .gated_group_norm = kEntry<GatedGroupNorm>,
     .row_gate = kEntry<RowGate>,
     .supports_attention = kEntry<SupportsAttention>,

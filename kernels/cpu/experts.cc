@@ -146,6 +146,7 @@ KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams
   const int64_t columns = params.columns;
   ForEachRow(context, params.num_rows, columns * params.num_places, [&](int64_t row) {
     float* out = params.out + row * columns;
+    if (params.from_zero) std::fill_n(out, columns, 0.0F);
     for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
       const int64_t place = params.places == nullptr ? i : params.places[i];
       const float given = params.weights[place * params.weight_stride];

@@ -78,6 +78,7 @@ constexpr DeviceOps kCudaOps = {
     .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
     .causal_conv = Unsupported<CausalConvParams>,
     .delta_scan = Unsupported<DeltaScanParams>,
+    .ssm_scan = Unsupported<SsmScanParams>,
     .gated_group_norm = Unsupported<GatedGroupNormParams>,
     .row_gate = Unsupported<RowGateParams>,
     .supports_attention = kEntry<SupportsAttention>,

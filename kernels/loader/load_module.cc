@@ -88,6 +88,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"rotate_and_store_kv", ops.rotate_and_store_kv != nullptr},
       {"causal_conv", ops.causal_conv != nullptr},
       {"delta_scan", ops.delta_scan != nullptr},
+      {"ssm_scan", ops.ssm_scan != nullptr},
       {"gated_group_norm", ops.gated_group_norm != nullptr},
       {"row_gate", ops.row_gate != nullptr},
       {"supports_attention", ops.supports_attention != nullptr},

@@ -46,7 +46,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 49 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 50 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -80,6 +80,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.rotate_and_store_kv = Timed<OpKind::kStoreKv, kernels::RotateAndStoreKvParams, &DeviceOps::rotate_and_store_kv>;
   ops.causal_conv = Timed<OpKind::kAttention, kernels::CausalConvParams, &DeviceOps::causal_conv>;
   ops.delta_scan = Timed<OpKind::kAttention, kernels::DeltaScanParams, &DeviceOps::delta_scan>;
+  ops.ssm_scan = Timed<OpKind::kAttention, kernels::SsmScanParams, &DeviceOps::ssm_scan>;
   ops.gated_group_norm = Timed<OpKind::kNorm, kernels::GatedGroupNormParams, &DeviceOps::gated_group_norm>;
   ops.row_gate = Timed<OpKind::kActivate, kernels::RowGateParams, &DeviceOps::row_gate>;
   ops.update_delayed_scaling = Forwarded<&DeviceOps::update_delayed_scaling>::Call;

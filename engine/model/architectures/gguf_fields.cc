@@ -56,11 +56,15 @@ void RefuseGgufTensor(GgufConfigWriter* config, const std::string& tensor, const
   if (config->HasTensor(tensor)) config->fields().Fail(tensor, absl::StrCat("is there: ", what, " is not supported"));
 }
 
-void WriteGgufGranite(GgufConfigWriter* config) {
+void WriteGgufMultipliers(GgufConfigWriter* config) {
   config->CopyOr("attention.scale", "attention_multiplier", 1.0 / std::sqrt(static_cast<double>(config->head_dim())));
   config->Copy("embedding_scale", "embedding_multiplier");
   config->Copy("residual_scale", "residual_multiplier");
   config->Copy("logit_scale", "logits_scaling");
+}
+
+void WriteGgufGranite(GgufConfigWriter* config) {
+  WriteGgufMultipliers(config);
   if (!config->fields().Bool(config->Key("rope.scaling.finetuned")).value_or(true)) {
     config->fields().Fail(config->Key("rope.scaling.finetuned"),
                           "is false: layers without positions are not supported");

@@ -31,7 +31,8 @@ void RefuseGgufSharedExperts(GgufConfigWriter* config);
 // Records an error, that `what` is not supported, where the file has the tensor.
 void RefuseGgufTensor(GgufConfigWriter* config, const std::string& tensor, const char* what);
 
-void WriteGgufGranite(GgufConfigWriter* config);  // Granite's multipliers
-void WriteGgufBert(GgufConfigWriter* config);     // token types of BERT's encoders
+void WriteGgufMultipliers(GgufConfigWriter* config);  // Granite's
+void WriteGgufGranite(GgufConfigWriter* config);      // the same; every layer has positions
+void WriteGgufBert(GgufConfigWriter* config);         // token types of BERT's encoders
 
 }  // namespace dunlin::engine

@@ -54,6 +54,21 @@ constexpr auto WithNorms(const WeightName (&... others)[kCounts]) {
   return all;
 }
 
+// The same without the names of the MLP's matrices.
+template <size_t... kCounts>
+constexpr auto WithoutMlp(const WeightName (&... others)[kCounts]) {
+  constexpr size_t kMlpNames = 3;
+  const auto all = WithNorms(others...);
+  std::array<WeightName, all.size() - kMlpNames> names{};
+  size_t at = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool of_mlp = i < std::size(kLlamaCommonWeights) &&
+                        (all[i].slot == WeightSlot::kMlpUp || all[i].slot == WeightSlot::kMlpDown);
+    if (!of_mlp) names[at++] = all[i];
+  }
+  return names;
+}
+
 inline constexpr WeightName kLlamaNorms[] = {
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
 };

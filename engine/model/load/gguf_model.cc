@@ -103,7 +103,7 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   const GgufForm& form = *found->form;
   parsed->names = NamesOf(form);
   if (form.offset_norms) parsed->config.norm.weight_offset = 0.0F;
-  parsed->config.delta.log_rates = false;
+  parsed->config.delta.log_rates = parsed->config.mamba.log_rates = false;
   parsed->config.delta.shape.tiled_values = form.tiled_values;
   if (!form.fixed_biases) SetBiases(*tensors, &parsed->config);
   // By the order of the rows, but those of latent attention are as a directory has them.

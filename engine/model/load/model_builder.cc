@@ -243,8 +243,9 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
     for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm.weight_offset;
   }
   if (IsConvolution(part.slot)) TransposeTaps(part, widened_.data());
-  if (part.slot == WeightSlot::kDeltaRate) {
-    const bool log = model_->config_.delta.log_rates;
+  if (part.slot == WeightSlot::kDeltaRate || part.slot == WeightSlot::kMambaRate) {
+    const ModelConfig& config = model_->config_;
+    const bool log = part.slot == WeightSlot::kDeltaRate ? config.delta.log_rates : config.mamba.log_rates;
     for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];
   }
   // All precisions share the vectors, so the first precision's pointer serves all.

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 #include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/recurrent.h"
+#include "kernels/api/ssm_scan.h"
 
 namespace dunlin::engine {
 
@@ -133,6 +135,8 @@ enum class MixerKind : uint8_t {
   kAttention,  // over the keys and values of earlier tokens, in pages
   kDelta,      // a gated delta net, over a state of the sequence
   kShortConv,  // a gated convolution over the last few tokens, which are the sequence's state
+  kMamba,      // Mamba2, over a state of the sequence
+  kNone,       // nothing: of ModelConfig::single_terms, a layer that is its MLP
 };
 
 // Gated delta nets (kernels/api/recurrent.h): Out(RMSNorm(scan) * SiLU(z)), z from the layer's input as queries, keys
@@ -162,6 +166,27 @@ struct ShortConvSpec {
   int32_t input_features() const { return 3 * channels; }
   // FP32 of a sequence in a layer: the last rows of B * x.
   int64_t state_floats() const { return int64_t{taps - 1} * channels; }
+};
+
+// Mamba2 layers (kernels/api/ssm_scan.h): Out(RMSNorm(scan * SiLU(z)) * weight), the norm over the features of each
+// group of heads. Its fused projection gives z, the convolution's x, B and C, and a step of each head.
+struct MambaSpec {
+  kernels::SsmShape shape;  // num_heads 0: no layer is one
+  int32_t conv_taps = 0;    // 2 to kConvTapsMax
+  bool conv_bias = false;
+  bool bias = false;      // of the input and the output projection
+  float step_min = 0.0F;  // SsmScanParams, as step_max
+  float step_max = std::numeric_limits<float>::infinity();
+  bool log_rates = true;  // checkpoints hold the logarithm of SsmScanParams::rate; else the rate times -1
+
+  int32_t channels() const { return shape.channels(); }
+  // Columns of the output projection.
+  int32_t output_features() const { return shape.features(); }
+  // Of the input projection.
+  int32_t input_features() const { return output_features() + channels() + shape.num_heads; }
+  // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
+  int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
+  int64_t state_floats() const { return conv_state_floats() + shape.num_heads * kernels::SsmHeadFloats(shape); }
 };
 
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.
@@ -213,6 +238,9 @@ struct ExpertSpec {
   bool bias = false;               // of the matrices of the experts
   bool router_bias = false;        // of the router's logits
   bool router_correction = false;  // RouteExpertsParams::correction
+  // Elements of the rows that the experts but the shared one read and write, between two projections that all of a
+  // layer share; 0: hidden_dim, without projections.
+  int32_t latent_dim = 0;
   std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of MlpSpec::ffn_dim; empty: none
 
   bool in_layer(int32_t layer) const {

@@ -63,11 +63,13 @@ struct ModelConfig {
   AttentionSpec attention;
   DeltaSpec delta;
   ShortConvSpec short_conv;
+  MambaSpec mamba;
   std::vector<MixerKind> mixers;  // [num_layers]; empty: all attend. At least one attends
   RotarySpec rotary;
   MlpSpec mlp;
   ExpertSpec experts;
   bool parallel_residual = false;
+  bool single_terms = false;    // a layer is one term, x += F(Norm(x)): what mixes its tokens or, with kNone, its MLP
   float residual_scale = 1.0F;  // of what attention and MLP add; folded into their last matrices at load
   bool layer_factor = false;    // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
@@ -84,11 +86,14 @@ struct ModelConfig {
   int64_t layer_state_floats(int32_t layer) const {
     switch (mixer(layer)) {
       case MixerKind::kAttention:
+      case MixerKind::kNone:
         return 0;
       case MixerKind::kDelta:
         return delta.state_floats();
       case MixerKind::kShortConv:
         return short_conv.state_floats();
+      case MixerKind::kMamba:
+        return mamba.state_floats();
     }
     return 0;
   }
@@ -100,13 +105,18 @@ struct ModelConfig {
   }
   int64_t state_floats() const { return mixers.empty() ? 0 : state_offset(num_layers); }
   int32_t num_recurrent_layers() const {
-    return static_cast<int32_t>(mixers.size()) -
-           static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kAttention));
+    return static_cast<int32_t>(std::count_if(mixers.begin(), mixers.end(), [](MixerKind mixer_kind) {
+      return mixer_kind != MixerKind::kAttention && mixer_kind != MixerKind::kNone;
+    }));
   }
+  bool has_mlp(int32_t layer) const { return !single_terms || mixer(layer) == MixerKind::kNone; }
   // Whether a sequence has a state in addition to its keys and values.
   bool is_recurrent() const { return num_recurrent_layers() > 0; }
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
-  int32_t num_kv_layers() const { return is_encoder() ? 1 : num_layers - num_recurrent_layers(); }
+  int32_t num_kv_layers() const {
+    if (is_encoder() || mixers.empty()) return is_encoder() ? 1 : num_layers;
+    return static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kAttention));
+  }
   int32_t position_rows() const { return max_context + embedding.position_offset; }
   // What the device holds of the positions: one of the three.
   const std::vector<float>& position_constants() const {
@@ -116,11 +126,14 @@ struct ModelConfig {
   bool has_experts() const { return experts.routing.num_experts > 0; }
   // Columns that a layer's first product and the rows before its output projection have at most.
   int32_t max_mixer_inputs() const {
-    return std::max({attention.qkv_features(), delta.input_features(), short_conv.input_features()});
+    return std::max(
+        {attention.qkv_features(), delta.input_features(), mamba.input_features(), short_conv.input_features()});
   }
   int32_t max_mixer_outputs() const {
-    return std::max({attention.sum_features(), delta.output_features(), short_conv.channels});
+    return std::max({attention.sum_features(), delta.output_features(), mamba.output_features(), short_conv.channels});
   }
+  // Of the rows that experts read and write.
+  int32_t expert_dim() const { return experts.latent_dim > 0 ? experts.latent_dim : hidden_dim; }
   // The widest MLP of the model.
   int32_t max_ffn_dim() const {
     return has_experts() ? std::max({mlp.ffn_dim, experts.ffn_dim, experts.shared_ffn_dim}) : mlp.ffn_dim;

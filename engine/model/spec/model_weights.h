@@ -68,6 +68,18 @@ struct ShortConvWeights {
   LinearWeights out;            // [hidden_dim, channels]
 };
 
+// Of a layer with MixerKind::kMamba, in place of LayerWeights::qkv.
+struct MambaWeights {
+  LinearWeights in;                  // [input_features, hidden_dim]: z, x, B, C, steps
+  const float* conv = nullptr;       // [conv_taps, channels]
+  const float* conv_bias = nullptr;  // [channels], with MambaSpec::conv_bias
+  const float* rate = nullptr;       // [num_heads]
+  const float* time_bias = nullptr;  // [num_heads]
+  const float* skip = nullptr;       // [num_heads]
+  const float* norm = nullptr;       // [output_features]
+  LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
+};
+
 struct LayerWeights {
   NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
@@ -75,6 +87,7 @@ struct LayerWeights {
   LatentWeights latent;          // where the attention is latent
   DeltaWeights delta;            // of MixerKind::kDelta
   ShortConvWeights short_conv;   // of MixerKind::kShortConv
+  MambaWeights mamba;            // of MixerKind::kMamba
   NormWeights query_norm;        // with qk_norm
   NormWeights key_norm;          // with qk_norm
   const float* sinks = nullptr;  // [num_heads], with attention_sinks
@@ -87,6 +100,8 @@ struct LayerWeights {
   // Where ExpertSpec::in_layer.
   LinearWeights router;                      // [router_features, hidden_dim] in FP32
   const float* router_correction = nullptr;  // [num_experts], with router_correction
+  LinearWeights latent_in;                   // [latent_dim, hidden_dim], where latent_dim > 0
+  LinearWeights latent_out;                  // [hidden_dim, latent_dim], as that
   ExpertLists experts;                       // [num_experts], of ExpertSpec::ffn_dim
   ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
   const float* layer_factor = nullptr;       // [1], with ModelConfig::layer_factor

@@ -52,6 +52,10 @@ WeightField OfShortConv(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).short_conv.*kMember);
 }
 template <auto kMember>
+WeightField OfMamba(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).mamba.*kMember);
+}
+template <auto kMember>
 WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
 }
@@ -69,7 +73,8 @@ constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embedding.lear
 constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
 constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
 constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
-  return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent);
+  return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent) &&
+         c.mixer(layer) != MixerKind::kNone;
 };
 constexpr auto kAttends = [](const C& c, int32_t layer) { return c.attends(layer); };
 constexpr auto kHasQkv = [](const C& c, int32_t layer) { return c.attends(layer) && !c.attention.is_latent(); };
@@ -78,17 +83,26 @@ constexpr auto kHasQkNorms = [](const C& c, int32_t layer) { return c.attends(la
 constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
 constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
 constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
-constexpr auto kHasConvBias = [](const C& c, int32_t layer) { return kIsShortConv(c, layer) && c.short_conv.bias; };
+constexpr auto kHasShortConvBias = [](const C& c, int32_t layer) {
+  return kIsShortConv(c, layer) && c.short_conv.bias;
+};
+constexpr auto kIsMamba = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kMamba; };
+constexpr auto kHasMambaConvBias = [](const C& c, int32_t layer) {
+  return c.mixer(layer) == MixerKind::kMamba && c.mamba.conv_bias;
+};
 constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.attention.latent.query_rank > 0; };
 constexpr auto kHasLatent = [](const C& c, int32_t) { return c.attention.is_latent(); };
 constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
-constexpr auto kHasMlpNorm = [](const C& c, int32_t) {
-  return !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
+constexpr auto kHasMlpNorm = [](const C& c, int32_t layer) {
+  return c.has_mlp(layer) && !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
 };
-constexpr auto kHasMlp = [](const C& c, int32_t layer) { return !c.experts.in_layer(layer); };
+constexpr auto kHasMlp = [](const C& c, int32_t layer) { return c.has_mlp(layer) && !c.experts.in_layer(layer); };
 constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.experts.in_layer(layer); };
 constexpr auto kHasCorrection = [](const C& c, int32_t layer) {
   return c.experts.router_correction && c.experts.in_layer(layer);
+};
+constexpr auto kHasLatentExperts = [](const C& c, int32_t layer) {
+  return c.experts.latent_dim > 0 && c.experts.in_layer(layer);
 };
 constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
   return c.experts.shared_ffn_dim > 0 && c.experts.in_layer(layer);
@@ -105,6 +119,7 @@ constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
 constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
 constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
 constexpr auto kShortConvsBias = [](const C& c) { return c.short_conv.bias; };
+constexpr auto kMambaBias = [](const C& c) { return c.mamba.bias; };
 constexpr auto kMlpBias = [](const C& c) { return c.mlp.bias; };
 constexpr auto kRouterBias = [](const C& c) { return c.experts.router_bias; };
 constexpr auto kExpertBias = [](const C& c) { return c.experts.bias; };
@@ -140,6 +155,11 @@ constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.outp
 constexpr auto kShortConvInRows = [](const C& c, int32_t) { return int64_t{c.short_conv.input_features()}; };
 constexpr auto kShortConvDim = [](const C& c, int32_t) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
 constexpr auto kShortConvChannels = [](const C& c, int32_t) { return int64_t{c.short_conv.channels}; };
+constexpr auto kMambaInRows = [](const C& c, int32_t) { return int64_t{c.mamba.input_features()}; };
+constexpr auto kMambaChannels = [](const C& c, int32_t) { return int64_t{c.mamba.channels()}; };
+constexpr auto kMambaConvDim = [](const C& c, int32_t) { return int64_t{c.mamba.conv_taps} * c.mamba.channels(); };
+constexpr auto kMambaHeads = [](const C& c, int32_t) { return int64_t{c.mamba.shape.num_heads}; };
+constexpr auto kMambaDim = [](const C& c, int32_t) { return int64_t{c.mamba.output_features()}; };
 constexpr auto kQueryRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.query_rank}; };
 constexpr auto kQueryInput = [](const C& c, int32_t) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
@@ -152,6 +172,7 @@ constexpr auto kFfn = [](const C& c, int32_t) { return int64_t{c.mlp.ffn_dim}; }
 constexpr auto kUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.mlp.ffn_dim)}; };
 constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.experts.ffn_dim}; };
 constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
+constexpr auto kExpertDim = [](const C& c, int32_t) { return int64_t{c.expert_dim()}; };
 constexpr auto kSharedFfn = [](const C& c, int32_t) { return int64_t{c.experts.shared_ffn_dim}; };
 constexpr auto kSharedUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
 constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
@@ -226,10 +247,20 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfShortConv<&ShortConvWeights::in>),
     Vector(kShortConvTaps, "short_conv_taps", kPerLayer, kIsShortConv, kShortConvDim,
            OfShortConv<&ShortConvWeights::conv>),
-    Vector(kShortConvBias, "short_conv_bias", kPerLayer, kHasConvBias, kShortConvChannels,
+    Vector(kShortConvBias, "short_conv_bias", kPerLayer, kHasShortConvBias, kShortConvChannels,
            OfShortConv<&ShortConvWeights::bias>),
     Matrix(kShortConvOut, "short_conv_out", kPerLayer, kIsShortConv, kShortConvsBias, {kHidden, kShortConvChannels},
            OfShortConv<&ShortConvWeights::out>, {.factor = kResidual}),
+    Matrix(kMambaIn, "mamba_in", kPerLayer, kIsMamba, kMambaBias, {kMambaInRows, kHidden}, OfMamba<&MambaWeights::in>),
+    Vector(kMambaConv, "mamba_conv", kPerLayer, kIsMamba, kMambaConvDim, OfMamba<&MambaWeights::conv>),
+    Vector(kMambaConvBias, "mamba_conv_bias", kPerLayer, kHasMambaConvBias, kMambaChannels,
+           OfMamba<&MambaWeights::conv_bias>),
+    Vector(kMambaRate, "mamba_rate", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::rate>),
+    Vector(kMambaTimeBias, "mamba_time_bias", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::time_bias>),
+    Vector(kMambaSkip, "mamba_skip", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::skip>),
+    Vector(kMambaNorm, "mamba_norm", kPerLayer, kIsMamba, kMambaDim, OfMamba<&MambaWeights::norm>),
+    Matrix(kMambaOut, "mamba_out", kPerLayer, kIsMamba, kMambaBias, {kHidden, kMambaDim}, OfMamba<&MambaWeights::out>,
+           {.factor = kResidual}),
     Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHidden, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
@@ -245,9 +276,13 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfLayer<&LayerWeights::router>, {.storage = kFp32}),
     Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
            OfLayer<&LayerWeights::router_correction>),
-    Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kHidden, true},
+    Matrix(kLatentIn, "latent_in", kPerLayer, kHasLatentExperts, kNoBias, {kExpertDim, kHidden},
+           OfLayer<&LayerWeights::latent_in>),
+    Matrix(kLatentOut, "latent_out", kPerLayer, kHasLatentExperts, kNoBias, {kHidden, kExpertDim},
+           OfLayer<&LayerWeights::latent_out>),
+    Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kExpertDim, true},
            OfExpert<&ExpertLists::up>),
-    Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kHidden, kExpertFfn},
+    Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kExpertDim, kExpertFfn},
            OfExpert<&ExpertLists::down>, {.factor = kResidual}),
     Matrix(kSharedUp, "shared_up", kPerLayer, kHasSharedExpert, kNoBias, {kSharedUpRows, kHidden, true},
            OfShared<&ExpertWeights::up>),

@@ -47,6 +47,14 @@ enum class WeightSlot : uint8_t {
   kShortConvTaps,
   kShortConvBias,
   kShortConvOut,
+  kMambaIn,
+  kMambaConv,
+  kMambaConvBias,
+  kMambaRate,
+  kMambaTimeBias,
+  kMambaSkip,
+  kMambaNorm,
+  kMambaOut,
   kAttentionOut,
   kPostAttentionNorm,
   kMlpNorm,
@@ -55,6 +63,8 @@ enum class WeightSlot : uint8_t {
   kMlpDown,
   kRouter,
   kRouterCorrection,
+  kLatentIn,
+  kLatentOut,
   kExpertUp,
   kExpertDown,
   kSharedUp,
@@ -151,7 +161,7 @@ inline bool IsVector(WeightSlot slot) {
 // Whether the vector is the taps of a convolution, which checkpoints have as [channels, 1, taps] and devices as
 // [taps, channels].
 inline bool IsConvolution(WeightSlot slot) {
-  return slot == WeightSlot::kDeltaConv || slot == WeightSlot::kShortConvTaps;
+  return slot == WeightSlot::kDeltaConv || slot == WeightSlot::kShortConvTaps || slot == WeightSlot::kMambaConv;
 }
 // Whether each layer has one, or one for each expert or head.
 inline bool IsPerLayer(WeightSlot slot) {

@@ -74,6 +74,8 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
     part.shape = {config.delta.channels(), 1, config.delta.conv_taps};  // as PyTorch's Conv1d has it
   } else if (name.slot == WeightSlot::kShortConvTaps) {
     part.shape = {config.short_conv.channels, 1, config.short_conv.taps};
+  } else if (name.slot == WeightSlot::kMambaConv) {
+    part.shape = {config.mamba.channels(), 1, config.mamba.conv_taps};
   } else if (part.is_vector()) {
     part.shape = {tensor_rows};
   } else if (part.transposed) {
@@ -144,9 +146,14 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
   return stacks;
 }
 
-// A convolution's tensor may lack the dimension of one element.
+// A convolution's tensor may lack the dimension of one element; vectors of Mamba2's heads may have one, and the norm's
+// weights a row for each group.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
+  constexpr WeightSlot kFolded[] = {WeightSlot::kMambaRate, WeightSlot::kMambaSkip, WeightSlot::kMambaNorm};
+  if (std::find(std::begin(kFolded), std::end(kFolded), part.slot) != std::end(kFolded)) {
+    return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
+  }
   return IsConvolution(part.slot) && tensor.shape == std::vector<int64_t>{part.shape[0], part.shape[2]};
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/api/recurrent.h"
+#include "kernels/api/ssm_scan.h"
 
 namespace dunlin::kernels::cpu {
 
@@ -43,10 +44,30 @@ struct DeltaColumns {
   int32_t num_columns;
 };
 
+// With s_i the rows of S, of num_rows rows in order, for each column:
+//   s_i = decay s_i + b_i (step x);  out = sum_i c_i s_i + skip x
+// The sum runs as that of DeltaColumns.
+struct SsmColumns {
+  const float* x;  // of the first row; rows `stride` apart, as those of b and c
+  const float* b;
+  const float* c;
+  int64_t stride;
+  const float* decay;  // [num_rows]
+  const float* step;   // [num_rows]
+  float skip;
+  float* state;  // [ceil(num_columns / kStateLanes), state_dim, kStateLanes]
+  float* out;    // rows out_stride apart
+  int64_t out_stride;
+  int32_t num_rows;
+  int32_t state_dim;
+  int32_t num_columns;
+};
+
 struct RecurrentKernels {
   void (*conv_row)(const ConvRow&);
   void (*multiply_rows)(const float* a, const float* b, int64_t n, float* out);  // out may be a or b
   void (*delta_columns)(const DeltaColumns&);
+  void (*ssm_columns)(const SsmColumns&);
   float (*sum_squares)(const float* in, int64_t n);
 };
 

@@ -8,18 +8,13 @@
 #include <cstring>
 
 #include "kernels/cpu/context/row_tasks.h"
+#include "kernels/cpu/recurrent/scan_tasks.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int64_t kConvChannels = 256;   // of a task: a row of them is 1 KiB
-constexpr int64_t kScanRows = 32;        // whose norms and gates are computed at once: 512 bytes on the stack
-constexpr int64_t kScanColumns = 32;     // the fewest of a task
 constexpr float kLengthEpsilon = 1e-6F;  // of the lengths of queries and keys
-
-bool ValidState(const StateSlots& state, int64_t floats) {
-  return state.pool != nullptr && state.slots != nullptr && state.slot_stride >= floats;
-}
 
 // Channels [first, first + count) of a sequence's rows of u: those of the call, row 0 and on, and of its state before.
 class ConvInput {
@@ -82,30 +77,12 @@ void ConvolveChannels(const KernelTable& kernels, const CausalConvParams& params
   }
 }
 
-float Softplus(float x) {
-  return x > 20.0F ? x : std::log1p(std::exp(x));
-}
-
-// Some columns of a value head of a sequence.
-struct ScanTask {
-  const SequenceSpan& span;
-  int64_t head;
-  int64_t first_column;
-  int64_t num_columns;
-  float* state;  // of the head
-};
-
-void ScanColumns(const KernelTable& kernels, const DeltaScanParams& params, const ScanTask& task) {
+void ScanDeltaColumns(const KernelTable& kernels, const DeltaScanParams& params, const ScanTask& task) {
   const DeltaShape& shape = params.shape;
   const int64_t key_dim = shape.key_dim;
   const int64_t key_head =
       shape.tiled_values ? task.head % shape.key_heads : task.head / (shape.value_heads / shape.key_heads);
   const float query_factor = 1.0F / std::sqrt(static_cast<float>(key_dim));
-  float* state = task.state + task.first_column * key_dim;
-  if (task.span.first_position == 0) {
-    const int64_t blocks = (task.num_columns + kStateLanes - 1) / kStateLanes;
-    std::fill_n(state, blocks * kStateLanes * key_dim, 0.0F);
-  }
   float decay[kScanRows];
   float beta[kScanRows];
   float key_scale[kScanRows];
@@ -133,7 +110,7 @@ void ScanColumns(const KernelTable& kernels, const DeltaScanParams& params, cons
                            .beta = beta,
                            .key_scale = key_scale,
                            .query_scale = query_scale,
-                           .state = state,
+                           .state = task.state,
                            .out = params.out + row * shape.value_features() + column,
                            .out_stride = shape.value_features(),
                            .num_rows = static_cast<int32_t>(count),
@@ -180,26 +157,15 @@ KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
       !ValidState(params.state, shape.value_heads * head_floats)) {
     return KernelStatus::kInvalidArgument;
   }
-  // Whole heads where these keep all threads busy: what rows have in common is then computed once.
-  const int64_t heads = int64_t{params.num_sequences} * shape.value_heads;
-  const int64_t most = (shape.value_dim + kScanColumns - 1) / kScanColumns;
-  const int64_t parts = std::clamp<int64_t>((2 * context->pool.num_threads() + heads - 1) / heads, 1, most);
-  const int64_t part_columns = (most + parts - 1) / parts * kScanColumns;
-  context->pool.Run(heads * parts, [&](int64_t task, int) {
-    const int64_t sequence = task / parts / shape.value_heads;
-    const int64_t head = task / parts % shape.value_heads;
-    const int64_t first = task % parts * part_columns;
-    const int64_t count = std::min<int64_t>(part_columns, shape.value_dim - first);
-    if (count <= 0) return;
-    float* state = params.state.pool + params.state.slots[sequence] * params.state.slot_stride + head * head_floats;
-    ScanColumns(context->kernels, params, {params.sequences[sequence], head, first, count, state});
-  });
+  const ScanShape scan = {shape.value_heads, shape.value_dim, shape.key_dim, head_floats};
+  ForEachScan(context, scan, params.state, params.sequences, params.num_sequences,
+              [&](const ScanTask& task) { ScanDeltaColumns(context->kernels, params, task); });
   return KernelStatus::kOk;
 }
 
 KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params) {
   if (params.num_rows < 0 || params.num_groups < 1 || params.columns < 1 || !(params.epsilon > 0.0F) ||
-      params.gate_stride < int64_t{params.num_groups} * params.columns) {
+      params.gate_stride < int64_t{params.num_groups} * params.columns || params.weight_stride < 0) {
     return KernelStatus::kInvalidArgument;
   }
   if (params.num_rows == 0) return KernelStatus::kOk;
@@ -214,10 +180,12 @@ KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& 
     for (int64_t group = 0; group < params.num_groups; ++group) {
       const float* in = params.in + source * width + group * columns;
       float* out = params.out + row * width + group * columns;
-      const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, in, columns, params.epsilon);
-      kernels.normalize(in, moments, params.weight, nullptr, columns, out);
-      kernels.activate(ActivationKind::kSilu, params.gate + source * params.gate_stride + group * columns, out, columns,
-                       out);
+      const float* gate = params.gate + source * params.gate_stride + group * columns;
+      if (params.gate_first) kernels.activate(ActivationKind::kSilu, gate, in, columns, out);
+      const float* normed = params.gate_first ? out : in;
+      const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, normed, columns, params.epsilon);
+      kernels.normalize(normed, moments, params.weight + group * params.weight_stride, nullptr, columns, out);
+      if (!params.gate_first) kernels.activate(ActivationKind::kSilu, gate, out, columns, out);
     }
   });
   return KernelStatus::kOk;

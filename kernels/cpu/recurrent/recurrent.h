@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/api/recurrent.h"
+#include "kernels/api/ssm_scan.h"
 #include "kernels/api/status.h"
 #include "kernels/cpu/context/context.h"
 
@@ -11,6 +12,7 @@ namespace dunlin::kernels::cpu {
 
 KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params);
 KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params);
+KernelStatus SsmScan(DeviceContext* context, const SsmScanParams& params);
 KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params);
 KernelStatus RowGate(DeviceContext* context, const RowGateParams& params);
 

@@ -43,8 +43,10 @@ struct Recurrent {
     return V::ReduceAdd(sum);
   }
 
-  static void UpdateColumns(const DeltaColumns& columns) {
-    const int64_t block = int64_t{columns.key_dim} * kLanes;
+  // Of DeltaColumns or SsmColumns.
+  template <typename Columns>
+  static void UpdateColumns(const Columns& columns) {
+    const int64_t block = StateRows(columns) * kLanes;
     int64_t first = 0;
     for (; first + kVectors * kLanes <= columns.num_columns; first += kVectors * kLanes) {
       UpdateBlocks<kVectors>(columns, first, columns.state + first / kLanes * block);
@@ -55,6 +57,9 @@ struct Recurrent {
   }
 
  private:
+  DUNLIN_INLINE int64_t StateRows(const DeltaColumns& columns) { return columns.key_dim; }
+  DUNLIN_INLINE int64_t StateRows(const SsmColumns& columns) { return columns.state_dim; }
+
   template <int kCount>
   struct Sums {
     Floats parts[kParts][kCount];
@@ -62,6 +67,13 @@ struct Recurrent {
     DUNLIN_INLINE Floats Total(const Sums& sums, int v) {
       return V::Add(V::Add(sums.parts[0][v], sums.parts[1][v]), V::Add(sums.parts[2][v], sums.parts[3][v]));
     }
+  };
+
+  // Of a row: what its update is written by, and what the state is read by.
+  struct Factors {
+    const float* write;  // [num_rows]
+    const float* read;   // [num_rows]
+    int64_t num_rows;    // of the state
   };
 
   // Columns [first, first + kCount * kLanes), of which the last ones may not exist.
@@ -80,11 +92,35 @@ struct Recurrent {
         const Floats change = V::Sub(V::LoadMasked(value + v * kLanes, masks[v]), stored);
         update[v] = V::Mul(V::Mul(change, V::Broadcast(columns.beta[row])), key_scale);
       }
-      const Sums<kCount> attended = Write<kCount>(columns, row, decay, update, state);
+      const Factors factors = {columns.key + row * columns.stride, columns.query + row * columns.stride,
+                               columns.key_dim};
+      const Sums<kCount> attended = Write<kCount>(factors, decay, update, state);
       float* out = columns.out + row * columns.out_stride + first;
       for (int v = 0; v < kCount; ++v) {
         const Floats total = V::Mul(Sums<kCount>::Total(attended, v), V::Broadcast(columns.query_scale[row]));
         V::StoreMasked(out + v * kLanes, masks[v], total);
+      }
+    }
+  }
+
+  template <int kCount>
+  static void UpdateBlocks(const SsmColumns& columns, int64_t first, float* state) {
+    Mask masks[kCount];
+    for (int v = 0; v < kCount; ++v) masks[v] = V::FirstLanes(columns.num_columns - first - v * kLanes);
+    const Floats skip = V::Broadcast(columns.skip);
+    for (int64_t row = 0; row < columns.num_rows; ++row) {
+      const float* in = columns.x + row * columns.stride + first;
+      Floats x[kCount];
+      Floats update[kCount];
+      for (int v = 0; v < kCount; ++v) {
+        x[v] = V::LoadMasked(in + v * kLanes, masks[v]);
+        update[v] = V::Mul(x[v], V::Broadcast(columns.step[row]));
+      }
+      const Factors factors = {columns.b + row * columns.stride, columns.c + row * columns.stride, columns.state_dim};
+      const Sums<kCount> sums = Write<kCount>(factors, V::Broadcast(columns.decay[row]), update, state);
+      float* out = columns.out + row * columns.out_stride + first;
+      for (int v = 0; v < kCount; ++v) {
+        V::StoreMasked(out + v * kLanes, masks[v], V::MulAdd(skip, x[v], Sums<kCount>::Total(sums, v)));
       }
     }
   }
@@ -121,32 +157,29 @@ struct Recurrent {
     return sums;
   }
 
-  // s_i = decay s_i + key_i update; sum_i query_i s_i
+  // s_i = decay s_i + write_i update; sum_i read_i s_i
   template <int kCount>
-  DUNLIN_INLINE Sums<kCount> Write(const DeltaColumns& columns, int64_t row, Floats decay,
-                                   const Floats (&update)[kCount], float* state) {
-    const int64_t block = int64_t{columns.key_dim} * kLanes;
-    const float* key = columns.key + row * columns.stride;
-    const float* query = columns.query + row * columns.stride;
+  DUNLIN_INLINE Sums<kCount> Write(const Factors& factors, Floats decay, const Floats (&update)[kCount], float* state) {
+    const int64_t block = factors.num_rows * kLanes;
     Sums<kCount> sums = Zeros<kCount>();
     const auto add = [&](int64_t i, int part) __attribute__((always_inline)) {
-      const Floats key_factor = V::Broadcast(key[i]);
-      const Floats query_factor = V::Broadcast(query[i]);
+      const Floats write = V::Broadcast(factors.write[i]);
+      const Floats read = V::Broadcast(factors.read[i]);
       for (int v = 0; v < kCount; ++v) {
         float* at = state + v * block + i * kLanes;
-        const Floats changed = V::MulAdd(key_factor, update[v], V::Mul(decay, V::Load(at)));
+        const Floats changed = V::MulAdd(write, update[v], V::Mul(decay, V::Load(at)));
         V::Store(at, changed);
-        sums.parts[part][v] = V::MulAdd(query_factor, changed, sums.parts[part][v]);
+        sums.parts[part][v] = V::MulAdd(read, changed, sums.parts[part][v]);
       }
     };
     int64_t i = 0;
-    for (; i + kParts <= columns.key_dim; i += kParts) {
+    for (; i + kParts <= factors.num_rows; i += kParts) {
 #pragma GCC unroll 4
       for (int part = 0; part < kParts; ++part) add(i + part, part);
     }
 #pragma GCC unroll 3
     for (int part = 0; part < kParts - 1; ++part) {
-      if (i + part < columns.key_dim) add(i + part, part);
+      if (i + part < factors.num_rows) add(i + part, part);
     }
     return sums;
   }
@@ -157,7 +190,8 @@ constexpr RecurrentKernels RecurrentKernelsOf() {
   using Kernels = Recurrent<V, kVectors>;
   return {.conv_row = Kernels::ConvolveRow,
           .multiply_rows = Kernels::MultiplyRows,
-          .delta_columns = Kernels::UpdateColumns,
+          .delta_columns = Kernels::template UpdateColumns<DeltaColumns>,
+          .ssm_columns = Kernels::template UpdateColumns<SsmColumns>,
           .sum_squares = Kernels::SumSquares};
 }
 

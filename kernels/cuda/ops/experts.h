@@ -195,7 +195,7 @@ DUNLIN_HD void PlaceRows(const Lanes& lanes, const RouteExpertsParams& params, i
 
 // As AddWeightedRowsParams, one element.
 DUNLIN_HD inline void AddWeightedAt(const AddWeightedRowsParams& params, int64_t row, int64_t column) {
-  float sum = params.out[row * params.columns + column];
+  float sum = params.from_zero ? 0.0F : params.out[row * params.columns + column];
   for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
     const int64_t place = params.places == nullptr ? i : params.places[i];
     const float given = params.weights[place * params.weight_stride];

@@ -19,6 +19,7 @@ namespace {
 using kernels::ActivationKind;
 
 TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
+  using enum WeightSlot;
   std::set<std::string> model_types;
   for (const Architecture* row : Architectures()) {
     for (const char* type : row->model_types) EXPECT_TRUE(model_types.insert(type).second) << type;
@@ -26,26 +27,25 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     std::set<std::string> names;
     for (const WeightName& weight : row->names.weights) {
       slots.insert(weight.slot);
-      // With the queries, and with the keys.
-      const bool is_shared = weight.part == FusedPart::kGateOfPairs || weight.part == FusedPart::kKeyAndValue;
+      // With the queries, with the keys; or the slot is of other layers.
+      const bool is_shared = weight.part == FusedPart::kGateOfPairs || weight.part == FusedPart::kKeyAndValue ||
+                             std::set{kMlpNorm, kSharedUp, kSharedDown}.contains(weight.slot);
       EXPECT_TRUE(names.insert(std::string(weight.name) + weight.weight).second || is_shared) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,
                 IsPerExpert(weight.slot) || IsPerHead(weight.slot))
           << weight.name;
     }
-    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertUp)) << row->name;
-    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertDown)) << row->name;
-    for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kAttentionOut,
-                                  WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
-      const bool is_mlp = slot == WeightSlot::kMlpUp || slot == WeightSlot::kMlpDown;
-      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter)))
+    EXPECT_EQ(slots.contains(kRouter), slots.contains(kExpertUp)) << row->name;
+    EXPECT_EQ(slots.contains(kRouter), slots.contains(kExpertDown)) << row->name;
+    for (const WeightSlot slot : {kEmbedding, kAttentionNorm, kAttentionOut, kMlpUp, kMlpDown}) {
+      const bool is_mlp = slot == kMlpUp || slot == kMlpDown;
+      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(kRouter)))
           << row->name << " " << static_cast<int>(slot);
     }
-    EXPECT_NE(slots.contains(WeightSlot::kQkv), slots.contains(WeightSlot::kKvDown)) << row->name;
-    const bool encoder = !slots.contains(WeightSlot::kHead);
-    const bool post_norm = encoder && slots.contains(WeightSlot::kEmbeddingNorm);
-    EXPECT_TRUE(slots.contains(WeightSlot::kFinalNorm) || post_norm) << row->name;
+    EXPECT_NE(slots.contains(kQkv), slots.contains(kKvDown)) << row->name;
+    const bool post_norm = !slots.contains(kHead) && slots.contains(kEmbeddingNorm);  // of an encoder
+    EXPECT_TRUE(slots.contains(kFinalNorm) || post_norm) << row->name;
     EXPECT_FALSE(row->names.prefixes.empty());
   }
 }

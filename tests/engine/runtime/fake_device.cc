@@ -210,6 +210,11 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context,
                       absl::StrCat("delta scan sequences ", params.num_sequences, " heads ", params.shape.value_heads));
         },
+    .ssm_scan =
+        [](DeviceContext* context, const kernels::SsmScanParams& params) {
+          return Note(context,
+                      absl::StrCat("ssm scan sequences ", params.num_sequences, " heads ", params.shape.num_heads));
+        },
     .gated_group_norm =
         [](DeviceContext* context, const kernels::GatedGroupNormParams& params) {
           return Note(context, absl::StrCat("gated norm rows ", params.num_rows, " groups ", params.num_groups,

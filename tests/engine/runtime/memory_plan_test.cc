@@ -92,6 +92,19 @@ TEST_F(MemoryPlanTest, StatesAndPagesShareTheKvMemory) {
                         "768 (models[].kv_cache.memory_bytes)"));
 }
 
+TEST_F(MemoryPlanTest, MambaLayersAndTheRowsOfTheirExpertsHaveBuffers) {
+  const ModelConfig config = SmallMambaConfig();
+  const MemoryPlan plan = *Plan(config);
+  EXPECT_EQ(StateBytesOf(config), (2U * 32 + 4 * 16 * 3) * 4) << "two rows before the convolution, four heads' states";
+  EXPECT_EQ(plan[BufferId::kQkv], 10U * 56 * 4) << "z, x, B, C and a step of each head";
+  EXPECT_EQ(plan[BufferId::kMamba], 1280U + 832U) << "mixed rows and scan, each at a cache line";
+  EXPECT_EQ(plan[BufferId::kDelta], 0U);
+  ModelConfig wide = config;
+  wide.experts.latent_dim = 0;
+  EXPECT_EQ(plan[BufferId::kExperts], (*Plan(wide))[BufferId::kExperts] - 640 + 512 + 256)
+      << "what 20 choices give has 6 columns, not 8, and so has what the experts read, each at a cache line";
+}
+
 TEST_F(MemoryPlanTest, ARecurrentModelThatEmbedsIsRefused) {
   ModelConfig config = SmallDeltaConfig();
   config.kind = ModelKind::kEncoder;

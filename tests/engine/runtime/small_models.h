@@ -79,6 +79,25 @@ inline ModelConfig SmallShortConvConfig() {
   return config;
 }
 
+// SmallLlamaConfig of four layers of one term each: Mamba2 (4 heads of 5 in 2 groups, states of 3, 3 taps), attention,
+// experts (two of three on rows of 6, and a shared one), an MLP.
+inline ModelConfig SmallMambaConfig() {
+  ModelConfig config = SmallLlamaConfig();
+  config.architecture = "nemotron_h";
+  config.num_layers = 4;
+  config.single_terms = true;
+  config.mixers = {MixerKind::kMamba, MixerKind::kAttention, MixerKind::kNone, MixerKind::kNone};
+  config.mamba.shape = {.num_heads = 4, .num_groups = 2, .head_dim = 5, .state_dim = 3};
+  config.mamba.conv_taps = 3;
+  config.mlp.gated = false;
+  config.experts.routing = {.num_experts = 3, .num_chosen = 2};
+  config.experts.ffn_dim = 7;
+  config.experts.shared_ffn_dim = 9;
+  config.experts.latent_dim = 6;
+  config.experts.dense_layers = {true, true, false, true};
+  return config;
+}
+
 // SmallLlamaConfig with experts in its second layer: a row takes two of three, and a shared one with a gate.
 inline ModelConfig SmallExpertsConfig() {
   ModelConfig config = SmallLlamaConfig();
@@ -129,19 +148,25 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
       layer.short_conv.in = linear(config.short_conv.input_features(), config.hidden_dim, config.short_conv.bias);
       layer.short_conv.out = linear(config.hidden_dim, config.short_conv.channels, config.short_conv.bias);
     }
+    if (config.mixer(i) == MixerKind::kMamba) {
+      layer.mamba.in = linear(config.mamba.input_features(), config.hidden_dim, false);
+      layer.mamba.out = linear(config.hidden_dim, config.mamba.output_features(), false);
+    }
     layer.mlp_up = linear(config.mlp.up_features(), config.hidden_dim, config.mlp.bias);
     layer.mlp_down = linear(config.hidden_dim, config.mlp.ffn_dim, config.mlp.bias);
     if (config.experts.in_layer(i)) {
-      const auto expert = [&](int32_t width) {
-        return ExpertWeights{linear(config.mlp.up_features(width), config.hidden_dim, config.experts.bias),
-                             linear(config.hidden_dim, width, config.experts.bias)};
+      const auto expert = [&](int32_t width, int32_t rows) {
+        return ExpertWeights{linear(config.mlp.up_features(width), rows, config.experts.bias),
+                             linear(rows, width, config.experts.bias)};
       };
+      layer.latent_in = linear(config.experts.latent_dim, config.hidden_dim, false);
+      layer.latent_out = linear(config.hidden_dim, config.experts.latent_dim, false);
       layer.router = linear(config.experts.router_features(), config.hidden_dim, config.experts.router_bias);
       layer.router.weight.precision = Precision::kFp32;
       const auto num_experts = static_cast<size_t>(config.experts.routing.num_experts);
-      layer.experts.up.assign(num_experts, expert(config.experts.ffn_dim).up);
-      layer.experts.down.assign(num_experts, expert(config.experts.ffn_dim).down);
-      layer.shared_expert = expert(config.experts.shared_ffn_dim);
+      layer.experts.up.assign(num_experts, expert(config.experts.ffn_dim, config.expert_dim()).up);
+      layer.experts.down.assign(num_experts, expert(config.experts.ffn_dim, config.expert_dim()).down);
+      layer.shared_expert = expert(config.experts.shared_ffn_dim, config.hidden_dim);
     }
     if (config.attention.qk_norm) layer.query_norm.weight = layer.key_norm.weight = bias;
   }

@@ -28,6 +28,7 @@ from safetensors.torch import save_file
 
 from delta_tensors import HYBRIDS, add_delta, delta_tensors
 from gpt_oss_tensors import gpt_oss_experts, split_gate
+from mamba_tensors import MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
 from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
 
 Arch = gguf.MODEL_ARCH
@@ -55,6 +56,8 @@ MODELS = {
     "ministral3_tiny": (Arch.MISTRAL3,),
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
+    "granite_h_tiny": (Arch.GRANITE_HYBRID,), "granite_h_dense": (Arch.GRANITE_HYBRID,),
+    "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
 }
@@ -62,7 +65,7 @@ MODELS = {
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
-PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3, Arch.ARCEE, Arch.MISTRAL3)
+PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arch.SMOLLM3, Arch.ARCEE, Arch.MISTRAL3)
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
@@ -91,6 +94,8 @@ def heads_of(config):
 
 
 def add_rotation(writer, arch, config):
+    if arch in NEMOTRON:
+        return
     rope = config.get("rope_parameters") or {}
     sliding, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
     if arch not in (Arch.BLOOM, Arch.FALCON, Arch.STABLELM):
@@ -202,7 +207,7 @@ def add_metadata(writer, arch, config, tensors):
     hidden = config["hidden_size"]
     heads, kv_heads, head_dim = heads_of(config)
     predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 0
-    writer.add_block_count(first(config, "num_hidden_layers", "n_layer") + predicting)
+    writer.add_block_count((first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config))) + predicting)
     writer.add_context_length(first(config, "max_position_embeddings", "seq_length") or 2048)
     writer.add_embedding_length(hidden)
     ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
@@ -210,26 +215,30 @@ def add_metadata(writer, arch, config, tensors):
         ffn = first_rows(tensors, "feed_forward.w1.weight")  # as wide as the MLP is
         writer.add_shortconv_l_cache(config["conv_L_cache"])
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
+    if arch in NEMOTRON:
+        ffn = widths(config, ("moe",), config["moe_intermediate_size"])
     writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
     if arch in HYBRIDS:
         add_delta(writer, config)
     writer.add_head_count(heads)
     if arch == Arch.DEEPSEEK2:
         add_latent_heads(writer, config)
+    elif arch in MAMBAS:
+        add_mamba(writer, arch, config)
     else:
         writer.add_head_count_kv(kv_heads)
     if config.get("head_dim") and arch != Arch.DEEPSEEK2:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
-    if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None:
-        writer.add_layer_norm_rms_eps(epsilon)
+    if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in NEMOTRON:
+        writer.add_layer_norm_rms_eps(epsilon or config["layer_norm_epsilon"])
     epsilon = first(config, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
-    if epsilon is not None and arch != Arch.MODERN_BERT:
+    if epsilon is not None and arch not in (Arch.MODERN_BERT, *NEMOTRON):
         writer.add_layer_norm_eps(epsilon)
     add_rotation(writer, arch, config)
     add_windows(writer, arch, config)
     add_experts(writer, arch, config)
-    if arch in (Arch.GRANITE, Arch.GRANITE_MOE):
+    if arch in (Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID):
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
@@ -274,11 +283,13 @@ def write(path, arch, config, tensors, kinds=None):
     """kinds: types of matrices by the file's names."""
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, arch, config, tensors)
-    names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
+    names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config)))
     if arch == Arch.DEEPSEEK2:
         tensors = split_heads(tensors, config)
     if arch in HYBRIDS:
         tensors = delta_tensors(arch, config, tensors)
+    if arch in MAMBAS:
+        tensors = mamba_tensors(arch, config, tensors)
     if arch == Arch.GPT_OSS:
         tensors = gpt_oss_experts(writer, tensors)
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
@@ -290,6 +301,10 @@ def write(path, arch, config, tensors, kinds=None):
             tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor
         for arches, prefix in (((Arch.MODERN_BERT,), "model."), ((Arch.BLOOM,), "transformer.")):
             hf_name = hf_name.removeprefix(prefix) if arch in arches else hf_name
+        if ".shared_mlp." in hf_name:
+            for name, value in split_shared(hf_name, tensor, config["num_local_experts"] > 0):
+                add_tensor(writer, name, value)
+            continue
         parts = [("", hf_name, tensor)]
         if ".input_linear." in hf_name:
             parts = split_gate(hf_name, tensor)
@@ -302,7 +317,7 @@ def write(path, arch, config, tensors, kinds=None):
                     name = gguf.get_tensor_name_map(Arch.QWEN35, 4).get_name(stem, try_suffixes=(".weight",))
             if name is None:
                 raise SystemExit(f"{path.name}: no name for {stem}")
-            wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "shortconv.conv", "ssm_a", "ssm_conv1d", "ssm_dt")
+            wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "shortconv.conv", "ssm_a", "ssm_conv1d", "ssm_d")
             always_wide = any(part in name for part in wide)
             value = converted(name, value, arch, config)
             add_tensor(writer, name, value.float() if always_wide else value, (kinds or {}).get(name))

@@ -63,6 +63,8 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     // A sequence has a state besides its pages.
     cases.emplace_back(MixCase{"qwen35", GoldenModelPath("qwen35_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"lfm2_moe", GoldenModelPath("lfm2moe_tiny"), 20, 3}, variant);
+    cases.emplace_back(MixCase{"granite_h", GoldenModelPath("granite_h_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"nemotron_h", GoldenModelPath("nemotron_h_tiny"), 10, 2}, variant);
     // Layers have pages of two shapes.
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3, true}, variant);

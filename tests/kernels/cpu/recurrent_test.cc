@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
+#include "tests/kernels/cpu/recurrent_batch.h"
 
 namespace dunlin::kernels {
 namespace {
@@ -12,39 +13,14 @@ using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
 class Recurrent : public CpuVariants {};
 
-// Sequences one after another in one call: their spans, and a slot of each from the last one on.
-struct Batch {
-  std::vector<SequenceSpan> spans;
-  std::vector<int32_t> slots;
-};
-Batch BatchOf(const std::vector<std::pair<int32_t, int32_t>>& first_and_count) {
-  Batch batch;
-  int32_t row = 0;
-  for (const auto& [first, count] : first_and_count) {
-    batch.spans.push_back({.query_start = row, .query_len = count, .first_position = first, .page_table_row = 0});
-    batch.slots.push_back(static_cast<int32_t>(first_and_count.size() - batch.slots.size()) - 1);
-    row += count;
-  }
-  return batch;
-}
-
-std::vector<float> Rows(const std::vector<float>& all, int64_t columns, int64_t first, int64_t count) {
-  return {all.begin() + first * columns, all.begin() + (first + count) * columns};
-}
-void Append(std::vector<float>* to, const std::vector<float>& from) {
-  to->insert(to->end(), from.begin(), from.end());
-}
-
-double Sigmoid(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
-}
-
 // ---- The convolution. -----------------------------------------------------------------------------------------------
 
 struct Conv {
   int32_t channels;
   int32_t taps;
+  bool biased = false;
   std::vector<float> weight = RandomMatrix(taps, channels, 3);
+  std::vector<float> bias = RandomMatrix(1, channels, 4);
   int64_t stride() const { return channels + 5; }
   int64_t state_floats() const { return int64_t{taps - 1} * channels; }
 };
@@ -61,20 +37,21 @@ std::vector<float> Convolve(Device& device, const Conv& conv, const Batch& batch
                                 .state = {states->data(), conv.state_floats(), batch.slots.data()},
                                 .sequences = batch.spans.data(),
                                 .num_sequences = static_cast<int32_t>(batch.spans.size()),
-                                .out = out.data()};
+                                .out = out.data(),
+                                .bias = conv.biased ? conv.bias.data() : nullptr};
   EXPECT_EQ(device.ops->causal_conv(device.context, params), KernelStatus::kOk);
   return out;
 }
 
 TEST_P(Recurrent, ConvolutionMatchesFp64) {
-  for (const Conv& conv : {Conv{40, 4}, Conv{1, 2}, Conv{300, 4}, Conv{17, 8}, Conv{64, 3}}) {
+  for (const Conv& conv : {Conv{40, 4}, Conv{1, 2}, Conv{300, 4}, Conv{17, 8}, Conv{64, 3}, Conv{40, 4, true}}) {
     constexpr int64_t kRows = 23;
     const std::vector<float> in = RandomMatrix(kRows, conv.stride(), 5);
     std::vector<float> state(static_cast<size_t>(conv.state_floats()), kNaN);
     const std::vector<float> out = Convolve(*device_, conv, BatchOf({{0, kRows}}), in, &state);
     for (int64_t t = 0; t < kRows; ++t) {
       for (int64_t c = 0; c < conv.channels; ++c) {
-        double sum = 0.0;
+        double sum = conv.biased ? conv.bias[static_cast<size_t>(c)] : 0.0;
         for (int64_t j = 0; j < conv.taps; ++j) {
           const int64_t row = t - conv.taps + 1 + j;
           if (row < 0) continue;
@@ -246,30 +223,36 @@ TEST_P(Recurrent, StatesFadeWithoutOverflowAtExtremeGates) {
 
 // ---- Gates. ---------------------------------------------------------------------------------------------------------
 
+// The gate after the norm, with the weights of one group, and before it, with weights of each.
 TEST_P(Recurrent, GatedNormMatchesFp64AndPicksRows) {
   constexpr int32_t kGroups = 3;
   constexpr int32_t kColumns = 37;
   constexpr int64_t kWidth = kGroups * kColumns;
   const std::vector<float> in = RandomMatrix(5, kWidth, 14);
   const std::vector<float> gate = RandomMatrix(5, kWidth + 9, 15);
-  const std::vector<float> weight = RandomMatrix(1, kColumns, 16);
+  const std::vector<float> weight = RandomMatrix(1, kWidth, 16);
   const std::vector<int32_t> rows = {4, 1};
-  std::vector<float> out(2 * kWidth, kNaN);
-  const GatedGroupNormParams params{in.data(), gate.data(), kWidth + 9, rows.data(), weight.data(),
-                                    1e-6F,     kGroups,     kColumns,   out.data(),  2};
-  ASSERT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kOk);
-  for (int64_t i = 0; i < 2 * kWidth; ++i) {
-    const int64_t row = rows[static_cast<size_t>(i / kWidth)];
-    const int64_t column = i % kWidth;
-    double squares = 0.0;
-    for (int64_t j = 0; j < kColumns; ++j) {
-      const double value = in[static_cast<size_t>(row * kWidth + column / kColumns * kColumns + j)];
-      squares += value * value;
+  const auto silu = [](double z) { return z * Sigmoid(z); };
+  for (const bool first : {false, true}) {
+    std::vector<float> out(2 * kWidth, kNaN);
+    const GatedGroupNormParams params{in.data(),     gate.data(), kWidth + 9, rows.data(),
+                                      weight.data(), 1e-6F,       kGroups,    kColumns,
+                                      out.data(),    2,           first,      first ? kColumns : 0};
+    ASSERT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kOk);
+    for (int64_t i = 0; i < 2 * kWidth; ++i) {
+      const int64_t row = rows[static_cast<size_t>(i / kWidth)];
+      const int64_t column = i % kWidth;
+      const auto normed = [&](int64_t j) {
+        const double value = in[static_cast<size_t>(row * kWidth + j)];
+        return first ? value * silu(gate[static_cast<size_t>(row * (kWidth + 9) + j)]) : value;
+      };
+      double squares = 0.0;
+      for (int64_t j = 0; j < kColumns; ++j) squares += std::pow(normed(column / kColumns * kColumns + j), 2);
+      const double scaled = normed(column) / std::sqrt(squares / kColumns + 1e-6) *
+                            weight[static_cast<size_t>(first ? column : column % kColumns)];
+      const double exact = first ? scaled : scaled * silu(gate[static_cast<size_t>(row * (kWidth + 9) + column)]);
+      ASSERT_NEAR(out[static_cast<size_t>(i)], exact, 2e-6 * (1.0 + std::fabs(exact))) << first << " " << i;
     }
-    const double z = gate[static_cast<size_t>(row * (kWidth + 9) + column)];
-    const double exact = in[static_cast<size_t>(row * kWidth + column)] / std::sqrt(squares / kColumns + 1e-6) *
-                         weight[static_cast<size_t>(column % kColumns)] * z * Sigmoid(z);
-    ASSERT_NEAR(out[static_cast<size_t>(i)], exact, 2e-6 * (1.0 + std::fabs(exact))) << i;
   }
 }
 

@@ -341,6 +341,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .rotate_and_store_kv = RotateAndStoreKv,
     .causal_conv = CausalConv,
     .delta_scan = DeltaScan,
+    .ssm_scan = SsmScan,
     .gated_group_norm = GatedGroupNorm,
     .row_gate = RowGate,
     .supports_attention = SupportsAttention,

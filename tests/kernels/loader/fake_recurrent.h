@@ -31,6 +31,12 @@ inline KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& par
   });
 }
 
+inline KernelStatus SsmScan(DeviceContext* context, const SsmScanParams& params) {
+  return Defer(context, &DeviceOps::ssm_scan, params, [](Translation& to_host, SsmScanParams& p) {
+    to_host(&p.in, &p.step, &p.rate, &p.step_bias, &p.skip, &p.state.pool, &p.state.slots, &p.sequences, &p.out);
+  });
+}
+
 inline KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params) {
   return Defer(context, &DeviceOps::gated_group_norm, params, [](Translation& to_host, GatedGroupNormParams& p) {
     to_host(&p.in, &p.gate, &p.rows, &p.weight, &p.out);

@@ -90,6 +90,29 @@ inline constexpr Names<3> kShortConvs = {{{kShortConvIn, kAll, "blk.#.shortconv.
                                           {kShortConvTaps, kAll, "blk.#.shortconv.conv"},
                                           {kShortConvOut, kAll, "blk.#.shortconv.out_proj"}}};
 
+// Mamba2 layers; experts without a gate, on latent rows, too; the one norm of layers of one term.
+inline constexpr Names<8> kMamba = {
+    {{kMambaIn, kAll, "blk.#.ssm_in"},
+     {kMambaConv, kAll, "blk.#.ssm_conv1d"},
+     {.slot = kMambaConvBias, .part = kAll, .name = "blk.#.ssm_conv1d", .weight = ".bias"},
+     {.slot = kMambaRate, .part = kAll, .name = "blk.#.ssm_a", .weight = ""},
+     {.slot = kMambaTimeBias, .part = kAll, .name = "blk.#.ssm_dt", .weight = ".bias"},
+     {.slot = kMambaSkip, .part = kAll, .name = "blk.#.ssm_d", .weight = ""},
+     {kMambaNorm, kAll, "blk.#.ssm_norm"},
+     {kMambaOut, kAll, "blk.#.ssm_out"}}};
+inline constexpr Names<8> kPlainExperts = {
+    {{kRouter, kExperts, "blk.#.ffn_gate_inp"},
+     {.slot = kRouterCorrection, .part = kAll, .name = "blk.#.exp_probs_b", .weight = ".bias"},
+     {kLatentIn, kAll, "blk.#.ffn_latent_down"},
+     {kLatentOut, kAll, "blk.#.ffn_latent_up"},
+     {kExpertUp, kAll, "blk.#.ffn_up_exps.@"},
+     {kExpertDown, kAll, "blk.#.ffn_down_exps.@"},
+     {kSharedUp, kAll, "blk.#.ffn_up_shexp"},
+     {kSharedDown, kAll, "blk.#.ffn_down_shexp"}}};
+inline constexpr Names<3> kTermNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
+                                         {kMlpNorm, kAll, "blk.#.attn_norm"},
+                                         {kFinalNorm, kAll, "output_norm"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -121,6 +144,8 @@ inline constexpr auto kHybridByHead =
     Join(kCommon, kGatedQkv, kDeltaNet, kBetaWithAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedShortConvs =
     Join(kCommon, kSplitQkv, kShortConvs, kQkNorms, kGatedMlp, kExpertNames, kShortConvNorms);
+inline constexpr auto kMambaHybrid = Join(kCommon, kSplitQkv, kMamba, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kMambaTerms = Join(kCommon, kSplitQkv, kMamba, kPlainMlp, kPlainExperts, kTermNorms);
 inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of Mamba2 layers between their device operations, in LayerBuffers::mamba.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/model/spec/model_config.h"
+
+namespace dunlin::engine {
+
+// T = max_tokens. The input projection's rows are in LayerBuffers::qkv, the normed rows in LayerBuffers::attention.
+struct MambaBuffers {
+  float* mixed;  // [T, channels] after the convolution
+  float* scan;   // [T, output_features]
+};
+
+// 0 where no layer is Mamba2.
+size_t MambaBufferBytes(const ModelConfig& config, int32_t max_tokens);
+// memory: of MambaBufferBytes, 64-byte aligned.
+MambaBuffers PlaceMambaBuffers(const ModelConfig& config, int32_t max_tokens, void* memory);
+
+}  // namespace dunlin::engine
