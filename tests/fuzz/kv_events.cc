@@ -79,7 +79,8 @@ class Replay {
       case 2:
         return Store(input);
       case 3:
-        return cache_.Forget(Page(input));
+        (void)cache_.Forget(Page(input));
+        return;
       case 4:
         return cache_.Prove(Page(input));
       case 5:
@@ -106,7 +107,7 @@ class Replay {
         const bool taken = std::find(pages.begin(), pages.end(), page) != pages.end();
         if (taken && !groups_.slides(group)) return;
         if (taken) page = engine::kNoPage;  // its window has left it
-        if (page != engine::kNoPage) cache_.Forget(page);
+        if (page != engine::kNoPage) (void)cache_.Forget(page);
         pages.push_back(page);
       }
       cache_.Publish(tokens.data(), kTokensPerPage, pages.data(), &chain);
