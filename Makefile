@@ -15,7 +15,7 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full ui-test fmt fmt-check \
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full python-client ui-test fmt fmt-check \
         tidy bench loadtest dist dist-test service-test image clean
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
+	@echo "make python-client  build the wheel of clients/python and test it in an environment of its own (PyPI the first time)"
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
@@ -100,6 +101,10 @@ interop interop-full: build
 	@deploy/bootstrap.sh interop
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/interop/run.py $(BUILD)/dunlin $(if $(ALLOW_MISSING),--allow-missing) \
 	  $(if $(filter interop-full,$@),--full)
+
+# The package of clients/python: the wheel build/python-client/dist/*.whl, tested against the server.
+python-client: build
+	@clients/python/build_and_test.sh $(BUILD)/dunlin
 
 ui-test: build
 	@deploy/bootstrap.sh ui
