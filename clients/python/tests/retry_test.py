@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent import futures
 
 import grpc
 import pytest
-from conftest import Refusal, scripted
+from conftest import Refusal, Scripted, scripted
 
-from dunlin_client import (NO_RETRY, AsyncClient, Client, DeadlineExceededError, ResourceExhaustedError, RetryPolicy,
-                           UnavailableError)
+from dunlin_client import (NO_RETRY, AsyncClient, CancelledError, Client, DeadlineExceededError, ResourceExhaustedError,
+                           RetryPolicy, UnavailableError)
 from dunlin_client._proto.dunlin.v1 import embedding_pb2, generation_pb2
 from dunlin_client.errors import ErrorDetails, UnimplementedError, make_error
 
@@ -76,6 +78,33 @@ def test_asyncio_repeats_in_the_same_way() -> None:
         with pytest.raises(UnavailableError):
             asyncio.run(ask(address))
     assert len(handler.calls) == 1
+
+
+def test_cancel_ends_the_wait_for_the_next_attempt() -> None:
+    patient = RetryPolicy(max_attempts=100)
+    full = [[Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, retry_delay_s=0.9)]] * 100
+    with scripted(*full) as (address, handler), Client(address, model="m", retry=patient, timeout_s=None) as client:
+        stream = client.stream("a")
+        with futures.ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(stream.result)
+            while not handler.calls:
+                time.sleep(0.01)
+            stream.cancel()
+            with pytest.raises(CancelledError):
+                reader.result(60)
+
+    async def work(address: str, handler: Scripted) -> None:
+        async with AsyncClient(address, model="m", retry=patient, timeout_s=None) as client:
+            stream = client.stream("a")
+            reader = asyncio.create_task(stream.result())
+            while not handler.calls:
+                await asyncio.sleep(0.01)
+            stream.cancel()
+            with pytest.raises(CancelledError):
+                await reader
+
+    with scripted(*full) as (address, handler):
+        asyncio.run(asyncio.wait_for(work(address, handler), 60))
 
 
 def test_waits_are_those_of_retry_info_or_grow_and_never_shorter() -> None:

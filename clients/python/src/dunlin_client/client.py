@@ -64,6 +64,8 @@ class Stream:
             if self._cancelled.wait(delay):
                 raise CancelledError("CANCELLED", "cancelled by the caller")
             self._call = self._open_call(self._attempts.timeout_s())
+            if self._cancelled.is_set():  # by another thread, which may have cancelled the call before
+                self._call.cancel()
 
     def result(self) -> Generation:
         """Reads to the end. Raises CancelledError if the loop was left before."""
