@@ -16,7 +16,7 @@ CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full python-client ui-test fmt fmt-check \
-        tidy bench loadtest dist dist-test service-test image clean
+        tidy bench loadtest dist dist-test service-test image charts clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -38,6 +38,7 @@ help:
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
 	@echo "make image  build deploy/Dockerfile and test the image read-only and unprivileged (as root; buildah,"
 	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist instead of building inside"
+	@echo "make charts  lint and render the Helm chart, and run the server as its pods would (helm, or go to build it; PyPI)"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
@@ -129,6 +130,9 @@ service-test: dist
 
 image: $(if $(FROM_DIST),dist)
 	@deploy/verify_image.sh $(if $(FROM_DIST),build/dist/dunlin-*.tar.gz)
+
+charts: build
+	@deploy/charts.sh $(BUILD)/dunlin
 
 fmt:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

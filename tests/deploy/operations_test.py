@@ -129,7 +129,11 @@ class Versions(unittest.TestCase):
     def test_the_deployment_names_the_version_of_the_binary(self):
         version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
         for path, pattern in (("deploy/Dockerfile", r"ARG VERSION=(\S+)"), ("deploy/compose.yaml", r"image: dunlin:(\S+)"),
-                              ("CMakeLists.txt", r"project\(dunlin VERSION (\S+)")):
+                              ("CMakeLists.txt", r"project\(dunlin VERSION (\S+)"),
+                              ("deploy/helm/dunlin/Chart.yaml", r"\bversion: (\S+)"),
+                              ("deploy/helm/dunlin/Chart.yaml", r'appVersion: "(\S+)"'),
+                              ("deploy/kubernetes/dunlin.yaml", r"image: registry.example/dunlin:(\S+)"),
+                              ("deploy/kubernetes/kserve.yaml", r"image: registry.example/dunlin:(\S+)")):
             self.assertEqual(re.findall(pattern, (ROOT / path).read_text()), [version], path)
 
 
