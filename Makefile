@@ -16,7 +16,7 @@ CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full python-client ui-test fmt fmt-check \
-        tidy bench loadtest dist dist-test service-test image charts clean
+        tidy bench loadtest dist dist-test deb service-test image charts clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -35,6 +35,7 @@ help:
 	@echo "make cuda-module  build only that module, into build/cuda-module, without the server's packages"
 	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc"
 	@echo "make dist-test  test it in a minimal Debian (as root, with debootstrap; SUITE=trixie for another release)"
+	@echo "make deb    build/deb/dunlin_VERSION_ARCH.deb out of the dist, installed and removed again in a minimal Debian (as root)"
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
 	@echo "make image  build deploy/Dockerfile and test the image read-only and unprivileged (as root; buildah,"
 	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist instead of building inside"
@@ -124,6 +125,9 @@ dist: build
 
 dist-test: dist
 	@deploy/verify_dist.sh build/dist/dunlin-*.tar.gz $(SUITE)
+
+deb: dist
+	@deploy/verify_deb.sh build/dist/dunlin-*.tar.gz build/deb
 
 service-test: dist
 	@deploy/verify_service.sh build/dist/dunlin-*.tar.gz
