@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The chart deploy/helm/dunlin, with its defaults and with each file of its folder ci, and KServe's runtime
+"""The chart deploy/helm/dunlin, with its defaults and with each file of its folder examples, and KServe's runtime
 deploy/kubernetes/kserve.yaml: against Kubernetes' schemas (kubernetes-validate), deploy/kubernetes/dunlin.yaml and,
 above all, the server. Each pod's command runs here on loopback, with its config, environment, secrets and mounts
 below a temporary folder; its probes, the names of its Service and its scrapes are requests to it.
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/dunlin"
 HELM, BINARY = sys.argv.pop(1), str(pathlib.Path(sys.argv.pop(1)).resolve())
 RELEASE, NAMESPACE = "birds", "inference"
-SETS = {"defaults": None, **{path.stem: path for path in sorted((CHART / "ci").glob("*.yaml"))}}
+SETS = {"defaults": None, **{path.stem: path for path in sorted((CHART / "examples").glob("*.yaml"))}}
 CUSTOM = {"ServiceMonitor", "ClusterServingRuntime"}  # kinds that Kubernetes itself has no schemas of
 START_S = 120
 REFERENCE = next(document for document in yaml.safe_load_all((ROOT / "deploy/kubernetes/dunlin.yaml").read_text())
@@ -56,7 +56,7 @@ def find(documents, kind):
 
 
 def make_secrets(folder):
-    """The secrets that the files of ci name."""
+    """The secrets that the examples name."""
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
