@@ -247,7 +247,7 @@ TEST(BenchCommand, ErrorsNameTheOption) {
       {{"gemm", "--shape", "1,2,3", "--cpu-variant", "sse9"}, "unknown CPU variant \"sse9\""},
       {{"attention", "--shape", "1,4,8,8", "--kv-heads", "3"}, "--kv-heads is 3; it must divide the 4 heads"},
       {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention supports fp32, bf16 and fp16"},
-      {{"attention", "--shape", "1,1,8,512", "--backend", "flash"}, "supports head_dim up to 256"},
+      {{"attention", "--shape", "1,1,8,520", "--backend", "flash"}, "supports head_dim up to 512"},
       {{"model", "--case", "gpt5"}, "known are gpt2-124m"},
       {{"model", "--model", "/nonexistent"}, "/nonexistent"},
       {{"model", "--model", DUNLIN_SOURCE_DIR "/models/demo", "--prompt-tokens", "60000"}, "the model's limit is"},

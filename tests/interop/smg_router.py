@@ -189,12 +189,12 @@ class Load:
             thread.join(30)
 
 
-def throttle(worker, seconds):
-    """Lets a worker run for a twentieth of the time, so that its streams last: the demo model is quick."""
+def throttle(worker, seconds, run_s):
+    """Lets a worker run for `run_s` of every 40 ms and more, so that its streams last: the demo model is quick."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         os.kill(worker.process.pid, signal.SIGCONT)
-        time.sleep(0.002)
+        time.sleep(run_s)
         os.kill(worker.process.pid, signal.SIGSTOP)
         time.sleep(0.04)
 
@@ -203,8 +203,9 @@ def throttle(worker, seconds):
 def kill():
     load = Load(9, 900)
     try:
-        for _ in range(5):  # where it was stopped between two streams, once more
-            throttle(workers[0], 4)
+        # Where it was stopped between two streams, once more; for longer, since a busy machine may not run it at all.
+        for attempt in range(12):
+            throttle(workers[0], 4, 0.002 * (1 + attempt))
             time.sleep(1.5)  # it is stopped: what sends nothing is its own
             its_own = load.stalled(1)
             if its_own:

@@ -80,6 +80,7 @@ TEST(LiveModels, ReloadsUnderLoadFailNoRequestAndLeaveNoMemory) {
     EXPECT_EQ(state.failure().empty(), !bad) << damage.what;
     EXPECT_EQ(state.load_failures(), failed);
     if (bad) {
+      EXPECT_THAT(status.error_details(), HasSubstr("LOAD_FAILED"));
       std::filesystem::copy(
           kDemoModel, model,
           std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
@@ -146,7 +147,7 @@ TEST(LiveModels, AnUnloadedModelIsUnavailableUntilItIsLoaded) {
   EXPECT_TRUE(admin.Unload("demo").ok());
   EXPECT_TRUE(admin.Unload("demo").ok()) << "nothing is left to do";
   EXPECT_TRUE(admin.ComesTo("demo", v1::MODEL_STATE_UNLOADED));
-  EXPECT_THAT(CompleteOnce(server.http(), "demo").text, HasSubstr("is unloaded"));
+  EXPECT_THAT(CompleteOnce(server.http(), "demo").text, AllOf(HasSubstr("is unloaded"), HasSubstr("MODEL_NOT_SERVED")));
   EXPECT_EQ(HttpGet(server.http(), "/readyz").empty(), false) << "the server is ready all the same";
   EXPECT_TRUE(admin.Load("demo").ok());
   EXPECT_TRUE(admin.Load("demo").ok()) << "it is served as it is configured";
@@ -189,6 +190,7 @@ TEST(LiveModels, ALoadThatDoesNotFitIsRefusedWithThePlansFigures) {
   ModelAdmin admin(server.grpc());
   const grpc::Status refused = admin.Reload("demo");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_details(), HasSubstr("MODEL_MEMORY"));
   EXPECT_THAT(refused.error_message(), HasSubstr("the memory plan does not fit: model \"demo\": weights "));
   EXPECT_THAT(refused.error_message(), HasSubstr("unload a model first"));
   EXPECT_TRUE(CompleteOnce(server.http(), "demo").ok);

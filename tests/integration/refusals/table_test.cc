@@ -42,6 +42,10 @@ constexpr Reason kReasonsWithoutRows[] = {
     Reason::kDeviceFailed,
     Reason::kStalled,
     Reason::kInternal,
+    // Of models that an administrator loads and unloads: tests/integration/process/live_models_test.cc.
+    Reason::kModelNotServed,
+    Reason::kLoadFailed,
+    Reason::kModelMemory,
     // Of methods that this server answers with a sentence: tests/server/fronts.
     Reason::kNotImplemented,
     Reason::kUnknownAdapter,
