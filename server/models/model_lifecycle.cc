@@ -199,7 +199,8 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   }
   spdlog::info("model \"{}\": loading{}", model, served ? " a new version" : "");
   absl::StatusOr<std::unique_ptr<ServedModel>> built = Build(settings);
-  if (built.ok()) {
+  const absl::Status outcome = built.status();
+  if (outcome.ok()) {
     repository_->Replace(*std::move(built));
     const absl::Status status = hooks_.on_served(settings);
     if (!status.ok()) spdlog::error("model \"{}\": {}", model, std::string(status.message()));
@@ -207,12 +208,12 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   } else {
     if (!served) hooks_.on_failed(model);
     spdlog::error("model \"{}\": load failed{}: {}", model, served ? ", the earlier version is served" : "",
-                  std::string(built.status().message()));
+                  std::string(outcome.message()));
   }
   absl::MutexLock lock(&mutex_);
   Entry& entry = entries_[model];
   entry.status.loading = false;
-  if (built.ok()) {
+  if (outcome.ok()) {
     entry.served_values = settings.values;
     entry.status.state = ModelState::kReady;
     entry.status.failure.clear();
@@ -220,9 +221,9 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
     return absl::OkStatus();
   }
   if (!served) entry.status.state = ModelState::kFailed;
-  entry.status.failure = std::string(built.status().message());
+  entry.status.failure = std::string(outcome.message());
   ++entry.status.load_failures;
-  return LoadFailed(built.status());
+  return LoadFailed(outcome);
 }
 
 void ModelLifecycle::Unload(const std::string& model) {
