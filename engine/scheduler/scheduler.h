@@ -184,7 +184,7 @@ class Scheduler {
 
   // Sharing pages while they are filled (scheduler_follow.cc).
   void TakePublishedPages();
-  int32_t SharedEnd(const Sequence& sequence, const Sequence& other) const;
+  int32_t SharedEnd(const Sequence& sequence, const Sequence& other, int32_t reached) const;
   int32_t SharedStateEnd(const Sequence& sequence, const Sequence& other) const;
   bool Follows(const Sequence& sequence, int32_t limit);
 

@@ -23,13 +23,13 @@ void Scheduler::TakePublishedPages() {
   }
 }
 
-// The end of the full pages that `other` computes, in flight or in this plan, and that `sequence` needs next; 0 when
-// there are none.
-int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) const {
+// The end of the full pages that `other` computes up to `reached`, in flight or in this plan, and that `sequence` needs
+// next; 0 when there are none.
+int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other, int32_t reached) const {
   const int32_t page_tokens = sequence.tokens_per_page;
   const int32_t num_pages = sequence.num_computed / page_tokens;
   const auto first = num_pages * page_tokens;
-  int32_t end = other.next_position() + other.num_planned;
+  int32_t end = reached;
   if (!options_.prefill_matches_decode) end = std::min({end, other.prompt_len, sequence.prompt_len});
   end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
   // What `other` has computed and published, and `sequence` has not taken, was taken out of the cache.
@@ -49,7 +49,8 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) co
 }
 
 // The end of the page sets that both compute, if `other` will have the state there: it keeps one where it has not got
-// further yet; in a step that is being planned or in flight it keeps one where that was chosen. 0 where it has none.
+// further yet; in a step that is being planned or in flight it keeps one where that was chosen. 0 where it has none. Of
+// a newer one the state counts that its launched step leaves.
 int32_t Scheduler::SharedStateEnd(const Sequence& sequence, const Sequence& other) const {
   if (sequence.chain.domain != other.chain.domain) return 0;
   int32_t end = std::min(sequence.num_tokens(), other.num_tokens()) - 1;
@@ -59,17 +60,18 @@ int32_t Scheduler::SharedStateEnd(const Sequence& sequence, const Sequence& othe
       sequence.tokens.begin();
   end = static_cast<int32_t>(shared) / sequence.tokens_per_page * sequence.tokens_per_page;
   if (end <= sequence.num_computed) return 0;
+  if (other.states.kept != kNoStateSlot && end == other.states.kept_end) return end;
+  if (!IsOlder(&other, &sequence)) return 0;
   if (end >= other.next_position() + other.num_planned) return end;
-  const bool in_plan = other.num_planned > 0 && end == pages_.BorderWithin(other, other.num_planned);
-  return in_plan || (other.states.kept != kNoStateSlot && end == other.states.kept_end) ? end : 0;
+  return other.num_planned > 0 && end == pages_.BorderWithin(other, other.num_planned) ? end : 0;
 }
 
 // A sequence waits if that brings it to its first token no later than computing up to `limit` tokens itself, beside the
 // others of this step. With s tokens saved, f tokens in the time of a step's fixed part, and c computed by itself:
 // - If it would end in this step, waiting costs it one more step: s >= f.
 // - If not, it gets s tokens further in the time of s + f, or c tokens in the time of s + c + f.
-// It waits for older ones only, so that of those that a plan leaves idle, someone older computes; or for what is in
-// flight, which ends before the next plan.
+// It waits for older ones only, so that of those that a plan leaves idle, someone older computes; or for what a newer
+// one has in flight, which ends before the plan after the next one: the oldest never waits for more than that.
 // Of a recurrent model it waits for the state at the end of all that it shares with the other, which keeps one there.
 // If that takes more than this step, it waits unless it would end in this step itself.
 bool Scheduler::Follows(const Sequence& sequence, int32_t limit) {
@@ -78,12 +80,14 @@ bool Scheduler::Follows(const Sequence& sequence, int32_t limit) {
   const int64_t computed = std::min(limit, sequence.num_uncomputed());
   for (Sequence* other : running_) {
     if (other == &sequence || other->num_in_flight + other->num_planned == 0) continue;
-    if (other->num_in_flight == 0 && !IsOlder(other, &sequence)) continue;
-    const int32_t end = pages_.states().has_slots() ? SharedStateEnd(sequence, *other) : SharedEnd(sequence, *other);
+    const bool older = IsOlder(other, &sequence);
+    if (other->num_in_flight == 0 && !older) continue;
+    const int32_t reached = other->next_position() + (older ? other->num_planned : 0);
+    const int32_t end =
+        pages_.states().has_slots() ? SharedStateEnd(sequence, *other) : SharedEnd(sequence, *other, reached);
     const int64_t saved = int64_t{end} - sequence.num_computed;
     if (saved < fixed) continue;
     const bool ends = computed == sequence.num_uncomputed();
-    const int32_t reached = other->next_position() + other->num_planned;
     if (ends && end > reached) continue;
     if (!ends && saved * (saved + fixed) < computed * fixed) continue;
     SequenceStates& states = other->states;

@@ -173,6 +173,28 @@ TEST(StateSlots, StatesAreEvictedLeastRecentlyUsedFirst) {
   EXPECT_EQ(cached(10), 0);
 }
 
+// With two steps in flight the other prompt always has one: its next state is many steps away.
+TEST(StateSlots, AMoreUrgentRequestWaitsForNoStateOfAnother) {
+  SchedulerOptions options = WithSlots(8, 128);
+  options.step_overhead_tokens = 1;
+  SchedulerHarness harness(options, /*depth=*/2);
+  Client* leader = harness.Add(Ask(Prompt(200), 1));
+  for (int i = 0; i < 3; ++i) harness.Step();
+  Request request = Ask(Prompt(200), 1);
+  request.priority = 1;
+  Client* urgent = harness.Add(request);
+  for (int waited = 0; !urgent->ended() && waited <= 3;) {
+    const int32_t before = urgent->sequence->next_position();
+    harness.Step();
+    waited = urgent->sequence->next_position() > before ? 0 : waited + 1;
+  }
+  EXPECT_TRUE(urgent->ended());
+  EXPECT_FALSE(leader->ended());
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*urgent);
+  SchedulerHarness::ExpectAnswerAsAlone(*leader);
+}
+
 TEST(StateSlots, DecodedStatesAreNotKeptWhereDecodeHasBitsOfItsOwn) {
   SchedulerOptions options = WithSlots(4);
   options.prefill_matches_decode = false;
