@@ -8,6 +8,8 @@ DEPS ?=
 # Of `make fuzz`: how long each target runs, and which (all, if empty).
 SECONDS ?= 60
 T ?=
+# Of `make simulate`: FIRST:END. Of `make mutants`: T names some of them.
+SEEDS ?= 1:200001
 # Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
 # folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
 CPU_VARIANTS ?=
@@ -15,8 +17,8 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz interop interop-full python-client ui-test fmt fmt-check \
-        tidy bench loadtest dist dist-test deb service-test image charts clean
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants interop \
+        interop-full python-client ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -28,6 +30,7 @@ help:
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
+	@echo "make simulate  run seeds of the simulation, SEEDS=1:200001 (tests/simulation); make mutants: the bugs that it has to find"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
@@ -98,6 +101,14 @@ fuzz: DEPS := fuzz
 fuzz: configure
 	cmake --build --preset fuzz --target $(if $(T),write_corpus $(addprefix fuzz_,$(T)),fuzz) -j $(JOBS)
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/fuzz/run.py build/fuzz --seconds $(SECONDS) $(T)
+
+simulate: configure
+	cmake --build --preset $(PRESET) --target simulate -j $(JOBS)
+	@$(BUILD)/tests/simulate --seeds $(SEEDS)
+
+# Each bug of tests/simulation/mutants.toml in a copy of the tree: half an hour on 2 cores.
+mutants: deps
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/simulation/mutants.py build/mutants --jobs $(JOBS) $(T)
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop

@@ -14,6 +14,11 @@ using Kv = uint64_t;
 inline constexpr Kv kNan = ~uint64_t{0};
 inline constexpr Kv kNothing = 0;  // before position 0
 
+// What position 0 follows in a model of these weights.
+constexpr Kv BeforeFirst(uint64_t version) {
+  return version == 0 ? kNothing : version << 32;
+}
+
 // A request with this bit in its seed writes NaN at the position in the seed's low bits.
 inline constexpr uint64_t kPoison = uint64_t{1} << 63;
 constexpr bool IsPoisonedAt(uint64_t seed, int32_t position) {
@@ -27,10 +32,13 @@ constexpr uint64_t Mix(uint64_t a, uint64_t b) {  // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-// Depends on tokens, position and profile alone: pages may be shared by requests that agree in those.
-inline Kv KvOf(Kv previous, engine::TokenId token, int32_t position, const engine::ExecutionProfile& profile) {
+// Depends on tokens, position and profile alone, and on a device whose decode differs from its prefill on that: pages
+// may be shared by requests that agree in those.
+inline Kv KvOf(Kv previous, engine::TokenId token, int32_t position, const engine::ExecutionProfile& profile,
+               bool decoded = false) {
   if (previous == kNan) return kNan;
-  const auto kind = static_cast<uint64_t>(profile.attention_backend) * 8 + static_cast<uint64_t>(profile.precision);
+  const auto kind = static_cast<uint64_t>(profile.attention_backend) * 8 + static_cast<uint64_t>(profile.precision) +
+                    (decoded ? 32 : 0);
   return Mix(Mix(previous, static_cast<uint64_t>(token)), static_cast<uint64_t>(position) * 64 + kind) >> 1;
 }
 

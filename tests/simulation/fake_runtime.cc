@@ -92,10 +92,13 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
       *next = *state;
       state = next;
     }
-    Kv previous = position == 0 ? kNothing : Read(pages, 0, position - 1);
+    Kv previous = position == 0 ? BeforeFirst(options_.version) : Read(pages, 0, position - 1);
     if (state != nullptr && position > 0) previous = state->kv;
     const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
-    const Kv kv = IsPoisonedAt(step.row.seed, position) ? kNan : KvOf(previous, token, position, batch.profile);
+    const bool decoded = options_.decode_differs && position >= step.prompt_len;
+    if (decoded && step.num_tokens > 1) Violate("decoded tokens are computed together", step.request_id);
+    const Kv kv =
+        IsPoisonedAt(step.row.seed, position) ? kNan : KvOf(previous, token, position, batch.profile, decoded);
     for (int32_t group = 0; group < groups.count(); ++group) Write(pages, group, position, OfGroup(kv, group));
     if (state != nullptr) *state = {position + 1, kv};
     if (position + 1 >= step.first_scored && position + 1 < step.first_scored + step.num_scored) {

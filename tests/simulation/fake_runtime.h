@@ -21,11 +21,13 @@ struct FakeRuntimeOptions {
   int32_t num_pages = 16;
   engine::KvGroups kv_groups;  // a window of at least 2: the key before its own makes a position's
   int32_t num_state_slots = 0;
-  std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4};
+  std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4, 4, 4};
   int32_t depth = 1;
   int32_t vocab_size = 50;
   int32_t max_context = 256;
   bool prefill_matches_decode = true;
+  bool decode_differs = false;  // a decoded position has other bits than the same one in a prompt
+  uint64_t version = 0;         // of the weights: each draws other tokens
   int64_t fail_launch_at = -1;  // the step whose Launch returns an error
   int64_t fail_collect_at = -1;
   std::function<void(const engine::StepPlan&)> on_launch;  // may block, to hold the engine in a step
@@ -48,6 +50,9 @@ class FakeRuntime : public engine::Runtime {
 
   // How often the scheduler broke its contract, and a description of the first case.
   int64_t violations() const { return violations_; }
+  // Steps launched and not collected.
+  int64_t num_in_flight() const { return num_launched_ - num_collected_; }
+  int64_t num_launched() const { return num_launched_; }
   const std::string& first_violation() const { return first_violation_; }
 
  private:

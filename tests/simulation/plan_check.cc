@@ -2,6 +2,8 @@
 #include "tests/simulation/plan_check.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "engine/sampling/sample_rows.h"
 #include "tests/simulation/fake_model.h"
@@ -54,6 +56,22 @@ std::string CheckPagesKept(const StepPlan& plan, const FindSequence& find, const
                   : sequence.pages[i] == engine::kNoPage || pages[i] == sequence.pages[i];
     }
     if (!kept) return "pages of a launched step were taken away, sequence " + std::to_string(step.request_id);
+  }
+  return "";
+}
+
+std::string CheckSalts(const engine::SequenceList& running) {
+  std::vector<std::pair<engine::PageId, const Sequence*>> owners;
+  for (const Sequence* sequence : running) {
+    for (const engine::PageId page : sequence->pages) {
+      if (page != engine::kNoPage) owners.emplace_back(page, sequence);
+    }
+  }
+  std::sort(owners.begin(), owners.end());
+  for (size_t i = 1; i < owners.size(); ++i) {
+    if (owners[i].first != owners[i - 1].first) continue;
+    if (owners[i].second->request.cache_salt == owners[i - 1].second->request.cache_salt) continue;
+    return "requests with different salts share a page";
   }
   return "";
 }

@@ -47,8 +47,9 @@ uint64_t AttendAll(std::span<const Kv> keys, const engine::KvGroups& groups) {
 
 }  // namespace
 
-Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size,
-                const engine::KvGroups& groups) {
+Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids,
+                const ReferenceModel& model) {
+  const int32_t vocab_size = model.vocab_size;
   Answer answer;
   const uint64_t seed = engine::SeedOfOutput(request.sampling.seed, request.output_index);
   std::vector<engine::TokenId> tokens = request.prompt;
@@ -56,11 +57,13 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
   const auto state = request.constraint == nullptr ? nullptr : request.constraint->Start();
   std::vector<uint32_t> mask(static_cast<size_t>(kernels::MaskWords(vocab_size)));
   const bool ignore_eos = request.stopping.ignore_eos && state == nullptr;
-  Kv kv = kNothing;
+  Kv kv = BeforeFirst(model.version);
   std::vector<Kv> keys;
   for (int32_t position = 0;; ++position) {
-    kv = IsPoisonedAt(seed, position) ? kNan
-                                      : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
+    const bool decoded = model.decode_differs && position >= prompt_len;
+    kv = model.faults && IsPoisonedAt(seed, position)
+             ? kNan
+             : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile, decoded);
     keys.push_back(kv);
     if (position + 1 < prompt_len) {
       if (request.sampling.prompt_logprobs >= 0) answer.prompt_scores.push_back(ScoreOf(kv));
@@ -74,7 +77,7 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
         return answer;
       }
     }
-    const uint64_t attended = AttendAll(keys, groups);
+    const uint64_t attended = AttendAll(keys, model.groups);
     if (attended == kNan) return answer.reason = engine::FinishReason::kNumerical, answer;
     const engine::TokenId token = state == nullptr
                                       ? Draw(attended, seed, vocab_size)

@@ -2,6 +2,7 @@
 // What a request must answer: the fake model run alone, without pages, batches or a scheduler. The oracle.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/request/kv_groups.h"
@@ -18,7 +19,16 @@ struct Answer {
   engine::FinishReason reason = engine::FinishReason::kLength;
 };
 
-Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size,
-                const engine::KvGroups& groups = {});
+// The fake model, as FakeRuntimeOptions has it.
+struct ReferenceModel {
+  int32_t vocab_size = 50;
+  engine::KvGroups groups = {};
+  bool decode_differs = false;
+  uint64_t version = 0;
+  bool faults = true;  // false: no position is poisoned
+};
+
+Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids,
+                const ReferenceModel& model);
 
 }  // namespace dunlin::simulation

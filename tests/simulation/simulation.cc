@@ -10,15 +10,18 @@
 #include <vector>
 
 #include "engine/scheduler/scheduler.h"
+#include "tests/simulation/answer_check.h"
 #include "tests/simulation/plan_check.h"
 #include "tests/simulation/recording_sink.h"
 #include "tests/simulation/reference.h"
+#include "tests/simulation/trace.h"
 #include "tests/simulation/workload.h"
 
 namespace dunlin::simulation {
 namespace {
 
 using engine::FinishReason;
+using engine::RequestId;
 using engine::Scheduler;
 using engine::Sequence;
 using engine::SequenceState;
@@ -29,11 +32,12 @@ constexpr int kMaxTurns = 20000;  // a run takes some hundreds; more is a livelo
 
 class Simulation {
  public:
-  Simulation(const Dice& dice, SimulationStats* stats)
+  Simulation(const Dice& dice, const RunOptions& options, SimulationStats* stats)
       : dice_(dice),
-        workload_(MakeWorkload(&dice_)),
+        workload_(MakeWorkload(&dice_, options.left_out)),
         scheduler_(workload_.scheduler),
         runtime_(workload_.runtime),
+        trace_(options.trace),
         stats_(stats) {}
 
   std::string Run() {
@@ -67,6 +71,12 @@ class Simulation {
     if (problem_.empty()) problem_ = what + " at time " + std::to_string(now_);
   }
 
+  void Count(Event event, int64_t times) { (*stats_)[event] += times; }
+
+  void Note(RequestId id, const std::string& what) {
+    if (trace_ != nullptr) trace_->push_back(Describe(now_, live_[id - 1].planned->index, what));
+  }
+
   void Expect(const std::string& problem) {
     if (!problem.empty()) Fail(problem);
   }
@@ -82,9 +92,11 @@ class Simulation {
       engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens);
       scheduler_.Add(sequence.get());
       live_.push_back({&planned, std::move(sequence), std::move(sink)});
+      Note(next_arrival_ + 1, Describe(planned.request));
     }
     for (Live& live : live_) {
       if (live.planned->cancel_at > now_ || live.sequence->state == SequenceState::kFinished) continue;
+      if (live.sequence->state != SequenceState::kRetiring) Note(live.sequence->id, "is cancelled");
       scheduler_.End(live.sequence.get(), FinishReason::kCancelled, now_);
       if (live.sequence->num_in_flight == 0 && !live.sequence->pages.empty()) Fail("a cancelled sequence keeps pages");
     }
@@ -92,6 +104,10 @@ class Simulation {
 
   // One turn of the engine loop.
   void Turn() {
+    if (dice_.OneIn(100)) {
+      scheduler_.ClearCache();
+      Count(Event::kCacheCleared, 1);
+    }
     auto plan = std::make_unique<StepPlan>();
     plan->mask_words = kernels::MaskWords(workload_.runtime.vocab_size);
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
@@ -101,15 +117,20 @@ class Simulation {
     scheduler_.Plan(now_, plan.get());
     for (const Sequence* sequence : scheduler_.running()) {
       const int64_t follows = sequence->follows ? 1 : 0;
-      stats_->followed += follows;
-      if (workload_.runtime.num_state_slots > 0) stats_->recurrent_followed += follows;
+      Count(Event::kFollowed, follows);
+      if (workload_.runtime.num_state_slots > 0) Count(Event::kRecurrentFollowed, follows);
     }
+    for (const engine::SequenceStep& step : plan->sequences) {
+      if (trace_ != nullptr) Note(step.request_id, Describe(step));
+    }
+    Count(Event::kMixedSteps, plan->sub_batches.size() > 1 ? 1 : 0);
     CheckPreempted(ran);
     CheckPassed(waited);
     // What a preemption frees may come too late in a plan for the oldest prompt.
     if (scheduler_.counters().preemptions == preemptions) CheckShare(share, *plan);
     CheckPlan(*plan);
     Expect(CheckNewPlan(*plan, find_, groups()));
+    Expect(CheckSalts(scheduler_.running()));
     now_ += dice_.Between(0, 2);
     const bool planned = !plan->empty();
     if (planned) {
@@ -130,10 +151,10 @@ class Simulation {
     for (const auto& output : scheduler_.advanced()) {
       if (dice_.OneIn(2)) output->Compute();
     }
-    stats_->forced += static_cast<int64_t>(NumForced());
-    for (const Sequence* sequence : scheduler_.running()) stats_->slid += sequence->num_behind > 0 ? 1 : 0;
+    Count(Event::kForced, NumForced());
+    for (const Sequence* sequence : scheduler_.running()) Count(Event::kSlid, sequence->num_behind > 0 ? 1 : 0);
     scheduler_.retired().clear();
-    ++stats_->steps;
+    Count(Event::kSteps, 1);
   }
 
   int32_t NumForced() const {
@@ -146,9 +167,10 @@ class Simulation {
 
   // Whoever lost its pages was the newest of those that a launched step did not hold: all of them, at depth 1.
   void CheckPreempted(const std::vector<Sequence*>& ran) {
-    if (runtime_.depth() > 1) return;
     for (const Sequence* preempted : ran) {
       if (preempted->state != SequenceState::kWaiting) continue;
+      Note(preempted->id, "is preempted");
+      if (runtime_.depth() > 1) continue;
       for (const Sequence* kept : ran) {
         const bool newer = engine::IsOlder(preempted, kept);
         if (newer && kept->state == SequenceState::kRunning) Fail("an older sequence was preempted than need be");
@@ -229,11 +251,7 @@ class Simulation {
     }
     if (scheduler_.running().empty()) return;
     const Sequence* oldest = scheduler_.running().first();
-    // At depth 2 the pages it needs may be those of a launched step; the plan after that commit gets them.
-    const std::pair<const Sequence*, int32_t> progress = {oldest, oldest->num_computed};
-    stalls_ = oldest->num_in_flight == 0 && progress == progress_ ? stalls_ + 1 : 0;
-    progress_ = progress;
-    if (stalls_ >= runtime_.depth()) Fail("the oldest sequence stands still");
+    if (progress_.StandsStill(*oldest, runtime_.depth())) Fail("the oldest sequence stands still");
     if (!plan.empty() && seen.count(oldest) > 0 && plan.sub_batches.front().profile != oldest->request.profile) {
       Fail("the oldest sequence's profile is not first");
     }
@@ -251,86 +269,59 @@ class Simulation {
 
   std::string Finish() {
     if (scheduler_.num_pages_used() != 0) Fail("pages are left over");
-    for (const Live& live : live_) CheckAnswer(live);
-    stats_->requests += static_cast<int64_t>(live_.size());
+    for (const Live& live : live_) CheckEnd(live);
     const auto preemptions = static_cast<int64_t>(scheduler_.counters().preemptions);
     const auto hits = static_cast<int64_t>(scheduler_.counters().prefix_hits);
-    stats_->preemptions += preemptions;
-    stats_->prefix_hits += hits;
+    Count(Event::kRuns, 1);
+    Count(Event::kRequests, static_cast<int64_t>(live_.size()));
+    Count(Event::kPreemptions, preemptions);
+    Count(Event::kPrefixHits, hits);
     if (workload_.runtime.num_state_slots > 0) {
-      stats_->recurrent_preemptions += preemptions;
-      stats_->recurrent_prefix_hits += hits;
+      Count(Event::kRecurrentPreemptions, preemptions);
+      Count(Event::kRecurrentPrefixHits, hits);
     }
-    if (groups().num_sliding == 0) return problem_;
-    stats_->sliding_preemptions += preemptions;
-    stats_->sliding_prefix_hits += hits;
+    if (groups().num_sliding > 0) {
+      Count(Event::kSlidingPreemptions, preemptions);
+      Count(Event::kSlidingPrefixHits, hits);
+    }
     return problem_;
   }
 
-  void CheckAnswer(const Live& live) {
-    const RecordingSink& sink = *live.sink;
-    const engine::FinishInfo& info = sink.info;
-    const std::string who = "request " + std::to_string(live.sequence->id) + ": ";
-    ++stats_->ended_by[static_cast<size_t>(info.reason)];
-    const Answer expected = RunAlone(live.planned->request, {kEos}, workload_.runtime.vocab_size, groups());
-    const bool complete = info.reason == FinishReason::kStop || info.reason == FinishReason::kLength ||
-                          info.reason == FinishReason::kNumerical || info.reason == FinishReason::kConstraint;
-    if (sink.late) Fail(who + "sink calls out of order");
-    if (sink.tokens.size() > expected.tokens.size() ||
-        !std::equal(sink.tokens.begin(), sink.tokens.end(), expected.tokens.begin())) {
-      return Fail(who + "the tokens are not those of the request run alone");
-    }
-    if (complete && (sink.tokens.size() != expected.tokens.size() || info.reason != expected.reason)) {
-      Fail(who + "it does not end as it does alone");
-    }
-    if (!sink.tokens.empty() && sink.scores != expected.prompt_scores) Fail(who + "prompt scores differ");
-    CheckReason(live, who);
-  }
-
-  void CheckReason(const Live& live, const std::string& who) {
+  void CheckEnd(const Live& live) {
     const engine::FinishInfo& info = live.sink->info;
-    const TimeNs deadline = live.planned->request.deadline;
-    const bool by_deadline = info.reason == FinishReason::kDeadline;
-    const bool dropped = by_deadline && info.first_scheduled == 0;
-    if (by_deadline ? info.finished < deadline && !dropped
-                    : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
-      Fail(who + "the deadline was not kept");
-    }
-    if (info.reason == FinishReason::kCancelled && live.planned->cancel_at > info.finished)
-      Fail(who + "cancelled early");
-    if (info.reason == FinishReason::kSlowReader && live.sink->tokens.size() != live.planned->sink_room) {
-      Fail(who + "its reader was not slow");
-    }
-    const size_t refused = info.reason == FinishReason::kSlowReader ? 1 : 0;
-    if (info.completion_tokens != static_cast<int32_t>(live.sink->tokens.size() + refused)) {
-      Fail(who + "completion tokens are miscounted");
-    }
+    ++stats_->ended_by[static_cast<size_t>(info.reason)];
+    ++stats_->of_profile[engine::ProfileIndex(live.planned->request.profile)];
+    const bool cancelled = info.reason == FinishReason::kCancelled;
+    std::string problem =
+        CheckAnswer({&live.planned->request, live.sink.get(), live.planned->sink_room, cancelled}, workload_.model());
+    if (cancelled && live.planned->cancel_at > info.finished) problem = "cancelled early";
+    if (!problem.empty()) Fail("request " + std::to_string(live.planned->index) + ": " + problem);
   }
 
   Dice dice_;
   Workload workload_;
   Scheduler scheduler_;
   FakeRuntime runtime_;
+  std::vector<std::string>* trace_;
   SimulationStats* stats_;
   TimeNs now_ = 1;
   size_t next_arrival_ = 0;
   std::vector<Live> live_;  // by id - 1
   const FindSequence find_ = [this](engine::RequestId id) { return live_[id - 1].sequence.get(); };
   std::deque<InFlight> in_flight_;
-  int32_t stalls_ = 0;  // plans in a row without the oldest sequence, or pages that it took
-  std::pair<const Sequence*, int32_t> progress_ = {};  // the oldest sequence and its computed tokens at the last plan
-  std::map<const Sequence*, int64_t> passed_;          // tokens started before it while it was the oldest that waited
+  ProgressCheck progress_;
+  std::map<const Sequence*, int64_t> passed_;  // tokens started before it while it was the oldest that waited
   std::string problem_;
 };
 
 }  // namespace
 
-std::string RunSimulation(uint64_t seed, SimulationStats* stats) {
-  return Simulation(Dice(seed), stats).Run();
+std::string RunSimulation(uint64_t seed, const RunOptions& options, SimulationStats* stats) {
+  return Simulation(Dice(seed), options, stats).Run();
 }
 
 std::string RunSimulation(std::span<const uint8_t> draws, SimulationStats* stats) {
-  return Simulation(Dice(draws), stats).Run();
+  return Simulation(Dice(draws), {}, stats).Run();
 }
 
 }  // namespace dunlin::simulation

@@ -16,15 +16,15 @@ using engine::Precision;
 constexpr int32_t kMaxKvTokens = 40;
 constexpr int32_t kHorizon = 300;
 
-engine::ExecutionProfile AnyProfile(Dice* dice) {
-  const engine::ExecutionProfile profiles[] = {
-      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kBf16},
-      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kBf16},
-      {engine::DeviceKind::kCpu, AttentionBackend::kMath, Precision::kBf16},
-      {engine::DeviceKind::kCpu, AttentionBackend::kEfficient, Precision::kFp32},
-      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp8},
-  };
-  return profiles[dice->Between(0, 4)];
+// One to four of any backend and precision; most requests share pages only where few are mixed.
+std::vector<engine::ExecutionProfile> AnyProfiles(Dice* dice) {
+  std::vector<engine::ExecutionProfile> profiles(static_cast<size_t>(dice->Between(1, 4)));
+  for (engine::ExecutionProfile& profile : profiles) {
+    if (dice->OneIn(3)) continue;  // FLASH, BF16
+    profile.attention_backend = static_cast<AttentionBackend>(dice->Between(0, kernels::kNumAttentionBackends - 1));
+    profile.precision = static_cast<Precision>(dice->Between(0, kernels::kNumPrecisions - 1));
+  }
+  return profiles;
 }
 
 // Prompts begin with one of a few stems, so that prefixes are shared, and go their own way somewhere.
@@ -41,7 +41,8 @@ std::vector<engine::TokenId> AnyPrompt(Dice* dice, int32_t vocab_size, int32_t m
 PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   PlannedRequest planned;
   engine::Request& request = planned.request;
-  request.profile = AnyProfile(dice);
+  request.profile =
+      workload.profiles[static_cast<size_t>(dice->Between(0, static_cast<int32_t>(workload.profiles.size()) - 1))];
   const int32_t vocab_size = workload.runtime.vocab_size;
   const int32_t page_tokens = workload.runtime.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   const auto max_kv_tokens = static_cast<int32_t>(workload.runtime.kv_groups.TokensThatFit(
@@ -55,7 +56,10 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   request.stopping.ignore_eos = dice->OneIn(2);
   if (dice->OneIn(4)) request.stopping.stop_token_ids = {dice->Between(0, workload.runtime.vocab_size - 1)};
   request.sampling.seed = static_cast<uint64_t>(dice->Between(0, 3));
-  if (dice->OneIn(12)) request.sampling.seed = kPoison | static_cast<uint64_t>(prompt_len - 1 + dice->Between(0, 3));
+  if (dice->OneIn(12)) {
+    const int32_t poisoned = std::max(0, prompt_len - 1 + dice->Between(-12, 3));
+    request.sampling.seed = kPoison | static_cast<uint64_t>(poisoned);
+  }
   if (dice->OneIn(6)) request.sampling.prompt_logprobs = 0;
   if (dice->OneIn(4)) request.cache_salt = "tenant";
   if (dice->OneIn(5)) request.priority = dice->Between(-2, 2);
@@ -107,8 +111,9 @@ engine::KvGroups AnyGroups(Dice* dice) {
   return groups;
 }
 
-Workload MakeWorkload(Dice* dice) {
+Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
   Workload workload;
+  workload.profiles = AnyProfiles(dice);
   FakeRuntimeOptions& runtime = workload.runtime;
   runtime.kv_groups = AnyGroups(dice);
   runtime.num_pages = dice->OneIn(2) ? dice->Between(2, 12) : dice->Between(10, 30);
@@ -116,7 +121,7 @@ Workload MakeWorkload(Dice* dice) {
   const int32_t groups = runtime.kv_groups.count();
   runtime.num_pages *= groups;
   if (runtime.kv_groups.num_sliding > 0) runtime.num_pages = std::max(groups, runtime.num_pages / 2);
-  runtime.tokens_per_page = {dice->Between(1, 3), 4, 4, dice->Between(3, 8)};
+  runtime.tokens_per_page = {dice->Between(1, 3), 4, 4, dice->Between(3, 8), 4, dice->Between(2, 5)};
   runtime.tokens_per_page[static_cast<size_t>(Precision::kFp16)] = dice->Between(2, 4);
   runtime.depth = dice->Between(1, 2);
   runtime.vocab_size = dice->Between(2, 200);
@@ -126,6 +131,7 @@ Workload MakeWorkload(Dice* dice) {
   scheduler.max_tokens_per_step = dice->OneIn(2) ? dice->Between(1, 8) : dice->Between(4, 64);
   scheduler.prefix_cache = !dice->OneIn(5);
   scheduler.prefill_matches_decode = !dice->OneIn(5);
+  runtime.decode_differs = !scheduler.prefill_matches_decode;
   scheduler.eos_token_ids = {kEos};
   scheduler.cache.num_pages = runtime.num_pages;
   scheduler.cache.groups = runtime.kv_groups;
@@ -157,6 +163,10 @@ Workload MakeWorkload(Dice* dice) {
       workload.requests.push_back(AnyRequest(dice, workload));
     }
   }
+  for (size_t i = 0; i < workload.requests.size(); ++i) workload.requests[i].index = i;
+  std::erase_if(workload.requests, [&left_out](const PlannedRequest& planned) {
+    return std::binary_search(left_out.begin(), left_out.end(), planned.index);
+  });
   std::stable_sort(
       workload.requests.begin(), workload.requests.end(),
       [](const PlannedRequest& a, const PlannedRequest& b) { return a.request.arrival < b.request.arrival; });

@@ -41,6 +41,7 @@ class Dice {
 };
 
 struct PlannedRequest {
+  size_t index = 0;  // in the order in which they were drawn; names it in traces
   engine::Request request;
   size_t sink_room = 0;  // tokens after which its reader is too slow
   engine::TimeNs cancel_at = engine::kNoDeadline;
@@ -49,12 +50,18 @@ struct PlannedRequest {
 struct Workload {
   engine::SchedulerOptions scheduler;
   FakeRuntimeOptions runtime;
+  std::vector<engine::ExecutionProfile> profiles;  // that requests choose from
   int32_t num_tenants = 1;
   int32_t max_forced_tokens = 0;         // of constrained requests
   std::vector<PlannedRequest> requests;  // by arrival
+
+  ReferenceModel model() const {
+    return {runtime.vocab_size, runtime.kv_groups, runtime.decode_differs, runtime.version};
+  }
 };
 
-Workload MakeWorkload(Dice* dice);
+// left_out: indexes of requests that are drawn and do not come, ascending.
+Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out = {});
 
 // An automaton over all tokens but 0 and `eos_token_ids`: some places force a token, some have none or fail, some are
 // complete.

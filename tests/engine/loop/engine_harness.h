@@ -121,7 +121,7 @@ class EngineHarness {
     return client;
   }
   static void ExpectAnswerAsAlone(const Client& client) {
-    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, 50);
+    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, {.vocab_size = 50});
     EXPECT_EQ(client.reason(), expected.reason);
     EXPECT_EQ(client.sink->tokens, expected.tokens);
     EXPECT_EQ(client.sink->num_finishes(), 1);

@@ -9,7 +9,7 @@ std::vector<TokenId> FreeRun(Request request) {
   request.stopping = {};
   request.stopping.ignore_eos = true;
   request.stopping.max_tokens = 30;
-  return simulation::RunAlone(request, {kEos}, 50).tokens;
+  return simulation::RunAlone(request, {kEos}, {.vocab_size = 50}).tokens;
 }
 
 // A prompt whose third drawn token is `token` for the first time.

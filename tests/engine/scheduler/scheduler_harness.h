@@ -130,7 +130,8 @@ class SchedulerHarness {
 
   // All of it, and nothing else, as if alone.
   static void ExpectAnswerAsAlone(const Client& client) {
-    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, kVocabSize, client.groups);
+    const simulation::Answer expected =
+        simulation::RunAlone(client.request, {kEos}, {.vocab_size = kVocabSize, .groups = client.groups});
     EXPECT_EQ(client.sink->tokens, expected.tokens);
     EXPECT_EQ(client.sink->scores, expected.prompt_scores);
     EXPECT_EQ(client.reason(), expected.reason);
