@@ -38,6 +38,7 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .key_norm = weights.key_norm.weight,
           .norm_epsilon = config.norm.epsilon,
           .joint_norms = config.attention.qk_norm_joint,
+          .query_only = !config.attention.stores_kv(context.layer),
           .value_norm = config.attention.value_norm,
           .query_scale = {.positions = config.attention.query_scale_beta > 0.0F ? context.inputs.positions : nullptr,
                           .beta = config.attention.query_scale_beta,

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "engine/layers/layer_inputs.h"
 #include "engine/layers/norm.h"
 
 namespace dunlin::engine {
@@ -78,7 +79,7 @@ bool DecoderLayer::AttentionAndMlp() {
   const auto run_mlp = [this] { return std::visit([](auto& mixer) { return mixer.Run(); }, channel_mixer_); };
   const bool parallel = context_->config.parallel_residual;
   return (!parallel || begin_mlp()) && RunAttention() && AddAttention() && (parallel || begin_mlp()) && run_mlp() &&
-         (!context_->post_norm() || FinalPostNorm());
+         AddLayerInput() && (!context_->post_norm() || FinalPostNorm());
 }
 
 bool DecoderLayer::RunMlp() {
@@ -105,6 +106,10 @@ bool DecoderLayer::AddAttention() const {
 
 bool DecoderLayer::mixes_tokens() const {
   return context_->config.mixer(context_->layer) != MixerKind::kNone;
+}
+
+bool DecoderLayer::AddLayerInput() const {
+  return !context_->config.has_layer_inputs() || LayerInputTerm(context_, weights_).Run();
 }
 
 bool DecoderLayer::FinalPostNorm() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One layer of a model, of a decoder or an encoder: x += Out(TokenMixer(Norm1(x))); x += ChannelMixer(Norm2(x)), norms
-// as NormPlacement says, or with ModelConfig::single_terms one of the two. A new kind of mixer is a type in a file of
-// its own, and a place in TokenMixer or ChannelMixer.
+// as NormPlacement says, or with ModelConfig::single_terms one of the two; with per-layer embeddings a third term
+// (layer_inputs.h). A new kind of mixer is a type in a file of its own, and a place in TokenMixer or ChannelMixer.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "engine/layers/latent_attention.h"
 #include "engine/layers/mamba_layer.h"
 #include "engine/layers/mlp.h"
+#include "engine/layers/mlp_and_experts.h"
 #include "engine/layers/short_conv.h"
 
 namespace dunlin::engine {
@@ -25,7 +26,7 @@ namespace dunlin::engine {
 using TokenMixer = std::variant<DeltaLayer, MambaLayer, ShortConv, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
-using ChannelMixer = std::variant<Experts, Mlp>;
+using ChannelMixer = std::variant<MlpAndExperts, Experts, Mlp>;
 
 class DecoderLayer {
  public:
@@ -48,6 +49,8 @@ class DecoderLayer {
   bool RunAttention();
   bool AddAttention() const;
   bool mixes_tokens() const;
+  // Per-layer embeddings, where the model has them.
+  bool AddLayerInput() const;
   // NormPlacement::kPost: the layer's last norm, which makes the input of the next layer.
   bool FinalPostNorm() const;
   Linear attention_out() const;

@@ -2,6 +2,7 @@
 #include "engine/layers/embedding.h"
 
 #include "engine/layers/decoder_layer.h"
+#include "engine/layers/layer_inputs.h"
 #include "engine/layers/norm.h"
 #include "kernels/api/float_formats.h"
 
@@ -9,29 +10,24 @@ namespace dunlin::engine {
 
 using kernels::DeviceOps;
 
-namespace {
-
-// Rounded as transformers rounds it: to the dtype of the model's weights, BF16 for FP8.
-float EmbeddingScale(const ModelConfig& config, Precision precision) {
-  if (precision == Precision::kFp32) return config.embedding.scale;
-  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(config.embedding.scale));
-  return kernels::Bf16ToFloat(kernels::FloatToBf16(config.embedding.scale));
+float RoundedScale(float scale, Precision precision) {
+  if (precision == Precision::kFp32) return scale;
+  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(scale));
+  return kernels::Bf16ToFloat(kernels::FloatToBf16(scale));
 }
-
-}  // namespace
 
 // The terms are added in transformers' order: word, type, position.
 bool Embedding::Run() const {
   const ModelConfig& config = context_->config;
   const PrecisionWeights& weights = context_->weights;
   const PassInputs& inputs = context_->inputs;
-  const float scale = EmbeddingScale(config, context_->profile.precision);
+  const float scale = RoundedScale(config.embedding.scale, context_->profile.precision);
   return Gather("embedding", weights.embedding, inputs.token_ids, false, scale) &&
          (config.embedding.num_token_types == 0 ||
           Gather("token type embedding", weights.token_types, inputs.token_types, true, 1.0F)) &&
          (!config.embedding.learned_positions ||
           Gather("position embedding", weights.positions, inputs.positions, true, 1.0F)) &&
-         NormSum() && FillRotaryTables();
+         NormSum() && FillRotaryTables() && (!config.has_layer_inputs() || LayerInputs(context_).Fill());
 }
 
 bool Embedding::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,

@@ -8,6 +8,9 @@
 
 namespace dunlin::engine {
 
+// A factor of embeddings, rounded as transformers rounds it: to the dtype of the model's weights, BF16 for FP8.
+float RoundedScale(float scale, Precision precision);
+
 class Embedding {
  public:
   explicit Embedding(LayerContext* context) : context_(context) {}

@@ -18,8 +18,13 @@ bool Experts::Begin() {
 
 bool Experts::Run() {
   const bool latent = context_->config.experts.latent_dim > 0;
-  return (!latent || EnterLatent()) && RunExperts() && (!latent || LeaveLatent()) &&
-         (context_->config.experts.shared_ffn_dim == 0 || RunShared());
+  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : context_->rows.hidden) &&
+         (!latent || LeaveLatent()) && (context_->config.experts.shared_ffn_dim == 0 || RunShared());
+}
+
+bool Experts::SumApart(const NormWeights& router_norm, const NormWeights& experts_norm) const {
+  return Norm(context_, router_norm).Run("router norm", buffers_.normed) && Route() &&
+         Norm(context_, experts_norm).Run("experts norm", buffers_.normed) && RunExperts(buffers_.normed);
 }
 
 bool Experts::Route() const {
@@ -36,7 +41,8 @@ bool Experts::Route() const {
                                            .experts = buffers_.experts,
                                            .rows = buffers_.rows,
                                            .weights = buffers_.weights,
-                                           .places = buffers_.places};
+                                           .places = buffers_.places,
+                                           .expert_scales = weights_.expert_scales};
   return router.Quantize("router input", buffers_.normed, rows.count) &&
          router.Run("router", nullptr, buffers_.logits, rows.count) &&
          context_->Run(&DeviceOps::route_experts, params, "routing");
@@ -55,8 +61,7 @@ bool Experts::LeaveLatent() const {
          out.Run("latent out", rows.hidden, rows.hidden, rows.count);
 }
 
-bool Experts::RunExperts() const {
-  const bool latent = context_->config.experts.latent_dim > 0;
+bool Experts::RunExperts(float* out) const {
   const Linear up(context_, weights_.experts.up.front(), InputIndex(context_->layer, LayerInput::kMlpUp));
   const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
@@ -65,10 +70,10 @@ bool Experts::RunExperts() const {
                                            .weights = buffers_.weights,
                                            .weight_stride = 1,
                                            .sigmoid = false,
-                                           .out = latent ? buffers_.latent : context_->rows.hidden,
+                                           .out = out,
                                            .num_rows = context_->rows.count,
                                            .columns = context_->config.expert_dim(),
-                                           .from_zero = latent};
+                                           .from_zero = out != context_->rows.hidden};
   if (!Gather(up) || !RunUp(up, down)) return false;
   kernels::GroupedGemmParams params = Params(weights_.experts.down);
   params.out = buffers_.output;

@@ -16,6 +16,9 @@ namespace dunlin::engine {
 
 class Experts {
  public:
+  // [rows, hidden_dim], with what Experts places: the rows that the experts read, and then their sum in place of those.
+  float* normed_rows() const { return buffers_.normed; }
+
   Experts(LayerContext* context, const LayerWeights& weights);
 
   static bool IsIn(const ModelConfig& config, int32_t layer) { return config.experts.in_layer(layer); }
@@ -25,12 +28,17 @@ class Experts {
   // Adds to hidden, which others may have changed since.
   bool Run();
 
+  // Of a layer that has an MLP, too: chooses by hidden through one norm, computes it through another, and leaves the
+  // sum of the experts in normed_rows().
+  bool SumApart(const NormWeights& router_norm, const NormWeights& experts_norm) const;
+
  private:
   bool Route() const;
   // ExpertBuffers::latent from the normed rows, and from the experts' sum in it to hidden.
   bool EnterLatent() const;
   bool LeaveLatent() const;
-  bool RunExperts() const;
+  // The sum of a row's experts [rows, expert_dim]: added to out if that is hidden, else in its place.
+  bool RunExperts(float* out) const;
   bool Gather(const Linear& up) const;
   bool RunUp(const Linear& up, const Linear& down) const;
   bool RunShared();

@@ -60,6 +60,12 @@ absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, con
         absl::StrCat("models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
                      " has recurrent layers; the recipe of such a model is per_token"));
   }
+  if (model.config().has_layer_inputs()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
+                     " has per-layer embeddings, whose products take a scale per token; the recipe of such a model is "
+                     "per_token"));
+  }
   if (model.config().has_experts()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,

@@ -25,13 +25,15 @@ struct LayerBuffers {
   bool deterministic = true;                    // GemmParams::deterministic
 
   void* kv_pool = nullptr;
-  float* hidden = nullptr;     // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;        // [T, ModelConfig::max_mixer_inputs]
-  float* attention = nullptr;  // [T, ModelConfig::max_mixer_outputs]
-  float* gate = nullptr;       // [T, num_heads * head_dim] of AttentionSpec::output_gate
-  void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection; of experts, too
-  float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
-  void* activation = nullptr;  // GEMM input of T rows, or of all rows of the experts
+  float* hidden = nullptr;        // [T, hidden_dim] the residual stream
+  float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]
+  float* attention = nullptr;     // [T, ModelConfig::max_mixer_outputs]
+  float* gate = nullptr;          // [T, num_heads * head_dim] of AttentionSpec::output_gate
+  void* mlp = nullptr;            // [T, up_features] floats, or the GEMM input of the down projection; of experts and
+                                  // layer inputs, too
+  float* layer_inputs = nullptr;  // [T, layer_input_features]
+  float* term = nullptr;          // [T, hidden_dim] an output that is normalised before it is added to the residual
+  void* activation = nullptr;     // GEMM input of T rows, or of all rows of the experts
   size_t activation_bytes = 0;
   float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
   void* experts = nullptr;     // of ExpertBufferBytes

@@ -47,6 +47,10 @@ bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
          next.Quantize("mlp quantize", params.rows_out, num_rows);
 }
 
+const float* FactorAfterMlp(const LayerContext& context, const LayerWeights& weights) {
+  return context.config.has_layer_inputs() ? nullptr : weights.layer_factor;
+}
+
 Mlp::Mlp(LayerContext* context, const LayerWeights& weights)
     : context_(context), weights_(weights), matrices_(context, weights.mlp_up, weights.mlp_down) {}
 
@@ -65,7 +69,7 @@ bool Mlp::Begin() {
 
 bool Mlp::Run() {
   return matrices_.RunActivation() &&
-         matrices_.down().AddToResidual("mlp down", weights_.post_mlp_norm, weights_.layer_factor);
+         matrices_.down().AddToResidual("mlp down", weights_.post_mlp_norm, FactorAfterMlp(*context_, weights_));
 }
 
 }  // namespace dunlin::engine

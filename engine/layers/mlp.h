@@ -32,6 +32,9 @@ class MlpMatrices {
 // f of the num_rows rows in buffers.mlp as the input of `next`.
 bool Activate(LayerContext* context, const Linear& next, int32_t num_rows);
 
+// Factor of the rows at the end of a layer's MLP, or null: of the layer's unless something is added after.
+const float* FactorAfterMlp(const LayerContext& context, const LayerWeights& weights);
+
 class Mlp {
  public:
   Mlp(LayerContext* context, const LayerWeights& weights);

@@ -26,6 +26,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kQkv, "qkv", kStepKey},
     {BufferId::kAttention, "attention", kStepKey},
     {BufferId::kMlp, "mlp", kStepKey},
+    {BufferId::kLayerInputs, "layer inputs", kStepKey},
     {BufferId::kTerm, "layer term", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
     {BufferId::kKeptRows, "kept rows", kStepKey},
@@ -70,6 +71,7 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
   const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
   size_t most = std::max(Floats(rows, config.mlp.up_features(config.max_ffn_dim())),
                          Floats(expert_rows, config.mlp.up_features(config.experts.ffn_dim)));
+  most = std::max(most, Floats(rows, std::max(config.layer_input_features(), 2 * config.layer_inputs.width)));
   for (Precision precision : InputPrecisions(config, resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
     if (expert_rows == 0) continue;
@@ -217,6 +219,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kAttention, Floats(tokens, config.max_mixer_outputs()));
   set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
+  set(BufferId::kLayerInputs, Floats(tokens, config.layer_input_features()));
   set(BufferId::kTerm, config.norm.has_post() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + config.attention.query_features()));

@@ -28,6 +28,7 @@ enum class BufferId : uint8_t {
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * value_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next); of experts, too
+  kLayerInputs,  // [T, layer_input_features] floats
   kTerm,         // [T, hidden_dim] floats where NormSpec::has_post(): a term before its norm
   kActivation,   // GEMM input: T rows of the widest, or all rows of the experts, in the largest resident precision
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
@@ -50,7 +51,7 @@ enum class BufferId : uint8_t {
   kSampled,      // [kMaxLogitRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 25;
+inline constexpr int kNumBuffers = 26;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

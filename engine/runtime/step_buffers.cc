@@ -21,6 +21,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .attention = buffers.floats(BufferId::kAttention),
           .gate = buffers.floats(BufferId::kGate),
           .mlp = buffers.at(BufferId::kMlp),
+          .layer_inputs = buffers.floats(BufferId::kLayerInputs),
           .term = buffers.floats(BufferId::kTerm),
           .activation = buffers.at(BufferId::kActivation),
           .activation_bytes = buffers.bytes(BufferId::kActivation),

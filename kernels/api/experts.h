@@ -67,6 +67,7 @@ struct RouteExpertsParams {
   int32_t* rows;            // [num_rows * num_chosen] rows of the first expert, ascending, then of the next, ...
   float* weights;           // [num_rows * num_chosen] in the order of `rows`
   int32_t* places;          // [num_rows, num_chosen] where a row stands in `rows`, ascending
+  const float* expert_scales = nullptr;  // [num_experts], or null: factors of the experts' weights
 };
 
 // out[i, :] += w[j] * in[j, :] for each place j of row i, in their order; w[j] is weights[j * weight_stride], or

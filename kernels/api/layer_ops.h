@@ -118,7 +118,7 @@ struct QueryScale {
 // over all of their elements (OLMo 2's). Rotated queries take the factor of query_scale.
 struct RotateAndStoreKvParams {
   // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads; with
-  // layout.shape.values_in_keys without V heads.
+  // layout.shape.values_in_keys without V heads, with query_only without those of K and V.
   float* qkv;
   const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
   int32_t rotary_dim;    // even, <= head_dim
@@ -133,6 +133,7 @@ struct RotateAndStoreKvParams {
   const float* key_norm = nullptr;    // [head_dim], joint: [num_kv_heads * head_dim]; or null
   float norm_epsilon = 0.0F;          // > 0 where there is a norm
   bool joint_norms = false;           // one norm over all heads, not one of each
+  bool query_only = false;            // the heads of Q are rotated, and nothing is stored
   bool value_norm = false;            // RMSNorm without a weight over each head of V
   QueryScale query_scale = {};
 };

@@ -6,11 +6,13 @@
 namespace dunlin::kernels {
 
 struct ModelTraits {
-  bool experts = false;      // route_experts, grouped_gemm, add_weighted_rows
-  bool latent_rows = false;  // copy_columns, batched_gemm, KvShape::values_in_keys
-  bool value_norms = false;  // RotateAndStoreKvParams::value_norm
-  bool row_factors = false;  // NormParams::factor, AddParams::factor
-  bool recurrent = false;    // causal_conv, delta_scan, ssm_scan, gated_group_norm, row_gate
+  bool experts = false;             // route_experts, grouped_gemm, add_weighted_rows
+  bool experts_beside_mlp = false;  // RouteExpertsParams::expert_scales
+  bool latent_rows = false;         // copy_columns, batched_gemm, KvShape::values_in_keys
+  bool value_norms = false;         // RotateAndStoreKvParams::value_norm
+  bool shared_kv = false;           // RotateAndStoreKvParams::query_only
+  bool row_factors = false;         // NormParams::factor, AddParams::factor
+  bool recurrent = false;           // causal_conv, delta_scan, ssm_scan, gated_group_norm, row_gate
 };
 
 }  // namespace dunlin::kernels

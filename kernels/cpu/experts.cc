@@ -91,6 +91,9 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
   for (int32_t i = 0; i < rule.num_chosen; ++i) sum += weights[i];
   for (int32_t i = 0; i < rule.num_chosen; ++i)
     weights[i] = (rule.normalized ? weights[i] / sum : weights[i]) * rule.scale;
+  for (int32_t i = 0; params.expert_scales != nullptr && i < rule.num_chosen; ++i) {
+    weights[i] *= params.expert_scales[chosen[i]];
+  }
 }
 
 // Rows in the order of their experts: counts, then starts, then places.

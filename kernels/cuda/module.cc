@@ -24,6 +24,8 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
   } missing[] = {
       {traits.recurrent, "recurrent layers"},
       {traits.value_norms, "norms of values"},
+      {traits.shared_kv, "layers with keys and values of others"},
+      {traits.experts_beside_mlp, "experts next to an MLP"},
       {traits.row_factors, "a factor of a layer's rows"},
   };
   bool supported = true;

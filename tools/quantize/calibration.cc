@@ -69,10 +69,11 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   const ModelConfig& config = model.config();
   const absl::StatusOr<TextWindows> windows = TextWindows::Create(model, ExecutionMode::kFused);
   if (!windows.ok()) return windows.status();
-  if (config.has_experts() || config.attention.is_latent() || config.is_recurrent()) {
-    const char* what = config.has_experts()    ? " has experts"
-                       : config.is_recurrent() ? " has recurrent layers"
-                                               : " has latent attention";
+  if (config.has_experts() || config.attention.is_latent() || config.is_recurrent() || config.has_layer_inputs()) {
+    const char* what = config.has_experts()        ? " has experts"
+                       : config.is_recurrent()     ? " has recurrent layers"
+                       : config.has_layer_inputs() ? " has per-layer embeddings"
+                                                   : " has latent attention";
     return absl::FailedPreconditionError(
         absl::StrCat(config.architecture, what, ": its inputs take a scale per token and are not calibrated"));
   }

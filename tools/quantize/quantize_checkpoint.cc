@@ -115,6 +115,11 @@ class Quantizer {
     absl::StatusOr<std::string> text = directory_.ReadFile("config.json", kMaxConfigBytes);
     if (!text.ok()) return text.status();
     config_text_ = *std::move(text);
+    if (model != nullptr && model->config().experts.beside_mlp) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          model->config().architecture, " has experts next to each MLP, whose inputs are not told apart: it ",
+          "is quantised without a calibration text"));
+    }
     if (absl::Status status = FindJobs(parts); !status.ok()) return status;
     absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(options_.out, PlanTensors());
     if (!writer.ok()) return writer.status();

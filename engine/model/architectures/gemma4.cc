@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gemma 4, its text model: Gemma 3 with norm weights of w, wider heads of another number in the layers that see every
 // token, whose keys may be their values, rotations in proportion to those heads, normed values, and a factor of each
-// layer's rows. Of the multimodal checkpoints the text part is served.
-// Source: transformers 5.24, models/gemma4, models/gemma4_unified.
+// layer's rows. The small ones (E2B, E4B) have layers that read the keys and values of others, and per-layer
+// embeddings. Of the multimodal checkpoints the text part is served. Source: transformers 5.24, models/gemma4,
+// models/gemma4_unified.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -32,17 +33,42 @@ struct Gemma4Defaults {
 constexpr Gemma4Defaults kGemma4Own = {131072, 512, 256};
 constexpr Gemma4Defaults kGemma4Unified = {262144, 1024, 0};
 
-// Parts of a config that change the result and are not served.
-void RefuseParts(JsonFields& fields, const Gemma4Defaults& defaults) {
-  RefuseUnsupported(fields, {"enable_moe_block"});
-  if (fields.TextOr("use_bidirectional_attention", "") == "all") {
-    fields.Fail("use_bidirectional_attention is 'all', which is not supported");
+// The last layers read the keys and values of the last earlier layer of their type, and may have MLPs of twice the
+// width.
+void SetSharedLayers(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
+  const int64_t num_layers = config->num_layers;
+  const int64_t shared = fields.IntOr("num_kv_shared_layers", 0, num_layers - 1, 0);
+  if (!fields.status().ok() || shared == 0) return;
+  const int64_t first = num_layers - shared;
+  int32_t last[2] = {-1, -1};  // layer with keys and values of its own, full and sliding
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    int32_t& of_type = last[sliding[static_cast<size_t>(layer)] ? 1 : 0];
+    if (layer < first) of_type = static_cast<int32_t>(layer);
+    if (of_type < 0) {
+      return fields.Fail(absl::StrCat("num_kv_shared_layers is ", shared, ", but no layer before ", first,
+                                      " is of the type of layer ", layer));
+    }
+    config->attention.kv_sources.push_back(layer < first ? static_cast<int32_t>(layer) : of_type);
   }
-  for (const auto& [name, fallback] : {std::pair{"num_kv_shared_layers", int64_t{0}},
-                                       std::pair{"hidden_size_per_layer_input", defaults.per_layer_width}}) {
-    const int64_t value = fields.IntOr(name, 0, kMaxHiddenDim, fallback);
-    if (value != 0) fields.Fail(absl::StrCat(name, " is ", value, ", which is not supported; must be 0"));
+  if (!fields.BoolOr("use_double_wide_mlp", false)) return;
+  if (config->mlp.ffn_dim > kMaxFfnDim / 2) {
+    return fields.Fail(absl::StrCat("intermediate_size is ", config->mlp.ffn_dim, "; limit is ", kMaxFfnDim / 2,
+                                    " with use_double_wide_mlp"));
   }
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    config->mlp.layer_dims.push_back(config->mlp.ffn_dim * (layer < first ? 1 : 2));
+  }
+  config->mlp.ffn_dim *= 2;
+}
+
+void SetLayerInputs(JsonFields& fields, int64_t default_width, ModelConfig* config) {
+  LayerInputSpec& inputs = config->layer_inputs;
+  inputs.width = static_cast<int32_t>(fields.IntOr("hidden_size_per_layer_input", 0, config->hidden_dim,
+                                                   std::min<int64_t>(default_width, config->hidden_dim)));
+  if (inputs.width == 0) return;
+  inputs.vocab_size = static_cast<int32_t>(fields.IntOr("vocab_size_per_layer_input", config->vocab_size, kMaxVocabSize,
+                                                        std::max(config->vocab_size, 262144)));
+  inputs.scale = static_cast<float>(std::sqrt(static_cast<double>(inputs.width)));
 }
 
 // per_layer_config: what transformers 5.24 writes in place of global_head_dim and num_global_key_value_heads.
@@ -65,6 +91,18 @@ void ReadLayerHeads(JsonFields& fields, const nlohmann::json& layers, std::vecto
     }
     fields.Adopt(layer.status());
   }
+}
+
+// Experts next to each layer's MLP.
+void SetExperts(JsonFields& fields, ModelConfig* config) {
+  if (!fields.BoolOr("enable_moe_block", false)) return;
+  ExpertSpec& experts = config->experts;
+  experts.routing.num_experts = static_cast<int32_t>(fields.Int("num_experts", 1, kMaxExperts));
+  experts.routing.num_chosen =
+      static_cast<int32_t>(fields.Int("top_k_experts", 1, std::max(experts.routing.num_experts, 1)));
+  experts.routing.normalized = true;
+  experts.ffn_dim = static_cast<int32_t>(fields.Int("moe_intermediate_size", 1, kMaxFfnDim));
+  experts.beside_mlp = true;
 }
 
 // One shape of the sliding layers and one of the others, which has the wider heads or is the same.
@@ -157,7 +195,11 @@ void ParseGemma4(JsonFields& fields, ModelConfig* config) {
   SetHeads(fields, fields.Int("num_attention_heads", 1, kMaxHeads),
            fields.IntOr("num_key_value_heads", 1, kMaxHeads, kGemma4DefaultKvHeads),
            fields.IntOr("head_dim", 1, kMaxHeadDim, kGemma4DefaultHeadDim), config);
-  RefuseParts(fields, defaults);
+  if (fields.TextOr("use_bidirectional_attention", "") == "all") {
+    fields.Fail("use_bidirectional_attention is 'all', which is not supported");
+  }
+  SetLayerInputs(fields, defaults.per_layer_width, config);
+  SetExperts(fields, config);
   config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
   config->attention.scale = 1.0F;
   config->attention.qk_norm = config->attention.value_norm = true;
@@ -175,6 +217,7 @@ void ParseGemma4(JsonFields& fields, ModelConfig* config) {
   const std::vector<bool> sliding = SetGemma4Windows(fields, window, config);
   if (!fields.status().ok()) return;
   SetLayerHeads(fields, sliding, config);
+  SetSharedLayers(fields, sliding, config);
   if (fields.status().ok()) SetRotations(fields, sliding, config);
 }
 
@@ -188,6 +231,20 @@ constexpr WeightName kGemma4Others[] = {
     {kPostAttentionNorm, kAll, "layers.#.post_attention_layernorm"},
     {kMlpNorm, kAll, "layers.#.pre_feedforward_layernorm"},
     {kPostMlpNorm, kAll, "layers.#.post_feedforward_layernorm"},
+    {kLayerTable, kAll, "embed_tokens_per_layer"},
+    {kLayerProjection, kAll, "per_layer_model_projection"},
+    {kLayerProjectionNorm, kAll, "per_layer_projection_norm"},
+    {kLayerInputGate, kAll, "layers.#.per_layer_input_gate"},
+    {kLayerInputOut, kAll, "layers.#.per_layer_projection"},
+    {kPostLayerInputNorm, kAll, "layers.#.post_per_layer_input_norm"},
+    {.slot = kRouterNorm, .part = kAll, .name = "layers.#.router.scale", .weight = ""},
+    {kRouter, kExperts, "layers.#.router.proj"},
+    {.slot = kExpertScales, .part = kAll, .name = "layers.#.router.per_expert_scale", .weight = ""},
+    {kExpertsNorm, kAll, "layers.#.pre_feedforward_layernorm_2"},
+    {kPostDenseNorm, kAll, "layers.#.post_feedforward_layernorm_1"},
+    {kPostExpertsNorm, kAll, "layers.#.post_feedforward_layernorm_2"},
+    {.slot = kExpertUp, .part = kAll, .name = "layers.#.experts.@.gate_up_proj", .weight = ""},
+    {.slot = kExpertDown, .part = kAll, .name = "layers.#.experts.@.down_proj", .weight = ""},
     {.slot = kLayerFactor, .part = kAll, .name = "layers.#.layer_scalar", .weight = ""},
 };
 constexpr auto kGemma4Weights = WithNorms(kGemma4Others);

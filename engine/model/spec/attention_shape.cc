@@ -15,6 +15,11 @@ bool Slides(const ModelConfig& config, int32_t layer) {
          config.attention.window(layer) > 0 && config.attention.window(layer) < config.max_context;
 }
 
+// Whether a layer has keys and values of its own.
+bool HasPlace(const ModelConfig& config, int32_t layer) {
+  return config.attends(layer) && config.attention.stores_kv(layer);
+}
+
 int32_t CeilDiv(int32_t a, int32_t b) {
   return (a + b - 1) / b;
 }
@@ -47,7 +52,7 @@ std::vector<LayerKind> ListKinds(const ModelConfig& config) {
   std::vector<LayerKind> kinds;
   for (const bool slides : {false, true}) {
     for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-      if (!config.attends(layer) || Slides(config, layer) != slides) continue;
+      if (!HasPlace(config, layer) || Slides(config, layer) != slides) continue;
       auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return IsOf(k, config, layer); });
       if (kind == kinds.end()) {
         kind = kinds.insert(kind, {.slides = slides, .heads = config.attention.heads(layer)});
@@ -117,13 +122,16 @@ std::vector<KvPlace> KvPlacesOf(const ModelConfig& config) {
   for (const LayerKind& kind : KindsOf(config)) {
     int32_t index = 0;
     for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-      if (!config.attends(layer) || !IsOf(kind, config, layer)) continue;
+      if (!HasPlace(config, layer) || !IsOf(kind, config, layer)) continue;
       places[static_cast<size_t>(layer)] = {
           .group = first_group + index / kind.per_page, .layer_in_page = index % kind.per_page, .shape = shape};
       ++index;
     }
     first_group += kind.num_groups();
     ++shape;
+  }
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    places[static_cast<size_t>(layer)] = places[static_cast<size_t>(config.attention.kv_source(layer))];
   }
   return places;
 }

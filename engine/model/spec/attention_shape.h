@@ -20,7 +20,8 @@ namespace dunlin::engine {
 inline constexpr int32_t kMaxKvGroups = 16;
 inline constexpr size_t kMaxKvShapes = 2 * kMaxHeadShapes;
 KvGroups KvGroupsOf(const ModelConfig& config);
-// [num_layers] All layers of an encoder have one place; what stands for layers without attention is not read.
+// [num_layers] Layers that read the keys and values of another have its place, all layers of an encoder one; what
+// stands for layers without attention is not read.
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config);
 
 // Of pages, whose layers are those of one group, by KvPlace::shape: 1 to kMaxKvShapes.

@@ -73,10 +73,11 @@ struct AttentionSpec {
   bool sinks = false;  // PagedAttentionParams::sinks
   bool qkv_bias = false;
   bool out_bias = false;
-  bool output_gate = false;          // each head's output is multiplied by sigmoid(gate x); not where it is latent
-  bool qk_norm = false;              // RMSNorm over each head of Q and K, before the rotation
-  bool qk_norm_joint = false;        // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
-  bool value_norm = false;           // RMSNorm without a weight over each head of V
+  bool output_gate = false;         // each head's output is multiplied by sigmoid(gate x); not where it is latent
+  bool qk_norm = false;             // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;       // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool value_norm = false;          // RMSNorm without a weight over each head of V
+  std::vector<int32_t> kv_sources;  // [num_layers] whose K and V a layer reads: its own or an earlier one's; empty: own
   std::vector<bool> keys_as_values;  // [num_layers] V is what K is before its norm and rotation; empty: in none
   // Ministral 3's: a token's queries take the factor 1 + beta * ln(1 + position / period); a beta of 0: none.
   float query_scale_beta = 0.0F;
@@ -102,6 +103,9 @@ struct AttentionSpec {
   bool has_keys_as_values(int32_t layer) const {
     return !keys_as_values.empty() && keys_as_values[static_cast<size_t>(layer)];
   }
+  // The layer whose keys and values it reads.
+  int32_t kv_source(int32_t layer) const { return kv_sources.empty() ? layer : kv_sources[static_cast<size_t>(layer)]; }
+  bool stores_kv(int32_t layer) const { return kv_source(layer) == layer; }
   int32_t latent_query_features() const { return num_heads * (latent.plain_dim + latent.rope_dim); }
   // Of the attention itself: a value, of the latent row where it is in the key.
   int32_t value_dim() const { return is_latent() ? latent.kv_rank : head_dim; }
@@ -115,8 +119,9 @@ struct AttentionSpec {
     return is_latent() ? num_heads * latent.value_dim : query_features(layer);
   }
   int32_t output_features() const { return MostOf(&AttentionSpec::output_features); }
-  // Of the rows that the attention reads; values in keys take no columns of their own.
+  // Of the rows that the attention reads; values in keys, and keys and values of another layer, take no columns.
   int32_t qkv_features(int32_t layer) const {
+    if (!stores_kv(layer)) return query_features(layer);
     const HeadShape shape = heads(layer);
     return (shape.num_heads + (is_latent() ? 1 : 2) * shape.num_kv_heads) * shape.head_dim;
   }
@@ -219,13 +224,24 @@ struct RotarySpec {
 
 // Down(Activation(Up(x))) or, gated, Down(Activation(Gate(x)) * Up(x)).
 struct MlpSpec {
-  int32_t ffn_dim = 0;  // 1 to kMaxFfnDim
+  int32_t ffn_dim = 0;              // 1 to kMaxFfnDim
+  std::vector<int32_t> layer_dims;  // [num_layers] of each where they differ, of which ffn_dim is the most; else empty
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated = false;  // the up matrix is [2 * ffn_dim, hidden_dim], gate rows first
   bool bias = false;
 
+  int32_t dim_of(int32_t layer) const { return layer_dims.empty() ? ffn_dim : layer_dims[static_cast<size_t>(layer)]; }
   int32_t up_features() const { return up_features(ffn_dim); }
   int32_t up_features(int32_t ffn) const { return gated ? 2 * ffn : ffn; }
+};
+
+// Per-layer embeddings (Gemma 4 E): a token has a row of its own for each layer, r = (Table[token] * scale +
+// RMSNorm(Projection(x0))) / sqrt(2) of `width` numbers, x0 its embedding. After the MLP a layer adds
+// PostNorm(Out(Activation(Gate(x)) * r)), with MlpSpec's activation.
+struct LayerInputSpec {
+  int32_t width = 0;       // of a layer, up to hidden_dim; 0: no such inputs
+  int32_t vocab_size = 0;  // rows of the table, >= the model's
+  float scale = 1.0F;      // rounded to the dtype that the model runs in
 };
 
 // Mixtures of experts: in place of its MLP a layer has a router, experts and, where shared_ffn_dim > 0, one expert
@@ -241,6 +257,10 @@ struct ExpertSpec {
   // Elements of the rows that the experts but the shared one read and write, between two projections that all of a
   // layer share; 0: hidden_dim, without projections.
   int32_t latent_dim = 0;
+  // Gemma 4: a layer has its MLP as well. The experts read the same rows through a norm of their own, the router
+  // through another; what either gives is normed, and their sum goes through the post norm. Each expert has a scale of
+  // its own.
+  bool beside_mlp = false;
   std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of MlpSpec::ffn_dim; empty: none
 
   bool in_layer(int32_t layer) const {

@@ -71,7 +71,8 @@ struct ModelConfig {
   bool parallel_residual = false;
   bool single_terms = false;    // a layer is one term, x += F(Norm(x)): what mixes its tokens or, with kNone, its MLP
   float residual_scale = 1.0F;  // of what attention and MLP add; folded into their last matrices at load
-  bool layer_factor = false;    // a layer's rows are multiplied by a number of its own at its end; with post norms
+  LayerInputSpec layer_inputs;
+  bool layer_factor = false;  // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
   ClassifierSpec classifier;
 
@@ -123,6 +124,9 @@ struct ModelConfig {
     return rotary.dim > 0 ? rotary.inv_freq : attention.key_bias.empty() ? attention.alibi_slopes : attention.key_bias;
   }
   bool has_embedding_norm() const { return embedding.norm || norm.placement == NormPlacement::kPost; }
+  bool has_layer_inputs() const { return layer_inputs.width > 0; }
+  // Columns of the inputs of all layers.
+  int32_t layer_input_features() const { return num_layers * layer_inputs.width; }
   bool has_experts() const { return experts.routing.num_experts > 0; }
   // Columns that a layer's first product and the rows before its output projection have at most.
   int32_t max_mixer_inputs() const {

@@ -9,8 +9,10 @@ namespace dunlin::engine {
 
 inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
   return {.experts = config.has_experts(),
+          .experts_beside_mlp = config.experts.beside_mlp,
           .latent_rows = config.attention.is_latent(),
           .value_norms = config.attention.value_norm,
+          .shared_kv = !config.attention.kv_sources.empty(),
           .row_factors = config.layer_factor,
           .recurrent = config.is_recurrent() || config.attention.output_gate};
 }

@@ -94,7 +94,7 @@ struct LayerWeights {
   LinearWeights attention_out;   // [hidden_dim, output_features]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with NormSpec::shared
-  LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts, as mlp_down
+  LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts alone, as mlp_down
   LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
   NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
   // Where ExpertSpec::in_layer.
@@ -102,9 +102,19 @@ struct LayerWeights {
   const float* router_correction = nullptr;  // [num_experts], with router_correction
   LinearWeights latent_in;                   // [latent_dim, hidden_dim], where latent_dim > 0
   LinearWeights latent_out;                  // [hidden_dim, latent_dim], as that
-  ExpertLists experts;                       // [num_experts], of ExpertSpec::ffn_dim
-  ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
-  const float* layer_factor = nullptr;       // [1], with ModelConfig::layer_factor
+  // With ExpertSpec::beside_mlp, [hidden_dim] but expert_scales, which is [num_experts].
+  NormWeights router_norm;
+  NormWeights experts_norm;
+  NormWeights post_dense_norm;
+  NormWeights post_experts_norm;
+  const float* expert_scales = nullptr;
+  ExpertLists experts;          // [num_experts], of ExpertSpec::ffn_dim
+  ExpertWeights shared_expert;  // of shared_ffn_dim, where that is > 0
+  // With ModelConfig::has_layer_inputs.
+  LinearWeights layer_input_gate;       // [width, hidden_dim]
+  LinearWeights layer_input_out;        // [hidden_dim, width]
+  NormWeights post_layer_input_norm;    // [hidden_dim]
+  const float* layer_factor = nullptr;  // [1], with ModelConfig::layer_factor
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
@@ -114,6 +124,10 @@ struct PrecisionWeights {
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
   NormWeights embedding_norm;         // with has_embedding_norm()
+  // With has_layer_inputs().
+  kernels::PackedWeight layer_table;  // [LayerInputSpec::vocab_size, layer_input_features]
+  LinearWeights layer_projection;     // [layer_input_features, hidden_dim]
+  NormWeights layer_projection_norm;  // [width] of each layer, divided by sqrt(2)
   std::vector<LayerWeights> layers;
   NormWeights final_norm;          // before the head; not with NormPlacement::kPost
   LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied

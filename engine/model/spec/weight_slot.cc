@@ -76,10 +76,14 @@ constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
   return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent) &&
          c.mixer(layer) != MixerKind::kNone;
 };
+constexpr auto kHasLayerInputs = [](const C& c, int32_t) { return c.has_layer_inputs(); };
 constexpr auto kAttends = [](const C& c, int32_t layer) { return c.attends(layer); };
 constexpr auto kHasQkv = [](const C& c, int32_t layer) { return c.attends(layer) && !c.attention.is_latent(); };
 constexpr auto kHasGate = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.output_gate; };
 constexpr auto kHasQkNorms = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.qk_norm; };
+constexpr auto kHasKeyNorm = [](const C& c, int32_t layer) {
+  return c.attends(layer) && c.attention.qk_norm && c.attention.stores_kv(layer);
+};
 constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
 constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
 constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
@@ -96,7 +100,10 @@ constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(
 constexpr auto kHasMlpNorm = [](const C& c, int32_t layer) {
   return c.has_mlp(layer) && !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
 };
-constexpr auto kHasMlp = [](const C& c, int32_t layer) { return c.has_mlp(layer) && !c.experts.in_layer(layer); };
+constexpr auto kHasMlp = [](const C& c, int32_t layer) {
+  return c.has_mlp(layer) && (!c.experts.in_layer(layer) || c.experts.beside_mlp);
+};
+constexpr auto kHasBoth = [](const C& c, int32_t layer) { return c.experts.in_layer(layer) && c.experts.beside_mlp; };
 constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.experts.in_layer(layer); };
 constexpr auto kHasCorrection = [](const C& c, int32_t layer) {
   return c.experts.router_correction && c.experts.in_layer(layer);
@@ -168,8 +175,11 @@ constexpr auto kLatentQueryRows = [](const C& c, int32_t) { return int64_t{c.att
 constexpr auto kKvRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.kv_rank}; };
 constexpr auto kPlainDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.plain_dim}; };
 constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.value_dim}; };
-constexpr auto kFfn = [](const C& c, int32_t) { return int64_t{c.mlp.ffn_dim}; };
-constexpr auto kUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.mlp.ffn_dim)}; };
+constexpr auto kFfn = [](const C& c, int32_t layer) { return int64_t{c.mlp.dim_of(layer)}; };
+constexpr auto kUpRows = [](const C& c, int32_t layer) { return int64_t{c.mlp.up_features(c.mlp.dim_of(layer))}; };
+constexpr auto kLayerInputDim = [](const C& c, int32_t) { return int64_t{c.layer_inputs.width}; };
+constexpr auto kLayerInputsDim = [](const C& c, int32_t) { return int64_t{c.layer_input_features()}; };
+constexpr auto kLayerTableRows = [](const C& c, int32_t) { return int64_t{c.layer_inputs.vocab_size}; };
 constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.experts.ffn_dim}; };
 constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
 constexpr auto kExpertDim = [](const C& c, int32_t) { return int64_t{c.expert_dim()}; };
@@ -215,6 +225,12 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfModel<&PrecisionWeights::token_types>, {.storage = kWide}),
     Norm(kEmbeddingNorm, "embedding_norm", kOnce, kHasEmbeddingNorm, kNormBias, kHidden,
          OfModel<&PrecisionWeights::embedding_norm>),
+    Matrix(kLayerTable, "layer_table", kOnce, kHasLayerInputs, kNoBias, {kLayerTableRows, kLayerInputsDim},
+           OfModel<&PrecisionWeights::layer_table>),
+    Matrix(kLayerProjection, "layer_projection", kOnce, kHasLayerInputs, kNoBias, {kLayerInputsDim, kHidden},
+           OfModel<&PrecisionWeights::layer_projection>),
+    Norm(kLayerProjectionNorm, "layer_projection_norm", kOnce, kHasLayerInputs, kNoBias, kLayerInputDim,
+         OfModel<&PrecisionWeights::layer_projection_norm>, kLayerInput),
     Norm(kAttentionNorm, "attention_norm", kPerLayer, kHasAttentionNorm, kNormBias, kHidden,
          OfLayer<&LayerWeights::attention_norm>),
     Matrix(kQkv, "qkv", kPerLayer, kHasQkv, kQkvBias, {kQkvRows, kHidden}, OfLayer<&LayerWeights::qkv>,
@@ -222,7 +238,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Matrix(kAttentionGate, "attention_gate", kPerLayer, kHasGate, kNoBias, {kQueryDim, kHidden},
            OfLayer<&LayerWeights::attention_gate>),
     Norm(kQueryNorm, "query_norm", kPerLayer, kHasQkNorms, kNoBias, kQueryNormDim, OfLayer<&LayerWeights::query_norm>),
-    Norm(kKeyNorm, "key_norm", kPerLayer, kHasQkNorms, kNoBias, kKeyNormDim, OfLayer<&LayerWeights::key_norm>),
+    Norm(kKeyNorm, "key_norm", kPerLayer, kHasKeyNorm, kNoBias, kKeyNormDim, OfLayer<&LayerWeights::key_norm>),
     Vector(kAttentionSinks, "attention_sinks", kPerLayer, kHasSinks, kNumHeads, OfLayer<&LayerWeights::sinks>),
     Matrix(kQueryDown, "query_down", kPerLayer, kHasQueryDown, kQkvBias, {kQueryRank, kHidden},
            OfLatent<&LatentWeights::query_down>),
@@ -272,6 +288,8 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            {.input_scale = true}),
     Matrix(kMlpDown, "mlp_down", kPerLayer, kHasMlp, kMlpBias, {kHidden, kFfn}, OfLayer<&LayerWeights::mlp_down>,
            {.factor = kResidual, .input_scale = true}),
+    Norm(kRouterNorm, "router_norm", kPerLayer, kHasBoth, kNoBias, kHidden, OfLayer<&LayerWeights::router_norm>,
+         kRouterInput),
     Matrix(kRouter, "router", kPerLayer, kHasExperts, kRouterBias, {kRouterRows, kHidden},
            OfLayer<&LayerWeights::router>, {.storage = kFp32}),
     Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
@@ -280,6 +298,12 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfLayer<&LayerWeights::latent_in>),
     Matrix(kLatentOut, "latent_out", kPerLayer, kHasLatentExperts, kNoBias, {kHidden, kExpertDim},
            OfLayer<&LayerWeights::latent_out>),
+    Vector(kExpertScales, "expert_scales", kPerLayer, kHasBoth, kNumExperts, OfLayer<&LayerWeights::expert_scales>),
+    Norm(kExpertsNorm, "experts_norm", kPerLayer, kHasBoth, kNoBias, kHidden, OfLayer<&LayerWeights::experts_norm>),
+    Norm(kPostDenseNorm, "post_dense_norm", kPerLayer, kHasBoth, kNoBias, kHidden,
+         OfLayer<&LayerWeights::post_dense_norm>),
+    Norm(kPostExpertsNorm, "post_experts_norm", kPerLayer, kHasBoth, kNoBias, kHidden,
+         OfLayer<&LayerWeights::post_experts_norm>),
     Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kExpertDim, true},
            OfExpert<&ExpertLists::up>),
     Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kExpertDim, kExpertFfn},
@@ -288,6 +312,12 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfShared<&ExpertWeights::up>),
     Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHidden, kSharedFfn},
            OfShared<&ExpertWeights::down>, {.factor = kResidual}),
+    Matrix(kLayerInputGate, "layer_input_gate", kPerLayer, kHasLayerInputs, kNoBias, {kLayerInputDim, kHidden},
+           OfLayer<&LayerWeights::layer_input_gate>),
+    Matrix(kLayerInputOut, "layer_input_out", kPerLayer, kHasLayerInputs, kNoBias, {kHidden, kLayerInputDim},
+           OfLayer<&LayerWeights::layer_input_out>),
+    Norm(kPostLayerInputNorm, "post_layer_input_norm", kPerLayer, kHasLayerInputs, kNoBias, kHidden,
+         OfLayer<&LayerWeights::post_layer_input_norm>),
     Vector(kLayerFactor, "layer_factor", kPerLayer, kHasFactor, kOne, OfLayer<&LayerWeights::layer_factor>),
     Norm(kFinalNorm, "final_norm", kOnce, kHasFinalNorm, kNormBias, kHidden, OfModel<&PrecisionWeights::final_norm>,
          kLogit),

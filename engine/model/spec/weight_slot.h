@@ -23,6 +23,9 @@ enum class WeightSlot : uint8_t {
   kPositions,
   kTokenTypes,
   kEmbeddingNorm,
+  kLayerTable,
+  kLayerProjection,
+  kLayerProjectionNorm,
   kAttentionNorm,
   kQkv,
   kAttentionGate,
@@ -61,14 +64,22 @@ enum class WeightSlot : uint8_t {
   kPostMlpNorm,
   kMlpUp,
   kMlpDown,
+  kRouterNorm,
   kRouter,
   kRouterCorrection,
   kLatentIn,
   kLatentOut,
+  kExpertScales,
+  kExpertsNorm,
+  kPostDenseNorm,
+  kPostExpertsNorm,
   kExpertUp,
   kExpertDown,
   kSharedUp,
   kSharedDown,
+  kLayerInputGate,
+  kLayerInputOut,
+  kPostLayerInputNorm,
   kLayerFactor,
   kFinalNorm,
   kHead,
@@ -118,6 +129,8 @@ enum class SlotFactor : uint8_t {
   kUnscaled,
   kResidual,      // ModelConfig::residual_scale
   kLogit,         // HeadSpec::scale
+  kLayerInput,    // 1 / sqrt(2), of LayerInputSpec
+  kRouterInput,   // 1 / sqrt(hidden_dim)
   kInverseLayer,  // rows of Q: 1 / (layer + 1), with AttentionSpec::inverse_layer_scale
 };
 

@@ -2,6 +2,7 @@
 #include "engine/model/weights/weight_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -45,6 +46,10 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
     case SlotFactor::kInverseLayer:
       if (!config.attention.inverse_layer_scale || place.layer == 0) return {};
       return {config.attention.query_features(place.layer), 1.0F / static_cast<float>(place.layer + 1)};
+    case SlotFactor::kLayerInput:
+      return {tensor_rows, static_cast<float>(std::sqrt(0.5))};
+    case SlotFactor::kRouterInput:
+      return {tensor_rows, static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.hidden_dim)))};
     case SlotFactor::kResidual:
       return config.residual_scale == 1.0F ? RowScale{} : RowScale{tensor_rows, config.residual_scale};
     case SlotFactor::kLogit:
@@ -96,15 +101,16 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
 
 // Whether the layer has this part of a slot that it has.
 bool HasPart(const ModelConfig& config, FusedPart part, int32_t layer) {
+  const bool stores = config.attention.stores_kv(layer);
   const bool shared = config.attention.has_keys_as_values(layer);
   switch (part) {
     case FusedPart::kSharedGate:
       return config.experts.shared_gate;
     case FusedPart::kKeyAndValue:
-      return shared;
+      return stores && shared;
     case FusedPart::kKey:
     case FusedPart::kValue:
-      return !shared;
+      return stores && !shared;
     default:
       return true;
   }

@@ -24,6 +24,7 @@ constexpr int64_t kFloatsWorthThreads = 32768;  // below this, one thread is fas
 // Heads of a token in the projection.
 int32_t NumHeads(const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
+  if (params.query_only) return params.num_heads;
   return params.num_heads + (shape.values_in_keys ? 1 : 2) * shape.num_kv_heads;
 }
 
@@ -71,6 +72,7 @@ void NormJointly(DeviceContext* context, const RotateAndStoreKvParams& params) {
     for (int64_t token = task * rows; token < end; ++token) {
       float* row = params.qkv + token * stride;
       NormHead(context->kernels, params.query_norm, params.norm_epsilon, query_width, row);
+      if (params.query_only) continue;
       NormHead(context->kernels, params.key_norm, params.norm_epsilon, key_width, row + query_width);
     }
   });

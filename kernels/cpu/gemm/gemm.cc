@@ -267,8 +267,8 @@ KernelStatus RoundFloats(DeviceContext* context, const Activation& floats, Activ
 bool GemmFuses(DeviceContext*, const GemmParams& params) {
   if (params.heads != nullptr) {
     const KvShape& shape = params.heads->layout.shape;
-    return params.next == nullptr && !params.heads->joint_norms && shape.head_dim % 2 == 0 &&
-           PanelsOfHeads(*params.heads) <= kGemmPanelsMax &&
+    return params.next == nullptr && !params.heads->joint_norms && !params.heads->query_only &&
+           shape.head_dim % 2 == 0 && PanelsOfHeads(*params.heads) <= kGemmPanelsMax &&
            params.weight->out_features == (params.heads->num_heads + 2 * int64_t{shape.num_kv_heads}) * shape.head_dim;
   }
   return params.next != nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a config.json of Gemma 4 makes of its layers: heads and rotations of two kinds.
+// What a config.json of Gemma 4 makes of its layers: heads and rotations of two kinds, shared keys and values,
+// inputs of each layer, experts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +51,43 @@ TEST(Gemma4, HasHeadsAndRotationsOfTwoKinds) {
   const ModelConfig unified = ParsedConfig(R"({"model_type": "gemma4_unified", "text_config": )" +
                                            WithField(base, "model_type", "\"gemma4_unified_text\"") + "}");
   EXPECT_EQ(unified.attention.layer_heads, config.attention.layer_heads);
+}
+
+constexpr const char* kSmall =
+    R"({"model_type": "gemma4_text", "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 6, "vocab_size": 7,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "global_head_dim": 16, "sliding_window": 20,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                        "sliding_attention", "full_attention"],
+        "max_position_embeddings": 64, "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 4,
+        "vocab_size_per_layer_input": 9})";
+
+TEST(Gemma4, LastLayersReadKeysAndValuesOfTheLastOneOfTheirTypeBefore) {
+  const ModelConfig config = ParsedConfig(kSmall);
+  EXPECT_THAT(config.attention.kv_sources, ::testing::ElementsAre(0, 1, 2, 1, 2, 1));
+  EXPECT_EQ(config.mlp.ffn_dim, 6);
+  const ModelConfig wide = ParsedConfig(WithField(kSmall, "use_double_wide_mlp", "true"));
+  EXPECT_THAT(wide.mlp.layer_dims, ::testing::ElementsAre(6, 6, 6, 12, 12, 12));
+  EXPECT_EQ(wide.mlp.ffn_dim, 12) << "the most";
+  EXPECT_TRUE(ParsedConfig(WithField(kSmall, "num_kv_shared_layers", "0")).attention.kv_sources.empty());
+}
+
+TEST(Gemma4, HasInputsOfEachLayer) {
+  const ModelConfig config = ParsedConfig(kSmall);
+  EXPECT_EQ(config.layer_inputs.width, 4);
+  EXPECT_EQ(config.layer_inputs.vocab_size, 9);
+  EXPECT_EQ(config.layer_inputs.scale, 2.0F);
+  EXPECT_EQ(config.layer_input_features(), 24);
+  EXPECT_FALSE(ParsedConfig(WithField(kSmall, "hidden_size_per_layer_input", "0")).has_layer_inputs());
+}
+
+TEST(Gemma4, ExpertsStandNextToTheMlp) {
+  std::string config = WithField(WithField(kSmall, "enable_moe_block", "true"), "num_experts", "6");
+  config = WithField(WithField(config, "top_k_experts", "2"), "moe_intermediate_size", "5");
+  const ExpertSpec experts = ParsedConfig(config).experts;
+  EXPECT_EQ(experts.routing.num_experts, 6);
+  EXPECT_EQ(experts.routing.num_chosen, 2);
+  EXPECT_TRUE(experts.routing.normalized && experts.beside_mlp && experts.in_layer(0));
+  EXPECT_EQ(experts.ffn_dim, 5);
 }
 
 }  // namespace

@@ -105,6 +105,22 @@ TEST(KvGroups, ShapesDivideLayersThatAllSeeEveryToken) {
   EXPECT_EQ(AttentionTraitsOf(config, kernels::DType::kBF16).size(), 2U);
 }
 
+TEST(KvGroups, LayersThatShareKeysAndValuesHaveOnePlace) {
+  ModelConfig config = TwoShapes(6, 2, {4, 1, 32}, {4, 2, 16});
+  config.attention.kv_sources = {0, 1, 2, 3, 2, 3};
+  EXPECT_EQ(config.attention.qkv_features(5), config.attention.query_features(5));
+  const std::vector<KvPlace> places = KvPlacesOf(config);
+  for (const int32_t layer : {4, 5}) {
+    const KvPlace& place = places[static_cast<size_t>(layer)];
+    const KvPlace& source = places[static_cast<size_t>(layer - 2)];
+    EXPECT_EQ(place.group, source.group);
+    EXPECT_EQ(place.layer_in_page, source.layer_in_page);
+    EXPECT_EQ(place.shape, source.shape);
+  }
+  EXPECT_EQ(KvGroupsOf(config).count(), 2) << "of four layers";
+  EXPECT_EQ(KvShapesOf(config)[0].num_layers, 2);
+}
+
 TEST(KvGroups, AnEncoderHasOnePlace) {
   ModelConfig config = ConfigOf({9, 0, 9});
   config.kind = ModelKind::kEncoder;

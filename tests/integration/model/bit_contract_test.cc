@@ -65,6 +65,8 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"lfm2_moe", GoldenModelPath("lfm2moe_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"granite_h", GoldenModelPath("granite_h_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"nemotron_h", GoldenModelPath("nemotron_h_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"gemma4_e", GoldenModelPath("gemma4_e_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"gemma4_moe", GoldenModelPath("gemma4_moe_tiny"), 10, 2}, variant);
     // Layers have pages of two shapes.
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3, true}, variant);

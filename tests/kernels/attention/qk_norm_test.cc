@@ -150,6 +150,43 @@ TEST_P(QkNormTest, ValuesAreNormedWithoutAWeight) {
   EXPECT_EQ(std::memcmp(pool.data(), alone.data(), pool.size()), 0);
 }
 
+// Rows of queries alone get the bits that they have in front of keys and values, and no page is touched.
+TEST_P(QkNormTest, QueriesAloneAreRotatedAlike) {
+  PoisonedMemory pool(PoolBytes());
+  const std::vector<float> all = Run(2, 0, kTokens, &pool);
+  constexpr int32_t kWidth = kNormHeads * kHeadDim;
+  std::vector<float> queries;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    queries.insert(queries.end(), qkv_.begin() + t * kColumns, qkv_.begin() + t * kColumns + kWidth);
+  }
+  PoisonedMemory untouched(PoolBytes());
+  const std::vector<std::byte> before(untouched.data(), untouched.data() + untouched.size());
+  Device& device = CpuDevice(variant(), 2);
+  const RotateAndStoreKvParams params{
+      .qkv = queries.data(),
+      .cos_sin = cos_sin_.data(),
+      .rotary_dim = kRotaryDim,
+      .num_heads = kNormHeads,
+      .kv_pool = untouched.data(),
+      .layout = layout_,
+      .layer = 0,
+      .token_page = page_.data(),
+      .token_slot = slot_.data(),
+      .num_tokens = kTokens,
+      .query_norm = query_norm_.data(),
+      .norm_epsilon = kEpsilon,
+      .joint_norms = joint(),
+      .query_only = true,
+      .query_scale = {.positions = position_.data(), .beta = kScaleBeta, .period = kScalePeriod}};
+  ASSERT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
+  for (int32_t t = 0; t < kTokens; ++t) {
+    EXPECT_TRUE(
+        std::equal(queries.begin() + t * kWidth, queries.begin() + (t + 1) * kWidth, all.begin() + t * kColumns))
+        << t;
+  }
+  EXPECT_EQ(std::memcmp(before.data(), untouched.data(), before.size()), 0);
+}
+
 TEST_P(QkNormTest, ATokenHasTheSameBitsAloneAndOnAnyNumberOfThreads) {
   PoisonedMemory together(PoolBytes());
   const std::vector<float> all = Run(1, 0, kTokens, &together);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
@@ -226,6 +227,33 @@ TEST_P(Experts, WeightedRowsAreAddedToTheirRows) {
         }
       }
     }
+  }
+}
+
+TEST_P(Experts, WeightedRowsMayOverwriteWhatTheirRowsHeld) {
+  const auto in = RandomMatrix(2, 19, 38);
+  std::vector<float> added(38, 0.0F);
+  std::vector<float> out(38, std::numeric_limits<float>::quiet_NaN());
+  AddWeightedRowsParams params{in.data(), nullptr, 1, in.data(), 1, false, added.data(), 2, 19};
+  ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
+  params.out = out.data();
+  params.from_zero = true;
+  ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
+  EXPECT_EQ(out, added);
+}
+
+TEST_P(Experts, EachExpertMayHaveAScale) {
+  const ExpertRouting rule{.num_experts = 5, .num_chosen = 2, .normalized = true};
+  const auto logits = RandomMatrix(9, 5, 39);
+  const auto scales = RandomMatrix(1, 5, 40);
+  const Routed plain = Route(rule, logits, 5);
+  Routed scaled(rule, 9);
+  RouteExpertsParams params = scaled.Params(rule, logits, 5, 9);
+  params.expert_scales = scales.data();
+  ASSERT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kOk);
+  EXPECT_EQ(scaled.chosen, plain.chosen);
+  for (size_t i = 0; i < plain.chosen.size(); ++i) {
+    EXPECT_EQ(scaled.chosen_weights[i], plain.chosen_weights[i] * scales[static_cast<size_t>(plain.chosen[i])]);
   }
 }
 

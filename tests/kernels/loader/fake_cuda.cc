@@ -230,8 +230,8 @@ KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params
 
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
   return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
-               to_host(&p.logits, &p.correction, &p.chosen, &p.chosen_weights, &p.experts, &p.rows, &p.weights,
-                       &p.places);
+               to_host(&p.logits, &p.correction, &p.expert_scales, &p.chosen, &p.chosen_weights, &p.experts, &p.rows,
+                       &p.weights, &p.places);
              }));
 }
 
