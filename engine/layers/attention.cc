@@ -39,6 +39,7 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .norm_epsilon = config.norm.epsilon,
           .joint_norms = config.attention.qk_norm_joint,
           .query_only = !config.attention.stores_kv(context.layer),
+          .rows = context.rows.picked,
           .value_norm = config.attention.value_norm,
           .query_scale = {.positions = config.attention.query_scale_beta > 0.0F ? context.inputs.positions : nullptr,
                           .beta = config.attention.query_scale_beta,
@@ -107,6 +108,7 @@ bool Attention::ApplyGate(float* rows) const {
 // One operation where the device fuses them.
 bool Attention::StoreHeads() const {
   const Linear qkv = InputOf(context_, weights_, context_->layer);
+  context_->rows.query = context_->buffers.qkv;
   context_->rows.query_stride = qkv.weight().out_features;
   const kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
   kernels::GemmParams params = qkv.Params(context_->rows.count);

@@ -21,8 +21,9 @@ namespace dunlin::engine {
 // A layer has the first type of a list whose IsIn(config, layer) is true.
 //
 // A token mixer mixes rows of a sequence. InputOf: its first product, whose input the layer fills. StoreKv(): stores
-// what later tokens read, of every row, and leaves queries in LayerRows::query; after the last layer's only kept rows
-// go on. Run(next): from the queries to the input of the output projection.
+// what later tokens read, of every row, and leaves queries in LayerRows::query; after those of
+// ModelConfig::last_storing_layer only kept rows go on. Run(next): from the queries to the input of the output
+// projection.
 using TokenMixer = std::variant<DeltaLayer, MambaLayer, ShortConv, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.

@@ -45,10 +45,12 @@ absl::Status ForwardPass::RunLayers() {
 
 bool ForwardPass::RunLayer(int32_t layer) {
   context_.layer = layer;
+  const int32_t last_storing = context_.config.last_storing_layer();
+  if (layer > last_storing && context_.rows.count == 0) return true;
   DecoderLayer decoder_layer(&context_);
   if (!decoder_layer.AttentionInputs()) return false;
-  if (layer + 1 == context_.config.num_layers &&
-      !context_.Check(KeepRows(context_.config, context_.buffers, context_.inputs.kept, &context_.rows),
+  if (layer == last_storing &&
+      !context_.Check(KeepRows(context_.config, context_.buffers, context_.inputs.kept, layer, &context_.rows),
                       "copy of the kept rows")) {
     return false;
   }

@@ -32,9 +32,9 @@ class ForwardPass {
               const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling = nullptr,
               InputObserver* observer = nullptr);
 
-  // Runs the layers and stores the keys and values of every token in their pages. After those of the last layer only
-  // the kept rows are computed. INTERNAL names the operation and the layer that failed; the device can no longer be
-  // trusted.
+  // Runs the layers and stores the keys and values of every token in their pages. After those of
+  // ModelConfig::last_storing_layer only the kept rows are computed. INTERNAL names the operation and the layer that
+  // failed; the device can no longer be trusted.
   absl::Status RunLayers();
 
   // Runs one module of one layer. REQUIRES: 0 <= layer < num_layers, NormPlacement::kPre or kPreAndPost, and no rotary

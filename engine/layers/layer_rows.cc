@@ -14,7 +14,8 @@ LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const 
           .num_decode = inputs.num_decode_tokens};
 }
 
-KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept, LayerRows* rows) {
+KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept, int32_t layer,
+                      LayerRows* rows) {
   rows->count = kept.count;
   rows->num_decode = kept.num_decode;
   if (kept.spans.count == 0) return KernelStatus::kOk;
@@ -31,11 +32,11 @@ KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, co
   rows->hidden = hidden;
   rows->picked = kept.index;
   rows->spans = kept.spans;
-  if (!config.attends(config.num_layers - 1)) return KernelStatus::kOk;  // there are no queries
+  if (!config.attends(layer)) return KernelStatus::kOk;  // there are no queries
   params.in = rows->query;
   params.in_stride = rows->query_stride;
   params.out = query;
-  params.columns = config.attention.query_features(config.num_layers - 1);
+  params.columns = config.attention.query_features(layer);
   if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
   rows->query = query;
   rows->query_stride = params.columns;

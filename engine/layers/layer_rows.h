@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows that a layer computes: all rows of a batch or, after the last layer's keys and values, the kept ones.
+// The rows that a layer computes: all rows of a batch or, once no layer stores keys and values any more, the kept ones.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct LayerRows {
 
 LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const PassInputs& inputs);
 
-// Narrows *rows, which are all rows of a batch, to the kept ones: copies them to the buffer kept_rows unless every row
-// is kept. kept.count <= max_kept_rows where rows are copied. Returns the device's error.
+// Narrows *rows, which are all rows of a batch with the queries of a layer, to the kept ones: copies them to the buffer
+// kept_rows unless every row is kept. kept.count <= max_kept_rows where rows are copied. Returns the device's error.
 kernels::KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept,
-                               LayerRows* rows);
+                               int32_t layer, LayerRows* rows);
 
 }  // namespace dunlin::engine

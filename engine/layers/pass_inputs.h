@@ -19,11 +19,11 @@ struct QuerySpans {
   int32_t max_kv_tokens = 0;     // of one span
 };
 
-// The rows that something reads after the layers (the head or the pooling). Once the last layer has stored its keys and
-// values, it computes these rows only.
+// The rows that something reads after the layers (the head or the pooling). Once the last layer that stores keys and
+// values has done so (ModelConfig::last_storing_layer), it and what follows compute these rows only.
 struct KeptRows {
   const int32_t* index = nullptr;  // [count] rows of the batch; not read where `spans` is empty
-  int32_t count = 0;               // 0: the pass ends with the keys and values of the last layer
+  int32_t count = 0;               // 0: the pass ends with those keys and values
   int32_t num_decode = 0;          // the first of them, <= count, that run as decode (GemmParams::decode_rows)
   QuerySpans spans;                // of the kept rows, in their order; empty when every row of the batch is kept
 };

@@ -134,7 +134,9 @@ struct RotateAndStoreKvParams {
   float norm_epsilon = 0.0F;          // > 0 where there is a norm
   bool joint_norms = false;           // one norm over all heads, not one of each
   bool query_only = false;            // the heads of Q are rotated, and nothing is stored
-  bool value_norm = false;            // RMSNorm without a weight over each head of V
+  // With query_only, [num_tokens]: the row of cos_sin, and of query_scale.positions, of each token; null: 0, 1, 2, ...
+  const int32_t* rows = nullptr;
+  bool value_norm = false;  // RMSNorm without a weight over each head of V
   QueryScale query_scale = {};
 };
 

@@ -25,15 +25,17 @@ double HeadParameters(const ModelConfig& config) {
 
 // Operations of a layer's attention, for the (query, key) pairs of one head. Sliding windows are ignored: none of the
 // benched models has one shorter than its context.
-double AttentionFlops(const ModelConfig& config, double pairs) {
-  return 2.0 * pairs * (config.attention.head_dim + config.attention.value_dim()) * config.attention.num_heads;
+double AttentionFlops(const ModelConfig& config, int32_t layer, double pairs) {
+  const engine::HeadShape heads = config.attention.heads(layer);
+  const int32_t value_dim = config.attention.is_latent() ? config.attention.value_dim() : heads.head_dim;
+  return 2.0 * pairs * (heads.head_dim + value_dim) * heads.num_heads;
 }
 
 // Parameters of one layer: of what makes queries, keys and values, and of the matrices after it.
-double QkvParameters(const ModelConfig& config) {
+double QkvParameters(const ModelConfig& config, int32_t layer) {
   const double hidden = config.hidden_dim;
   const engine::LatentAttentionSpec& latent = config.attention.latent;
-  if (!config.attention.is_latent()) return hidden * config.attention.qkv_features();
+  if (!config.attention.is_latent()) return hidden * config.attention.qkv_features(layer);
   const double rank = latent.query_rank;
   const double query = (rank > 0 ? rank : hidden) * config.attention.latent_query_features() + rank * hidden;
   return hidden * config.attention.head_dim + query +
@@ -47,9 +49,12 @@ double ParametersAfterKv(const ModelConfig& config, int32_t layer, double num_ex
   const double hidden = config.hidden_dim;
   const double value_matrices = static_cast<double>(config.attention.latent.kv_rank) *
                                 config.attention.latent.value_dim * config.attention.num_heads;
-  const double attention = value_matrices + hidden * config.attention.output_features();
-  if (!config.experts.in_layer(layer)) return attention + MlpParameters(config, config.mlp.ffn_dim);
-  return attention + hidden * config.experts.router_features() + MlpParameters(config, config.experts.shared_ffn_dim) +
+  const double layer_input = 2.0 * hidden * config.layer_inputs.width;
+  const double attention = value_matrices + hidden * config.attention.output_features(layer) + layer_input;
+  const double mlp = MlpParameters(config, config.mlp.dim_of(layer));
+  if (!config.experts.in_layer(layer)) return attention + mlp;
+  return attention + (config.experts.beside_mlp ? mlp : 0.0) + hidden * config.experts.router_features() +
+         MlpParameters(config, config.experts.shared_ffn_dim) +
          num_experts * MlpParameters(config, config.experts.ffn_dim);
 }
 
@@ -61,11 +66,16 @@ double ExpertsOf(const ModelConfig& config, double tokens) {
   return config.experts.routing.num_experts * (1.0 - std::pow(others, tokens));
 }
 
+// Of the projection that makes per-layer embeddings of a token's embedding.
+double InputParameters(const ModelConfig& config) {
+  return static_cast<double>(config.hidden_dim) * config.layer_input_features();
+}
+
 // Parameters that a step of `tokens` tokens reads, without the head.
 double ParametersRead(const ModelConfig& config, double tokens) {
-  double sum = 0.0;
+  double sum = InputParameters(config);
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-    sum += QkvParameters(config) + ParametersAfterKv(config, layer, ExpertsOf(config, tokens));
+    sum += QkvParameters(config, layer) + ParametersAfterKv(config, layer, ExpertsOf(config, tokens));
   }
   return sum;
 }
@@ -103,16 +113,24 @@ double LayerParameters(const ModelConfig& config) {
 
 Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first, int32_t count,
                  int32_t sampled) {
-  const double head = HeadParameters(config);
-  const double after_kv = ParametersAfterKv(config, config.num_layers - 1, ExpertsOf(config, 1.0));
-  const double after_kv_read = ParametersAfterKv(config, config.num_layers - 1, ExpertsOf(config, count));
   const double pairs = SeenPairs(count, first + count, !config.is_encoder());
-  // In a decoder's last layer only sampled rows continue after K and V.
   const int32_t kept = config.is_encoder() ? count : sampled;
   const double kept_pairs = config.is_encoder() ? pairs : SeenPairs(kept, first + count, true);
-  const double products = LayerParameters(config) * count - after_kv * (count - kept) + head * sampled;
-  const double read = ParametersRead(config, count) - (kept > 0 ? 0.0 : after_kv_read) + (sampled > 0 ? head : 0.0);
-  return {.flops = 2.0 * products + AttentionFlops(config, pairs * (config.num_layers - 1) + kept_pairs),
+  const int32_t last = config.last_storing_layer();  // after whose K and V only sampled rows of a decoder go on
+  const double head = HeadParameters(config);
+  double products = head * sampled + InputParameters(config) * count;
+  double read = (sampled > 0 ? head : 0.0) + InputParameters(config);
+  double attention = 0.0;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    const int32_t rows = layer <= last ? count : kept;
+    const int32_t rows_after = layer < last ? count : kept;
+    products +=
+        QkvParameters(config, layer) * rows + ParametersAfterKv(config, layer, ExpertsOf(config, 1.0)) * rows_after;
+    if (rows > 0) read += QkvParameters(config, layer);
+    if (rows_after > 0) read += ParametersAfterKv(config, layer, ExpertsOf(config, count));
+    attention += AttentionFlops(config, layer, layer < last ? pairs : kept_pairs);
+  }
+  return {.flops = 2.0 * products + attention,
           .bytes = read * WeightElementBytes(profile),
           .peak = PeakOf(profile.precision)};
 }
@@ -134,7 +152,9 @@ Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profi
   const double read = ParametersRead(config, sequences) + HeadParameters(config);
   const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
   const double token_bytes = engine::KvGroupsOf(config).count() * static_cast<double>(kernels::KvBytesPerToken(layout));
-  return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context * config.num_layers)),
+  double attention = 0.0;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) attention += AttentionFlops(config, layer, context);
+  return {.flops = sequences * (2.0 * parameters + attention),
           .bytes = read * WeightElementBytes(profile) + sequences * context * token_bytes,
           .peak = PeakOf(profile.precision)};
 }

@@ -29,8 +29,8 @@ engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend);
 // layer these are the chosen ones; what many tokens read of them is counted as if routers preferred none.
 double LayerParameters(const engine::ModelConfig& config);
 
-// One sequence's tokens [first, first + count). Only the last `sampled` go through the head and, in a decoder, through
-// the last layer after K and V. Bytes: the weights once; keys and values, written by the same call, are not counted.
+// One sequence's tokens [first, first + count). Only the last `sampled` go through the head and, in a decoder, on after
+// the K and V of ModelConfig::last_storing_layer. Bytes: the weights once; keys and values, written by the same call, are not counted.
 Work PrefillWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first,
                  int32_t count, int32_t sampled);
 

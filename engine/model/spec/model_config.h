@@ -118,6 +118,12 @@ struct ModelConfig {
     if (is_encoder() || mixers.empty()) return is_encoder() ? 1 : num_layers;
     return static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kAttention));
   }
+  // The last layer with keys and values, or a state, of its own: what follows it reads of each row that row alone.
+  int32_t last_storing_layer() const {
+    int32_t layer = num_layers - 1;
+    while (layer > 0 && !attention.stores_kv(layer)) --layer;
+    return layer;
+  }
   int32_t position_rows() const { return max_context + embedding.position_offset; }
   // What the device holds of the positions: one of the three.
   const std::vector<float>& position_constants() const {

@@ -175,11 +175,12 @@ void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& param
   }
   const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
   if (!params.joint_norms) NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
+  const int32_t place = params.rows == nullptr ? token : params.rows[token];
   if (params.cos_sin != nullptr) {
-    Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, values);
+    Rotate(params.cos_sin + static_cast<int64_t>(place) * params.rotary_dim, params.rotary_dim, values);
   }
   if (head >= params.num_heads || params.query_scale.positions == nullptr) return;
-  const float factor = QueryFactor(params.query_scale, token);
+  const float factor = QueryFactor(params.query_scale, place);
   for (int32_t d = 0; d < shape.head_dim; ++d) values[d] *= factor;
 }
 

@@ -162,7 +162,7 @@ TEST_P(QkNormTest, QueriesAloneAreRotatedAlike) {
   PoisonedMemory untouched(PoolBytes());
   const std::vector<std::byte> before(untouched.data(), untouched.data() + untouched.size());
   Device& device = CpuDevice(variant(), 2);
-  const RotateAndStoreKvParams params{
+  RotateAndStoreKvParams params{
       .qkv = queries.data(),
       .cos_sin = cos_sin_.data(),
       .rotary_dim = kRotaryDim,
@@ -185,6 +185,21 @@ TEST_P(QkNormTest, QueriesAloneAreRotatedAlike) {
         << t;
   }
   EXPECT_EQ(std::memcmp(before.data(), untouched.data(), before.size()), 0);
+  // Some of them, with the rotations of their places.
+  const std::vector<int32_t> kept = {3, 4, 17, 89};
+  queries.clear();
+  for (const int32_t t : kept) {
+    queries.insert(queries.end(), qkv_.begin() + t * kColumns, qkv_.begin() + t * kColumns + kWidth);
+  }
+  params.qkv = queries.data();
+  params.num_tokens = static_cast<int32_t>(kept.size());
+  params.rows = kept.data();
+  ASSERT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_TRUE(std::equal(queries.begin() + static_cast<int64_t>(i) * kWidth,
+                           queries.begin() + static_cast<int64_t>(i + 1) * kWidth, all.begin() + kept[i] * kColumns))
+        << kept[i];
+  }
 }
 
 TEST_P(QkNormTest, ATokenHasTheSameBitsAloneAndOnAnyNumberOfThreads) {

@@ -255,7 +255,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   return Run(context, Cpu().ops->rotate_and_store_kv, params,
              Plain([](Translation& to_host, RotateAndStoreKvParams& p) {
                to_host(&p.qkv, &p.cos_sin, &p.kv_pool, &p.token_page, &p.token_slot, &p.query_norm, &p.key_norm,
-                       &p.query_scale.positions);
+                       &p.query_scale.positions, &p.rows);
              }));
 }
 

@@ -151,6 +151,11 @@ TEST(BenchModelWork, LastLayerOfPrefillComputesOnlySampledRowsAfterKv) {
   const Work chunk = PrefillWork(config, profile, 2, 3, 0);
   EXPECT_EQ(chunk.flops, 2.0 * (2 * 48 * 3 + 80 * 3) + 4.0 * 4 * pairs);
   EXPECT_EQ(chunk.bytes, 2.0 * (2 * 128 - 80));
+  // The last layer reads the K and V of the first one: it has 16 parameters in QKV, of queries.
+  config.attention.kv_sources = {0, 0};
+  const Work shared = PrefillWork(config, profile, 2, 3, 1);
+  EXPECT_EQ(shared.flops, 2.0 * (48 * 3 + 80 * 1 + (16 + 80) * 1 + 40) + 4.0 * 4 * (5 + 5));
+  EXPECT_EQ(PrefillWork(config, profile, 2, 3, 0).bytes, 2.0 * 48);
 }
 
 TEST(BenchRecord, TheTighterRoofBoundsACase) {
