@@ -102,8 +102,15 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
   for (const engine::SkippedTensors& skipped : summary.skipped) {
     json["skipped_tensors"].push_back({{"prefix", skipped.prefix}, {"part", skipped.part}, {"tensors", skipped.count}});
   }
-  if (config.has_experts()) {
+  if (config.has_experts() || config.has_layer_inputs()) {
     json["active_parameters"] = summary.num_active_parameters;  // that one token goes through
+  }
+  if (!config.attention.kv_sources.empty()) {
+    const std::vector<int32_t>& sources = config.attention.kv_sources;
+    json["kv_layers"] =
+        std::set<int32_t>(sources.begin(), sources.end()).size();  // the others read those of one of them
+  }
+  if (config.has_experts()) {
     json["experts"] = config.experts.routing.num_experts;
     json["experts_per_token"] = config.experts.routing.num_chosen;
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -251,12 +252,125 @@ constexpr auto kGemma4Weights = WithNorms(kGemma4Others);
 constexpr const char* kGemma4Types[] = {"gemma4_text", "gemma4_unified_text"};
 constexpr const char* kGemma4Outer[] = {"gemma4", "gemma4_unified"};
 
+// A file has the size of full layers' heads under the usual key, that of sliding ones under a key of its own.
+void WriteGgufHeads(GgufConfigWriter* config, const std::vector<bool>& sliding) {
+  const std::vector<int64_t> kv_heads = config->OfLayers("attention.head_count_kv", 1, kMaxHeads);
+  const int64_t sliding_dim = config->Required("attention.key_length_swa", 1, kMaxHeadDim);
+  (*config)["num_key_value_heads"] = kv_heads.front();
+  (*config)["head_dim"] = sliding_dim;
+  for (size_t layer = 0; layer < sliding.size(); ++layer) {
+    (*config)["per_layer_config"][std::to_string(layer)] = {
+        {"head_dim", sliding[layer] ? sliding_dim : config->head_dim()}, {"num_key_value_heads", kv_heads[layer]}};
+  }
+  for (const char* same : {"attention.value_length_swa", "rope.dimension_count_swa"}) {
+    const int64_t given = config->fields().Int(config->Key(same), 0, kMaxHeadDim).value_or(sliding_dim);
+    if (given == sliding_dim) continue;
+    config->fields().Fail(config->Key(same),
+                          absl::StrCat("is ", given, "; must be attention.key_length_swa, ", sliding_dim));
+  }
+  const auto first_full = std::find(sliding.begin(), sliding.end(), false) - sliding.begin();
+  (*config)["attention_k_eq_v"] = !config->HasTensor(absl::StrCat("blk.", first_full, ".attn_v.weight"));
+}
+
+// Layers that read keys and values of others may have MLPs of twice the width.
+void WriteGgufWidths(GgufConfigWriter* config) {
+  const std::vector<int64_t> widths = config->OfLayers("feed_forward_length", 1, 2 * kMaxFfnDim);
+  const int64_t shared = config->fields().Int(config->Key("attention.shared_kv_layers"), 0, kMaxLayers).value_or(0);
+  const bool wide = shared > 0 && widths.back() == 2 * widths.front();
+  for (int64_t layer = 0; layer < config->num_layers(); ++layer) {
+    const int64_t expected = widths.front() * (wide && layer >= config->num_layers() - shared ? 2 : 1);
+    const int64_t width = widths[static_cast<size_t>(layer)];
+    if (width == expected) continue;
+    config->fields().Fail(config->Key("feed_forward_length"),
+                          absl::StrCat("is ", width, " in layer ", layer, "; must be ", expected));
+  }
+  (*config)["num_kv_shared_layers"] = shared;
+  (*config)["use_double_wide_mlp"] = wide;
+  (*config)["intermediate_size"] = widths.front();
+}
+
+// Of full layers rope_freqs tell which pairs rotate: 1 for those, then 1e30, which amounts to none.
+void WriteGgufRotations(GgufConfigWriter* config) {
+  constexpr float kUnrotated = 1e30F;
+  const int64_t pairs = config->head_dim() / 2;
+  const std::vector<float> factors = config->Factors(kGgufRotaryFactors, pairs, kUnrotated);
+  const auto unrotated = std::find_if(factors.begin(), factors.end(), [](float factor) { return factor != 1.0F; });
+  if (std::any_of(unrotated, factors.end(), [](float factor) { return factor != kUnrotated; })) {
+    config->fields().Fail(kGgufRotaryFactors, "has other factors than 1 and, after those, 1e30");
+  }
+  if (config->fields().Has(config->Key("rope.scaling.factor"))) {
+    config->fields().Fail(config->Key("rope.scaling.factor"), "is set, which is not supported here");
+  }
+  const auto rotated = static_cast<double>(unrotated - factors.begin());
+  // The parser truncates the product with the pairs; a quarter more keeps it from rounding below the integer.
+  const double part = rotated == static_cast<double>(pairs) ? 1.0 : (rotated + 0.25) / static_cast<double>(pairs);
+  config->CopyOr("rope.freq_base", "rope_theta", 1e6);
+  config->CopyOr("rope.freq_base_swa", "rope_local_base_freq", kGgufLocalTheta);
+  (*config)["rope_parameters"] = {
+      {"full_attention",
+       {{"rope_type", "proportional"}, {"partial_rotary_factor", part}, {"rope_theta", (*config)["rope_theta"]}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", (*config)["rope_local_base_freq"]}}}};
+}
+
+void WriteGgufGemma4(GgufConfigWriter* config) {
+  config->WriteWindows("sliding_window", kGemma4Pattern);
+  std::vector<bool> sliding;
+  for (const auto& type : (*config)["layer_types"]) sliding.push_back(type == "sliding_attention");
+  WriteGgufHeads(config, sliding);
+  WriteGgufWidths(config);
+  WriteGgufRotations(config);
+  config->Copy("final_logit_softcapping", "final_logit_softcapping");
+  (*config)["hidden_size_per_layer_input"] = 0;
+  config->Copy("embedding_length_per_layer_input", "hidden_size_per_layer_input");
+  if (const int64_t rows = config->RowsOf("per_layer_token_embd.weight"); rows > 0) {
+    (*config)["vocab_size_per_layer_input"] = rows;
+  }
+}
+
+void WriteGgufGemma4Experts(GgufConfigWriter* config) {
+  WriteGgufGemma4(config);
+  (*config)["enable_moe_block"] = true;
+  (*config)["num_experts"] = (*config)["num_local_experts"];
+  (*config)["top_k_experts"] = (*config)["num_experts_per_tok"];
+  (*config)["moe_intermediate_size"] = config->Required("expert_feed_forward_length", 1, kMaxFfnDim);
+}
+
+constexpr GgufFieldName kGemma4GgufFields[] = {{"block_count", "num_hidden_layers"},
+                                               {"embedding_length", "hidden_size"},
+                                               {"attention.head_count", "num_attention_heads"},
+                                               {"context_length", "max_position_embeddings"},
+                                               {kGgufRmsKey, "rms_norm_eps"}};
+// In the form of 26B the experts' gates and ups are one stack, or two.
+constexpr GgufForm kGemma4Gguf[] = {{.name = "gemma4",
+                                     .fields = kGemma4GgufFields,
+                                     .weights = gguf_names::kLayerInputsFused,
+                                     .write_fields = &WriteGgufGemma4Experts,
+                                     .tensor = "blk.0.ffn_gate_up_exps.weight",
+                                     .experts = true,
+                                     .layer_heads = true,
+                                     .factors_in_config = true},
+                                    {.name = "gemma4",
+                                     .fields = kGemma4GgufFields,
+                                     .weights = gguf_names::kLayerInputsExperts,
+                                     .write_fields = &WriteGgufGemma4Experts,
+                                     .tensor = "blk.0.ffn_gate_exps.weight",
+                                     .experts = true,
+                                     .layer_heads = true,
+                                     .factors_in_config = true},
+                                    {.name = "gemma4",
+                                     .fields = kGemma4GgufFields,
+                                     .weights = gguf_names::kLayerInputsDense,
+                                     .write_fields = &WriteGgufGemma4,
+                                     .layer_heads = true,
+                                     .factors_in_config = true}};
+
 }  // namespace
 
 extern const Architecture kGemma4Text = {.name = "gemma4_text",
                                          .model_types = kGemma4Types,
                                          .parse_config = &ParseGemma4,
                                          .names = {kLlamaPrefixes, kGemma4Weights, kLlamaBuffers, kTextPartAliases},
+                                         .gguf = kGemma4Gguf,
                                          .multimodal_types = kGemma4Outer};
 
 }  // namespace dunlin::engine

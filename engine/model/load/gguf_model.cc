@@ -109,6 +109,7 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   // By the order of the rows, but those of latent attention are as a directory has them.
   parsed->config.rotary.interleaved = parsed->config.attention.is_latent();
   if (form.interleaved_rotation) SeparateRotation(parsed->config, tensors);
+  if (form.factors_in_config) return parsed;
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;
 }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxNamedUnused = 8;
 constexpr const char* kPredicting = "multi-token prediction";
+constexpr const char* kShared = "keys and values of layers that read those of others";
 
 // The first part of names, with or without "model." before it. Source: transformers 5.23, the modeling files of
 // multimodal models, and its mapping of the names that checkpoints were published with.
@@ -78,11 +79,24 @@ std::set<std::string_view> UsedTensors(const std::vector<WeightPart>& parts) {
   return used;
 }
 
+// The names that keys and values of layers with AttentionSpec::kv_sources would have. Published checkpoints have such
+// tensors, which nothing reads. Source: transformers 5.24, models/gemma4 (_keys_to_ignore_on_load_unexpected).
+std::set<std::string> SharedTensors(const CheckpointNames& names, const ModelConfig& config,
+                                    const std::string& prefix) {
+  std::set<std::string> shared;
+  if (config.attention.kv_sources.empty()) return shared;
+  ModelConfig apart = config;
+  apart.attention.kv_sources.clear();
+  for (WeightPart& part : ListWeightParts(names, apart, prefix)) shared.insert(std::move(part.tensor));
+  return shared;
+}
+
 }  // namespace
 
 UnusedTensors FindUnusedTensors(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix,
                                 const std::vector<WeightPart>& parts, const TensorSource& source) {
   const std::set<std::string_view> used = UsedTensors(parts);
+  const std::set<std::string> shared = SharedTensors(names, config, prefix);
   const std::string stem = LayerStem(names, prefix);
   std::map<std::pair<std::string, std::string>, int64_t> skipped;  // by part and prefix
   std::vector<std::string> unused;
@@ -90,7 +104,8 @@ UnusedTensors FindUnusedTensors(const CheckpointNames& names, const ModelConfig&
     const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
     if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
     if (std::any_of(names.ignored.begin(), names.ignored.end(), is_buffer)) continue;
-    auto [of, part] = SkippedPrefix(config, stem, tensor->name);
+    auto [of, part] = shared.contains(tensor->name) ? std::pair(stem, std::string(kShared))
+                                                    : SkippedPrefix(config, stem, tensor->name);
     if (of.empty()) {
       unused.push_back(tensor->name);
     } else {

@@ -342,6 +342,7 @@ int64_t CountParameters(const std::vector<WeightPart>& parts) {
 int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts) {
   int64_t count = 0;
   for (const WeightPart& part : parts) {
+    if (part.slot == WeightSlot::kLayerTable) continue;
     if (!IsPerExpert(part.slot) || part.index < config.experts.routing.num_chosen) count += Elements(part);
   }
   return count;

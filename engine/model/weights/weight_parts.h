@@ -96,7 +96,8 @@ std::vector<std::string> DequantizedWarnings(const TensorSource& source, const s
 // Elements of all parts.
 int64_t CountParameters(const std::vector<WeightPart>& parts);
 
-// Elements of the parts that one token goes through: of the experts of a layer as many as a token takes.
+// Elements of the parts that one token goes through: of the experts of a layer as many as a token takes, of the table
+// of per-layer embeddings, of which it reads a row, none.
 int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts);
 
 }  // namespace dunlin::engine

@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "engine/model/load/inspect.h"
+#include "engine/model/weights/weight_parts.h"
+#include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {
@@ -88,6 +93,37 @@ TEST(Gemma4, ExpertsStandNextToTheMlp) {
   EXPECT_EQ(experts.routing.num_chosen, 2);
   EXPECT_TRUE(experts.routing.normalized && experts.beside_mlp && experts.in_layer(0));
   EXPECT_EQ(experts.ffn_dim, 5);
+}
+
+// A tensor for each part of the model.
+std::vector<TestTensor> TensorsOf(const ParsedModel& parsed) {
+  std::vector<TestTensor> tensors;
+  for (const WeightPart& part : ListWeightParts(parsed.names, parsed.config, "model.")) {
+    const auto same = [&part](const TestTensor& tensor) { return tensor.name == part.tensor; };
+    if (std::none_of(tensors.begin(), tensors.end(), same)) tensors.push_back({part.tensor, part.shape});
+  }
+  return tensors;
+}
+
+TEST(Gemma4, KeysAndValuesOfLayersThatReadThoseOfOthersAreSkipped) {
+  const auto parsed = ParseModelConfig(kSmall, "");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  std::vector<TestTensor> tensors = TensorsOf(*parsed);
+  tensors.push_back({"model.layers.3.self_attn.k_proj.weight", {32, 8}});
+  tensors.push_back({"model.layers.3.self_attn.k_norm.weight", {16}});
+  tensors.push_back({"model.layers.3.self_attn.k_scale_of_another", {1}});
+  const TempDirectory temp;
+  WriteModel(temp, kSmall, tensors);
+  PlainDeviceState state;
+  const auto device = MakePlainDevice(&state);
+  const auto summary = InspectModel({.path = temp.path(), .random_shape = "", .precisions = {}}, *device->ops);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_EQ(summary->skipped.size(), 1U);
+  EXPECT_EQ(summary->skipped[0].prefix, "model.layers.");
+  EXPECT_EQ(summary->skipped[0].part, "keys and values of layers that read those of others");
+  EXPECT_EQ(summary->skipped[0].count, 2);
+  EXPECT_THAT(summary->warnings, ::testing::ElementsAre(::testing::HasSubstr("1 tensor(s) of the checkpoint are not")));
+  EXPECT_EQ(summary->num_parameters - summary->num_active_parameters, 9 * 6 * 4) << "the table of per-layer embeddings";
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ import transformers
 from safetensors.torch import save_file
 
 from delta_tensors import HYBRIDS, add_delta, delta_tensors
+from gemma4_tensors import add_gemma4, gemma4_name
 from gpt_oss_tensors import gpt_oss_experts, split_gate
 from mamba_tensors import MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
 from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
@@ -60,6 +61,7 @@ MODELS = {
     "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
+    "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
 }
 # Names that differ from the checkpoint's.
 SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
@@ -67,10 +69,10 @@ ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
 PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arch.SMOLLM3, Arch.ARCEE, Arch.MISTRAL3)
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
-WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
+WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
 SHORT_CONVS = (Arch.LFM2, Arch.LFM2MOE)
-WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
+WITH_PATTERN = (Arch.GEMMA3, Arch.GEMMA4, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
 
 
 def first(config, *names):
@@ -119,7 +121,7 @@ def add_rotation(writer, arch, config):
             writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     part = rope.get("partial_rotary_factor", 1.0)
     dim = heads_of(config)[2]
-    if arch in PERMUTED or part != 1.0 or arch in (Arch.PHI3, Arch.COHERE2):
+    if arch in PERMUTED or part != 1.0 and arch != Arch.GEMMA4 or arch in (Arch.PHI3, Arch.COHERE2):
         writer.add_rope_dimension_count(int(dim * part))
     if arch in (Arch.COMMAND_R, Arch.COHERE2, Arch.NEMOTRON):
         writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
@@ -148,7 +150,7 @@ def add_experts(writer, arch, config):
     if count is None:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_used_count(first(config, "num_experts_per_tok", "top_k_experts"))
     if arch == Arch.LFM2MOE:
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -217,7 +219,8 @@ def add_metadata(writer, arch, config, tensors):
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
     if arch in NEMOTRON:
         ffn = widths(config, ("moe",), config["moe_intermediate_size"])
-    writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
+    if arch != Arch.GEMMA4:
+        writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
     if arch in HYBRIDS:
         add_delta(writer, config)
     writer.add_head_count(heads)
@@ -225,9 +228,11 @@ def add_metadata(writer, arch, config, tensors):
         add_latent_heads(writer, config)
     elif arch in MAMBAS:
         add_mamba(writer, arch, config)
+    elif arch == Arch.GEMMA4:
+        add_gemma4(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
-    if config.get("head_dim") and arch != Arch.DEEPSEEK2:
+    if config.get("head_dim") and arch not in (Arch.DEEPSEEK2, Arch.GEMMA4):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in NEMOTRON:
@@ -312,7 +317,8 @@ def write(path, arch, config, tensors, kinds=None):
             if part:
                 name = f"blk.{stem.split('.')[2]}.ffn_{part}_exps.weight"
             else:
-                name = names.get_name(stem, try_suffixes=(".weight", ".bias"))
+                name = gemma4_name(names, stem) if arch == Arch.GEMMA4 and ".layers." in stem else None
+                name = name or names.get_name(stem, try_suffixes=(".weight", ".bias"))
                 if name is None and arch == Arch.QWEN3NEXT:  # whose published models have no dense layers
                     name = gguf.get_tensor_name_map(Arch.QWEN35, 4).get_name(stem, try_suffixes=(".weight",))
             if name is None:

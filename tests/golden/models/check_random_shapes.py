@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares models of random shapes with transformers: LFM2, LFM2 MoE and Qwen 3.5, dense and with experts.
+"""Compares models of random shapes with transformers: LFM2, LFM2 MoE, Qwen 3.5, dense and with experts, and Gemma 4,
+dense, with per-layer embeddings and shared keys and values, and with experts.
 
 Draws configs and weights, writes each as a checkpoint with goldens.json (logits alone) to a temporary folder, and runs
 the golden tests of a build over them: logits in FP32 within 1e-4 by every CPU variant and attention backend, whole and in
@@ -74,7 +75,39 @@ def qwen35_moe(rng):
     return "qwen3_5_moe_text", {**qwen35(rng)[1], **experts(rng), "shared_expert_intermediate_size": rng.randint(8, 40)}
 
 
-SHAPES = {"lfm2": lfm2, "lfm2_moe": lfm2_moe, "qwen35": qwen35, "qwen35_moe": qwen35_moe}
+def sliding_and_full(rng):
+    """At least one layer of each kind, the last one full."""
+    kinds = ["sliding_attention", "full_attention"]
+    rng.shuffle(kinds)
+    return kinds + [rng.choice(kinds) for _ in range(rng.randint(0, 3))] + ["full_attention"]
+
+
+def gemma4_base(rng, kinds):
+    fields = {**common(rng), "num_hidden_layers": len(kinds), "layer_types": kinds, "head_dim": rng.choice([8, 12, 16, 24])}
+    return {**fields, "global_head_dim": rng.choice([16, 24, 32, 48]), "sliding_window": rng.randint(2, 40),
+            "final_logit_softcapping": rng.choice([None, 30.0]), "hidden_size_per_layer_input": 0}
+
+
+def gemma4(rng):
+    fields = gemma4_base(rng, sliding_and_full(rng))
+    kv_heads = rng.choice([n for n in (1, 2, 3) if fields["num_attention_heads"] % n == 0])
+    return "gemma4_text", {**fields, "attention_k_eq_v": rng.random() < 0.7, "num_global_key_value_heads": kv_heads}
+
+
+def gemma4_e(rng):
+    own = sliding_and_full(rng)[:-1]
+    shared = [rng.choice(own) for _ in range(rng.randint(0, 2))] + ["full_attention"]
+    return "gemma4_text", {**gemma4_base(rng, own + shared), "num_kv_shared_layers": len(shared),
+                           "use_double_wide_mlp": rng.random() < 0.5, "hidden_size_per_layer_input": rng.randint(3, 20),
+                           "vocab_size_per_layer_input": family.VOCAB + rng.randint(0, 3)}
+
+
+def gemma4_moe(rng):
+    fields = {**gemma4(rng)[1], **experts(rng), "enable_moe_block": True}
+    return "gemma4_text", {**fields, "top_k_experts": fields.pop("num_experts_per_tok")}
+
+
+SHAPES = {"gemma4": gemma4, "gemma4_e": gemma4_e, "gemma4_moe": gemma4_moe, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "qwen35": qwen35, "qwen35_moe": qwen35_moe}
 
 
 def compare(model, exact, tokens, gaps):

@@ -100,6 +100,34 @@ int64_t GgufConfigWriter::RowsOf(const char* name) const {
   return tensor == nullptr || tensor->shape.empty() ? 0 : tensor->shape.front();
 }
 
+std::vector<float> GgufConfigWriter::Factors(const char* name, int64_t count, float limit) {
+  const auto factors = ReadGgufFactors(tensors_, name, static_cast<size_t>(count), limit);
+  if (factors.ok()) return *factors;
+  fields_.Adopt(factors.status());
+  return {};
+}
+
+std::vector<int64_t> GgufConfigWriter::OfLayers(const char* suffix, int64_t min, int64_t max) {
+  const std::string key = Key(suffix);
+  const auto num_layers = static_cast<size_t>(num_layers_);
+  if (!fields_.IsArray(key)) return std::vector<int64_t>(num_layers, Required(suffix, min, max));
+  const std::vector<double> numbers = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
+  std::vector<int64_t> of_layers(num_layers, min);
+  if (numbers.size() != num_layers) {
+    fields_.Fail(key, absl::StrCat("has ", numbers.size(), " elements; block_count is ", num_layers));
+    return of_layers;
+  }
+  for (size_t layer = 0; layer < num_layers; ++layer) {
+    const double number = numbers[layer];
+    if (number >= static_cast<double>(min) && number <= static_cast<double>(max)) {
+      of_layers[layer] = static_cast<int64_t>(number);
+    } else {
+      fields_.Fail(key, absl::StrCat("is ", number, " in layer ", layer, "; limit is [", min, ", ", max, "]"));
+    }
+  }
+  return of_layers;
+}
+
 void GgufConfigWriter::WriteVocabulary() {
   json_["vocab_size"] = RowsOf(kGgufEmbedding);
   json_["tie_word_embeddings"] = !form_.never_tied && !HasTensor(kGgufHead);
@@ -145,7 +173,7 @@ void GgufConfigWriter::WriteHeads() {
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
   if (const std::string kv_heads = Key("attention.head_count_kv"); form_.mixed_layers && fields_.IsArray(kv_heads)) {
     json_["num_key_value_heads"] = KvHeadsOfLayers(kv_heads);
-  } else {
+  } else if (!form_.layer_heads) {
     Copy("attention.head_count_kv", "num_key_value_heads");
   }
   const std::string key = Key("attention.key_length");
@@ -274,11 +302,13 @@ namespace {
 
 // Tokens that end a turn. Files of chat models often name the token that ends a text as their only EOS. In the harmony
 // format, which has a token for what it returns, <|end|> is between two messages of one turn.
-constexpr const char* kTurnEnds[] = {"<|eot_id|>",      "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|endoftext|>",
-                                     "<|end_of_text|>", "<EOT>",      "<|call|>",   "<|return|>",    "<|end|>"};
+constexpr const char* kTurnEnds[] = {"<|eot_id|>",    "<|eom_id|>",      "<|im_end|>", "<end_of_turn>",
+                                     "<|endoftext|>", "<|end_of_text|>", "<EOT>",      "<|call|>",
+                                     "<|return|>",    "<|end|>",         "<turn|>",    "<|tool_response>"};
 constexpr std::string_view kReturn = "<|return|>";
 constexpr std::string_view kEnd = "<|end|>";
 constexpr double kNormalToken = 1.0;  // tokenizer.ggml.token_type
+constexpr const char* kSuppressed = "tokenizer.ggml.suppress_tokens";
 
 void AddTurnEnds(GgufFields& fields, std::set<int64_t>* ids) {
   const std::vector<std::string> tokens =
@@ -300,7 +330,12 @@ std::string GenerationText(GgufFields& fields) {
     if (id.has_value() && *id <= INT32_MAX) ids.insert(*id);  // some writers give 2^32 - 1 for none
   }
   if (fields.Has("tokenizer.chat_template")) AddTurnEnds(fields, &ids);
-  return ids.empty() ? "" : Json{{"eos_token_id", ids}}.dump();
+  Json generation = Json::object();
+  if (!ids.empty()) generation["eos_token_id"] = ids;
+  for (const double id : fields.Numbers(kSuppressed, kMaxSuppressedTokenIds)) {
+    if (id >= 0.0 && id <= INT32_MAX) generation["suppress_tokens"].push_back(static_cast<int64_t>(id));
+  }
+  return generation.empty() ? "" : generation.dump();
 }
 
 }  // namespace

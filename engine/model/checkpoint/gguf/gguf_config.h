@@ -30,6 +30,11 @@ class GgufConfigWriter {
   bool HasTensor(const std::string& name) const { return tensors_.Find(name) != nullptr; }
   // The first dimension of a tensor; 0: there is none.
   int64_t RowsOf(const char* name) const;
+  // ReadGgufFactors; an error of it is recorded, and there are none.
+  std::vector<float> Factors(const char* name, int64_t count, float limit);
+  // An integer in [min, max] for each of num_layers() layers, of a list or one for all. Records an error where it is
+  // missing.
+  std::vector<int64_t> OfLayers(const char* suffix, int64_t min, int64_t max);
   Json& operator[](const char* field) { return json_[field]; }
   // The number under a key, as the file has it; the field stays absent where the key is.
   void Copy(const char* suffix, const char* field);

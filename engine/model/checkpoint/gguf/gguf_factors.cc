@@ -4,10 +4,12 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace dunlin::engine {
 
-absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, const char* name, size_t count) {
+absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, const char* name, size_t count,
+                                                   float limit) {
   const TensorInfo* tensor = tensors.Find(name);
   std::vector<float> factors(count);
   if (tensor == nullptr || tensor->dtype->loadable != kernels::DType::kF32 ||
@@ -17,9 +19,9 @@ absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, c
   absl::Status read = tensors.Read(*tensor, 0, std::as_writable_bytes(std::span(factors)));
   if (!read.ok()) return read;
   for (size_t i = 0; i < factors.size(); ++i) {
-    if (!(factors[i] >= 1e-3F) || factors[i] > 1e6F) {
+    if (!(factors[i] >= 1e-3F) || factors[i] > limit) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", name, "'[", i, "] is ", factors[i], "; limit is [0.001, 1000000]"));
+          absl::StrFormat("tensor '%s'[%d] is %g; limit is [0.001, %.7g]", name, i, factors[i], limit));
     }
   }
   return factors;

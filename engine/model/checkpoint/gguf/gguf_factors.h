@@ -11,7 +11,8 @@
 namespace dunlin::engine {
 
 // The `count` factors of a tensor of the file. INVALID_ARGUMENT, naming it: it is missing, has another type than F32 or
-// another size, or a factor outside [0.001, 1000000].
-absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, const char* name, size_t count);
+// another size, or a factor outside [0.001, limit].
+absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, const char* name, size_t count,
+                                                   float limit = 1e6F);
 
 }  // namespace dunlin::engine

@@ -113,6 +113,26 @@ inline constexpr Names<3> kTermNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm
                                          {kMlpNorm, kAll, "blk.#.attn_norm"},
                                          {kFinalNorm, kAll, "output_norm"}}};
 
+// Gemma 4: per-layer embeddings, factors of layers, keys that are values, and experts next to an MLP, whose gate and up
+// are one stack.
+inline constexpr Names<8> kLayerInputs = {{{kQkv, kKeyAndValue, "blk.#.attn_k"},
+                                           {kLayerTable, kAll, "per_layer_token_embd"},
+                                           {kLayerProjection, kAll, "per_layer_model_proj"},
+                                           {kLayerProjectionNorm, kAll, "per_layer_proj_norm"},
+                                           {kLayerInputGate, kAll, "blk.#.inp_gate"},
+                                           {kLayerInputOut, kAll, "blk.#.proj"},
+                                           {kPostLayerInputNorm, kAll, "blk.#.post_norm"},
+                                           {kLayerFactor, kAll, "blk.#.layer_output_scale"}}};
+inline constexpr Names<5> kBesideMlp = {
+    {{.slot = kRouterNorm, .part = kAll, .name = "blk.#.ffn_gate_inp", .weight = ".scale"},
+     {.slot = kExpertScales, .part = kAll, .name = "blk.#.ffn_down_exps", .weight = ".scale"},
+     {kExpertsNorm, kAll, "blk.#.pre_ffw_norm_2"},
+     {kPostDenseNorm, kAll, "blk.#.post_ffw_norm_1"},
+     {kPostExpertsNorm, kAll, "blk.#.post_ffw_norm_2"}}};
+inline constexpr Names<3> kFusedExperts = {{{kRouter, kExperts, "blk.#.ffn_gate_inp"},
+                                            {kExpertUp, kAll, "blk.#.ffn_gate_up_exps.@"},
+                                            {kExpertDown, kAll, "blk.#.ffn_down_exps.@"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -146,6 +166,9 @@ inline constexpr auto kGatedShortConvs =
     Join(kCommon, kSplitQkv, kShortConvs, kQkNorms, kGatedMlp, kExpertNames, kShortConvNorms);
 inline constexpr auto kMambaHybrid = Join(kCommon, kSplitQkv, kMamba, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kMambaTerms = Join(kCommon, kSplitQkv, kMamba, kPlainMlp, kPlainExperts, kTermNorms);
+inline constexpr auto kLayerInputsDense = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kNorms, kLayerInputs);
+inline constexpr auto kLayerInputsExperts = Join(kLayerInputsDense, kBesideMlp, kExpertNames);
+inline constexpr auto kLayerInputsFused = Join(kLayerInputsDense, kBesideMlp, kFusedExperts);
 inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
 inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);

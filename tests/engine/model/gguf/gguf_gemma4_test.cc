@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the metadata and the tensors of a GGUF file of Gemma 4 amount to, and what is refused. Whole models:
+// tests/integration/model/goldens_formats_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/engine/model/gguf/gguf_files.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+struct Gemma4File {
+  std::vector<float> kv_heads = {2, 1, 2, 1, 2, 1};
+  std::vector<float> widths = {96, 96, 96, 96, 192, 192};
+  std::vector<float> factors = {1.0F, 1.0F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F};
+  uint32_t shared_layers = 2;
+  std::set<std::string> without = {};  // keys
+};
+
+// Six layers, sliding and full ones in turn: heads of 8 and 16.
+GgufWriter Gemma4(const Gemma4File& file) {
+  const std::string arch = "gemma4.";
+  GgufWriter writer;
+  writer.AddText("general.architecture", "gemma4");
+  const auto add = [&](const std::string& key, uint32_t value) {
+    if (!file.without.contains(key)) writer.AddUnsigned(arch + key, value);
+  };
+  add("block_count", 6);
+  add("embedding_length", 64);
+  add("context_length", 128);
+  add("attention.head_count", 4);
+  add("attention.key_length", 16);
+  add("attention.value_length", 16);
+  add("attention.key_length_swa", 8);
+  add("attention.value_length_swa", 8);
+  add("rope.dimension_count", 16);
+  add("rope.dimension_count_swa", 8);
+  add("attention.sliding_window", 20);
+  add("attention.sliding_window_pattern", 2);
+  add("attention.shared_kv_layers", file.shared_layers);
+  add("embedding_length_per_layer_input", 4);
+  writer.AddFloat(arch + "attention.layer_norm_rms_epsilon", 1e-6F).AddFloat(arch + "rope.freq_base", 1e6F);
+  writer.AddFloat(arch + "rope.freq_base_swa", 1e4F).AddFloat(arch + "final_logit_softcapping", 30.0F);
+  writer.AddFloats(arch + "attention.head_count_kv", file.kv_heads);
+  writer.AddFloats(arch + "feed_forward_length", file.widths);
+  AddTensorNamed("token_embd.weight", &writer);
+  AddTensorNamed("per_layer_token_embd.weight", &writer);
+  const std::string data(reinterpret_cast<const char*>(file.factors.data()), sizeof(float) * file.factors.size());
+  writer.AddTensor({.name = "rope_freqs.weight", .dimensions = {file.factors.size()}, .data = data});
+  return writer;
+}
+
+TEST(GgufGemma4, HasTheNumbersOfEachLayer) {
+  const auto parsed = ParseGguf(Gemma4({}));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ModelConfig& config = parsed->config;
+  EXPECT_EQ(config.architecture, "gemma4_text");
+  EXPECT_EQ(config.attention.heads(0), (HeadShape{4, 2, 8}));
+  EXPECT_EQ(config.attention.heads(1), (HeadShape{4, 1, 16}));
+  EXPECT_THAT(config.attention.layer_windows, ElementsAre(20, 0, 20, 0, 20, 0));
+  EXPECT_THAT(config.attention.kv_sources, ElementsAre(0, 1, 2, 3, 2, 3));
+  EXPECT_TRUE(config.attention.has_keys_as_values(1)) << "without blk.1.attn_v";
+  EXPECT_FALSE(config.attention.has_keys_as_values(0));
+  EXPECT_THAT(config.mlp.layer_dims, ElementsAre(96, 96, 96, 96, 192, 192));
+  EXPECT_EQ(config.layer_inputs.width, 4);
+  EXPECT_EQ(config.head.softcap, 30.0F);
+  EXPECT_EQ(config.norm.weight_offset, 0.0F);
+  // The frequencies of full layers, of which a quarter rotate, then those of the sliding ones.
+  ASSERT_EQ(config.rotary.inv_freq.size(), 12U);
+  const std::vector<float> unrotated(config.rotary.inv_freq.begin() + 2, config.rotary.inv_freq.begin() + 8);
+  EXPECT_THAT(unrotated, Each(0.0F));
+  EXPECT_GT(config.rotary.inv_freq[1], 0.0F);
+  EXPECT_FLOAT_EQ(config.rotary.inv_freq[9], 0.1F);
+}
+
+TEST(GgufGemma4, HasValuesOfTheirOwnWhereTheFileHas) {
+  GgufWriter writer = Gemma4({.kv_heads = {2, 2, 2, 2, 2, 2}, .widths = {96, 96, 96, 96, 96, 96}, .shared_layers = 0});
+  AddTensorNamed("blk.1.attn_v.weight", &writer);
+  const auto parsed = ParseGguf(writer);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_FALSE(parsed->config.attention.has_keys_as_values(1));
+  EXPECT_TRUE(parsed->config.attention.kv_sources.empty());
+  EXPECT_TRUE(parsed->config.mlp.layer_dims.empty());
+}
+
+TEST(GgufGemma4, HasExpertsNextToTheMlpInOneStackOrTwo) {
+  for (const char* tensor : {"blk.0.ffn_gate_up_exps.weight", "blk.0.ffn_gate_exps.weight"}) {
+    GgufWriter writer = Gemma4({});
+    writer.AddUnsigned("gemma4.expert_count", 6).AddUnsigned("gemma4.expert_used_count", 2);
+    ExpectGgufRefused(writer, "gemma4.expert_count is 6; this architecture has none");
+    AddTensorNamed(tensor, &writer);
+    ExpectGgufRefused(writer, "gemma4.expert_feed_forward_length is missing");
+    const auto parsed = ParseGguf(writer.AddUnsigned("gemma4.expert_feed_forward_length", 24));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_TRUE(parsed->config.experts.beside_mlp);
+    EXPECT_EQ(parsed->config.experts.routing.num_experts, 6);
+    EXPECT_EQ(parsed->config.experts.routing.num_chosen, 2);
+    EXPECT_EQ(parsed->config.experts.ffn_dim, 24);
+  }
+}
+
+TEST(GgufGemma4, RefusesWhatTheLayersCannotBe) {
+  ExpectGgufRefused(Gemma4({.kv_heads = {2, 1, 2, 1, 2}}),
+                    "gemma4.attention.head_count_kv has 5 elements; block_count is 6");
+  ExpectGgufRefused(Gemma4({.kv_heads = {2, 1, 2, 1, 2, 2000}}),
+                    "gemma4.attention.head_count_kv is 2000 in layer 5; limit is [1, 1024]");
+  ExpectGgufRefused(Gemma4({.kv_heads = {2, 1, 4, 1, 2, 1}}), "layer 2 has other heads than layer 0, of the same type");
+  ExpectGgufRefused(Gemma4({.widths = {96, 96, 96, 96, 96, 192}}),
+                    "gemma4.feed_forward_length is 96 in layer 4; must be 192");
+  ExpectGgufRefused(Gemma4({.widths = {96, 96, 192, 96, 96, 96}}),
+                    "gemma4.feed_forward_length is 192 in layer 2; must be 96");
+  ExpectGgufRefused(Gemma4({.factors = {1.0F, 1e30F}}), "tensor 'rope_freqs.weight' must be F32 of [8]");
+  ExpectGgufRefused(Gemma4({.factors = {1.0F, 2.0F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F}}),
+                    "rope_freqs.weight has other factors than 1 and, after those, 1e30");
+  ExpectGgufRefused(Gemma4({.without = {"attention.key_length_swa"}}), "gemma4.attention.key_length_swa is missing");
+  GgufWriter part = Gemma4({.without = {"rope.dimension_count_swa"}});
+  ExpectGgufRefused(part.AddUnsigned("gemma4.rope.dimension_count_swa", 4),
+                    "gemma4.rope.dimension_count_swa is 4; must be attention.key_length_swa, 8");
+  GgufWriter scaled = Gemma4({});
+  ExpectGgufRefused(scaled.AddFloat("gemma4.rope.scaling.factor", 4.0F),
+                    "gemma4.rope.scaling.factor is set, which is not");
+}
+
+}  // namespace
+}  // namespace dunlin::engine
