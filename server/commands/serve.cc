@@ -196,6 +196,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     ApplyHealth(config, server);
     FollowKeys(server);
+    server->lifecycle.EndLateWaits(absl::Now());
     if (server->repository.FreeUnleased() > 0) malloc_trim(0);
     free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());
     certificates.Poll(absl::Now());

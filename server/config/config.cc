@@ -198,6 +198,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
       ReadKvEvents(model, Get<bool>(document, "/access/behind_proxy"), at);
   if (!kv_events.ok()) return kv_events.status();
   settings.kv_events = *kv_events;
+  settings.idle_unload_s = Get<int32_t>(model, "/idle_unload_s");
+  settings.load_wait_ms = Get<int32_t>(model, "/load_wait_ms");
   settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};
   if (settings.golden.prompt.empty() != settings.golden.output.empty()) {
     return absl::InvalidArgumentError(

@@ -46,7 +46,9 @@ struct ModelSettings {
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
   KvEventSettings kv_events;
   GoldenPrompt golden;
-  std::string values;  // every key of it with its value, to compare two by
+  int32_t idle_unload_s = 0;  // 0: it stays loaded
+  int32_t load_wait_ms = 0;   // of a request, with idle_unload_s
+  std::string values;         // every key of it with its value, to compare two by
 };
 
 // All empty: no TLS.

@@ -117,8 +117,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},
     {"protocols.vllm_engine_model", kStr, "\"\"", 0, 128, nullptr,
      "Model that VllmEngine stands for, whose requests name none; a profile may stand behind it (name@flash-fp8); "
-     "empty: "
-     "the first model that generates, and the first encoder"},
+     "empty: the first model that generates, and the first encoder"},
     {"profile_aliases", kBool, "false", 0, 0, nullptr,
      "List every profile of a model as a model of its own, name@BACKEND-PRECISION; requests may use these names either "
      "way",
@@ -170,8 +169,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Steps of which the changes of the prefix cache are kept, for routers that follow it; 0: nothing is recorded"},
     {"models[].kv_cache.events_endpoint", kStr, "\"\"", 0, 255, nullptr,
      "ZeroMQ endpoint that publishes the changes of the prefix cache, as in \"tcp://127.0.0.1:5557\"; port 0 picks a "
-     "free "
-     "port; needs event_batches; empty: none"},
+     "free port; needs event_batches; empty: none"},
     {"models[].kv_cache.events_replay_endpoint", kStr, "\"\"", 0, 255, nullptr,
      "ZeroMQ endpoint that repeats them from a number on; needs events_endpoint; empty: none"},
     {"models[].kv_cache.events_topic", kStr, "\"\"", 0, 128, nullptr, "First part of each published message"},
@@ -181,16 +179,19 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Maximum number of prompt and output tokens together; 0: the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,
      "Responses never depend on the other requests in the batch; false allows the FP8 recipes current and delayed"},
+    {"models[].idle_unload_s", kInt, "0", 0, 31536000, nullptr,
+     "Load the model with its first request, unload it after this time without one, and load it again with the next; "
+     "before that where another such model needs the memory; 0: loaded from the start on"},
+    {"models[].load_wait_ms", kInt, "120000", 1, 86400000, nullptr,
+     "With idle_unload_s: how long a request waits for the model to be loaded"},
     {"models[].golden.prompt", kStr, "\"\"", 0, 64 * kKiB, nullptr,
      "Text that a version of the model must continue with golden.output before it serves; one that does not is "
-     "refused, "
-     "at the start too; empty: not checked"},
+     "refused, at the start too; empty: not checked"},
     {"models[].golden.output", kStr, "\"\"", 0, 64 * kKiB, nullptr,
      "The beginning of what the model says, without sampling, in its first precision"},
     {"models[].chat_template", kStr, "\"\"", 0, kMiB, nullptr,
      "Chat template, in place of the model's own: the path of a Jinja file (relative paths are resolved against the "
-     "config "
-     "file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
+     "config file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
     {"models[].chat_special_tokens", kBool, "false", 0, 0, nullptr,
      "Accept chat.parse_special_tokens: special tokens in the messages of a chat are then not plain text"},
     {"models[].tool_parser", kStr, "\"auto\"", 1, 32, text::kToolParserChoices,
@@ -200,8 +201,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "stays text"},
     {"models[].int8_inputs", kBool, "false", 0, 0, nullptr,
      "Products of int8 and int4 weights round their inputs to 8 bits in groups, with one scale each, instead of to "
-     "BF16; "
-     "CPU only"},
+     "BF16; CPU only"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "fused: fused kernels; eager: every operation of a module separately, as the reference and baseline for fused"},
 };

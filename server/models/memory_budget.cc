@@ -136,6 +136,7 @@ absl::Status PlanDraft(Draft* draft) {
   engine::EngineOptions options = settings.engine;
   const bool encoder = draft->config.is_encoder();
   if (!encoder) draft->demand = engine::KvDemandOf(draft->config, resident, options);
+  memory.encoder = encoder;
   memory.kv_auto = !encoder && options.kv_memory_bytes == kAutoBytes;
   if (memory.kv_auto) options.kv_memory_bytes = draft->demand.one_context;
   const absl::StatusOr<engine::MemoryPlan> plan =
@@ -217,19 +218,6 @@ std::string Figures(const ModelMemory& model) {
   return text;
 }
 
-absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host) {
-  MemoryBudget budget;
-  budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
-  budget.process = host.resident + kProcessGrowth;
-  const PlanLimit limit = PlanLimitOf(config, host.limit);
-  budget.limit = limit.bytes;
-  budget.limit_source = limit.source;
-  absl::StatusOr<RequestMemory> requests = PlanRequestMemory(config, budget.limit);
-  if (!requests.ok()) return requests.status();
-  budget.requests = *std::move(requests);
-  return budget;
-}
-
 }  // namespace
 
 PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit) {
@@ -254,6 +242,19 @@ absl::Status MemoryRefused(const MemoryBudget& budget, std::string_view advice) 
   return absl::ResourceExhaustedError(absl::StrCat(
       "the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ", engine::AbslView(advice),
       ". More memory: memory.limit_bytes, memory.share_percent; less for requests: memory.request_bytes"));
+}
+
+absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host) {
+  MemoryBudget budget;
+  budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
+  budget.process = host.resident + kProcessGrowth;
+  const PlanLimit limit = PlanLimitOf(config, host.limit);
+  budget.limit = limit.bytes;
+  budget.limit_source = limit.source;
+  absl::StatusOr<RequestMemory> requests = PlanRequestMemory(config, budget.limit);
+  if (!requests.ok()) return requests.status();
+  budget.requests = *std::move(requests);
+  return budget;
 }
 
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,

@@ -22,6 +22,7 @@ namespace dunlin::server {
 struct ModelMemory {
   std::string name;
   const kernels::Device* device = nullptr;
+  bool encoder = false;
   bool on_host = true;   // all of it is in the host's memory; else only the tokenizer is
   bool kv_auto = false;  // kv was chosen here
   size_t weights = 0;    // of every precision
@@ -65,8 +66,13 @@ struct PlanLimit {
 };
 PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit);
 
-// devices: one per model of the config, in its order. RESOURCE_EXHAUSTED, with the plan's figures, when a model with
-// automatic KV memory gets no full context; else the errors of InspectModel and PlanMemory, with the model's name.
+// The process and the requests of a server with as many models as the config has, without these. Errors: as
+// PlanRequestMemory.
+absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host);
+
+// EmptyBudget with the config's models. devices: one per model of the config, in its order. RESOURCE_EXHAUSTED, with
+// the plan's figures, when a model with automatic KV memory gets no full context; else the errors of InspectModel and
+// PlanMemory, with the model's name.
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host);
 

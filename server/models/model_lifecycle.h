@@ -2,6 +2,8 @@
 // Loads, replaces and unloads models while the server runs. A new version is loaded next to the served one and replaces
 // it in the repository at once; requests that run finish with the version that they began with. A load that fails
 // changes nothing but the model's status.
+// Models with idle_unload_s are loaded by their requests (BeginUse, EndUse) and unloaded when nothing has used them for
+// that time, or when another such model needs their memory: then the one that was used least recently goes first.
 // One thread of its own loads, one model at a time. Thread rule: LoadAll, Start and Stop on the owner's thread, in this
 // order; the rest from any thread.
 #pragma once
@@ -14,7 +16,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -44,6 +48,8 @@ struct LifecycleHooks {
 class ModelLifecycle {
  public:
   static constexpr size_t kMaxQueuedCalls = 64;  // of Load, Reload and Unload; further ones are refused
+  // After a load that failed, requests load the model again once this time is over.
+  static constexpr absl::Duration kRetryAfter = absl::Seconds(10);
 
   // The result of a call; once, on any thread, possibly within the call. Must not block.
   using Done = std::function<void(const absl::Status&)>;
@@ -57,8 +63,8 @@ class ModelLifecycle {
   ModelLifecycle(const ModelLifecycle&) = delete;
   ModelLifecycle& operator=(const ModelLifecycle&) = delete;
 
-  // Loads the models of a config, within its memory plan; the first one that fails ends it. CANCELLED soon after stop
-  // became true.
+  // Loads the models of a config, within its memory plan; the first one that fails ends it. Those with idle_unload_s
+  // are not loaded: each is planned alone, next to the others. CANCELLED soon after stop became true.
   absl::Status LoadAll(const Config& config, const std::atomic<bool>& stop);
   // From now on, the calls below are carried out, in the order in which they came.
   void Start();
@@ -78,35 +84,77 @@ class ModelLifecycle {
   void Reload(const std::string& model, Done done);
   void Unload(const std::string& model, Done done);
 
+  // A request's use of a model, from before its lease to its end.
+  struct Use {
+    uint64_t id = 0;    // for EndUse; 0: no request loads this model, and there is nothing to end
+    bool ready = true;  // false: it is being loaded; `done` is called once that has ended
+  };
+  // Of a request, before it leases its model: a model with idle_unload_s is loaded unless it is served, and stays until
+  // EndUse. deadline: the request's. done: not within this call; OK, or why the request cannot go on: DEADLINE_EXCEEDED
+  // after load_wait_ms or at the deadline, NOT_FOUND if the config drops the model, else an error of Load. Errors:
+  // ABORTED where scheduler.max_queued_requests wait for the model.
+  absl::StatusOr<Use> BeginUse(std::string_view model, absl::Time deadline, Done done);
+  // No-op for an id whose wait has ended with an error. `done` may still be called for a short time.
+  void EndUse(std::string_view model, uint64_t id);
+  // Ends the waits whose time is over: to be called several times a second.
+  void EndLateWaits(absl::Time now);
+  // Whether the config has a model with idle_unload_s; false: BeginUse need not be called.
+  bool loads_for_requests() const { return loads_for_requests_.load(std::memory_order_relaxed); }
+
   // Every model that the config has, and those that drain, by name.
   std::vector<ModelStatus> List() const;
   std::optional<ModelStatus> Find(std::string_view model) const;
+  bool Knows(std::string_view model) const;
 
  private:
+  // A request that waits for its model.
+  struct Wait {
+    Done done;
+    absl::Time until;
+  };
   struct Entry {
     ModelSettings settings;
-    std::string served_values;  // ModelSettings::values of the served version
-    bool configured = true;     // else the config has dropped it
-    ModelStatus status;         // but for kUnloading
+    std::string served_values;                 // ModelSettings::values of the served version
+    bool configured = true;                    // else the config has dropped it
+    bool held = false;                         // a call has unloaded it: requests do not load it
+    ModelStatus status;                        // but for kUnloading, on_request and waiting
+    std::map<uint64_t, Wait> waits;            // by the id of the use
+    std::set<uint64_t> uses;                   // of requests that do not wait
+    absl::Time used = absl::InfinitePast();    // when the last use ended, or it was loaded
+    absl::Time failed = absl::InfinitePast();  // the last load that did
   };
-  enum class Action : uint8_t { kLoad, kReload, kUnload, kDrop };
+  enum class Action : uint8_t { kLoad, kReload, kUnload, kDrop, kLoadForRequests };
   struct Call {
     Action action = Action::kLoad;
     std::string model;
-    Done done;  // null: of Follow
+    Done done;  // null: of Follow and BeginUse
   };
 
+  // Whether each of the models that are loaded later fits next to those of the start.
+  absl::Status CheckLaterModels(const Config& config, const std::vector<PlannedModel>& at_start);
   void Enqueue(Action action, const std::string& model, Done done);
   void EnqueueForConfig(Action action, const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   absl::Status Carry(const Call& call);
   absl::Status Load(const std::string& model, bool again);
   void Unload(const std::string& model);
+  // Ends every wait for the model with this status; after OK they are uses.
+  void EndWaits(const std::string& model, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Unloads what has been idle for its time.
+  void UnloadIdle();
+  // The served models with idle_unload_s that no request uses, the least recently used first.
+  std::vector<std::string> IdleModels() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Unloads such a model, and counts it. False if a request uses it now, or it was used after `since`.
+  bool UnloadUnused(const std::string& model, absl::Time since, uint64_t ModelStatus::*count);
+  // Unloads the least recently used idle model but for this one. False if there is none, and none that may become idle.
+  bool Evict(const std::string& but);
+  void Configure(const ModelSettings& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A new version, ready to be served.
   absl::StatusOr<std::unique_ptr<ServedModel>> Build(const ModelSettings& settings);
   absl::StatusOr<PlannedModel> Plan(const ModelSettings& settings);
   absl::StatusOr<std::unique_ptr<ServedModel>> BuildPlanned(PlannedModel planned, const std::atomic<bool>& stop);
   std::vector<ModelMemory> Residents() ABSL_LOCKS_EXCLUDED(mutex_);
+  static void NotePlan(const ModelMemory& memory, ModelStatus* status);
   ModelStatus StatusOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool InMemory(const std::string& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -117,10 +165,12 @@ class ModelLifecycle {
   const absl::Duration drain_limit_;
   StartPlan start_;  // const after LoadAll
   std::atomic<bool> stop_{false};
+  std::atomic<bool> loads_for_requests_{false};
   std::thread thread_;
 
   mutable absl::Mutex mutex_;  // guards what follows; not held while models are loaded or freed
   bool accepts_ ABSL_GUARDED_BY(mutex_) = true;
+  uint64_t last_use_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
   // Of every model in memory: ServedModel::memory.

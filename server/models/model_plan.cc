@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -35,16 +36,20 @@ MemoryBudget BudgetWith(const StartPlan& start, const std::vector<ModelMemory>& 
 }  // namespace
 
 absl::StatusOr<std::vector<PlannedModel>> PlanModels(const Config& config, Devices* devices, StartPlan* start) {
+  Config at_start = config;
+  std::erase_if(at_start.models, [](const ModelSettings& settings) { return settings.idle_unload_s > 0; });
   std::vector<kernels::Device*> opened;
-  for (const ModelSettings& settings : config.models) {
+  for (const ModelSettings& settings : at_start.models) {
     const absl::StatusOr<kernels::Device*> device = devices->For(settings);
     if (!device.ok()) return device.status();
     opened.push_back(*device);
   }
-  const absl::StatusOr<Config> completed = WithDefaultPrecisions(config, opened);
+  const absl::StatusOr<Config> completed = WithDefaultPrecisions(at_start, opened);
   if (!completed.ok()) return completed.status();
   start->config = config;
-  absl::StatusOr<MemoryBudget> budget = PlanServerMemory(*completed, opened, ReadHostFacts());
+  absl::StatusOr<MemoryBudget> empty = EmptyBudget(config, ReadHostFacts());
+  if (!empty.ok()) return empty.status();
+  absl::StatusOr<MemoryBudget> budget = AddToBudget(*std::move(empty), *completed, opened);
   if (!budget.ok()) return budget.status();
   for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
   for (const std::string& line : WarningsOf(*budget)) spdlog::warn("{}", line);
@@ -52,7 +57,7 @@ absl::StatusOr<std::vector<PlannedModel>> PlanModels(const Config& config, Devic
   for (size_t i = 0; i < opened.size(); ++i) {
     planned.push_back(Planned(completed->models[i], opened[i], budget->models[i], budget->requests));
   }
-  start->num_models = opened.size();
+  start->num_models = std::max<size_t>(config.models.size(), 1);
   start->budget = *std::move(budget);
   start->budget.models.clear();
   return planned;

@@ -30,8 +30,9 @@ struct StartPlan {
   size_t num_models = 0;
 };
 
-// The config's models. Opens their devices, logs the plan and its warnings: it exceeds the limit, for example, as sizes
-// that the config gives may. Sets *start. Errors: as Devices::For, WithDefaultPrecisions and PlanServerMemory.
+// The config's models, but for those that requests load (idle_unload_s). Opens their devices, logs the plan and its
+// warnings: it exceeds the limit, for example, as sizes that the config gives may. Sets *start. Errors: as
+// Devices::For, WithDefaultPrecisions, EmptyBudget and AddToBudget.
 absl::StatusOr<std::vector<PlannedModel>> PlanModels(const Config& config, Devices* devices, StartPlan* start);
 
 // One more model, in what `residents` leave: those that are served, or drain. kv_bytes: what a model with automatic KV

@@ -34,6 +34,17 @@ struct ModelStatus {
   std::string failure;   // why the last load failed; "" if it did not. May name files of the server
   uint64_t loads = 0;    // that succeeded
   uint64_t load_failures = 0;
+  // Of a model with models[].idle_unload_s: its next request loads it, if it is not in memory. False once it was
+  // unloaded by a call, and for a while after a load that failed.
+  bool on_request = false;
+  size_t waiting = 0;              // requests that wait for it to be loaded
+  uint64_t idle_unloads = 0;       // times that it was unloaded for models[].idle_unload_s
+  uint64_t evictions = 0;          // times that it was unloaded for the memory that another one needed
+  bool encoder = false;            // known once it was planned
+  int32_t max_context_tokens = 0;  // the same
+
+  // What a router needs to know: a request is taken now, or once the model is loaded for it.
+  bool takes_requests() const { return state == ModelState::kReady || on_request; }
 };
 
 }  // namespace dunlin::server

@@ -46,6 +46,19 @@ void DescribeStatus(const ModelStatus& status, v1::ModelStatus* wire) {
   wire->set_failure(status.failure);
   wire->set_loads(status.loads);
   wire->set_load_failures(status.load_failures);
+  wire->set_loads_on_request(status.on_request);
+  wire->set_waiting_requests(static_cast<uint32_t>(status.waiting));
+  wire->set_idle_unloads(status.idle_unloads);
+  wire->set_evictions(status.evictions);
+}
+
+// A model that is not in memory, as far as its memory plan knows it.
+void DescribeUnserved(const ModelStatus& status, v1::Model* wire) {
+  wire->set_name(status.name);
+  DescribeStatus(status, wire->mutable_status());
+  if (status.max_context_tokens == 0) return;
+  wire->set_max_context_tokens(status.max_context_tokens);
+  wire->set_kind(status.encoder ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
 }
 
 void DescribeModel(const ServedModel& model, v1::Model* wire) {
@@ -148,11 +161,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
       wire.mutable_models()->rbegin()->set_name(std::move(alias));
     }
   }
-  for (const ModelStatus& status : statuses) {
-    v1::Model* model = wire.add_models();
-    model->set_name(status.name);
-    DescribeStatus(status, model->mutable_status());
-  }
+  for (const ModelStatus& status : statuses) DescribeUnserved(status, wire.add_models());
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
 }
@@ -173,7 +182,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
   if (status.ok()) DescribeStatus(*status, wire.mutable_model()->mutable_status());
   if (!lease.ok()) {
     if (!status.ok()) return Finished(context, lease.status());
-    wire.mutable_model()->set_name(name);
+    DescribeUnserved(*status, wire.mutable_model());
     *response = SerializeWire(wire);
     return Finished(context, absl::OkStatus());
   }

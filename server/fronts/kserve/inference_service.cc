@@ -98,8 +98,9 @@ grpc::ServerUnaryReactor* InferenceService::ModelReady(Context* context, const W
       "/inference.GRPCInferenceService/ModelReady", context, *request, response,
       [this](const Principal& caller, const inference::ModelReadyRequest& asked,
              inference::ModelReadyResponse* answer) -> absl::Status {
-        const bool served = Find(caller, asked.name(), asked.version()).ok();
-        answer->set_ready(served && !core_->refusal().has_value());
+        const bool taken = Find(caller, asked.name(), asked.version()).ok() ||
+                           IsLoadedByRequest(*core_, caller, asked.name(), asked.version());
+        answer->set_ready(taken && !core_->refusal().has_value());
         return absl::OkStatus();
       });
 }

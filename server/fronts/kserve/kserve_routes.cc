@@ -120,7 +120,10 @@ class Documents {
     if (request.parameter == "stats") return Statistics(request, "");
     const ModelPath path = SplitPath(request.parameter, kActions);
     const absl::StatusOr<ModelLease> model = Find(request.caller, path);
-    if (path.action == "ready") return ReadyReply(request, model.ok() && ServerReady());
+    if (path.action == "ready") {
+      const bool taken = model.ok() || IsLoadedByRequest(*core_, request.caller, path.model, path.version);
+      return ReadyReply(request, taken && ServerReady());
+    }
     if (!model.ok()) return RouteError(request, model.status());
     if (path.action == "stats") return Statistics(request, path.model);
     if (path.action == "config") {

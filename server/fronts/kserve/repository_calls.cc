@@ -8,6 +8,7 @@
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
 #include "server/serving/resolve/model_changes.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server::kserve {
 namespace {
@@ -20,13 +21,25 @@ constexpr const char* kStates[kNumModelStates] = {"UNAVAILABLE", "LOADING", "REA
 void DescribeIndex(const ServingCore& core, const Principal& caller, bool only_ready,
                    inference::RepositoryIndexResponse* out) {
   for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
-    if (only_ready && status.state != ModelState::kReady) continue;
+    if (only_ready && !status.takes_requests()) continue;
+    const bool on_request = status.takes_requests() && status.state != ModelState::kReady;
     inference::RepositoryIndexResponse::ModelIndex* model = out->add_models();
     model->set_name(status.name);
     model->set_version(kModelVersion);
-    model->set_state(kStates[static_cast<size_t>(status.state)]);
-    model->set_reason(status.state == ModelState::kUnloaded ? "unloaded" : status.failure);
+    model->set_state(kStates[static_cast<size_t>(on_request ? ModelState::kReady : status.state)]);
+    if (on_request) {
+      model->set_reason("its next request loads it");
+    } else {
+      model->set_reason(status.state == ModelState::kUnloaded ? "unloaded" : status.failure);
+    }
   }
+}
+
+bool IsLoadedByRequest(const ServingCore& core, const Principal& caller, const std::string& model,
+                       std::string_view version) {
+  if (!core.loads_for_requests() || !IsServedVersion(version)) return false;
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, BaseNameOf(core, model));
+  return status.ok() && status->takes_requests();
 }
 
 void LoadModel(const ServingCore& core, const Principal& caller, const std::string& model, bool has_parameters,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "kserve/grpc_service.pb.h"
 #include "server/access/principal.h"
@@ -11,7 +12,12 @@
 
 namespace dunlin::server::kserve {
 
-// Every model that the caller may use, in its state. only_ready: without those that take no requests.
+// Whether the model's next request would load it: routers hear that it is ready.
+bool IsLoadedByRequest(const ServingCore& core, const Principal& caller, const std::string& model,
+                       std::string_view version);
+
+// Every model that the caller may use, in its state; one that its next request would load is READY, too. only_ready:
+// without those that take no requests.
 void DescribeIndex(const ServingCore& core, const Principal& caller, bool only_ready,
                    inference::RepositoryIndexResponse* out);
 

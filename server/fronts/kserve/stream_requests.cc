@@ -7,6 +7,7 @@
 #include "server/fronts/kserve/infer_translators.h"
 #include "server/serving/embed/embed_job.h"
 #include "server/serving/generation/generation.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
 #include "server/transport/grpc/grpc_status.h"
 
@@ -105,7 +106,10 @@ std::shared_ptr<StreamRequest> Make(ServingCore* core, AdmittedCall admitted, co
 
 bool Embeds(const ServingCore& core, const Principal& caller, const std::string& model) {
   const ModelLease lease = LeaseNamed(core, model);
-  return lease != nullptr && lease->encoder != nullptr && caller.MayUse(lease->name);
+  if (lease != nullptr) return lease->encoder != nullptr && caller.MayUse(lease->name);
+  // One that is loaded with this call.
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, BaseNameOf(core, model));
+  return status.ok() && status->encoder;
 }
 
 std::shared_ptr<StreamRequest> MakeStreamRequest(ServingCore* core, AdmittedCall admitted,

@@ -22,6 +22,7 @@
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
 #include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
@@ -41,12 +42,20 @@ ModelFacts FactsOf(const ServedModel& model, const std::string& name) {
   return {name, absl::ToUnixSeconds(model.loaded), model.any_engine()->max_context_tokens()};
 }
 
+// Whether it is listed although it is not in memory: its next request loads it.
+bool IsLoadedWithRequest(const ModelStatus& status) {
+  return status.takes_requests() && status.state != ModelState::kReady;
+}
+
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
   for (const ModelLease& model : ModelsFor(core, request.caller)) {
     facts.push_back(FactsOf(*model, model->name));
     if (!core.profile_aliases()) continue;
     for (const std::string& alias : ProfileAliases(*model)) facts.push_back(FactsOf(*model, alias));
+  }
+  for (const ModelStatus& status : ModelStatusesFor(core, request.caller)) {
+    if (IsLoadedWithRequest(status)) facts.push_back({status.name, 0, status.max_context_tokens});
   }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts);
@@ -57,6 +66,12 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   const std::string request_id = EchoedRequestIdOf(request);
   const absl::StatusOr<ModelLease> model = LeaseFor(core, request.caller, request.parameter);
   if (!model.ok()) {
+    const absl::StatusOr<ModelStatus> status_of = ModelStatusFor(core, request.caller, request.parameter);
+    if (status_of.ok() && IsLoadedWithRequest(*status_of)) {
+      HttpReply reply = OkReply(kJsonText, request_id);
+      reply.body = ModelBody({status_of->name, 0, status_of->max_context_tokens});
+      return reply;
+    }
     const bool loading = core.refusal() == AdmissionRefusal::kLoading;
     const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : model.status();
     return ErrorReply(status, OpenAiError(status), request_id);

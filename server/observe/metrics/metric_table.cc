@@ -140,6 +140,12 @@ const Metric kMetrics[] = {
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.load_failures); }}},
     {"dunlin_model_last_load_failed", "1 if the last attempt to load the model failed, also if it is served", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return s.failure.empty() ? 0.0 : 1.0; }}},
+    {"dunlin_model_waiting_requests", "Requests that wait for the model to be loaded (models[].idle_unload_s)", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.waiting); }}},
+    {"dunlin_model_idle_unloads_total", "Times that the model was unloaded because nothing had used it", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.idle_unloads); }}},
+    {"dunlin_model_evictions_total", "Times that the idle model was unloaded for another one's memory", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.evictions); }}},
 
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/core/serving_core.h"
 
+#include "server/models/model_lifecycle.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -31,6 +32,10 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
     record.status = AdmissionRefused(static_cast<AdmissionRefusal>(i), limits);
     record.refusal_reason = ReasonName(record.status);
   }
+}
+
+bool ServingCore::loads_for_requests() const {
+  return lifecycle_ != nullptr && lifecycle_->loads_for_requests();
 }
 
 std::variant<Admission::Ticket, AdmissionRefusal> ServingCore::TryAdmit(engine::TenantId payer, size_t message_bytes) {

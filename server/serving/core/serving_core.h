@@ -57,6 +57,8 @@ class ServingCore {
   bool profile_aliases() const { return profile_aliases_; }
   // Null: models neither come nor go while the server runs.
   ModelLifecycle* lifecycle() const { return lifecycle_; }
+  // Whether a request may have to wait for its model to be loaded (resolve/model_use.h).
+  bool loads_for_requests() const;
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }

@@ -34,22 +34,46 @@ void EmbedJob::OnFinish(std::unique_ptr<engine::EncodeCall> call) {
 
 void EmbedJob::Run() {
   if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kRead;
+    if (absl::Status s = Read(); !s.ok()) End(s);
+  }
+  if (phase_ == Phase::kRead) {
+    const absl::StatusOr<bool> there = AwaitModel();
+    if (there.ok() && !*there) return;
     phase_ = Phase::kRunning;
-    if (absl::Status s = PlanAndSubmit(); !s.ok()) End(s);
+    if (absl::Status s = there.ok() ? PlanAndSubmit() : there.status(); !s.ok()) End(s);
   }
   if (phase_ == Phase::kRunning) Continue();
   if (phase_ == Phase::kEnded) Report();
 }
 
-absl::Status EmbedJob::PlanAndSubmit() {
+absl::Status EmbedJob::Read() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus(call_.deadline, core_->now());
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
-  ClientEmbedRequest request;
+  ClientEmbedRequest& request = request_.emplace();
   request.principal = call_.principal;
   absl::Status read = writer_->ReadRequest(&request);
   request.principal = call_.principal;  // whatever the front end has set
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
-  if (!read.ok()) return read;
+  return read;
+}
+
+absl::StatusOr<bool> EmbedJob::AwaitModel() {
+  if (!core_->loads_for_requests()) return true;
+  const engine::TimeNs now = core_->now();
+  if (cancelled_.load(std::memory_order_acquire) || now >= call_.deadline) {
+    return CancelledStatus(call_.deadline, now);
+  }
+  if (model_use_ == nullptr) {
+    model_use_ = std::make_unique<ModelUse>(*core_, call_.deadline, [core = core_, weak = weak_from_this()] {
+      if (const std::shared_ptr<TextTask> self = weak.lock()) core->text_pool()->Schedule(self.get());
+    });
+  }
+  return model_use_->Ready(call_.principal, request_->model);
+}
+
+absl::Status EmbedJob::PlanAndSubmit() {
+  ClientEmbedRequest request = *std::exchange(request_, std::nullopt);
   const bool keeps_texts = request.rerank.has_value() && request.rerank->keeps_texts;
   absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);
   if (!keeps_texts) ticket_.ReleaseBytes();  // else the ticket's end does
@@ -130,6 +154,7 @@ void EmbedJob::Report() {
     engine_ = nullptr;
   }
   model_.reset();
+  model_use_.reset();
 }
 
 }  // namespace dunlin::server

@@ -28,6 +28,7 @@
 #include "server/serving/output/response_writer.h"
 #include "server/serving/record/client_request.h"
 #include "server/serving/record/request_record.h"
+#include "server/serving/resolve/model_use.h"
 
 namespace dunlin::server {
 
@@ -42,11 +43,14 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
   void Cancel();
 
  private:
-  enum class Phase : uint8_t { kArrived, kRunning, kEnded };
+  enum class Phase : uint8_t { kArrived, kRead, kRunning, kEnded };
 
   void OnFinish(std::unique_ptr<engine::EncodeCall> call) override;
 
   void Run() override;
+  absl::Status Read();
+  // False: the model is being loaded, and the job runs again once it is, or when it is cancelled.
+  absl::StatusOr<bool> AwaitModel();
   absl::Status PlanAndSubmit();
   void Continue();
   void Respond();
@@ -68,8 +72,10 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
 
   // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
-  std::shared_ptr<EmbedWriter> writer_;  // null after its Finish
-  ModelLease model_;                     // from Submit until reported
+  std::shared_ptr<EmbedWriter> writer_;        // null after its Finish
+  std::optional<ClientEmbedRequest> request_;  // while kRead
+  std::unique_ptr<ModelUse> model_use_;        // from kRead until reported, where requests load models
+  ModelLease model_;                           // from Submit until reported
   std::vector<bool> truncated_;
   std::optional<RerankScores> rerank_;
   std::unique_ptr<engine::EncodeCall> finished_;  // written by the engine thread, read after engine_done_

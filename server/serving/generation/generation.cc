@@ -95,6 +95,9 @@ void Generation::Advance(bool inline_run) {
         (std::holds_alternative<text::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
       return core_->text_pool()->Schedule(this);
     }
+    const absl::StatusOr<bool> there = AwaitModel();
+    if (!there.ok()) return End(there.status());
+    if (!*there) return;
     phase_ = Phase::kPlanned;
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }
@@ -121,6 +124,18 @@ absl::Status Generation::Read() {
   request.principal = call_.principal;  // whatever the front end has set
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   return read;
+}
+
+absl::StatusOr<bool> Generation::AwaitModel() {
+  if (!core_->loads_for_requests()) return true;
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  if (model_use_ == nullptr) {
+    model_use_ = std::make_unique<ModelUse>(*core_, call_.deadline, [weak = weak_from_this()] {
+      if (const std::shared_ptr<TextTask> self = weak.lock()) static_cast<Generation*>(self.get())->Resume();
+    });
+  }
+  return model_use_->Ready(call_.principal, request_->model);
 }
 
 absl::Status Generation::Plan() {
@@ -264,6 +279,7 @@ void Generation::Report() {
   }
   if (!closed_.load(std::memory_order_acquire)) return;
   model_.reset();
+  model_use_.reset();
   ticket_ = Admission::Ticket();
 }
 

@@ -37,6 +37,7 @@
 #include "server/serving/output/submitted_requests.h"
 #include "server/serving/record/client_request.h"
 #include "server/serving/record/request_record.h"
+#include "server/serving/resolve/model_use.h"
 
 namespace dunlin::server {
 
@@ -67,6 +68,8 @@ class Generation final : public TextTask, public StallWatch::Call {
   void RunInline() override;
   void Advance(bool inline_run);
   absl::Status Read();
+  // False: the model is being loaded, and the generation runs again once it is, or when it is cancelled.
+  absl::StatusOr<bool> AwaitModel();
   absl::Status Plan();
   // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> SettleConstraint();
@@ -104,6 +107,7 @@ class Generation final : public TextTask, public StallWatch::Call {
   Phase phase_ = Phase::kArrived;
   ResponseWriter* const writer_;                   // until its Finish
   std::optional<ClientRequest> request_;           // while kRead
+  std::unique_ptr<ModelUse> model_use_;            // from kRead to the end, where requests load models
   std::optional<GenerationPlan> plan_;             // while kPlanned
   std::unique_ptr<PendingConstraint> constraint_;  // while kPlanned, of a plan with a grammar; uses plan_->model
   ModelLease model_;                               // from Submit to the end

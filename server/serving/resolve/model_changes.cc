@@ -8,6 +8,7 @@
 #include "engine/base/string_view.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -61,10 +62,11 @@ absl::Status Told(const absl::Status& status, const std::string& model, const Li
 }  // namespace
 
 absl::Status NotServed(const ServingCore& core, const Principal& caller, std::string_view model) {
-  if (core.lifecycle() == nullptr || !caller.MayUse(model)) return UnknownModel(model);
-  const std::optional<ModelStatus> status = core.lifecycle()->Find(model);
+  const std::string name = BaseNameOf(core, model);
+  if (core.lifecycle() == nullptr || !caller.MayUse(name)) return UnknownModel(model);
+  const std::optional<ModelStatus> status = core.lifecycle()->Find(name);
   if (!status.has_value()) return UnknownModel(model);
-  return ModelNotServed(model, Told(status->state), core.limits().retry_after_ms);
+  return ModelNotServed(name, Told(status->state), core.limits().retry_after_ms);
 }
 
 std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Principal& caller) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
+#include "server/models/model_lifecycle.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 
@@ -60,6 +61,13 @@ ModelLease LeaseNamed(const ServingCore& core, std::string_view name) {
   const size_t mark = name.rfind(kSuffixMark);
   if (lease != nullptr || mark == std::string_view::npos) return lease;
   return core.Lease(name.substr(0, mark));
+}
+
+std::string BaseNameOf(const ServingCore& core, std::string_view name) {
+  const size_t mark = name.rfind(kSuffixMark);
+  const bool known = core.lifecycle() == nullptr || core.lifecycle()->Knows(name);
+  const bool has_suffix = !known && mark != std::string_view::npos && core.lifecycle()->Knows(name.substr(0, mark));
+  return std::string(has_suffix ? name.substr(0, mark) : name);
 }
 
 absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, std::string_view name) {

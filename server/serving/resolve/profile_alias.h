@@ -19,6 +19,8 @@ namespace dunlin::server {
 
 // The model that a name stands for, whatever suffix it has; null if there is none.
 ModelLease LeaseNamed(const ServingCore& core, std::string_view name);
+// The same of a model that may not be served: its own name; `name` if the server knows none.
+std::string BaseNameOf(const ServingCore& core, std::string_view name);
 
 // What the suffix of a name chooses; nothing if the name is the model's own. REQUIRES: model is the one that
 // LeaseNamed found for the name. Errors: INVALID_ARGUMENT, with the model's profiles, for a suffix that is none.

@@ -117,6 +117,10 @@ void SteadyLoad::Stop() {
   }
 }
 
+bool SteadyLoad::ComesToCompleted(int count) const {
+  return Eventually([&] { return num_completed_ >= count; });
+}
+
 std::vector<std::string> SteadyLoad::failures() const {
   const std::lock_guard lock(mutex_);
   return failures_;

@@ -58,6 +58,8 @@ class SteadyLoad {
 
   void Stop();
   int num_completed() const { return num_completed_; }
+  // Whether so many completions have ended within 60 s.
+  bool ComesToCompleted(int count) const;
   // Answers that were not the expected text.
   std::vector<std::string> failures() const;
 

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are loaded by their requests: the waits and their bounds, idle times, memory for fewer than all of them,
+// and what routers are told.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "dunlin/v1/generation.grpc.pb.h"
+#include "tests/integration/process/child.h"
+#include "tests/integration/process/live_server.h"
+#include "tests/server/transport/http/raw_client.h"
+
+namespace dunlin::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kAdminOfIdle[] = "access.admin_without_keys=true";
+
+std::string WaitingFor(const std::string& model) {
+  return R"(dunlin_model_waiting_requests{model_name=")" + model + R"("})";
+}
+
+grpc::StatusCode GenerateWithin(const std::string& address, const std::string& model, std::chrono::milliseconds time) {
+  const auto stub = v1::GenerationService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + time);
+  v1::GenerateRequest request;
+  request.set_model(model);
+  request.set_text("Once upon a time");
+  const auto stream = stub->Generate(&context, request);
+  v1::GenerateResponse response;
+  while (stream->Read(&response)) {
+  }
+  return stream->Finish().error_code();
+}
+
+TEST(IdleModels, AreUnloadedAndLoadedWithTheNextRequest) {
+  const LiveFolder folder("idle");
+  nlohmann::json idle = LiveFolder::Model("idle", folder.CopyModel("model"));
+  idle["idle_unload_s"] = 1;
+  folder.WriteConfig({LiveFolder::Model("kept", folder.path("model")), idle});
+  const ServerProcess server(folder.config(), {"--set", kAdminOfIdle});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  EXPECT_EQ(admin.StatusOf("idle").state(), v1::MODEL_STATE_UNLOADED) << "nobody has asked for it";
+  EXPECT_TRUE(admin.StatusOf("idle").loads_on_request());
+  EXPECT_FALSE(admin.StatusOf("kept").loads_on_request());
+  EXPECT_THAT(HttpGet(server.http(), "/v1/models"), HasSubstr(R"("id":"idle")"));
+  EXPECT_THAT(HttpGet(server.http(), "/v1/models/idle"), HasSubstr(R"("max_model_len":)"));
+  EXPECT_THAT(PostOnce(server.http(), "/v2/repository/index", R"({"ready": true})"), HasSubstr(R"("name":"idle")"));
+  {
+    SteadyLoad load(server.http(), "idle", CompleteOnce(server.http(), "kept").text, 4);
+    EXPECT_TRUE(load.ComesToCompleted(40));
+    load.Stop();
+    EXPECT_THAT(load.failures(), IsEmpty());
+  }
+  EXPECT_TRUE(admin.ComesTo("idle", v1::MODEL_STATE_UNLOADED)) << "it was idle for a second";
+  const v1::ModelStatus unloaded = admin.StatusOf("idle");
+  EXPECT_GE(unloaded.idle_unloads(), 1U);
+  EXPECT_EQ(unloaded.idle_unloads(), unloaded.loads());
+  EXPECT_EQ(GenerateWithin(server.grpc(), "idle", std::chrono::seconds(60)), grpc::StatusCode::OK);
+  EXPECT_EQ(admin.StatusOf("idle").loads(), unloaded.loads() + 1);
+  EXPECT_EQ(admin.StatusOf("kept").loads(), 1U);
+
+  // Whoever unloads it wants it unloaded.
+  EXPECT_TRUE(admin.Unload("idle").ok());
+  EXPECT_THAT(CompleteOnce(server.http(), "idle").text, HasSubstr("is unloaded"));
+  EXPECT_FALSE(admin.StatusOf("idle").loads_on_request());
+  EXPECT_THAT(HttpGet(server.http(), "/v1/models"), Not(HasSubstr(R"("id":"idle")")));
+  EXPECT_THAT(PostOnce(server.http(), "/v2/repository/index", R"({"ready": true})"),
+              Not(HasSubstr(R"("name":"idle")")));
+  EXPECT_TRUE(admin.Load("idle").ok());
+  EXPECT_TRUE(CompleteOnce(server.http(), "idle").ok);
+}
+
+TEST(IdleModels, RequestsThatWaitForALoadAreBoundedAndMayLeave) {
+  const LiveFolder folder("waits");
+  // A load does not go on until somebody writes its chat template.
+  const std::string gate = folder.path("template");
+  ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
+  nlohmann::json slow = LiveFolder::Model("slow", folder.CopyModel("model"));
+  slow["idle_unload_s"] = 3600;
+  slow["chat_template"] = gate;
+  nlohmann::json late = LiveFolder::Model("late", folder.path("model"));
+  late["idle_unload_s"] = 3600;
+  late["load_wait_ms"] = 1;
+  folder.WriteConfig({slow, late});
+  const ServerProcess server(folder.config(), {"--set", "scheduler.max_queued_requests=2"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  const auto complete = [&server] { return CompleteOnce(server.http(), "slow"); };
+  std::future<Completion> first = std::async(std::launch::async, complete);
+  EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1));
+  EXPECT_TRUE(admin.ComesTo("slow", v1::MODEL_STATE_LOADING));
+  EXPECT_TRUE(admin.StatusOf("slow").loads_on_request());
+  EXPECT_EQ(admin.StatusOf("slow").waiting_requests(), 1U);
+  EXPECT_THAT(PostOnce(server.http(), "/v2/repository/index", R"({"ready": true})"), HasSubstr("slow"));
+
+  EXPECT_EQ(GenerateWithin(server.grpc(), "slow", std::chrono::milliseconds(300)), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1)) << "it does not wait beyond its deadline";
+  {
+    const std::string body = R"({"model":"slow","prompt":"Once"})";
+    server::RawClient client(server.http());
+    client.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+                "\r\n\r\n" + body);
+    EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 2));
+  }
+  EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1)) << "its client is gone";
+  EXPECT_THAT(CompleteOnce(server.http(), "late").text,
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("is still being loaded (models[].load_wait_ms)"),
+                    HasSubstr("MODEL_NOT_SERVED")));
+
+  std::future<Completion> second = std::async(std::launch::async, complete);
+  EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 2));
+  EXPECT_THAT(CompleteOnce(server.http(), "slow").text,
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("2 requests wait for the model to be loaded; limit is 2 "
+                                                           "(scheduler.max_queued_requests)")));
+  std::ofstream(gate) << "{{ messages[0]['content'] }}";
+  EXPECT_TRUE(first.get().ok) << server.Log();
+  EXPECT_TRUE(second.get().ok);
+  EXPECT_EQ(admin.StatusOf("slow").waiting_requests(), 0U);
+  EXPECT_EQ(admin.StatusOf("slow").loads(), 1U);
+}
+
+TEST(IdleModels, AModelThatCannotBeLoadedIsNotTriedByEveryRequest) {
+  const LiveFolder folder("broken");
+  const std::string path = folder.CopyModel("model");
+  nlohmann::json broken = LiveFolder::Model("broken", path);
+  broken["idle_unload_s"] = 3600;
+  folder.WriteConfig({LiveFolder::Model("kept", folder.CopyModel("kept")), broken});
+  const ServerProcess server(folder.config(), {"--set", kAdminOfIdle});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  std::ofstream(path + "/tokenizer.json") << "[]";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(CompleteOnce(server.http(), "broken").text,
+                AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("could not be loaded")));
+  }
+  const v1::ModelStatus status = admin.StatusOf("broken");
+  EXPECT_EQ(status.state(), v1::MODEL_STATE_FAILED);
+  EXPECT_THAT(status.failure(), HasSubstr("tokenizer.json"));
+  EXPECT_GE(status.load_failures(), 1U);
+  EXPECT_TRUE(CompleteOnce(server.http(), "kept").ok);
+}
+
+TEST(IdleModels, TheLeastRecentlyUsedOneMakesRoomForAnother) {
+  const LiveFolder folder("lru");
+  std::vector<nlohmann::json> models;
+  folder.CopyModel("model");
+  for (const char* name : {"a", "b", "c"}) {
+    nlohmann::json model = LiveFolder::Model(name, folder.path("model"));
+    model["idle_unload_s"] = 3600;
+    model["kv_cache"]["memory_bytes"] = int64_t{256} << 20;
+    models.push_back(model);
+  }
+  folder.WriteConfig(models);
+  // Two of them fit: each takes 300 MB, requests for three take 320 MB, the process 40 MB.
+  const ServerProcess server(folder.config(),
+                             {"--set", "memory.limit_bytes=1100000000", "--set", "memory.request_bytes=320000000"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  for (const char* name : {"a", "b", "a", "c"}) {
+    EXPECT_TRUE(CompleteOnce(server.http(), name).ok) << name << ": " << server.Log();
+  }
+  EXPECT_EQ(admin.StatusOf("a").state(), v1::MODEL_STATE_READY);
+  EXPECT_EQ(admin.StatusOf("c").state(), v1::MODEL_STATE_READY);
+  EXPECT_TRUE(admin.ComesTo("b", v1::MODEL_STATE_UNLOADED));
+  EXPECT_EQ(admin.StatusOf("b").evictions(), 1U);
+  EXPECT_EQ(admin.StatusOf("b").idle_unloads(), 0U);
+  EXPECT_TRUE(CompleteOnce(server.http(), "b").ok) << "it comes back when it is asked for";
+}
+
+}  // namespace
+}  // namespace dunlin::integration
