@@ -25,6 +25,7 @@
 #include "server/commands/command.h"
 #include "server/commands/serve_certificates.h"
 #include "server/commands/serve_options.h"
+#include "server/commands/serve_repository.h"
 #include "server/commands/serve_server.h"
 #include "server/commands/serve_stop.h"
 #include "server/commands/serve_tracing.h"
@@ -167,7 +168,8 @@ void StartServing(const std::string& addresses, Server* server) {
 
 // A config with errors changes nothing.
 void Reload(const ServeOptions& options, Config* config, Server* server) {
-  const absl::StatusOr<Config> loaded = LoadServeConfig(options);
+  absl::StatusOr<Config> loaded = LoadServeConfig(options);
+  if (loaded.ok() && !loaded->model_repository.empty()) loaded = WithRepository(*loaded, config->models);
   if (!loaded.ok()) {
     spdlog::error("reload: failed, config unchanged: {}", std::string(loaded.status().message()));
     return;
@@ -178,6 +180,20 @@ void Reload(const ServeOptions& options, Config* config, Server* server) {
   server->lifecycle.Follow(config->models);
   spdlog::info("reload: applied: {}", result.taken.empty() ? "nothing" : absl::StrJoin(result.taken, ", "));
   if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
+}
+
+// A folder that cannot be taken over changes nothing.
+void FollowRepository(RepositoryWatch* watch, Config* config, Server* server) {
+  const std::optional<absl::StatusOr<Config>> found = watch->Poll(*config);
+  if (!found.has_value()) return;
+  if (!found->ok()) {
+    spdlog::error("model_repository: models unchanged: {}", std::string(found->status().message()));
+    return;
+  }
+  const ReloadResult result = TakeReloadable(*config, **found);
+  *config = result.config;
+  server->lifecycle.Follow(config->models, /*only_changed=*/true);
+  if (!result.taken.empty()) spdlog::info("model_repository: changed: {}", absl::StrJoin(result.taken, ", "));
 }
 
 // What the watchdog has found takes effect: on Health and admission, and in the end on the process.
@@ -192,6 +208,7 @@ void ApplyHealth(const Config& config, Server* server) {
 int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   FreeMemory free_memory([] { return static_cast<size_t>(ResidentBytes()); }, [] { malloc_trim(0); });
   CertificateWatch certificates(server->certificates.get());
+  RepositoryWatch repository;
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     ApplyHealth(config, server);
@@ -200,6 +217,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
     if (server->repository.FreeUnleased() > 0) malloc_trim(0);
     free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());
     certificates.Poll(absl::Now());
+    FollowRepository(&repository, &config, server);
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
     Reload(options, &config, server);

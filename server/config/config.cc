@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/config/key_table.h"
+#include "server/config/model_folder.h"
 #include "server/config/validate.h"
 
 namespace dunlin::server {
@@ -68,6 +69,7 @@ void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (document->contains("tracing")) {
     AnchorPathsOf(folder, {"ca_file", "cert_file", "key_file"}, &(*document)["tracing"]);
   }
+  if (document->contains("model_repository")) AnchorPathsOf(folder, {"path"}, &(*document)["model_repository"]);
   if (!document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
 }
@@ -312,12 +314,21 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   return config;
 }
 
+// served: as AddRepositoryModels'.
+absl::StatusOr<Config> CheckAndRead(Json document, const ModelPaths* served) {
+  const Json given = document;
+  if (absl::Status status = AddRepositoryModels(served, &document); !status.ok()) return status;
+  if (absl::Status status = CheckAndComplete(&document); !status.ok()) return status;
+  absl::StatusOr<Config> config = ReadConfig(document);
+  if (config.ok() && !config->model_repository.empty()) config->without_repository = given.dump();
+  return config;
+}
+
 absl::StatusOr<Config> Finish(Json document, const std::vector<std::string>& overrides) {
   for (const std::string& assignment : overrides) {
     if (absl::Status status = ApplyOverride(assignment, &document); !status.ok()) return status;
   }
-  if (absl::Status status = CheckAndComplete(&document); !status.ok()) return status;
-  return ReadConfig(document);
+  return CheckAndRead(std::move(document), nullptr);
 }
 
 }  // namespace
@@ -338,6 +349,14 @@ absl::StatusOr<Config> LoadConfigText(const std::string& text, const std::vector
   absl::StatusOr<Json> document = ParseText(text, "text");
   if (!document.ok()) return document.status();
   return Finish(*std::move(document), overrides);
+}
+
+absl::StatusOr<Config> WithRepository(const Config& config, const std::vector<ModelSettings>& served) {
+  absl::StatusOr<Json> document = ParseText(config.without_repository, "with model_repository.path");
+  if (!document.ok()) return document.status();
+  ModelPaths paths;
+  for (const ModelSettings& model : served) paths[model.name] = model.source.path;
+  return CheckAndRead(*std::move(document), &paths);
 }
 
 }  // namespace dunlin::server

@@ -88,7 +88,11 @@ struct Config {
   TlsSettings tls;
   bool behind_proxy = false;
   bool admin_without_keys = false;
-  std::vector<ModelSettings> models;
+  std::vector<ModelSettings> models;  // those of the repository folder too
+  std::string model_repository;       // "": there is none
+  int32_t model_repository_poll_s = 0;
+  int32_t model_repository_settle_s = 0;
+  std::string without_repository;  // with a repository folder: the document before its models were added
   MemorySettings memory;
   Limits limits;
   int32_t max_http_connections = 0;
@@ -112,13 +116,17 @@ struct Config {
 };
 
 // Reads a JSON file (comments allowed), applies `overrides` in order ("models.0.path=DIR": parsed as JSON, or taken as
-// a string if that fails), checks every key against the table and fills in the defaults. Relative paths of models and
-// TLS files are resolved against the file's folder, those of overrides against the working directory.
-// Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the key's path, the value and the limit; an address that other
-// machines can reach, as CheckExposure.
+// a string if that fails), adds the models of model_repository.path (model_folder.h), checks every key against the
+// table and fills in the defaults. Relative paths of models and TLS files are resolved against the file's folder, those
+// of overrides against the working directory. Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the key's path, the
+// value and the limit; an address that other machines can reach, as CheckExposure.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
 
 // The same for a document that is not in a file: relative paths are resolved against the working directory.
 absl::StatusOr<Config> LoadConfigText(const std::string& text, const std::vector<std::string>& overrides);
+
+// The config with the models that its repository folder has now. served: what is served of it. Errors: as LoadConfig's,
+// of keys and the folder.
+absl::StatusOr<Config> WithRepository(const Config& config, const std::vector<ModelSettings>& served);
 
 }  // namespace dunlin::server

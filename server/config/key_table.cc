@@ -125,6 +125,15 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"protocols.vllm", kBool, "true", 0, 0, nullptr,
      "Serve vLLM's own gRPC API, vllm.Inference and vllm.Control, on listen.grpc"},
 
+    {"model_repository.path", kStr, "\"\"", 0, 4096, nullptr,
+     "Folder with models, MODEL/VERSION, whose largest versions are served as if models[] had them; a member of "
+     "models[] with such a name and no path has the other keys; empty: none",
+     Set<&Config::model_repository>},
+    {"model_repository.poll_s", kInt, "5", 0, 86400, nullptr,
+     "How often to look for new models and versions in it; 0: at the start and with SIGHUP alone",
+     Set<&Config::model_repository_poll_s>},
+    {"model_repository.settle_s", kInt, "5", 0, 86400, nullptr,
+     "Time that the files of a version must be unchanged before it is loaded", Set<&Config::model_repository_settle_s>},
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
     {"models[].path", kStr, "\"\"", 0, 4096, nullptr,
      "Hugging Face model directory or GGUF file; relative paths are resolved against the config file's folder"},
@@ -185,13 +194,12 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].load_wait_ms", kInt, "120000", 1, 86400000, nullptr,
      "With idle_unload_s: how long a request waits for the model to be loaded"},
     {"models[].golden.prompt", kStr, "\"\"", 0, 64 * kKiB, nullptr,
-     "Text that a version of the model must continue with golden.output before it serves; one that does not is "
-     "refused, at the start too; empty: not checked"},
+     "Text that a version must continue with golden.output before it serves, at the start too; empty: not checked"},
     {"models[].golden.output", kStr, "\"\"", 0, 64 * kKiB, nullptr,
      "The beginning of what the model says, without sampling, in its first precision"},
     {"models[].chat_template", kStr, "\"\"", 0, kMiB, nullptr,
-     "Chat template, in place of the model's own: the path of a Jinja file (relative paths are resolved against the "
-     "config file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
+     "Chat template, in place of the model's own: the path of a Jinja file, relative to the config file's folder, or "
+     "the template itself, which has a \"{{\", a \"{%\" or a line break"},
     {"models[].chat_special_tokens", kBool, "false", 0, 0, nullptr,
      "Accept chat.parse_special_tokens: special tokens in the messages of a chat are then not plain text"},
     {"models[].tool_parser", kStr, "\"auto\"", 1, 32, text::kToolParserChoices,

@@ -14,6 +14,11 @@ struct ReloadableKey {
 
 constexpr ReloadableKey kReloadable[] = {
     {"log.level", [](const Config& from, Config* to) { to->log_level = from.log_level; }},
+    {"model_repository.path", [](const Config& from, Config* to) { to->model_repository = from.model_repository; }},
+    {"model_repository.poll_s",
+     [](const Config& from, Config* to) { to->model_repository_poll_s = from.model_repository_poll_s; }},
+    {"model_repository.settle_s",
+     [](const Config& from, Config* to) { to->model_repository_settle_s = from.model_repository_settle_s; }},
     {"limits.drain_timeout_ms", [](const Config& from, Config* to) { to->drain_timeout_ms = from.drain_timeout_ms; }},
 };
 
@@ -43,6 +48,7 @@ bool Take(const std::string& key, const Config& loaded, ReloadResult* result) {
 ReloadResult TakeReloadable(const Config& running, const Config& loaded) {
   ReloadResult result{running, {}, {}};
   result.config.models = loaded.models;
+  result.config.without_repository = loaded.without_repository;
   // Keys of both, so that an added or removed model shows too.
   std::map<std::string, std::string> keys = running.values;
   keys.insert(loaded.values.begin(), loaded.values.end());

@@ -98,7 +98,7 @@ void ModelLifecycle::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ModelLifecycle::Follow(const std::vector<ModelSettings>& models) {
+void ModelLifecycle::Follow(const std::vector<ModelSettings>& models, bool only_changed) {
   absl::MutexLock lock(&mutex_);
   if (!accepts_) return;
   std::erase_if(entries_, [this](const auto& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -108,9 +108,13 @@ void ModelLifecycle::Follow(const std::vector<ModelSettings>& models) {
   for (auto& [name, entry] : entries_) {
     const auto same_name = [&name = name](const ModelSettings& settings) { return settings.name == name; };
     entry.configured = std::any_of(models.begin(), models.end(), same_name);
-    if (!entry.configured) EnqueueForConfig(Action::kDrop, name);
+    if (entry.configured) continue;
+    entry.settings.values.clear();  // it has changed if it comes back
+    EnqueueForConfig(Action::kDrop, name);
   }
   for (const ModelSettings& settings : models) {
+    const Entry& entry = entries_[settings.name];
+    if (only_changed && entry.settings.values == settings.values && entry.status.failure.empty()) continue;
     Configure(settings);
     // A model that requests load is replaced if it is served, else it is left to them.
     if (settings.idle_unload_s == 0 || repository_->Lease(settings.name) != nullptr) {

@@ -72,8 +72,9 @@ class ModelLifecycle {
   void Stop();
 
   // The models of a config that has changed, by their names: loads what is not served, replaces what has other values,
-  // unloads what it does not have.
-  void Follow(const std::vector<ModelSettings>& models);
+  // unloads what it does not have. only_changed: leaves models alone whose values have not changed and whose last load
+  // did not fail, also those that a call has unloaded.
+  void Follow(const std::vector<ModelSettings>& models, bool only_changed = false);
 
   // Load: no-op for a model that is served as it is configured. Reload: reads its files again. Unload: once done, the
   // model takes no requests; it is freed when those that run have ended; no-op if it is not served.
@@ -115,6 +116,7 @@ class ModelLifecycle {
   struct Entry {
     ModelSettings settings;
     std::string served_values;                 // ModelSettings::values of the served version
+    std::string failed_values;                 // the same of the last load that failed
     bool configured = true;                    // else the config has dropped it
     bool held = false;                         // a call has unloaded it: requests do not load it
     ModelStatus status;                        // but for kUnloading, on_request and waiting

@@ -80,13 +80,16 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   {
     absl::MutexLock lock(&mutex_);
     Entry& entry = entries_[model];
-    if (served && !again && entry.served_values == entry.settings.values) return absl::OkStatus();
+    if (served && !again && entry.served_values == entry.settings.values) {
+      if (entry.failed_values != entry.settings.values) entry.status.failure.clear();  // that version is not wanted now
+      return absl::OkStatus();
+    }
     settings = entry.settings;
     entry.held = false;
     entry.status.loading = true;
     if (!served) entry.status.state = ModelState::kLoading;
   }
-  spdlog::info("model \"{}\": loading{}", model, served ? " a new version" : "");
+  spdlog::info("model \"{}\": loading{} {}", model, served ? " a new version," : "", settings.source.path);
   absl::StatusOr<std::unique_ptr<ServedModel>> built = Build(settings);
   const absl::Status outcome = built.status();
   ModelStatus plan;
@@ -115,6 +118,7 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
     return absl::OkStatus();
   }
   entry.failed = absl::Now();
+  entry.failed_values = settings.values;
   if (!served) entry.status.state = ModelState::kFailed;
   entry.status.failure = std::string(outcome.message());
   ++entry.status.load_failures;
