@@ -60,6 +60,7 @@ int32_t MaxPageSets(const RequestLimits& limits) {
 StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& config, const RequestLimits& limits) {
   return {.max_sequences = options.max_sequences,
           .max_tokens = options.max_tokens_per_step,
+          .max_draft_rows = std::min(options.max_tokens_per_step, Scheduler::kMaxDraftRows),
           .max_context_tokens = limits.max_context_tokens,
           .max_pages_per_sequence = MaxPageSets(limits) * limits.kv_groups.count(),
           .num_eos_token_ids = static_cast<int32_t>(config.eos_token_ids.size()),
@@ -82,6 +83,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.prefix_cache = options.prefix_cache;
   scheduler.step_time_target = TimeNs{options.step_time_target_ms} * 1'000'000;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
+  scheduler.adapt_drafts = options.adapt_drafts;
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.max_page_sets_per_sequence = MaxPageSets(limits);
   scheduler.cache.num_pages = limits.num_pages;
@@ -112,6 +114,9 @@ struct Engine::State {
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
         deadlines(MaxRunning(options, *runtime)),
+        speculates(runtime->prefill_matches_decode() && runtime->num_state_slots() == 0),
+        default_drafts(options.max_drafts),
+        draft_limit(options.draft_limit),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
         kv_events(NewKvEventLog(options, limits)),
         scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get())),
@@ -125,6 +130,9 @@ struct Engine::State {
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
   DeadlineGate deadlines;
+  const bool speculates;         // a verified row has the bits of a decoded one, and can be taken back
+  const int32_t default_drafts;  // of requests that leave them open
+  const int32_t draft_limit;
   const int32_t max_forced_tokens;              // of a request
   const std::shared_ptr<KvEventLog> kv_events;  // null: nobody follows the prefix cache
   Scheduler scheduler;                          // engine thread
@@ -168,6 +176,10 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   if (sequence->request.constraint != nullptr) {
     if (absl::Status status = state_->mailbox.CheckRoomFor(tenant, prompt_tokens); !status.ok()) return status;
     StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);
+  }
+  if (state_->speculates) {
+    const int32_t max_drafts = sequence->request.max_drafts.value_or(state_->default_drafts);
+    StartDrafts(sequence.get(), std::min(max_drafts, state_->draft_limit), DefaultDrafter());
   }
   state_->deadlines.OnSubmit(tenant, priority);
   absl::StatusOr<RequestId> id = state_->mailbox.Submit(std::move(sequence), tenant, prompt_tokens);

@@ -36,7 +36,14 @@ PlanRange AppendMask(std::span<const TokenId> allowed, StepPlan* plan) {
   return range;
 }
 
-void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan) {
+PlanRange AppendBannedAfter(std::span<const TokenId> tokens, const SequenceView& sequence, StepPlan* plan) {
+  const auto first = static_cast<int32_t>(plan->banned.size());
+  AppendBanned(tokens, sequence.prompt_len, sequence.sampling, sequence.stopping, sequence.eos_token_ids,
+               &plan->banned);
+  return {first, static_cast<int32_t>(plan->banned.size()) - first};
+}
+
+void FillEdits(const SequenceView& sequence, const StepShare& share, SequenceStep* step, StepPlan* plan) {
   step->biases = Append(std::span<const std::pair<TokenId, float>>(sequence.sampling.logit_bias), &plan->biases);
   step->mask = AppendMask(sequence.sampling.allowed_token_ids, plan);
   if (sequence.constrained != nullptr) {
@@ -47,34 +54,37 @@ void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan)
     DUNLIN_CHECK(!sequence.counts.empty(), "penalties need the counts of the tokens");
     step->counts = Append(sequence.counts, &plan->counts);
   }
-  step->banned.first = static_cast<int32_t>(plan->banned.size());
-  AppendBanned(sequence.tokens, sequence.prompt_len, sequence.sampling, sequence.stopping, sequence.eos_token_ids,
-               &plan->banned);
-  step->banned.count = static_cast<int32_t>(plan->banned.size()) - step->banned.first;
+  const size_t num_known = sequence.tokens.size() - static_cast<size_t>(share.num_drafts);
+  step->banned = AppendBannedAfter(sequence.tokens.first(num_known), sequence, plan);
+  step->draft_rows = {static_cast<int32_t>(plan->draft_rows.size()), share.num_drafts};
+  for (size_t end = num_known + 1; end <= sequence.tokens.size(); ++end) {
+    plan->draft_rows.push_back({AppendBannedAfter(sequence.tokens.first(end), sequence, plan)});
+  }
 }
 
 }  // namespace
 
 void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep* step, StepPlan* plan) {
-  const auto num_known = static_cast<int32_t>(sequence.tokens.size());
+  const int32_t num_known = static_cast<int32_t>(sequence.tokens.size()) - share.num_drafts;
   const int32_t end = share.first_position + share.num_tokens;
   DUNLIN_CHECK(share.num_tokens >= 1 && end <= num_known, "a planned token is not known yet");
   DUNLIN_CHECK(!share.samples || end == num_known, "only the last known token gives the next one");
+  DUNLIN_CHECK(share.samples || share.num_drafts == 0, "drafts follow the last known token");
   *step = {.request_id = sequence.request_id,
            .sequence_slot = sequence.sequence_slot,
            .state = sequence.state,
            .output_index = sequence.output_index,
            .first_position = share.first_position,
-           .num_tokens = share.num_tokens,
+           .num_tokens = share.num_tokens + share.num_drafts,
            .prompt_len = sequence.prompt_len,
            .samples = share.samples,
            .row = DrawRow(sequence.sampling, sequence.output_index, end)};
   FillScores(sequence, step);
   const bool scores_next = step->num_scored > 0 && step->first_scored + step->num_scored > end;
-  const size_t num_tokens = static_cast<size_t>(share.num_tokens) + (scores_next ? 1 : 0);
+  const size_t num_tokens = static_cast<size_t>(step->num_tokens) + (scores_next ? 1 : 0);
   step->tokens = Append(sequence.tokens.subspan(static_cast<size_t>(share.first_position), num_tokens), &plan->tokens);
   step->pages = Append(sequence.pages, &plan->pages);
-  if (share.samples) FillEdits(sequence, step, plan);
+  if (share.samples) FillEdits(sequence, share, step, plan);
 }
 
 void AppendSequence(const ExecutionProfile& profile, const SequenceView& sequence, const StepShare& share,
@@ -85,9 +95,10 @@ void AppendSequence(const ExecutionProfile& profile, const SequenceView& sequenc
   SubBatch& batch = plan->sub_batches.back();
   FillStep(sequence, share, &plan->sequences.emplace_back(), plan);
   ++batch.num_sequences;
-  batch.num_tokens += share.num_tokens;
-  if (share.first_position >= sequence.prompt_len) batch.num_decode_tokens += share.num_tokens;
-  plan->num_tokens += share.num_tokens;
+  const int32_t num_tokens = share.num_tokens + share.num_drafts;
+  batch.num_tokens += num_tokens;
+  if (share.first_position >= sequence.prompt_len) batch.num_decode_tokens += num_tokens;
+  plan->num_tokens += num_tokens;
 }
 
 }  // namespace dunlin::engine

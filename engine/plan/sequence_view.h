@@ -14,7 +14,7 @@ namespace dunlin::engine {
 struct SequenceView {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;
-  std::span<const TokenId> tokens = {};  // all that are known: prompt, then output so far
+  std::span<const TokenId> tokens = {};  // all that are known: prompt, then output so far; then the drafts
   int32_t prompt_len = 0;
   std::span<const PageId> pages = {};  // [page sets, KvGroups::count()] in order of position
   const SamplingParams& sampling;
@@ -30,8 +30,9 @@ struct SequenceView {
 // The share of a step that a sequence gets.
 struct StepShare {
   int32_t first_position = 0;
-  int32_t num_tokens = 0;  // >= 1
+  int32_t num_tokens = 0;  // >= 1, without drafts
   bool samples = false;
+  int32_t num_drafts = 0;  // the last of SequenceView::tokens; 0 unless it samples
 };
 
 // Fills *step, one of plan->sequences, from a sequence and its share, and appends to the plan's arrays. REQUIRES: the

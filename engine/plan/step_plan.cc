@@ -18,11 +18,13 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
   const auto num_sequences = static_cast<size_t>(limits.max_sequences);
   sub_batches.reserve(kMaxSubBatches);
   sequences.reserve(num_sequences);
+  draft_rows.reserve(static_cast<size_t>(limits.max_draft_rows));
   tokens.reserve(static_cast<size_t>(limits.max_tokens) + num_sequences);
   pages.reserve(num_sequences * static_cast<size_t>(limits.max_pages_per_sequence));
   biases.reserve(num_sequences * kMaxLogitBias);
   counts.reserve(num_sequences * static_cast<size_t>(std::min(limits.vocab_size, limits.max_context_tokens)));
-  banned.reserve(num_sequences * MaxBannedTokens(static_cast<size_t>(limits.num_eos_token_ids)));
+  banned.reserve((num_sequences + draft_rows.capacity()) *
+                 MaxBannedTokens(static_cast<size_t>(limits.num_eos_token_ids)));
   mask_words = kernels::MaskWords(limits.vocab_size);
   masks.reserve(num_sequences * static_cast<size_t>(mask_words));
   constraints.reserve(num_sequences);
@@ -31,6 +33,7 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
 void StepPlan::Clear() {
   sub_batches.clear();
   sequences.clear();
+  draft_rows.clear();
   num_tokens = 0;
   planned = 0;
   tokens.clear();

@@ -36,17 +36,24 @@ struct StepState {
   int32_t next_slot = -1;
 };
 
+// The draw behind a draft token: what it bans differs from the draws before it, because the tokens do.
+struct DraftRow {
+  PlanRange banned = {};  // of StepPlan::banned
+};
+
 // One sequence's share of a step: the tokens at positions [first_position, first_position + num_tokens). Their K and V
-// go to the sequence's pages; attention reads every position before them from there.
+// go to the sequence's pages; attention reads every position before them from there. The last ones may be drafts,
+// guesses at tokens not drawn yet: then the step samples, and every draft gives a row that draws the token after it.
+// Draw i counts as long as the draws before it gave the drafts; K and V of drafts that do not count are written again.
 struct SequenceStep {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;  // Sequence::slot; means nothing to a runtime
   StepState state;            // of a recurrent model
   int32_t output_index = 0;   // Request::output_index; already part of row.seed
   int32_t first_position = 0;
-  int32_t num_tokens = 0;  // >= 1
+  int32_t num_tokens = 0;  // >= 1, drafts included
   int32_t prompt_len = 0;  // positions from here on are output
-  // Whether the last of the tokens is the last known one, so that the next one is drawn from its logits.
+  // Whether the last of the tokens but drafts is the last known one, so that the next one is drawn from its logits.
   bool samples = false;
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
   // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,
@@ -58,11 +65,15 @@ struct SequenceStep {
   int32_t num_scored = 0;
   int32_t prompt_logprobs = -1;  // SamplingParams::prompt_logprobs
 
-  // The parameters of a draw at position first_position + num_tokens, set whether it samples or not. row.edits is left
-  // for the runtime to write, from the ranges below; they are empty unless it samples.
+  PlanRange draft_rows = {};  // of StepPlan::draft_rows, one for each draft
+  int32_t num_drafts() const { return draft_rows.count; }
+  int32_t num_known() const { return num_tokens - draft_rows.count; }
+
+  // The parameters of the first draw, at position first_position + num_known(), set whether it samples or not.
+  // row.edits is left for the runtime to write, from the ranges below; they are empty unless it samples.
   kernels::SampleRow row = {};
   PlanRange biases = {};  // of StepPlan::biases
-  PlanRange counts = {};  // of StepPlan::counts: of prompt and output so far; empty when no penalty applies
+  PlanRange counts = {};  // of StepPlan::counts: of the known tokens; empty when no penalty applies
   PlanRange banned = {};  // of StepPlan::banned: tokens that must not be drawn yet
   PlanRange mask = {};    // of StepPlan::masks: the allowed_token_ids, or none, which allows all
   // Of StepPlan::constraints, if it samples under one; -1: none.
@@ -83,6 +94,7 @@ struct SubBatch {
 struct StepPlanLimits {
   int32_t max_sequences = 0;
   int32_t max_tokens = 0;  // computed in the step
+  int32_t max_draft_rows = 0;
   int32_t max_context_tokens = 0;
   int32_t max_pages_per_sequence = 0;  // of all groups
   int32_t num_eos_token_ids = 0;
@@ -92,6 +104,7 @@ struct StepPlanLimits {
 struct StepPlan {
   std::vector<SubBatch> sub_batches;
   std::vector<SequenceStep> sequences;
+  std::vector<DraftRow> draft_rows;
   int32_t num_tokens = 0;  // of all sub-batches
   TimeNs planned = 0;      // when the plan was made; means nothing to a runtime
 
@@ -112,12 +125,20 @@ struct StepPlan {
 
   bool empty() const { return sequences.empty(); }
   std::span<const TokenId> TokensOf(const SequenceStep& step) const { return In(tokens, step.tokens); }
+  std::span<const TokenId> DraftsOf(const SequenceStep& step) const {
+    return TokensOf(step).subspan(static_cast<size_t>(step.num_known()), static_cast<size_t>(step.num_drafts()));
+  }
   std::span<const PageId> PagesOf(const SequenceStep& step) const { return In(pages, step.pages); }
   std::span<const std::pair<TokenId, float>> BiasesOf(const SequenceStep& step) const {
     return In(biases, step.biases);
   }
   std::span<const TokenCount> CountsOf(const SequenceStep& step) const { return In(counts, step.counts); }
   std::span<const TokenId> BannedOf(const SequenceStep& step) const { return In(banned, step.banned); }
+  // Of draw `draw`, 0 for the one behind the known tokens.
+  std::span<const TokenId> BannedOf(const SequenceStep& step, int32_t draw) const {
+    if (draw == 0) return BannedOf(step);
+    return In(banned, draft_rows[static_cast<size_t>(step.draft_rows.first + draw - 1)].banned);
+  }
   std::span<const uint32_t> MaskOf(const SequenceStep& step) const { return In(masks, step.mask); }
 
   // The masks of the constrained rows, which a runtime asks for when it is about to sample. Those that no other thread

@@ -2,8 +2,11 @@
 // Counters and gauges of an engine, as metrics and health read them. A value type.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "engine/request/types.h"
 
 namespace dunlin::engine {
 
@@ -15,6 +18,10 @@ struct SequenceCounters {
   uint64_t generation_tokens = 0;
   uint64_t prefix_queries = 0;  // tokens looked up, at first admissions
   uint64_t prefix_hits = 0;     // tokens found, at first admissions
+  uint64_t drafts = 0;          // times that tokens of a sequence were guessed and verified
+  uint64_t draft_tokens = 0;
+  uint64_t accepted_tokens = 0;                                // of draft_tokens: drawn
+  std::array<uint64_t, kMaxDrafts> accepted_at_position = {};  // of accepted_tokens, by place among their draft's
 };
 
 // A snapshot for metrics and health; counters since start.

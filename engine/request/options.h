@@ -51,6 +51,13 @@ struct EngineOptions {
   // (tests/engine/loop/forced_tokens_test.cc). 32 masks of a common grammar take about as long as a step.
   int32_t max_forced_tokens = 32;
 
+  // Request::max_drafts of requests that leave it open; 0: no speculation.
+  int32_t max_drafts = 0;
+  int32_t draft_limit = kMaxDrafts;  // of any request: a sink must have room for so many tokens at once
+  // Guesses are verified only while that is expected to pay. No config key sets it: results are the same
+  // (tests/integration/model/speculation_bits_test.cc).
+  bool adapt_drafts = true;
+
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
   size_t kv_memory_bytes = size_t{64} << 20;
   // Pages behind the window of sliding layers are given back while their sequence runs. No config key sets it: results

@@ -38,6 +38,8 @@ inline constexpr int kMaxSuppressedTokenIds = 1024;  // of each of the two lists
 inline constexpr int kMaxBadWords = 256;             // token sequences
 inline constexpr int kMaxBadWordTokens = 64;         // of one
 inline constexpr int kMaxOutputsPerRequest = 8;      // sampling.n
+inline constexpr int kMaxDrafts = 16;                // tokens that a step guesses of one sequence
+inline constexpr int kAutoDrafts = 8;                // of these where speculation is "auto"
 
 // Nanoseconds of a monotonic clock (clock.h).
 using TimeNs = int64_t;
@@ -65,7 +67,8 @@ struct ExecutionChoice {
   std::optional<DeviceKind> device;
   std::optional<AttentionBackend> attention_backend;
   std::optional<Precision> precision;
-  bool allow_fallback = false;  // a named backend that does not fit may be replaced, in AUTO's order
+  bool allow_fallback = false;        // a named backend that does not fit may be replaced, in AUTO's order
+  std::optional<int32_t> max_drafts;  // Request::max_drafts
 };
 
 // The numeric parameters, their ranges and names: draw_params.h.
@@ -102,6 +105,9 @@ struct Request {
   TimeNs deadline = kNoDeadline;
   std::string cache_salt;            // prefix pages are shared only between equal salts; <= 128 bytes
   bool bypass_prefix_cache = false;  // takes no pages that others have computed; its own are published all the same
+  // Tokens that a step may guess of it beyond those known, [0, kMaxDrafts]; 0: none; empty: the model's default. No
+  // output depends on it.
+  std::optional<int32_t> max_drafts;
   std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
 };
 
@@ -132,6 +138,8 @@ struct FinishInfo {
   TimeNs first_token = 0;      // 0 when there was none
   TimeNs finished = 0;
   int32_t preemptions = 0;
+  int32_t drafted_tokens = 0;   // guessed and verified
+  int32_t accepted_tokens = 0;  // of these, drawn
 };
 
 // Where a sequence's output goes. All calls come from the engine thread, in order. OnToken and OnPromptToken store,

@@ -64,7 +64,7 @@ absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
   DUNLIN_CHECK(plan.sequences.size() <= static_cast<size_t>(memory_plan().max_sequences),
                "a plan holds more sequences than max_sequences");
   StepSlot& step = slot(next_handle_);
-  step.Restart(plan.sequences.size());
+  step.Restart(plan.sequences.size(), plan.draft_rows.size());
   for (const SubBatch& batch : plan.sub_batches) {
     if (absl::Status status = RunSubBatch(plan, batch, &step); !status.ok()) return status;
   }
@@ -139,7 +139,8 @@ absl::Status ModelRuntime::LaunchRows(int32_t first_logit_row, StepSlot* slot) {
 bool ModelRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
   if (row.scored_position < 0) {
-    if (!slot->samples().AddDraw(plan, step)) return false;
+    const int32_t draw = row.draft_row < 0 ? 0 : row.draft_row - step.draft_rows.first + 1;
+    if (!slot->samples().AddDraw(plan, step, draw)) return false;
   } else {
     const auto token = static_cast<size_t>(row.scored_position - step.first_position);
     slot->samples().AddScore(plan.TokensOf(step)[token], step.prompt_logprobs);

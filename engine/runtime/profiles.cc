@@ -61,6 +61,23 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
   return reasons;
 }
 
+std::string SpeculationRefusal(const ModelConfig& config, const kernels::Device& device, const EngineOptions& options) {
+  if (config.is_encoder()) return absl::StrCat(config.architecture, " is an encoder, which draws no tokens");
+  if (config.is_recurrent()) {
+    return absl::StrCat(config.architecture,
+                        " has recurrent layers, whose state cannot be taken back behind a rejected token");
+  }
+  if (!device.ops->prefill_matches_decode) {
+    return absl::StrCat("on ", kernels::Name(device.ops->kind),
+                        " a token that is verified would not have the bits of one that is decoded");
+  }
+  if (!Traits(options.fp8.recipe).deterministic) {
+    return absl::StrCat("the FP8 recipe ", Traits(options.fp8.recipe).name,
+                        " makes a token depend on the guesses beside it (models[].fp8.recipe)");
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::Status CheckBackendsEnabled(const EngineOptions& options) {
@@ -75,7 +92,9 @@ absl::Status CheckBackendsEnabled(const EngineOptions& options) {
 ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident,
                            const kernels::Device& device, const EngineOptions& options,
                            std::optional<Precision> own_precision, bool int8_inputs)
-    : default_precision_(resident.front()), device_(device.ops->kind) {
+    : speculation_refusal_(SpeculationRefusal(config, device, options)),
+      default_precision_(resident.front()),
+      device_(device.ops->kind) {
   for (AttentionBackend backend : kAutoOrder) {
     for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
       ProfileSupport row;
@@ -99,6 +118,9 @@ absl::StatusOr<ExecutionProfile> ProfileTable::Resolve(const ExecutionChoice& ch
                                                       " is not available: this model is served on ",
                                                       kernels::Name(device_), " (models[].device)"));
   }
+  if (choice.max_drafts.value_or(0) > 0 && !choice.allow_fallback && !speculation_refusal_.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("speculation is not available: ", speculation_refusal_));
+  }
   const Precision precision = choice.precision.value_or(default_precision_);
   if (choice.attention_backend.has_value()) {
     const ProfileSupport& named = Row(*choice.attention_backend, precision);
@@ -110,6 +132,12 @@ absl::StatusOr<ExecutionProfile> ProfileTable::Resolve(const ExecutionChoice& ch
     if (row.supported) return row.profile;
   }
   return Refusal(precision, {std::begin(kAutoOrder), std::end(kAutoOrder)});
+}
+
+absl::Status ProfileTable::CheckSpeculation(const EngineOptions& options) const {
+  if (options.max_drafts == 0 || speculation_refusal_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("models[].speculation asks for up to ", options.max_drafts,
+                                                    " drafts, but ", speculation_refusal_, "; set it to \"off\""));
 }
 
 absl::Status ProfileTable::CheckServable() const {

@@ -36,8 +36,15 @@ class ProfileTable {
 
   // An AUTO precision is the default one; an AUTO backend is the first of kAutoOrder that is supported. A named backend
   // that is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is
-  // set. Another device than the model's is FAILED_PRECONDITION.
+  // set. Another device than the model's is FAILED_PRECONDITION, as are drafts where there can be none, unless
+  // allow_fallback is set.
   absl::StatusOr<ExecutionProfile> Resolve(const ExecutionChoice& choice) const;
+
+  // Why drafts cannot be verified by a row that has the bits of a decoded one, or not be taken back; empty: they can.
+  const std::string& speculation_refusal() const { return speculation_refusal_; }
+  // OK unless options.max_drafts asks for what speculation_refusal() says: FAILED_PRECONDITION, and the server does not
+  // start.
+  absl::Status CheckSpeculation(const EngineOptions& options) const;
 
   // OK when some resident precision has a backend; otherwise FAILED_PRECONDITION with every reason, and the server does
   // not start.
@@ -52,6 +59,7 @@ class ProfileTable {
   absl::Status Refusal(Precision precision, const std::vector<kernels::AttentionBackend>& backends) const;
 
   std::vector<ProfileSupport> rows_;
+  std::string speculation_refusal_;
   Precision default_precision_;
   DeviceKind device_;
 };

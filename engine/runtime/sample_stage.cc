@@ -41,15 +41,17 @@ void SampleStage::Restart() {
   ReuseWords();
 }
 
-bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step) {
+bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step, int32_t draw) {
   const LogitEditInput input{.biases = plan.BiasesOf(step),
                              .counts = plan.CountsOf(step),
-                             .banned = plan.BannedOf(step),
+                             .drafts = plan.DraftsOf(step).first(static_cast<size_t>(draw)),
+                             .banned = plan.BannedOf(step, draw),
                              .mask = plan.MaskOf(step),
                              .grammar = plan.GrammarMaskOf(step)};
   const size_t needed = NumEditWords(input);
   if (needed > max_words_ - num_words_) return false;
   rows_[num_rows_] = step.row;
+  rows_[num_rows_].position += draw;
   rows_[num_rows_++].edits = WriteEdits(input, words_ + launched_words_, num_words_ - launched_words_);
   num_words_ += needed;
   return true;

@@ -22,10 +22,11 @@ class SampleStage {
   // Forgets the rows of the step before, whose copies have ended.
   void Restart();
 
-  // Adds a row; AddDraw of a plan that has its grammar masks. AddDraw returns false, adding nothing, where the lists of
+  // Adds a row; AddDraw of a plan that has its grammar masks: draw 0 behind the known tokens of the step, draw i behind
+  // i drafts. AddDraw returns false, adding nothing, where the lists of
   // the rows since the last ReuseWords leave no room: after a Launch and a wait for the device, ReuseWords makes room
   // for any row.
-  bool AddDraw(const StepPlan& plan, const SequenceStep& step);
+  bool AddDraw(const StepPlan& plan, const SequenceStep& step, int32_t draw);
   void AddScore(TokenId token, int32_t logprobs);
   void ReuseWords() { num_words_ = launched_words_ = 0; }
 

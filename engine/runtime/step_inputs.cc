@@ -173,7 +173,12 @@ void StepInputs::StageHeadRows(const SequenceStep& step, int32_t sequence_index)
   for (int32_t position = step.first_scored; position < step.first_scored + step.num_scored; ++position) {
     AddHeadRow(next_token_ + position - 1 - step.first_position, {sequence_index, position});
   }
-  if (step.samples) AddHeadRow(next_token_ + step.num_tokens - 1, {sequence_index, -1});
+  if (!step.samples) return;
+  const int32_t last_known = next_token_ + step.num_known() - 1;
+  AddHeadRow(last_known, {sequence_index, -1});
+  for (int32_t i = 0; i < step.num_drafts(); ++i) {
+    AddHeadRow(last_known + 1 + i, {sequence_index, -1, step.draft_rows.first + i});
+  }
 }
 
 void StepInputs::AddHeadRow(int32_t row, HeadRow head_row) {

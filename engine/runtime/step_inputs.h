@@ -21,6 +21,7 @@ namespace dunlin::engine {
 struct HeadRow {
   int32_t sequence_index = 0;    // in StepPlan::sequences
   int32_t scored_position = -1;  // the prompt position this row scores; -1: it draws
+  int32_t draft_row = -1;        // of StepPlan::draft_rows, if it draws behind a draft
 };
 
 class StepInputs {

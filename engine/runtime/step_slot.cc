@@ -7,7 +7,8 @@ namespace dunlin::engine {
 namespace {
 
 void ReadRow(const HeadRow& row, const kernels::SampledToken& sampled, StepResult* result) {
-  StepOutput& output = result->outputs[static_cast<size_t>(row.sequence_index)];
+  StepOutput& output = row.draft_row < 0 ? result->outputs[static_cast<size_t>(row.sequence_index)]
+                                         : result->draft_outputs[static_cast<size_t>(row.draft_row)];
   if (row.scored_position < 0) {
     output.sampled = sampled.valid && !output.numerical_error;
     output.numerical_error = !output.sampled;
@@ -47,16 +48,18 @@ StepSlot::~StepSlot() {
   device_->ops->destroy_event(device_->context, ended_);
 }
 
-void StepSlot::Restart(size_t num_sequences) {
+void StepSlot::Restart(size_t num_sequences, size_t num_draft_rows) {
   inputs_.Restart();
   samples_.Restart();
   rows_.clear();
   num_sequences_ = num_sequences;
+  num_draft_rows_ = num_draft_rows;
 }
 
 void StepSlot::Read(StepResult* result) const {
   result->Clear();
   result->outputs.resize(num_sequences_);
+  result->draft_outputs.resize(num_draft_rows_);
   for (size_t i = 0; i < rows_.size(); ++i) ReadRow(rows_[i], samples_.result(static_cast<int32_t>(i)), result);
 }
 

@@ -23,8 +23,8 @@ class StepSlot {
   StepSlot(const StepSlot&) = delete;
   StepSlot& operator=(const StepSlot&) = delete;
 
-  // Begins a step of `num_sequences` sequences. REQUIRES: the previous one has ended.
-  void Restart(size_t num_sequences);
+  // Begins a step of so many sequences and drafts. REQUIRES: the previous one has ended.
+  void Restart(size_t num_sequences, size_t num_draft_rows);
   // Records what the next row of samples() is for.
   void AddRow(const HeadRow& row) { rows_.push_back(row); }
   // Close marks the end of the step; Wait blocks until the device is there.
@@ -45,6 +45,7 @@ class StepSlot {
   StepInputs inputs_;
   SampleStage samples_;
   size_t num_sequences_ = 0;
+  size_t num_draft_rows_ = 0;
   std::vector<HeadRow> rows_;  // of samples_
 };
 

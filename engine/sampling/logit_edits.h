@@ -19,7 +19,8 @@ namespace dunlin::engine {
 // The edits of one draw, in the order in which they are applied. Borrowed for the call; ids are in [0, vocab_size).
 struct LogitEditInput {
   std::span<const std::pair<TokenId, float>> biases;
-  std::span<const TokenCount> counts;  // for the penalties; empty where there is none
+  std::span<const TokenCount> counts;    // for the penalties; empty where there is none
+  std::span<const TokenId> drafts = {};  // output that counts lacks; read where counts has any
   std::span<const TokenId> banned;
   // Bit i % 32 of word i / 32 says whether token i may be drawn; kernels::MaskWords(vocab_size) words; empty allows
   // all. A token has to be in both.

@@ -21,6 +21,8 @@
 // | deadline                 | a sequence starts only if it and those that  | one that another one could replace     |
 // |                          | run are expected to end in time; always if   | ends with kDeadline before it costs a  |
 // |                          | it has no deadline or nothing runs           | step (service_forecast.h)              |
+// | drafts                   | what the step has left, of sequences that    | a guess costs a row; it pays where it  |
+// |                          | decode, while they are expected to pay       | is right (scheduler_drafts.cc)         |
 // | forced tokens            | one with the drawn token; more of them share | known at once (constrained_output.h)   |
 // |                          | 1/4 of the step                              |                                        |
 // | step time target         | prompts get what decodes leave of it, or as  | short gaps between tokens, and prompts |
@@ -86,6 +88,7 @@ struct SchedulerOptions {
   // Whether the device gives a token the same bits in prefill and in decode. If not, decoded pages stay out of the
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
+  bool adapt_drafts = true;  // verify guesses only while that is expected to pay; else all that find room
   std::vector<TokenId> eos_token_ids;
   PrefixCacheOptions cache;                // pages of the pool, their groups, the hash, and slots of states
   StateBorders state_borders;              // of a recurrent model
@@ -102,6 +105,10 @@ class Scheduler {
  public:
   // Short prompts are expected until long ones have had the tokens of this many steps with none in between.
   static constexpr int32_t kStepsToForgetShort = 16;
+  // Steps with drafts after which the learned cost of a row decides; until then step_overhead_tokens does.
+  static constexpr int32_t kDraftStepsToTrust = 8;
+  // Rows of logits that drafts may add to a step.
+  static constexpr int32_t kMaxDraftRows = 256;
   // So many times the expected time is what a sequence must have left until its deadline to begin.
   static constexpr double kStartMargin = 1.1;
 
@@ -179,7 +186,20 @@ class Scheduler {
   void ReservePages();
   Sequence* NewestIdleAfter(size_t index) const;
   void Preempt(Sequence* sequence);
+
+  // Drafts (scheduler_drafts.cc).
+  void PlanDrafts();
+  void Guess(Sequence* sequence) const;
+  bool Pays(const StepCost::Load& load, int32_t position, double expected, double outputs) const;
+  int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
+  // The draws of plan.sequences[index], one after another, as far as they count.
+  void CommitDraws(Sequence* sequence, const StepPlan& plan, size_t index, const StepResult& result, TimeNs now);
+  static void LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts);
+  void CountDrafts(Sequence* sequence, size_t num_drafts);
+  void CountAccepted(Sequence* sequence, size_t draw);
+
   void Fill(StepPlan* plan);
+  void FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan);
   SequenceView ViewOf(const Sequence& sequence, const StepState& state) const;
 
   // Sharing pages while they are filled (scheduler_follow.cc).
@@ -230,7 +250,7 @@ class Scheduler {
   void CountDequeued(const Sequence& sequence);
 
   // Committing (scheduler_commit.cc).
-  void CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
+  void CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
                   TimeNs now);
   void PublishComputed(Sequence* sequence, bool samples, const StepOutput& output);
   void LearnCost(const StepPlan& plan, TimeNs now);
@@ -267,6 +287,9 @@ class Scheduler {
   bool others_served_ = false;             // in the plan being made, beside tenants that are behind: prompts of others
   bool yields_ = false;                    // to those; never in two plans after one another
   StepCost cost_;
+  bool learns_cost_ = false;     // a sequence with drafts has been added
+  int32_t drafts_learned_ = 0;   // steps with drafts whose time cost_ has learned, up to kDraftStepsToTrust
+  int32_t drafts_declined_ = 0;  // plans in a row that left drafts out because they would not pay
   ServiceForecast forecast_;
   TimeNs last_commit_ = 0;
   SchedulerCounters counters_;

@@ -17,15 +17,15 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const SequenceStep& step = plan.sequences[i];
     Sequence* sequence = SequenceOf(step);
-    sequence->num_in_flight -= step.num_tokens;
-    sequence->num_computed += step.num_tokens;
+    sequence->num_in_flight -= step.num_known();
+    sequence->num_computed += step.num_known();
     // An expired deadline takes precedence: such a request never ends as a complete one.
     if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
       PublishComputed(sequence, step.samples, result.outputs[i]);
       Finish(sequence, FinishReason::kDeadline, now);
     } else if (sequence->state == SequenceState::kRunning) {
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
-      CommitStep(sequence, plan, step, result.outputs[i], now);
+      CommitDraws(sequence, plan, i, result, now);
       if (sequence->state != SequenceState::kRunning) continue;
       pages_.KeepAtEnd(sequence);
       pages_.FreeBehindWindow(sequence);
@@ -44,14 +44,16 @@ void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
   last_commit_ = now;
   if (now <= began) return;
   const StepCost::Load load = StepCost::LoadOf(plan);
-  if (options_.step_time_target > 0) cost_.Learn(load, now - began);
+  const auto num_drafts = static_cast<double>(plan.draft_rows.size());
+  if (options_.step_time_target > 0 || learns_cost_) cost_.Learn(load, now - began);
+  if (num_drafts > 0) drafts_learned_ = std::min(drafts_learned_ + 1, kDraftStepsToTrust);
   forecast_.LearnStep({.sequences = static_cast<int32_t>(plan.sequences.size()),
                        .prompt_tokens = static_cast<int32_t>(load.prompt_tokens),
-                       .outputs = static_cast<int32_t>(load.decodes)},
+                       .outputs = static_cast<int32_t>(load.decodes - num_drafts)},
                       now - began, now);
 }
 
-void Scheduler::CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
+void Scheduler::CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
                            TimeNs now) {
   if (output.numerical_error && step.constraint >= 0 && plan.AllowsNothing(step)) {
     // That nothing could be drawn says nothing about the logits, so its pages are neither proven nor distrusted.

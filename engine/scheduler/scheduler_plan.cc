@@ -21,6 +21,7 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   const int32_t decodes = PlanDecodes(budget - ShareOfOldest());
   PlanPrefills(now, budget - decodes);
   ReservePages();
+  PlanDrafts();
   Fill(plan);
 }
 
@@ -144,9 +145,10 @@ void Scheduler::Fill(StepPlan* plan) {
       plan->sub_batches.push_back({sequence->request.profile, 0, 0, 0, 0});
       batch = plan->sub_batches.end() - 1;
     }
+    const int32_t num_tokens = sequence->num_planned + sequence->drafts.num_planned;
     ++batch->num_sequences;
-    batch->num_tokens += sequence->num_planned;
-    plan->num_tokens += sequence->num_planned;
+    batch->num_tokens += num_tokens;
+    plan->num_tokens += num_tokens;
     ++num_sequences;
   }
   int32_t first = 0;
@@ -158,26 +160,35 @@ void Scheduler::Fill(StepPlan* plan) {
   plan->sequences.resize(num_sequences);
   const auto group_of = [](const Sequence& sequence) {
     if (sequence.next_position() < sequence.prompt_len) return 2;
-    return sequence.num_planned > 1 ? 1 : 0;
+    return sequence.num_planned + sequence.drafts.num_planned > 1 ? 1 : 0;
   };
   for (const int group : {0, 1, 2}) {
     for (Sequence* sequence : running_) {
       if (sequence->num_planned == 0 || group_of(*sequence) != group) continue;
       const auto batch = batch_of(*sequence);
-      if (group < 2) batch->num_decode_tokens += sequence->num_planned;
+      if (group < 2) batch->num_decode_tokens += sequence->num_planned + sequence->drafts.num_planned;
       const int32_t index = batch->first_sequence + batch->num_sequences++;
-      FillStep(ViewOf(*sequence, pages_.PlanState(sequence, sequence->num_planned)),
-               {.first_position = sequence->next_position(),
-                .num_tokens = sequence->num_planned,
-                .samples = sequence->num_planned == sequence->num_uncomputed()},
-               &plan->sequences[static_cast<size_t>(index)], plan);
+      FillStepOf(sequence, &plan->sequences[static_cast<size_t>(index)], plan);
     }
   }
   for (Sequence* sequence : running_) {
     if (sequence->num_planned > 0) pages_.EndPlan(sequence);
-    Tenants::Charge(sequence->num_planned, sequence->tenant);
+    Tenants::Charge(sequence->num_planned + std::exchange(sequence->drafts.num_planned, 0), sequence->tenant);
     sequence->num_in_flight += std::exchange(sequence->num_planned, 0);
   }
+}
+
+// While the step is filled the drafts stand behind the known tokens, for which the sequence has room.
+void Scheduler::FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan) {
+  const StepShare share{.first_position = sequence->next_position(),
+                        .num_tokens = sequence->num_planned,
+                        .samples = sequence->num_planned == sequence->num_uncomputed(),
+                        .num_drafts = sequence->drafts.num_planned};
+  const size_t num_known = sequence->tokens.size();
+  const auto drafts = sequence->drafts.guesses.begin();
+  sequence->tokens.insert(sequence->tokens.end(), drafts, drafts + share.num_drafts);
+  FillStep(ViewOf(*sequence, pages_.PlanState(sequence, share.num_tokens)), share, step, plan);
+  sequence->tokens.resize(num_known);
 }
 
 SequenceView Scheduler::ViewOf(const Sequence& sequence, const StepState& state) const {

@@ -36,4 +36,12 @@ void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced)
   request.stopping.ignore_eos = false;
 }
 
+void StartDrafts(Sequence* sequence, int32_t max_drafts, const DrafterTraits& traits) {
+  const Request& request = sequence->request;
+  if (max_drafts <= 0 || request.constraint != nullptr || !request.profile.shares_pages()) return;
+  sequence->drafts.drafter = traits.make(request.prompt, request.stopping.max_tokens);
+  sequence->drafts.max = max_drafts;
+  sequence->drafts.guesses.reserve(static_cast<size_t>(max_drafts));
+}
+
 }  // namespace dunlin::engine

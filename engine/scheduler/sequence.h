@@ -13,6 +13,7 @@
 #include "engine/request/types.h"
 #include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
+#include "engine/speculation/drafter.h"
 
 namespace dunlin::engine {
 
@@ -38,6 +39,18 @@ struct SequenceStates {
   uint64_t output_serial = 0;
 };
 
+// Of a sequence whose next tokens are guessed.
+struct SequenceDrafts {
+  std::unique_ptr<Drafter> drafter;  // null: they are not
+  int32_t max = 0;                   // of a step; > 0 with a drafter
+  // Guesses at the tokens after the known ones, made for the last plan that the sequence was in; capacity max. Of these
+  // the first num_planned are in the plan; none in place of tokens that a plan does not draw from.
+  std::vector<TokenId> guesses;
+  int32_t num_planned = 0;
+  // How often a guess is right whose predecessors were; of those that were not in a plan, too.
+  double acceptance = 0.5;
+};
+
 struct Sequence {
   RequestId id = 0;
   int32_t slot = -1;         // the scheduler's, from Add until it is retired; names the sequence in plans
@@ -51,9 +64,10 @@ struct Sequence {
   // Under a constraint: which tokens may come next. A function of the output so far, so that a preemption keeps it.
   std::shared_ptr<ConstrainedOutput> constrained;
   int32_t num_forced = 0;  // tokens at the end that were appended behind the last drawn one
+  SequenceDrafts drafts;
   int32_t prompt_len = 0;
   int32_t num_computed = 0;   // tokens whose K and V are in pages and committed
-  int32_t num_in_flight = 0;  // tokens launched and not yet committed
+  int32_t num_in_flight = 0;  // known tokens launched and not yet committed
   // [page sets, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages
   // that have been given back: those of sliding groups in the first num_behind page sets.
   std::vector<PageId> pages;
@@ -98,5 +112,10 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
 // ignore_eos is off from then on. max_forced: as EngineOptions::max_forced_tokens; a request for logprobs has none
 // forced. Takes as long as the constraint's state needs for a few masks.
 void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced);
+
+// Starts guessing at most max_drafts tokens a step, in [0, kMaxDrafts], with the drafter of `traits`. None of a
+// sequence under a constraint, whose masks are those of drawn tokens, and none where a token's bits depend on its
+// neighbours.
+void StartDrafts(Sequence* sequence, int32_t max_drafts, const DrafterTraits& traits);
 
 }  // namespace dunlin::engine

@@ -41,8 +41,8 @@ template class LinearFit<3>;
 StepCost::Load StepCost::LoadOf(const StepPlan& plan) {
   Load load;
   for (const SequenceStep& step : plan.sequences) {
-    if (step.first_position >= step.prompt_len && step.num_tokens == 1) {
-      load.AddDecode(step.first_position);
+    if (step.first_position >= step.prompt_len && step.num_known() == 1) {
+      for (int32_t i = 0; i < step.num_tokens; ++i) load.AddDecode(step.first_position + i);
     } else {
       load.AddPrompt(step.first_position, step.num_tokens);
     }

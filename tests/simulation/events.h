@@ -25,6 +25,8 @@ enum class Event : uint8_t {
   kSlid,
   kFollowed,
   kForced,
+  kAccepted,
+  kRejected,
   kCacheCleared,
   // Of the level "server".
   kAdmitted,
@@ -76,6 +78,8 @@ inline constexpr EventTraits kEventTable[kNumEvents] = {
     {Event::kSlid, "pages outside a window given back"},
     {Event::kFollowed, "waits for another's pages"},
     {Event::kForced, "forced tokens"},
+    {Event::kAccepted, "accepted drafts, in tokens"},
+    {Event::kRejected, "rejected drafts, in tokens"},
     {Event::kCacheCleared, "prefix cache cleared"},
     {Event::kAdmitted, "calls admitted"},
     {Event::kRefusedRequests, "refused: requests"},

@@ -45,6 +45,7 @@ absl::Status FakeRuntime::Collect(engine::StepHandle handle, StepResult* result)
     return absl::OkStatus();
   }
   result->outputs.assign(early_result_.outputs.begin(), early_result_.outputs.end());
+  result->draft_outputs.assign(early_result_.draft_outputs.begin(), early_result_.draft_outputs.end());
   result->prompt_scores.assign(early_result_.prompt_scores.begin(), early_result_.prompt_scores.end());
   return absl::OkStatus();
 }
@@ -74,6 +75,7 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
 
 void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
   plan.FinishGrammarMasks();
+  result->draft_outputs.resize(plan.draft_rows.size());
   for (const engine::SubBatch& batch : plan.sub_batches) {
     for (int32_t i = 0; i < batch.num_sequences; ++i) ExecuteSequence(plan, batch, batch.first_sequence + i, result);
   }
@@ -110,17 +112,29 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   }
   engine::StepOutput& output = result->outputs.emplace_back();
   if (!step.samples) return;
+  const int32_t last = step.first_position + step.num_known() - 1;
+  output = DrawAt(plan, step, pages, last);
+  for (int32_t i = 0; i < step.num_drafts(); ++i) {
+    result->draft_outputs[static_cast<size_t>(step.draft_rows.first + i)] = DrawAt(plan, step, pages, last + 1 + i);
+  }
+}
+
+// The draw of the row at position `last`.
+engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep& step, const Pages& pages,
+                                       int32_t last) {
+  const engine::KvGroups& groups = options_.kv_groups;
   uint64_t attended = kNothing;
-  const int32_t last = step.first_position + step.num_tokens - 1;
   for (int32_t group = 0; group < groups.count(); ++group) {
     for (int32_t position = FirstKey(groups, group, last); position <= last; ++position) {
       attended = Attend(attended, Read(pages, group, position));
     }
   }
   const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended);
+  engine::StepOutput output;
   output.numerical_error = token < 0;
   output.sampled = !output.numerical_error;
   output.token.token_id = token;
+  return output;
 }
 
 // A state holds exactly the tokens before the step's first one; one that begins reads none.

@@ -79,6 +79,8 @@ class FakeRuntime : public engine::Runtime {
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                        engine::StepResult* result);
+  engine::StepOutput DrawAt(const engine::StepPlan& plan, const engine::SequenceStep& step, const Pages& pages,
+                            int32_t last);
   // The token, or -1 where none may be drawn.
   engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended) const;
   engine::PageId PageOf(const Pages& pages, int32_t group, int32_t position);

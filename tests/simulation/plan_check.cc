@@ -17,11 +17,13 @@ using engine::StepPlan;
 
 const char* ProblemOf(const StepPlan& plan, const engine::SubBatch& batch, const SequenceStep& step,
                       const Sequence& sequence) {
-  const int32_t end = step.first_position + step.num_tokens;
-  const auto tokens = plan.TokensOf(step);
+  const int32_t end = step.first_position + step.num_known();
+  const auto tokens = plan.TokensOf(step).first(static_cast<size_t>(step.num_known()));
   if (sequence.request.profile != batch.profile) return "a sub-batch mixes profiles";
   if (end > sequence.num_tokens()) return "tokens that are not known";
   if (step.samples != (end == sequence.num_tokens())) return "samples is wrong";
+  if (step.num_drafts() > 0 && !step.samples) return "drafts before the last known token";
+  if (end + step.num_drafts() > sequence.max_kv_tokens()) return "drafts beyond the longest output";
   if (end != sequence.next_position()) return "positions are not computed in order";
   if (!std::equal(tokens.begin(), tokens.end(), sequence.tokens.begin() + step.first_position)) return "wrong tokens";
   const uint64_t seed = engine::SeedOfOutput(sequence.request.sampling.seed, sequence.request.output_index);

@@ -14,6 +14,7 @@
 #include "tests/simulation/plan_check.h"
 #include "tests/simulation/recording_sink.h"
 #include "tests/simulation/reference.h"
+#include "tests/simulation/scripted_drafter.h"
 #include "tests/simulation/trace.h"
 #include "tests/simulation/workload.h"
 
@@ -90,6 +91,7 @@ class Simulation {
       auto sequence = engine::MakeSequence(planned.request, sink, tpp, groups().count());
       sequence->id = next_arrival_ + 1;
       engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens);
+      StartGuessing(planned, sequence.get());
       scheduler_.Add(sequence.get());
       live_.push_back({&planned, std::move(sequence), std::move(sink)});
       Note(next_arrival_ + 1, Describe(planned.request));
@@ -100,6 +102,16 @@ class Simulation {
       scheduler_.End(live.sequence.get(), FinishReason::kCancelled, now_);
       if (live.sequence->num_in_flight == 0 && !live.sequence->pages.empty()) Fail("a cancelled sequence keeps pages");
     }
+  }
+
+  // Guesses of an answer that is known, so that some are right.
+  void StartGuessing(const PlannedRequest& planned, Sequence* sequence) {
+    if (!workload_.scheduler.prefill_matches_decode || workload_.runtime.num_state_slots > 0) return;
+    engine::StartDrafts(sequence, planned.max_drafts, engine::DefaultDrafter());
+    if (sequence->drafts.drafter == nullptr || dice_.OneIn(4)) return;
+    Answer answer = RunAlone(planned.request, {kEos}, workload_.model());
+    sequence->drafts.drafter = std::make_unique<ScriptedDrafter>(std::move(answer.tokens), sequence->prompt_len,
+                                                                 workload_.runtime.vocab_size, dice_.Word());
   }
 
   // One turn of the engine loop.
@@ -276,6 +288,9 @@ class Simulation {
     Count(Event::kRequests, static_cast<int64_t>(live_.size()));
     Count(Event::kPreemptions, preemptions);
     Count(Event::kPrefixHits, hits);
+    const auto accepted = static_cast<int64_t>(scheduler_.counters().accepted_tokens);
+    Count(Event::kAccepted, accepted);
+    Count(Event::kRejected, static_cast<int64_t>(scheduler_.counters().draft_tokens) - accepted);
     if (workload_.runtime.num_state_slots > 0) {
       Count(Event::kRecurrentPreemptions, preemptions);
       Count(Event::kRecurrentPrefixHits, hits);

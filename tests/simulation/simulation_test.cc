@@ -67,6 +67,8 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
       {Event::kSlid, 100},
       {Event::kFollowed, 5},
       {Event::kForced, 20},
+      {Event::kAccepted, 100},
+      {Event::kRejected, 100},
       {Event::kMixedSteps, 100},
       {Event::kCacheCleared, 5},
   };

@@ -77,6 +77,7 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
       for (int i = 0; i < 8; ++i) request.sampling.allowed_token_ids.push_back(dice->Between(0, vocab_size - 1));
     }
   }
+  if (dice->OneIn(2)) planned.max_drafts = dice->Between(1, engine::kMaxDrafts);
   planned.sink_room = slow ? static_cast<size_t>(dice->Between(0, 5)) : std::numeric_limits<size_t>::max();
   return planned;
 }
@@ -149,6 +150,7 @@ Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
   if (dice->OneIn(2)) workload.num_tenants = dice->Between(2, 4);
   if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
   if (dice->OneIn(2)) workload.max_forced_tokens = dice->Between(1, 12);
+  scheduler.adapt_drafts = dice->OneIn(2);
   if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);
 
   const int32_t num_requests = dice->Between(1, 24);

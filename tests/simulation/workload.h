@@ -45,6 +45,7 @@ struct PlannedRequest {
   engine::Request request;
   size_t sink_room = 0;  // tokens after which its reader is too slow
   engine::TimeNs cancel_at = engine::kNoDeadline;
+  int32_t max_drafts = 0;
 };
 
 struct Workload {

@@ -118,6 +118,30 @@ TEST_F(ProfilesTest, AnotherDeviceIsRefused) {
   EXPECT_EQ(RefusalOf(choice), "device cuda is not available: this model is served on cpu (models[].device)");
 }
 
+TEST_F(ProfilesTest, SpeculationIsRefusedWhereAVerifiedTokenWouldHaveOtherBits) {
+  ExecutionChoice choice;
+  choice.max_drafts = 4;
+  EXPECT_TRUE(Table().Resolve(choice).ok());
+  options_.max_drafts = 4;
+  EXPECT_TRUE(Table().CheckSpeculation(options_).ok());
+  kernels::DeviceOps ops = *device_->ops;
+  ops.prefill_matches_decode = false;
+  device_->ops = &ops;
+  EXPECT_EQ(RefusalOf(choice),
+            "speculation is not available: on cpu a token that is verified would not have the bits of one that is "
+            "decoded");
+  EXPECT_EQ(Table().CheckSpeculation(options_).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Table().CheckSpeculation(options_).message()),
+              HasSubstr("models[].speculation asks for up to 4 drafts, but on cpu"));
+  choice.allow_fallback = true;
+  EXPECT_TRUE(Table().Resolve(choice).ok());
+  choice = {};
+  choice.max_drafts = 0;
+  EXPECT_TRUE(Table().Resolve(choice).ok());
+  options_.max_drafts = 0;
+  EXPECT_TRUE(Table().CheckSpeculation(options_).ok());
+}
+
 TEST_F(ProfilesTest, APrecisionThatTheDeviceDoesNotMultiplyHasAReason) {
   kernels::DeviceOps ops = *device_->ops;
   ops.packed_weight_bytes = [](kernels::WeightFormat format, int64_t, int64_t, int32_t) {

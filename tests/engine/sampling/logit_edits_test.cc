@@ -81,6 +81,28 @@ TEST(LogitEdits, RepetitionPenaltyCoversPromptAndOutputOnce) {
   EXPECT_THAT(Edited(test, {4, -4, 0, 4}), ElementsAre(2.0F, -8.0F, 0.0F, 4.0F));
 }
 
+// Counts of known tokens and drafts behind them are those of the same tokens, all known.
+TEST(LogitEdits, DraftsCountAsOutput) {
+  SampleCase test;
+  test.sampling.repetition_penalty = 2.0F;
+  test.sampling.frequency_penalty = 0.25F;
+  test.tokens = {3, 4, 5, 4};
+  test.prompt_len = 2;
+  const std::vector<float> row = {1, 2, 3, 4, 5, 6, 7, 8};
+  const RowInput known = test.Input(row);
+  const std::vector<TokenId> drafts = {5, 7, 3, 7};
+  LogitEditInput input = known.edits();
+  input.drafts = drafts;
+  std::vector<uint32_t> words(NumEditWords(input) + 1, 0xFFFFFFFF);
+  kernels::SampleRow draw = known.step().row;
+  draw.edits = WriteEdits(input, words.data(), 0);
+  EXPECT_EQ(words.back(), 0xFFFFFFFF) << "wrote past NumEditWords";
+  std::vector<float> edited = row;
+  kernels::cpu::ApplyEdits(draw, words.data(), static_cast<int32_t>(row.size()), edited.data());
+  test.tokens.insert(test.tokens.end(), drafts.begin(), drafts.end());
+  EXPECT_EQ(edited, Edited(test, row));
+}
+
 TEST(LogitEdits, PresenceAndFrequencyPenaltiesCountTheOutputAlone) {
   SampleCase test;
   test.tokens = {0, 0, 1, 2, 2};

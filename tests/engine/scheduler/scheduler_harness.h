@@ -77,6 +77,7 @@ class SchedulerHarness {
     client->sequence = MakeSequence(std::move(request), client->sink, 4, client->groups.count());
     client->sequence->id = clients_.size() + 1;
     StartConstraint(client->sequence.get(), kVocabSize, max_forced_tokens);
+    StartDrafts(client->sequence.get(), max_drafts, DefaultDrafter());
     scheduler.Add(client->sequence.get());
     clients_.push_back(std::move(client));
     return clients_.back().get();
@@ -149,6 +150,7 @@ class SchedulerHarness {
   static constexpr int32_t kVocabSize = 50;
 
   int32_t max_forced_tokens = 0;  // of constrained clients added from now on
+  int32_t max_drafts = 0;         // of clients added from now on
   Scheduler scheduler;
   StepPlan plan;
   TimeNs now = 1;

@@ -81,6 +81,8 @@ EngineOptions RequestMix::DrawOptions(const ModelConfig& config, bool kv_fp8) {
       static_cast<int32_t>(groups.MostPages(kMaxPrompt + kMaxOutput - 1, 8, options.max_tokens_per_step));
   const int32_t pages = Chance(0.7) ? Draw(least, least + least / 2) : 200 * groups.count();
   options.kv_fp8 = kv_fp8;
+  options.max_drafts = static_cast<int32_t>(drafts_() % 2 * (1 + drafts_() % kMaxDrafts));
+  options.adapt_drafts = drafts_() % 4 == 0;
   options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32, kv_fp8).page_bytes;
   if (!config.is_recurrent()) return options;
   options.kv_memory_bytes += static_cast<size_t>(Draw(1, options.max_sequences)) * StateBytesOf(config);

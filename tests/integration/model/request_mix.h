@@ -33,6 +33,7 @@ class RequestMix {
   TokenId DrawToken(const ModelConfig& config) { return Draw(0, config.vocab_size - 1); }
 
   std::mt19937 random_;
+  std::mt19937 drafts_{7};  // of speculation, which nothing depends on
 };
 
 // Every backend with every precision. kv_fp8: EngineOptions'.

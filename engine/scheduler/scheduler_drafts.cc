@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speculation: guesses at the next tokens of sequences that decode are computed in the same step as the known one, as
+// rows behind it. A draw counts while every draft before it was drawn, so that a sequence has the tokens that it would
+// have without. Pages are published up to the tokens that count; what rejected drafts left in a page is written again.
+//
+// A draft pays where it is likely enough to be drawn for what its row costs: at the chance p it adds p outputs, and the
+// row's time m, to a step of time T with N outputs. So it is planned while p T > kMargin m N. With many sequences the
+// rows' own cost is most of T, so that drafts end by themselves. T and m are learned (step_cost.h).
+#include <algorithm>
+#include <span>
+
+#include "engine/scheduler/scheduler.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr double kMargin = 1.2;            // errors of the estimates must not cost what plain decode would have given
+constexpr double kGuessWeight = 0.1;       // of the last guess in the estimate of how often they are right
+constexpr int32_t kPlansToTryAgain = 200;  // that leave drafts out, before a row's cost is taken for unknown again
+
+}  // namespace
+
+// Oldest first, after all known tokens have pages: drafts take nothing from other sequences. In a step that is for
+// another tenant's prompts those of tenants that are behind have none.
+void Scheduler::PlanDrafts() {
+  StepCost::Load load;
+  double outputs = 0.0;
+  int32_t room = options_.max_tokens_per_step;
+  for (const Sequence* sequence : running_) {
+    room -= sequence->num_planned;
+    if (sequence->num_planned != 1 || sequence->prefills()) continue;
+    load.AddDecode(sequence->next_position());
+    outputs += 1.0;
+  }
+  room = std::min(room, kMaxDraftRows);
+  bool declined = false;
+  for (Sequence* sequence : running_) {
+    if (sequence->drafts.drafter == nullptr || sequence->num_planned == 0) continue;
+    Guess(sequence);
+    if (others_served_ && sequence->tenant->is_behind) continue;
+    double expected = 1.0;
+    int32_t count = 0;
+    for (const int32_t end = std::min(room, static_cast<int32_t>(sequence->drafts.guesses.size())); count < end;) {
+      const int32_t position = sequence->num_tokens() + count;
+      expected *= sequence->drafts.acceptance;
+      if (!Pays(load, position, expected, outputs)) {
+        declined |= count == 0;
+        break;
+      }
+      load.AddDecode(position);
+      outputs += expected;
+      ++count;
+    }
+    sequence->drafts.num_planned = ReserveDrafts(sequence, count);
+    room -= count;
+  }
+  drafts_declined_ = declined ? drafts_declined_ + 1 : 0;
+}
+
+// Guesses for a sequence whose next draw is planned. The last token that it may have is never computed.
+void Scheduler::Guess(Sequence* sequence) const {
+  SequenceDrafts& drafts = sequence->drafts;
+  drafts.guesses.clear();
+  const bool draws = sequence->decodes() && sequence->num_planned == sequence->num_uncomputed();
+  const int32_t left = sequence->max_kv_tokens() - sequence->num_tokens();
+  if (draws && left > 0) drafts.drafter->Draft(sequence->tokens, std::min(drafts.max, left), &drafts.guesses);
+}
+
+// Whether a draft at `position` that is drawn with the chance `expected` pays in a step of this load and so many
+// outputs.
+bool Scheduler::Pays(const StepCost::Load& load, int32_t position, double expected, double outputs) const {
+  if (!options_.adapt_drafts) return true;
+  const bool known = drafts_learned_ == kDraftStepsToTrust && drafts_declined_ < kPlansToTryAgain;
+  const double step = known ? cost_.Predict(load) : load.decodes + options_.step_overhead_tokens;
+  const double row = known ? cost_.PredictDecode(position) : 1.0;
+  return expected * step > kMargin * row * outputs;
+}
+
+// Pages for drafts are free ones of which enough are left for every running sequence to go on.
+int32_t Scheduler::ReserveDrafts(Sequence* sequence, int32_t wanted) {
+  if (wanted == 0) return 0;
+  const int32_t known = sequence->next_position() + sequence->num_planned;
+  const int64_t left = int64_t{pages_.groups().count()} * static_cast<int64_t>(running_.size() + 1);
+  int32_t covered = pages_.NumPageSets(*sequence) * sequence->tokens_per_page;
+  while (covered < known + wanted && pages_.pool().num_free() > left) covered = pages_.Reserve(sequence, covered + 1);
+  return std::clamp(covered - known, 0, wanted);
+}
+
+// The drafts of a launched plan are those of its step: the sequence's own guesses are the same, because it is in no
+// later plan before this one is committed.
+void Scheduler::CommitDraws(Sequence* sequence, const StepPlan& plan, size_t index, const StepResult& result,
+                            TimeNs now) {
+  const SequenceStep& step = plan.sequences[index];
+  const std::span<const TokenId> drafts = plan.DraftsOf(step);
+  CountDrafts(sequence, drafts.size());
+  for (size_t draw = 0;; ++draw) {
+    const StepOutput& output = result.OutputOf(plan, index, draw);
+    if (output.sampled) LearnGuess(output.token.token_id, draw, &sequence->drafts);
+    const bool accepted = draw < drafts.size() && output.sampled && output.token.token_id == drafts[draw];
+    if (accepted) CountAccepted(sequence, draw);
+    CommitDraw(sequence, plan, step, output, now);
+    if (!accepted || sequence->state != SequenceState::kRunning) return;
+    ++sequence->num_computed;  // the draft's K and V are those of the drawn token
+  }
+}
+
+void Scheduler::LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts) {
+  if (draw >= drafts->guesses.size()) return;
+  const double right = drafts->guesses[draw] == drawn ? 1.0 : 0.0;
+  drafts->acceptance += kGuessWeight * (right - drafts->acceptance);
+}
+
+void Scheduler::CountDrafts(Sequence* sequence, size_t num_drafts) {
+  if (num_drafts == 0) return;
+  sequence->info.drafted_tokens += static_cast<int32_t>(num_drafts);
+  ++counters_.drafts;
+  counters_.draft_tokens += num_drafts;
+}
+
+void Scheduler::CountAccepted(Sequence* sequence, size_t draw) {
+  ++sequence->info.accepted_tokens;
+  ++counters_.accepted_tokens;
+  ++counters_.accepted_at_position[draw];
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Guessed tokens are verified in the step of the known one: right ones save steps, wrong ones change nothing.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/engine/scheduler/scheduler_harness.h"
+#include "tests/simulation/scripted_constraint.h"
+
+namespace dunlin::engine {
+namespace {
+
+std::vector<TokenId> Answer(const Request& request) {
+  return simulation::RunAlone(request, {kEos}, {.vocab_size = SchedulerHarness::kVocabSize}).tokens;
+}
+
+// Guesses of an answer; those in `wrong`, by place in the output, are wrong.
+class KnownAnswer final : public Drafter {
+ public:
+  KnownAnswer(const Client& client, std::vector<size_t> wrong)
+      : answer_(Answer(client.request)), prompt_len_(client.request.prompt.size()), wrong_(std::move(wrong)) {}
+
+  void Draft(std::span<const TokenId> tokens, int32_t max_drafts, std::vector<TokenId>* drafts) override {
+    size_t place = tokens.size() - prompt_len_;
+    for (int32_t i = 0; i < max_drafts && place < answer_.size(); ++i, ++place) {
+      const bool is_wrong = all_wrong || std::find(wrong_.begin(), wrong_.end(), place) != wrong_.end();
+      drafts->push_back((answer_[place] + (is_wrong ? 1 : 0)) % SchedulerHarness::kVocabSize);
+    }
+  }
+
+  bool all_wrong = false;
+
+ private:
+  std::vector<TokenId> answer_;
+  size_t prompt_len_;
+  std::vector<size_t> wrong_;
+};
+
+SchedulerOptions Options(bool adapt = false) {
+  SchedulerOptions options = SchedulerHarness::Defaults();
+  options.cache.num_pages = 64;
+  options.adapt_drafts = adapt;
+  return options;
+}
+
+Client* Add(SchedulerHarness* harness, const Request& request, int32_t max_drafts, KnownAnswer** drafter = nullptr,
+            std::vector<size_t> wrong = {}) {
+  harness->max_drafts = max_drafts;
+  Client* client = harness->Add(request);
+  auto known = std::make_unique<KnownAnswer>(*client, std::move(wrong));
+  if (drafter != nullptr) *drafter = known.get();
+  client->sequence->drafts.drafter = std::move(known);
+  return client;
+}
+
+TEST(Drafts, GiveSeveralTokensInOneStepWhereTheyAreRight) {
+  SchedulerHarness harness(Options());
+  Client* client = Add(&harness, Ask(Prompt(5), 12), 4);
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(client->sink->tokens.size(), 1U);  // the prompt's step has none
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(harness.Planned(client), 5);
+  EXPECT_EQ(harness.plan.sub_batches[0].num_decode_tokens, 5);
+  EXPECT_EQ(client->sink->tokens.size(), 6U);
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(client->sink->tokens.size(), 11U);
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(harness.Planned(client), 1);  // its last token is never computed
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
+  EXPECT_EQ(client->info().drafted_tokens, 8);
+  EXPECT_EQ(client->info().accepted_tokens, 8);
+  EXPECT_EQ(harness.scheduler.counters().drafts, 2U);
+  EXPECT_THAT(std::vector<uint64_t>(harness.scheduler.counters().accepted_at_position.begin(),
+                                    harness.scheduler.counters().accepted_at_position.begin() + 5),
+              ::testing::ElementsAre(2, 2, 2, 2, 0));
+}
+
+TEST(Drafts, CountUpToTheFirstWrongOne) {
+  SchedulerHarness harness(Options());
+  Client* client = Add(&harness, Ask(Prompt(5), 30), 4, nullptr, {3, 9});
+  ASSERT_TRUE(harness.Step());
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(client->sink->tokens.size(), 4U);  // two of four, and the draw in place of the third
+  EXPECT_EQ(client->sequence->num_computed, 8);
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
+  EXPECT_EQ(client->info().drafted_tokens - client->info().accepted_tokens, 2 + 4);
+}
+
+// What rejected guesses have left in a page is found by nobody.
+TEST(Drafts, EnterThePrefixCacheOnlyAsFarAsTheyCount) {
+  SchedulerHarness harness(Options());
+  KnownAnswer* drafter = nullptr;
+  Client* first = Add(&harness, Ask(Prompt(6), 20), 8, &drafter);
+  drafter->all_wrong = true;
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*first);
+  EXPECT_EQ(first->info().accepted_tokens, 0);
+  EXPECT_GT(first->info().drafted_tokens, 40);
+  Request second = first->request;
+  for (const TokenId token : first->sink->tokens) second.prompt.push_back(token);
+  Client* again = Add(&harness, second, 0);
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*again);
+  EXPECT_EQ(again->info().cached_tokens, 24);
+}
+
+TEST(Drafts, EndWithAStopTokenAndWithTheirReader) {
+  SchedulerHarness harness(Options());
+  Request request = Ask(Prompt(5), 30);
+  const auto answer = Answer(request);
+  request.stopping.stop_token_ids = {answer[3]};
+  Client* stops = Add(&harness, request, 8);
+  harness.max_drafts = 8;
+  Client* slow = harness.Add(Ask(Prompt(5), 30), 4);
+  slow->sequence->drafts.drafter = std::make_unique<KnownAnswer>(*slow, std::vector<size_t>{});
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*stops);
+  EXPECT_EQ(slow->reason(), FinishReason::kSlowReader);
+  EXPECT_EQ(slow->sink->tokens.size(), 4U);
+}
+
+// They get what the step has left, and pages that nobody needs.
+TEST(Drafts, TakeNothingFromOtherSequences) {
+  SchedulerOptions options = Options();
+  options.cache.num_pages = 12;
+  SchedulerHarness harness(options);
+  std::vector<Client*> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(Add(&harness, Ask(Prompt(4, 5 + i), 13), 8));
+  while (harness.Step()) {
+    EXPECT_LE(harness.plan.num_tokens, options.max_tokens_per_step);
+    EXPECT_EQ(harness.scheduler.counters().preemptions, 0U);
+  }
+  for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
+  EXPECT_GT(harness.scheduler.counters().accepted_tokens, 0U);
+}
+
+TEST(Drafts, SurvivePreemptionAndTwoStepsInFlight) {
+  for (const int32_t depth : {1, 2}) {
+    SchedulerOptions options = Options();
+    options.cache.num_pages = 12;
+    SchedulerHarness harness(options, depth);
+    std::vector<Client*> clients;
+    for (int i = 0; i < 4; ++i) clients.push_back(Add(&harness, Ask(Prompt(6, 5 + i), 25), 8, nullptr, {4, 7, 8, 15}));
+    harness.StepUntilIdle();
+    EXPECT_GT(harness.scheduler.counters().preemptions, 0U);
+    EXPECT_GT(harness.scheduler.counters().accepted_tokens, 0U);
+    for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
+  }
+}
+
+TEST(Drafts, AreNoneUnderAConstraint) {
+  SchedulerHarness harness(Options());
+  harness.max_drafts = 8;
+  Request request = Ask(Prompt(5), 30);
+  request.constraint = simulation::ScriptedConstraint::Chain({{.allowed = {7}}}, {kEos});
+  EXPECT_EQ(harness.Add(request)->sequence->drafts.drafter, nullptr);
+}
+
+// Of a machine on which a step takes `fixed` and each of its rows `row`.
+struct Machine {
+  TimeNs fixed;
+  TimeNs row;
+};
+
+void StepOn(const Machine& machine, SchedulerHarness* harness) {
+  harness->Launch();
+  harness->now += machine.fixed + machine.row * harness->plan.num_tokens;
+  harness->Collect();
+}
+
+// Rows verified in the last of many steps of `count` sequences that are guessed right.
+int32_t RowsOf(const Machine& machine, int32_t count) {
+  SchedulerOptions options = Options(true);
+  options.cache.num_pages = 16 * 512;
+  options.max_sequences = 16;
+  options.max_tokens_per_step = 400;
+  SchedulerHarness harness(options);
+  for (int32_t i = 0; i < count; ++i) Add(&harness, Ask(Prompt(3, 1 + i), 900), 8);
+  for (int i = 0; i < 60; ++i) StepOn(machine, &harness);
+  return static_cast<int32_t>(harness.plan.draft_rows.size());
+}
+
+TEST(Drafts, EndWhereRowsTakeTheTimeOfTheStep) {
+  EXPECT_EQ(RowsOf({100000, 100}, 1), 8);
+  EXPECT_EQ(RowsOf({100000, 100}, 16), 16 * 8);
+  EXPECT_EQ(RowsOf({1000, 100000}, 1), 0);
+  EXPECT_EQ(RowsOf({1000, 100000}, 16), 0);
+  EXPECT_EQ(RowsOf({100000, 40000}, 16), 0);  // one sequence would have some
+  EXPECT_GT(RowsOf({100000, 40000}, 1), 0);
+}
+
+// Guesses are compared with what is drawn also while none is verified.
+TEST(Drafts, EndWhileTheyAreWrongAndComeBack) {
+  SchedulerOptions options = Options(true);
+  options.cache.num_pages = 512;
+  options.max_tokens_per_step = 64;
+  SchedulerHarness harness(options);
+  KnownAnswer* drafter = nullptr;
+  Client* client = Add(&harness, Ask(Prompt(3), 900), 8, &drafter);
+  const Machine machine{100000, 10000};
+  drafter->all_wrong = true;
+  for (int i = 0; i < 60; ++i) StepOn(machine, &harness);
+  EXPECT_EQ(harness.Planned(client), 1);
+  drafter->all_wrong = false;
+  for (int i = 0; i < 30; ++i) StepOn(machine, &harness);
+  EXPECT_GT(harness.Planned(client), 3);
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
+}
+
+}  // namespace
+}  // namespace dunlin::engine

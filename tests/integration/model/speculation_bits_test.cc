@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speculation changes no token and no log-probability bit: requests whose text repeats itself, so that guesses are
+// right, wrong and right again, give the same with and without it, in every profile, alone and together.
+#include <gtest/gtest.h>
+
+#include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/request_mix.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int32_t kOutput = 60;
+
+// A prompt of a phrase that comes again.
+Request Repeating(const ExecutionProfile& profile, int32_t vocab_size) {
+  Request request;
+  request.profile = profile;
+  for (int32_t i = 0; i < 40; ++i) request.prompt.push_back((7 + i % 13 * 5) % vocab_size);
+  request.stopping.max_tokens = kOutput;
+  request.stopping.ignore_eos = true;
+  request.sampling.temperature = 0.0F;
+  request.sampling.logprobs = 3;
+  return request;
+}
+
+// The ways in which a draw depends on the tokens before it, or on where it stands.
+std::vector<Request> Variants(const ExecutionProfile& profile, int32_t vocab_size) {
+  const Request greedy = Repeating(profile, vocab_size);
+  std::vector<Request> requests(9, greedy);
+  requests[1].sampling.temperature = 0.3F;
+  requests[1].sampling.seed = 5;
+  requests[1].output_index = 1;
+  requests[2].sampling.temperature = 1.0F;
+  requests[2].sampling.top_p = 0.5F;
+  requests[3].sampling.repetition_penalty = 1.02F;
+  requests[4].sampling.frequency_penalty = 0.02F;
+  requests[4].sampling.presence_penalty = 0.05F;
+  requests[5].stopping.min_tokens = 20;
+  requests[5].stopping.stop_token_ids = {greedy.prompt[0], greedy.prompt[5]};
+  requests[6].sampling.bad_words = {{greedy.prompt[1], greedy.prompt[2]}, {greedy.prompt[3]}};
+  requests[7].sampling.allowed_token_ids = {greedy.prompt[0], greedy.prompt[1], greedy.prompt[2]};
+  requests[8].sampling.prompt_logprobs = 1;
+  requests[8].stopping.max_tokens = 1;
+  return requests;
+}
+
+class SpeculationBits : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SpeculationBits, GuessesChangeNoTokenAndNoBit) {
+  const TestModel test = LoadTestModel(GoldenModelPath(GetParam()), "", 2, kAllPrecisions);
+  const int32_t vocab_size = test.model->config().vocab_size;
+  std::vector<Request> requests;
+  for (const ExecutionProfile& profile : SupportedProfiles(*test.model, kAllPrecisions)) {
+    for (Request& request : Variants(profile, vocab_size)) requests.push_back(std::move(request));
+  }
+  EngineOptions options;
+  EngineClient plain(test.model.get(), options);
+  options.max_drafts = kMaxDrafts;
+  options.adapt_drafts = false;
+  EngineClient guessing(test.model.get(), options);
+  std::vector<std::shared_ptr<RecordingSink>> together;
+  for (const Request& request : requests) together.push_back(guessing.Submit(request));
+  int64_t accepted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    const Response& expected = plain.Run(requests[i]);
+    std::string why;
+    EXPECT_TRUE(SameBits(together[i]->Wait(), expected, &why)) << why;
+    const FinishInfo& finish = together[i]->Wait().finish;
+    EXPECT_LE(finish.accepted_tokens, finish.drafted_tokens);
+    accepted += finish.accepted_tokens;
+  }
+  guessing.engine().Stop();
+  plain.engine().Stop();
+  const EngineStats stats = guessing.engine().stats();
+  EXPECT_GT(stats.accepted_tokens, requests.size());
+  EXPECT_GT(stats.draft_tokens, stats.accepted_tokens);  // some are rejected
+  EXPECT_EQ(stats.accepted_tokens, static_cast<uint64_t>(accepted));
+  EXPECT_EQ(plain.engine().stats().draft_tokens, 0U);
+  EXPECT_EQ(stats.pages_used, 0);
+}
+
+TEST_P(SpeculationBits, ARequestChoosesAndIsTold) {
+  const TestModel test = LoadTestModel(GoldenModelPath(GetParam()), "", 2, {Precision::kBf16});
+  EngineOptions options;
+  options.max_drafts = 4;
+  options.adapt_drafts = false;
+  EngineClient client(test.model.get(), options);
+  Request request = Repeating({}, test.model->config().vocab_size);
+  request.profile.attention_backend = AttentionBackend::kMath;
+  request.sampling.allowed_token_ids = {request.prompt[0]};  // the output repeats itself
+  const Response by_default = client.Run(request);
+  request.max_drafts = 0;
+  const Response off = client.Run(request);
+  std::string why;
+  EXPECT_TRUE(SameBits(by_default, off, &why)) << why;
+  EXPECT_GT(by_default.finish.drafted_tokens, 0);
+  EXPECT_EQ(off.finish.drafted_tokens, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SpeculationBits,
+                         ::testing::Values("gpt2_tiny", "llama_gqa", "mistral_window", "qwen2_moe_tiny",
+                                           "deepseek_v3_tiny", "gemma4_tiny"),
+                         [](const auto& test) { return test.param; });
+
+// A state has no way back behind a rejected token.
+TEST(SpeculationOfRecurrentModels, IsNeverTried) {
+  const TestModel test = LoadTestModel(GoldenModelPath("qwen35_tiny"), "", 2, {Precision::kBf16});
+  EngineOptions options;
+  options.max_drafts = 4;
+  options.adapt_drafts = false;
+  EngineClient client(test.model.get(), options);
+  Request request = Repeating({}, test.model->config().vocab_size);
+  request.profile.attention_backend = AttentionBackend::kMath;
+  EXPECT_EQ(client.Run(request).finish.drafted_tokens, 0);
+}
+
+}  // namespace
+}  // namespace dunlin::engine
