@@ -103,8 +103,9 @@ def gemma4_e(rng):
 
 
 def gemma4_moe(rng):
-    fields = {**gemma4(rng)[1], **experts(rng), "enable_moe_block": True}
-    return "gemma4_text", {**fields, "top_k_experts": fields.pop("num_experts_per_tok")}
+    of_experts = experts(rng)
+    of_experts["top_k_experts"] = of_experts.pop("num_experts_per_tok")
+    return "gemma4_text", {**gemma4(rng)[1], **of_experts, "enable_moe_block": True}
 
 
 SHAPES = {"gemma4": gemma4, "gemma4_e": gemma4_e, "gemma4_moe": gemma4_moe, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "qwen35": qwen35, "qwen35_moe": qwen35_moe}
