@@ -14,6 +14,7 @@
 #include "server/access/key_file.h"
 #include "server/config/config.h"
 #include "server/edge/edge.h"
+#include "server/edge/observers.h"
 #include "server/models/devices.h"
 #include "server/models/model_lifecycle.h"
 #include "server/models/repository.h"
@@ -23,7 +24,6 @@
 #include "server/observe/tracing/span_exporter.h"
 #include "server/process/monotonic_clock.h"
 #include "server/process/service_notifier.h"
-#include "server/serving/record/observers.h"
 #include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {

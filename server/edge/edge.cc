@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/edge/endpoints.h"
+#include "server/edge/observers.h"
 #include "server/fronts/table.h"
 #include "server/fronts/vllm/kv_event_sources.h"
 #include "server/http_calls/route_guard.h"
 #include "server/serving/core/text_pool.h"
-#include "server/serving/record/observers.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
 

@@ -20,10 +20,10 @@
 #include "server/models/watchdog.h"
 #include "server/serving/core/serving_core.h"
 #include "server/serving/record/request_record.h"
-#include "server/serving/record/rpc_observer.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_timeouts.h"
 #include "server/transport/http/probe_routes.h"
+#include "server/transport/rpc_observer.h"
 #include "server/transport/tls/certificate_store.h"
 #include "server/transport/zmq/event_publisher.h"
 

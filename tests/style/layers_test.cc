@@ -168,7 +168,7 @@ const Room kRooms[] = {
     {"server/observe/logging", {"engine/base", "server/access", "server/serving/record"}},
     {"server/observe/metrics",
      {"engine/base", "engine/request", "server/access", "server/models", "server/observe/logging", "server/process",
-      "server/serving/record"}},
+      "server/serving/record", "server/transport"}},
     {"server/observe/tracing",
      {"engine/base", "engine/request", "server/process", "server/serving/record", "server/transport", "text"}},
     {"server/edge",

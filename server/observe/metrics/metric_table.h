@@ -20,7 +20,7 @@
 #include "server/access/access_control.h"
 #include "server/models/model_state.h"
 #include "server/serving/record/request_record.h"
-#include "server/serving/record/rpc_observer.h"
+#include "server/transport/rpc_observer.h"
 
 namespace dunlin::server {
 

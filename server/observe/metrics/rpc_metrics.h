@@ -12,7 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/serving/record/rpc_observer.h"
+#include "server/transport/rpc_observer.h"
 
 namespace dunlin::server {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/record/rpc_observer.h"
+#include "server/transport/rpc_observer.h"
 
 namespace dunlin::server {
 

@@ -15,8 +15,8 @@
 #include "server/access/access_control.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
-#include "server/serving/record/rpc_observer.h"
 #include "server/transport/grpc/grpc_connection.h"
+#include "server/transport/rpc_observer.h"
 #include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
