@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model/load/inspect.h"
+#include "engine/model/load/model_directory.h"
 #include "engine/model/weights/weight_parts.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
