@@ -21,8 +21,8 @@ struct DeltaShape {
   int32_t value_dim = 0;      // of a head's value
   bool tiled_values = false;  // value head p takes key head p % key_heads, not p / (value_heads / key_heads)
 
-  int32_t value_features() const { return value_heads * value_dim; }
-  int32_t channels() const { return 2 * key_heads * key_dim + value_features(); }
+  constexpr int32_t value_features() const { return value_heads * value_dim; }
+  constexpr int32_t channels() const { return 2 * key_heads * key_dim + value_features(); }
 };
 
 // Columns of a head's state are stored in blocks of so many: [value_heads, blocks, key_dim, kStateLanes] floats. Those

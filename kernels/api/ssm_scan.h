@@ -15,8 +15,8 @@ struct SsmShape {
   int32_t head_dim = 0;    // of a head's input and output
   int32_t state_dim = 0;   // of a group's B and C
 
-  int32_t features() const { return num_heads * head_dim; }
-  int32_t channels() const { return features() + 2 * num_groups * state_dim; }
+  constexpr int32_t features() const { return num_heads * head_dim; }
+  constexpr int32_t channels() const { return features() + 2 * num_groups * state_dim; }
 };
 
 // Columns of a head's state are those of its input, stored as a delta net's (kStateLanes): [num_heads, blocks,

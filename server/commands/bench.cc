@@ -81,6 +81,12 @@ constexpr BenchRow kBenches[] = {
     {"sampling", "A token of each of many rows of logits: --case plain, top-k, top-p, top-k-p, or --shape R,V",
      "  dunlin bench sampling --threads 2\n  dunlin bench sampling --case top-k-p --shape 64,32000 --json\n",
      tools::bench::BenchSampling, true, false, false, false, false, false},
+    {"recurrent",
+     "Operations of recurrent layers: --case delta-decode, delta-prefill, mamba-*, conv-*, and --shape S,T (sequences, "
+     "tokens)",
+     "  dunlin bench recurrent --case delta-decode --threads 2\n"
+     "  dunlin bench recurrent --case mamba-prefill --shape 4,512 --json\n",
+     tools::bench::BenchRecurrent, true, false, false, false, false, false},
     {"encoder", "Text embeddings: --case bert-base, minilm-l6 (random weights) or --model DIR",
      "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n",
      tools::bench::BenchEncoder, false, true, false, true, false, false},

@@ -76,6 +76,17 @@ TEST(BenchCommand, SamplingDrawsTheSameTokensOnAnyNumberOfThreads) {
   }
 }
 
+// Sequences of three tokens, in decode from a state.
+TEST(BenchCommand, RecurrentOperationsMatchFp64OnAnyNumberOfThreads) {
+  const auto one = Records({"recurrent", "--shape", "2,3", "--threads", "1"});
+  const auto three = Records({"recurrent", "--shape", "2,3", "--threads", "3"});
+  ASSERT_EQ(one.size(), 6U);
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_GT(one[i]["error_samples"], 0);
+    EXPECT_EQ(one[i]["output_sha256"], three[i]["output_sha256"]) << one[i]["case"];
+  }
+}
+
 TEST(BenchCommand, DenseAttentionOfEveryBackend) {
   const auto records = Records({"attention", "--shape", "2,4,33,16", "--kv-heads", "2", "--causal", "--backend", "all",
                                 "--precision", "fp32,bf16,fp16"});
@@ -239,6 +250,8 @@ TEST(BenchCommand, ErrorsNameTheOption) {
   } kRefused[] = {
       {{"gemm", "--case", "bert"}, "--case is \"bert\"; known are gpt2"},
       {{"sampling", "--shape", "2000,100"}, "--shape has 2000 rows; limit is 1024"},
+      {{"recurrent", "--case", "lstm"}, "known are delta-decode"},
+      {{"recurrent", "--shape", "2000,1"}, "--shape has 2000 sequences; limit is 1024"},
       {{"gemm", "--shape", "1,2"}, "--shape has 2 numbers; it takes 3"},
       {{"gemm", "--shape", "0,2,3"}, "--shape has \"0\"; limit is 1 to"},
       {{"gemm", "--shape", "100000,2,3"}, "--shape has M 100000; limit is 65536"},

@@ -26,6 +26,10 @@ absl::Status BenchLayer(Session* session);
 // Cases plain, top-k, top-p, top-k-p: one draw of each of 64 rows of 128256 logits, or of --shape R,V.
 absl::Status BenchSampling(Session* session);
 
+// Cases delta-, mamba- and conv-, each decode and prefill: the operations of recurrent layers; or --shape S,T for
+// sequences and tokens of each.
+absl::Status BenchRecurrent(Session* session);
+
 // Cases bert-base, minilm-l6 (random weights), or --model DIR: ragged batches of --batch texts of at most
 // --prompt-tokens tokens through ModelEncoderRuntime.
 absl::Status BenchEncoder(Session* session);
