@@ -3,6 +3,8 @@
 // field here, and a row to DeviceOps::supports_model of the devices without it.
 #pragma once
 
+#include <cstdint>
+
 namespace dunlin::kernels {
 
 struct ModelTraits {
@@ -12,7 +14,7 @@ struct ModelTraits {
   bool value_norms = false;         // RotateAndStoreKvParams::value_norm
   bool shared_kv = false;           // RotateAndStoreKvParams::query_only
   bool row_factors = false;         // NormParams::factor, AddParams::factor
-  bool recurrent = false;           // causal_conv, delta_scan, ssm_scan, gated_group_norm, row_gate
+  int32_t state_rows = 0;           // of a head's recurrent state at most: DeltaShape::key_dim, SsmShape::state_dim
 };
 
 }  // namespace dunlin::kernels

@@ -10,6 +10,7 @@
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 #include "kernels/cuda/gemm/kernel.h"
+#include "kernels/cuda/recurrent/scan_rules.h"
 #include "kernels/shared/device_entry.h"
 
 namespace dunlin::kernels::cuda {
@@ -17,12 +18,13 @@ namespace {
 
 constexpr int kSmVersionMin = 80;
 
+static_assert(kStateRowsMax == 256, "what SupportsModel says");
 bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
   const struct {
     bool needed;
     const char* name;
   } missing[] = {
-      {traits.recurrent, "recurrent layers"},
+      {traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
       {traits.value_norms, "norms of values"},
       {traits.shared_kv, "layers with keys and values of others"},
       {traits.experts_beside_mlp, "experts next to an MLP"},
@@ -34,11 +36,6 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     supported = supported && !part.needed;
   }
   return supported;
-}
-
-template <typename Params>
-KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
-  return KernelStatus::kUnsupported;
 }
 
 constexpr DeviceOps kCudaOps = {
@@ -78,11 +75,11 @@ constexpr DeviceOps kCudaOps = {
     .update_delayed_scaling = kEntry<UpdateDelayedScaling>,
     .rotary_table = kEntry<RotaryTable>,
     .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
-    .causal_conv = Unsupported<CausalConvParams>,
-    .delta_scan = Unsupported<DeltaScanParams>,
-    .ssm_scan = Unsupported<SsmScanParams>,
-    .gated_group_norm = Unsupported<GatedGroupNormParams>,
-    .row_gate = Unsupported<RowGateParams>,
+    .causal_conv = kEntry<CausalConv>,
+    .delta_scan = kEntry<DeltaScan>,
+    .ssm_scan = kEntry<SsmScan>,
+    .gated_group_norm = kEntry<GatedGroupNorm>,
+    .row_gate = kEntry<RowGate>,
     .supports_attention = kEntry<SupportsAttention>,
     .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
     .paged_attention = kEntry<PagedAttention>,

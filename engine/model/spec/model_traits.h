@@ -2,6 +2,8 @@
 // What a model requires of a device (DeviceOps::supports_model).
 #pragma once
 
+#include <algorithm>
+
 #include "engine/model/spec/model_config.h"
 #include "kernels/api/model_traits.h"
 
@@ -14,7 +16,7 @@ inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
           .value_norms = config.attention.value_norm,
           .shared_kv = !config.attention.kv_sources.empty(),
           .row_factors = config.layer_factor,
-          .recurrent = config.is_recurrent() || config.attention.output_gate};
+          .state_rows = std::max(config.delta.shape.key_dim, config.mamba.shape.state_dim)};
 }
 
 }  // namespace dunlin::engine

@@ -56,6 +56,13 @@ KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingPa
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);
 
+// recurrent/. Scans of states of more than kStateRowsMax rows: kUnsupported.
+KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params);
+KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params);
+KernelStatus SsmScan(DeviceContext* context, const SsmScanParams& params);
+KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params);
+KernelStatus RowGate(DeviceContext* context, const RowGateParams& params);
+
 // sampling/.
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);

@@ -106,8 +106,9 @@ std::vector<Kernel> Kernels() {
 // An SM has 65,536 registers: four blocks of 256 threads (two of the packing of weights and codes, one of their
 // rounding), or two of attention's 128; FLASH with four slices runs one. The tile GEMM, with 128 threads, runs four,
 // three and two blocks with 1, 2 and 4 groups of rows; on sm_120 two with 2 groups and scale blocks. The grouped one
-// runs three with 1 group of rows and two with more. The 384 threads of wgmma kernels are launched with 168 each, which
-// its warpgroups then divide; two or four blocks of 160 threads share an SM where the weights are on the M side.
+// runs three with 1 group of rows and two with more. Scans run four of 128, with states of 256 rows two. The 384
+// threads of wgmma kernels are launched with 168 each, which its warpgroups then divide; two or four blocks of 160
+// threads share an SM where the weights are on the M side.
 int RegisterBudget(const Kernel& of) {
   const std::string& kernel = of.name;
   const auto is = [&](const char* part) { return kernel.find(part) != std::string::npos; };
@@ -117,6 +118,7 @@ int RegisterBudget(const Kernel& of) {
   if (is("CodedWgmma")) return is("TileILi8E") || is("TileILi16E") ? 96 : 200;
   if (is("WgmmaGemm")) return is("FormatELi2E") || is("BlocksELi2E") ? 168 : 255;
   if (is("WgmmaFlash")) return is("ELi2EE") ? 168 : 255;
+  if (is("ScanStates")) return is("ELi8EE") ? 255 : 128;
   if (is("GroupedGemm")) return is("ELi1ELb") || is("BlockILi1E") || is("Fp32GemmBlock") ? 168 : 255;
   if (is("CodedGemm")) return is("ILi1E") ? 128 : is("ILi2E") ? 168 : 255;
   if (is("TileGemm")) {
@@ -138,8 +140,9 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   }
   // 18 of row_ops, 9 of element_ops, 4 of roof_loops, 3 of efficient, 8 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
-  // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM.
-  constexpr int kKernels = 82;
+  // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM; of recurrent layers 8
+  // scans and 4 more.
+  constexpr int kKernels = 94;
   // 36 of the wgmma GEMM, 4 of codes and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
   std::map<std::string, int> expected = {{"sm_90a", 36 + 4 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
@@ -338,6 +341,23 @@ TEST(CudaCode, TheGroupedGemmUsesTensorCoresButForFp32) {
     EXPECT_GE(Count(kernel.name, "LDGSTS.E.BYPASS.128"), 3);
   }
   EXPECT_EQ(kernels, 11);
+}
+
+// Loaded four columns at a time; a multiply-add of an element for its update, the output and, in a delta net, what is
+// stored.
+TEST(CudaCode, ScansKeepStatesInRegisters) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    if (kernel.target != "sm_90a" || kernel.name.find("ScanStates") == std::string::npos) continue;
+    SCOPED_TRACE(kernel.name);
+    ++kernels;
+    const int passes = kernel.name.find("DeltaRule") != std::string::npos ? 3 : 2;
+    const int slices = kernel.name[kernel.name.find("RuleELi") + 7] - '0';
+    EXPECT_GE(Count(kernel.name, "LDG.E.128"), 4 * slices);
+    EXPECT_GE(Count(kernel.name, "FFMA"), passes * 16 * slices);
+    EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
+  }
+  EXPECT_EQ(kernels, 8);
 }
 
 // Additions to bins in shared memory are single instructions, not loops of compare and swap.

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of recurrent layers against FP64, and their part of the bit contract: a row has the same bits however
-// a sequence is cut into calls, beside any other sequences, with any number of threads.
+// a sequence is cut into calls, beside any other sequences, however a device divides its work.
 #include <gtest/gtest.h>
 
-#include "tests/kernels/cpu/cpu_fixture.h"
-#include "tests/kernels/cpu/recurrent_batch.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 
-namespace dunlin::kernels {
+#include "tests/kernels/recurrent/recurrent_batch.h"
+#include "tests/kernels/recurrent/recurrent_devices.h"
+
+namespace dunlin::kernels::testing_recurrent {
 namespace {
 
-using namespace testing_cpu;  // NOLINT: the fixture of this folder
-
-class Recurrent : public CpuVariants {};
+class Recurrent : public RecurrentDevices {};
 
 // ---- The convolution. -----------------------------------------------------------------------------------------------
 
@@ -76,7 +78,7 @@ TEST_P(Recurrent, ConvolutionHasTheSameBitsUnderAnyCutAndBesideOthers) {
   const std::vector<float> in = RandomMatrix(kRows, conv.stride(), 6);
   std::vector<float> whole_state(static_cast<size_t>(conv.state_floats()), kNaN);
   const std::vector<float> whole = Convolve(*device_, conv, BatchOf({{0, kRows}}), in, &whole_state);
-  const auto other_device = Open(GetParam(), 7);
+  const auto other_device = Open(7);
   for (const int32_t cut : {1, 2, 3, 7, 16, 39}) {
     std::vector<float> states(2 * static_cast<size_t>(conv.state_floats()), kNaN);
     std::vector<float> pieces;
@@ -106,7 +108,7 @@ struct Delta {
 };
 
 std::vector<float> Scan(Device& device, const Delta& delta, const Batch& batch, const std::vector<float>& in,
-                        const std::vector<float>& gates, std::vector<float>* states) {
+                        const std::vector<float>& gates, float* states) {
   const auto rows = static_cast<int64_t>(in.size()) / delta.shape.channels();
   std::vector<float> out(static_cast<size_t>(rows * delta.shape.value_features()), kNaN);
   const DeltaScanParams params{.shape = delta.shape,
@@ -114,7 +116,7 @@ std::vector<float> Scan(Device& device, const Delta& delta, const Batch& batch, 
                                .gates = gates.data(),
                                .rate = delta.rate.data(),
                                .dt_bias = delta.dt_bias.data(),
-                               .state = {states->data(), delta.state_floats(), batch.slots.data()},
+                               .state = {states, delta.state_floats(), batch.slots.data()},
                                .sequences = batch.spans.data(),
                                .num_sequences = static_cast<int32_t>(batch.spans.size()),
                                .out = out.data()};
@@ -162,13 +164,14 @@ std::vector<double> ExactHead(const Delta& delta, int64_t head, const std::vecto
 }
 
 TEST_P(Recurrent, DeltaRuleMatchesFp64) {
-  for (const Delta& delta : {Delta({2, 4, 8, 12}), Delta({2, 4, 8, 12, true}), Delta({1, 1, 1, 1}),
-                             Delta({1, 2, 30, 33}), Delta({2, 4, 128, 128}), Delta({3, 3, 17, 64})}) {
+  for (const Delta& delta :
+       {Delta({2, 4, 8, 12}), Delta({2, 4, 8, 12, true}), Delta({1, 1, 1, 1}), Delta({1, 2, 30, 33}),
+        Delta({2, 4, 128, 128}), Delta({3, 3, 17, 64}), Delta({1, 1, 200, 20}), Delta({1, 2, 64, 70})}) {
     constexpr int64_t kRows = 70;
     const std::vector<float> in = RandomMatrix(kRows, delta.shape.channels(), 9);
     const std::vector<float> gates = RandomMatrix(kRows, 2 * delta.shape.value_heads, 10);
     std::vector<float> state(static_cast<size_t>(delta.state_floats()), kNaN);
-    const std::vector<float> out = Scan(*device_, delta, BatchOf({{0, kRows}}), in, gates, &state);
+    const std::vector<float> out = Scan(*device_, delta, BatchOf({{0, kRows}}), in, gates, state.data());
     for (int64_t head = 0; head < delta.shape.value_heads; ++head) {
       const std::vector<double> exact = ExactHead(delta, head, in, gates);
       for (int64_t t = 0; t < kRows; ++t) {
@@ -190,8 +193,8 @@ TEST_P(Recurrent, DeltaRuleHasTheSameBitsUnderAnyCutAndBesideOthers) {
     const std::vector<float> in = RandomMatrix(kRows, columns, 11);
     const std::vector<float> gates = RandomMatrix(kRows, gate_columns, 12);
     std::vector<float> whole_state(static_cast<size_t>(delta.state_floats()), kNaN);
-    const std::vector<float> whole = Scan(*device_, delta, BatchOf({{0, kRows}}), in, gates, &whole_state);
-    const auto other_device = Open(GetParam(), 7);
+    const std::vector<float> whole = Scan(*device_, delta, BatchOf({{0, kRows}}), in, gates, whole_state.data());
+    const auto other_device = Open(7);
     for (const int32_t cut : {1, 2, 31, 37, 64, 65}) {
       std::vector<float> states(2 * static_cast<size_t>(delta.state_floats()), kNaN);
       std::vector<float> pieces;
@@ -202,7 +205,7 @@ TEST_P(Recurrent, DeltaRuleHasTheSameBitsUnderAnyCutAndBesideOthers) {
         Append(&rows, Rows(in, columns, first, count));
         Append(&row_gates, Rows(gates, gate_columns, first, count));
         const std::vector<float> out =
-            Scan(*other_device, delta, BatchOf({{0, 3}, {first, count}}), rows, row_gates, &states);
+            Scan(*other_device, delta, BatchOf({{0, 3}, {first, count}}), rows, row_gates, states.data());
         Append(&pieces, Rows(out, delta.shape.value_features(), 3, count));
       }
       EXPECT_EQ(pieces, whole) << cut;
@@ -211,12 +214,27 @@ TEST_P(Recurrent, DeltaRuleHasTheSameBitsUnderAnyCutAndBesideOthers) {
   }
 }
 
+TEST_P(Recurrent, StatesNeedNoAlignment) {
+  const Delta delta({1, 2, 30, 33});
+  const std::vector<float> in = RandomMatrix(5, delta.shape.channels(), 20);
+  const std::vector<float> gates = RandomMatrix(5, 2 * delta.shape.value_heads, 21);
+  const Batch batch = BatchOf({{1, 5}});
+  const auto floats = static_cast<size_t>(delta.state_floats());
+  std::vector<float> expected_state(floats, 0.5F);
+  const std::vector<float> expected = Scan(*device_, delta, batch, in, gates, expected_state.data());
+  for (size_t offset = 1; offset < 4; ++offset) {
+    std::vector<float> state(floats + offset, 0.5F);
+    EXPECT_EQ(Scan(*device_, delta, batch, in, gates, state.data() + offset), expected) << offset;
+    EXPECT_EQ(std::vector<float>(state.begin() + static_cast<int64_t>(offset), state.end()), expected_state) << offset;
+  }
+}
+
 TEST_P(Recurrent, StatesFadeWithoutOverflowAtExtremeGates) {
   const Delta delta({1, 1, 16, 16});
   const std::vector<float> in = RandomMatrix(4, delta.shape.channels(), 13);
   const std::vector<float> gates = {200.0F, 200.0F, -200.0F, -200.0F, 200.0F, -200.0F, -200.0F, 200.0F};
   std::vector<float> state(static_cast<size_t>(delta.state_floats()), kNaN);
-  for (const float value : Scan(*device_, delta, BatchOf({{0, 4}}), in, gates, &state)) {
+  for (const float value : Scan(*device_, delta, BatchOf({{0, 4}}), in, gates, state.data())) {
     EXPECT_TRUE(std::isfinite(value));
   }
 }
@@ -224,36 +242,41 @@ TEST_P(Recurrent, StatesFadeWithoutOverflowAtExtremeGates) {
 // ---- Gates. ---------------------------------------------------------------------------------------------------------
 
 // The gate after the norm, with the weights of one group, and before it, with weights of each.
-TEST_P(Recurrent, GatedNormMatchesFp64AndPicksRows) {
+void ExpectGatedNormOfFp64(Device& device, int32_t columns, int64_t gate_stride) {
   constexpr int32_t kGroups = 3;
-  constexpr int32_t kColumns = 37;
-  constexpr int64_t kWidth = kGroups * kColumns;
-  const std::vector<float> in = RandomMatrix(5, kWidth, 14);
-  const std::vector<float> gate = RandomMatrix(5, kWidth + 9, 15);
-  const std::vector<float> weight = RandomMatrix(1, kWidth, 16);
+  const int64_t width = int64_t{kGroups} * columns;
+  const std::vector<float> in = RandomMatrix(5, width, 14);
+  const std::vector<float> gate = RandomMatrix(5, gate_stride, 15);
+  const std::vector<float> weight = RandomMatrix(1, width, 16);
   const std::vector<int32_t> rows = {4, 1};
   const auto silu = [](double z) { return z * Sigmoid(z); };
   for (const bool first : {false, true}) {
-    std::vector<float> out(2 * kWidth, kNaN);
-    const GatedGroupNormParams params{in.data(),     gate.data(), kWidth + 9, rows.data(),
-                                      weight.data(), 1e-6F,       kGroups,    kColumns,
-                                      out.data(),    2,           first,      first ? kColumns : 0};
-    ASSERT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kOk);
-    for (int64_t i = 0; i < 2 * kWidth; ++i) {
-      const int64_t row = rows[static_cast<size_t>(i / kWidth)];
-      const int64_t column = i % kWidth;
+    std::vector<float> out(static_cast<size_t>(2 * width), kNaN);
+    const GatedGroupNormParams params{in.data(),     gate.data(), gate_stride, rows.data(),
+                                      weight.data(), 1e-6F,       kGroups,     columns,
+                                      out.data(),    2,           first,       first ? columns : 0};
+    ASSERT_EQ(device.ops->gated_group_norm(device.context, params), KernelStatus::kOk);
+    for (int64_t i = 0; i < 2 * width; ++i) {
+      const int64_t row = rows[static_cast<size_t>(i / width)];
+      const int64_t column = i % width;
       const auto normed = [&](int64_t j) {
-        const double value = in[static_cast<size_t>(row * kWidth + j)];
-        return first ? value * silu(gate[static_cast<size_t>(row * (kWidth + 9) + j)]) : value;
+        const double value = in[static_cast<size_t>(row * width + j)];
+        return first ? value * silu(gate[static_cast<size_t>(row * gate_stride + j)]) : value;
       };
       double squares = 0.0;
-      for (int64_t j = 0; j < kColumns; ++j) squares += std::pow(normed(column / kColumns * kColumns + j), 2);
-      const double scaled = normed(column) / std::sqrt(squares / kColumns + 1e-6) *
-                            weight[static_cast<size_t>(first ? column : column % kColumns)];
-      const double exact = first ? scaled : scaled * silu(gate[static_cast<size_t>(row * (kWidth + 9) + column)]);
+      for (int64_t j = 0; j < columns; ++j) squares += std::pow(normed(column / columns * columns + j), 2);
+      const double scaled = normed(column) / std::sqrt(squares / columns + 1e-6) *
+                            weight[static_cast<size_t>(first ? column : column % columns)];
+      const double exact = first ? scaled : scaled * silu(gate[static_cast<size_t>(row * gate_stride + column)]);
       ASSERT_NEAR(out[static_cast<size_t>(i)], exact, 2e-6 * (1.0 + std::fabs(exact))) << first << " " << i;
     }
   }
+}
+
+TEST_P(Recurrent, GatedNormMatchesFp64AndPicksRows) {
+  ExpectGatedNormOfFp64(*device_, 37, 3 * 37 + 9);
+  ExpectGatedNormOfFp64(*device_, 40, 3 * 40 + 8);
+  ExpectGatedNormOfFp64(*device_, 1100, 3 * 1100);
 }
 
 TEST_P(Recurrent, RowGateMatchesFp64AndPicksRows) {
@@ -272,38 +295,7 @@ TEST_P(Recurrent, RowGateMatchesFp64AndPicksRows) {
   }
 }
 
-TEST_P(Recurrent, ImpossibleParametersAreRefused) {
-  const Delta delta({2, 4, 8, 12});
-  std::vector<float> state(static_cast<size_t>(delta.state_floats()));
-  const Batch batch = BatchOf({{0, 1}});
-  const std::vector<float> in = RandomMatrix(1, delta.shape.channels(), 19);
-  std::vector<float> out(static_cast<size_t>(delta.shape.value_features()));
-  DeltaScanParams scan{.shape = delta.shape,
-                       .in = in.data(),
-                       .gates = in.data(),
-                       .rate = delta.rate.data(),
-                       .dt_bias = delta.dt_bias.data(),
-                       .state = {state.data(), delta.state_floats() - 1, batch.slots.data()},
-                       .sequences = batch.spans.data(),
-                       .num_sequences = 1,
-                       .out = out.data()};
-  EXPECT_EQ(device_->ops->delta_scan(device_->context, scan), KernelStatus::kInvalidArgument) << "a slot is too small";
-  scan.state.slot_stride = delta.state_floats();
-  scan.shape.value_heads = 3;
-  EXPECT_EQ(device_->ops->delta_scan(device_->context, scan), KernelStatus::kInvalidArgument) << "3 heads on 2";
-  const CausalConvParams conv{.in = in.data(),
-                              .in_stride = 8,
-                              .weight = in.data(),
-                              .channels = 8,
-                              .taps = kConvTapsMax + 1,
-                              .state = {state.data(), 1000, batch.slots.data()},
-                              .sequences = batch.spans.data(),
-                              .num_sequences = 1,
-                              .out = out.data()};
-  EXPECT_EQ(device_->ops->causal_conv(device_->context, conv), KernelStatus::kInvalidArgument) << "taps";
-}
-
-DUNLIN_FOR_EVERY_CPU_VARIANT(Recurrent);
+DUNLIN_FOR_EVERY_RECURRENT_DEVICE(Recurrent);
 
 }  // namespace
-}  // namespace dunlin::kernels
+}  // namespace dunlin::kernels::testing_recurrent

@@ -4,12 +4,25 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <random>
 #include <utility>
 #include <vector>
 
 #include "kernels/api/recurrent.h"
 
-namespace dunlin::kernels::testing_cpu {
+namespace dunlin::kernels::testing_recurrent {
+
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// Row-major [rows, columns] of normal numbers.
+inline std::vector<float> RandomMatrix(int64_t rows, int64_t columns, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(rows * columns));
+  for (float& value : values) value = normal(generator);
+  return values;
+}
 
 // Sequences one after another in one call: their spans, and a slot of each from the last one on.
 struct Batch {
@@ -38,4 +51,4 @@ inline double Sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-}  // namespace dunlin::kernels::testing_cpu
+}  // namespace dunlin::kernels::testing_recurrent

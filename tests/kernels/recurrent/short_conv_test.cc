@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
-#include "tests/kernels/cpu/cpu_fixture.h"
+#include "tests/kernels/recurrent/recurrent_batch.h"
+#include "tests/kernels/recurrent/recurrent_devices.h"
 
-namespace dunlin::kernels {
+namespace dunlin::kernels::testing_recurrent {
 namespace {
 
-using namespace testing_cpu;  // NOLINT: the fixture of this folder
-
-class GatedConv : public CpuVariants {};
+class GatedConv : public RecurrentDevices {};
 
 // Rows of B, C and x, with others between them and the next.
 struct GatedCase {
@@ -96,7 +96,7 @@ TEST_P(GatedConv, MatchesFp64) {
 
 TEST_P(GatedConv, HasTheSameBitsUnderAnyCut) {
   constexpr int32_t kRows = 40;
-  const auto other_device = Open(GetParam(), 7);
+  const auto other_device = Open(7);
   for (const GatedCase& c : kGatedCases) {
     const GatedConvolution conv(c);
     const std::vector<float> rows = RandomMatrix(kRows, c.stride(), 24);
@@ -116,7 +116,7 @@ TEST_P(GatedConv, HasTheSameBitsUnderAnyCut) {
   }
 }
 
-DUNLIN_FOR_EVERY_CPU_VARIANT(GatedConv);
+DUNLIN_FOR_EVERY_RECURRENT_DEVICE(GatedConv);
 
 }  // namespace
-}  // namespace dunlin::kernels
+}  // namespace dunlin::kernels::testing_recurrent

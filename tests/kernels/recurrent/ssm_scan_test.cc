@@ -2,17 +2,18 @@
 // Mamba2's scan against FP64, and its part of the bit contract: as the delta rule's in recurrent_test.cc.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 
-#include "tests/kernels/cpu/cpu_fixture.h"
-#include "tests/kernels/cpu/recurrent_batch.h"
+#include "tests/kernels/recurrent/recurrent_batch.h"
+#include "tests/kernels/recurrent/recurrent_devices.h"
 
-namespace dunlin::kernels {
+namespace dunlin::kernels::testing_recurrent {
 namespace {
 
-using namespace testing_cpu;  // NOLINT: the fixture of this folder
-
-class SsmScans : public CpuVariants {};
+class SsmScans : public RecurrentDevices {};
 
 constexpr float kNoLimit = std::numeric_limits<float>::infinity();
 
@@ -101,7 +102,7 @@ std::vector<ExactSum> ExactScan(const Ssm& ssm, int64_t head, const std::vector<
 
 TEST_P(SsmScans, MatchFp64) {
   for (const Ssm& ssm : {Ssm({6, 2, 16, 8}), Ssm({1, 1, 1, 1}), Ssm({4, 1, 33, 30}), Ssm({4, 2, 64, 128}),
-                         Ssm({3, 3, 20, 17}), Ssm({6, 2, 16, 8}, 0.5F, 0.9F)}) {
+                         Ssm({3, 3, 20, 17}), Ssm({6, 2, 16, 8}, 0.5F, 0.9F), Ssm({2, 1, 70, 256})}) {
     constexpr int64_t kRows = 70;
     const std::vector<float> in = RandomMatrix(kRows, ssm.shape.channels(), 10);
     const std::vector<float> step = RandomMatrix(kRows, ssm.step_stride(), 11);
@@ -129,7 +130,7 @@ TEST_P(SsmScans, HaveTheSameBitsUnderAnyCutAndBesideOthers) {
     const std::vector<float> step = RandomMatrix(kRows, ssm.step_stride(), 13);
     std::vector<float> whole_state(static_cast<size_t>(ssm.state_floats()), kNaN);
     const std::vector<float> whole = RunScan(*device_, ssm, BatchOf({{0, kRows}}), in, step, &whole_state);
-    const auto other_device = Open(GetParam(), 7);
+    const auto other_device = Open(7);
     for (const int32_t cut : {1, 2, 31, 37, 64, 65}) {
       std::vector<float> states(2 * static_cast<size_t>(ssm.state_floats()), kNaN);
       std::vector<float> pieces;
@@ -160,27 +161,7 @@ TEST_P(SsmScans, StatesStayFiniteAtExtremeSteps) {
   }
 }
 
-TEST_P(SsmScans, RefuseImpossibleParameters) {
-  const Ssm ssm({6, 2, 16, 8});
-  const Batch batch = BatchOf({{0, 1}});
-  const std::vector<float> in = RandomMatrix(1, ssm.shape.channels(), 15);
-  std::vector<float> state(static_cast<size_t>(ssm.state_floats()));
-  std::vector<float> out(static_cast<size_t>(ssm.shape.features()));
-  const SsmScanParams valid = ParamsOf(ssm, batch, in, in, &state, &out);
-  const auto status_with = [&](auto change) {
-    SsmScanParams params = valid;
-    change(&params);
-    return device_->ops->ssm_scan(device_->context, params);
-  };
-  EXPECT_EQ(status_with([](SsmScanParams*) {}), KernelStatus::kOk);
-  EXPECT_EQ(status_with([](SsmScanParams* p) { --p->state.slot_stride; }), KernelStatus::kInvalidArgument);
-  EXPECT_EQ(status_with([](SsmScanParams* p) { p->shape.num_groups = 4; }), KernelStatus::kInvalidArgument);
-  EXPECT_EQ(status_with([](SsmScanParams* p) { p->step_stride = 5; }), KernelStatus::kInvalidArgument);
-  EXPECT_EQ(status_with([](SsmScanParams* p) { p->step_max = -1.0F; }), KernelStatus::kInvalidArgument);
-  EXPECT_EQ(status_with([](SsmScanParams* p) { p->skip = nullptr; }), KernelStatus::kInvalidArgument);
-}
-
-DUNLIN_FOR_EVERY_CPU_VARIANT(SsmScans);
+DUNLIN_FOR_EVERY_RECURRENT_DEVICE(SsmScans);
 
 }  // namespace
-}  // namespace dunlin::kernels
+}  // namespace dunlin::kernels::testing_recurrent
