@@ -10,14 +10,14 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kOutput = 60;
+constexpr int32_t kSpeculatedTokens = 60;
 
 // A prompt of a phrase that comes again.
 Request Repeating(const ExecutionProfile& profile, int32_t vocab_size) {
   Request request;
   request.profile = profile;
   for (int32_t i = 0; i < 40; ++i) request.prompt.push_back((7 + i % 13 * 5) % vocab_size);
-  request.stopping.max_tokens = kOutput;
+  request.stopping.max_tokens = kSpeculatedTokens;
   request.stopping.ignore_eos = true;
   request.sampling.temperature = 0.0F;
   request.sampling.logprobs = 3;
