@@ -244,11 +244,20 @@ constexpr WeightName kGemma4Others[] = {
     {kExpertsNorm, kAll, "layers.#.pre_feedforward_layernorm_2"},
     {kPostDenseNorm, kAll, "layers.#.post_feedforward_layernorm_1"},
     {kPostExpertsNorm, kAll, "layers.#.post_feedforward_layernorm_2"},
-    {.slot = kExpertUp, .part = kAll, .name = "layers.#.experts.@.gate_up_proj", .weight = ""},
-    {.slot = kExpertDown, .part = kAll, .name = "layers.#.experts.@.down_proj", .weight = ""},
     {.slot = kLayerFactor, .part = kAll, .name = "layers.#.layer_scalar", .weight = ""},
 };
-constexpr auto kGemma4Weights = WithNorms(kGemma4Others);
+// As published the experts are stacked; quantised checkpoints have a matrix for each.
+constexpr WeightName kGemma4Experts[] = {
+    {kExpertUp, kGate, "layers.#.experts.@.gate_proj"},
+    {kExpertUp, kUp, "layers.#.experts.@.up_proj"},
+    {kExpertDown, kAll, "layers.#.experts.@.down_proj"},
+};
+constexpr WeightName kGemma4Stacks[] = {
+    {.slot = kExpertUp, .part = kAll, .name = "layers.#.experts.@.gate_up_proj", .weight = ""},
+    {.slot = kExpertDown, .part = kAll, .name = "layers.#.experts.@.down_proj", .weight = ""},
+};
+constexpr auto kGemma4Weights = WithNorms(kGemma4Others, kGemma4Experts);
+constexpr auto kGemma4Stacked = WithNorms(kGemma4Others, kGemma4Stacks);
 constexpr const char* kGemma4Types[] = {"gemma4_text", "gemma4_unified_text"};
 constexpr const char* kGemma4Outer[] = {"gemma4", "gemma4_unified"};
 
@@ -369,7 +378,11 @@ constexpr GgufForm kGemma4Gguf[] = {{.name = "gemma4",
 extern const Architecture kGemma4Text = {.name = "gemma4_text",
                                          .model_types = kGemma4Types,
                                          .parse_config = &ParseGemma4,
-                                         .names = {kLlamaPrefixes, kGemma4Weights, kLlamaBuffers, kTextPartAliases},
+                                         .names = {.prefixes = kLlamaPrefixes,
+                                                   .weights = kGemma4Weights,
+                                                   .ignored = kLlamaBuffers,
+                                                   .aliases = kTextPartAliases,
+                                                   .stacked = kGemma4Stacked},
                                          .gguf = kGemma4Gguf,
                                          .multimodal_types = kGemma4Outer};
 

@@ -127,5 +127,35 @@ TEST(Gemma4, KeysAndValuesOfLayersThatReadThoseOfOthersAreSkipped) {
   EXPECT_EQ(summary->num_parameters - summary->num_active_parameters, 9 * 6 * 4) << "the table of per-layer embeddings";
 }
 
+TEST(Gemma4, ExpertsAreStackedOrHaveAMatrixEach) {
+  std::string config = WithField(WithField(kSmall, "enable_moe_block", "true"), "num_experts", "3");
+  config = WithField(WithField(config, "top_k_experts", "2"), "moe_intermediate_size", "5");
+  auto parsed = ParseModelConfig(config, "");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const std::vector<TestTensor> apart = TensorsOf(*parsed);
+  parsed->names.weights = parsed->names.stacked;
+  std::vector<TestTensor> stacked;
+  for (const TestTensor& tensor : TensorsOf(*parsed)) {
+    if (tensor.name.find(".experts.") == std::string::npos) stacked.push_back(tensor);
+  }
+  for (int layer = 0; layer < 6; ++layer) {
+    const std::string experts = "model.layers." + std::to_string(layer) + ".experts.";
+    stacked.push_back({experts + "gate_up_proj", {3, 10, 8}});
+    stacked.push_back({experts + "down_proj", {3, 8, 5}});
+  }
+  int64_t parameters[2] = {};
+  for (const bool stacks : {false, true}) {
+    const TempDirectory temp;
+    WriteModel(temp, config, stacks ? stacked : apart);
+    PlainDeviceState state;
+    const auto device = MakePlainDevice(&state);
+    const auto summary = InspectModel({.path = temp.path(), .random_shape = "", .precisions = {}}, *device->ops);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_THAT(summary->warnings, ::testing::IsEmpty());
+    parameters[stacks ? 1 : 0] = summary->num_parameters;
+  }
+  EXPECT_EQ(parameters[0], parameters[1]);
+}
+
 }  // namespace
 }  // namespace dunlin::engine

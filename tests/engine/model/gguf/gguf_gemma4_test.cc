@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/gguf/gguf_files.h"
 
 namespace dunlin::engine {
@@ -126,6 +127,21 @@ TEST(GgufGemma4, RefusesWhatTheLayersCannotBe) {
   GgufWriter scaled = Gemma4({});
   ExpectGgufRefused(scaled.AddFloat("gemma4.rope.scaling.factor", 4.0F),
                     "gemma4.rope.scaling.factor is set, which is not");
+}
+
+TEST(GgufGemma4, EndsATurnAndNeverDrawsWhatTheFileSays) {
+  GgufWriter writer = Gemma4({});
+  writer.AddTexts("tokenizer.ggml.tokens", {"<pad>", "<eos>", "<turn|>", "<|tool_response>", "a", "b", "c"});
+  writer.AddFloats("tokenizer.ggml.token_type", {3, 3, 3, 4, 1, 1, 1});
+  writer.AddText("tokenizer.chat_template", "{{ messages }}").AddUnsigned("tokenizer.ggml.eos_token_id", 1);
+  writer.AddFloats("tokenizer.ggml.suppress_tokens", {5, 6});
+  const TempDirectory temp;
+  temp.Write("model.gguf", writer.Bytes());
+  const auto files = OpenModelFiles(temp.File("model.gguf"));
+  ASSERT_TRUE(files.ok()) << files.status();
+  const auto generation = (*files)->ReadFile("generation_config.json", 1 << 20);
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(*generation, R"({"eos_token_id":[1,2,3],"suppress_tokens":[5,6]})");
 }
 
 }  // namespace
