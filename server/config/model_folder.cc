@@ -53,6 +53,7 @@ std::vector<fs::path> VersionsOf(const fs::path& model) {
   }
   std::sort(versions.rbegin(), versions.rend());
   std::vector<fs::path> folders;
+  folders.reserve(versions.size());
   for (auto& [number, folder] : versions) folders.push_back(std::move(folder));
   return folders;
 }

@@ -60,6 +60,7 @@ absl::Status ModelLifecycle::LoadAll(const Config& config, const std::atomic<boo
 
 absl::Status ModelLifecycle::CheckLaterModels(const Config& config, const std::vector<PlannedModel>& at_start) {
   std::vector<ModelMemory> residents;
+  residents.reserve(at_start.size());
   for (const PlannedModel& planned : at_start) residents.push_back(planned.memory);
   for (const ModelSettings& settings : config.models) {
     if (settings.idle_unload_s == 0) continue;

@@ -190,6 +190,7 @@ std::vector<std::string> ModelLifecycle::IdleModels() const {
   }
   std::sort(idle.begin(), idle.end());
   std::vector<std::string> names;
+  names.reserve(idle.size());
   for (auto& [used, name] : idle) names.push_back(std::move(name));
   return names;
 }

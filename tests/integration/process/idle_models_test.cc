@@ -155,6 +155,28 @@ TEST(IdleModels, AModelThatCannotBeLoadedIsNotTriedByEveryRequest) {
   EXPECT_TRUE(CompleteOnce(server.http(), "kept").ok);
 }
 
+TEST(IdleModels, AnEncoderIsLoadedByEmbeddingsAndKnownAsOneBefore) {
+  const LiveFolder folder("encoder");
+  nlohmann::json encoder = LiveFolder::Model("encoder", DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence");
+  encoder["idle_unload_s"] = 3600;
+  folder.WriteConfig({encoder});
+  const ServerProcess server(folder.config(), {"--set", kAdminOfIdle});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  const std::string infer =
+      R"({"inputs": [{"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["a dunlin"]}]})";
+  EXPECT_THAT(GetOnce(server.http(), "/v2/models/encoder/ready"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(PostOnce(server.http(), "/v2/models/encoder/infer", infer),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(R"("embedding")")));
+  EXPECT_TRUE(admin.Unload("encoder").ok());
+  EXPECT_THAT(GetOnce(server.http(), "/v2/models/encoder/ready"), StartsWith("HTTP/1.1 400 "));
+  const std::string embed = R"({"model": "encoder", "input": "a dunlin"})";
+  EXPECT_THAT(PostOnce(server.http(), "/v1/embeddings", embed), StartsWith("HTTP/1.1 503 "));
+  EXPECT_TRUE(admin.Load("encoder").ok());
+  EXPECT_THAT(PostOnce(server.http(), "/v1/embeddings", embed), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(admin.StatusOf("encoder").loads(), 2U);
+}
+
 TEST(IdleModels, TheLeastRecentlyUsedOneMakesRoomForAnother) {
   const LiveFolder folder("lru");
   std::vector<nlohmann::json> models;
@@ -173,6 +195,7 @@ TEST(IdleModels, TheLeastRecentlyUsedOneMakesRoomForAnother) {
   ModelAdmin admin(server.grpc());
   for (const char* name : {"a", "b", "a", "c"}) {
     EXPECT_TRUE(CompleteOnce(server.http(), name).ok) << name << ": " << server.Log();
+    EXPECT_TRUE(ComesToValue(server, "dunlin_requests_in_flight", 0)) << "its use has ended, too";
   }
   EXPECT_EQ(admin.StatusOf("a").state(), v1::MODEL_STATE_READY);
   EXPECT_EQ(admin.StatusOf("c").state(), v1::MODEL_STATE_READY);

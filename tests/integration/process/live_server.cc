@@ -88,6 +88,12 @@ Completion CompleteOnce(const std::string& http, const std::string& model) {
   return {true, document["choices"][0].value("text", "")};
 }
 
+std::string GetOnce(const std::string& http, const std::string& path) {
+  server::RawClient client(http);
+  client.Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return client.ReadReply();
+}
+
 std::string PostOnce(const std::string& http, const std::string& path, const std::string& body) {
   server::RawClient client(http);
   client.Send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +

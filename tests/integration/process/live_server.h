@@ -45,7 +45,8 @@ struct Completion {
 };
 Completion CompleteOnce(const std::string& http, const std::string& model);
 
-// The whole reply to a POST.
+// The whole reply to a GET, and to a POST.
+std::string GetOnce(const std::string& http, const std::string& path);
 std::string PostOnce(const std::string& http, const std::string& path, const std::string& body);
 
 // Clients that complete the same prompt again and again, each on a thread of its own.
