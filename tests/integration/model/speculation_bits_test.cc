@@ -101,7 +101,7 @@ TEST_P(SpeculationBits, ARequestChoosesAndIsTold) {
 
 INSTANTIATE_TEST_SUITE_P(Models, SpeculationBits,
                          ::testing::Values("gpt2_tiny", "llama_gqa", "mistral_window", "qwen2_moe_tiny",
-                                           "deepseek_v3_tiny", "gemma4_tiny"),
+                                           "deepseek_v3_tiny", "gemma4_tiny", "gemma4_e_tiny"),
                          [](const auto& test) { return test.param; });
 
 // A state has no way back behind a rejected token.
