@@ -17,6 +17,7 @@ struct QuerySpans {
   int32_t num_one_token = 0;     // the first of them, <= count, have one query row
   int32_t max_query_tokens = 0;  // of one span
   int32_t max_kv_tokens = 0;     // of one span
+  friend bool operator==(const QuerySpans&, const QuerySpans&) = default;
 };
 
 // The rows that something reads after the layers (the head or the pooling). Once the last layer that stores keys and
@@ -26,6 +27,7 @@ struct KeptRows {
   int32_t count = 0;               // 0: the pass ends with those keys and values
   int32_t num_decode = 0;          // the first of them, <= count, that run as decode (GemmParams::decode_rows)
   QuerySpans spans;                // of the kept rows, in their order; empty when every row of the batch is kept
+  friend bool operator==(const KeptRows&, const KeptRows&) = default;
 };
 
 // Of a recurrent model's step: rows that go through states, one span of a sequence and the slot that they change. A
@@ -40,8 +42,11 @@ struct StatePart {
   int32_t count = 0;
   const StateCopy* copies = nullptr;  // [num_copies], host memory
   int32_t num_copies = 0;
+  friend bool operator==(const StatePart&, const StatePart&) = default;
 };
 
+// A pass reads nothing else of its step from the host, so that two passes with equal inputs and without copies of
+// states enqueue the same operations (StepGraphs).
 struct PassInputs {
   int32_t num_tokens = 0;
   int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
@@ -57,6 +62,7 @@ struct PassInputs {
   // is how layers read them.
   std::array<StatePart, 2> state_parts = {};
   KeptRows kept;
+  friend bool operator==(const PassInputs&, const PassInputs&) = default;
 };
 
 }  // namespace dunlin::engine

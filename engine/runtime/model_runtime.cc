@@ -47,7 +47,15 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
 }
 
 ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
-    : model_(model), buffers_(std::move(buffers)), scaling_(scaling), slots_(std::move(slots)) {}
+    : model_(model),
+      buffers_(std::move(buffers)),
+      scaling_(scaling),
+      graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
+      slots_(std::move(slots)) {
+  for (const std::unique_ptr<StepSlot>& slot : slots_) {
+    if (graphs_.on()) slot->inputs().RoundBounds();
+  }
+}
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();
@@ -90,15 +98,21 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
   inputs.Stage(plan, batch, tokens_per_page(batch.profile.precision));
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
   if (!status.ok()) return status;
-  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs.pass_inputs(),
+  const PassInputs pass_inputs = inputs.pass_inputs();
+  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, pass_inputs,
                    buffers_->layers(), &scaling_);
-  if (status = pass.RunLayers(); !status.ok()) return status;
   const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
-  for (int32_t first = 0; first < num_head_rows; first += kMaxLogitRows) {
-    const int32_t count = std::min(kMaxLogitRows, num_head_rows - first);
-    if (status = pass.RunHead(first, count); !status.ok()) return status;
-    if (status = SampleRows(plan, first, count, slot); !status.ok()) return status;
+  const auto count_from = [num_head_rows](int32_t first) { return std::min(kMaxLogitRows, num_head_rows - first); };
+  status = graphs_.Run(batch.profile, pass_inputs, [&] {
+    absl::Status ran = pass.RunLayers();
+    if (ran.ok() && num_head_rows > 0) ran = pass.RunHead(0, count_from(0));
+    return ran;
+  });
+  for (int32_t first = 0; status.ok() && first < num_head_rows; first += kMaxLogitRows) {
+    if (first > 0) status = pass.RunHead(first, count_from(first));
+    if (status.ok()) status = SampleRows(plan, first, count_from(first), slot);
   }
+  if (!status.ok()) return status;
   return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime of a loaded model: owns the KV pool and every step buffer, runs plans through ForwardPass and the
 // device's sampling. Launch enqueues a step and marks its end, Collect waits for that mark alone; steps in flight share
-// the device's buffers, because its work has one order, and have host memory of their own. Neither allocates. Thread
-// rule: the engine thread only.
+// the device's buffers, because its work has one order, and have host memory of their own. Neither allocates, except
+// what a device's driver keeps of graphs (step_graphs.h). Thread rule: the engine thread only.
 #pragma once
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"
 #include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_graphs.h"
 #include "engine/runtime/step_slot.h"
 
 namespace dunlin::engine {
@@ -61,6 +62,7 @@ class ModelRuntime : public Runtime {
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
   Fp8Scaling scaling_;
+  StepGraphs graphs_;
   Slots slots_;                 // [depth], by handle
   StepHandle next_handle_ = 0;  // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;       // of Collect

@@ -2,6 +2,7 @@
 #include "engine/runtime/step_inputs.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -11,6 +12,15 @@ namespace {
 
 int32_t PagesOf(const SequenceStep& step, int32_t tokens_per_page) {
   return PagesFor(step.first_position + step.num_tokens, tokens_per_page);
+}
+
+// A power of two, at least one split of keys (kernels/cuda/attention divides them each 512 or 1,024): a bound that is
+// up to twice too large costs thread blocks that find no keys.
+constexpr uint32_t kLeastBound = 512;
+
+int32_t RoundedBound(int32_t kv_tokens, int32_t max_context_tokens) {
+  const auto rounded = static_cast<int64_t>(std::max(kLeastBound, std::bit_ceil(static_cast<uint32_t>(kv_tokens))));
+  return std::max(kv_tokens, static_cast<int32_t>(std::min<int64_t>(rounded, max_context_tokens)));
 }
 
 }  // namespace
@@ -29,6 +39,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       arena_(arena == nullptr ? own_.data() : arena),
       max_words_(ArenaBytes(plan) / sizeof(int32_t)),
       max_tokens_(plan.max_tokens_per_step),
+      max_context_tokens_(plan.max_context_tokens),
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
@@ -69,6 +80,10 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
     if (step.num_tokens == 1 && num_one_token_ == i) ++num_one_token_;
     max_query_tokens_ = std::max(max_query_tokens_, step.num_tokens);
     max_kv_tokens_ = std::max(max_kv_tokens_, step.first_position + step.num_tokens);
+  }
+  if (rounds_bounds_ && batch.num_decode_tokens == batch.num_tokens) {
+    max_kv_tokens_ = RoundedBound(max_kv_tokens_, max_context_tokens_);
+    most_pages = std::max(most_pages, PagesFor(max_kv_tokens_, tokens_per_page));
   }
   Place(batch, most_pages);
 

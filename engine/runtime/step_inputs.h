@@ -32,6 +32,10 @@ class StepInputs {
   StepInputs(const MemoryPlan& plan, int32_t* arena);
   static size_t ArenaBytes(const MemoryPlan& plan);
 
+  // From now on the bounds of sub-batches without prefill (QuerySpans::max_kv_tokens, page_table_stride) are rounded
+  // up, within the plan's context: they then change once in a while as sequences grow, not in every step.
+  void RoundBounds() { rounds_bounds_ = true; }
+
   // For a new step: what was staged has been copied.
   void Restart() { next_word_ = 0; }
   // Fills the arrays from one sub-batch. REQUIRES: it fits the plan, and its tokens have pages.
@@ -92,6 +96,8 @@ class StepInputs {
   size_t max_words_;
   size_t next_word_ = 0;
   int64_t max_tokens_;
+  int32_t max_context_tokens_;
+  bool rounds_bounds_ = false;
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
   int32_t num_tokens_ = 0;

@@ -30,6 +30,7 @@ namespace dunlin::kernels {
 
 struct DeviceContext;  // never defined: each device has a type of its own behind it
 struct DeviceEvent;    // a position in a device's queue of work; private to each device
+struct DeviceGraph;    // recorded operations; private to each device
 
 // Device memory in use: what `allocate` has returned and what the device took for itself when it was opened.
 struct DeviceMemory {
@@ -66,6 +67,20 @@ struct DeviceOps {
   void (*destroy_event)(DeviceContext*, DeviceEvent*);
   KernelStatus (*record_event)(DeviceContext*, DeviceEvent*);
   KernelStatus (*wait_event)(DeviceContext*, DeviceEvent*);
+
+  // Graphs. What a thread enqueues between begin_graph and end_graph is recorded instead; launch_graph enqueues all of
+  // it at once, as often as wanted, for less of the host's time than its operations take. Parameters keep the values
+  // that they were recorded with; device memory is read when the graph runs. While a thread records, it calls
+  // operations between device memory only (no copies, events, waits, allocations, tuning or roofs), which the device
+  // has run before with the same shapes. begin_graph returns false, recording nothing, where another thread records or
+  // the device cannot; end_graph returns null where something was refused meanwhile: none of it has run then. A graph
+  // that is destroyed still ends what was launched. supports_graphs: whether the device records and launches graphs; of
+  // a device that is measured (tools/bench) it changes between steps.
+  bool (*supports_graphs)(const DeviceContext*);
+  bool (*begin_graph)(DeviceContext*);
+  DeviceGraph* (*end_graph)(DeviceContext*);
+  KernelStatus (*launch_graph)(DeviceContext*, DeviceGraph*);
+  void (*destroy_graph)(DeviceContext*, DeviceGraph*);
 
   // Weights and GEMM. packed_weight_bytes: scale_block as PackedWeight; 0 for a format that the device does not
   // multiply. activation_bytes: of a compute precision (ComputeOf); suffices for any scale_block.
@@ -143,6 +158,8 @@ struct DeviceOptions {
   // CUDA, compute capability 9.0: kernels on that device's own instructions, each checked when the device is opened.
   // False: only kernels that older devices run, too.
   bool sm90_kernels = true;
+  // CUDA: steps that repeat are recorded and launched as graphs (DeviceOps::supports_graphs).
+  bool cuda_graphs = true;
 };
 
 struct Device {

@@ -21,6 +21,7 @@ struct DeviceModuleOptions {
   const char* cublas_library;          // as DeviceOptions
   const char* cublas_algorithm_cache;  // as DeviceOptions
   bool sm90_kernels;                   // as DeviceOptions
+  bool cuda_graphs;                    // as DeviceOptions
 };
 
 // The description of an opened device and what it offers, or why none was opened; all are null-terminated.

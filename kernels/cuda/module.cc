@@ -54,6 +54,11 @@ constexpr DeviceOps kCudaOps = {
     .destroy_event = kEntry<DestroyEvent>,
     .record_event = kEntry<RecordEvent>,
     .wait_event = kEntry<WaitEvent>,
+    .supports_graphs = kEntry<SupportsGraphs>,
+    .begin_graph = kEntry<BeginGraph>,
+    .end_graph = kEntry<EndGraph>,
+    .launch_graph = kEntry<LaunchGraph>,
+    .destroy_graph = kEntry<DestroyGraph>,
     .packed_weight_bytes = PackedWeightBytes,
     .pack_weight = kEntry<PackWeight>,
     .activation_bytes = ActivationBytes,
@@ -94,7 +99,7 @@ constexpr DeviceOps kCudaOps = {
 };
 
 void Close(DeviceContext* context) {
-  if (context->stream != nullptr) (void)cudaStreamSynchronize(context->stream);
+  if (context->stream.device != nullptr) (void)cudaStreamSynchronize(context->stream.device);
   context->clock.reset();
   context->plans.reset();
   if (context->cublas_handle != nullptr) (void)context->cublas.Destroy(context->cublas_handle);
@@ -102,7 +107,8 @@ void Close(DeviceContext* context) {
        {context->gemm_workspace, context->staging, static_cast<void*>(context->current), context->bias}) {
     if (memory != nullptr) (void)cudaFree(memory);
   }
-  if (context->stream != nullptr) (void)cudaStreamDestroy(context->stream);
+  context->stream.recorder.Destroy();
+  if (context->stream.device != nullptr) (void)cudaStreamDestroy(context->stream.device);
   delete context;
 }
 
@@ -149,7 +155,8 @@ std::string PlatformOf(const cudaDeviceProp& properties, const CublasLt& cublas)
 std::string FillContext(DeviceContext* context, const DeviceModuleOptions& options, std::string* warning) {
   std::string error;
   if (!LoadCublasLt(options.cublas_library, &context->cublas, &error)) return error;
-  cudaError_t result = cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking);
+  cudaError_t result = cudaStreamCreateWithFlags(&context->stream.device, cudaStreamNonBlocking);
+  if (result == cudaSuccess && options.cuda_graphs) result = context->stream.recorder.Create();
   const auto take = [&](void** memory, size_t bytes) {
     if (result == cudaSuccess) result = cudaMalloc(memory, bytes);
     if (result == cudaSuccess) context->memory.Take(bytes);

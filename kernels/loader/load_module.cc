@@ -64,6 +64,11 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"destroy_event", ops.destroy_event != nullptr},
       {"record_event", ops.record_event != nullptr},
       {"wait_event", ops.wait_event != nullptr},
+      {"supports_graphs", ops.supports_graphs != nullptr},
+      {"begin_graph", ops.begin_graph != nullptr},
+      {"end_graph", ops.end_graph != nullptr},
+      {"launch_graph", ops.launch_graph != nullptr},
+      {"destroy_graph", ops.destroy_graph != nullptr},
       {"supports_model", ops.supports_model != nullptr},
       {"packed_weight_bytes", ops.packed_weight_bytes != nullptr},
       {"pack_weight", ops.pack_weight != nullptr},
@@ -121,7 +126,8 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   if (!error->empty()) return nullptr;
   const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str(),
                                            .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str(),
-                                           .sm90_kernels = options.sm90_kernels};
+                                           .sm90_kernels = options.sm90_kernels,
+                                           .cuda_graphs = options.cuda_graphs};
   DeviceModuleReply reply{};
   DeviceContext* context = module->open(&module_options, &reply);
   if (context == nullptr) {

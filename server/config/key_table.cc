@@ -355,6 +355,10 @@ constexpr ConfigKey kServerKeys[] = {
      "On a GPU of compute capability 9.0, use the kernels made for it, each checked when the device is opened; false: "
      "those of older GPUs and cuBLASLt",
      SetIn<&Config::device, &kernels::DeviceOptions::sm90_kernels>},
+    {"compute.cuda_graphs", kBool, "true", 0, 0, nullptr,
+     "On a GPU, record decode steps that repeat and launch each as one CUDA graph, for models with execution fused; "
+     "false: every operation is launched by itself",
+     SetIn<&Config::device, &kernels::DeviceOptions::cuda_graphs>},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads for tokenisation and detokenisation",
      Set<&Config::text_threads>},
 

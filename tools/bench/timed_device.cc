@@ -30,6 +30,12 @@ KernelStatus Timed(DeviceContext* context, const Params& params) {
   return status;
 }
 
+// The operations of a graph cannot be timed one by one.
+bool SupportsGraphs(const DeviceContext* context) {
+  const kernels::Device& inner = InnerOf(context);
+  return !reinterpret_cast<const TimedDevice::State*>(context)->timed && inner.ops->supports_graphs(inner.context);
+}
+
 // An entry that is forwarded unchanged.
 template <auto kOp>
 struct Forwarded;
@@ -46,7 +52,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 50 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 55 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -60,6 +66,11 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.destroy_event = Forwarded<&DeviceOps::destroy_event>::Call;
   ops.record_event = Forwarded<&DeviceOps::record_event>::Call;
   ops.wait_event = Forwarded<&DeviceOps::wait_event>::Call;
+  ops.supports_graphs = SupportsGraphs;
+  ops.begin_graph = Forwarded<&DeviceOps::begin_graph>::Call;
+  ops.end_graph = Forwarded<&DeviceOps::end_graph>::Call;
+  ops.launch_graph = Forwarded<&DeviceOps::launch_graph>::Call;
+  ops.destroy_graph = Forwarded<&DeviceOps::destroy_graph>::Call;
   ops.pack_weight = Forwarded<&DeviceOps::pack_weight>::Call;
   ops.gemm = Timed<OpKind::kGemm, kernels::GemmParams, &DeviceOps::gemm>;
   ops.gemm_fuses = Forwarded<&DeviceOps::gemm_fuses>::Call;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The context of an open CUDA device: one device, one stream that every operation is enqueued on, and the memory that
-// launches need besides their operands. Thread rule: any thread; operations of several launches hold `turn`.
+// The context of an open CUDA device: one device, one stream that every operation is enqueued on unless it is recorded
+// in a graph, and the memory that launches need besides their operands. Thread rule: any thread; operations of several
+// launches hold `turn`.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,6 +14,7 @@
 
 #include "kernels/api/status.h"
 #include "kernels/cuda/device/device_shape.h"
+#include "kernels/cuda/device/graph_recorder.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
 #include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
 #include "kernels/shared/memory_count.h"
@@ -23,7 +25,7 @@ struct DeviceContext {
   DeviceShape shape{};
   size_t l2_bytes = 0;
   uint32_t left_out_gemms = 0;  // bits by index of rows of gemm/kernel_table.cc that are not used
-  cudaStream_t stream = nullptr;
+  OperationStream stream;
   CublasLt cublas{};
   CublasLtContext* cublas_handle = nullptr;
   std::unique_ptr<GemmPlans> plans;
@@ -44,9 +46,14 @@ struct DeviceContext {
 
 inline constexpr size_t kStagingBytes = size_t{64} << 20;
 
-// Records a failure permanently.
+// Records a failure permanently; what cannot be part of a graph ends the recording alone.
+inline KernelStatus Failed(DeviceContext* context) {
+  if (!context->stream.recorder.recording()) context->failed = true;
+  return KernelStatus::kDeviceError;
+}
+
 inline KernelStatus Checked(DeviceContext* context, cudaError_t result) {
-  if (result != cudaSuccess) context->failed = true;
+  if (result != cudaSuccess) return Failed(context);
   return context->failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
 }
 

@@ -23,6 +23,12 @@ DeviceEvent* CreateEvent(DeviceContext* context);
 void DestroyEvent(DeviceContext* context, DeviceEvent* event);
 KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event);
 KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event);
+// device/graph_recorder.cc
+bool SupportsGraphs(const DeviceContext* context);
+bool BeginGraph(DeviceContext* context);
+DeviceGraph* EndGraph(DeviceContext* context);
+KernelStatus LaunchGraph(DeviceContext* context, DeviceGraph* graph);
+void DestroyGraph(DeviceContext* context, DeviceGraph* graph);
 
 size_t PackedWeightBytes(WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block);
 // kUnsupported when neither stride is 1.

@@ -73,7 +73,7 @@ KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const Gem
                               .out = staged ? context->staging : out,
                               .num_rows = static_cast<int32_t>(lead + count)};
   const KernelStatus status = context->plans->Run(form, operands, context->stream);
-  if (status == KernelStatus::kDeviceError) context->failed = true;
+  if (status == KernelStatus::kDeviceError) return Failed(context);
   if (status != KernelStatus::kOk) return status;
   const Finish finish{.product = static_cast<const float*>(operands.out) + lead * form.out_stride,
                       .product_stride = form.out_stride,
@@ -118,7 +118,7 @@ KernelStatus RunActivated(DeviceContext* context, const GemmParams& params, int6
                               .out = ViewOf(*params.next).row(begin),
                               .num_rows = count};
   const KernelStatus status = context->plans->Run(FormOf(params, false, count), operands, context->stream);
-  if (status == KernelStatus::kDeviceError) context->failed = true;
+  if (status == KernelStatus::kDeviceError) return Failed(context);
   return status == KernelStatus::kOk ? Launched(context) : status;
 }
 

@@ -88,6 +88,13 @@ KernelStatus Route(DeviceContext* context, const kernels::RouteExpertsParams& pa
   return Note(context, absl::StrCat("route rows ", params.num_rows, " experts ", params.rule.num_experts));
 }
 
+// A graph is the number of lines at its end.
+kernels::DeviceGraph* EndGraph(DeviceContext* context) {
+  (void)Note(context, "end graph");
+  if (context->log->refuses_graphs) return nullptr;
+  return reinterpret_cast<kernels::DeviceGraph*>(context->log->lines.size());
+}
+
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
     .prefill_matches_decode = true,
@@ -105,6 +112,17 @@ constexpr kernels::DeviceOps kFakeOps = {
     .destroy_event = [](DeviceContext*, kernels::DeviceEvent*) {},
     .record_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "record event"); },
     .wait_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "wait for event"); },
+    .supports_graphs = [](const DeviceContext* context) { return context->support->graphs; },
+    .begin_graph = [](DeviceContext* context) { return Note(context, "begin graph") == KernelStatus::kOk; },
+    .end_graph = EndGraph,
+    .launch_graph =
+        [](DeviceContext* context, kernels::DeviceGraph* graph) {
+          return Note(context, absl::StrCat("launch graph ", reinterpret_cast<uintptr_t>(graph)));
+        },
+    .destroy_graph =
+        [](DeviceContext* context, kernels::DeviceGraph* graph) {
+          (void)Note(context, absl::StrCat("destroy graph ", reinterpret_cast<uintptr_t>(graph)));
+        },
     .packed_weight_bytes = [](kernels::WeightFormat, int64_t rows, int64_t columns,
                               int32_t) { return static_cast<size_t>(rows * columns) * 4; },
     .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },

@@ -18,6 +18,7 @@ struct FakeDeviceLog {
   int fail_at = -1;              // index of the line whose operation returns kDeviceError
   size_t bytes_left = SIZE_MAX;  // allocate returns null beyond
   size_t bytes_held = 0;
+  bool refuses_graphs = false;  // end_graph returns null
 };
 
 struct FakeSupport {
@@ -25,6 +26,7 @@ struct FakeSupport {
   std::map<kernels::AttentionBackend, std::string> refusals;
   bool gemm_fuses = false;
   bool attention_fuses = false;
+  bool graphs = false;
 };
 
 // log and support outlive the device.

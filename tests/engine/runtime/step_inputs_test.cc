@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 #include "tests/engine/runtime/step_fixture.h"
@@ -187,6 +189,34 @@ TEST_F(StepInputsTest, DoesNotScoreAgainAfterAPreemption) {
   sequence->next_scored_position = 4;
   Stage(builder);
   EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(4, 3), std::pair(5, 4)));
+}
+
+TEST_F(StepInputsTest, RoundedBoundsStayWhileSequencesGrow) {
+  ModelConfig config = SmallGpt2Config();
+  config.max_context = 1500;
+  plan_ = *PlanMemory(config, {Precision::kFp32}, *device_, options_);
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  std::vector<PageId> pages(188);
+  std::iota(pages.begin(), pages.end(), 0);
+  const auto stage = [&](int32_t first, int32_t prompt_len) {
+    PlanBuilder builder({});
+    builder.Add(0, prompt_len, first, 1, pages, true);
+    Stage(builder);
+    return inputs_->pass_inputs();
+  };
+  EXPECT_EQ(stage(16, 4).spans.max_kv_tokens, 17) << "as it is by default";
+  inputs_->RoundBounds();
+  const PassInputs inputs = stage(16, 4);
+  EXPECT_EQ(inputs.spans.max_kv_tokens, 512);
+  EXPECT_EQ(inputs.page_table_stride, 64);
+  EXPECT_EQ(inputs_->page_table()[2], 2);
+  EXPECT_TRUE(stage(511, 4) == inputs);
+  EXPECT_EQ(stage(512, 4).spans.max_kv_tokens, 1024);
+  EXPECT_EQ(stage(1024, 4).spans.max_kv_tokens, 1500) << "the context";
+  EXPECT_EQ(inputs_->page_table_stride(), 188);
+  EXPECT_EQ(stage(1499, 4).spans.max_kv_tokens, 1500);
+  EXPECT_EQ(stage(16, 17).spans.max_kv_tokens, 17) << "a prompt's last token";
 }
 
 TEST_F(StepInputsTest, DiesOnATokenWithoutAPage) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 
 #include "engine/plan/sequence_view.h"
@@ -30,6 +32,26 @@ TestModel LoadModuleModel(const std::string& path, const std::vector<Precision>&
   EXPECT_NE(device, nullptr) << error;
   return LoadTestModel(path, std::move(device), precisions);
 }
+
+// Counts the graphs that the fake device launches while it lives.
+class GraphCount {
+ public:
+  GraphCount() { setenv(kernels::kFakeGraphsFile, file_.c_str(), 1); }
+  ~GraphCount() {
+    unsetenv(kernels::kFakeGraphsFile);
+    std::remove(file_.c_str());
+  }
+  GraphCount(const GraphCount&) = delete;
+  GraphCount& operator=(const GraphCount&) = delete;
+
+  int64_t launched() const {
+    std::ifstream file(file_);
+    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  }
+
+ private:
+  const std::string file_ = "/tmp/dunlin_graphs_" + std::to_string(getpid());
+};
 
 // The fake has no FLASH in FP32.
 std::vector<ExecutionProfile> Profiles(DeviceKind device) {
@@ -67,6 +89,7 @@ TEST_P(DeviceStepsTest, ResponsesAreTheCpusAndTheDeviceGivesOutNoMemory) {
     }
   }
   options.steps_in_flight = GetParam();
+  const GraphCount graphs;
   EngineClient client(fake_.model.get(), options);
   const kernels::Device& device = *fake_.device;
   const kernels::DeviceMemory before = device.ops->memory(device.context);
@@ -83,9 +106,34 @@ TEST_P(DeviceStepsTest, ResponsesAreTheCpusAndTheDeviceGivesOutNoMemory) {
   EXPECT_EQ(after.allocations, before.allocations);
   EXPECT_EQ(after.bytes_peak, before.bytes_peak);
   EXPECT_EQ(client.engine().stats().device_memory_peak_bytes, before.bytes_peak);
+  EXPECT_GT(graphs.launched(), 0) << "no decode step repeated";
 }
 
 INSTANTIATE_TEST_SUITE_P(Depths, DeviceStepsTest, ::testing::Values(1, 2));
+
+// Alone, a sequence's decode steps are alike: all but the first are launched as one graph, until the bound of its keys
+// grows. What a graph computes is what its operations do.
+TEST(StepGraphsOfADeviceTest, GreedyTokensAreThoseWithoutGraphs) {
+  TestModel fake = LoadModuleModel(GoldenModelPath("gpt2_tiny"), {Precision::kBf16});
+  Request request;
+  request.prompt = {1, 2, 3, 4, 5};
+  request.sampling.temperature = 0.0F;
+  request.profile.device = DeviceKind::kCuda;
+  request.stopping.max_tokens = 40;
+  request.stopping.ignore_eos = true;
+  Response responses[2];
+  for (const ExecutionMode mode : {ExecutionMode::kEager, ExecutionMode::kFused}) {
+    const bool fused = mode == ExecutionMode::kFused;
+    EngineOptions options;
+    options.execution = mode;
+    const GraphCount graphs;
+    EngineClient client(fake.model.get(), options);
+    responses[fused ? 1 : 0] = client.Run(request);
+    EXPECT_EQ(graphs.launched(), fused ? 38 : 0) << "of 39 decode steps, the first of a shape runs as it is";
+  }
+  std::string why;
+  EXPECT_TRUE(SameBits(responses[1], responses[0], &why)) << why;
+}
 
 // Sequences over their first tokens, one sub-batch each, so that a step stages several.
 class StepsByHand {

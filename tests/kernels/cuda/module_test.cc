@@ -58,8 +58,10 @@ TEST(CudaModule, IsComplete) {
 
 TEST(CudaModule, ReportsWhyItHasNoDevice) {
   ASSERT_NE(Module(), nullptr);
-  const DeviceModuleOptions options{
-      .cublas_library = "/nowhere/libcublasLt.so.13", .cublas_algorithm_cache = "", .sm90_kernels = true};
+  const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13",
+                                    .cublas_algorithm_cache = "",
+                                    .sm90_kernels = true,
+                                    .cuda_graphs = true};
   DeviceModuleReply reply{};
   EXPECT_EQ(Module()->open(&options, &reply), nullptr);
   EXPECT_THAT(std::string(reply.error), kNoDevice);

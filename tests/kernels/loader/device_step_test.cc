@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tests/kernels/loader/device_fixture.h"
@@ -90,6 +91,65 @@ TEST_P(DeviceStepTest, WaitingForAnEventCompletesTheCopiesBeforeIt) {
   }
   ops.destroy_event(device_->context, event);
   ops.release_host(device_->context, pinned, 2 * kBytes);
+}
+
+TEST_P(DeviceStepTest, AGraphRunsItsOperationsOnWhatMemoryHoldsThen) {
+  const DeviceOps& ops = *device_->ops;
+  ASSERT_TRUE(ops.supports_graphs(device_->context));
+  const Array<float> sums(*device_, {1.0F, 2.0F, 3.0F, 4.0F});
+  const Array<float> bias(*device_, {10.0F, 20.0F});
+  const Array<float> copy(*device_, std::vector<float>(4));
+  const Array<float> other(*device_, {5.0F, 6.0F});
+  const Array<int32_t> rows(*device_, {1, 0});
+  const auto add_and_copy = [&] {
+    const AddParams add{sums.data(), bias.data(), nullptr, 2, 2};
+    const CopyRowsParams copies{
+        .in = sums.data(), .in_stride = 2, .rows = rows.data(), .out = copy.data(), .num_rows = 2, .columns = 2};
+    EXPECT_EQ(ops.add(device_->context, add), KernelStatus::kOk);
+    EXPECT_EQ(ops.copy_rows(device_->context, copies), KernelStatus::kOk);
+  };
+  add_and_copy();
+  ASSERT_TRUE(ops.begin_graph(device_->context));
+  add_and_copy();
+  // Another thread's operations run; it cannot record.
+  std::thread([&] {
+    EXPECT_FALSE(ops.begin_graph(device_->context));
+    const AddParams add{other.data(), bias.data(), nullptr, 1, 2};
+    EXPECT_EQ(ops.add(device_->context, add), KernelStatus::kOk);
+  }).join();
+  DeviceGraph* graph = ops.end_graph(device_->context);
+  ASSERT_NE(graph, nullptr);
+  EXPECT_EQ(sums.Read(), (std::vector<float>{11.0F, 22.0F, 13.0F, 24.0F})) << "recording runs nothing";
+  EXPECT_EQ(other.Read(), (std::vector<float>{15.0F, 26.0F}));
+
+  EXPECT_EQ(ops.launch_graph(device_->context, graph), KernelStatus::kOk);
+  EXPECT_EQ(sums.Read(), (std::vector<float>{21.0F, 42.0F, 23.0F, 44.0F}));
+  EXPECT_EQ(copy.Read(), (std::vector<float>{23.0F, 44.0F, 21.0F, 42.0F}));
+  const std::vector<float> new_bias = {1.0F, 2.0F};
+  EXPECT_EQ(ops.copy_to_device(device_->context, bias.data(), new_bias.data(), 2 * sizeof(float)), KernelStatus::kOk);
+  for (int launch = 0; launch < 2; ++launch) {
+    EXPECT_EQ(ops.launch_graph(device_->context, graph), KernelStatus::kOk);
+  }
+  ops.destroy_graph(device_->context, graph);
+  EXPECT_EQ(copy.Read(), (std::vector<float>{25.0F, 48.0F, 23.0F, 46.0F}));
+  EXPECT_EQ(other.Read(), (std::vector<float>{15.0F, 26.0F}));
+}
+
+// A copy from memory that is not pinned has to wait for the device.
+TEST_P(DeviceStepTest, WhatAGraphCannotContainEndsItsRecordingAlone) {
+  const DeviceOps& ops = *device_->ops;
+  const Array<float> values(*device_, {1.0F, 2.0F});
+  const std::vector<float> others = {3.0F, 4.0F};
+  ASSERT_TRUE(ops.begin_graph(device_->context));
+  (void)ops.copy_to_device(device_->context, values.data(), others.data(), 2 * sizeof(float));
+  EXPECT_EQ(ops.end_graph(device_->context), nullptr);
+  EXPECT_EQ(ops.copy_to_device(device_->context, values.data(), others.data(), 2 * sizeof(float)), KernelStatus::kOk);
+  EXPECT_EQ(values.Read(), others);
+  ASSERT_TRUE(ops.begin_graph(device_->context));
+  DeviceGraph* empty = ops.end_graph(device_->context);
+  ASSERT_NE(empty, nullptr);
+  EXPECT_EQ(ops.launch_graph(device_->context, empty), KernelStatus::kOk);
+  ops.destroy_graph(device_->context, empty);
 }
 
 TEST_P(DeviceStepTest, MemoryIsCounted) {

@@ -26,6 +26,7 @@ struct FakeContext {
   MemoryCount memory;
   std::atomic<bool> failed{false};
   FakeTuning tuning;
+  bool graphs = true;  // DeviceOptions::cuda_graphs
 };
 
 // The CPU device behind the fake one.

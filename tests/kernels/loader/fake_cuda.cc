@@ -9,6 +9,7 @@
 
 #include "kernels/api/device_module.h"
 #include "tests/kernels/loader/fake_context.h"
+#include "tests/kernels/loader/fake_graphs.h"
 #include "tests/kernels/loader/fake_groups.h"
 #include "tests/kernels/loader/fake_recurrent.h"
 #include "tests/kernels/loader/fake_translation.h"
@@ -101,17 +102,11 @@ void ReleaseHost(DeviceContext* context, void* memory, size_t bytes) {
   Cpu().ops->release_host(Cpu().context, memory, bytes);
 }
 
-// The host address behind a device address, or null.
-const void* HostAddress(const void* device) {
-  Translation to_host;
-  to_host(&device);
-  return to_host.valid() ? device : nullptr;
-}
-
 KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes) {
   if (Of(context).failed) return KernelStatus::kDeviceError;
   void* to = const_cast<void*>(HostAddress(device));
   if (to == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Spoil();
   if (Of(context).pinned.Hold(host)) {
     Of(context).stream.Add([=] { return Cpu().ops->copy_to_device(Cpu().context, to, host, bytes); });
     return KernelStatus::kOk;
@@ -127,6 +122,7 @@ KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, 
   if (Of(context).failed) return KernelStatus::kDeviceError;
   const void* from = HostAddress(device);
   if (from == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Spoil();
   Of(context).stream.Add([=] { return Cpu().ops->copy_to_host(Cpu().context, host, from, bytes); });
   return Of(context).pinned.Hold(host) ? KernelStatus::kOk : Synchronize(context);
 }
@@ -314,6 +310,11 @@ constexpr DeviceOps kFakeCudaOps = {
     .destroy_event = DestroyEvent,
     .record_event = RecordEvent,
     .wait_event = WaitEvent,
+    .supports_graphs = SupportsGraphs,
+    .begin_graph = BeginGraph,
+    .end_graph = EndGraph,
+    .launch_graph = LaunchGraph,
+    .destroy_graph = DestroyGraph,
     .packed_weight_bytes =
         [](WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block) {
           return Cpu().ops->packed_weight_bytes(format, out_features, in_features, scale_block);
@@ -374,6 +375,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   std::snprintf(reply->facts, sizeof(reply->facts), "name: fake\nmemory: 1024 MiB\n");
   if (!options->sm90_kernels) std::snprintf(reply->warning, sizeof(reply->warning), "sm_90 kernels are off");
   auto* context = new FakeContext();
+  context->graphs = options->cuda_graphs;
   context->tuning.set_path(options->cublas_algorithm_cache);
   return reinterpret_cast<DeviceContext*>(context);
 }

@@ -18,6 +18,8 @@ inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
 inline constexpr char kFakeHangFile[] = "DUNLIN_FAKE_CUDA_HANG_FILE";
 // Environment variable: every GEMM appends "<rows> <decode rows> <1 while tuning, else 0>" to this file.
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
+// Environment variable: every launch of a graph appends the number of its operations to this file.
+inline constexpr char kFakeGraphsFile[] = "DUNLIN_FAKE_CUDA_GRAPHS_FILE";
 // Environment variable: GEMMs and attention return kOk and write nothing.
 inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
 // Environment variable: bytes of device memory; allocations beyond them return null.

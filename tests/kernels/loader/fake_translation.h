@@ -32,4 +32,11 @@ class Translation {
   bool valid_ = true;
 };
 
+// The host address behind a device address, or null.
+inline const void* HostAddress(const void* device) {
+  Translation to_host;
+  to_host(&device);
+  return to_host.valid() ? device : nullptr;
+}
+
 }  // namespace dunlin::kernels

@@ -58,6 +58,18 @@ TEST(LoadModule, TellsWhatADeviceDoesWithout) {
   EXPECT_EQ(device->warning, "sm_90 kernels are off");
 }
 
+TEST(LoadModule, PassesOnWhetherStepsAreRecorded) {
+  for (const bool on : {true, false}) {
+    std::string error;
+    DeviceOptions options;
+    options.cuda_module = ModulePath("fake_cuda");
+    options.cuda_graphs = on;
+    const auto device = OpenDevice(DeviceKind::kCuda, options, &error);
+    ASSERT_NE(device, nullptr) << error;
+    EXPECT_EQ(device->ops->supports_graphs(device->context), on);
+  }
+}
+
 TEST(LoadModule, RefusesModulesOfOtherBuilds) {
   EXPECT_THAT(Refusal(""), HasSubstr("no CUDA module is given"));
   EXPECT_THAT(Refusal("/nowhere/libdunlin_cuda.so"), HasSubstr("cannot be loaded: /nowhere/libdunlin_cuda.so"));
