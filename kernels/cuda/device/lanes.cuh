@@ -13,6 +13,14 @@ inline constexpr int kWarp = 32;
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowBlocks = 4;
 
+// From here on a kernel that follows by programmatic dependent launch (sm90/launch.cuh) may begin, where there is room;
+// it waits before it reads what this one writes. No effect on other devices, and where none follows.
+__device__ inline void LaunchDependents() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // All lanes of the warp must call.
 struct WarpLanes {
   DUNLIN_HD int32_t index() const {

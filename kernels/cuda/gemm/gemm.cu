@@ -189,6 +189,7 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
   if (part_floats == 0) {
     TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
     call.multiprocessors = context->shape.multiprocessors;
+    call.overlaps = true;  // PackWeight returns after its kernels have ended
     kernel.launch(call, context->stream);
     return Launched(context);
   }

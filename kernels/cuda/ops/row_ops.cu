@@ -9,6 +9,7 @@ namespace {
 
 template <Precision kPrecision, typename Source>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) WriteRows(Source source, RowTarget target) {
+  LaunchDependents();  // the product of these rows, which fetches weights meanwhile
   WriteRow<kPrecision>(BlockLanes(), source, target, blockIdx.x);
 }
 

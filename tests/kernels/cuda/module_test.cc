@@ -161,12 +161,15 @@ const std::map<std::string, std::map<std::string, int>>& Instructions() {
     const std::string mark = "Function : ";
     for (std::string line; std::getline(lines, line);) {
       if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
-      for (const char* word :
-           {"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B", "ATOMS.ADD",
-            "ATOMS.CAST", "HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.4D", "UBLKCP", "MUFU.EX2", "USETMAXREG",
-            "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "LDL", "STL"}) {
-        if (line.find(word) != std::string::npos) ++(*found)[function][word];
-      }
+      const auto count = [&](std::initializer_list<const char*> words) {
+        for (const char* word : words) {
+          if (line.find(word) != std::string::npos) ++(*found)[function][word];
+        }
+      };
+      count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
+             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL"});
+      count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.4D", "UBLKCP", "USETMAXREG", "WARPGROUP.ARRIVE",
+             "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT"});
     }
     return found;
   }();
@@ -187,6 +190,8 @@ TEST(CudaCode, RowKernelsReadAndWriteFourFloatsAtOnce) {
     if (kernel.target != "sm_90a" || !is_row) continue;
     ++row_kernels;
     EXPECT_GT(Count(kernel.name, "LDG.E.128"), 0) << kernel.name;
+    // The product of the rows may begin.
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), kernel.name.find("WriteRows") != std::string::npos ? 1 : 0) << kernel.name;
   }
   EXPECT_EQ(row_kernels, 18);
 }
@@ -264,7 +269,11 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     const bool codes = scaled || kernel.name.find("E4M3Format") != std::string::npos;
     const int parts = codes && kernel.name.find("ELi256E") != std::string::npos ? 2 : 1;
     EXPECT_EQ(Count(kernel.name, "GMMA.64x"), 4 * parts);
-    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), scaled ? 4 : 2);
+    // With weights on the M side they are loaded before the wait for the preceding kernel, too.
+    const bool overlaps = kernel.name.find("SwappedTile") != std::string::npos;
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), (overlaps ? 3 : 2) * (scaled ? 2 : 1));
+    EXPECT_EQ(Count(kernel.name, "ACQBULK"), overlaps ? 2 : 0);
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), overlaps ? 1 : 0);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.ARRIVE"), parts);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.DEPBAR"), codes ? parts : 2);
     const bool moves =
@@ -285,7 +294,9 @@ TEST(CudaCode, TheWgmmaGemmOfCodesExpandsInRegisters) {
     ++kernels;
     EXPECT_EQ(Count(kernel.name, "HGMMA.64x"), 4);
     EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), 1);
-    EXPECT_EQ(Count(kernel.name, "UBLKCP"), 2);
+    EXPECT_EQ(Count(kernel.name, "UBLKCP"), 4) << "before the wait for the preceding kernel, and after it";
+    EXPECT_EQ(Count(kernel.name, "ACQBULK"), 2);
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), 1);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.ARRIVE"), 2);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.DEPBAR"), 3);
     EXPECT_GE(Count(kernel.name, "FFMA"), 3 * 32);

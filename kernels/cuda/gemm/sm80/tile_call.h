@@ -52,6 +52,9 @@ struct TileCall {
   TileStore store;
   int32_t multiprocessors = 0;  // of the device, for kernels whose blocks are persistent
   int32_t tile_shape = 0;       // of kernels with several: 0: by the call's shape, else 1, 2, ..
+  // No kernel that may still run writes the weight: on 9.0 a launch of few rows begins before the preceding kernel has
+  // ended, and fetches weights until then.
+  bool overlaps = false;
 };
 
 // A block's share of a call.

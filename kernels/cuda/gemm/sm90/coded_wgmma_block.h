@@ -44,26 +44,34 @@ struct CodedWgmmaBlock : WgmmaBlock<Tile, Block> {
   DUNLIN_DEVICE uint32_t codes(int stage) const { return Base::weight(stage); }
   DUNLIN_DEVICE uint32_t numbers(int stage) const { return codes(stage) + Tile::kCodeBytes; }
 
-  // One thread. Rows of codes are padded to 16; those past them are not loaded, and nothing of theirs is stored.
-  DUNLIN_DEVICE void Load() const {
+  // Rows of codes are padded to 16; those past them are not loaded, and nothing of theirs is stored.
+  DUNLIN_DEVICE void LoadCodeRows(const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) const {
     const CodedView& weight = call.coded;
     const auto code_bytes = static_cast<uint32_t>(weight.format.code_bytes());
     const auto number_bytes = static_cast<uint32_t>(weight.format.number_bytes);
-    WgmmaStage<Tile> stage;
-    for (auto tile = static_cast<int32_t>(block.index()); tile < Base::tiles();
-         tile += static_cast<int32_t>(block.count())) {
-      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
-      const int64_t left = PaddedRows(weight.rows) - place.column;
-      const auto rows = static_cast<uint32_t>(left < Tile::kColumns ? left : Tile::kColumns);
-      for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
-        const uint32_t full = Base::full(stage.index);
+    const int64_t left = PaddedRows(weight.rows) - place.column;
+    const auto rows = static_cast<uint32_t>(left < Tile::kColumns ? left : Tile::kColumns);
+    const uint32_t full = Base::full(stage.index);
+    block.ArriveExpecting(full, Tile::kInBytes + rows * (code_bytes + number_bytes));
+    block.LoadBytes(codes(stage.index), weight.codes(place.column, k), rows * code_bytes, full);
+    block.LoadBytes(numbers(stage.index), weight.numbers(place.column, k), rows * number_bytes, full);
+  }
+
+  // One thread. As WgmmaBlock::Load.
+  DUNLIN_DEVICE void Load() const {
+    int32_t ahead = 0;
+    Base::ForStages(Tile::kStages, [&](const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) {
+      LoadCodeRows(stage, place, k);
+      ++ahead;
+    });
+    block.WaitForPreceding();
+    Base::ForStages(Base::kAllStages, [&](const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) {
+      if (--ahead < 0) {
         block.Wait(Base::empty(stage.index), stage.parity ^ 1);
-        block.ArriveExpecting(full, Tile::kInBytes + rows * (code_bytes + number_bytes));
-        block.LoadBytes(codes(stage.index), weight.codes(place.column, k), rows * code_bytes, full);
-        block.LoadBytes(numbers(stage.index), weight.numbers(place.column, k), rows * number_bytes, full);
-        block.LoadBox(Base::in(stage.index), call.in, full, k * kCodeTile, place.row);
+        LoadCodeRows(stage, place, k);
       }
-    }
+      block.LoadBox(Base::in(stage.index), call.in, Base::full(stage.index), k * kCodeTile, place.row);
+    });
   }
 
   // The codes of elements 16 step + 8 part + 2 (thread % 4) and the next one of half a row, part 0 and 1.
@@ -166,6 +174,7 @@ struct CodedWgmmaBlock : WgmmaBlock<Tile, Block> {
   }
 
   DUNLIN_DEVICE void Compute() const {
+    block.WaitForPreceding();  // residuals
     WgmmaStage<Tile> stage;
     for (auto tile = static_cast<int32_t>(block.index()); tile < Base::tiles();
          tile += static_cast<int32_t>(block.count())) {
@@ -180,6 +189,7 @@ template <typename Tile, typename Block>
 DUNLIN_DEVICE void RunCodedWgmma(const Block& block, const WgmmaCall& call) {
   const CodedWgmmaBlock<Tile, Block> gemm{{block, call, block.SharedBase()}};
   gemm.Start();
+  block.LaunchDependents();
   if (block.thread() < 128) {
     gemm.Compute();
   } else if (block.thread() == 128) {

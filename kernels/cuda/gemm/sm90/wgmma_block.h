@@ -57,25 +57,55 @@ struct WgmmaBlock {
     block.SyncBlock();
   }
 
-  // One thread.
-  DUNLIN_DEVICE void Load() const {
-    constexpr int kElements = kTileBytes / (Tile::Format::kDType == DType::kF8E4M3 ? 1 : 2);
+  // load(stage, place, k) for the stages of this block's tiles, at most `most` of them, in order.
+  template <typename Load>
+  DUNLIN_DEVICE void ForStages(int32_t most, const Load& load) const {
     WgmmaStage<Tile> stage;
     for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
       const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
       for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
-        block.Wait(empty(stage.index), stage.parity ^ 1);
-        block.ArriveExpecting(full(stage.index), Tile::kLoadedBytes);
-        // Tiles of few rows read weights once.
-        block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
-                                               place.column);
-        block.LoadBox(in(stage.index), call.in, full(stage.index), k * kElements, place.row);
-        if constexpr (Tile::kBlockScales) {
-          block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k);
-          block.LoadBox(in_scales(stage.index), call.in_scales, full(stage.index), call.in_scale_lead + place.row, k);
-        }
+        if (most-- == 0) return;
+        load(stage, place, k);
       }
     }
+  }
+  static constexpr int32_t kAllStages = INT32_MAX;
+  static constexpr int kElements = kTileBytes / (Tile::Format::kDType == DType::kF8E4M3 ? 1 : 2);
+
+  DUNLIN_DEVICE void LoadWeight(const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) const {
+    block.ArriveExpecting(full(stage.index), Tile::kLoadedBytes);
+    // Tiles of few rows read weights once.
+    block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
+                                           place.column);
+    if constexpr (Tile::kBlockScales) {
+      block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k);
+    }
+  }
+  DUNLIN_DEVICE void LoadInputs(const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) const {
+    block.LoadBox(in(stage.index), call.in, full(stage.index), k * kElements, place.row);
+    if constexpr (Tile::kBlockScales) {
+      block.LoadBox(in_scales(stage.index), call.in_scales, full(stage.index), call.in_scale_lead + place.row, k);
+    }
+  }
+
+  // One thread. Of few rows the first weights fill the stages before the preceding kernel, which computes the inputs,
+  // has ended (WgmmaCall::weight): all else that a block touches in global memory comes after WaitForPreceding.
+  DUNLIN_DEVICE void Load() const {
+    int32_t ahead = 0;
+    if constexpr (Tile::kSwapped) {
+      ForStages(Tile::kStages, [&](const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) {
+        LoadWeight(stage, place, k);
+        ++ahead;
+      });
+      block.WaitForPreceding();
+    }
+    ForStages(kAllStages, [&](const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) {
+      if (--ahead < 0) {
+        block.Wait(empty(stage.index), stage.parity ^ 1);
+        LoadWeight(stage, place, k);
+      }
+      LoadInputs(stage, place, k);
+    });
   }
 
   DUNLIN_DEVICE void Release(int stage) const {
@@ -260,6 +290,7 @@ struct WgmmaBlock {
   }
 
   DUNLIN_DEVICE void Compute(int warpgroup) const {
+    if constexpr (Tile::kSwapped) block.WaitForPreceding();  // residuals and scales of rows
     WgmmaStage<Tile> stage;
     for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
@@ -282,6 +313,7 @@ template <typename Tile, typename Block>
 DUNLIN_DEVICE void RunWgmmaGemm(const Block& block, const WgmmaCall& call) {
   const WgmmaBlock<Tile, Block> gemm{block, call, block.SharedBase()};
   gemm.Start();
+  if constexpr (Tile::kSwapped) block.LaunchDependents();
   const int warpgroup = block.thread() / 128;
   if (warpgroup == Tile::kWarpgroups) {
     if constexpr (Tile::kMovesRegisters) block.template LowerRegisters<24>();

@@ -103,7 +103,9 @@ struct CodedTile {
 };
 
 struct WgmmaCall {
-  TensorMap in;      // boxes of kRows rows by 128 bytes, swizzled
+  TensorMap in;  // boxes of kRows rows by 128 bytes, swizzled
+  // The weight, and its scales below, may be read before the preceding kernel has ended where TileCall::overlaps says
+  // so.
   CodedView coded;   // of integer codes; weight is unused then
   TensorMap weight;  // boxes of kColumns rows by 128 bytes, swizzled
   // Of E4M3Blocks: [blocks of 128 of K, rows], boxes of one block. Row r of the inputs is number in_scale_lead + r.

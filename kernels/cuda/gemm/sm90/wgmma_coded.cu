@@ -5,6 +5,7 @@
 #include "kernels/cuda/gemm/sm90/coded_wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 #include "kernels/cuda/sm90/device_block.h"
+#include "kernels/cuda/sm90/launch.cuh"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -23,7 +24,7 @@ void LaunchWgmmaCoded(const TileCall& call, Stream stream) {
     const bool encoded = WgmmaCallOf(call, TensorElement::kBf16, Tile::kRows, Tile::kColumns, &planned) == cudaSuccess;
     const auto blocks =
         encoded ? static_cast<unsigned>(WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks)) : 0U;
-    CodedWgmma<Tile><<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(planned);
+    LaunchKernel(CodedWgmma<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, call.overlaps, stream, planned);
   });
 }
 

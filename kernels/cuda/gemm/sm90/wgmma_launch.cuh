@@ -7,6 +7,7 @@
 #include "kernels/cuda/gemm/sm90/wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 #include "kernels/cuda/sm90/device_block.h"
+#include "kernels/cuda/sm90/launch.cuh"
 
 namespace dunlin::kernels::cuda {
 
@@ -24,7 +25,8 @@ void LaunchWgmma(const TileCall& call, TensorElement element, Stream stream) {
     const bool encoded = WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) == cudaSuccess;
     const auto blocks =
         encoded ? static_cast<unsigned>(WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks)) : 0U;
-    WgmmaGemm<Tile><<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(planned);
+    LaunchKernel(WgmmaGemm<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, Tile::kSwapped && call.overlaps, stream,
+                 planned);
   });
 }
 

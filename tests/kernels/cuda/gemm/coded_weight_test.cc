@@ -9,8 +9,8 @@
 
 #include "kernels/cuda/gemm/pack_codes.h"
 #include "tests/kernels/cpu/coded_matrix.h"
-#include "tests/kernels/cuda/gemm/host_wgmma.h"
 #include "tests/kernels/cuda/gemm/tile_runner.h"
+#include "tests/kernels/cuda/gemm/wgmma_product.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -235,7 +235,7 @@ TEST(CodedWgmma, HasTheBitsOfTheExpandedWeight) {
 }
 
 // From some call on, each mistake that the machine can make ends in a fault or in other values.
-TEST(CodedWgmma, MistakesAreFound) {
+TEST(CodedWgmma, ReadsOnlyCodesBeforeThePrecedingKernelEndsAndMistakesAreFound) {
   const HostWeight weight(WeightFormat::kInt4, 130, 2000);
   const std::vector<float> values = RandomValues(130 * 2000, 12);
   const PackSource source{values.data(), DType::kF32, 2000, 1, 0, nullptr, 0, 0};
@@ -252,6 +252,9 @@ TEST(CodedWgmma, MistakesAreFound) {
     call.multiprocessors = 1;
     return RunCodedWgmmaTile<CodedTile<8>>(call, options);
   };
+  ExpectOnlyWeightsBeforeTheWait(
+      in.view(), std::vector<float>(5 * 130),
+      [&](std::vector<float>* out, const MachineOptions& options) { return run(options, out); });
   std::vector<float> clean(5 * 130, NAN);
   ASSERT_EQ(run({}, &clean), "");
   for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,

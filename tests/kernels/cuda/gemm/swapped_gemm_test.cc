@@ -139,6 +139,21 @@ TEST(SwappedGemm, ANanStaysInItsRowAndOutput) {
   }
 }
 
+template <typename Tile>
+void CheckOverlap(Precision precision, int32_t scale_block = 0) {
+  const GemmProduct product(precision, 5, 300, 1000, 300, scale_block);
+  ExpectOnlyWeightsBeforeTheWait(product.in.view(), product.before,
+                                 [&](std::vector<float>* out, const MachineOptions& options) {
+                                   return RunWgmma<Tile>(product.Call(out->data(), 0, 5, 1), options);
+                                 });
+}
+TEST(SwappedGemm, OnlyWeightsAreReadBeforeThePrecedingKernelEnds) {
+  CheckOverlap<Swapped8x64<Bf16Format>>(Precision::kBf16);
+  CheckOverlap<Swapped8x16<Fp16Format>>(Precision::kFp16);
+  CheckOverlap<Swapped16x64<E4M3Format>>(Precision::kFp8);
+  CheckOverlap<Swapped8x64<E4M3Blocks>>(Precision::kFp8, kScaleBlock);
+}
+
 // From some call on, each mistake that the machine can make ends in a fault or in other values.
 template <typename Tile>
 void CheckMistakesAreFound(Precision precision, int32_t scale_block = 0) {

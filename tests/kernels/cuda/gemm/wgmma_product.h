@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
@@ -78,6 +80,38 @@ inline void ExpectMatchesFp64(const GemmProduct& product, const std::vector<floa
       ASSERT_NEAR(out[at], expected, static_cast<double>(depth + 8) * 0x1p-23 * magnitude) << m << ", " << n;
     }
   }
+}
+
+// A launch that begins before the kernel that writes its inputs, their scales and the residual (`before`, in the
+// outputs): these are NaN until a thread waits for that kernel, and the result is the same. run(out, options): a launch
+// of 5 rows.
+template <typename Run>
+void ExpectOnlyWeightsBeforeTheWait(const MatrixView& in, const std::vector<float>& before, const Run& run) {
+  const auto bytes = static_cast<size_t>(MatrixBytes(in.precision, in.rows, in.columns, in.scale_block));
+  const std::vector<unsigned char> inputs(in.data, in.data + bytes);
+  std::vector<float> expected = before;
+  ASSERT_EQ(run(&expected, MachineOptions{}), "");
+  std::vector<float> out;
+  std::vector<float> written;  // by the blocks before; else the residual
+  MachineOptions options;
+  options.preceding_begins = [&] {
+    written = out;
+    std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(in.data, bytes, static_cast<unsigned char>(0xFF));
+  };
+  options.preceding_ends = [&] {
+    std::ranges::copy(written, out.begin());
+    std::ranges::copy(inputs, in.data);
+  };
+  for (options.seed = 1; options.seed < 6; ++options.seed) {
+    out = before;
+    EXPECT_EQ(run(&out, options), "") << options.seed;
+    EXPECT_EQ(out, expected) << options.seed;
+  }
+  options.mistake = Mistake::kSkippedPrecedingWait;
+  out = before;
+  (void)run(&out, options);
+  EXPECT_NE(out, expected) << "nothing was waited for";
 }
 
 }  // namespace dunlin::kernels::cuda

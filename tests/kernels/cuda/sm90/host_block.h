@@ -51,7 +51,7 @@ class HostBlock {
   void LowerRegisters() const {
     machine_->SetRegisters(kRegisters, false);
   }
-  void WaitForPreceding() const {}
+  void WaitForPreceding() const { machine_->WaitForPreceding(); }
   void LaunchDependents() const {}
 
   void InitBarrier(uint32_t barrier, uint32_t arrivals) const { machine_->InitBarrier(barrier, arrivals); }

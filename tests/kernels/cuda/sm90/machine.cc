@@ -44,6 +44,7 @@ std::string Machine::Run(const std::function<void(int)>& body) {
     makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Machine::Enter), 2, static_cast<unsigned>(self),
                 static_cast<unsigned>(self >> 32));
   }
+  if (options_.preceding_begins != nullptr) options_.preceding_begins();
   const auto done = [&] { return std::ranges::all_of(fibers_, [](const Fiber& fiber) { return fiber.done; }); };
   while (fault_.empty() && !done()) {
     const bool resumed = ResumeReady();
@@ -104,8 +105,18 @@ std::string Machine::DescribeWaits() const {
 }
 
 // Copies and products that are under way; `all`: every one, because no thread can go on before. Whether there was one.
+void Machine::WaitForPreceding() {
+  if (options_.preceding_ends == nullptr || Makes(Mistake::kSkippedPrecedingWait)) return;
+  preceding_awaited_ = true;
+  WaitUntil([this] { return preceding_ended_; }, "the preceding kernel");
+}
+
 bool Machine::FinishSome(bool all) {
   bool finished = false;
+  if (preceding_awaited_ && !preceding_ended_ && (all || Draw())) {
+    options_.preceding_ends();
+    preceding_ended_ = finished = true;
+  }
   std::ranges::shuffle(loads_, random_);
   for (size_t i = loads_.size(); i-- > 0 && fault_.empty();) {
     if (!all && Draw()) continue;

@@ -36,6 +36,7 @@ enum class Mistake : uint8_t {
   kSkippedProductFence,
   kSkippedProductWait,
   kSkippedRegisterRelease,
+  kSkippedPrecedingWait,
 };
 
 struct MachineOptions {
@@ -44,6 +45,10 @@ struct MachineOptions {
   uint64_t seed = 1;
   Mistake mistake = Mistake::kNone;
   int mistake_at = 0;  // of the calls that allow it
+  // The kernel before, which runs until some thread waits for it: what it will write holds something else at the
+  // block's start. Null: there is none.
+  std::function<void()> preceding_begins = {};
+  std::function<void()> preceding_ends = {};
 };
 
 class Machine {
@@ -60,6 +65,7 @@ class Machine {
   bool Makes(Mistake mistake);  // whether this call does
   bool Draw() { return (random_() & 1) != 0; }
 
+  void WaitForPreceding();
   void SyncThreads(int id, int threads, bool waits);
   void SyncWarp();
   uint64_t Exchange(uint64_t value, int lane);  // the value of another lane of the warp
@@ -172,6 +178,8 @@ class Machine {
   int calls_ = 0;  // that allow the mistake
   int free_registers_ = 0;
   std::string fault_;
+  bool preceding_awaited_ = false;
+  bool preceding_ended_ = false;
 };
 
 }  // namespace dunlin::kernels::cuda
