@@ -109,6 +109,8 @@ void AddCudaOptions(CLI::App* subcommand, BenchOptions* options) {
                          "As compute.cublas_algorithm_cache in the server's config");
   subcommand->add_flag("!--no-sm90-kernels", options->device_options.sm90_kernels,
                        "As compute.sm90_kernels: false in the server's config");
+  subcommand->add_flag("!--no-cuda-graphs", options->device_options.cuda_graphs,
+                       "As compute.cuda_graphs: false in the server's config");
 }
 
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {

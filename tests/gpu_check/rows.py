@@ -179,6 +179,9 @@ REST = (
     served("served_invariance", 8, 40, gib=24),
     served("served_cancel", 4, 30, gib=24),
     served("served_load", 34, 60, gib=24),
+    # What llama_1b is compared with: every operation launched by itself.
+    bench("llama_1b_no_graphs", "2", 10, 40, "model --case llama-1b --precision bf16 --batch 1,32 --no-cuda-graphs",
+          "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2 --no-cuda-graphs", gib=8),
     llama_8b("bf16", 40, 34),
     llama_8b("fp8", 38, 30),
     layer("bf16", "2", 25),
