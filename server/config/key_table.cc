@@ -11,7 +11,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
-#include "server/config/config.h"
+#include "server/config/key_setters.h"
 #include "server/config/static_text.h"
 #include "text/chat_output/parser_names.h"
 
@@ -31,17 +31,6 @@ constexpr StaticText kDeviceChoices = ChoicesOf(kernels::kDeviceKindTable, "auto
 constexpr StaticText kPrecisionChoices = ChoicesOf(kernels::kPrecisionTable);
 constexpr StaticText kBackendChoices = ChoicesOf(kernels::kAttentionBackendTable);
 constexpr StaticText kRecipeChoices = ChoicesOf(engine::kFp8RecipeTable);
-
-template <auto kMember>
-void Set(const nlohmann::ordered_json& value, Config* config) {
-  value.get_to(config->*kMember);
-}
-template <auto kSection, auto kMember>
-void SetIn(const nlohmann::ordered_json& value, Config* config) {
-  value.get_to(config->*kSection.*kMember);
-}
-template <auto kMember>
-constexpr ConfigSetter kLimit = SetIn<&Config::limits, kMember>;
 
 // attention.enable_<name> of every backend, in the order in which AUTO tries them.
 struct BackendKey {
