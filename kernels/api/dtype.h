@@ -73,7 +73,7 @@ inline constexpr int kNumWeightFormats = 19;
 // Elements of K of a row that share the FP16 factors of formats with integer scales.
 inline constexpr int32_t kSuperBlock = 256;
 
-// What a group of integer codes has beside them.
+// What a group of codes has in addition to them.
 enum class GroupScales : uint8_t {
   kNone,
   kWord,        // the FP16 of 256 * scale: value = scale * code
@@ -86,6 +86,65 @@ enum class GroupScales : uint8_t {
   kSuperFloat,  // an 8-bit integer, times an FP32 factor for each kSuperBlock elements, is the scale
   kSuperE4M3,   // the same with an E4M3 number
 };
+inline constexpr int kNumGroupScales = 10;
+
+// Their sizes, and what of a checkpoint's codes (CodeTraits of weight_codes.h) they hold: one row for every kind.
+struct GroupScalesTraits {
+  GroupScales scales;
+  int32_t group_bits = 0;    // of a group's own numbers
+  int32_t super_bits = 0;    // of the factors of a kSuperBlock; 0: none are shared
+  bool keeps_codes = false;  // false: rounded from wide weights, or none
+  bool integers = false;     // a scale of 8 bits in a group
+  bool minimums = false;
+  bool zero_points = false;
+  bool wide = false;  // FP32 factors
+
+  // Factors of a kSuperBlock that are FP32.
+  constexpr bool super_floats() const { return wide && super_bits != 0; }
+};
+inline constexpr GroupScalesTraits kGroupScalesTable[kNumGroupScales] = {
+    {.scales = GroupScales::kNone},
+    {.scales = GroupScales::kWord, .group_bits = 16},
+    {.scales = GroupScales::kZeroWord, .group_bits = 16, .zero_points = true},
+    {.scales = GroupScales::kHalf, .group_bits = 16, .keeps_codes = true},
+    {.scales = GroupScales::kHalfZero, .group_bits = 24, .keeps_codes = true, .zero_points = true},
+    {.scales = GroupScales::kSuper, .group_bits = 8, .super_bits = 16, .keeps_codes = true, .integers = true},
+    {.scales = GroupScales::kSuperMin,
+     .group_bits = 16,
+     .super_bits = 32,
+     .keeps_codes = true,
+     .integers = true,
+     .minimums = true},
+    {.scales = GroupScales::kWideMin,
+     .group_bits = 64,
+     .keeps_codes = true,
+     .integers = true,
+     .minimums = true,
+     .zero_points = true,
+     .wide = true},
+    {.scales = GroupScales::kSuperFloat,
+     .group_bits = 8,
+     .super_bits = 32,
+     .keeps_codes = true,
+     .integers = true,
+     .wide = true},
+    {.scales = GroupScales::kSuperE4M3,
+     .group_bits = 8,
+     .super_bits = 32,
+     .keeps_codes = true,
+     .integers = true,
+     .wide = true},
+};
+static_assert([] {
+  for (size_t i = 0; i < kNumGroupScales; ++i) {
+    if (static_cast<size_t>(kGroupScalesTable[i].scales) != i) return false;
+  }
+  return true;
+}());
+
+constexpr const GroupScalesTraits& Traits(GroupScales scales) {
+  return kGroupScalesTable[static_cast<size_t>(scales)];
+}
 
 // What 4-bit codes stand for: themselves, or an integer of 8 bits that a table has for them (code_levels.h).
 enum class CodeLevels : uint8_t {
@@ -105,43 +164,42 @@ struct WeightFormatTraits {
   Precision compute;           // of the activations that it is multiplied with
   std::optional<DType> dtype;  // of formats whose codes are numbers of a dtype; none: integers
   int32_t code_bits;
-  int32_t group;       // elements of K of a row that share a scale; 0: no scales, or those of PackedWeight::scale_block
-  int32_t scale_bits;  // of a group: its scale, its zero point or minimum, its share of the factors
+  int32_t group;  // elements of K of a row that share a scale; 0: no scales, or those of PackedWeight::scale_block
   GroupScales scales;
   CodeLevels levels = CodeLevels::kIntegers;
 
   // Whether a product takes the sums of the input's groups.
-  constexpr bool offsets() const {
-    return zero_points() || scales == GroupScales::kSuperMin || scales == GroupScales::kWideMin;
-  }
-  // Whether the scale is of the code less a zero point.
-  constexpr bool zero_points() const { return scales == GroupScales::kZeroWord || scales == GroupScales::kHalfZero; }
+  constexpr bool offsets() const { return Traits(scales).zero_points || Traits(scales).minimums; }
+  // Whether the scale is of the code less a zero point. Where there are minimums, a zero point becomes one.
+  constexpr bool zero_points() const { return Traits(scales).zero_points && !Traits(scales).minimums; }
+  // The least code; codes of 4 bits with a minimum are unsigned. Of integer codes.
+  constexpr int32_t code_min() const { return code_bits == 4 && Traits(scales).minimums ? 0 : -(1 << (code_bits - 1)); }
 };
 inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
-    {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, 0, GroupScales::kNone},
-    {WeightFormat::kBf16, "bf16", Precision::kBf16, DType::kBF16, 16, 0, 0, GroupScales::kNone},
-    {WeightFormat::kF16, "f16", Precision::kFp16, DType::kF16, 16, 0, 0, GroupScales::kNone},
-    {WeightFormat::kE4M3, "e4m3", Precision::kFp8, DType::kF8E4M3, 8, 0, 0, GroupScales::kNone},
-    {WeightFormat::kInt8, "int8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, GroupScales::kWord},
-    {WeightFormat::kInt4, "int4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, GroupScales::kZeroWord},
-    {WeightFormat::kQ8, "q8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, GroupScales::kHalf},
-    {WeightFormat::kQ4, "q4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, GroupScales::kHalf},
-    {WeightFormat::kQ4Super, "q4_super_min", Precision::kBf16, std::nullopt, 4, 32, 20, GroupScales::kSuperMin},
-    {WeightFormat::kQ6Super, "q6_super", Precision::kBf16, std::nullopt, 6, 16, 9, GroupScales::kSuper},
-    {WeightFormat::kQ6Min, "q6_super_min", Precision::kBf16, std::nullopt, 6, 16, 18, GroupScales::kSuperMin},
-    {WeightFormat::kQ8Wide, "q8_wide_min", Precision::kBf16, std::nullopt, 8, 16, 64, GroupScales::kWideMin},
-    {WeightFormat::kQ4Zero, "q4_group32_zero", Precision::kBf16, std::nullopt, 4, 32, 24, GroupScales::kHalfZero},
-    {WeightFormat::kIq2, "iq2_super", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperFloat,
+    {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, GroupScales::kNone},
+    {WeightFormat::kBf16, "bf16", Precision::kBf16, DType::kBF16, 16, 0, GroupScales::kNone},
+    {WeightFormat::kF16, "f16", Precision::kFp16, DType::kF16, 16, 0, GroupScales::kNone},
+    {WeightFormat::kE4M3, "e4m3", Precision::kFp8, DType::kF8E4M3, 8, 0, GroupScales::kNone},
+    {WeightFormat::kInt8, "int8_group32", Precision::kBf16, std::nullopt, 8, 32, GroupScales::kWord},
+    {WeightFormat::kInt4, "int4_group32", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kZeroWord},
+    {WeightFormat::kQ8, "q8_group32", Precision::kBf16, std::nullopt, 8, 32, GroupScales::kHalf},
+    {WeightFormat::kQ4, "q4_group32", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kHalf},
+    {WeightFormat::kQ4Super, "q4_super_min", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kSuperMin},
+    {WeightFormat::kQ6Super, "q6_super", Precision::kBf16, std::nullopt, 6, 16, GroupScales::kSuper},
+    {WeightFormat::kQ6Min, "q6_super_min", Precision::kBf16, std::nullopt, 6, 16, GroupScales::kSuperMin},
+    {WeightFormat::kQ8Wide, "q8_wide_min", Precision::kBf16, std::nullopt, 8, 16, GroupScales::kWideMin},
+    {WeightFormat::kQ4Zero, "q4_group32_zero", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kHalfZero},
+    {WeightFormat::kIq2, "iq2_super", Precision::kBf16, std::nullopt, 4, 16, GroupScales::kSuperFloat,
      CodeLevels::kIq2},
-    {WeightFormat::kIq3, "iq3_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+    {WeightFormat::kIq3, "iq3_super", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kSuperFloat,
      CodeLevels::kIq3},
-    {WeightFormat::kOdd, "odd_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+    {WeightFormat::kOdd, "odd_super", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kSuperFloat,
      CodeLevels::kOdd},
-    {WeightFormat::kOddFine, "odd_super_group16", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperFloat,
+    {WeightFormat::kOddFine, "odd_super_group16", Precision::kBf16, std::nullopt, 4, 16, GroupScales::kSuperFloat,
      CodeLevels::kOdd},
-    {WeightFormat::kIq4, "iq4_super", Precision::kBf16, std::nullopt, 4, 32, 12, GroupScales::kSuperFloat,
+    {WeightFormat::kIq4, "iq4_super", Precision::kBf16, std::nullopt, 4, 32, GroupScales::kSuperFloat,
      CodeLevels::kIq4},
-    {WeightFormat::kE2M1, "e2m1_group16", Precision::kBf16, std::nullopt, 4, 16, 10, GroupScales::kSuperE4M3,
+    {WeightFormat::kE2M1, "e2m1_group16", Precision::kBf16, std::nullopt, 4, 16, GroupScales::kSuperE4M3,
      CodeLevels::kE2M1},
 };
 static_assert(IsChoiceTable(kWeightFormatTable, &WeightFormatTraits::format));
@@ -155,8 +213,9 @@ constexpr const char* Name(WeightFormat format) {
 // Bytes of an element, with its share of a group's scale.
 constexpr double BytesPerElement(WeightFormat format) {
   const WeightFormatTraits& traits = Traits(format);
-  const double scale_bits = traits.group == 0 ? 0.0 : static_cast<double>(traits.scale_bits) / traits.group;
-  return (traits.code_bits + scale_bits) / 8;
+  const GroupScalesTraits& scales = Traits(traits.scales);
+  const double group_bits = traits.group == 0 ? 0.0 : static_cast<double>(scales.group_bits) / traits.group;
+  return (traits.code_bits + group_bits + static_cast<double>(scales.super_bits) / kSuperBlock) / 8;
 }
 
 struct PrecisionTraits {

@@ -75,39 +75,29 @@ inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t ro
          static_cast<float>(codes.minimums[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
 }
 // NOLINTEND(bugprone-integer-division)
+
+// Whether the codes are those of the format's table, or integers within its bits.
+constexpr bool HoldsValues(const WeightFormatTraits& format, const CodeTraits& codes) {
+  if (format.levels != CodeLevels::kIntegers) return format.levels == codes.levels;
+  return codes.code_min >= format.code_min() && codes.code_max < format.code_min() + (1 << format.code_bits);
+}
 // Whether a packed weight of that format has the values of such codes exactly. False for formats of wide weights.
-constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
+constexpr bool Holds(WeightFormat format, const CodeTraits& codes) {
   const WeightFormatTraits& row = Traits(format);
-  if (row.scales == GroupScales::kNone) return false;
-  if (row.levels != CodeLevels::kIntegers) {
-    return row.levels == traits.levels && traits.wide && traits.scales && !traits.minimums && !traits.zero_points &&
-           traits.e4m3_scales == (row.scales == GroupScales::kSuperE4M3) && traits.group % row.group == 0 &&
-           traits.block % kSuperBlock == 0;
+  const GroupScalesTraits& held = Traits(row.scales);
+  if (!held.keeps_codes || !HoldsValues(row, codes)) return false;
+  if ((codes.scales && !held.integers) || (codes.minimums && !held.minimums) ||
+      (codes.zero_points && !held.zero_points) || (codes.wide && !held.wide)) {
+    return false;
   }
-  // 4-bit codes with a minimum are unsigned.
-  const bool is_unsigned = row.code_bits == 4 && row.scales == GroupScales::kSuperMin;
-  const int32_t code_min = is_unsigned ? 0 : -(1 << (row.code_bits - 1));
-  if (traits.code_min < code_min || traits.code_max > code_min + (1 << row.code_bits) - 1) return false;
-  switch (row.scales) {
-    case GroupScales::kHalf:
-      return !traits.scales && !traits.minimums && !traits.zero_points && !traits.wide && traits.block % row.group == 0;
-    case GroupScales::kHalfZero:
-      return !traits.scales && !traits.minimums && !traits.wide && traits.group % row.group == 0;
-    case GroupScales::kSuper:
-      return !traits.minimums && !traits.zero_points && !traits.wide && traits.group % row.group == 0 &&
-             traits.block % kSuperBlock == 0;
-    case GroupScales::kSuperMin:
-      return !traits.zero_points && !traits.wide && traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
-    case GroupScales::kWideMin:
-      return traits.group % row.group == 0;
-    case GroupScales::kNone:
-    case GroupScales::kWord:
-    case GroupScales::kZeroWord:
-    case GroupScales::kSuperFloat:
-    case GroupScales::kSuperE4M3:
-      return false;
+  // FP32 factors are stored as they are, with the scales of their groups.
+  if (held.super_floats() &&
+      !(codes.wide && codes.scales && codes.e4m3_scales == (row.scales == GroupScales::kSuperE4M3))) {
+    return false;
   }
-  return false;
+  if (held.super_bits != 0 && codes.block % kSuperBlock != 0) return false;
+  const bool only_factors = !held.integers && !held.minimums && !held.zero_points;
+  return (only_factors ? codes.block : codes.group) % row.group == 0;
 }
 
 }  // namespace dunlin::kernels

@@ -13,37 +13,23 @@ namespace dunlin::tools::bench {
 namespace {
 
 using kernels::CodeLevels;
-using kernels::GroupScales;
 
 // The widest codes of a format, a scale and a minimum for each of its groups where it has them.
 kernels::CodeTraits TraitsOf(kernels::WeightFormat format) {
   const kernels::WeightFormatTraits& row = kernels::Traits(format);
-  if (row.levels != CodeLevels::kIntegers) {
-    return {.code_min = -127,
-            .code_max = 127,
-            .group = row.group,
-            .block = kernels::kSuperBlock,
-            .scales = true,
-            .minimums = false,
-            .zero_points = false,
-            .wide = true,
-            .levels = row.levels,
-            .e4m3_scales = row.scales == GroupScales::kSuperE4M3};
-  }
-  const bool super = row.scales == GroupScales::kSuper || row.scales == GroupScales::kSuperMin;
-  const bool minimums = row.scales == GroupScales::kSuperMin || row.scales == GroupScales::kWideMin;
-  kernels::CodeTraits traits{.code_min = -(1 << (row.code_bits - 1)),
-                             .code_max = (1 << (row.code_bits - 1)) - 1,
-                             .group = row.group,
-                             .block = super ? kernels::kSuperBlock : row.group,
-                             .scales = super,
-                             .minimums = minimums,
-                             .zero_points = row.scales == GroupScales::kHalfZero};
-  if (!kernels::Holds(format, traits)) {  // codes of 4 bits with a minimum are unsigned
-    traits.code_min = 0;
-    traits.code_max = (1 << row.code_bits) - 1;
-  }
-  return traits;
+  const kernels::GroupScalesTraits& held = kernels::Traits(row.scales);
+  const bool of_table = row.levels != CodeLevels::kIntegers;
+  const bool super = held.super_bits != 0;
+  return {.code_min = of_table ? -127 : row.code_min(),
+          .code_max = of_table ? 127 : row.code_min() + (1 << row.code_bits) - 1,
+          .group = row.group,
+          .block = super ? kernels::kSuperBlock : row.group,
+          .scales = super,
+          .minimums = held.minimums,
+          .zero_points = row.zero_points(),
+          .wide = held.super_floats(),
+          .levels = row.levels,
+          .e4m3_scales = row.scales == kernels::GroupScales::kSuperE4M3};
 }
 
 std::vector<int8_t> Integers(uint64_t stream, int64_t count, int32_t least, int32_t most) {
@@ -79,8 +65,7 @@ kernels::WeightCodes CodedWeight::View() const {
 }
 
 bool KeepsCodes(kernels::WeightFormat format) {
-  const GroupScales scales = kernels::Traits(format).scales;
-  return scales != GroupScales::kNone && scales != GroupScales::kWord && scales != GroupScales::kZeroWord;
+  return kernels::Traits(kernels::Traits(format).scales).keeps_codes;
 }
 
 CodedWeight MakeCodedWeight(kernels::WeightFormat format, int64_t out_features, int64_t in_features, uint64_t seed) {
@@ -95,6 +80,8 @@ CodedWeight MakeCodedWeight(kernels::WeightFormat format, int64_t out_features, 
   weight.factors = Factors(StreamOf(seed, 2), blocks);
   if (of_table) {
     for (int8_t& code : weight.codes) code = kernels::RowOf(traits.levels).values[code];
+  }
+  if (traits.wide) {
     for (const uint16_t factor : weight.factors) weight.wide_factors.push_back(kernels::Fp16ToFloat(factor));
     weight.scales = Integers(StreamOf(seed, 3), groups, 1, 63);  // as E4M3 at most 7.5
     return weight;

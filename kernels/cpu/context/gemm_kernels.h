@@ -3,6 +3,7 @@
 // Bit contract: an output element depends on its own row and column alone, not on how rows were grouped into blocks.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -60,57 +61,80 @@ using GemmKernel = void(const GemmBlock&);
 // to 8 bits in the groups of a format, in the order of its kernel: `coded` is CodedRow.
 using RoundInputsKernel = void(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded);
 
+// Kernels by WeightFormat; null: none of that format here.
+using GemmKernelArray = std::array<GemmKernel*, kNumWeightFormats>;
+
 struct GemmKernels {
-  GemmKernel* gemm[kNumWeightFormats];  // by WeightFormat
-  int64_t gemm_rows;                    // rows of a block that fit the caches best, <= kGemmRowsMax; a multiple of 8
+  GemmKernelArray gemm;
+  int64_t gemm_rows;  // rows of a block that fit the caches best, <= kGemmRowsMax; a multiple of 8
 };
 
 // Of PackedWeight::int8_inputs.
 struct Int8GemmKernels {
-  GemmKernel* int8_gemm[kNumWeightFormats];  // null for formats without groups
+  GemmKernelArray int8_gemm;  // null for formats without groups
   RoundInputsKernel* round_inputs;
 };
 
-// Products::Gemm<format> of every format with groups, and Products::Round.
-template <typename Products, size_t... kFormats>
-constexpr Int8GemmKernels MakeInt8Kernels(std::index_sequence<kFormats...>) {
-  const auto kernel_of = []<WeightFormat kFormat>() -> GemmKernel* {
-    if constexpr (Traits(kFormat).group != 0) return Products::template Gemm<kFormat>;
-    return nullptr;
-  };
-  return {{kernel_of.template operator()<static_cast<WeightFormat>(kFormats)>()...}, Products::Round};
+// Formats with groups; of them, those whose codes are integers, of one width or any, or those of a table.
+constexpr bool HasGroups(const WeightFormatTraits& format) {
+  return format.group != 0;
 }
-template <typename Products>
-constexpr Int8GemmKernels MakeInt8Kernels() {
-  return MakeInt8Kernels<Products>(std::make_index_sequence<kNumWeightFormats>());
+constexpr bool HasIntegers(const WeightFormatTraits& format) {
+  return HasGroups(format) && format.levels == CodeLevels::kIntegers;
+}
+template <int32_t kBits>
+constexpr bool HasIntegersOf(const WeightFormatTraits& format) {
+  return HasIntegers(format) && format.code_bits == kBits;
+}
+constexpr bool HasLevels(const WeightFormatTraits& format) {
+  return HasGroups(format) && !HasIntegers(format);
 }
 
-// One translation unit each, compiled with its variant's flags. Activation rows of bf16 and fp8 are floats in the
-// variants that multiply by FMA, BF16 in avx512_bf16 and amx.
+// Products::Gemm<format> of every format that kTakes.
+template <typename Products, bool (*kTakes)(const WeightFormatTraits&), size_t... kFormats>
+constexpr GemmKernelArray MakeGemmKernels(std::index_sequence<kFormats...>) {
+  const auto kernel_of = []<WeightFormat kFormat>() -> GemmKernel* {
+    if constexpr (kTakes(Traits(kFormat))) return Products::template Gemm<kFormat>;
+    return nullptr;
+  };
+  return {kernel_of.template operator()<static_cast<WeightFormat>(kFormats)>()...};
+}
+template <typename Products, bool (*kTakes)(const WeightFormatTraits&)>
+constexpr GemmKernelArray MakeGemmKernels() {
+  return MakeGemmKernels<Products, kTakes>(std::make_index_sequence<kNumWeightFormats>());
+}
+
+// Products::Gemm<format> of every format with groups, and Products::Round.
+template <typename Products>
+constexpr Int8GemmKernels MakeInt8Kernels() {
+  return {MakeGemmKernels<Products, HasGroups>(), Products::Round};
+}
+
+// Compiled with their variant's flags, in a translation unit for each of these or several of the first four. Activation
+// rows of bf16 and fp8 are floats in the variants that multiply by FMA, BF16 in avx512_bf16 and amx.
 namespace portable {
-GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+extern const GemmKernelArray kGroupedKernels;  // HasGroups
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace portable
 namespace avx2 {
-GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+extern const GemmKernelArray kIntegerKernels;  // HasIntegers
+extern const GemmKernelArray kLevelKernels;    // HasLevels
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx2
 namespace avx512 {
-GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
-GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+GemmKernel GemmFp32L2, GemmFp16L2;             // prefetch into L2
+extern const GemmKernelArray kIntegerKernels;  // HasIntegers
+extern const GemmKernelArray kLevelKernels;    // HasLevels
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512
 namespace avx512_bf16 {
-GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-GemmKernel GemmIq2, GemmIq3, GemmOdd, GemmOddFine, GemmIq4, GemmE2M1;
-GemmKernel GemmBf16L2, GemmFp8L2;  // prefetch into L2
+GemmKernel GemmBf16, GemmFp8;
+GemmKernel GemmBf16L2, GemmFp8L2;                                                      // prefetch into L2
+extern const GemmKernelArray kIntegers4Kernels, kIntegers6Kernels, kIntegers8Kernels;  // HasIntegersOf<4>, 6 and 8
+extern const GemmKernelArray kLevelKernels;                                            // HasLevels
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512_bf16
 namespace amx {

@@ -33,7 +33,7 @@ float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
   if constexpr (Traits(kFormat).code_bits == 4) {
     const int32_t half = static_cast<int32_t>(*at) >> (index % 2 * 4) & 0xF;
     if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) return RowOf(Traits(kFormat).levels).values[half];
-    return static_cast<float>(half < 8 || kFormat == WeightFormat::kQ4Super ? half : half - 16);
+    return static_cast<float>(half < 8 || UnsignedBias(kFormat) == 0 ? half : half - 16);
   } else if constexpr (IsGrouped(kFormat)) {
     return static_cast<float>(static_cast<int8_t>(*at));
   } else if constexpr (kFormat == WeightFormat::kE4M3) {

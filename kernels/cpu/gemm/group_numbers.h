@@ -51,7 +51,7 @@ GroupNumbers ReadGroup(const std::byte* scales, int64_t group, int64_t column) {
                         static_cast<float>(NumberAt<int8_t>(integers + kPanelColumns));
     }
     return numbers;
-  } else if constexpr (HasFloatFactors(kTraits.scales)) {
+  } else if constexpr (Traits(kTraits.scales).super_floats()) {
     constexpr int64_t kGroups = kSuperBlock / kTraits.group;
     const std::byte* factors =
         scales + group / kGroups * static_cast<int64_t>(SuperScaleBytes(kTraits.scales, kTraits.group));

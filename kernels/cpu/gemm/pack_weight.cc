@@ -191,11 +191,7 @@ void ClearPadding(const PackedWeight& weight) {
 
 // Integer codes, or a plain matrix to a format that wide weights are rounded to.
 bool ValidSource(const PackWeightParams& p) {
-  const GroupScales scales = Traits(p.weight->format).scales;
-  if (p.codes == nullptr) {
-    return p.source != nullptr &&
-           (scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord);
-  }
+  if (p.codes == nullptr) return p.source != nullptr && !Traits(Traits(p.weight->format).scales).keeps_codes;
   const WeightCodes& codes = *p.codes;
   return Holds(p.weight->format, codes.traits) && codes.codes != nullptr &&
          (codes.traits.wide ? codes.wide_factors != nullptr : codes.factors != nullptr) &&

@@ -47,9 +47,7 @@ constexpr int32_t IntegerBits(WeightFormat format) {
 
 // What makes every integer of a format unsigned, added to it.
 constexpr int32_t UnsignedBias(WeightFormat format) {
-  const WeightFormatTraits& traits = Traits(format);
-  if (traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin) return 0;
-  return 1 << (IntegerBits(format) - 1);
+  return Traits(format).levels == CodeLevels::kIntegers ? -Traits(format).code_min() : 1 << 7;
 }
 
 // K elements that are stored together; K is padded to a multiple of it.
@@ -81,39 +79,18 @@ constexpr size_t PanelBytes(WeightFormat format, int64_t depth) {
   return static_cast<size_t>(PaddedDepth(format, depth) * kPanelColumns * Traits(format).code_bits / 8);
 }
 
-constexpr bool HasFloatFactors(GroupScales scales) {
-  return scales == GroupScales::kSuperFloat || scales == GroupScales::kSuperE4M3;
-}
-// Bytes of a super-block's scales; of kSuper, kSuperMin, kSuperFloat and kSuperE4M3.
+// Bytes of a super-block's scales in a panel.
 constexpr size_t SuperScaleBytes(GroupScales scales, int32_t group) {
-  if (HasFloatFactors(scales))
-    return static_cast<size_t>(kPanelColumns) * (4 + static_cast<size_t>(kSuperBlock / group));
-  const size_t numbers = scales == GroupScales::kSuperMin ? 2 : 1;  // of a group
-  return static_cast<size_t>(kPanelColumns) * numbers * static_cast<size_t>(2 + kSuperBlock / group);
+  const int32_t bits = Traits(scales).super_bits + kSuperBlock / group * Traits(scales).group_bits;
+  return static_cast<size_t>(kPanelColumns) * static_cast<size_t>(bits / 8);
 }
 // Bytes of a panel's scales; of grouped formats.
 constexpr size_t GroupScaleBytes(WeightFormat format, int64_t depth) {
   const WeightFormatTraits& traits = Traits(format);
-  const auto groups = static_cast<size_t>(NumGroups(format, depth));
-  switch (traits.scales) {
-    case GroupScales::kNone:
-      return 0;
-    case GroupScales::kWord:
-    case GroupScales::kZeroWord:
-    case GroupScales::kHalf:
-      return groups * kPanelColumns * sizeof(uint16_t);
-    case GroupScales::kHalfZero:
-      return groups * kPanelColumns * (sizeof(uint16_t) + sizeof(int8_t));
-    case GroupScales::kSuper:
-    case GroupScales::kSuperMin:
-    case GroupScales::kSuperFloat:
-    case GroupScales::kSuperE4M3:
-      return static_cast<size_t>((depth + kSuperBlock - 1) / kSuperBlock) *
-             SuperScaleBytes(traits.scales, traits.group);
-    case GroupScales::kWideMin:
-      return groups * kPanelColumns * 2 * sizeof(float);
+  if (Traits(traits.scales).super_bits != 0) {
+    return static_cast<size_t>((depth + kSuperBlock - 1) / kSuperBlock) * SuperScaleBytes(traits.scales, traits.group);
   }
-  return 0;
+  return static_cast<size_t>(NumGroups(format, depth) * kPanelColumns * (Traits(traits.scales).group_bits / 8));
 }
 
 // Byte offset of the scales.

@@ -71,9 +71,7 @@ constexpr CodedFormat CodedFormatOf(WeightFormat format) {
   const bool known = (traits.code_bits == 4 || traits.code_bits == 6 || traits.code_bits == 8) &&
                      (traits.group == 16 || traits.group == 32);
   if (!known) return {};
-  // As Holds (weight_codes.h).
   const bool of_table = traits.levels != CodeLevels::kIntegers;
-  const bool is_unsigned = of_table || (traits.code_bits == 4 && traits.scales == GroupScales::kSuperMin);
   uint64_t levels[2] = {};
   for (uint32_t i = 0; of_table && i < 16; ++i) {
     levels[i / 8] |= uint64_t{static_cast<uint8_t>(RowOf(traits.levels).values[i])} << (i % 8 * 8);
@@ -81,7 +79,7 @@ constexpr CodedFormat CodedFormatOf(WeightFormat format) {
   return {.scales = traits.scales,
           .code_bits = traits.code_bits,
           .group = traits.group,
-          .code_min = is_unsigned ? 0 : -(1 << (traits.code_bits - 1)),
+          .code_min = of_table ? 0 : traits.code_min(),
           .number_bytes = NumberBytes(traits.scales, kCodeTile / traits.group),
           .low_levels = levels[0],
           .high_levels = levels[1]};

@@ -29,9 +29,7 @@ bool ValidSource(const PackWeightParams& p) {
   if (p.codes != nullptr) {
     return Holds(format, p.codes->traits) && ArraysOf(*p.codes, p.weight->in_features).complete();
   }
-  const GroupScales scales = Traits(format).scales;
-  const bool rounds = scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord;
-  return p.source != nullptr && rounds && ValidScales(p);
+  return p.source != nullptr && !Traits(Traits(format).scales).keeps_codes && ValidScales(p);
 }
 
 bool Valid(const PackWeightParams& p) {

@@ -3,6 +3,9 @@
 // parts, gated weights, the bit contract, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernels/api/layer_ops.h"
 #include "kernels/cpu/activation/round_columns.h"
 #include "tests/kernels/cpu/coded_matrix.h"
@@ -149,6 +152,29 @@ TEST_P(GemmCodes, GatedWeightsPackInPartsAndHaveTheBitsOfTheProduct) {
     }
   }
 }
+
+TEST_P(GemmCodes, EveryFormatHasKernelsAndAFormAmongThese) {
+  const cpu::KernelTable& kernels = cpu::ContextOf(device_->context).kernels;
+  for (const WeightFormatTraits& row : kWeightFormatTable) {
+    SCOPED_TRACE(row.name);
+    const auto format = static_cast<size_t>(row.format);
+    EXPECT_NE(kernels.gemm[format], nullptr);
+    EXPECT_EQ(kernels.int8_gemm[format] != nullptr, row.group != 0);
+    const bool has_form = std::any_of(std::begin(kCodedForms), std::end(kCodedForms),
+                                      [&row](const CodedForm& form) { return form.format == row.format; });
+    EXPECT_EQ(has_form, Traits(row.scales).keeps_codes);
+  }
+}
+
+// As docs/architecture.md has them, "Precision".
+static_assert(BytesPerElement(WeightFormat::kInt4) * 8 == 4.5 && BytesPerElement(WeightFormat::kInt8) * 8 == 8.5);
+static_assert(BytesPerElement(WeightFormat::kQ4) * 8 == 4.5 && BytesPerElement(WeightFormat::kQ8) * 8 == 8.5);
+static_assert(BytesPerElement(WeightFormat::kQ4Super) * 8 == 4.625 &&
+              BytesPerElement(WeightFormat::kQ4Zero) * 8 == 4.75);
+static_assert(BytesPerElement(WeightFormat::kQ6Super) * 8 == 6.5625 &&
+              BytesPerElement(WeightFormat::kQ6Min) * 8 == 7.125);
+static_assert(BytesPerElement(WeightFormat::kIq4) * 8 == 4.375 && BytesPerElement(WeightFormat::kE2M1) * 8 == 4.625);
+static_assert(BytesPerElement(WeightFormat::kQ8Wide) * 8 == 12 && BytesPerElement(WeightFormat::kF32) * 8 == 32);
 
 // Also constant expressions, which have no undefined shifts.
 constexpr CodeTraits kFourBits = {-8, 7, 32, 32, false, false};

@@ -3,26 +3,5 @@
 #include "kernels/cpu/gemm/vector/precisions.h"
 #include "kernels/cpu/simd/lanes_avx512.h"
 
-void dunlin::kernels::cpu::avx512::GemmIq2(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kIq2>>::Run(block);
-}
-
-void dunlin::kernels::cpu::avx512::GemmIq3(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kIq3>>::Run(block);
-}
-
-void dunlin::kernels::cpu::avx512::GemmOdd(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kOdd>>::Run(block);
-}
-
-void dunlin::kernels::cpu::avx512::GemmOddFine(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kOddFine>>::Run(block);
-}
-
-void dunlin::kernels::cpu::avx512::GemmIq4(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kIq4>>::Run(block);
-}
-
-void dunlin::kernels::cpu::avx512::GemmE2M1(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, simd::Levels<Lanes, WeightFormat::kE2M1>>::Run(block);
-}
+const dunlin::kernels::cpu::GemmKernelArray dunlin::kernels::cpu::avx512::kLevelKernels =
+    MakeGemmKernels<simd::GroupedFloatProducts<Lanes>, HasLevels>();

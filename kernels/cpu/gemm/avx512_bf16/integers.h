@@ -125,8 +125,26 @@ struct Int6Pairs {
   }
 };
 
-// A product reads its row's pair itself: no pair takes a register beside the sums.
-template <typename Codes, typename ScalesOfGroup, int kRows>
+// Codes of a format as pairs. A word of a rounded weight never has -128.
+template <WeightFormat kFormat>
+constexpr auto MakePairs() {
+  constexpr const WeightFormatTraits& kTraits = Traits(kFormat);
+  if constexpr (kTraits.levels != CodeLevels::kIntegers) {
+    return Int4Pairs<kLevelWords<kTraits.levels>>();
+  } else if constexpr (kTraits.code_bits == 4) {
+    return Int4Pairs<kNibbleWords<UnsignedBias(kFormat) != 0>>();
+  } else if constexpr (kTraits.code_bits == 6) {
+    return Int6Pairs();
+  } else if constexpr (kTraits.scales == GroupScales::kWord) {
+    return simd::CodesToPairs<Lanes, Int8ByLookup>();
+  } else {
+    return simd::CodesToPairs<Lanes, FullInt8ByLookup>();
+  }
+}
+
+// A product reads its row's pair itself: no pair takes a register beside the sums. Of codes of 6 bits fewer rows to a
+// tile: eight decoded pairs take registers.
+template <WeightFormat kFormat>
 struct Grouped : PairProducts<simd::kIntoL1> {
   struct Multiply : PairProducts<simd::kIntoL1>::Multiply {
     static constexpr bool kFromMemory = true;
@@ -139,11 +157,21 @@ struct Grouped : PairProducts<simd::kIntoL1> {
 #endif
     }
   };
-  using Panel = Codes;
-  using Widen = Codes;
-  using Scales = ScalesOfGroup;
-  static constexpr int kMaxSmallM = kRows;
+  using Panel = decltype(MakePairs<kFormat>());
+  using Widen = Panel;
+  using Scales = simd::ScalesOf<Lanes, kFormat>;
+  static constexpr int32_t kBits = Traits(kFormat).code_bits;
+  static constexpr int kSmallMRows = kBits == 6 ? 4 : 8;
+  static constexpr int kMaxSmallM = kBits == 4 ? 256 : kBits == 6 ? 8 : 0;
   static constexpr bool kGrouped = true;
 };
+// For MakeGemmKernels.
+struct GroupedProducts {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    simd::VectorGemm<Lanes, Grouped<kFormat>>::Run(block);
+  }
+};
+
 }  // namespace
 }  // namespace dunlin::kernels::cpu::avx512_bf16

@@ -293,6 +293,13 @@ auto PanelOf() {
   }
 }
 
+struct GroupedProducts {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    GroupedGemm<decltype(PanelOf<kFormat>()), kFormat>(block);
+  }
+};
+
 // Inputs of 8 bits (MakeInt8Kernels).
 struct Int8Products {
   template <WeightFormat kFormat>
@@ -316,6 +323,7 @@ struct Int8Products {
 
 }  // namespace
 
+const GemmKernelArray kGroupedKernels = MakeGemmKernels<GroupedProducts, HasGroups>();
 const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products>();
 
 void GemmFp32(const GemmBlock& block) {
@@ -330,51 +338,6 @@ void GemmFp16(const GemmBlock& block) {
 void GemmFp8(const GemmBlock& block) {
   if (block.scales_per_row > 1) return BlockScaledGemm<Fp8Panel>(block);
   GemmBlockOf<Fp8Panel>(block);
-}
-void GemmInt8(const GemmBlock& block) {
-  GroupedGemm<Int8Panel, WeightFormat::kInt8>(block);
-}
-void GemmInt4(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kInt4>(block);
-}
-void GemmQ8(const GemmBlock& block) {
-  GroupedGemm<Int8Panel, WeightFormat::kQ8>(block);
-}
-void GemmQ4(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kQ4>(block);
-}
-void GemmQ4Super(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<PlainCodes<false>>, WeightFormat::kQ4Super>(block);
-}
-void GemmQ6Super(const GemmBlock& block) {
-  GroupedGemm<Int6Panel, WeightFormat::kQ6Super>(block);
-}
-void GemmQ6Min(const GemmBlock& block) {
-  GroupedGemm<Int6Panel, WeightFormat::kQ6Min>(block);
-}
-void GemmQ8Wide(const GemmBlock& block) {
-  GroupedGemm<Int8Panel, WeightFormat::kQ8Wide>(block);
-}
-void GemmQ4Zero(const GemmBlock& block) {
-  GroupedGemm<Int4Panel<PlainCodes<true>>, WeightFormat::kQ4Zero>(block);
-}
-void GemmIq2(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kIq2>()), WeightFormat::kIq2>(block);
-}
-void GemmIq3(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kIq3>()), WeightFormat::kIq3>(block);
-}
-void GemmOdd(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kOdd>()), WeightFormat::kOdd>(block);
-}
-void GemmOddFine(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kOddFine>()), WeightFormat::kOddFine>(block);
-}
-void GemmIq4(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kIq4>()), WeightFormat::kIq4>(block);
-}
-void GemmE2M1(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<WeightFormat::kE2M1>()), WeightFormat::kE2M1>(block);
 }
 
 }  // namespace dunlin::kernels::cpu::portable

@@ -120,26 +120,7 @@ struct BytePairs {
   }
 };
 
-// Which scales a format has.
-template <typename V, WeightFormat kFormat>
-constexpr auto ScalesOf() {
-  constexpr GroupScales kScales = Traits(kFormat).scales;
-  if constexpr (kScales == GroupScales::kWord) {
-    return ScaleWords<V, false>();
-  } else if constexpr (kScales == GroupScales::kZeroWord) {
-    return ScaleWords<V, true>();
-  } else if constexpr (kScales == GroupScales::kHalf) {
-    return HalfScales<V>();
-  } else if constexpr (kScales == GroupScales::kHalfZero) {
-    return HalfZeroScales<V>();
-  } else if constexpr (kScales == GroupScales::kWideMin) {
-    return WideScales<V>();
-  } else if constexpr (HasFloatFactors(kScales)) {
-    return FloatSuperScales<V, kFormat>();
-  } else {
-    return SuperScales<V, kFormat>();
-  }
-}
+// Which bytes the codes of a format become.
 template <typename V, WeightFormat kFormat, bool kSignedBytes>
 constexpr auto BytesOf() {
   if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) {
@@ -160,7 +141,7 @@ struct GroupedBytes {
   using Panel = decltype(BytesOf<V, kFormat, kSignedBytes>());
   using SlicePanel = DensePanel<V>;
   using Widen = Panel;
-  using Scales = decltype(ScalesOf<V, kFormat>());
+  using Scales = ScalesOf<V, kFormat>;
   static constexpr int64_t kStepDepth = 4;
   static constexpr int kSmallMRows = Traits(kFormat).code_bits == 6 ? 6 : 8;  // four decoded vectors take registers
   static constexpr int kMaxSmallM = 0;

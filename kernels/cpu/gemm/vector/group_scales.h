@@ -112,4 +112,27 @@ struct WideScales {
   }
 };
 
+template <typename V, WeightFormat kFormat>
+constexpr auto MakeScales() {
+  constexpr GroupScales kScales = Traits(kFormat).scales;
+  if constexpr (kScales == GroupScales::kWord) {
+    return ScaleWords<V, false>();
+  } else if constexpr (kScales == GroupScales::kZeroWord) {
+    return ScaleWords<V, true>();
+  } else if constexpr (kScales == GroupScales::kHalf) {
+    return HalfScales<V>();
+  } else if constexpr (kScales == GroupScales::kHalfZero) {
+    return HalfZeroScales<V>();
+  } else if constexpr (kScales == GroupScales::kWideMin) {
+    return WideScales<V>();
+  } else if constexpr (Traits(kScales).super_floats()) {
+    return FloatSuperScales<V, kFormat>();
+  } else {
+    return SuperScales<V, kFormat>();
+  }
+}
+// The scales of a format.
+template <typename V, WeightFormat kFormat>
+using ScalesOf = decltype(MakeScales<V, kFormat>());
+
 }  // namespace dunlin::kernels::cpu::simd

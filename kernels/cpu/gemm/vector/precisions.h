@@ -70,34 +70,38 @@ struct Fp8 : FloatProducts<V>, SlicesOf<V, typename E4M3Panels<V>::Panel, PairPa
   static constexpr int kMaxBlockScaledM = 4;
 };
 
-// Integers in groups, with a scale each.
-template <typename V, typename CodesPanel, typename ScalesOfGroup>
-struct GroupedFloats : FloatProducts<V>, SlicesOf<V, CodesPanel, PairPanel<V>, IntegersToPairs<V, CodesPanel>> {
-  using Panel = CodesPanel;
-  using Scales = ScalesOfGroup;
+// Codes of a format in groups as floats.
+template <typename V, WeightFormat kFormat>
+constexpr auto MakeFloats() {
+  if constexpr (Traits(kFormat).levels != CodeLevels::kIntegers) {
+    return LevelsToFloats<V, Traits(kFormat).levels>();
+  } else if constexpr (Traits(kFormat).code_bits == 4) {
+    return Int4ToFloats<V, UnsignedBias(kFormat) != 0>();
+  } else if constexpr (Traits(kFormat).code_bits == 6) {
+    return Int6ToFloats<V>();
+  } else {
+    return Int8ToFloats<V>();
+  }
+}
+template <typename V, WeightFormat kFormat>
+using FloatsOf = decltype(MakeFloats<V, kFormat>());
+
+// Formats in groups, with a scale each.
+template <typename V, WeightFormat kFormat>
+struct GroupedFloats : FloatProducts<V>,
+                       SlicesOf<V, FloatsOf<V, kFormat>, PairPanel<V>, IntegersToPairs<V, FloatsOf<V, kFormat>>> {
+  using Panel = FloatsOf<V, kFormat>;
+  using Scales = ScalesOf<V, kFormat>;
   static constexpr int kSmallMRows = 4;
   static constexpr bool kGrouped = true;
 };
+// For MakeGemmKernels.
 template <typename V>
-using Int8 = GroupedFloats<V, Int8ToFloats<V>, ScaleWords<V, false>>;
-template <typename V>
-using Int4 = GroupedFloats<V, Int4ToFloats<V, true>, ScaleWords<V, true>>;
-template <typename V>
-using Q8 = GroupedFloats<V, Int8ToFloats<V>, HalfScales<V>>;
-template <typename V>
-using Q4 = GroupedFloats<V, Int4ToFloats<V, true>, HalfScales<V>>;
-template <typename V>
-using Q4Zero = GroupedFloats<V, Int4ToFloats<V, true>, HalfZeroScales<V>>;
-template <typename V>
-using Q4Super = GroupedFloats<V, Int4ToFloats<V, false>, SuperScales<V, WeightFormat::kQ4Super>>;
-template <typename V>
-using Q6Super = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Super>>;
-template <typename V>
-using Q6Min = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Min>>;
-template <typename V>
-using Q8Wide = GroupedFloats<V, Int8ToFloats<V>, WideScales<V>>;
-// 4-bit codes of a table.
-template <typename V, WeightFormat kFormat>
-using Levels = GroupedFloats<V, LevelsToFloats<V, Traits(kFormat).levels>, FloatSuperScales<V, kFormat>>;
+struct GroupedFloatProducts {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    VectorGemm<V, GroupedFloats<V, kFormat>>::Run(block);
+  }
+};
 
 }  // namespace dunlin::kernels::cpu::simd

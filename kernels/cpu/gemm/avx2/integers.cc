@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of integer codes in groups.
+#include "kernels/cpu/gemm/vector/precisions.h"
+#include "kernels/cpu/simd/lanes_avx2.h"
+
+const dunlin::kernels::cpu::GemmKernelArray dunlin::kernels::cpu::avx2::kIntegerKernels =
+    MakeGemmKernels<simd::GroupedFloatProducts<Lanes>, HasIntegers>();
