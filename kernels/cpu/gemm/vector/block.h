@@ -24,8 +24,8 @@
 //   kLocality         cache level of prefetches (PanelLocality has the exceptions)
 //   kGrouped          codes come in groups, each with a scale; then also Scales (group_scales.h)
 //   kIntegers         sums of groups are integers (byte_products.h)
-// Instantiations: up to 8 small-M tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
-// (twice that where slices are widened).
+// Instantiations: up to 8 small-M tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice
+// tiles, with prefetches and (but of integers) without (twice that where slices are widened).
 #pragma once
 
 #include <algorithm>
@@ -266,7 +266,12 @@ struct VectorGemm {
       const int row = block.rows * tile / tiles;
       const int rows = block.rows * (tile + 1) / tiles - row;
       const bool first = widens && tile == 0;
-      if (next_lines > 0) {
+      if constexpr (Precision::kIntegers) {
+        // One set of tiles, because these are long to compile: those that have no next slice prefetch their own lines,
+        // which are cached. That is less than one in fifty of a tile's instructions.
+        if (next_lines <= 0) slice.panel.next = slice.panel.widened;
+        SliceTileOf<true>(block, slice, row, rows, first);
+      } else if (next_lines > 0) {
         SliceTileOf<true>(block, slice, row, rows, first);
       } else {
         SliceTileOf<false>(block, slice, row, rows, first);
