@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <system_error>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -45,6 +47,21 @@ constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
 void FlushSpans(absl::Time drain_deadline, Server* server) {
   if (server->spans == nullptr) return;
   server->spans->Flush(std::clamp(drain_deadline - absl::Now(), kSpanFlushMin, kSpanFlushMax));
+}
+
+// Starts a thread that ends the server. Where the system has none left the calling thread does it, and a second stop
+// signal, or what hangs, is the exit timer's.
+std::thread RunBeside(const std::function<void()>& work) {
+  try {
+    return std::thread([work] {
+      engine::NameThread("drainer");
+      work();
+    });
+  } catch (const std::system_error& problem) {
+    spdlog::warn("no thread to stop with: {}", problem.what());
+    work();
+    return {};
+  }
 }
 
 }  // namespace
@@ -98,8 +115,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   server->notifier.Stopping();
   server->edge.StartDraining();
   std::atomic<bool> done{false};
-  std::thread drainer([&] {
-    engine::NameThread("drainer");
+  std::thread drainer = RunBeside([&] {
     server->lifecycle.Stop();
     server->edge.Shutdown(deadline);
     done = true;
@@ -115,7 +131,7 @@ int Drain(int64_t timeout_ms, Server* server) {
       ExitNow(kExitStuck);
     }
   }
-  drainer.join();
+  if (drainer.joinable()) drainer.join();
   FlushSpans(deadline, server);
   spdlog::info("stopped");
   return kExitOk;
@@ -126,11 +142,12 @@ void EndFailed(Server* server) {
   spdlog::error("{}; exiting", server->watchdog.unhealthy_reason());
   server->phase = Server::Phase::kDraining;
   server->edge.StartDraining(AdmissionRefusal::kDeviceFailed);
-  std::thread([server] {
-    engine::NameThread("drainer");
+  ExitAfter(kFailedGrace, kExitDeviceFailed);
+  std::thread drainer = RunBeside([server] {
     server->edge.Shutdown(absl::Now() + kFailedGrace);
     ExitNow(kExitDeviceFailed);
-  }).detach();
+  });
+  if (drainer.joinable()) drainer.detach();
   absl::SleepFor(kFailedGrace);
   ExitNow(kExitDeviceFailed);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/grammar_lane.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -116,14 +118,23 @@ bool GrammarLane::Add(std::shared_ptr<GrammarJob> job) {
   if (new_.size + slow_.size >= kMaxJobs) return false;
   if (new_.bytes + slow_.bytes + job->key.size() > kMaxSourceBytes) return false;
   if (new_.SizeOf(job->tenant) + slow_.SizeOf(job->tenant) >= kMaxJobsPerTenant) return false;
-  if (!thread_.joinable()) {
+  if (!thread_.joinable() && !StartThread()) return false;
+  new_.Push(std::move(job));
+  return true;
+}
+
+// The first request for a grammar may come when the system has no thread left, which is no reason to end the process.
+bool GrammarLane::StartThread() {
+  try {
     thread_ = std::thread([this] {
       engine::NameThread("grammar-lane");
       Loop();
     });
+    return true;
+  } catch (const std::system_error& problem) {
+    spdlog::error("no thread for grammars: {}", problem.what());
+    return false;
   }
-  new_.Push(std::move(job));
-  return true;
 }
 
 bool GrammarLane::Remove(const std::shared_ptr<GrammarJob>& job) {

@@ -87,8 +87,8 @@ class GrammarLane {
   GrammarLane(const GrammarLane&) = delete;
   GrammarLane& operator=(const GrammarLane&) = delete;
 
-  // False if there is no room: for this tenant, or at all. Done is called once for each that is taken, unless it is
-  // removed before its turn.
+  // False if there is no room, for this tenant or at all, or no thread to be had. Done is called once for each that is
+  // taken, unless it is removed before its turn.
   [[nodiscard]] bool Add(std::shared_ptr<GrammarJob> job);
   // Nobody waits for it. True if its turn had not come.
   bool Remove(const std::shared_ptr<GrammarJob>& job);
@@ -107,6 +107,7 @@ class GrammarLane {
     size_t bytes = 0;  // of their sources
   };
 
+  bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // false: the system has none
   void Loop();
   std::shared_ptr<GrammarJob> Next();  // null once the lane stops
   bool HasWorkOrStops() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || new_.size + slow_.size > 0; }
