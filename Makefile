@@ -17,7 +17,7 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants interop \
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants chaos campaign interop \
         interop-full python-client ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts clean
 
 help:
@@ -31,6 +31,8 @@ help:
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
 	@echo "make simulate  run seeds of the simulation, SEEDS=1:200001 (tests/simulation); make mutants: the bugs that it has to find"
+	@echo "make chaos  faults of a real server under load, a line each (as root; T=\"SIGKILL full\" for some): tests/chaos"
+	@echo "make campaign  all of these, short: make fuzz SECONDS=20, simulate, chaos; <= 30 minutes once they are built"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
@@ -109,6 +111,15 @@ simulate: configure
 # Each bug of tests/simulation/mutants.toml in a copy of the tree: half an hour on 2 cores.
 mutants: deps
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/simulation/mutants.py build/mutants --jobs $(JOBS) $(T)
+
+# What a fault of the process, the machine or the network does to clients, health and what is left behind.
+chaos: build
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/chaos/run.py $(BUILD)/dunlin $(T)
+
+campaign:
+	@$(MAKE) --no-print-directory simulate
+	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory fuzz SECONDS=20
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop

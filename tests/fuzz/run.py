@@ -84,7 +84,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("names", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     names = arguments.names or target_names()
     unknown = set(names) - set(target_names())
     if unknown:

@@ -16,6 +16,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+HANG_S = 1200  # of all seeds, which take some ten seconds on a processor of their own
 # Without unity batches, so that a mutant compiles one file.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1", "-DDUNLIN_CPU_VARIANTS=native"]
 
@@ -42,8 +43,12 @@ def build(objects, jobs):
 
 def simulate(objects, seeds):
     """The first line of a failure, or None."""
-    done = subprocess.run([objects / "tests" / "simulate", "--seeds", f"1:{seeds + 1}"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    command = [objects / "tests" / "simulate", "--seeds", f"1:{seeds + 1}"]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                              timeout=HANG_S, start_new_session=True, check=False)
+    except subprocess.TimeoutExpired:
+        return f"a run that does not end within {HANG_S} s"
     if done.returncode == 0:
         return None
     found = re.search(r"^seed \d+, level .*$", done.stdout, re.M)
@@ -74,7 +79,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=20000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("names", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     mutants = tomllib.loads((pathlib.Path(__file__).parent / "mutants.toml").read_text())["mutant"]
     unknown = set(arguments.names) - {mutant["name"] for mutant in mutants}
     if unknown:

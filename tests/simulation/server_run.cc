@@ -24,6 +24,8 @@ using engine::RequestId;
 using engine::StepPlan;
 using engine::TimeNs;
 
+constexpr int64_t kMaxTurnsOfWorld = 100000;  // a run takes some hundreds
+
 class ServerRun {
  public:
   ServerRun(uint64_t seed, const RunOptions& options, SimulationStats* stats)
@@ -57,7 +59,7 @@ class ServerRun {
       if (!status.ok()) OnDeviceError();
     }
     // What comes after the last engine has stopped is refused.
-    while (next_ < timeline_.size() || !open_.empty()) {
+    while (problem_.empty() && (next_ < timeline_.size() || !open_.empty())) {
       if (next_ < timeline_.size()) now_ = std::max(now_, timeline_[next_].at);
       Act();
     }
@@ -132,7 +134,7 @@ class ServerRun {
     }
     posted_ = false;
     Act();
-    while (engine_->needs_mail() && !posted_) GoOn();
+    while (engine_->needs_mail() && !posted_ && problem_.empty()) GoOn();
     Expect(edge_.Check(now_));
     if (!problem_.empty()) Stop(engine_);
     return now_;
@@ -160,6 +162,7 @@ class ServerRun {
   }
 
   void Act() {
+    if (++turns_ > kMaxTurnsOfWorld) Fail("no end: calls are never over");
     for (; next_ < timeline_.size() && timeline_[next_].at <= now_; ++next_) Happen(timeline_[next_]);
     for (Call* call : open_) {
       if (dice_.OneIn(2)) GoOn(call);
@@ -361,6 +364,7 @@ class ServerRun {
   FakeEngine* engine_ = nullptr;  // whose loop runs
   ProgressCheck progress_;
   TimeNs now_ = kTick;
+  int64_t turns_ = 0;    // of Act
   bool posted_ = false;  // there is mail for engine_
   OutsideEnds ends_;
   std::string problem_;
