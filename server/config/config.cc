@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/request/speculation.h"
 #include "server/config/key_table.h"
 #include "server/config/model_folder.h"
 #include "server/config/validate.h"
@@ -119,6 +120,8 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   // They come at once, to a client that may lag behind by so many tokens.
   const int32_t max_unsent = Get<int32_t>(document, "/limits/max_unsent_tokens");
   options.max_forced_tokens = std::min(options.max_forced_tokens, max_unsent / 2);
+  options.draft_limit = std::min(options.draft_limit, max_unsent / 2);
+  options.max_drafts = engine::MaxDraftsNamed(Get<std::string>(model, "/speculation")).value_or(0);
   options.step_time_target_ms = Get<int32_t>(document, "/scheduler/step_time_target_ms");
   const Json& allowed = model.at("allowed");
   options.allowed_backends =

@@ -91,7 +91,6 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
      "resolved against the config file's folder; empty: everybody may call",
      Set<&Config::keys_file>},
-
     {"protocols.kserve", kBool, "true", 0, 0, nullptr,
      "Serve the Open Inference Protocol (KServe v2) on listen.grpc and listen.http"},
     {"protocols.openai.enabled", kBool, "true", 0, 0, nullptr,
@@ -199,6 +198,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].int8_inputs", kBool, "false", 0, 0, nullptr,
      "Products of int8 and int4 weights round their inputs to 8 bits in groups, with one scale each, instead of to "
      "BF16; CPU only"},
+    {"models[].speculation", kStr, "\"off\"", 1, 4, "off|auto|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16",
+     "Most tokens that a step guesses of a request and verifies, by default; auto: 8. Changes no output; CPU only"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "fused: fused kernels; eager: every operation of a module separately, as the reference and baseline for fused"},
 };
@@ -273,8 +274,7 @@ constexpr ConfigKey kServerKeys[] = {
      kLimit<&Limits::max_http_body_bytes>},
     {"limits.http_read_timeout_ms", kInt, "5000", 100, 3600000, nullptr,
      "Time for an HTTP client to send the header of a request, and the first bytes of its body; the rest of a body "
-     "must "
-     "come at 16 KB/s",
+     "must come at 16 KB/s",
      Set<&Config::http_read_timeout_ms>},
     {"limits.http_idle_timeout_ms", kInt, "60000", 100, 86400000, nullptr,
      "Close an HTTP connection on which no further request has begun for this time",

@@ -220,6 +220,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine,
                                              served->model->own_precision(), served->model->int8_inputs());
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
+  absl::Status speculation = served->profiles->CheckSpeculation(settings.engine);
+  if (!speculation.ok()) return Named(settings.name, speculation);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
   absl::Status started = start_engine(settings, files, served.get());

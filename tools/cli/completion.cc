@@ -47,6 +47,10 @@ Json FinishJson(const v1::Finish& finish) {
       {"cached_tokens", finish.usage().cached_tokens()}, {"completion_tokens", finish.usage().completion_tokens()},
       {"queue_ms", finish.timings().queue_ms()},         {"ttft_ms", finish.timings().ttft_ms()},
       {"total_ms", finish.timings().total_ms()}};
+  if (finish.usage().drafted_tokens() > 0) {
+    json["drafted_tokens"] = finish.usage().drafted_tokens();
+    json["accepted_tokens"] = finish.usage().accepted_tokens();
+  }
   if (finish.matched_stop_case() == v1::Finish::kStop) json["stop"] = finish.stop();
   if (finish.matched_stop_case() == v1::Finish::kStopTokenId) json["stop_token_id"] = finish.stop_token_id();
   return json;

@@ -44,6 +44,12 @@ void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words) {
   subcommand->add_flag("--allow-fallback", words->allow_fallback, "Use another backend if this one is not supported");
 }
 
+void AddSpeculationOption(CLI::App* subcommand, ExecutionWords* words) {
+  subcommand->add_option(
+      "--speculation", words->speculation,
+      "Tokens that a step guesses and verifies at most: off, auto or 1 to 16 (default: the model's)");
+}
+
 v1::ExecutionOptions ExecutionNamed(const ExecutionWords& words) {
   v1::Device device = v1::DEVICE_UNSPECIFIED;
   v1::Device_Parse(absl::StrCat("DEVICE_", absl::AsciiStrToUpper(words.device)), &device);
@@ -57,6 +63,7 @@ v1::ExecutionOptions ExecutionNamed(const ExecutionWords& words) {
   execution.set_attention_backend(backend);
   execution.set_precision(precision);
   execution.set_allow_fallback(words.allow_fallback);
+  execution.set_speculation(words.speculation);
   return execution;
 }
 

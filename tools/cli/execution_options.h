@@ -15,6 +15,7 @@ struct ExecutionWords {
   std::string precision = "auto";
   std::string device = "auto";
   bool allow_fallback = false;
+  std::string speculation;  // empty: the model's default
 };
 
 // The choices of --attention-backend and --precision, "auto" first.
@@ -23,6 +24,8 @@ std::vector<std::string> PrecisionWords();
 
 // --attention-backend, --precision, --device, --allow-fallback.
 void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words);
+// --speculation, of commands that generate.
+void AddSpeculationOption(CLI::App* subcommand, ExecutionWords* words);
 
 // REQUIRES: the words are among the options' choices.
 v1::ExecutionOptions ExecutionNamed(const ExecutionWords& words);

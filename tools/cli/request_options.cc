@@ -170,6 +170,7 @@ void AddRequestOptions(CLI::App* subcommand, RequestOptions* options) {
                          "Name of a served model; may be left out when the server has one that generates");
   AddServerOptions(subcommand, &options->server);
   AddExecutionOptions(subcommand, &options->execution);
+  AddSpeculationOption(subcommand, &options->execution);
   AddSampling(subcommand, &options->sampling);
   AddStopping(subcommand, &options->stopping);
   AddStructured(subcommand, &options->structured);

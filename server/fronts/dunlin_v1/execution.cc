@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/request/field_checks.h"
+#include "engine/request/speculation.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -78,8 +79,14 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOption
     violation = engine::CheckInt(C::kAttentionBackend, wire.attention_backend(), 0, v1::AttentionBackend_MAX);
   }
   if (!violation.has_value()) violation = engine::CheckInt(F::kPrecision, wire.precision(), 0, v1::Precision_MAX);
+  const std::optional<int32_t> max_drafts = engine::MaxDraftsNamed(wire.speculation());
+  if (!violation.has_value() && !wire.speculation().empty() && !max_drafts.has_value()) {
+    violation =
+        engine::Violation::Of(C::kSpeculation, UnknownName(wire.speculation(), "word"), engine::kSpeculationWords);
+  }
   if (violation.has_value()) return InvalidField(*violation, names);
   engine::ExecutionChoice choice;
+  choice.max_drafts = max_drafts;
   choice.device = WireDevices().FromWire(wire.device());
   choice.attention_backend = Backends().FromWire(wire.attention_backend());
   choice.precision = Precisions().FromWire(wire.precision());

@@ -62,6 +62,7 @@ inline constexpr FieldNames kGenerateFieldNames = [] {
       {kEcho, "output.echo"},
       {kDevice, "execution.device"},
       {kAttentionBackend, "execution.attention_backend"},
+      {kSpeculation, "execution.speculation"},
       {kPrecision, "execution.precision"},
       {kChatMessages, "chat.messages"},
       {kChatMessage, "chat.messages[*]"},
@@ -103,6 +104,7 @@ inline constexpr FieldNames kEmbedFieldNames = [] {
       {kInputToken, "inputs[*].token_ids.ids[*]"},
       {kDevice, "execution.device"},
       {kAttentionBackend, "execution.attention_backend"},
+      {kSpeculation, "execution.speculation"},
       {kPrecision, "execution.precision"},
   });
 }();
@@ -116,6 +118,7 @@ inline constexpr FieldNames kRerankFieldNames = [] {
       {kInputText, "documents[*]"},
       {kDevice, "execution.device"},
       {kAttentionBackend, "execution.attention_backend"},
+      {kSpeculation, "execution.speculation"},
       {kPrecision, "execution.precision"},
   });
 }();

@@ -141,6 +141,8 @@ void FinishToWire(const OutputFinish& finish, v1::Finish* wire) {
   wire->mutable_usage()->set_prompt_tokens(finish.usage.prompt_tokens);
   wire->mutable_usage()->set_cached_tokens(finish.usage.cached_tokens);
   wire->mutable_usage()->set_completion_tokens(finish.usage.completion_tokens);
+  wire->mutable_usage()->set_drafted_tokens(finish.usage.drafted_tokens);
+  wire->mutable_usage()->set_accepted_tokens(finish.usage.accepted_tokens);
   wire->mutable_timings()->set_queue_ms(finish.timings.queue_ms);
   wire->mutable_timings()->set_ttft_ms(finish.timings.ttft_ms);
   wire->mutable_timings()->set_total_ms(finish.timings.total_ms);

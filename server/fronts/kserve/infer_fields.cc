@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/request/speculation.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -41,6 +42,11 @@ void ReadBackend(const V& v, F* f) {
 }
 void ReadPrecision(const V& v, F* f) {
   ReadName(v, kernels::kPrecisionTable, &kernels::PrecisionTraits::precision, &f->request.execution.precision);
+}
+
+void ReadSpeculation(const V& v, F* f) {
+  f->request.execution.max_drafts = engine::MaxDraftsNamed(v.Text());
+  if (!f->request.execution.max_drafts.has_value()) v.Fail(UnknownName(v.Text(), "word"), engine::kSpeculationWords);
 }
 
 void ReadPooling(const V& v, F* f) {
@@ -139,6 +145,7 @@ constexpr InferFieldRow kFurtherRows[] = {
     Honoured("precision", ReadPrecision, kBoth),
     Honoured(
         "allow_fallback", [](const V& v, F* f) { f->request.execution.allow_fallback = v.Bool(); }, kBoth),
+    Honoured("speculation", ReadSpeculation),
     Honoured("priority", [](const V& v, F* f) { f->request.priority = v.Int(); }),
     Honoured("cache_salt", [](const V& v, F* f) { f->request.cache_salt = v.Text(); }),
     // Reserved by the protocol.

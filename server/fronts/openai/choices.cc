@@ -127,9 +127,7 @@ void ChoicesTranslator::AppendUsage(const CallTotals& totals, std::string* out) 
                   ",\"completion_tokens\":", usage.completion_tokens,
                   ",\"total_tokens\":", usage.prompt_tokens + usage.completion_tokens,
                   ",\"prompt_tokens_details\":{\"cached_tokens\":", usage.cached_tokens, "}");
-  if (totals.reasoning_tokens > 0) {
-    absl::StrAppend(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":", totals.reasoning_tokens, "}");
-  }
+  AppendCompletionDetails(totals, out);
   out->push_back('}');
 }
 

@@ -88,6 +88,8 @@ void SetTemplateOption(const JsonValue& value, const std::string& name, const Js
 void ReadDevice(const JsonValue& value, engine::ExecutionChoice* choice);
 void ReadAttentionBackend(const JsonValue& value, engine::ExecutionChoice* choice);
 void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice);
+// A word (engine/request/speculation.h) or a number.
+void ReadSpeculation(const JsonValue& value, engine::ExecutionChoice* choice);
 
 // Parses a body by its tables into *body. Errors: as ParseBody, and the first of any field.
 absl::Status ReadGenerationBody(std::string_view text, std::span<const GenerationTable> tables, GenerationBody* body);

@@ -57,6 +57,8 @@ void CallTotals::Count(const OutputChunk& chunk) {
   if (!chunk.finish.has_value()) return;
   const OutputFinish& finish = *chunk.finish;
   usage.completion_tokens += finish.usage.completion_tokens;
+  usage.drafted_tokens += finish.usage.drafted_tokens;
+  usage.accepted_tokens += finish.usage.accepted_tokens;
   if (!any_finish) {
     timings = finish.timings;
   } else {
@@ -65,6 +67,19 @@ void CallTotals::Count(const OutputChunk& chunk) {
     timings.total_ms = std::max(timings.total_ms, finish.timings.total_ms);
   }
   any_finish = true;
+}
+
+void AppendCompletionDetails(const CallTotals& totals, std::string* out) {
+  const bool reasons = totals.reasoning_tokens > 0;
+  const Usage& usage = totals.usage;
+  if (!reasons && usage.drafted_tokens == 0) return;
+  out->append(",\"completion_tokens_details\":{");
+  if (reasons) absl::StrAppend(out, "\"reasoning_tokens\":", totals.reasoning_tokens);
+  if (usage.drafted_tokens > 0) {
+    absl::StrAppend(out, reasons ? "," : "", "\"accepted_prediction_tokens\":", usage.accepted_tokens,
+                    ",\"rejected_prediction_tokens\":", usage.drafted_tokens - usage.accepted_tokens);
+  }
+  out->push_back('}');
 }
 
 }  // namespace dunlin::server

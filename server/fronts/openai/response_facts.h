@@ -54,4 +54,8 @@ class CallTotals {
   std::map<int32_t, Prompt> prompts_;
 };
 
+// ,"completion_tokens_details":{...} of a usage object: "reasoning_tokens", and of drafts "accepted_prediction_tokens"
+// and "rejected_prediction_tokens", which are no part of completion_tokens; nothing where there were none.
+void AppendCompletionDetails(const CallTotals& totals, std::string* out);
+
 }  // namespace dunlin::server

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/request/speculation.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -65,6 +66,7 @@ constexpr GenerationRow kServing[] = {
     Honoured<B>("attention_backend", [](const V& v, B* b) { ReadAttentionBackend(v, &b->request->execution); }),
     Honoured<B>("precision", [](const V& v, B* b) { ReadPrecision(v, &b->request->execution); }),
     Honoured<B>("allow_fallback", [](const V& v, B* b) { b->request->execution.allow_fallback = v.Bool(); }),
+    Honoured<B>("speculation", [](const V& v, B* b) { ReadSpeculation(v, &b->request->execution); }),
     Honoured<B>("priority", [](const V& v, B* b) { b->request->priority = v.Int(); }),
     Honoured<B>("cache_salt", [](const V& v, B* b) { b->request->cache_salt = v.Text(); }),
     Honoured<B>("request_id", [](const V& v, B* b) { b->request->request_id = v.Text(); }),
@@ -111,6 +113,14 @@ void ReadAttentionBackend(const JsonValue& value, engine::ExecutionChoice* choic
 
 void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice) {
   ReadName(value, kernels::kPrecisionTable, &kernels::PrecisionTraits::precision, &choice->precision);
+}
+
+void ReadSpeculation(const JsonValue& value, engine::ExecutionChoice* choice) {
+  const std::string word = value.is_string() ? value.Text() : absl::StrCat(value.Int());
+  choice->max_drafts = word == "0" ? 0 : engine::MaxDraftsNamed(word);
+  if (choice->max_drafts.has_value()) return;
+  value.is_string() ? value.FailName("word", engine::kSpeculationWords)
+                    : value.Fail(value.Shown(), engine::kSpeculationWords);
 }
 
 }  // namespace dunlin::server

@@ -67,6 +67,9 @@ struct ServerSnapshot {
 struct EngineValue {  // read at each scrape
   double (*value)(const engine::EngineStats& stats);
 };
+struct DraftPositionValue {  // read at each scrape, label position: a place among the drafts of a step, from 0 on
+  double (*value)(const engine::EngineStats& stats, size_t position);
+};
 struct StepValue {  // observed after each engine step
   double (*value)(const StepSample& step);
 };
@@ -107,9 +110,9 @@ struct Info {  // constant 1
   MetricLabels (*labels)();
 };
 
-using MetricSource =
-    std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount, ModelStatusValue,
-                 RequestCount, HttpResponseCount, IgnoredCount, ServerValue, RpcStarted, RpcValue, Info>;
+using MetricSource = std::variant<EngineValue, DraftPositionValue, StepValue, TokenIntervalValue, RequestValue,
+                                  ModelRequestCount, ModelStatusValue, RequestCount, HttpResponseCount, IgnoredCount,
+                                  ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

@@ -5,7 +5,9 @@
 #include <prometheus/family.h>
 #include <prometheus/histogram.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace dunlin::server {
 namespace {
@@ -14,6 +16,13 @@ constexpr char kModelName[] = "model_name";
 
 bool OfModel(const Metric& metric) {
   return !std::holds_alternative<RpcValue>(metric.source);
+}
+
+void AddSample(std::vector<prometheus::ClientMetric::Label> labels, double value, prometheus::MetricFamily* family) {
+  prometheus::ClientMetric& sample = family->metric.emplace_back();
+  sample.label = std::move(labels);
+  sample.gauge.value = value;
+  sample.counter.value = value;
 }
 
 }  // namespace
@@ -82,11 +91,13 @@ void ModelMetrics::Collect(size_t row, const engine::EngineStats* stats, prometh
       for (prometheus::ClientMetric& count : counts.metric) family->metric.push_back(std::move(count));
     }
   } else if (const auto* engine = std::get_if<EngineValue>(&metric.source); engine != nullptr && stats != nullptr) {
-    prometheus::ClientMetric sample;
-    sample.label = {{kModelName, model_name_}};
-    sample.gauge.value = engine->value(*stats);
-    sample.counter.value = sample.gauge.value;
-    family->metric.push_back(std::move(sample));
+    AddSample({{kModelName, model_name_}}, engine->value(*stats), family);
+  } else if (const auto* draft = std::get_if<DraftPositionValue>(&metric.source);
+             draft != nullptr && stats != nullptr) {
+    for (size_t position = 0; position < stats->accepted_at_position.size(); ++position) {
+      AddSample({{kModelName, model_name_}, {"position", std::to_string(position)}}, draft->value(*stats, position),
+                family);
+    }
   }
 }
 

@@ -24,7 +24,7 @@ int32_t MaxTokensPerChunk(const engine::SamplingParams& sampling, const Limits& 
 // no_output: the only token was drawn because the engine draws one, and is nobody's.
 OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text, bool no_output) {
   OutputFinish finish;
-  finish.usage = {info.prompt_tokens, info.cached_tokens, text.num_tokens()};
+  finish.usage = {info.prompt_tokens, info.cached_tokens, text.num_tokens(), info.drafted_tokens, info.accepted_tokens};
   finish.timings = {MillisecondsBetween(info.arrival, info.first_scheduled),
                     MillisecondsBetween(info.arrival, info.first_token),
                     MillisecondsBetween(info.arrival, info.finished)};

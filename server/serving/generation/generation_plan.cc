@@ -285,6 +285,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(call, model, client.execution);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
+  request.max_drafts = client.execution.max_drafts;
   if (absl::Status s = CheckDeadline(core, model, client, request.stopping, deadline); !s.ok()) return s;
   std::string chat_text;
   if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;

@@ -67,6 +67,8 @@ struct Usage {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
   int32_t completion_tokens = 0;
+  int32_t drafted_tokens = 0;   // guessed and verified
+  int32_t accepted_tokens = 0;  // of these, part of the output
 };
 
 // Milliseconds since the call's arrival; 0 for events that did not happen.

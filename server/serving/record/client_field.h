@@ -32,6 +32,7 @@ enum class ClientField : uint8_t {
   // Execution.
   kDevice,
   kAttentionBackend,
+  kSpeculation,
   // Embeddings.
   kInputText,    // [index]
   kInputTokens,  // [index]
@@ -95,6 +96,7 @@ inline constexpr engine::NamedField kClientFieldTable[kNumFields - engine::kNumR
     {ClientField::kEcho, "echo"},
     {ClientField::kDevice, "device"},
     {ClientField::kAttentionBackend, "attention_backend"},
+    {ClientField::kSpeculation, "speculation"},
     {ClientField::kInputText, "inputs[*]"},
     {ClientField::kInputTokens, "inputs[*]"},
     {ClientField::kPooling, "pooling"},

@@ -21,6 +21,8 @@ constexpr size_t kMaxRecordedModelBytes = 128;  // the limit of models[].name: a
 // Every reason why the profiles that match the choice are not supported, without duplicates.
 std::vector<std::string> ReasonsAgainst(const engine::ProfileTable& table, const engine::ExecutionChoice& choice) {
   std::vector<std::string> reasons;
+  const bool wants_drafts = choice.max_drafts.value_or(0) > 0 && !choice.allow_fallback;
+  if (wants_drafts && !table.speculation_refusal().empty()) return {table.speculation_refusal()};
   if (choice.device.has_value() && *choice.device != table.rows().front().profile.device) return reasons;
   const engine::Precision precision = choice.precision.value_or(table.default_precision());
   for (const engine::ProfileSupport& row : table.rows()) {
@@ -54,6 +56,7 @@ absl::StatusOr<engine::ExecutionProfile> ResolveAllowed(const engine::ProfileTab
   if (caller.anonymous() || caller.key->attention_backends.all() || !replaceable) return table.Resolve(choice);
   engine::ExecutionChoice exact = choice;
   exact.allow_fallback = false;
+  if (choice.allow_fallback) exact.max_drafts.reset();
   std::optional<absl::Status> refusal;  // of the first that was tried
   if (named.has_value()) {
     absl::StatusOr<engine::ExecutionProfile> profile = table.Resolve(exact);

@@ -69,6 +69,7 @@ TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
   wire.mutable_execution()->set_attention_backend(v1::ATTENTION_BACKEND_EFFICIENT);
   wire.mutable_execution()->set_precision(v1::PRECISION_FP8);
   wire.mutable_execution()->set_allow_fallback(true);
+  wire.mutable_execution()->set_speculation("12");
   wire.mutable_output()->set_logprobs(0);
   wire.mutable_output()->set_prompt_logprobs(20);
   wire.mutable_output()->set_keep_special_tokens(true);
@@ -99,6 +100,7 @@ TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
   EXPECT_EQ(request.execution.attention_backend, engine::AttentionBackend::kEfficient);
   EXPECT_EQ(request.execution.precision, engine::Precision::kFp8);
   EXPECT_TRUE(request.execution.allow_fallback);
+  EXPECT_EQ(request.execution.max_drafts, 12);
   EXPECT_EQ(request.output.logprobs, 0);
   EXPECT_EQ(request.output.prompt_logprobs, 20);
   EXPECT_TRUE(request.output.keep_special_tokens);

@@ -100,11 +100,13 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   (*wire.mutable_parameters())["attention_backend"].set_string_param("math");
   (*wire.mutable_parameters())["precision"].set_string_param("BF16");
   (*wire.mutable_parameters())["allow_fallback"].set_bool_param(true);
+  (*wire.mutable_parameters())["speculation"].set_string_param("auto");
   const ReadFields read = ReadWire(wire);
   ASSERT_TRUE(read.status.ok()) << read.status;
   EXPECT_EQ(read.request.execution.attention_backend, engine::AttentionBackend::kMath);
   EXPECT_EQ(read.request.execution.precision, engine::Precision::kBf16);
   EXPECT_TRUE(read.request.execution.allow_fallback);
+  EXPECT_EQ(read.request.execution.max_drafts, engine::kAutoDrafts);
   (*wire.mutable_parameters())["precision"].set_string_param("int3");
   EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("precision is \"int3\"; limit is auto, fp32"));
 }

@@ -34,7 +34,7 @@ TEST(Requests, SamplingFieldsArriveWhereTheyBelong) {
           "min_tokens":2,"stop":"end","stop_token_ids":[4],"ignore_eos":true,"include_stop_str_in_output":true,
           "skip_special_tokens":false,"truncate_prompt_tokens":8,"n":2,"best_of":2,"logprobs":3,"echo":false,
           "priority":-5,"cache_salt":"s","request_id":"mine","device":"cpu","attention_backend":"math",
-          "precision":"auto","allow_fallback":true,"parse_special_tokens":true})",
+          "precision":"auto","allow_fallback":true,"speculation":3,"parse_special_tokens":true})",
       &request);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(std::get<std::vector<engine::TokenId>>(request.prompt), ElementsAre(1, 2));
@@ -66,6 +66,7 @@ TEST(Requests, SamplingFieldsArriveWhereTheyBelong) {
   EXPECT_EQ(request.execution.attention_backend, engine::AttentionBackend::kMath);
   EXPECT_FALSE(request.execution.precision.has_value());
   EXPECT_TRUE(request.execution.allow_fallback && request.parse_special_tokens);
+  EXPECT_EQ(request.execution.max_drafts, 3);
 }
 
 TEST(Requests, AChatKeepsItsMessagesToolsAndOptions) {

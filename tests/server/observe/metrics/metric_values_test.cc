@@ -53,6 +53,11 @@ engine::EngineStats PrimeStats() {
   stats.device_memory_peak_bytes = 37;
   stats.longest_step_ns = 41 * kSecond;
   stats.longest_mask_wait_ns = 43 * kSecond;
+  stats.drafts = 47;
+  stats.draft_tokens = 53;
+  stats.accepted_tokens = 59;
+  stats.accepted_at_position[0] = 61;
+  stats.accepted_at_position[15] = 67;
   return stats;
 }
 
@@ -79,6 +84,9 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
       {OfModel("vllm:num_preemptions_total"), 13},
       {OfModel("vllm:prefix_cache_queries_total"), 29},
       {OfModel("vllm:prefix_cache_hits_total"), 31},
+      {OfModel("vllm:spec_decode_num_drafts_total"), 47},
+      {OfModel("vllm:spec_decode_num_draft_tokens_total"), 53},
+      {OfModel("vllm:spec_decode_num_accepted_tokens_total"), 59},
       {OfModel("dunlin_kv_pages_used"), 5},
       {OfModel("dunlin_kv_pages_total"), 7},
       {OfModel("dunlin_device_memory_peak_bytes"), 37},
@@ -88,6 +96,23 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
   };
   EXPECT_EQ(Parse(prometheus::TextSerializer().Serialize(families)), expected)
       << "a new engine row needs a field with a value of its own here";
+}
+
+TEST(MetricValues, AcceptedDraftsAreCountedByTheirPlace) {
+  const ModelMetrics model("m");
+  const engine::EngineStats stats = PrimeStats();
+  std::vector<prometheus::MetricFamily> families;
+  for (size_t row = 0; row < Metrics().size(); ++row) {
+    if (!std::holds_alternative<DraftPositionValue>(Metrics()[row].source)) continue;
+    families.push_back({Metrics()[row].name, Metrics()[row].help, prometheus::MetricType::Counter, {}});
+    model.Collect(row, &stats, &families.back());
+  }
+  const Series found = Parse(prometheus::TextSerializer().Serialize(families));
+  const std::string name = "vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"m\",position=";
+  EXPECT_EQ(found.size(), static_cast<size_t>(engine::kMaxDrafts));
+  EXPECT_EQ(found.at(name + "\"0\"}"), 61);
+  EXPECT_EQ(found.at(name + "\"1\"}"), 0);
+  EXPECT_EQ(found.at(name + "\"15\"}"), 67);
 }
 
 // The sums of all histograms of the model, those of `but` with the given value and count 1, all others 0.
