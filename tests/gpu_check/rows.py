@@ -203,15 +203,16 @@ REST = (
 )
 
 # Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
-SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*-*MeasuresItsRoofs*"
-ONE_OPERATION = "Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*"
+SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*:Devices/*Fp64*/cuda-*MeasuresItsRoofs*"
+ONE_OPERATION = ("Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*:"
+                 "Devices/*Fp64*/cuda")
 SMALL_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_fp8_e4m3:*AnyDim*/cuda"
 ONE_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_bf16"
 SANITIZER = (
-    sanitizer("memcheck", 90, 120, SMALL_OPERATIONS, SMALL_ATTENTION),
-    sanitizer("racecheck", 90, 120, ONE_OPERATION, ONE_ATTENTION),
-    sanitizer("synccheck", 50, 80, ONE_OPERATION, ONE_ATTENTION),
-    sanitizer("initcheck", 50, 80, ONE_OPERATION, ONE_ATTENTION),
+    sanitizer("memcheck", 92, 120, SMALL_OPERATIONS, SMALL_ATTENTION),
+    sanitizer("racecheck", 92, 120, ONE_OPERATION, ONE_ATTENTION),
+    sanitizer("synccheck", 52, 80, ONE_OPERATION, ONE_ATTENTION),
+    sanitizer("initcheck", 52, 80, ONE_OPERATION, ONE_ATTENTION),
 )
 
 ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SANITIZER)
