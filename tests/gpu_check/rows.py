@@ -156,6 +156,9 @@ HEADLINES = (
           "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2",
           {"job": "llama", "shape": LLAMA_1B, "precision": "bf16", "batches": [1, 32], "prompt": 512, "new_tokens": 64},
           {"job": "llama", "shape": TINY, "precision": "bf16", "batches": [2], "prompt": 8, "new_tokens": 2}, gib=8),
+    # What llama_1b is compared with: every operation launched by itself.
+    bench("llama_1b_no_graphs", "1", 10, 40, "model --case llama-1b --precision bf16 --batch 1,32 --no-cuda-graphs",
+          "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2 --no-cuda-graphs", gib=8),
     layer("fp16", "1", 25),
     few_rows("gemm_rows", 1, "bf16,fp16,fp8", 0.90),
     few_rows("gemm_rows", 64, "bf16,fp16,fp8", 0.85),
@@ -179,9 +182,6 @@ REST = (
     served("served_invariance", 8, 40, gib=24),
     served("served_cancel", 4, 30, gib=24),
     served("served_load", 34, 60, gib=24),
-    # What llama_1b is compared with: every operation launched by itself.
-    bench("llama_1b_no_graphs", "2", 10, 40, "model --case llama-1b --precision bf16 --batch 1,32 --no-cuda-graphs",
-          "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2 --no-cuda-graphs", gib=8),
     llama_8b("bf16", 40, 34),
     llama_8b("fp8", 38, 30),
     layer("bf16", "2", 25),
