@@ -11,7 +11,9 @@ namespace dunlin::engine {
 
 // T = max_tokens. The input projection's rows are in LayerBuffers::qkv, the gated rows in LayerBuffers::attention.
 struct DeltaBuffers {
-  float* gates;  // [T, 2 * value_heads]
+  float* gates;  // [T, gate_features]
+  float* decay;  // [T, decay_features], with DeltaSpec::gate_rank
+  float* z;      // [T, output_features], as that
   float* mixed;  // [T, channels] after the convolution
   float* scan;   // [T, output_features]
 };

@@ -28,7 +28,26 @@ bool DeltaLayer::StoreKv() const {
 bool DeltaLayer::Gates() const {
   const Linear gates(context_, weights_.gates, InputIndex(context_->layer, LayerInput::kQkv));
   return NormAgainFor(context_, layer_.attention_norm, gates) &&
-         gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count);
+         gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count) &&
+         (spec_.gate_rank == 0 || OwnGates());
+}
+
+// The second products of the decays and of z.
+bool DeltaLayer::OwnGates() const {
+  const float* rows = buffers_.gates + spec_.shape.value_heads;
+  const int32_t input = InputIndex(context_->layer, LayerInput::kQkv);
+  const Linear decay(context_, weights_.decay, input);
+  const Linear z(context_, weights_.z, input);
+  return RoundRank(decay, rows) && decay.Run("delta decay", nullptr, buffers_.decay, context_->rows.count) &&
+         RoundRank(z, rows + spec_.gate_rank) && z.Run("delta z", nullptr, buffers_.z, context_->rows.count);
+}
+
+// Not seen by observers: it is no LayerInput.
+bool DeltaLayer::RoundRank(const Linear& next, const float* rows) const {
+  const int32_t count = context_->rows.count;
+  const kernels::QuantizeParams params{
+      .in = rows, .in_stride = spec_.gate_features(), .out = next.Input(count), .num_rows = count};
+  return context_->Run(&DeviceOps::quantize, params, "delta gates");
 }
 
 bool DeltaLayer::Convolve(const StatePart& part) const {
@@ -53,22 +72,26 @@ bool DeltaLayer::Scan(const StatePart& part) const {
                                         .state = StateOf(*context_, part, spec_.conv_state_floats()),
                                         .sequences = part.spans,
                                         .num_sequences = part.count,
-                                        .out = buffers_.scan};
+                                        .out = buffers_.scan,
+                                        .gates_stride = spec_.gate_features(),
+                                        .steps = spec_.gate_rank > 0 ? buffers_.decay : nullptr};
   return context_->Run(&DeviceOps::delta_scan, params, "delta scan");
 }
 
 bool DeltaLayer::Run(const Linear& next) const {
   const LayerRows& rows = context_->rows;
+  const bool own = spec_.gate_rank > 0;
   const kernels::GatedGroupNormParams params{.in = buffers_.scan,
-                                             .gate = context_->buffers.qkv + spec_.channels(),
-                                             .gate_stride = spec_.input_features(),
+                                             .gate = own ? buffers_.z : context_->buffers.qkv + spec_.channels(),
+                                             .gate_stride = own ? spec_.output_features() : spec_.input_features(),
                                              .rows = rows.picked,
                                              .weight = weights_.norm,
                                              .epsilon = context_->config.norm.epsilon,
                                              .num_groups = spec_.shape.value_heads,
                                              .columns = spec_.shape.value_dim,
                                              .out = context_->buffers.attention,
-                                             .num_rows = rows.count};
+                                             .num_rows = rows.count,
+                                             .sigmoid_gate = own};
   return context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
          next.Quantize("delta quantize", params.out, rows.count);
 }

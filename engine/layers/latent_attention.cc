@@ -35,7 +35,8 @@ LatentAttentionLayer::LatentAttentionLayer(LayerContext* context, const LayerWei
       layer_(weights),
       weights_(weights.latent),
       shape_(context->config.attention.latent),
-      buffers_(PlaceLatentBuffers(context->config, context->buffers.max_tokens, context->buffers.latent)) {}
+      buffers_(PlaceLatentBuffers(context->config, context->buffers.max_tokens, context->buffers.latent)),
+      indexer_(context, weights) {}
 
 Linear LatentAttentionLayer::InputOf(LayerContext* context, const LayerWeights& weights, int32_t layer) {
   return {context, weights.latent.kv_down, InputIndex(layer, LayerInput::kQkv)};
@@ -46,9 +47,10 @@ bool LatentAttentionLayer::StoreKv() const {
   const Columns row{context_->buffers.qkv + int64_t{config.attention.num_heads} * config.attention.head_dim,
                     config.attention.qkv_features()};
   const Columns latent{row.data + shape_.rope_dim, row.stride};
-  return InputOf(context_, layer_, context_->layer).Run("kv down", row) && Query() && NormLatent(latent) &&
-         AbsorbKeys() &&
-         context_->Run(&DeviceOps::rotate_and_store_kv, KvParamsOf(*context_, layer_), "rotate and store kv");
+  return InputOf(context_, layer_, context_->layer).Run("kv down", row) && indexer_.Inputs() && Query() &&
+         NormLatent(latent) && AbsorbKeys() &&
+         context_->Run(&DeviceOps::rotate_and_store_kv, KvParamsOf(*context_, layer_), "rotate and store kv") &&
+         indexer_.Select();
 }
 
 // The product shares its input with "kv down" unless it takes it in another format; then the norm runs again.
@@ -61,8 +63,8 @@ bool LatentAttentionLayer::Query() const {
   const Columns out{buffers_.query, context_->config.attention.latent_query_features()};
   if (!has_rank) return query.Run("query", out);
   return first.Run("query down", Columns{buffers_.down, shape_.query_rank}) &&
-         NormRank("query norm", weights_.query_norm, buffers_.down, shape_.query_rank) && RoundQuery(query) &&
-         query.Run("query", out);
+         NormRank("query norm", weights_.query_norm, buffers_.down, shape_.query_rank) &&
+         indexer_.Queries(buffers_.down) && RoundQuery(query) && query.Run("query", out);
 }
 
 // As the heads' products: not seen by observers.
@@ -107,6 +109,7 @@ bool LatentAttentionLayer::Run(const Linear& next) const {
   const ModelConfig& config = context_->config;
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, layer_);
   params.out = context_->buffers.attention;
+  params.selection = indexer_.Selection();
   const Columns sums{params.out, int64_t{config.attention.num_heads} * shape_.kv_rank};
   const Columns values{buffers_.values, config.attention.output_features()};
   return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&

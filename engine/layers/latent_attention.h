@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "engine/layers/indexer.h"
 #include "engine/layers/latent_buffers.h"
 #include "engine/layers/linear.h"
 
@@ -40,6 +41,7 @@ class LatentAttentionLayer {
   const LatentWeights& weights_;
   const LatentAttentionSpec& shape_;
   const LatentBuffers buffers_;
+  const Indexer indexer_;
 };
 
 }  // namespace dunlin::engine

@@ -19,6 +19,7 @@ struct LayerBuffers {
   kernels::Device* device = nullptr;
   int32_t max_tokens = 0;                       // rows of a batch
   int32_t max_kept_rows = 0;                    // KeptRows::count where rows are copied
+  int32_t max_context_tokens = 0;               // of a sequence
   bool kv_fp8 = false;                          // of KvLayoutOf: how the pool is divided into pages
   std::span<const kernels::KvShape> kv_shapes;  // of pages, by KvPlace::shape; at most kMaxKvShapes
   std::span<const KvPlace> kv_places;           // [num_layers] where a layer's keys and values lie
@@ -38,6 +39,7 @@ struct LayerBuffers {
   float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
   void* experts = nullptr;     // of ExpertBufferBytes
   void* latent = nullptr;      // of LatentBufferBytes
+  void* indexer = nullptr;     // of IndexerBufferBytes
   void* delta = nullptr;       // of DeltaBufferBytes
   void* mamba = nullptr;       // of MambaBufferBytes
   float* state = nullptr;      // [state slots, ModelConfig::state_floats]

@@ -34,6 +34,8 @@ bool Norm::AddToResidual(const char* op, float* term, const float* factor) const
   float* hidden = context_->rows.hidden;
   kernels::Activation width{.columns = context_->config.hidden_dim};
   kernels::NormParams params = Params(context_->rows.count);
+  const float epsilon = context_->config.norm.post_epsilon;
+  if (epsilon > 0.0F) params.epsilon = epsilon;
   params.in = term;
   params.out = &width;
   if (!context_->eager()) {

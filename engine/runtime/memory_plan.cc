@@ -7,6 +7,7 @@
 #include "engine/layers/delta_buffers.h"
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
+#include "engine/layers/indexer_buffers.h"
 #include "engine/layers/latent_buffers.h"
 #include "engine/layers/mamba_buffers.h"
 #include "engine/runtime/kv_demand.h"
@@ -32,6 +33,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kKeptRows, "kept rows", kStepKey},
     {BufferId::kExperts, "experts", kStepKey},
     {BufferId::kLatent, "latent attention", kStepKey},
+    {BufferId::kIndexer, "indexer", kStepKey},
     {BufferId::kDelta, "delta nets", kStepKey},
     {BufferId::kMamba, "mamba layers", kStepKey},
     {BufferId::kGate, "output gate", kStepKey},
@@ -84,10 +86,10 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
                        int32_t rows) {
   size_t most = 0;
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns :
-         {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
-          config.attention.latent.query_rank, config.attention.latent.plain_dim, config.attention.latent.kv_rank,
-          config.delta.output_features(), config.mamba.output_features(), config.experts.latent_dim}) {
+    for (int32_t columns : {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
+                            config.attention.latent.query_rank, config.attention.latent.plain_dim,
+                            config.attention.latent.kv_rank, config.delta.output_features(), config.delta.gate_rank,
+                            config.mamba.output_features(), config.experts.latent_dim}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -225,6 +227,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + config.attention.query_features()));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
+  set(BufferId::kIndexer, IndexerBufferBytes(config, tokens, plan.max_context_tokens));
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kMamba, MambaBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));

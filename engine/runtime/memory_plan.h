@@ -34,6 +34,7 @@ enum class BufferId : uint8_t {
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kExperts,      // ExpertBufferBytes of T tokens
   kLatent,       // LatentBufferBytes of T tokens
+  kIndexer,      // IndexerBufferBytes of T tokens
   kDelta,        // DeltaBufferBytes of T tokens
   kMamba,        // MambaBufferBytes of T tokens
   kGate,         // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
@@ -51,7 +52,7 @@ enum class BufferId : uint8_t {
   kSampled,      // [kMaxLogitRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 26;
+inline constexpr int kNumBuffers = 27;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

@@ -68,6 +68,13 @@ struct SequenceSpan {
   int32_t page_table_row;  // row of page_table
 };
 
+// The keys that take part in a row's softmax, of those that it sees otherwise (key_selection.h).
+struct KeySelection {
+  const uint32_t* bits = nullptr;  // [*, stride]: bit s % 32 of word s / 32 for key s; null: all take part
+  int64_t stride = 0;              // words
+  const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
+};
+
 // Attention over KV pages of a batch of sequences, in prefill or decode. All pointers are device memory.
 struct PagedAttentionParams {
   AttentionBackend backend;
@@ -100,6 +107,7 @@ struct PagedAttentionParams {
   AttentionBias bias = {};
   // [num_heads] or null: a logit of each head that joins a row's softmax and has no value (GPT-OSS's attention sinks).
   const float* sinks = nullptr;
+  KeySelection selection = {};
   void* workspace;         // 64-byte aligned
   size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
   // Fused with DeviceOps::quantize: writes the input of the output projection, [num_tokens, num_heads * v_head_dim], in

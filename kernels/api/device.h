@@ -18,6 +18,7 @@
 #include "kernels/api/experts.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/grouped_gemm.h"
+#include "kernels/api/key_selection.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/model_traits.h"
 #include "kernels/api/recurrent.h"
@@ -122,6 +123,10 @@ struct DeviceOps {
   KernelStatus (*ssm_scan)(DeviceContext*, const SsmScanParams&);
   KernelStatus (*gated_group_norm)(DeviceContext*, const GatedGroupNormParams&);
   KernelStatus (*row_gate)(DeviceContext*, const RowGateParams&);
+
+  // The keys of sparse attention (key_selection.h).
+  KernelStatus (*store_index_keys)(DeviceContext*, const StoreIndexKeysParams&);
+  KernelStatus (*select_keys)(DeviceContext*, const SelectKeysParams&);
 
   // Attention. supports_attention appends one sentence per unmet condition to *reasons (may be null) and returns
   // whether there was none. What it accepts, a launch does not refuse as kUnsupported.

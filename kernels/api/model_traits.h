@@ -11,9 +11,11 @@ struct ModelTraits {
   bool experts = false;             // route_experts, grouped_gemm, add_weighted_rows
   bool experts_beside_mlp = false;  // RouteExpertsParams::expert_scales
   bool latent_rows = false;         // copy_columns, batched_gemm, KvShape::values_in_keys
+  bool key_selection = false;       // store_index_keys, select_keys, PagedAttentionParams::selection
   bool value_norms = false;         // RotateAndStoreKvParams::value_norm
   bool shared_kv = false;           // RotateAndStoreKvParams::query_only
   bool row_factors = false;         // NormParams::factor, AddParams::factor
+  bool row_decays = false;          // DeltaScanParams::steps
   int32_t state_rows = 0;           // of a head's recurrent state at most: DeltaShape::key_dim, SsmShape::state_dim
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of layers whose tokens read a state of their sequence in place of earlier keys and values: gated delta
-// nets (Qwen 3.5, Qwen3-Next), gated short convolutions (LFM2), Mamba2 (ssm_scan.h). A sequence's state lies in a slot
-// of a pool, in FP32, and is read and written in place. Bit contract: every operation goes through a sequence's rows
-// one by one, in one order, so that a row has the same bits wherever a step begins or ends, and beside any neighbours.
+// nets (Qwen 3.5, Qwen3-Next, Kimi Linear), gated short convolutions (LFM2), Mamba2 (ssm_scan.h). A sequence's state
+// lies in a slot of a pool, in FP32, and is read and written in place. Bit contract: every operation goes through a
+// sequence's rows one by one, in one order, so that a row has the same bits wherever a step begins or ends, and beside
+// any neighbours.
 #pragma once
 
 #include <cstddef>
@@ -68,21 +69,27 @@ struct CausalConvParams {
 // sequence's position 0:
 //   q = q / sqrt(sum q^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(sum k^2 + 1e-6)
 //   S = decay S, decay = exp(-rate * softplus(a + dt_bias));  u = sigmoid(b) (v - S^T k);  S = S + k u^T;  out = S^T q
-// All in FP32; softplus(x) is x above 20. Source: Yang et al. 2024, "Gated Delta Networks", eq. 10.
+// With `steps` row i of S has a decay of its own, of a[i] and dt_bias[i].
+// All in FP32; softplus(x) is x above 20. Source: Yang et al. 2024, "Gated Delta Networks", eq. 10; of `steps` Kimi
+// Team 2025, "Kimi Linear", eq. 1.
 struct DeltaScanParams {
   DeltaShape shape;
   const float* in;                // [*, shape.channels()], contiguous: of CausalConvParams::out
-  const float* gates;             // [*, 2 * value_heads], contiguous: b of all heads, then a
+  const float* gates;             // [*, 2 * value_heads]: b of all heads, then a; [*, value_heads] of b with `steps`
   const float* rate;              // [value_heads], >= 0
-  const float* dt_bias;           // [value_heads]
+  const float* dt_bias;           // [value_heads], with `steps` [value_heads, key_dim]
   StateSlots state;               // [value_heads, DeltaHeadFloats] each
   const SequenceSpan* sequences;  // [num_sequences] rows of `in`; page_table_row is not read
   int32_t num_sequences;          // >= 0
   float* out;                     // [*, shape.value_features()], contiguous
+  int64_t gates_stride = 0;       // floats from a row of gates to the next; 0: 2 * value_heads
+  // a of every row of S, [*, value_heads, key_dim], contiguous; key_dim <= kChannelDecaysMax. Null: a head has one.
+  const float* steps = nullptr;
 };
+inline constexpr int32_t kChannelDecaysMax = 4096;
 
-// out = RMSNorm(in) * weight * SiLU(gate) or, with gate_first, RMSNorm(in * SiLU(gate)) * weight; the norm over each
-// group of `columns` floats of a row.
+// out = RMSNorm(in) * weight * SiLU(gate), with sigmoid_gate sigmoid(gate) in place of SiLU, or, with gate_first,
+// RMSNorm(in * SiLU(gate)) * weight; the norm over each group of `columns` floats of a row.
 struct GatedGroupNormParams {
   const float* in;      // [*, num_groups * columns], contiguous
   const float* gate;    // [*, num_groups * columns], rows gate_stride apart
@@ -96,6 +103,7 @@ struct GatedGroupNormParams {
   int32_t num_rows;     // >= 0
   bool gate_first = false;
   int64_t weight_stride = 0;  // floats from the weights of a group to those of the next; 0: all have the same
+  bool sigmoid_gate = false;  // not with gate_first
 };
 
 // values = values * sigmoid(gate), in place.

@@ -25,9 +25,11 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     const char* name;
   } missing[] = {
       {traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
+      {traits.row_decays, "states with a decay of each row"},
       {traits.value_norms, "norms of values"},
       {traits.shared_kv, "layers with keys and values of others"},
       {traits.experts_beside_mlp, "experts next to an MLP"},
+      {traits.key_selection, "sparse attention by an indexer"},
       {traits.row_factors, "a factor of a layer's rows"},
   };
   bool supported = true;
@@ -36,6 +38,11 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     supported = supported && !part.needed;
   }
   return supported;
+}
+
+template <typename Params>
+KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
+  return KernelStatus::kUnsupported;
 }
 
 constexpr DeviceOps kCudaOps = {
@@ -85,6 +92,8 @@ constexpr DeviceOps kCudaOps = {
     .ssm_scan = kEntry<SsmScan>,
     .gated_group_norm = kEntry<GatedGroupNorm>,
     .row_gate = kEntry<RowGate>,
+    .store_index_keys = Unsupported<StoreIndexKeysParams>,
+    .select_keys = Unsupported<SelectKeysParams>,
     .supports_attention = kEntry<SupportsAttention>,
     .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
     .paged_attention = kEntry<PagedAttention>,

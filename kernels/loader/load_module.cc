@@ -96,6 +96,8 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"ssm_scan", ops.ssm_scan != nullptr},
       {"gated_group_norm", ops.gated_group_norm != nullptr},
       {"row_gate", ops.row_gate != nullptr},
+      {"store_index_keys", ops.store_index_keys != nullptr},
+      {"select_keys", ops.select_keys != nullptr},
       {"supports_attention", ops.supports_attention != nullptr},
       {"paged_attention_workspace", ops.paged_attention_workspace != nullptr},
       {"paged_attention", ops.paged_attention != nullptr},

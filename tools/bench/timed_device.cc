@@ -52,7 +52,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 55 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 57 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -94,6 +94,8 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.ssm_scan = Timed<OpKind::kAttention, kernels::SsmScanParams, &DeviceOps::ssm_scan>;
   ops.gated_group_norm = Timed<OpKind::kNorm, kernels::GatedGroupNormParams, &DeviceOps::gated_group_norm>;
   ops.row_gate = Timed<OpKind::kActivate, kernels::RowGateParams, &DeviceOps::row_gate>;
+  ops.store_index_keys = Timed<OpKind::kAttention, kernels::StoreIndexKeysParams, &DeviceOps::store_index_keys>;
+  ops.select_keys = Timed<OpKind::kAttention, kernels::SelectKeysParams, &DeviceOps::select_keys>;
   ops.update_delayed_scaling = Forwarded<&DeviceOps::update_delayed_scaling>::Call;
   ops.supports_attention = Forwarded<&DeviceOps::supports_attention>::Call;
   ops.paged_attention_workspace = Forwarded<&DeviceOps::paged_attention_workspace>::Call;

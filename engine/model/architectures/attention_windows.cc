@@ -42,7 +42,8 @@ std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLa
   std::vector<bool> sliding_layers;
   for (size_t layer = 0; layer < num_layers; ++layer) {
     const int64_t index = static_cast<int64_t>(layer) - sliding.first;
-    const int64_t in_group = static_cast<int64_t>(layer) + (sliding.full_first ? 0 : 1);
+    const int64_t in_group = sliding.from_last ? static_cast<int64_t>(num_layers - 1 - layer)
+                                               : static_cast<int64_t>(layer) + (sliding.full_first ? 0 : 1);
     const bool by_default =
         sliding.full_every > 0 ? in_group % sliding.full_every != 0 : index >= 0 && index % sliding.step == 0;
     const bool slides = types.empty() ? by_default : SlidesByType(fields, types, layer, window);

@@ -16,6 +16,7 @@ struct SlidingLayers {
   int64_t step = 1;
   int64_t full_every = 0;   // 0: as first and step say
   bool full_first = false;  // of full_every layers the first is full, not the last
+  bool from_last = false;   // groups of full_every layers are counted from the model's last layer
 };
 
 // sliding_window in tokens: 0 when it is null, transformers' default of 4096 when it is absent.

@@ -21,7 +21,7 @@ double ScoreFactor(const RotaryScaling& scaling) {
 }
 
 // A q_lora_rank of null: queries without a rank.
-void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
+void ParseLatentAttention(JsonFields& fields, int64_t default_query_rank, ModelConfig* config) {
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
   const int64_t rope_dim = fields.IntOr("qk_rope_head_dim", 2, kMaxHeadDim / 2, 64);
@@ -29,7 +29,7 @@ void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
   const int64_t plain_dim = fields.IntOr("qk_nope_head_dim", 1, kMaxHeadDim, 128);
   const int64_t value_dim = fields.IntOr("v_head_dim", 1, kMaxHeadDim, 128);
   const bool has_rank = fields.Has("q_lora_rank") || !fields.Mentions("q_lora_rank");
-  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, 1536) : 0;
+  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, default_query_rank) : 0;
   if (fields.status().ok() && rope_dim % 2 != 0) {
     fields.Fail(absl::StrCat("qk_rope_head_dim is ", rope_dim, "; rotary positions need an even one"));
   }
@@ -56,9 +56,9 @@ void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
 }  // namespace
 
 void ParseDeepseekFamily(JsonFields& fields, const DeepseekDefaults& defaults, ModelConfig* config) {
-  SetSizes(fields, defaults.max_context, config);
+  SetSizes(fields, defaults.max_context, config, 0, defaults.context_field);
   RefuseUnsupported(fields, {"mlp_bias"});
-  ParseLatentAttention(fields, config);
+  ParseLatentAttention(fields, defaults.query_rank, config);
   config->norm.kind = kernels::NormKind::kRmsNorm;
   config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, defaults.norm_epsilon));
   config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");

@@ -16,6 +16,8 @@ struct DeepseekDefaults {
   int64_t max_context;
   double norm_epsilon = 1e-6;
   bool tied_embeddings = false;
+  const char* context_field = "max_position_embeddings";
+  int64_t query_rank = 1536;  // q_lora_rank; 0: none
 };
 
 // Sizes, latent attention, norm, activation, tying and rotary positions.
@@ -36,14 +38,16 @@ inline constexpr WeightName kLatentAttentionNames[] = {
     {WeightSlot::kKeyUp, FusedPart::kAll, "layers.#.self_attn.kv_b_proj.@.key", true, true},
     {WeightSlot::kValueUp, FusedPart::kAll, "layers.#.self_attn.kv_b_proj.@.value"},
 };
-// The Llama family's names but those of Q, K and V.
-inline constexpr auto kDeepseekWeights = [] {
-  constexpr auto kFamily = WithNorms(kLlamaNorms, kLatentAttentionNames, kLlamaExperts, kDeepseekExperts);
-  std::array<WeightName, kFamily.size() - 3> names{};
-  std::copy_if(kFamily.begin(), kFamily.end(), names.begin(),
+// The Llama family's names but those of Q, K and V, those of latent attention, and others.
+template <size_t... kCounts>
+constexpr auto WithLatentAttention(const WeightName (&... others)[kCounts]) {
+  const auto all = WithNorms(kLlamaNorms, kLatentAttentionNames, others...);
+  std::array<WeightName, all.size() - 3> names{};
+  std::copy_if(all.begin(), all.end(), names.begin(),
                [](const WeightName& name) { return name.slot != WeightSlot::kQkv; });
   return names;
-}();
+}
+inline constexpr auto kDeepseekWeights = WithLatentAttention(kLlamaExperts, kDeepseekExperts);
 inline constexpr NameAlias kDeepseekAliases[] = {{"q_b_proj", "q_proj"}, kTextPartAliases[0]};
 
 }  // namespace dunlin::engine

@@ -19,16 +19,16 @@ void ParseScale(JsonFields& fields, const GroupDefaults& defaults, kernels::Expe
 
 // n_group and topk_group.
 void ParseGroups(JsonFields& fields, const GroupDefaults& defaults, kernels::ExpertRouting* routing) {
-  const int64_t num_groups = fields.IntOr("n_group", 1, kMaxExperts, defaults.num_groups);
+  const int64_t num_groups = fields.IntOr(defaults.groups_field, 1, kMaxExperts, defaults.num_groups);
   const int64_t chosen_groups = fields.IntOr("topk_group", 1, num_groups, std::min(defaults.chosen_groups, num_groups));
   if (!fields.status().ok()) return;
   if (routing->num_experts % num_groups != 0) {
-    return fields.Fail(
-        absl::StrCat("n_group is ", num_groups, ", which does not divide ", routing->num_experts, " experts"));
+    return fields.Fail(absl::StrCat(defaults.groups_field, " is ", num_groups, ", which does not divide ",
+                                    routing->num_experts, " experts"));
   }
   const int64_t open = routing->num_experts / num_groups * chosen_groups;
   if (routing->num_chosen > open) {
-    return fields.Fail(absl::StrCat("num_experts_per_tok is ", routing->num_chosen, "; the ", chosen_groups,
+    return fields.Fail(absl::StrCat(defaults.chosen_field, " is ", routing->num_chosen, "; the ", chosen_groups,
                                     " groups of topk_group hold ", open, " experts"));
   }
   routing->num_groups = static_cast<int32_t>(num_groups);
@@ -43,13 +43,13 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
     if (!fields.Has(count) && fields.Has(name)) count = name;
   }
   const int64_t num_experts = fields.IntOr(count, 1, kMaxExperts, defaults.num_experts);
-  const int64_t num_chosen = fields.IntOr("num_experts_per_tok", 1, num_experts, defaults.num_chosen);
+  const int64_t num_chosen = fields.IntOr(defaults.chosen_field, 1, num_experts, defaults.num_chosen);
   const int64_t width = defaults.default_width == 0
                             ? fields.Int(defaults.width, 1, kMaxFfnDim)
                             : fields.IntOr(defaults.width, 1, kMaxFfnDim, defaults.default_width);
   if (fields.status().ok() && num_chosen > num_experts) {
     return fields.Fail(
-        absl::StrCat("num_experts_per_tok is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
+        absl::StrCat(defaults.chosen_field, " is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
   }
   if (fields.status().ok() && config->num_layers * num_experts > kMaxModelExperts) {
     return fields.Fail(absl::StrCat(count, " is ", num_experts, " in ", config->num_layers, " layers; limit is ",
@@ -89,7 +89,7 @@ void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, Mode
   RefuseOtherThan(fields, "scoring_func", "sigmoid");
   routing.scoring = kernels::ExpertScoring::kSigmoid;
   routing.group_scoring = kernels::GroupScoring::kTwoLargest;
-  routing.normalized = fields.BoolOr("norm_topk_prob", defaults.normalized);
+  routing.normalized = fields.BoolOr(defaults.normalized_field, defaults.normalized);
   ParseScale(fields, defaults, &routing);
   config->experts.router_correction = true;
   ParseGroups(fields, defaults, &routing);

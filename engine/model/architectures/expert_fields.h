@@ -12,9 +12,10 @@ namespace dunlin::engine {
 // transformers' names and defaults.
 struct ExpertDefaults {
   int64_t num_experts;
-  int64_t num_chosen;                       // num_experts_per_tok
+  int64_t num_chosen;                       // of chosen_field
   const char* width = "intermediate_size";  // the field that holds an expert's width
   int64_t default_width = 0;                // 0: the field is required
+  const char* chosen_field = "num_experts_per_tok";
 };
 
 // The number of experts (num_local_experts, num_experts or n_routed_experts: one field to transformers), those of a
@@ -39,6 +40,9 @@ struct GroupDefaults {
   double scale = 1.0;         // of the chosen experts' weights
   const char* scale_field = "routed_scaling_factor";
   bool normalized = true;  // norm_topk_prob
+  const char* groups_field = "n_group";
+  const char* normalized_field = "norm_topk_prob";
+  const char* chosen_field = "num_experts_per_tok";  // for messages
 };
 
 // DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a

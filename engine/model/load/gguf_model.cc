@@ -107,7 +107,7 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   parsed->config.delta.shape.tiled_values = form.tiled_values;
   if (!form.fixed_biases) SetBiases(*tensors, &parsed->config);
   // By the order of the rows, but those of latent attention are as a directory has them.
-  parsed->config.rotary.interleaved = parsed->config.attention.is_latent();
+  parsed->config.rotary.interleaved = parsed->config.attention.is_latent() && parsed->config.rotary.dim > 0;
   if (form.interleaved_rotation) SeparateRotation(parsed->config, tensors);
   if (form.factors_in_config) return parsed;
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   const bool codes = own && std::find(precisions.begin(), precisions.end(), *own) != precisions.end();
   WeightReader reader(builder.source_, opened.parts, codes);  // starts reading while memory is allocated
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
+  if (absl::Status status = builder.FillFixedNorms(); !status.ok()) return status;
   if (absl::Status status = builder.LoadParts(&reader, stop); !status.ok()) return status;
   if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
   const kernels::KernelStatus synced = device->ops->synchronize(device->context);
@@ -239,8 +240,9 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   Widen(rows.data, *source_.Find(part.tensor)->dtype->loadable, count);
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
   for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
-  if (IsNorm(part.slot) && !part.is_bias) {
-    for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm.weight_offset;
+  const NormSpec& norm = model_->config_.norm;
+  if (IsNorm(part.slot) && !part.is_bias && (part.slot != WeightSlot::kFinalNorm || norm.final_offset)) {
+    for (size_t i = 0; i < count; ++i) widened_[i] += norm.weight_offset;
   }
   if (IsConvolution(part.slot)) TransposeTaps(part, widened_.data());
   if (part.slot == WeightSlot::kDeltaRate || part.slot == WeightSlot::kMambaRate) {
@@ -248,13 +250,50 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
     const bool log = part.slot == WeightSlot::kDeltaRate ? config.delta.log_rates : config.mamba.log_rates;
     for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];
   }
+  return CopyVector(part, count);
+}
+
+// From widened_. Of a convolution a part has some channels of each tap.
+absl::Status ModelBuilder::CopyVector(const WeightPart& part, size_t count) {
   // All precisions share the vectors, so the first precision's pointer serves all.
-  const float* vector = *VectorOf(&model_->weights_.front(), part.place(), part.is_bias);
+  auto* vector = const_cast<float*>(*VectorOf(&model_->weights_.front(), part.place(), part.is_bias));
+  const auto begin = static_cast<size_t>(part.row_begin);
+  const size_t taps = IsConvolution(part.slot) ? static_cast<size_t>(part.shape.back()) : 1;
+  const auto all = static_cast<size_t>(ShapeOf(model_->config_, part.slot, part.layer).out_features);
   const kernels::Device& device = *model_->device_;
-  const kernels::KernelStatus status = device.ops->copy_to_device(
-      device.context, const_cast<float*>(vector) + part.row_begin, widened_.data(), count * sizeof(float));
-  if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  for (size_t tap = 0; tap < taps; ++tap) {
+    float* to = vector + tap * (all / taps) + begin / taps;
+    const kernels::KernelStatus status = device.ops->copy_to_device(
+        device.context, to, widened_.data() + tap * (count / taps), count / taps * sizeof(float));
+    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  }
   return absl::OkStatus();
+}
+
+// The weights of norms that checkpoints do not have.
+absl::Status ModelBuilder::FillFixedNorms() {
+  const ModelConfig& config = model_->config_;
+  if (config.embedding.norm && config.embedding.fixed_norm) {
+    if (absl::Status status = FillVector({WeightSlot::kEmbeddingNorm}, 1.0F); !status.ok()) return status;
+  }
+  if (!(config.attention.fixed_query_norm > 0.0F)) return absl::OkStatus();
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    if (!HasSlot(config, WeightSlot::kQueryNorm, layer)) continue;
+    absl::Status status = FillVector({WeightSlot::kQueryNorm, layer}, config.attention.fixed_query_norm);
+    if (status.ok()) status = FillVector({WeightSlot::kKeyNorm, layer}, 1.0F);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelBuilder::FillVector(const WeightPlace& place, float value) {
+  const std::vector<float> values(static_cast<size_t>(ShapeOf(model_->config_, place.slot, place.layer).out_features),
+                                  value);
+  auto* vector = const_cast<float*>(*VectorOf(&model_->weights_.front(), place, false));
+  const kernels::Device& device = *model_->device_;
+  const kernels::KernelStatus status =
+      device.ops->copy_to_device(device.context, vector, values.data(), values.size() * sizeof(float));
+  return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(RowOf(place.slot).name, status);
 }
 
 // Converts `count` values to FP32.

@@ -37,6 +37,9 @@ class ModelBuilder {
   absl::Status LoadParts(WeightReader* reader, const std::atomic<bool>* stop);
   absl::Status LoadScales();
   absl::Status LoadVector(const WeightRows& rows);
+  absl::Status FillFixedNorms();
+  absl::Status FillVector(const WeightPlace& place, float value);
+  absl::Status CopyVector(const WeightPart& part, size_t count);
   absl::Status LoadMatrix(const WeightRows& rows);
   absl::Status LoadCodes(const WeightRows& rows);
   absl::Status PackRows(const WeightRows& rows, const void* values, kernels::DType dtype);

@@ -143,7 +143,8 @@ std::vector<kernels::KvShape> KvShapesOf(const ModelConfig& config) {
                       .num_kv_heads = kind.heads.num_kv_heads,
                       .head_dim = kind.heads.head_dim,
                       .v_head_dim = config.attention.is_latent() ? config.attention.value_dim() : kind.heads.head_dim,
-                      .values_in_keys = config.attention.is_latent()});
+                      .values_in_keys = config.attention.is_latent(),
+                      .index_dim = config.attention.indexer.dim});
   }
   return shapes;
 }

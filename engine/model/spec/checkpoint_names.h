@@ -14,8 +14,9 @@ namespace dunlin::engine {
 // kSharedGate: of a router. kLatentAndRotary: all of WeightSlot::kKvDown, whose rotated rows are the tensor's last.
 // kQueryOfPairs and kGateOfPairs: one tensor has for each head rows of Q, then as many of the output gate (Qwen3-Next).
 // kKeyAndValue: rows of K that stand for V, too, in layers with AttentionSpec::keys_as_values, which have no kKey.
-// kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kBeta, kAlpha, kBetaAlphaByHead: of kDeltaGates. By head:
-// interleaved by key head, with all value heads of each.
+// kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kDeltaQuery, kDeltaKey, kDeltaValue: of that and of kDeltaConv;
+// kBeta, kAlpha, kBetaAlphaByHead, and with DeltaSpec::gate_rank kDecayRank and kOutputGateRank: of kDeltaGates. By
+// head: interleaved by key head, with all value heads of each.
 enum class FusedPart : uint8_t {
   kAll,
   kQuery,
@@ -33,9 +34,14 @@ enum class FusedPart : uint8_t {
   kDeltaQkv,
   kDeltaZ,
   kDeltaQkvzByHead,
+  kDeltaQuery,
+  kDeltaKey,
+  kDeltaValue,
   kBeta,
   kAlpha,
-  kBetaAlphaByHead
+  kBetaAlphaByHead,
+  kDecayRank,
+  kOutputGateRank
 };
 
 // A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.

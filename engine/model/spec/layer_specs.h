@@ -32,6 +32,8 @@ struct NormSpec {
   bool bias = false;
   NormPlacement placement = NormPlacement::kPre;
   float weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
+  bool final_offset = true;    // to that of the norm before the head, too
+  float post_epsilon = 0.0F;   // of the norms that has_post() names; 0: epsilon
   bool first_absent = false;   // the attention of layer 0 reads the rows as they are; kPre without `shared`
   bool shared = false;         // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
 
@@ -48,6 +50,20 @@ struct LatentAttentionSpec {
   int32_t plain_dim = 0;   // of a head's query and key, without positions
   int32_t rope_dim = 0;    // of a head's query and of the key that all heads share, rotated; even
   int32_t value_dim = 0;   // of a head's value
+};
+
+// The indexer of sparse latent attention (DeepSeek V3.2): a row attends to the top_k keys whose scores are the largest
+// (kernels/api/key_selection.h). Its queries are linear in the query's latent row, its keys and weights in the layer's
+// input.
+struct IndexerSpec {
+  int32_t num_heads = 0;
+  int32_t dim = 0;           // of a query and of the key that all heads share; the first rope_dim rotate
+  int32_t top_k = 0;         // keys; 0: the model has no indexer
+  bool neighbours = false;   // neighbouring elements rotate together, not those half of rope_dim apart
+  std::vector<bool> shared;  // [num_layers] layers that see the keys of the last one with an indexer; empty: none
+
+  bool is_shared(int32_t layer) const { return !shared.empty() && shared[static_cast<size_t>(layer)]; }
+  int32_t query_features() const { return num_heads * dim; }
 };
 
 inline constexpr size_t kMaxHeadShapes = 2;  // of a model's layers
@@ -76,6 +92,7 @@ struct AttentionSpec {
   bool output_gate = false;         // each head's output is multiplied by sigmoid(gate x); not where it is latent
   bool qk_norm = false;             // RMSNorm over each head of Q and K, before the rotation
   bool qk_norm_joint = false;       // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  float fixed_query_norm = 0.0F;    // with qk_norm, > 0: all weights for Q are this, all for K 1; checkpoints have none
   bool value_norm = false;          // RMSNorm without a weight over each head of V
   std::vector<int32_t> kv_sources;  // [num_layers] whose K and V a layer reads: its own or an earlier one's; empty: own
   std::vector<bool> keys_as_values;  // [num_layers] V is what K is before its norm and rotation; empty: in none
@@ -93,8 +110,12 @@ struct AttentionSpec {
   std::vector<float> key_bias;
   // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and RotarySpec::dim rope_dim.
   LatentAttentionSpec latent;
+  IndexerSpec indexer;  // with `latent`, whose query_rank is not 0
 
   bool is_latent() const { return latent.kv_rank > 0; }
+  bool has_indexer() const { return indexer.top_k > 0; }
+  // Whether a layer chooses keys itself.
+  bool has_indexer(int32_t layer) const { return has_indexer() && !indexer.is_shared(layer); }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
   HeadShape heads(int32_t layer) const {
     if (layer_heads.empty()) return {num_heads, num_kv_heads, head_dim};
@@ -145,17 +166,24 @@ enum class MixerKind : uint8_t {
 };
 
 // Gated delta nets (kernels/api/recurrent.h): Out(RMSNorm(scan) * SiLU(z)), z from the layer's input as queries, keys
-// and values are. All in elements of a row or a head.
+// and values are. With gate_rank (Kimi Linear) each row of a state has a decay of its own, and the output is
+// Out(RMSNorm(scan) * sigmoid(z)); decays and z are each two products of the layer's input, with rows of gate_rank
+// between them. All in elements of a row or a head.
 struct DeltaSpec {
   kernels::DeltaShape shape;  // key_heads 0: no layer is one
   int32_t conv_taps = 0;      // 2 to kConvTapsMax
+  int32_t gate_rank = 0;      // 0: a decay of each head, and z is of the fused projection
   bool log_rates = true;      // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
 
   int32_t channels() const { return shape.channels(); }
   // Columns of the output projection.
   int32_t output_features() const { return shape.value_features(); }
   // Of the fused input projection: queries, keys, values, z.
-  int32_t input_features() const { return channels() + output_features(); }
+  int32_t input_features() const { return channels() + (gate_rank > 0 ? 0 : output_features()); }
+  // Of the decays that the scan computes.
+  int32_t decay_features() const { return shape.value_heads * (gate_rank > 0 ? shape.key_dim : 1); }
+  // Of the projection to b and a or, with gate_rank, to b and the rows between the products of decays and z.
+  int32_t gate_features() const { return shape.value_heads + (gate_rank > 0 ? 2 * gate_rank : shape.value_heads); }
   // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
   int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
   int64_t state_floats() const { return conv_state_floats() + shape.value_heads * kernels::DeltaHeadFloats(shape); }

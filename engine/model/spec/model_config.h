@@ -20,6 +20,7 @@ enum class ModelKind : uint8_t { kDecoder, kEncoder };
 struct EmbeddingSpec {
   float scale = 1.0F;              // rounded to the dtype that the model runs in
   bool norm = false;               // a norm after the embeddings; always with NormPlacement::kPost
+  bool fixed_norm = false;         // with norm: all its weights are 1, and checkpoints have none
   bool learned_positions = false;  // a [position_rows, hidden_dim] table added to the embedding
   int32_t position_offset = 0;     // row of a sequence's first position (RoBERTa: padding_idx + 1)
   TokenId position_pad_id = -1;    // this token takes row position_offset - 1 and no position; -1: no such token

@@ -13,9 +13,11 @@ inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
   return {.experts = config.has_experts(),
           .experts_beside_mlp = config.experts.beside_mlp,
           .latent_rows = config.attention.is_latent(),
+          .key_selection = config.attention.has_indexer(),
           .value_norms = config.attention.value_norm,
           .shared_kv = !config.attention.kv_sources.empty(),
           .row_factors = config.layer_factor,
+          .row_decays = config.delta.gate_rank > 0,
           .state_rows = std::max(config.delta.shape.key_dim, config.mamba.shape.state_dim)};
 }
 

@@ -49,13 +49,23 @@ struct LatentWeights {
   std::vector<LinearWeights> value_up;  // [num_heads] of [value_dim, kv_rank]
 };
 
+// With AttentionSpec::has_indexer of the layer.
+struct IndexerWeights {
+  LinearWeights query;    // [query_features, query_rank], at least 16 bits, as the others
+  LinearWeights key;      // [dim, hidden_dim]
+  NormWeights key_norm;   // [dim], a LayerNorm with bias
+  LinearWeights weights;  // [num_heads, hidden_dim]
+};
+
 // Of a layer with MixerKind::kDelta, in place of LayerWeights::qkv.
 struct DeltaWeights {
   LinearWeights in;                  // [input_features, hidden_dim]: queries, keys, values, z
-  LinearWeights gates;               // [2 * value_heads, hidden_dim], at least 16 bits: DeltaScanParams::gates
+  LinearWeights gates;               // [gate_features, hidden_dim], at least 16 bits, as the next two
+  LinearWeights decay;               // [decay_features, gate_rank], where gate_rank > 0
+  LinearWeights z;                   // [output_features, gate_rank], as that
   const float* conv = nullptr;       // [conv_taps, channels]
   const float* rate = nullptr;       // [value_heads]
-  const float* time_bias = nullptr;  // [value_heads]
+  const float* time_bias = nullptr;  // [decay_features]
   const float* norm = nullptr;       // [value_dim]
   LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
 };
@@ -85,6 +95,7 @@ struct LayerWeights {
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   LinearWeights attention_gate;  // [num_heads * head_dim, hidden_dim], with AttentionSpec::output_gate
   LatentWeights latent;          // where the attention is latent
+  IndexerWeights indexer;        // where a layer has an indexer
   DeltaWeights delta;            // of MixerKind::kDelta
   ShortConvWeights short_conv;   // of MixerKind::kShortConv
   MambaWeights mamba;            // of MixerKind::kMamba

@@ -44,6 +44,10 @@ WeightField OfLatent(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).latent.*kMember);
 }
 template <auto kMember>
+WeightField OfIndexer(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).indexer.*kMember);
+}
+template <auto kMember>
 WeightField OfDelta(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).delta.*kMember);
 }
@@ -86,6 +90,7 @@ constexpr auto kHasKeyNorm = [](const C& c, int32_t layer) {
 };
 constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
 constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
+constexpr auto kIsChannelDelta = [](const C& c, int32_t layer) { return kIsDelta(c, layer) && c.delta.gate_rank > 0; };
 constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
 constexpr auto kHasShortConvBias = [](const C& c, int32_t layer) {
   return kIsShortConv(c, layer) && c.short_conv.bias;
@@ -94,8 +99,11 @@ constexpr auto kIsMamba = [](const C& c, int32_t layer) { return c.mixer(layer) 
 constexpr auto kHasMambaConvBias = [](const C& c, int32_t layer) {
   return c.mixer(layer) == MixerKind::kMamba && c.mamba.conv_bias;
 };
-constexpr auto kHasQueryDown = [](const C& c, int32_t) { return c.attention.latent.query_rank > 0; };
-constexpr auto kHasLatent = [](const C& c, int32_t) { return c.attention.is_latent(); };
+constexpr auto kHasLatent = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.is_latent(); };
+constexpr auto kHasQueryDown = [](const C& c, int32_t layer) {
+  return kHasLatent(c, layer) && c.attention.latent.query_rank > 0;
+};
+constexpr auto kHasIndexer = [](const C& c, int32_t layer) { return c.attention.has_indexer(layer); };
 constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
 constexpr auto kHasMlpNorm = [](const C& c, int32_t layer) {
   return c.has_mlp(layer) && !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
@@ -124,6 +132,7 @@ constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
 
 constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
 constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
+constexpr auto kIndexerBias = [](const C&) { return true; };
 constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
 constexpr auto kShortConvsBias = [](const C& c) { return c.short_conv.bias; };
 constexpr auto kMambaBias = [](const C& c) { return c.mamba.bias; };
@@ -154,10 +163,12 @@ constexpr auto kHeadDim = [](const C& c, int32_t) { return int64_t{c.attention.h
 constexpr auto kAttentionDim = [](const C& c, int32_t layer) { return int64_t{c.attention.output_features(layer)}; };
 constexpr auto kQueryDim = [](const C& c, int32_t layer) { return int64_t{c.attention.query_features(layer)}; };
 constexpr auto kDeltaInRows = [](const C& c, int32_t) { return int64_t{c.delta.input_features()}; };
-constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return 2 * int64_t{c.delta.shape.value_heads}; };
+constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return int64_t{c.delta.gate_features()}; };
 constexpr auto kDeltaConvDim = [](const C& c, int32_t) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
 constexpr auto kDeltaHeads = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_heads}; };
 constexpr auto kDeltaHeadDim = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_dim}; };
+constexpr auto kDeltaDecays = [](const C& c, int32_t) { return int64_t{c.delta.decay_features()}; };
+constexpr auto kDeltaGateRank = [](const C& c, int32_t) { return int64_t{c.delta.gate_rank}; };
 constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.output_features()}; };
 constexpr auto kShortConvInRows = [](const C& c, int32_t) { return int64_t{c.short_conv.input_features()}; };
 constexpr auto kShortConvDim = [](const C& c, int32_t) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
@@ -172,6 +183,9 @@ constexpr auto kQueryInput = [](const C& c, int32_t) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
 };
 constexpr auto kLatentQueryRows = [](const C& c, int32_t) { return int64_t{c.attention.latent_query_features()}; };
+constexpr auto kIndexQueryRows = [](const C& c, int32_t) { return int64_t{c.attention.indexer.query_features()}; };
+constexpr auto kIndexDim = [](const C& c, int32_t) { return int64_t{c.attention.indexer.dim}; };
+constexpr auto kIndexHeads = [](const C& c, int32_t) { return int64_t{c.attention.indexer.num_heads}; };
 constexpr auto kKvRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.kv_rank}; };
 constexpr auto kPlainDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.plain_dim}; };
 constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.value_dim}; };
@@ -250,12 +264,24 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Norm(kKvDownNorm, "kv_down_norm", kPerLayer, kHasLatent, kNoBias, kKvRank, OfLatent<&LatentWeights::kv_norm>),
     Matrix(kKeyUp, "key_up", kPerHead, kHasLatent, kNoBias, {kKvRank, kPlainDim}, OfHead<&LatentWeights::key_up>),
     Matrix(kValueUp, "value_up", kPerHead, kHasLatent, kNoBias, {kValueDim, kKvRank}, OfHead<&LatentWeights::value_up>),
+    Matrix(kIndexQuery, "index_query", kPerLayer, kHasIndexer, kNoBias, {kIndexQueryRows, kQueryRank},
+           OfIndexer<&IndexerWeights::query>, {.storage = kWide}),
+    Matrix(kIndexKey, "index_key", kPerLayer, kHasIndexer, kNoBias, {kIndexDim, kHidden},
+           OfIndexer<&IndexerWeights::key>, {.storage = kWide}),
+    Norm(kIndexKeyNorm, "index_key_norm", kPerLayer, kHasIndexer, kIndexerBias, kIndexDim,
+         OfIndexer<&IndexerWeights::key_norm>),
+    Matrix(kIndexWeights, "index_weights", kPerLayer, kHasIndexer, kNoBias, {kIndexHeads, kHidden},
+           OfIndexer<&IndexerWeights::weights>, {.storage = kWide}),
     Matrix(kDeltaIn, "delta_in", kPerLayer, kIsDelta, kNoBias, {kDeltaInRows, kHidden}, OfDelta<&DeltaWeights::in>),
     Matrix(kDeltaGates, "delta_gates", kPerLayer, kIsDelta, kNoBias, {kDeltaGateRows, kHidden},
            OfDelta<&DeltaWeights::gates>, {.storage = kWide}),
+    Matrix(kDeltaDecay, "delta_decay", kPerLayer, kIsChannelDelta, kNoBias, {kDeltaDecays, kDeltaGateRank},
+           OfDelta<&DeltaWeights::decay>, {.storage = kWide}),
+    Matrix(kDeltaOutputGate, "delta_output_gate", kPerLayer, kIsChannelDelta, kNoBias, {kDeltaDim, kDeltaGateRank},
+           OfDelta<&DeltaWeights::z>, {.storage = kWide}),
     Vector(kDeltaConv, "delta_conv", kPerLayer, kIsDelta, kDeltaConvDim, OfDelta<&DeltaWeights::conv>),
     Vector(kDeltaRate, "delta_rate", kPerLayer, kIsDelta, kDeltaHeads, OfDelta<&DeltaWeights::rate>),
-    Vector(kDeltaTimeBias, "delta_time_bias", kPerLayer, kIsDelta, kDeltaHeads, OfDelta<&DeltaWeights::time_bias>),
+    Vector(kDeltaTimeBias, "delta_time_bias", kPerLayer, kIsDelta, kDeltaDecays, OfDelta<&DeltaWeights::time_bias>),
     Vector(kDeltaNorm, "delta_norm", kPerLayer, kIsDelta, kDeltaHeadDim, OfDelta<&DeltaWeights::norm>),
     Matrix(kDeltaOut, "delta_out", kPerLayer, kIsDelta, kNoBias, {kHidden, kDeltaDim}, OfDelta<&DeltaWeights::out>,
            {.factor = kResidual}),

@@ -27,10 +27,19 @@ struct SkippedPart {
   bool multimodal;  // only in the checkpoint of a multimodal model
 };
 constexpr SkippedPart kSkippedParts[] = {
-    {"visual.", "vision", true},         {"vision_tower.", "vision", true}, {"vision_model.", "vision", true},
-    {"vision_encoder.", "vision", true}, {"embed_vision.", "vision", true}, {"multi_modal_projector.", "vision", true},
-    {"mm_projector.", "vision", true},   {"patch_merger.", "vision", true}, {"audio_tower.", "audio", true},
-    {"embed_audio.", "audio", true},     {"mtp.", kPredicting, false},
+    {"visual.", "vision", true},
+    {"vision_tower.", "vision", true},
+    {"vision_model.", "vision", true},
+    {"vision_adapter.", "vision", true},
+    {"vision_projection.", "vision", true},
+    {"vision_encoder.", "vision", true},
+    {"embed_vision.", "vision", true},
+    {"multi_modal_projector.", "vision", true},
+    {"mm_projector.", "vision", true},
+    {"patch_merger.", "vision", true},
+    {"audio_tower.", "audio", true},
+    {"embed_audio.", "audio", true},
+    {"mtp.", kPredicting, false},
 };
 constexpr std::string_view kModel = "model.";
 

@@ -76,7 +76,8 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
                   .scaled_rows = 0,
                   .scale = 1.0F};
   if (name.slot == WeightSlot::kDeltaConv) {
-    part.shape = {config.delta.channels(), 1, config.delta.conv_taps};  // as PyTorch's Conv1d has it
+    const int64_t taps = config.delta.conv_taps;
+    part.shape = {tensor_rows / taps, 1, taps};  // as PyTorch's Conv1d has it
   } else if (name.slot == WeightSlot::kShortConvTaps) {
     part.shape = {config.short_conv.channels, 1, config.short_conv.taps};
   } else if (name.slot == WeightSlot::kMambaConv) {
@@ -152,15 +153,21 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
   return stacks;
 }
 
-// A convolution's tensor may lack the dimension of one element; vectors of Mamba2's heads may have one, and the norm's
-// weights a row for each group.
+std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
+  shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
+  return shape;
+}
+
+// Taps of convolutions, and vectors of heads, may have dimensions of one element more or fewer; the weights of Mamba2's
+// norm may have a row for each group.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
-  constexpr WeightSlot kFolded[] = {WeightSlot::kMambaRate, WeightSlot::kMambaSkip, WeightSlot::kMambaNorm};
-  if (std::find(std::begin(kFolded), std::end(kFolded), part.slot) != std::end(kFolded)) {
+  if (part.slot == WeightSlot::kMambaNorm) {
     return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
   }
-  return IsConvolution(part.slot) && tensor.shape == std::vector<int64_t>{part.shape[0], part.shape[2]};
+  constexpr WeightSlot kOfHeads[] = {WeightSlot::kDeltaRate, WeightSlot::kMambaRate, WeightSlot::kMambaSkip};
+  const bool folded = std::find(std::begin(kOfHeads), std::end(kOfHeads), part.slot) != std::end(kOfHeads);
+  return (folded || IsConvolution(part.slot)) && WithoutOnes(tensor.shape) == WithoutOnes(part.shape);
 }
 
 // Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.
@@ -222,6 +229,7 @@ std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const Mode
   std::vector<TensorSlice> slices;
   for (const WeightName& name : names.weights) {
     for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.num_layers; ++layer) {
+      if (!HasSlot(config, name.slot, layer)) continue;
       const bool is_key = name.slot == WeightSlot::kKeyUp;
       const std::string head = FullName(name, prefix, {name.slot, layer, -1});
       for (int32_t i = 0; i < config.attention.num_heads; ++i) {

@@ -46,6 +46,13 @@ std::vector<RowRange> DeltaRowsByHead(const DeltaSpec& delta) {
   return ranges;
 }
 
+// Of the channels of a delta net, or their taps: part 0 queries, 1 keys, 2 values.
+std::vector<RowRange> RowsOfChannels(const DeltaSpec& delta, WeightSlot slot, int32_t part) {
+  const int64_t taps = slot == WeightSlot::kDeltaConv ? delta.conv_taps : 1;
+  const int64_t keys = int64_t{delta.shape.key_heads} * delta.shape.key_dim;
+  return {{taps * part * keys, taps * (part < 2 ? keys : delta.shape.value_features())}};
+}
+
 // Of each key head the b of the value heads that take it, then their a.
 std::vector<RowRange> GateRowsByHead(const DeltaSpec& delta) {
   std::vector<RowRange> ranges;
@@ -98,12 +105,22 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t
       return {{config.delta.channels(), config.delta.output_features()}};
     case FusedPart::kDeltaQkvzByHead:
       return DeltaRowsByHead(config.delta);
+    case FusedPart::kDeltaQuery:
+      return RowsOfChannels(config.delta, slot, 0);
+    case FusedPart::kDeltaKey:
+      return RowsOfChannels(config.delta, slot, 1);
+    case FusedPart::kDeltaValue:
+      return RowsOfChannels(config.delta, slot, 2);
     case FusedPart::kBeta:
       return {{0, config.delta.shape.value_heads}};
     case FusedPart::kAlpha:
       return {{config.delta.shape.value_heads, config.delta.shape.value_heads}};
     case FusedPart::kBetaAlphaByHead:
       return GateRowsByHead(config.delta);
+    case FusedPart::kDecayRank:
+      return {{config.delta.shape.value_heads, config.delta.gate_rank}};
+    case FusedPart::kOutputGateRank:
+      return {{config.delta.shape.value_heads + config.delta.gate_rank, config.delta.gate_rank}};
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/api/attention.h"
+#include "kernels/api/key_selection.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::kernels::cpu {
@@ -30,5 +31,8 @@ bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params);
 // Bytes of workspace of this very call; pointers in params may still be null. MATH's holds S of every head.
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
+
+KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params);
+KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params);
 
 }  // namespace dunlin::kernels::cpu

@@ -64,13 +64,14 @@ struct AttentionCall {
   const std::byte* kv_pool;
   int32_t layer;
   int32_t num_heads;
-  int32_t group;         // query heads per KV head
-  float query_sign;      // sign of the softmax scale, -1, 0 or 1: multiplies the query exactly
-  float exponent_scale;  // what a score is multiplied by in the exponent of 2, > 0: |scale| * log2(e), or log2(e)
-  bool adjusts;          // the scores follow `rule`, which scales them too
-  ScoreRule rule;        // read only when adjusts
-  int32_t window;        // 0: none
-  const float* sinks;    // [num_heads] or null
+  int32_t group;           // query heads per KV head
+  float query_sign;        // sign of the softmax scale, -1, 0 or 1: multiplies the query exactly
+  float exponent_scale;    // what a score is multiplied by in the exponent of 2, > 0: |scale| * log2(e), or log2(e)
+  bool adjusts;            // the scores follow `rule`, which scales them too
+  ScoreRule rule;          // read only when adjusts
+  int32_t window;          // 0: none
+  const float* sinks;      // [num_heads] or null
+  KeySelection selection;  // paged
   RowTensor<const std::byte> query;
   RowTensor<std::byte> out;
   int32_t num_sequences;

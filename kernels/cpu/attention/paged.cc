@@ -108,6 +108,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   }
   call.window = params.window;
   call.sinks = params.sinks;
+  call.selection = params.selection;
   call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),
                 .dtype = DType::kF32,

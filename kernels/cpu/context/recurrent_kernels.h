@@ -26,13 +26,14 @@ struct ConvRow {
 // With s_i the rows of S, of num_rows rows in order, for each column:
 //   u = beta (value - decay key_scale (sum_i key_i s_i)) key_scale;  s_i = decay s_i + key_i u;
 //   out = query_scale (sum_i query_i s_i)
+// With decayed_key each s_i has a decay of its own, and `decay key_i` is decayed_key_i.
 // A sum runs in four parts, i modulo 4, each in ascending order, added as (0 + 1) + (2 + 3).
 struct DeltaColumns {
   const float* query;  // of the first row; rows `stride` apart, as those of key and value
   const float* key;
   const float* value;
   int64_t stride;
-  const float* decay;        // [num_rows]
+  const float* decay;        // [num_rows], with decayed_key [num_rows, key_dim]
   const float* beta;         // [num_rows]
   const float* key_scale;    // [num_rows]
   const float* query_scale;  // [num_rows]
@@ -42,6 +43,7 @@ struct DeltaColumns {
   int32_t num_rows;
   int32_t key_dim;
   int32_t num_columns;
+  const float* decayed_key = nullptr;  // [num_rows, key_dim]
 };
 
 // With s_i the rows of S, of num_rows rows in order, for each column:

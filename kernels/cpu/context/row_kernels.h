@@ -15,12 +15,24 @@ struct NormMoments {
   float inv_std;  // 1 / sqrt(variance + epsilon); for RMSNorm of the mean square
 };
 
+// scores[s] = sum over heads of weights[h] * max(sum over d of queries[h][d] * keys[d][s], 0), each sum in order from
+// 0, for sixteen keys.
+struct IndexScores {
+  const float* keys;     // [dim, 16]
+  const float* queries;  // [num_heads, dim]
+  const float* weights;  // [num_heads]
+  int32_t num_heads;
+  int32_t dim;
+  float* scores;  // [16]
+};
+
 struct RowKernels {
   NormMoments (*norm_moments)(NormKind, const float* in, int64_t n, float epsilon);
   void (*normalize)(const float* in, NormMoments, const float* weight, const float* bias, int64_t n, float* out);
   void (*activate)(ActivationKind, const float* in, const float* gated_by, int64_t n, float* out);  // gated_by: or null
   void (*softcap)(float cap, int64_t n, float* values);               // in place; error within 2.5e-7 of cap
   void (*sigmoid_gate)(const float* gate, int64_t n, float* values);  // values = values * sigmoid(gate)
+  void (*index_scores)(const IndexScores&);
   // Bits of the largest magnitude: NaN above infinity above all numbers.
   uint32_t (*max_magnitude_bits)(const float* in, int64_t n);
 

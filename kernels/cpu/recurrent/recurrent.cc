@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of recurrent layers. A convolution is cut by sequences and channels, a scan by sequences, heads and
-// columns.
+// Launchers of recurrent layers but the scans. A convolution is cut by sequences and channels.
 #include "kernels/cpu/recurrent/recurrent.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/context/row_tasks.h"
@@ -13,8 +11,7 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-constexpr int64_t kConvChannels = 256;   // of a task: a row of them is 1 KiB
-constexpr float kLengthEpsilon = 1e-6F;  // of the lengths of queries and keys
+constexpr int64_t kConvChannels = 256;  // of a task: a row of them is 1 KiB
 
 // Channels [first, first + count) of a sequence's rows of u: those of the call, row 0 and on, and of its state before.
 class ConvInput {
@@ -77,53 +74,6 @@ void ConvolveChannels(const KernelTable& kernels, const CausalConvParams& params
   }
 }
 
-void ScanDeltaColumns(const KernelTable& kernels, const DeltaScanParams& params, const ScanTask& task) {
-  const DeltaShape& shape = params.shape;
-  const int64_t key_dim = shape.key_dim;
-  const int64_t key_head =
-      shape.tiled_values ? task.head % shape.key_heads : task.head / (shape.value_heads / shape.key_heads);
-  const float query_factor = 1.0F / std::sqrt(static_cast<float>(key_dim));
-  float decay[kScanRows];
-  float beta[kScanRows];
-  float key_scale[kScanRows];
-  float query_scale[kScanRows];
-  for (int64_t first = 0; first < task.span.query_len; first += kScanRows) {
-    const int64_t count = std::min<int64_t>(kScanRows, task.span.query_len - first);
-    const int64_t row = task.span.query_start + first;
-    const float* query = params.in + row * shape.channels() + key_head * key_dim;
-    const float* key = query + shape.key_heads * key_dim;
-    for (int64_t i = 0; i < count; ++i) {
-      const float* gates = params.gates + (row + i) * 2 * shape.value_heads + task.head;
-      const float step = Softplus(gates[shape.value_heads] + params.dt_bias[task.head]);
-      decay[i] = std::exp(-params.rate[task.head] * step);
-      beta[i] = 1.0F / (1.0F + std::exp(-gates[0]));
-      const int64_t offset = i * shape.channels();
-      key_scale[i] = 1.0F / std::sqrt(kernels.sum_squares(key + offset, key_dim) + kLengthEpsilon);
-      query_scale[i] = query_factor / std::sqrt(kernels.sum_squares(query + offset, key_dim) + kLengthEpsilon);
-    }
-    const int64_t column = task.head * shape.value_dim + task.first_column;
-    kernels.delta_columns({.query = query,
-                           .key = key,
-                           .value = params.in + row * shape.channels() + 2 * shape.key_heads * key_dim + column,
-                           .stride = shape.channels(),
-                           .decay = decay,
-                           .beta = beta,
-                           .key_scale = key_scale,
-                           .query_scale = query_scale,
-                           .state = task.state,
-                           .out = params.out + row * shape.value_features() + column,
-                           .out_stride = shape.value_features(),
-                           .num_rows = static_cast<int32_t>(count),
-                           .key_dim = shape.key_dim,
-                           .num_columns = static_cast<int32_t>(task.num_columns)});
-  }
-}
-
-bool ValidShape(const DeltaShape& shape) {
-  return shape.key_heads > 0 && shape.value_heads > 0 && shape.value_heads % shape.key_heads == 0 &&
-         shape.key_dim > 0 && shape.value_dim > 0;
-}
-
 }  // namespace
 
 KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) {
@@ -147,25 +97,10 @@ KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) 
   return KernelStatus::kOk;
 }
 
-KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
-  const DeltaShape& shape = params.shape;
-  if (params.num_sequences < 0 || !ValidShape(shape)) return KernelStatus::kInvalidArgument;
-  if (params.num_sequences == 0) return KernelStatus::kOk;
-  const int64_t head_floats = DeltaHeadFloats(shape);
-  if (params.in == nullptr || params.gates == nullptr || params.rate == nullptr || params.dt_bias == nullptr ||
-      params.sequences == nullptr || params.out == nullptr ||
-      !ValidState(params.state, shape.value_heads * head_floats)) {
-    return KernelStatus::kInvalidArgument;
-  }
-  const ScanShape scan = {shape.value_heads, shape.value_dim, shape.key_dim, head_floats};
-  ForEachScan(context, scan, params.state, params.sequences, params.num_sequences,
-              [&](const ScanTask& task) { ScanDeltaColumns(context->kernels, params, task); });
-  return KernelStatus::kOk;
-}
-
 KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& params) {
   if (params.num_rows < 0 || params.num_groups < 1 || params.columns < 1 || !(params.epsilon > 0.0F) ||
-      params.gate_stride < int64_t{params.num_groups} * params.columns || params.weight_stride < 0) {
+      params.gate_stride < int64_t{params.num_groups} * params.columns || params.weight_stride < 0 ||
+      (params.sigmoid_gate && params.gate_first)) {
     return KernelStatus::kInvalidArgument;
   }
   if (params.num_rows == 0) return KernelStatus::kOk;
@@ -185,7 +120,11 @@ KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& 
       const float* normed = params.gate_first ? out : in;
       const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, normed, columns, params.epsilon);
       kernels.normalize(normed, moments, params.weight + group * params.weight_stride, nullptr, columns, out);
-      if (!params.gate_first) kernels.activate(ActivationKind::kSilu, gate, out, columns, out);
+      if (params.sigmoid_gate) {
+        kernels.sigmoid_gate(gate, columns, out);
+      } else if (!params.gate_first) {
+        kernels.activate(ActivationKind::kSilu, gate, out, columns, out);
+      }
     }
   });
   return KernelStatus::kOk;

@@ -79,22 +79,37 @@ struct Recurrent {
   // Columns [first, first + kCount * kLanes), of which the last ones may not exist.
   template <int kCount>
   static void UpdateBlocks(const DeltaColumns& columns, int64_t first, float* state) {
+    if (columns.decayed_key != nullptr) {
+      UpdateDelta<kCount, true>(columns, first, state);
+    } else {
+      UpdateDelta<kCount, false>(columns, first, state);
+    }
+  }
+
+  // kOwnDecays: of each row of the state.
+  template <int kCount, bool kOwnDecays>
+  static void UpdateDelta(const DeltaColumns& columns, int64_t first, float* state) {
     Mask masks[kCount];
     for (int v = 0; v < kCount; ++v) masks[v] = V::FirstLanes(columns.num_columns - first - v * kLanes);
     for (int64_t row = 0; row < columns.num_rows; ++row) {
-      const Floats decay = V::Broadcast(columns.decay[row]);
-      const Sums<kCount> read = Read<kCount>(columns, columns.key + row * columns.stride, state);
+      const float* decays = columns.decay + row * (kOwnDecays ? columns.key_dim : 1);
+      const Floats decay = V::Broadcast(decays[0]);
+      const float* read_by =
+          kOwnDecays ? columns.decayed_key + row * columns.key_dim : columns.key + row * columns.stride;
+      const Sums<kCount> read = Read<kCount>(columns, read_by, state);
       const float* value = columns.value + row * columns.stride + first;
       Floats update[kCount];
       for (int v = 0; v < kCount; ++v) {
         const Floats key_scale = V::Broadcast(columns.key_scale[row]);
-        const Floats stored = V::Mul(V::Mul(Sums<kCount>::Total(read, v), key_scale), decay);
+        Floats stored = V::Mul(Sums<kCount>::Total(read, v), key_scale);
+        if constexpr (!kOwnDecays) stored = V::Mul(stored, decay);
         const Floats change = V::Sub(V::LoadMasked(value + v * kLanes, masks[v]), stored);
         update[v] = V::Mul(V::Mul(change, V::Broadcast(columns.beta[row])), key_scale);
       }
       const Factors factors = {columns.key + row * columns.stride, columns.query + row * columns.stride,
                                columns.key_dim};
-      const Sums<kCount> attended = Write<kCount>(factors, decay, update, state);
+      const Sums<kCount> attended = Write<kCount>(
+          factors, [&](int64_t i) { return kOwnDecays ? V::Broadcast(decays[i]) : decay; }, update, state);
       float* out = columns.out + row * columns.out_stride + first;
       for (int v = 0; v < kCount; ++v) {
         const Floats total = V::Mul(Sums<kCount>::Total(attended, v), V::Broadcast(columns.query_scale[row]));
@@ -117,7 +132,9 @@ struct Recurrent {
         update[v] = V::Mul(x[v], V::Broadcast(columns.step[row]));
       }
       const Factors factors = {columns.b + row * columns.stride, columns.c + row * columns.stride, columns.state_dim};
-      const Sums<kCount> sums = Write<kCount>(factors, V::Broadcast(columns.decay[row]), update, state);
+      const Floats decay = V::Broadcast(columns.decay[row]);
+      const Sums<kCount> sums = Write<kCount>(
+          factors, [&](int64_t) { return decay; }, update, state);
       float* out = columns.out + row * columns.out_stride + first;
       for (int v = 0; v < kCount; ++v) {
         V::StoreMasked(out + v * kLanes, masks[v], V::MulAdd(skip, x[v], Sums<kCount>::Total(sums, v)));
@@ -157,17 +174,19 @@ struct Recurrent {
     return sums;
   }
 
-  // s_i = decay s_i + write_i update; sum_i read_i s_i
-  template <int kCount>
-  DUNLIN_INLINE Sums<kCount> Write(const Factors& factors, Floats decay, const Floats (&update)[kCount], float* state) {
+  // s_i = decay(i) s_i + write_i update; sum_i read_i s_i
+  template <int kCount, typename Decay>
+  DUNLIN_INLINE Sums<kCount> Write(const Factors& factors, const Decay& decay, const Floats (&update)[kCount],
+                                   float* state) {
     const int64_t block = factors.num_rows * kLanes;
     Sums<kCount> sums = Zeros<kCount>();
     const auto add = [&](int64_t i, int part) __attribute__((always_inline)) {
       const Floats write = V::Broadcast(factors.write[i]);
       const Floats read = V::Broadcast(factors.read[i]);
+      const Floats factor = decay(i);
       for (int v = 0; v < kCount; ++v) {
         float* at = state + v * block + i * kLanes;
-        const Floats changed = V::MulAdd(write, update[v], V::Mul(decay, V::Load(at)));
+        const Floats changed = V::MulAdd(write, update[v], V::Mul(factor, V::Load(at)));
         V::Store(at, changed);
         sums.parts[part][v] = V::MulAdd(read, changed, sums.parts[part][v]);
       }

@@ -114,6 +114,20 @@ void SigmoidGate(const float* gate, int64_t n, float* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = values[i] / (1.0F + std::exp(-gate[i]));
 }
 
+void ScoreIndex(const IndexScores& args) {
+  constexpr int kKeys = 16;
+  float total[kKeys] = {};
+  for (int32_t head = 0; head < args.num_heads; ++head) {
+    float sums[kKeys] = {};
+    for (int32_t d = 0; d < args.dim; ++d) {
+      const float query = args.queries[int64_t{head} * args.dim + d];
+      for (int s = 0; s < kKeys; ++s) sums[s] += query * args.keys[d * kKeys + s];
+    }
+    for (int s = 0; s < kKeys; ++s) total[s] += args.weights[head] * (sums[s] < 0.0F ? 0.0F : sums[s]);
+  }
+  for (int s = 0; s < kKeys; ++s) args.scores[s] = total[s];
+}
+
 uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
   int32_t largest = 0;  // signed: without the sign bit both orders agree, and SSE2 compares signed only
   for (int64_t i = 0; i < n; ++i) {
@@ -148,6 +162,7 @@ constinit const RowKernels kPortableRows = {.norm_moments = Moments,
                                             .activate = Activate,
                                             .softcap = Softcap,
                                             .sigmoid_gate = SigmoidGate,
+                                            .index_scores = ScoreIndex,
                                             .max_magnitude_bits = MaxMagnitudeBits,
                                             .to_bf16 = ToBf16,
                                             .to_fp16 = ToFp16,

@@ -243,6 +243,15 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context, absl::StrCat("gate rows ", params.num_rows, " columns ", params.columns,
                                             params.rows != nullptr ? " picked" : ""));
         },
+    .store_index_keys =
+        [](DeviceContext* context, const kernels::StoreIndexKeysParams& params) {
+          return Note(context, absl::StrCat("store index keys rows ", params.num_tokens, " layer ", params.layer));
+        },
+    .select_keys =
+        [](DeviceContext* context, const kernels::SelectKeysParams& params) {
+          return Note(context,
+                      absl::StrCat("select keys sequences ", params.num_sequences, " of ", params.max_kv_tokens));
+        },
     .supports_attention = SupportsAttention,
     .paged_attention_workspace =
         [](const DeviceContext*, kernels::AttentionBackend backend, const kernels::PagedAttentionPlan& plan) {

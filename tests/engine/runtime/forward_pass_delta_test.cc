@@ -41,6 +41,23 @@ TEST_F(DeltaForwardPassTest, ALayerGoesThroughItsStateInPlaceOfPages) {
   EXPECT_THAT(From("norm", 1, expected.size()), ElementsAreArray(expected));
 }
 
+TEST_F(DeltaForwardPassTest, DecaysAndGatesOfTheirOwnAreTwoProductsEach) {
+  ASSERT_TRUE(Run(SmallChannelDeltaConfig(), {.attention_backend = AttentionBackend::kMath}).ok());
+  const std::vector<std::string> expected = {"norm rows 5",
+                                             "gemm rows 5 decode 1 weight [32,8]",
+                                             "gemm rows 5 decode 1 weight [8,8]",
+                                             "quantize columns 2",
+                                             "gemm rows 5 decode 1 weight [12,2]",
+                                             "quantize columns 2",
+                                             "gemm rows 5 decode 1 weight [20,2]",
+                                             "causal conv sequences 2 channels 32",
+                                             "delta scan sequences 2 heads 4",
+                                             "gated norm rows 5 groups 4",
+                                             "quantize columns 20",
+                                             "gemm rows 5 decode 1 weight [8,20] residual"};
+  EXPECT_THAT(From("norm", 1, expected.size()), ElementsAreArray(expected));
+}
+
 TEST_F(DeltaForwardPassTest, AGateOfTheSameInputMultipliesTheAttention) {
   support_.attention_fuses = true;  // which a gate comes before
   ASSERT_TRUE(Run(SmallDeltaConfig(), {.attention_backend = AttentionBackend::kMath}).ok());

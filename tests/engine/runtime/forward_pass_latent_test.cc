@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,27 @@ TEST_F(LatentForwardPassTest, QueriesWithARankAreNormedBetweenTheirProducts) {
   EXPECT_THAT(lines, ElementsAreArray({"norm rows 5", "gemm rows 5 decode 1 weight [16,8]",
                                        "gemm rows 5 decode 1 weight [7,8]", "norm rows 5 plain in place",
                                        "quantize columns 7", "gemm rows 5 decode 1 weight [36,7]"}));
+}
+
+TEST_F(LatentForwardPassTest, AnIndexerChoosesKeysForItsLayerAndTheNext) {
+  ASSERT_TRUE(Run(SmallSparseConfig(), {.attention_backend = AttentionBackend::kMath}).ok());
+  const std::vector<std::string> expected = {"norm rows 5",
+                                             "gemm rows 5 decode 1 weight [16,8]",
+                                             "gemm rows 5 decode 1 weight [8,8]",
+                                             "gemm rows 5 decode 1 weight [2,8]",
+                                             "norm rows 5 plain in place",
+                                             "gemm rows 5 decode 1 weight [7,8]",
+                                             "norm rows 5 plain in place",
+                                             "quantize columns 7",
+                                             "gemm rows 5 decode 1 weight [16,7]",
+                                             "quantize columns 7",
+                                             "gemm rows 5 decode 1 weight [36,7]"};
+  std::vector<std::string> lines = UpToTheKv();
+  lines.resize(expected.size());
+  EXPECT_THAT(lines, ElementsAreArray(expected));
+  EXPECT_EQ(std::count(log_.lines.begin(), log_.lines.end(), "store index keys rows 5 layer 0"), 1);
+  const auto starts = [](const std::string& line) { return line.rfind("select keys", 0) == 0; };
+  EXPECT_EQ(std::count_if(log_.lines.begin(), log_.lines.end(), starts), 1);
 }
 
 // One operation per step has no other steps to divide.

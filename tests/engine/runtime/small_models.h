@@ -57,6 +57,14 @@ inline ModelConfig SmallLatentConfig(int32_t query_rank = 0) {
   return config;
 }
 
+// SmallLatentConfig with queries of a rank, in which a row attends to three keys that the first layer chooses.
+inline ModelConfig SmallSparseConfig() {
+  ModelConfig config = SmallLatentConfig(7);
+  config.architecture = "glm_moe_dsa";
+  config.attention.indexer = {.num_heads = 2, .dim = 8, .top_k = 3, .neighbours = true, .shared = {false, true}};
+  return config;
+}
+
 // SmallLlamaConfig of three layers, of which the first and the last are gated delta nets: 2 key heads of 3, 4 value
 // heads of 5, 3 taps. The second has an output gate.
 inline ModelConfig SmallDeltaConfig() {
@@ -66,6 +74,15 @@ inline ModelConfig SmallDeltaConfig() {
   config.mixers = {MixerKind::kDelta, MixerKind::kAttention, MixerKind::kDelta};
   config.delta = {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 5}, .conv_taps = 3};
   config.attention.output_gate = true;
+  return config;
+}
+
+// SmallDeltaConfig without a gated output, with a decay in each row of a state and gates by rows of two.
+inline ModelConfig SmallChannelDeltaConfig() {
+  ModelConfig config = SmallDeltaConfig();
+  config.architecture = "kimi_linear";
+  config.attention.output_gate = false;
+  config.delta.gate_rank = 2;
   return config;
 }
 
@@ -137,11 +154,18 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
                                  linear(latent.kv_rank, latent.plain_dim, false));
       layer.latent.value_up.assign(static_cast<size_t>(config.attention.num_heads),
                                    linear(latent.value_dim, latent.kv_rank, false));
+      const IndexerSpec& indexer = config.attention.indexer;
+      layer.indexer = {.query = linear(indexer.query_features(), latent.query_rank, false),
+                       .key = linear(indexer.dim, config.hidden_dim, false),
+                       .key_norm = {},
+                       .weights = linear(indexer.num_heads, config.hidden_dim, false)};
     }
     layer.attention_gate = linear(config.attention.num_heads * config.attention.head_dim, config.hidden_dim, false);
     if (config.mixer(i) == MixerKind::kDelta) {
       layer.delta.in = linear(config.delta.input_features(), config.hidden_dim, false);
-      layer.delta.gates = linear(2 * int64_t{config.delta.shape.value_heads}, config.hidden_dim, false);
+      layer.delta.gates = linear(config.delta.gate_features(), config.hidden_dim, false);
+      layer.delta.decay = linear(config.delta.decay_features(), config.delta.gate_rank, false);
+      layer.delta.z = linear(config.delta.output_features(), config.delta.gate_rank, false);
       layer.delta.out = linear(config.hidden_dim, config.delta.output_features(), false);
     }
     if (config.mixer(i) == MixerKind::kShortConv) {

@@ -29,6 +29,7 @@ from safetensors.torch import save_file
 from delta_tensors import HYBRIDS, add_delta, delta_tensors
 from gemma4_tensors import add_gemma4, gemma4_name
 from gpt_oss_tensors import gpt_oss_experts, split_gate
+from kimi_linear_tensors import add_kimi_linear, kimi_linear_tensors
 from mamba_tensors import MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
 from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
 
@@ -58,7 +59,8 @@ MODELS = {
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
     "granite_h_tiny": (Arch.GRANITE_HYBRID,), "granite_h_dense": (Arch.GRANITE_HYBRID,),
-    "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,),
+    "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
+    "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
     "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
@@ -71,7 +73,9 @@ PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arc
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
+LATENT = (Arch.DEEPSEEK2, Arch.GLM_DSA, Arch.KIMI_LINEAR)
 SHORT_CONVS = (Arch.LFM2, Arch.LFM2MOE)
+SPARSE_EXPERTS = (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE, Arch.GLM_DSA)
 WITH_PATTERN = (Arch.GEMMA3, Arch.GEMMA4, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
 
 
@@ -96,7 +100,7 @@ def heads_of(config):
 
 
 def add_rotation(writer, arch, config):
-    if arch in NEMOTRON:
+    if arch in (Arch.KIMI_LINEAR, *NEMOTRON):
         return
     rope = config.get("rope_parameters") or {}
     sliding, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
@@ -150,7 +154,7 @@ def add_experts(writer, arch, config):
     if count is None:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(first(config, "num_experts_per_tok", "top_k_experts"))
+    writer.add_expert_used_count(first(config, "num_experts_per_tok", "num_experts_per_token", "top_k_experts"))
     if arch == Arch.LFM2MOE:
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -160,7 +164,7 @@ def add_experts(writer, arch, config):
         writer.add_expert_feed_forward_length(width)
     if arch in (Arch.QWEN2MOE, Arch.QWEN35MOE, Arch.QWEN3NEXT):
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE):
+    if arch in SPARSE_EXPERTS:
         types = config.get("mlp_layer_types")
         writer.add_expert_group_count(config["n_group"])
         writer.add_expert_group_used_count(config["topk_group"])
@@ -168,7 +172,7 @@ def add_experts(writer, arch, config):
         writer.add_leading_dense_block_count(types.count("dense") if types else config["first_k_dense_replace"])
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
-    if arch in (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE, Arch.MINIMAXM2):
+    if arch in (*SPARSE_EXPERTS, Arch.MINIMAXM2, Arch.KIMI_LINEAR):
         softmax = config["model_type"] == "deepseek_v2"
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
     if arch == Arch.GLM4_MOE:
@@ -182,6 +186,10 @@ def add_latent_heads(writer, config):
     if config["q_lora_rank"]:
         writer.add_q_lora_rank(config["q_lora_rank"])
     writer.add_rope_dimension_count(config["qk_rope_head_dim"])
+    if config.get("index_topk"):
+        writer.add_indexer_head_count(config["index_n_heads"])
+        writer.add_indexer_key_length(config["index_head_dim"])
+        writer.add_indexer_top_k(config["index_topk"])
     older = KV_B in config
     writer.add_head_count_kv(config["num_attention_heads"] if older else 1)
     writer.add_key_length(key if older else rank + config["qk_rope_head_dim"])
@@ -210,7 +218,7 @@ def add_metadata(writer, arch, config, tensors):
     heads, kv_heads, head_dim = heads_of(config)
     predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 0
     writer.add_block_count((first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config))) + predicting)
-    writer.add_context_length(first(config, "max_position_embeddings", "seq_length") or 2048)
+    writer.add_context_length(first(config, "max_position_embeddings", "seq_length", "model_max_length") or 2048)
     writer.add_embedding_length(hidden)
     ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
     if arch in SHORT_CONVS:
@@ -224,15 +232,17 @@ def add_metadata(writer, arch, config, tensors):
     if arch in HYBRIDS:
         add_delta(writer, config)
     writer.add_head_count(heads)
-    if arch == Arch.DEEPSEEK2:
+    if arch in (Arch.DEEPSEEK2, Arch.GLM_DSA):
         add_latent_heads(writer, config)
+    elif arch == Arch.KIMI_LINEAR:
+        add_kimi_linear(writer, config)
     elif arch in MAMBAS:
         add_mamba(writer, arch, config)
     elif arch == Arch.GEMMA4:
         add_gemma4(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
-    if config.get("head_dim") and arch not in (Arch.DEEPSEEK2, Arch.GEMMA4):
+    if config.get("head_dim") and arch not in (Arch.GEMMA4, *LATENT):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in NEMOTRON:
@@ -289,8 +299,10 @@ def write(path, arch, config, tensors, kinds=None):
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, arch, config, tensors)
     names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config)))
-    if arch == Arch.DEEPSEEK2:
+    if arch in LATENT:
         tensors = split_heads(tensors, config)
+    if arch == Arch.KIMI_LINEAR:
+        tensors = kimi_linear_tensors(tensors)
     if arch in HYBRIDS:
         tensors = delta_tensors(arch, config, tensors)
     if arch in MAMBAS:

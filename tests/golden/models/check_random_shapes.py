@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares models of random shapes with transformers: LFM2, LFM2 MoE, Qwen 3.5, dense and with experts, and Gemma 4,
-dense, with per-layer embeddings and shared keys and values, and with experts.
+"""Compares models of random shapes with transformers: LFM2, LFM2 MoE, Qwen 3.5, dense and with experts, Kimi Linear, and
+Gemma 4, dense, with per-layer embeddings and shared keys and values, and with experts.
 
 Draws configs and weights, writes each as a checkpoint with goldens.json (logits alone) to a temporary folder, and runs
 the golden tests of a build over them: logits in FP32 within 1e-4 by every CPU variant and attention backend, whole and in
@@ -75,6 +75,15 @@ def qwen35_moe(rng):
     return "qwen3_5_moe_text", {**qwen35(rng)[1], **experts(rng), "shared_expert_intermediate_size": rng.randint(8, 40)}
 
 
+def kimi_linear(rng):
+    fields = {**common(rng), **layer_types(rng, "linear_attention"), **experts(rng)}
+    fields["num_local_experts"] = fields.pop("num_experts")
+    sizes = {name: rng.randint(2, 24) for name in ("kv_lora_rank", "qk_nope_head_dim", "v_head_dim")}
+    return "kimi_linear", {**fields, **sizes, "qk_rope_head_dim": 2 * rng.randint(1, 6), "num_key_value_heads": fields["num_attention_heads"],
+                           "first_k_dense_replace": rng.randint(0, fields["num_hidden_layers"] - 1), "linear_num_heads": rng.randint(1, 4),
+                           "linear_head_dim": rng.randint(4, 40), "linear_conv_kernel_dim": rng.randint(2, 8), "rms_norm_eps": 0.01}
+
+
 def sliding_and_full(rng):
     """At least one layer of each kind, the last one full."""
     kinds = ["sliding_attention", "full_attention"]
@@ -108,7 +117,8 @@ def gemma4_moe(rng):
     return "gemma4_text", {**gemma4(rng)[1], **of_experts, "enable_moe_block": True}
 
 
-SHAPES = {"gemma4": gemma4, "gemma4_e": gemma4_e, "gemma4_moe": gemma4_moe, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "qwen35": qwen35, "qwen35_moe": qwen35_moe}
+SHAPES = {"gemma4": gemma4, "gemma4_e": gemma4_e, "gemma4_moe": gemma4_moe, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "qwen35": qwen35, "qwen35_moe": qwen35_moe,
+          "kimi_linear": kimi_linear}
 
 
 def compare(model, exact, tokens, gaps):

@@ -67,6 +67,11 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"nemotron_h", GoldenModelPath("nemotron_h_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4_e", GoldenModelPath("gemma4_e_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4_moe", GoldenModelPath("gemma4_moe_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"kimi_linear", GoldenModelPath("kimi_linear_tiny"), 10, 2}, variant);
+    // Rows choose the keys that they attend to.
+    cases.emplace_back(MixCase{"deepseek_v32", GoldenModelPath("deepseek_v32_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"glm_moe_dsa", GoldenModelPath("glm_moe_dsa_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"muse_glimmer", GoldenModelPath("muse_glimmer_tiny"), 10, 2}, variant);
     // Layers have pages of two shapes.
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3, true}, variant);

@@ -111,7 +111,7 @@ TEST_P(RecurrentStates, TurnsOfAChatGoOnFromTheStateOfTheTurnBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
                          ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny", "lfm2_tiny",
-                                           "lfm2moe_tiny", "granite_h_tiny", "nemotron_h_tiny"),
+                                           "lfm2moe_tiny", "granite_h_tiny", "nemotron_h_tiny", "kimi_linear_tiny"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -345,6 +345,8 @@ constexpr DeviceOps kFakeCudaOps = {
     .ssm_scan = SsmScan,
     .gated_group_norm = GatedGroupNorm,
     .row_gate = RowGate,
+    .store_index_keys = StoreIndexKeys,
+    .select_keys = SelectKeys,
     .supports_attention = SupportsAttention,
     .paged_attention_workspace =
         [](const DeviceContext*, AttentionBackend backend, const PagedAttentionPlan& plan) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake device's operations of recurrent layers.
+// The fake device's operations of recurrent layers and of sparse attention.
 #pragma once
 
 #include "tests/kernels/loader/fake_context.h"
@@ -27,7 +27,7 @@ inline KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& p
 
 inline KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
   return Defer(context, &DeviceOps::delta_scan, params, [](Translation& to_host, DeltaScanParams& p) {
-    to_host(&p.in, &p.gates, &p.rate, &p.dt_bias, &p.state.pool, &p.state.slots, &p.sequences, &p.out);
+    to_host(&p.in, &p.gates, &p.rate, &p.dt_bias, &p.state.pool, &p.state.slots, &p.sequences, &p.out, &p.steps);
   });
 }
 
@@ -46,6 +46,18 @@ inline KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormP
 inline KernelStatus RowGate(DeviceContext* context, const RowGateParams& params) {
   return Defer(context, &DeviceOps::row_gate, params,
                [](Translation& to_host, RowGateParams& p) { to_host(&p.values, &p.gate, &p.rows); });
+}
+
+inline KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params) {
+  return Defer(context, &DeviceOps::store_index_keys, params, [](Translation& to_host, StoreIndexKeysParams& p) {
+    to_host(&p.queries, &p.keys, &p.cos_sin, &p.kv_pool, &p.token_page, &p.token_slot);
+  });
+}
+
+inline KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params) {
+  return Defer(context, &DeviceOps::select_keys, params, [](Translation& to_host, SelectKeysParams& p) {
+    to_host(&p.queries, &p.weights, &p.kv_pool, &p.page_table, &p.sequences, &p.scores, &p.selected);
+  });
 }
 
 }  // namespace dunlin::kernels

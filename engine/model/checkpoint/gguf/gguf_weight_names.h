@@ -68,6 +68,12 @@ inline constexpr Names<2> kHeadStacks = {{{kKeyUp, kAll, "blk.#.attn_k_b.@"}, {k
 inline constexpr Names<2> kHeadRows = {
     {{kKeyUp, kAll, "blk.#.attn_kv_b.@.key", true, true}, {kValueUp, kAll, "blk.#.attn_kv_b.@.value"}}};
 
+// The indexer of sparse attention.
+inline constexpr Names<4> kIndexer = {{{kIndexQuery, kAll, "blk.#.indexer.attn_q_b"},
+                                       {kIndexKey, kAll, "blk.#.indexer.attn_k"},
+                                       {kIndexKeyNorm, kAll, "blk.#.indexer.k_norm"},
+                                       {kIndexWeights, kAll, "blk.#.indexer.proj"}}};
+
 // Gated delta nets, whose gates are two tensors or one, and attention whose queries share a matrix with its output
 // gate.
 inline constexpr Names<4> kGatedQkv = {{{kQkv, kQueryOfPairs, "blk.#.attn_q"},
@@ -85,6 +91,24 @@ inline constexpr Names<7> kDeltaNet = {
 inline constexpr Names<2> kBetaAndAlpha = {
     {{kDeltaGates, kBeta, "blk.#.ssm_beta"}, {kDeltaGates, kAlpha, "blk.#.ssm_alpha"}}};
 inline constexpr Names<1> kBetaWithAlpha = {{{kDeltaGates, kBetaAlphaByHead, "blk.#.ssm_ba"}}};
+
+// Of Kimi Linear: gated delta nets with a decay of each channel.
+inline constexpr Names<15> kChannelDeltaNet = {
+    {{kDeltaIn, kDeltaQuery, "blk.#.attn_q"},
+     {kDeltaIn, kDeltaKey, "blk.#.attn_k"},
+     {kDeltaIn, kDeltaValue, "blk.#.attn_v"},
+     {kDeltaConv, kDeltaQuery, "blk.#.ssm_conv1d_q"},
+     {kDeltaConv, kDeltaKey, "blk.#.ssm_conv1d_k"},
+     {kDeltaConv, kDeltaValue, "blk.#.ssm_conv1d_v"},
+     {kDeltaGates, kBeta, "blk.#.ssm_beta"},
+     {kDeltaGates, kDecayRank, "blk.#.ssm_f_a"},
+     {kDeltaGates, kOutputGateRank, "blk.#.ssm_g_a"},
+     {kDeltaDecay, kAll, "blk.#.ssm_f_b"},
+     {kDeltaOutputGate, kAll, "blk.#.ssm_g_b"},
+     {.slot = kDeltaRate, .part = kAll, .name = "blk.#.ssm_a", .weight = ""},
+     {.slot = kDeltaTimeBias, .part = kAll, .name = "blk.#.ssm_dt", .weight = ".bias"},
+     {kDeltaNorm, kAll, "blk.#.ssm_norm"},
+     {kDeltaOut, kAll, "blk.#.attn_output"}}};
 
 inline constexpr Names<3> kShortConvs = {{{kShortConvIn, kAll, "blk.#.shortconv.in_proj"},
                                           {kShortConvTaps, kAll, "blk.#.shortconv.conv"},
@@ -157,11 +181,14 @@ inline constexpr Names<2> kEncoderNorms = {
 inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kSparseLatent = Join(kCommon, kLatent, kHeadStacks, kIndexer, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLatentRows = Join(kCommon, kLatent, kHeadRows, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kHybrid =
     Join(kCommon, kGatedQkv, kDeltaNet, kBetaAndAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kHybridByHead =
     Join(kCommon, kGatedQkv, kDeltaNet, kBetaWithAlpha, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
+inline constexpr auto kLatentHybrid =
+    Join(kCommon, kLatent, kHeadStacks, kChannelDeltaNet, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedShortConvs =
     Join(kCommon, kSplitQkv, kShortConvs, kQkNorms, kGatedMlp, kExpertNames, kShortConvNorms);
 inline constexpr auto kMambaHybrid = Join(kCommon, kSplitQkv, kMamba, kGatedMlp, kExpertNames, kNorms);

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sparse attention: index keys in pages, the choice of keys by their scores, and attention over the chosen ones,
+// against FP64; a row's choice and output are the same under any cut.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/kernels/cpu/cpu_fixture.h"
+#include "tests/kernels/recurrent/recurrent_batch.h"
+
+namespace dunlin::kernels {
+namespace {
+
+using namespace testing_cpu;  // NOLINT: the fixture of this folder
+using testing_recurrent::Rows;
+
+class KeySelectionTest : public CpuVariants {};
+
+constexpr int32_t kIndexHeads = 5;
+constexpr int32_t kIndexRotary = 6;
+constexpr int32_t kAttentionHeads = 3;
+constexpr int32_t kLatentDim = 20;
+constexpr int32_t kLatentValue = 14;
+constexpr int32_t kLatentLayer = 1;  // of two in a page
+
+// One sequence's rows, and pages that hold it in descending order.
+struct SparseProblem {
+  int32_t tokens;
+  int32_t dim;
+  KvLayout layout;
+  std::vector<float> queries;
+  std::vector<float> keys;
+  std::vector<float> weights;
+  std::vector<float> cos_sin;
+  std::vector<float> qkv;
+  std::vector<int32_t> pages;
+
+  SparseProblem(int32_t num_tokens, int32_t index_dim, DType dtype)
+      : tokens(num_tokens),
+        dim(index_dim),
+        layout(MakeKvLayout(dtype, {.num_layers = 2,
+                                    .num_kv_heads = 1,
+                                    .head_dim = kLatentDim,
+                                    .v_head_dim = kLatentValue,
+                                    .values_in_keys = true,
+                                    .index_dim = index_dim})),
+        queries(RandomMatrix(num_tokens, int64_t{kIndexHeads} * index_dim, 1)),
+        keys(RandomMatrix(num_tokens, index_dim, 2)),
+        weights(RandomMatrix(num_tokens, kIndexHeads, 3)),
+        cos_sin(RandomMatrix(num_tokens, kIndexRotary, 4)),
+        qkv(RandomMatrix(num_tokens, int64_t{kAttentionHeads + 1} * kLatentDim, 5)) {
+    const int32_t count = (tokens + layout.tokens_per_page - 1) / layout.tokens_per_page;
+    for (int32_t page = count; page > 0; --page) pages.push_back(page);
+  }
+  size_t pool_bytes() const { return (pages.size() + 1) * layout.page_bytes; }
+  int64_t words() const { return (int64_t{tokens} + 31) / 32; }
+};
+
+// What a step over rows [first, first + count) leaves.
+struct SparseRows {
+  std::vector<uint32_t> selected;  // [count, words]
+  std::vector<float> out;          // [count, kAttentionHeads, kLatentValue]
+};
+
+void StoreStep(Device& device, SparseProblem* problem, void* pool, int32_t first, int32_t count, bool neighbours) {
+  std::vector<int32_t> page;
+  std::vector<int32_t> slot;
+  for (int32_t token = first; token < first + count; ++token) {
+    page.push_back(problem->pages[static_cast<size_t>(token / problem->layout.tokens_per_page)]);
+    slot.push_back(token % problem->layout.tokens_per_page);
+  }
+  const RotateAndStoreKvParams kv{.qkv = problem->qkv.data() + int64_t{first} * (kAttentionHeads + 1) * kLatentDim,
+                                  .cos_sin = nullptr,
+                                  .rotary_dim = 0,
+                                  .num_heads = kAttentionHeads,
+                                  .kv_pool = pool,
+                                  .layout = problem->layout,
+                                  .layer = kLatentLayer,
+                                  .token_page = page.data(),
+                                  .token_slot = slot.data(),
+                                  .num_tokens = count};
+  ASSERT_EQ(device.ops->rotate_and_store_kv(device.context, kv), KernelStatus::kOk);
+  const StoreIndexKeysParams index{.queries = problem->queries.data() + int64_t{first} * kIndexHeads * problem->dim,
+                                   .keys = problem->keys.data() + int64_t{first} * problem->dim,
+                                   .cos_sin = problem->cos_sin.data() + int64_t{first} * kIndexRotary,
+                                   .rotary_dim = kIndexRotary,
+                                   .neighbours = neighbours,
+                                   .num_heads = kIndexHeads,
+                                   .kv_pool = pool,
+                                   .layout = problem->layout,
+                                   .layer = kLatentLayer,
+                                   .token_page = page.data(),
+                                   .token_slot = slot.data(),
+                                   .num_tokens = count};
+  ASSERT_EQ(device.ops->store_index_keys(device.context, index), KernelStatus::kOk);
+}
+
+SparseRows AttendStep(Device& device, const SparseProblem& problem, const void* pool, int32_t first, int32_t count,
+                      int32_t top_k, AttentionBackend backend) {
+  SparseRows rows;
+  rows.selected.assign(static_cast<size_t>(count * problem.words()), 0xAAAAAAAAU);
+  rows.out.assign(static_cast<size_t>(count) * kAttentionHeads * kLatentValue, kNaN);
+  const SequenceSpan span{.query_start = 0, .query_len = count, .first_position = first, .page_table_row = 0};
+  std::vector<float> scores(static_cast<size_t>(kSelectionRows) * static_cast<size_t>(first + count), kNaN);
+  const SelectKeysParams select{.queries = problem.queries.data() + int64_t{first} * kIndexHeads * problem.dim,
+                                .weights = problem.weights.data() + int64_t{first} * kIndexHeads,
+                                .num_heads = kIndexHeads,
+                                .top_k = top_k,
+                                .kv_pool = pool,
+                                .layout = problem.layout,
+                                .layer = kLatentLayer,
+                                .page_table = problem.pages.data(),
+                                .page_table_stride = static_cast<int64_t>(problem.pages.size()),
+                                .sequences = &span,
+                                .num_sequences = 1,
+                                .max_kv_tokens = first + count,
+                                .scores = scores.data(),
+                                .selected = rows.selected.data(),
+                                .selected_stride = problem.words()};
+  EXPECT_EQ(device.ops->select_keys(device.context, select), KernelStatus::kOk);
+  PagedAttentionParams attention{};
+  attention.backend = backend;
+  attention.query = problem.qkv.data() + int64_t{first} * (kAttentionHeads + 1) * kLatentDim;
+  attention.query_stride = int64_t{kAttentionHeads + 1} * kLatentDim;
+  attention.out = rows.out.data();
+  attention.kv_pool = pool;
+  attention.layout = problem.layout;
+  attention.layer = kLatentLayer;
+  attention.num_heads = kAttentionHeads;
+  attention.page_table = problem.pages.data();
+  attention.page_table_stride = static_cast<int64_t>(problem.pages.size());
+  attention.sequences = &span;
+  attention.num_sequences = 1;
+  attention.num_one_token_sequences = count == 1 ? 1 : 0;
+  attention.max_query_tokens = count;
+  attention.max_kv_tokens = first + count;
+  attention.scale = 0.3F;
+  attention.selection = {.bits = rows.selected.data(), .stride = problem.words()};
+  const PagedAttentionPlan plan{.traits = {.dtype = problem.layout.dtype,
+                                           .head_dim = kLatentDim,
+                                           .num_heads = kAttentionHeads,
+                                           .num_kv_heads = 1,
+                                           .v_head_dim = kLatentValue,
+                                           .values_in_keys = true},
+                                .max_query_tokens = count,
+                                .max_kv_tokens = first + count};
+  const PoisonedMemory workspace(device, device.ops->paged_attention_workspace(device.context, backend, plan) + 64);
+  attention.workspace = workspace.data();
+  attention.workspace_bytes = workspace.bytes();
+  EXPECT_EQ(device.ops->paged_attention(device.context, attention), KernelStatus::kOk);
+  return rows;
+}
+
+float RoundedTo(DType dtype, float value) {
+  if (dtype == DType::kF32) return value;
+  return dtype == DType::kF16 ? Fp16ToFloat(FloatToFp16(value)) : Bf16ToFloat(FloatToBf16(value));
+}
+
+bool IsSelected(const SparseRows& rows, int64_t words, int32_t row, int32_t key) {
+  return (rows.selected[static_cast<size_t>(row * words + key / 32)] >> (key % 32) & 1U) != 0;
+}
+
+// After StoreStep of all tokens, which has rotated queries and keys.
+double ExactScore(const SparseProblem& problem, int32_t row, int32_t key) {
+  double score = 0.0;
+  for (int32_t h = 0; h < kIndexHeads; ++h) {
+    double product = 0.0;
+    for (int32_t d = 0; d < problem.dim; ++d) {
+      product += static_cast<double>(problem.queries[static_cast<size_t>((row * kIndexHeads + h) * problem.dim + d)]) *
+                 RoundedTo(problem.layout.dtype, problem.keys[static_cast<size_t>(key * problem.dim + d)]);
+    }
+    score += static_cast<double>(problem.weights[static_cast<size_t>(row * kIndexHeads + h)]) * std::max(product, 0.0);
+  }
+  return score;
+}
+
+TEST_P(KeySelectionTest, RowsChooseTheKeysWithTheLargestScores) {
+  constexpr int32_t kTopK = 20;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    SparseProblem problem(300, 16, dtype);
+    const PoisonedMemory pool(*device_, problem.pool_bytes());
+    StoreStep(*device_, &problem, pool.data(), 0, problem.tokens, false);
+    const SparseRows rows =
+        AttendStep(*device_, problem, pool.data(), 0, problem.tokens, kTopK, AttentionBackend::kMath);
+    for (int32_t row = 0; row < problem.tokens; ++row) {
+      std::vector<double> scores;
+      for (int32_t key = 0; key <= row; ++key) scores.push_back(ExactScore(problem, row, key));
+      std::vector<double> sorted = scores;
+      std::sort(sorted.rbegin(), sorted.rend());
+      const int32_t expected = std::min(row + 1, kTopK);
+      int32_t count = 0;
+      for (int32_t key = 0; key <= row; ++key) {
+        const bool selected = IsSelected(rows, problem.words(), row, key);
+        count += selected ? 1 : 0;
+        const double least = sorted[static_cast<size_t>(expected - 1)];
+        // Scores that rounding may put on either side of the last one taken.
+        if (std::fabs(scores[static_cast<size_t>(key)] - least) < 1e-4) continue;
+        ASSERT_EQ(selected, scores[static_cast<size_t>(key)] > least)
+            << Name(dtype) << " row " << row << " key " << key;
+      }
+      ASSERT_EQ(count, expected) << row;
+    }
+  }
+}
+
+TEST_P(KeySelectionTest, OfEqualScoresTheFirstAreTaken) {
+  SparseProblem problem(70, 8, DType::kF32);
+  std::fill(problem.keys.begin(), problem.keys.end(), 1.0F);
+  std::fill(problem.cos_sin.begin(), problem.cos_sin.end(), 0.0F);
+  const PoisonedMemory pool(*device_, problem.pool_bytes());
+  StoreStep(*device_, &problem, pool.data(), 0, problem.tokens, true);
+  const SparseRows rows = AttendStep(*device_, problem, pool.data(), 0, problem.tokens, 9, AttentionBackend::kMath);
+  for (int32_t key = 0; key < problem.tokens; ++key) {
+    EXPECT_EQ(IsSelected(rows, problem.words(), problem.tokens - 1, key), key < 9) << key;
+  }
+}
+
+TEST_P(KeySelectionTest, NeighboursOrHalvesRotate) {
+  for (const bool neighbours : {false, true}) {
+    SparseProblem problem(3, 8, DType::kF32);
+    const std::vector<float> keys = problem.keys;
+    const PoisonedMemory pool(*device_, problem.pool_bytes());
+    StoreStep(*device_, &problem, pool.data(), 0, problem.tokens, neighbours);
+    for (int32_t token = 0; token < 3; ++token) {
+      for (int32_t i = 0; i < kIndexRotary / 2; ++i) {
+        const auto row = static_cast<size_t>(token * 8);
+        const auto a = row + static_cast<size_t>(neighbours ? 2 * i : i);
+        const auto b = row + static_cast<size_t>(neighbours ? 2 * i + 1 : i + kIndexRotary / 2);
+        const double cos = problem.cos_sin[static_cast<size_t>(token * kIndexRotary + i)];
+        const double sin = problem.cos_sin[static_cast<size_t>(token * kIndexRotary + kIndexRotary / 2 + i)];
+        EXPECT_NEAR(problem.keys[a], keys[a] * cos - keys[b] * sin, 1e-5);
+        EXPECT_NEAR(problem.keys[b], keys[b] * cos + keys[a] * sin, 1e-5);
+      }
+      EXPECT_EQ(problem.keys[static_cast<size_t>(token * 8 + 7)], keys[static_cast<size_t>(token * 8 + 7)]);
+    }
+  }
+}
+
+TEST_P(KeySelectionTest, AttentionIsOverTheChosenKeysAlone) {
+  SparseProblem problem(150, 16, DType::kF32);
+  const PoisonedMemory pool(*device_, problem.pool_bytes());
+  StoreStep(*device_, &problem, pool.data(), 0, problem.tokens, false);
+  const auto row_of = [&](int32_t token, int32_t head) {
+    return problem.qkv.data() + (int64_t{token} * (kAttentionHeads + 1) + head) * kLatentDim;
+  };
+  for (const AttentionBackend backend : kAutoOrder) {
+    const SparseRows rows = AttendStep(*device_, problem, pool.data(), 0, problem.tokens, 7, backend);
+    for (int32_t row = 0; row < problem.tokens; ++row) {
+      for (int32_t head = 0; head < kAttentionHeads; ++head) {
+        double total = 0.0;
+        std::vector<double> sums(kLatentValue, 0.0);
+        for (int32_t key = 0; key <= row; ++key) {
+          if (!IsSelected(rows, problem.words(), row, key)) continue;
+          const float* of_key = row_of(key, kAttentionHeads);
+          const double product = std::inner_product(of_key, of_key + kLatentDim, row_of(row, head), 0.0);
+          const double weight = std::exp(0.3 * product);
+          total += weight;
+          for (int32_t d = 0; d < kLatentValue; ++d) {
+            sums[static_cast<size_t>(d)] += weight * of_key[kLatentDim - kLatentValue + d];
+          }
+        }
+        for (int32_t d = 0; d < kLatentValue; ++d) {
+          const auto at = static_cast<size_t>((row * kAttentionHeads + head) * kLatentValue + d);
+          ASSERT_NEAR(rows.out[at], sums[static_cast<size_t>(d)] / total, 2e-5) << Name(backend) << " row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KeySelectionTest, HasTheSameBitsUnderAnyCut) {
+  constexpr int32_t kTokens = 141;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const AttentionBackend backend : kAutoOrder) {
+      SparseProblem whole(kTokens, 16, dtype);
+      const PoisonedMemory pool(*device_, whole.pool_bytes());
+      StoreStep(*device_, &whole, pool.data(), 0, kTokens, true);
+      const SparseRows expected = AttendStep(*device_, whole, pool.data(), 0, kTokens, 11, backend);
+      const auto other = Open(GetParam(), 5);
+      for (const int32_t cut : {1, 37, 64, 65}) {
+        SparseProblem pieces(kTokens, 16, dtype);
+        const PoisonedMemory other_pool(*other, pieces.pool_bytes());
+        for (int32_t first = 0; first < kTokens; first += cut) {
+          const int32_t count = std::min(cut, kTokens - first);
+          StoreStep(*other, &pieces, other_pool.data(), first, count, true);
+          const SparseRows rows = AttendStep(*other, pieces, other_pool.data(), first, count, 11, backend);
+          const std::vector<float> of_whole = Rows(expected.out, int64_t{kAttentionHeads} * kLatentValue, first, count);
+          ASSERT_EQ(rows.out, of_whole) << Name(backend) << " cut " << cut << " first " << first;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KeySelectionTest, ImpossibleParametersAreRefused) {
+  const SparseProblem problem(3, 8, DType::kF32);
+  StoreIndexKeysParams store{};
+  store.layout = problem.layout;
+  store.num_heads = 1;
+  store.rotary_dim = 10;
+  EXPECT_EQ(device_->ops->store_index_keys(device_->context, store), KernelStatus::kInvalidArgument) << "rotary_dim";
+  SelectKeysParams select{};
+  select.layout = problem.layout;
+  select.num_heads = 1;
+  select.max_kv_tokens = 33;
+  select.selected_stride = 2;
+  EXPECT_EQ(device_->ops->select_keys(device_->context, select), KernelStatus::kInvalidArgument) << "top_k";
+  select.top_k = 1;
+  EXPECT_EQ(device_->ops->select_keys(device_->context, select), KernelStatus::kOk) << "no sequences";
+  select.selected_stride = 1;
+  EXPECT_EQ(device_->ops->select_keys(device_->context, select), KernelStatus::kInvalidArgument) << "selected_stride";
+}
+
+DUNLIN_FOR_EVERY_CPU_VARIANT(KeySelectionTest);
+
+}  // namespace
+}  // namespace dunlin::kernels
