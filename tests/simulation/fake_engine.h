@@ -55,7 +55,13 @@ class FakeEngine {
   }
   void Pause(std::optional<engine::PauseMode> mode) {
     pause_ = mode;
+    launches_at_pause_ = runtime_.num_launched();
     mailbox_.SetPause(mode);
+  }
+  // Whether it computes though it was paused two steps ago, and not to wait for what runs.
+  bool ignores_pause() const {
+    return pause_.has_value() && *pause_ != engine::PauseMode::kWait &&
+           runtime_.num_launched() > launches_at_pause_ + 2;
   }
   void OnEnded() { --num_live_; }
 
@@ -107,6 +113,7 @@ class FakeEngine {
   engine::Scheduler scheduler_;
   engine::EngineLoop loop_;
   std::optional<engine::PauseMode> pause_;  // as requested last
+  int64_t launches_at_pause_ = 0;
   int32_t num_live_ = 0;
 };
 

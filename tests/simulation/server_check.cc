@@ -22,6 +22,7 @@ std::string CheckBounds(const FakeEngine& engine, const Workload& workload, cons
   if (engine.runtime().num_launched() > kMaxLaunches) return "no end: a livelock";
   if (plan.num_tokens > workload.scheduler.max_tokens_per_step) return "a plan over the token budget";
   if (static_cast<int32_t>(scheduler.running().size()) > workload.scheduler.max_sequences) return "too many running";
+  if (engine.ignores_pause()) return "a paused engine computes";
   int32_t queued = 0;
   int64_t tokens = 0;
   for (const Sequence* sequence : scheduler.waiting()) {
