@@ -22,6 +22,9 @@ class EngineCounters {
     for (size_t i = 0; i < counts.size(); ++i) Set(&counts_[i], counts[i]);
     Set(&running_, static_cast<int32_t>(scheduler.running().size()));
     Set(&pages_used_, scheduler.num_pages_used());
+    Set(&states_used_, scheduler.num_states_used());
+    Set(&states_kept_, scheduler.num_states_kept());
+    Set(&states_total_, scheduler.num_states());
     Set(&steps_, steps);
   }
   void NoteStep(TimeNs duration) {
@@ -34,6 +37,9 @@ class EngineCounters {
   void Fill(EngineStats* stats) const {
     stats->running = Get(running_);
     stats->pages_used = Get(pages_used_);
+    stats->state_slots_used = Get(states_used_);
+    stats->state_slots_kept = Get(states_kept_);
+    stats->state_slots_total = Get(states_total_);
     stats->steps = Get(steps_);
     stats->longest_step_ns = Get(longest_step_ns_);
     stats->failed = Get(failed_);
@@ -58,6 +64,9 @@ class EngineCounters {
 
   std::atomic<int32_t> running_{0};
   std::atomic<int32_t> pages_used_{0};
+  std::atomic<int32_t> states_used_{0};
+  std::atomic<int32_t> states_kept_{0};
+  std::atomic<int32_t> states_total_{0};
   std::atomic<uint64_t> steps_{0};
   std::atomic<TimeNs> longest_step_ns_{0};
   std::atomic<bool> failed_{false};

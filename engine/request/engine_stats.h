@@ -30,6 +30,10 @@ struct EngineStats : SequenceCounters {
   int32_t waiting = 0;
   int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
   int32_t pages_total = 0;
+  // Of a recurrent model: slots that sequences own, those whose state the prefix cache knows, and all.
+  int32_t state_slots_used = 0;
+  int32_t state_slots_kept = 0;
+  int32_t state_slots_total = 0;
   uint64_t steps = 0;                   // completed
   uint64_t progress = 0;                // advances with each operation and each step; the liveness counter
   int64_t longest_step_ns = 0;          // since start

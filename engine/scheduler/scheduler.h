@@ -150,6 +150,9 @@ class Scheduler {
   const SequenceList& running() const { return running_; }
   int32_t num_pages_used() const { return pages_.pool().num_pages() - pages_.pool().num_free(); }
   int32_t num_pages() const { return pages_.pool().num_pages(); }
+  int32_t num_states() const { return pages_.states().num_slots(); }
+  int32_t num_states_used() const { return num_states() - pages_.states().num_free(); }
+  int32_t num_states_kept() const { return pages_.cache().states().num_kept(); }
   const SchedulerCounters& counters() const { return counters_; }
   const SequencePages& pages() const { return pages_; }
   const ServiceForecast& forecast() const { return forecast_; }

@@ -58,6 +58,9 @@ engine::EngineStats PrimeStats() {
   stats.accepted_tokens = 59;
   stats.accepted_at_position[0] = 61;
   stats.accepted_at_position[15] = 67;
+  stats.state_slots_used = 71;
+  stats.state_slots_kept = 73;
+  stats.state_slots_total = 79;
   return stats;
 }
 
@@ -89,6 +92,9 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
       {OfModel("vllm:spec_decode_num_accepted_tokens_total"), 59},
       {OfModel("dunlin_kv_pages_used"), 5},
       {OfModel("dunlin_kv_pages_total"), 7},
+      {OfModel("dunlin_state_slots_used"), 71},
+      {OfModel("dunlin_state_slots_kept"), 73},
+      {OfModel("dunlin_state_slots_total"), 79},
       {OfModel("dunlin_device_memory_peak_bytes"), 37},
       {OfModel("dunlin_engine_steps_total"), 11},
       {OfModel("dunlin_engine_longest_step_seconds"), 41},
