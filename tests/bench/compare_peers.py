@@ -46,8 +46,8 @@ def arguments():
             return picked
         return parse
 
-    parser.add_argument("--shapes", type=names(shapes.CONFIGS), default=[name for name in shapes.CONFIGS if name not in shapes.MIXTURES],
-                        help=f"comma-separated; without it none of {', '.join(shapes.MIXTURES)}")
+    parser.add_argument("--shapes", type=names(shapes.CONFIGS), default=[name for name in shapes.CONFIGS if name not in shapes.BY_NAME],
+                        help=f"comma-separated; without it none of {', '.join(shapes.BY_NAME)}")
     parser.add_argument("--peers", type=names(engines.PEERS), default=list(engines.PEERS), help="comma-separated")
     parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), help="comma-separated")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

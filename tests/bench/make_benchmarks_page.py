@@ -110,7 +110,7 @@ def peer_works():
     """[(work, comparisons, spread)]: a row of the peers' table. spread: cells give the range over the comparisons."""
     works, others = [], []
     for comparison in report.model_comparisons():
-        if comparison.shape in shapes.MIXTURES:  # rows of their own
+        if comparison.shape in shapes.BY_NAME:  # rows of their own
             continue
         if comparison.peers == report.OTHER_PEERS:
             others.append(comparison)
@@ -133,7 +133,7 @@ def peer_works():
         metrics = ", ".join(c.metric for c in next(iter(without_goals.values())))
         works.append((f"llama-1b own codes of {', then '.join(without_goals)}: {metrics}",
                       [c for group in without_goals.values() for c in group], False))
-    for shape, group in itertools.groupby(report.mixture_comparisons(), key=lambda c: c.shape):
+    for shape, group in itertools.groupby(report.by_name_comparisons(), key=lambda c: c.shape):
         group = [c for c in group if c.goal]
         names = ", ".join(f"{c.precision.upper()} {c.metric}" for c in group)
         works.append((f"{shape}: {names}", group, False))

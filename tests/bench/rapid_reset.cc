@@ -87,12 +87,13 @@ void Run(const std::string& address, pid_t pid, const FloodOptions& options) {
   std::this_thread::sleep_until(end);
   const Latencies during = neighbour.Measure();
   std::printf(
-      "| %s %s | %d | %lld | %.0f -> %.0f | %.1f / %.1f -> %.1f / %.1f | %d of %d, %d unhealthy | %d, %.2f to %.2f s | "
+      "| %s %s | %d | %lld | %.0f -> %.0f | %.1f / %.1f -> %.1f / %.1f | %d of %d, %d refused, %d unhealthy | %d, %.2f "
+      "to %.2f s | "
       "%s |\n",
       options.call.method.c_str(), options.shape->name, options.num_connections,
       static_cast<long long>(flood.num_calls), before_mb, memory.most_mb(), before.p50_ms, before.p99_ms, during.p50_ms,
-      during.p99_ms, during.num_failed, during.num_calls, during.num_unhealthy, flood.num_closed, flood.first_cut_s,
-      flood.last_cut_s, kill(pid, 0) == 0 ? "runs" : "has ended");
+      during.p99_ms, during.num_failed, during.num_calls, during.num_refused, during.num_unhealthy, flood.num_closed,
+      flood.first_cut_s, flood.last_cut_s, kill(pid, 0) == 0 ? "runs" : "has ended");
 }
 
 }  // namespace

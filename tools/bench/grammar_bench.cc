@@ -95,14 +95,8 @@ class GrammarRun {
 
 absl::Status GrammarRun::StartEngine() {
   const engine::ModelConfig& config = case_.model->config();
-  const auto layout = engine::KvLayoutOf(config, case_.profile.precision);
-  const int32_t pages =
-      engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page) * engine::KvGroupsOf(config).count();
-  engine::EngineOptions options = OptionsWithOnly(case_.profile.attention_backend);
-  options.max_sequences = case_.batch;
-  options.max_tokens_per_step = std::max(kStepTokens, case_.batch);
-  options.max_context_tokens = prompt_tokens_ + new_tokens_;
-  options.kv_memory_bytes = 2 * static_cast<size_t>(case_.batch) * static_cast<size_t>(pages) * layout.page_bytes;
+  engine::EngineOptions options = OptionsFor(config, case_.profile, case_.batch, prompt_tokens_ + new_tokens_);
+  options.kv_memory_bytes *= 2;
   auto runtime = engine::ModelRuntime::Create(case_.model, options);
   if (!runtime.ok()) return runtime.status();
   resident_bytes_ = case_.model->weight_bytes(case_.profile.precision) + (*runtime)->memory_plan().total();

@@ -52,10 +52,11 @@ struct Step {
   OpSeconds ops{};
 };
 
-// A prompt, what was drawn after it, and pages for all of it.
+// A prompt, what was drawn after it, pages for all of it, and the slot of its state where it has one.
 struct BenchSequence {
   std::vector<engine::TokenId> tokens;
   std::vector<engine::PageId> pages;
+  int32_t state_slot = 0;
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
 };
 
@@ -107,15 +108,9 @@ class ModelRun {
 
 absl::Status ModelRun::Prepare() {
   const ModelConfig& config = model_.config();
-  const auto layout = engine::KvLayoutOf(config, profile_.precision);
-  const int32_t pages =
-      engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page) * engine::KvGroupsOf(config).count();
-  engine::EngineOptions options = OptionsWithOnly(profile_.attention_backend);
-  options.max_sequences = std::max(batch_, 1);
-  options.max_tokens_per_step = std::max(kStepTokens, batch_);
-  options.max_context_tokens = prompt_tokens_ + new_tokens_;
-  options.kv_memory_bytes = static_cast<size_t>(batch_) * static_cast<size_t>(pages) * layout.page_bytes;
-  auto runtime = engine::ModelRuntime::Create(&model_, options);
+  const int32_t pages = PagesOf(config, profile_, prompt_tokens_ + new_tokens_);
+  auto runtime =
+      engine::ModelRuntime::Create(&model_, OptionsFor(config, profile_, batch_, prompt_tokens_ + new_tokens_));
   if (!runtime.ok()) return runtime.status();
   runtime_ = *std::move(runtime);
   for (int32_t i = 0; i < batch_; ++i) {
@@ -125,6 +120,7 @@ absl::Status ModelRun::Prepare() {
     FillIds(StreamOf(session_.options().seed, static_cast<uint64_t>(i)), config.vocab_size, sequence.tokens);
     sequence.pages.resize(static_cast<size_t>(pages));
     std::iota(sequence.pages.begin(), sequence.pages.end(), i * pages);
+    sequence.state_slot = i;
   }
   return absl::OkStatus();
 }
@@ -137,7 +133,8 @@ void ModelRun::ModelPlan(const BenchSequence& sequence, int32_t first_position, 
                           .prompt_len = prompt_tokens_,
                           .pages = sequence.pages,
                           .sampling = greedy,
-                          .stopping = {}},
+                          .stopping = {},
+                          .state = {.slot = sequence.state_slot}},
                          {.first_position = first_position,
                           .num_tokens = num_tokens,
                           .samples = first_position + num_tokens == sequence.num_tokens()},

@@ -89,9 +89,9 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.add_weighted_rows = Timed<OpKind::kActivate, kernels::AddWeightedRowsParams, &DeviceOps::add_weighted_rows>;
   ops.rotary_table = Timed<OpKind::kStoreKv, kernels::RotaryTableParams, &DeviceOps::rotary_table>;
   ops.rotate_and_store_kv = Timed<OpKind::kStoreKv, kernels::RotateAndStoreKvParams, &DeviceOps::rotate_and_store_kv>;
-  ops.causal_conv = Timed<OpKind::kAttention, kernels::CausalConvParams, &DeviceOps::causal_conv>;
-  ops.delta_scan = Timed<OpKind::kAttention, kernels::DeltaScanParams, &DeviceOps::delta_scan>;
-  ops.ssm_scan = Timed<OpKind::kAttention, kernels::SsmScanParams, &DeviceOps::ssm_scan>;
+  ops.causal_conv = Timed<OpKind::kState, kernels::CausalConvParams, &DeviceOps::causal_conv>;
+  ops.delta_scan = Timed<OpKind::kState, kernels::DeltaScanParams, &DeviceOps::delta_scan>;
+  ops.ssm_scan = Timed<OpKind::kState, kernels::SsmScanParams, &DeviceOps::ssm_scan>;
   ops.gated_group_norm = Timed<OpKind::kNorm, kernels::GatedGroupNormParams, &DeviceOps::gated_group_norm>;
   ops.row_gate = Timed<OpKind::kActivate, kernels::RowGateParams, &DeviceOps::row_gate>;
   ops.store_index_keys = Timed<OpKind::kAttention, kernels::StoreIndexKeysParams, &DeviceOps::store_index_keys>;

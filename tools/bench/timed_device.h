@@ -11,11 +11,11 @@
 
 namespace dunlin::tools::bench {
 
-enum class OpKind : uint8_t { kGemm, kAttention, kNorm, kStoreKv, kActivate, kQuantize, kGather };
-inline constexpr int kNumOpKinds = 7;
+enum class OpKind : uint8_t { kGemm, kAttention, kNorm, kStoreKv, kActivate, kQuantize, kGather, kState };
+inline constexpr int kNumOpKinds = 8;
 constexpr const char* Name(OpKind kind) {
-  constexpr const char* kNames[kNumOpKinds] = {"gemm",     "attention", "norm",  "rope_and_kv",
-                                               "activate", "quantize",  "gather"};
+  constexpr const char* kNames[kNumOpKinds] = {"gemm",     "attention", "norm",   "rope_and_kv",
+                                               "activate", "quantize",  "gather", "state"};
   return kNames[static_cast<int>(kind)];
 }
 using OpSeconds = std::array<double, kNumOpKinds>;  // by OpKind

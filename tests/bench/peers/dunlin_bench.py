@@ -10,7 +10,7 @@ import report
 import shapes
 
 MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32", "int8", "int4")
-MIXTURE_PRECISIONS = ("bf16", "int4")
+BY_NAME_PRECISIONS = ("bf16", "int4")
 INTEGERS = ("int8", "int4")  # also with inputs of 8 bits, as models[].int8_inputs: the faster setting of a work counts
 SETTINGS = {"flash": (), "flash, int8_inputs": ("--int8-inputs",)}
 # A GGUF file served with its own codes, and the precision of their width.
@@ -50,7 +50,7 @@ def jobs(options, part, shape):
     elif part == "block":
         yield engines.Job(report.OURS, part, shape, "bf16", "", block_command(options, shape), ("block",))
     else:
-        precisions = MIXTURE_PRECISIONS if shape in shapes.MIXTURES else MODEL_PRECISIONS
+        precisions = BY_NAME_PRECISIONS if shape in shapes.BY_NAME else MODEL_PRECISIONS
         sources = [(f"{shape}/hf", precision, precision) for precision in precisions]
         sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()
                     if dtype in engines.gguf_dtypes(shape)]

@@ -15,8 +15,8 @@ BATCHES = (1, 8, 32)
 
 
 def gguf_dtypes(shape):
-    """Files of weights.py. Of mixtures of experts, which fill the memory in two bytes an element, only these."""
-    return ("BF16", "Q4_K_M") if shape in shapes.MIXTURES else ("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")
+    """Files of weights.py."""
+    return ("BF16", "Q4_K_M") if shape in shapes.BY_NAME else ("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,7 +45,7 @@ def model_comparisons():
             rows.append(Comparison("model", shape, metric, "bf16", WIDE, peers=OTHER_PEERS))
             rows.append(Comparison("model", shape, metric, "fp16", ("fp16",)))
             rows.append(Comparison("model", shape, metric, "fp32", ("fp32",)))
-    return rows + integer_comparisons() + mixture_comparisons()
+    return rows + integer_comparisons() + by_name_comparisons()
 
 
 def integer_comparisons():
@@ -61,11 +61,14 @@ def integer_comparisons():
             for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]
 
 
-def mixture_comparisons():
-    """Mixtures of experts: BF16, and one GGUF file of 4-bit types in both engines."""
-    goals = {"prefill": 1.2, "decode_b1": 1.2}
-    return [Comparison("model", shape, metric, precision, (precision,), goals.get(metric, 0.0))
-            for shape in shapes.MIXTURES for precision in ("bf16", "q4_k_m")
+def by_name_comparisons():
+    """Mixtures of experts and hybrids: BF16, and one GGUF file of 4-bit types in both engines."""
+    mixtures = {"prefill": 1.2, "decode_b1": 1.2}
+    hybrids = {"prefill": 1.3, "decode_b1": 1.05, "decode_b8": 1.6}
+    goals = {(shape, precision): mixtures for shape in shapes.MIXTURES for precision in ("bf16", "q4_k_m")}
+    goals |= {(shape, "q4_k_m"): hybrids for shape in shapes.HYBRIDS}
+    return [Comparison("model", shape, metric, precision, (precision,), goals.get((shape, precision), {}).get(metric, 0.0))
+            for shape in shapes.BY_NAME for precision in ("bf16", "q4_k_m")
             for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]
 
 

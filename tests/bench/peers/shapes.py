@@ -30,7 +30,30 @@ CONFIGS = {
         "tie_word_embeddings": False, "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643,
         "torch_dtype": "bfloat16"},
 }
-MIXTURES = ("qwen3-30b-a3b-8l",)  # of experts: too large for a run that names no shape
+CONFIGS |= {
+    # Three gated delta nets before each attention layer.
+    "qwen3.5-2b": {
+        "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "num_hidden_layers": 24, "hidden_size": 2048,
+        "intermediate_size": 6144, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 248320,
+        "max_position_embeddings": 262144, "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False,
+        "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 6, "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_value_head_dim": 128,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
+                            "mrope_interleaved": True, "mrope_section": [11, 11, 10]},
+        "tie_word_embeddings": True, "eos_token_id": 248319, "bos_token_id": 248319, "torch_dtype": "bfloat16"},
+    # Ten short convolutions and six attention layers.
+    "lfm2-1.2b": {
+        "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "num_hidden_layers": 16, "hidden_size": 2048,
+        "intermediate_size": 8192, "block_auto_adjust_ff_dim": False, "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "max_position_embeddings": 128000,
+        "norm_eps": 1e-5, "conv_L_cache": 3, "conv_bias": False,
+        "layer_types": ["full_attention" if i in (2, 5, 8, 10, 12, 14) else "conv" for i in range(16)],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "tie_word_embeddings": True, "eos_token_id": 7,
+        "bos_token_id": 1, "torch_dtype": "bfloat16"},
+}
+MIXTURES = ("qwen3-30b-a3b-8l",)        # of experts
+HYBRIDS = ("qwen3.5-2b", "lfm2-1.2b")   # layers with a state beside attention
+BY_NAME = MIXTURES + HYBRIDS            # left out of a run that names no shape; BF16 and Q4_K_M alone
 NORM = "norm"      # 1 + 0.1 n, n of a standard normal distribution
 VECTOR = "vector"  # 0.02 n: biases
 MATRIX = "matrix"  # 0.02 n
@@ -84,8 +107,66 @@ def llama_tensors(config):
         yield "lm_head.weight", (config["vocab_size"], hidden), MATRIX
 
 
+def qwen35_tensors(config):
+    hidden, dim = config["hidden_size"], config["head_dim"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    value_heads = config["linear_num_value_heads"]
+    values = value_heads * config["linear_value_head_dim"]
+    yield "model.embed_tokens.weight", (config["vocab_size"], hidden), MATRIX
+    for i, kind in enumerate(config["layer_types"]):
+        layer = f"model.layers.{i}."
+        yield layer + "input_layernorm.weight", (hidden,), VECTOR  # norms here multiply by one plus the weight
+        yield layer + "post_attention_layernorm.weight", (hidden,), VECTOR
+        yield from gated_mlp(layer + "mlp", hidden, config["intermediate_size"])
+        if kind == "full_attention":
+            for name, rows, columns in (("q_proj", 2 * heads * dim, hidden), ("k_proj", kv_heads * dim, hidden),
+                                        ("v_proj", kv_heads * dim, hidden), ("o_proj", hidden, heads * dim)):
+                yield f"{layer}self_attn.{name}.weight", (rows, columns), MATRIX
+            for norm in ("q_norm", "k_norm"):
+                yield f"{layer}self_attn.{norm}.weight", (dim,), VECTOR
+            continue
+        for name, rows, columns in (("in_proj_qkv", 2 * keys + values, hidden), ("in_proj_z", values, hidden),
+                                    ("in_proj_a", value_heads, hidden), ("in_proj_b", value_heads, hidden),
+                                    ("out_proj", hidden, values)):
+            yield f"{layer}linear_attn.{name}.weight", (rows, columns), MATRIX
+        yield layer + "linear_attn.conv1d.weight", (2 * keys + values, 1, config["linear_conv_kernel_dim"]), MATRIX
+        yield layer + "linear_attn.norm.weight", (config["linear_value_head_dim"],), NORM
+        for name in ("A_log", "dt_bias"):
+            yield f"{layer}linear_attn.{name}", (value_heads,), VECTOR
+    yield "model.norm.weight", (hidden,), VECTOR
+
+
+def lfm2_tensors(config):
+    hidden, ffn = config["hidden_size"], config["intermediate_size"]
+    dim = hidden // config["num_attention_heads"]
+    kv_rows = config["num_key_value_heads"] * dim
+    yield "model.embed_tokens.weight", (config["vocab_size"], hidden), MATRIX
+    for i, kind in enumerate(config["layer_types"]):
+        layer = f"model.layers.{i}."
+        for norm in ("operator_norm", "ffn_norm"):
+            yield f"{layer}{norm}.weight", (hidden,), NORM
+        for name, rows, columns in (("w1", ffn, hidden), ("w2", hidden, ffn), ("w3", ffn, hidden)):
+            yield f"{layer}feed_forward.{name}.weight", (rows, columns), MATRIX
+        if kind == "full_attention":
+            for name, rows, columns in (("q_proj", hidden, hidden), ("k_proj", kv_rows, hidden), ("v_proj", kv_rows, hidden),
+                                        ("out_proj", hidden, hidden)):
+                yield f"{layer}self_attn.{name}.weight", (rows, columns), MATRIX
+            for norm in ("q_layernorm", "k_layernorm"):
+                yield f"{layer}self_attn.{norm}.weight", (dim,), NORM
+            continue
+        yield layer + "conv.in_proj.weight", (3 * hidden, hidden), MATRIX
+        yield layer + "conv.conv.weight", (hidden, 1, config["conv_L_cache"]), MATRIX
+        yield layer + "conv.out_proj.weight", (hidden, hidden), MATRIX
+    yield "model.embedding_norm.weight", (hidden,), NORM
+
+
+TENSORS = {"gpt2": gpt2_tensors, "llama": llama_tensors, "qwen3_moe": llama_tensors, "qwen3_5_text": qwen35_tensors,
+           "lfm2": lfm2_tensors}
+
+
 def tensors(config):
-    return list((gpt2_tensors if config["model_type"] == "gpt2" else llama_tensors)(config))
+    return list(TENSORS[config["model_type"]](config))
 
 
 def safetensors_header(named_shapes):

@@ -7,7 +7,7 @@
   DIR/SHAPE/ct2/           the same for CTranslate2 (made by ctranslate2_worker.py)
 
 Each tensor depends on the seed and its name alone; the vocabulary of GGUF files is synthetic. Runs inside the peers'
-environment (numpy, gguf; llama-cpp-python for mixtures).
+environment (numpy, gguf; llama-cpp-python for mixtures, torch and transformers for hybrids).
 Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0|Q4_0|Q4_K_M]...
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 
 import shapes
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 SEED = 20
 MIXTURES = ("Q4_K_M",)  # made from BF16.gguf, which is named before them
 
@@ -197,6 +198,26 @@ def make_gguf(file, config, checkpoint, dtype):
     os.replace(temporary, file)
 
 
+def make_hybrid(file, config, checkpoint):
+    """As make_gguf in BF16, by the writer of the tests' GGUF files, which knows what llama.cpp's converter does to states'
+    tensors. Needs torch and transformers."""
+    import torch
+
+    sys.path.insert(0, str(ROOT / "tests" / "golden" / "gguf"))
+    import make_family_gguf as family
+    import vocabulary
+
+    def add_vocabulary(writer):
+        writer.add_vocab_size(config["vocab_size"])
+        vocabulary.add_to_gguf(writer, config["vocab_size"])
+
+    temporary = file.with_suffix(".part")
+    architecture = {"qwen3_5_text": family.Arch.QWEN35, "lfm2": family.Arch.LFM2}[config["model_type"]]
+    tensors = {name: torch.from_numpy(checkpoint.read(name)).to(torch.bfloat16) for name in checkpoint.header}
+    family.write(temporary, architecture, config, tensors, more=add_vocabulary)
+    os.replace(temporary, file)
+
+
 def make_mixture(file, source):
     """llama.cpp's quantisation of a GGUF file."""
     import llama_cpp
@@ -219,6 +240,8 @@ def main():
             continue
         if dtype in MIXTURES:
             make_mixture(file, directory / "BF16.gguf")
+        elif shape in shapes.HYBRIDS:
+            make_hybrid(file, config, checkpoint)
         else:
             make_gguf(file, config, checkpoint, dtype)
 

@@ -16,6 +16,7 @@ Usage: make_family_gguf.py [NAME...]     (needs gguf, torch, transformers, safet
 
 import json
 import math
+import os
 import pathlib
 import sys
 import tempfile
@@ -294,10 +295,12 @@ def converted(name, tensor, arch, config):
     return tensor
 
 
-def write(path, arch, config, tensors, kinds=None):
-    """kinds: types of matrices by the file's names."""
+def write(path, arch, config, tensors, kinds=None, more=None):
+    """kinds: types of matrices by the file's names. more(writer) adds keys."""
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, arch, config, tensors)
+    if more is not None:
+        more(writer)
     names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config)))
     if arch in LATENT:
         tensors = split_heads(tensors, config)
@@ -344,7 +347,7 @@ def write(path, arch, config, tensors, kinds=None):
             factors = np.array(config["rope_parameters"][f"{length}_factor"], dtype=np.float32)
             writer.add_tensor(f"rope_factors_{length}.weight", factors)
     finish(writer)
-    print(f"{path.relative_to(HERE)}: {path.stat().st_size} bytes", flush=True)
+    print(f"{os.path.relpath(path, HERE)}: {path.stat().st_size} bytes", flush=True)
 
 
 def rows_of(model, prompt):

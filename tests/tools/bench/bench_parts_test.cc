@@ -158,6 +158,31 @@ TEST(BenchModelWork, LastLayerOfPrefillComputesOnlySampledRowsAfterKv) {
   EXPECT_EQ(PrefillWork(config, profile, 2, 3, 0).bytes, 2.0 * 48);
 }
 
+// Hidden 4, ffn 8: 64 parameters of an MLP in each layer. Before and after the mixing a short convolution has 48 and
+// 16, a delta net 80 and 24, attention 48 and 16; the head has 40.
+TEST(BenchModelWork, RecurrentLayersCountTheirStatesInPlaceOfPairs) {
+  engine::ModelConfig config;
+  config.num_layers = 3;
+  config.mixers = {engine::MixerKind::kShortConv, engine::MixerKind::kDelta, engine::MixerKind::kAttention};
+  config.hidden_dim = config.attention.head_dim = config.short_conv.channels = 4;
+  config.attention.num_heads = config.attention.num_kv_heads = 1;
+  config.short_conv.taps = 3;
+  config.delta.shape = {.key_heads = 1, .value_heads = 2, .key_dim = 2, .value_dim = 3};
+  config.delta.conv_taps = 4;
+  config.mlp.ffn_dim = 8;
+  config.vocab_size = 10;
+  engine::ExecutionProfile profile;
+  profile.precision = kernels::Precision::kBf16;
+  const double states = 2 * 3 * 4 + 2 * 4 * 10 + 6 * 2 * 2 * 3;  // of a token
+  const Work prompt = PrefillWork(config, profile, 2, 3, 1);
+  EXPECT_EQ(prompt.flops, 2.0 * (128 * 3 + 168 * 3 + 48 * 3 + 80 + 40) + 4.0 * 4 * 5 + 3 * states);
+  EXPECT_EQ(prompt.bytes, 2.0 * (128 + 168 + 128 + 40));
+  const Work decode = DecodeWork(config, profile, 2, 0.0);
+  EXPECT_EQ(decode.flops, 2 * (2.0 * (128 + 168 + 128 + 40) + states));
+  const double state_bytes = 4 * (2 * 4 + 3 * 10 + 2 * 16 * 2);  // columns of a head's state in sixteens
+  EXPECT_EQ(decode.bytes, 2.0 * (128 + 168 + 128 + 40) + 2 * 2 * state_bytes);
+}
+
 TEST(BenchRecord, TheTighterRoofBoundsACase) {
   const Bound compute = BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kBf16}, TwoPeaks());
   EXPECT_STREQ(compute.roof, "bf16_flops");
