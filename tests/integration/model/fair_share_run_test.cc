@@ -37,7 +37,8 @@ Request AskAs(TenantId tenant, int32_t prompt_tokens, int32_t max_tokens, int32_
   return request;
 }
 
-// Keeps so many requests of long prompts going until it is destroyed.
+// Keeps so many requests of long prompts going until it is destroyed, which waits for their ends: they would be part of
+// whatever is measured next.
 class Flood {
  public:
   explicit Flood(EngineClient* client) : thread_([this, client] { Run(client); }) {}
@@ -60,6 +61,7 @@ class Flood {
       sinks.pop_front();
       ++num_ended_;
     }
+    for (const std::shared_ptr<RecordingSink>& sink : sinks) sink->Wait();
   }
 
   std::atomic<bool> stop_ = false;

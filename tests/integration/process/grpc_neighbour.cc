@@ -98,7 +98,10 @@ void GrpcNeighbour::CallOnce(bool is_health) {
   const std::lock_guard<std::mutex> lock(mutex_);
   times_ms_.push_back(time.count());
   ++counts_.num_calls;
-  if (!status.ok()) {
+  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      context.GetServerTrailingMetadata().contains("grpc-retry-pushback-ms")) {
+    ++counts_.num_refused;
+  } else if (!status.ok()) {
     ++counts_.num_failed;
     counts_.last_error = status.error_message();
   } else if (is_health && health.status() != HealthCheckResponse::SERVING) {

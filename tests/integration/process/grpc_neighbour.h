@@ -14,7 +14,8 @@ namespace dunlin::integration {
 
 struct Latencies {
   int num_calls = 0;
-  int num_failed = 0;      // refused, or without the whole answer
+  int num_failed = 0;      // without the whole answer, and not refused
+  int num_refused = 0;     // for lack of capacity, with the time after which to come back
   int num_unhealthy = 0;   // answers of health that are not SERVING
   std::string last_error;  // of those that failed
   double p50_ms = 0;
