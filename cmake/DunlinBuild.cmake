@@ -34,6 +34,13 @@ if(DUNLIN_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 endif()
 
+# What runs: a check of the stack in each function with a buffer, and relocations that are all resolved, and then read-only,
+# before main (tests/deploy/hardening_test.py). The CPU kernels' buffers are tiles that no input's length reaches: no check.
+if(NOT DUNLIN_SANITIZE AND NOT DUNLIN_FUZZ)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>")
+  add_link_options(LINKER:-z,relro,-z,now)
+endif()
+
 # Warnings are errors on our code; generated protobuf code does not link this. What another compiler would warn of is not
 # looked for while fuzzing.
 add_library(dunlin_warnings INTERFACE)
