@@ -18,7 +18,8 @@ CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants chaos campaign interop \
-        interop-full python-client ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts clean
+        interop-full python-client ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts advisories \
+        clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -35,7 +36,7 @@ help:
 	@echo "make campaign  all of these, short: make fuzz SECONDS=20, simulate, chaos; <= 30 minutes once they are built"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
-	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
+	@echo "make loadtest  run short load tests with limits, 3 minutes (deploy/loadtest), and show them in build/loadtest/report.html"
 	@echo "make cuda   build the CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make cuda-module  build only that module, into build/cuda-module, without the server's packages"
 	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc"
@@ -43,8 +44,9 @@ help:
 	@echo "make deb    build/deb/dunlin_VERSION_ARCH.deb out of the dist, installed and removed again in a minimal Debian (as root)"
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
 	@echo "make image  build deploy/Dockerfile and test the image read-only and unprivileged (as root; buildah,"
-	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist instead of building inside"
+	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist; TWICE=1 compares two builds; TARGET=cuda"
 	@echo "make charts  lint and render the Helm chart, and run the server as its pods would (helm, or go to build it; PyPI)"
+	@echo "make advisories  RustSec's advisories against the locked crates (builds cargo-audit the first time)"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
@@ -159,6 +161,12 @@ image: $(if $(FROM_DIST),dist)
 
 charts: build
 	@deploy/charts.sh $(BUILD)/dunlin
+
+# RustSec's advisories against the locked crates: a vulnerability fails, a crate without a maintainer is named. ADVISORY_DB: a
+# checkout of the database, where it cannot be fetched.
+advisories: deps
+	@cargo audit --version >/dev/null 2>&1 || cargo install --quiet --locked --root build/cargo cargo-audit@0.22.0
+	@PATH="$(CURDIR)/build/cargo/bin:$$PATH" cargo audit --file text/rust/Cargo.lock $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch)
 
 fmt:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

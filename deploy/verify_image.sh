@@ -4,6 +4,9 @@
 # streams a completion, reports healthy and stops. Usage: verify_image.sh [DIST.tar.gz], a dist under build/dist to use
 # instead of building one in the image. BASE names the Debian 12 base image; by default debootstrap creates one. Needs
 # root, buildah, podman and runc. Exit status 1 if a check failed.
+# TARGET=cuda checks that target on a CPU: the same, and that a model on the CUDA device is refused for want of a driver alone.
+# MODULE is then a libdunlin_cuda.so under build/dist to use instead of building one.
+# TWICE=1 builds a second time without the first's layers, and compares both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/checks.sh
@@ -11,16 +14,23 @@ cd "$(dirname "$0")/.."
 
 command -v buildah >/dev/null || { echo "needs buildah (a Debian package)" >&2; exit 1; }
 base=${BASE:-$(base_image bookworm)}
-image=localhost/dunlin:verify
+target=${TARGET:-cpu}
+image=localhost/dunlin:verify-$target
 version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/process/version.h)
 started=$SECONDS
-# The machine's certificates are used only for fetching crates; the image's own come from its base.
-buildah "${store[@]}" bud --isolation chroot --format docker --target cpu --file deploy/Dockerfile --tag "$image" \
-  --build-arg BASE="$base" --build-arg DIST="${1:-}" --build-arg VERSION="$version" \
-  --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
-  --build-arg REVISION="$(git rev-parse HEAD)" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" \
-  . >build/deploy/image.log 2>&1 || { tail -30 build/deploy/image.log >&2; exit 1; }
-echo "$image built in $((SECONDS - started)) s ${1:+from $(basename "$1")}"
+# build_image NAME [OPTION]...: the machine's certificates are used only for fetching crates and Python packages; the image's
+# own come from its base.
+build_image() {
+  buildah "${store[@]}" bud --isolation chroot --format docker --target "$target" --file deploy/Dockerfile --tag "$1" \
+    --build-arg BASE="$base" --build-arg DIST="${dist:-}" --build-arg MODULE="${MODULE:-}" --build-arg VERSION="$version" \
+    --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
+    --build-arg PIP_CERT=/run/host-certs/ca-certificates.crt --timestamp "$(git log -1 --format=%ct)" \
+    --build-arg REVISION="$(git rev-parse HEAD)" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" \
+    "${@:2}" . >build/deploy/image.log 2>&1 || { tail -30 build/deploy/image.log >&2; exit 1; }
+}
+dist=${1:-}
+build_image "$image"
+echo "$image built in $((SECONDS - started)) s ${dist:+from $(basename "$dist")}"
 
 container=dunlin-verify-$$
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
@@ -42,7 +52,15 @@ await 60 ready || { pod logs "$container" >&2; echo "verify_image: not ready" >&
 
 field() { pod inspect --format "$1" "$image"; }
 bytes=$(field '{{.Size}}')
-check "uncompressed, <= 120 MB" "$bytes bytes" test "$bytes" -le 120000000
+limit=120
+[ "$target" = cpu ] || limit=900 # cuBLASLt alone is 700 MB
+check "uncompressed, <= $limit MB" "$bytes bytes" test "$bytes" -le "${limit}000000"
+if [ -n "${TWICE:-}" ]; then
+  build_image "$image-again" --no-cache
+  id=$(field '{{.Id}}')
+  again=$(pod inspect --format '{{.Id}}' "$image-again")
+  check "a second build" "${again:0:12}, the first ${id:0:12}" test "$id" = "$again"
+fi
 label=$(field '{{index .Labels "org.opencontainers.image.version"}}')
 tells=$(pod exec "$container" /opt/dunlin/bin/dunlin --version)
 check "version in label and binary" "$label, $tells" test "$label" = "$tells"
@@ -56,6 +74,15 @@ check "CA certificates" "$(grep -c BEGIN "$tree/etc/ssl/certs/ca-certificates.cr
 components=$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["components"]))' \
   "$tree/opt/dunlin/sbom.cdx.json")
 check "components in the SBOM, including glibc" "$components" grep -q deb/debian/libc6@ "$tree/opt/dunlin/sbom.cdx.json"
+if [ "$target" = cuda ]; then
+  libraries=$(cd "$tree" && find opt -name libdunlin_cuda.so -o -name 'libcublasLt.so*' | sort | paste -sd' ')
+  check "module and cuBLASLt" "$libraries" \
+    test "$libraries" = "opt/cublas/libcublasLt.so.13 opt/dunlin/bin/libdunlin_cuda.so"
+  # The image's own command: what is missing here must be the driver, which the container runtime brings, and nothing else.
+  said=$(pod run --rm --read-only --cap-drop all "${run_options[@]}" "$image" 2>&1 || true)
+  check "device cuda without a driver" "$(grep -o 'cannot be opened: .*' <<<"$said" | cut -c1-42)" \
+    grep -q 'device cuda cannot be opened: there is no CUDA driver' <<<"$said"
+fi
 no_shell() { ! pod exec "$container" /bin/sh -c true 2>/dev/null; }
 check "a shell" "none" no_shell
 

@@ -125,6 +125,14 @@ class Compose(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+class Image(unittest.TestCase):
+    def test_the_context_has_every_folder_that_the_build_reads(self):
+        read = set(re.findall(r"^\s*add_subdirectory\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M))
+        self.assertIn("server", read)
+        sent = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.M))
+        self.assertEqual(read - sent, set())
+
+
 class Versions(unittest.TestCase):
     def test_the_deployment_names_the_version_of_the_binary(self):
         version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
