@@ -151,7 +151,7 @@ class RecurrentRun {
     auto memory = DeviceMemory::Allocate(session_->device(), std::max<size_t>(values.size(), 1) * sizeof(T), what);
     if (!memory.ok()) return memory.status();
     *to = std::move(*memory);
-    return to->Write(values.data(), values.size() * sizeof(T));
+    return values.empty() ? absl::OkStatus() : to->Write(values.data(), values.size() * sizeof(T));
   }
 
   absl::Status CopyToDevice() {
