@@ -9,6 +9,8 @@ import subprocess
 import sys
 import unittest
 
+# Archives whose functions have no buffers.
+WITHOUT_BUFFERS = {"libdunlin_fronts.a", "libdunlin_speculation.a"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = sys.argv.pop(1) if len(sys.argv) > 1 else str(ROOT / "build/release/dunlin")
 
@@ -42,7 +44,7 @@ class File(unittest.TestCase):
         self.assertGreater(len(archives), 8)
         unchecked = [path.name for path in archives if "__stack_chk_fail" not in
                      subprocess.run(["nm", "-u", path], capture_output=True, text=True, check=True).stdout]
-        self.assertEqual(unchecked, [])
+        self.assertEqual(set(unchecked) - WITHOUT_BUFFERS, set())
 
 
 class Process(unittest.TestCase):

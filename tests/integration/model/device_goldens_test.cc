@@ -45,9 +45,14 @@ TEST_P(DeviceGoldens, LogitsAreAsCloseToTransformersAsOnTheCpu) {
   const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
   const TestModel cpu = LoadTestModel(path, "", 2, kAllPrecisions);
   const TestModel test = LoadTestModel(path, std::move(device), kAllPrecisions);
+  // Of the backend that is furthest off: where a router is near a tie, the rounding of one may choose another expert.
   const auto error_on_cpu = [&](Precision precision) {
-    const ExecutionProfile oracle{DeviceKind::kCpu, AttentionBackend::kMath, precision};
-    return ErrorOf(*cpu.model, oracle, prompts, 1 << 20);
+    float error = 0.0F;
+    for (const AttentionBackend backend :
+         {AttentionBackend::kMath, AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
+      error = std::max(error, ErrorOf(*cpu.model, {DeviceKind::kCpu, backend, precision}, prompts, 1 << 20));
+    }
+    return error;
   };
   std::map<Precision, float> allowed;
   for (const Precision precision : kAllPrecisions) {

@@ -269,7 +269,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (Idle()) return KernelStatus::kOk;
   return Run(context, Cpu().ops->paged_attention, params, Plain([](Translation& to_host, PagedAttentionParams& p) {
                to_host(&p.query, &p.out, &p.kv_pool, &p.page_table, &p.sequences, &p.alibi_slopes, &p.bias.data,
-                       &p.sinks, &p.workspace);
+                       &p.sinks, &p.selection.bits, &p.selection.rows, &p.workspace);
              }));
 }
 
