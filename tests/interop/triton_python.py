@@ -108,11 +108,13 @@ def logprobs():
 
 @checks.add("stream_infer, 4 requests")
 def stream():
-    whole = client.infer(MODEL, request(QUESTION)).as_numpy("text_output")[0].decode()
+    # So many tokens that they come in several responses also where the machine is busy: those that wait are merged.
+    sampling = {**SAMPLING, "max_tokens": "300"}
+    whole = client.infer(MODEL, request(QUESTION, sampling=sampling)).as_numpy("text_output")[0].decode()
     streamed = Stream()
     try:
         for index in range(4):
-            streamed.ask(str(index), request(QUESTION, stream=True), parameters=dict(SAMPLING))
+            streamed.ask(str(index), request(QUESTION, stream=True, sampling=sampling), parameters=sampling)
         texts = streamed.texts(4)
     finally:
         streamed.close()
