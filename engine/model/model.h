@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/spec/adaptable.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/model/spec/model_weights.h"
 #include "kernels/api/device.h"
@@ -35,6 +36,7 @@ class Model {
   const InputScales& input_scales() const { return input_scales_; }
   int64_t num_parameters() const { return num_parameters_; }                // a tied head counts once
   int64_t num_active_parameters() const { return num_active_parameters_; }  // as CountActiveParameters
+  const AdaptableModules& adaptable() const { return adaptable_; }
   // Contents of the files that were ignored or overridden: one sentence each, for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -58,6 +60,7 @@ class Model {
   std::optional<Precision> own_precision_;
   bool int8_inputs_ = false;
   InputScales input_scales_;
+  AdaptableModules adaptable_;
   std::vector<std::string> warnings_;
 };
 

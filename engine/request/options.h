@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/request/adapter_lease.h"
 #include "engine/request/fp8_recipe.h"
 #include "engine/request/types.h"
 #include "kernels/api/attention_backend.h"
@@ -66,6 +67,8 @@ struct EngineOptions {
   bool kv_fp8 = false;  // FP8 requests keep keys and values in E4M3, one scale per token and KV head
 
   int32_t max_context_tokens = 0;  // prompt + output; 0 takes the model's own limit
+
+  AdapterLimits adapters;  // with adapters a runtime has buffers for them; AdapterSet has the same limits
 
   Fp8Options fp8;
   ExecutionMode execution = ExecutionMode::kFused;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/request/adapter_lease.h"
 #include "engine/request/fp8_recipe.h"
 #include "engine/request/token_constraint.h"
 #include "kernels/api/attention_backend.h"
@@ -109,6 +110,7 @@ struct Request {
   // output depends on it.
   std::optional<int32_t> max_drafts;
   std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
+  AdapterLease adapter;                               // AdapterSet::Lookup of the model's; empty: the base
 };
 
 // One generated (or scored prompt) token.

@@ -20,6 +20,7 @@
 #include "kernels/api/grouped_gemm.h"
 #include "kernels/api/key_selection.h"
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/low_rank.h"
 #include "kernels/api/model_traits.h"
 #include "kernels/api/recurrent.h"
 #include "kernels/api/roofs.h"
@@ -96,6 +97,7 @@ struct DeviceOps {
   // The products of a layer's experts, and of its heads: grouped_gemm.h.
   KernelStatus (*grouped_gemm)(DeviceContext*, const GroupedGemmParams&);
   KernelStatus (*batched_gemm)(DeviceContext*, const BatchedGemmParams&);
+  KernelStatus (*add_low_rank)(DeviceContext*, const AddLowRankParams&);  // low_rank.h
   // Turns tuning on or off: the choice of GEMM algorithms by measurement, before a model serves. While it is on, the
   // first GEMM of a shape takes seconds and its results are meaningless. Turning it off keeps the choices, also in
   // DeviceOptions::cublas_algorithm_cache. False: the device has nothing to tune. *notice: one sentence for the log, or

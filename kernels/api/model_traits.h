@@ -16,6 +16,7 @@ struct ModelTraits {
   bool shared_kv = false;           // RotateAndStoreKvParams::query_only
   bool row_factors = false;         // NormParams::factor, AddParams::factor
   bool row_decays = false;          // DeltaScanParams::steps
+  bool adapters = false;            // add_low_rank; of a model that is served with adapters
   int32_t state_rows = 0;           // of a head's recurrent state at most: DeltaShape::key_dim, SsmShape::state_dim
 };
 

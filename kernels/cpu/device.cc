@@ -14,6 +14,7 @@
 #include "kernels/cpu/experts.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/low_rank/low_rank.h"
 #include "kernels/cpu/recurrent/recurrent.h"
 #include "kernels/cpu/roofs/roofs.h"
 #include "kernels/cpu/rows/layer_ops.h"
@@ -92,6 +93,7 @@ constexpr DeviceOps kCpuOps = {
     .gemm_fuses = kEntry<GemmFuses>,
     .grouped_gemm = kEntry<GroupedGemm>,
     .batched_gemm = kEntry<BatchedGemm>,
+    .add_low_rank = kEntry<AddLowRank>,
     .set_tuning = [](kernels::DeviceContext*, bool, std::string*) { return false; },
     .gather_rows = kEntry<GatherRows>,
     .norm = kEntry<Norm>,

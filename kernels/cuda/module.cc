@@ -31,6 +31,7 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
       {traits.experts_beside_mlp, "experts next to an MLP"},
       {traits.key_selection, "sparse attention by an indexer"},
       {traits.row_factors, "a factor of a layer's rows"},
+      {traits.adapters, "low-rank adapters"},
   };
   bool supported = true;
   for (const auto& part : missing) {
@@ -73,6 +74,7 @@ constexpr DeviceOps kCudaOps = {
     .gemm_fuses = kEntry<GemmFuses>,
     .grouped_gemm = kEntry<GroupedGemm>,
     .batched_gemm = kEntry<BatchedGemm>,
+    .add_low_rank = Unsupported<AddLowRankParams>,
     .set_tuning = kEntry<SetTuning>,
     .gather_rows = kEntry<GatherRows>,
     .norm = kEntry<Norm>,

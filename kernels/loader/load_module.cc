@@ -77,6 +77,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"gemm_fuses", ops.gemm_fuses != nullptr},
       {"grouped_gemm", ops.grouped_gemm != nullptr},
       {"batched_gemm", ops.batched_gemm != nullptr},
+      {"add_low_rank", ops.add_low_rank != nullptr},
       {"set_tuning", ops.set_tuning != nullptr},
       {"gather_rows", ops.gather_rows != nullptr},
       {"norm", ops.norm != nullptr},

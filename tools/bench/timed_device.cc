@@ -52,7 +52,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 57 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 58 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -93,6 +93,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.delta_scan = Timed<OpKind::kState, kernels::DeltaScanParams, &DeviceOps::delta_scan>;
   ops.ssm_scan = Timed<OpKind::kState, kernels::SsmScanParams, &DeviceOps::ssm_scan>;
   ops.gated_group_norm = Timed<OpKind::kNorm, kernels::GatedGroupNormParams, &DeviceOps::gated_group_norm>;
+  ops.add_low_rank = Timed<OpKind::kGemm, kernels::AddLowRankParams, &DeviceOps::add_low_rank>;
   ops.row_gate = Timed<OpKind::kActivate, kernels::RowGateParams, &DeviceOps::row_gate>;
   ops.store_index_keys = Timed<OpKind::kAttention, kernels::StoreIndexKeysParams, &DeviceOps::store_index_keys>;
   ops.select_keys = Timed<OpKind::kAttention, kernels::SelectKeysParams, &DeviceOps::select_keys>;

@@ -47,7 +47,6 @@ void SetBiases(const GgufTensors& tensors, ModelConfig* config) {
 
 // Q and K rotate halves of a head, as transformers' checkpoints have them, or neighbouring dimensions.
 void SeparateRotation(const ModelConfig& config, GgufTensors* tensors) {
-  if (config.rotary.dim == 0) return;
   const int64_t rotated_rows =
       int64_t{config.attention.num_heads + config.attention.num_kv_heads} * config.attention.head_dim;
   tensors->SeparateRotationHalves({config.attention.head_dim, config.rotary.dim, rotated_rows});
@@ -108,7 +107,9 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   if (!form.fixed_biases) SetBiases(*tensors, &parsed->config);
   // By the order of the rows, but those of latent attention are as a directory has them.
   parsed->config.rotary.interleaved = parsed->config.attention.is_latent() && parsed->config.rotary.dim > 0;
-  if (form.interleaved_rotation) SeparateRotation(parsed->config, tensors);
+  parsed->gguf = true;
+  parsed->separates_rotation = form.interleaved_rotation && parsed->config.rotary.dim > 0;
+  if (parsed->separates_rotation) SeparateRotation(parsed->config, tensors);
   if (form.factors_in_config) return parsed;
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;

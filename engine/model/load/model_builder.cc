@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->int8_inputs_ = source.int8_inputs;
   model->device_ = device;
   model->warnings_ = opened.parsed.warnings;
+  model->adaptable_ = opened.adaptable;
   model->num_parameters_ = CountParameters(opened.parts);
   model->num_active_parameters_ = CountActiveParameters(model->config_, opened.parts);
   model->own_precision_ = opened.encodings.own_precision();

@@ -22,6 +22,8 @@ struct ParsedModel {
   CheckpointNames names;
   Quantization quantization;
   std::vector<std::string> warnings;  // for the log; none prevents loading
+  bool gguf = false;                  // of a GGUF file
+  bool separates_rotation = false;    // of one whose rows of Q and K are read by SeparateRotationHalves
 };
 
 // All texts but the first may be empty. INVALID_ARGUMENT names file, field, value and limit.

@@ -17,6 +17,7 @@
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
 #include "engine/model/checkpoint/torch/torch_file.h"
+#include "engine/model/load/adaptable_modules.h"
 #include "engine/model/load/gguf_model.h"
 #include "engine/model/spec/model_limits.h"
 #include "engine/model/weights/input_scales.h"
@@ -141,6 +142,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
+  model.adaptable = ListAdaptable(model.parsed, prefix, model.parts);
   FindCodes(*model.tensors, &model.parts);
   model.encodings = WeightEncodings(model.parts, *model.tensors);
   const bool own = model.encodings.own_precision().has_value();
@@ -211,6 +213,7 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
   model.parsed = *std::move(parsed);
   const CheckpointNames& names = model.parsed.names;
   model.parts = ListWeightParts(names, model.parsed.config, names.prefixes.front());
+  model.adaptable = ListAdaptable(model.parsed, names.prefixes.front(), model.parts);
   model.tensors = std::make_unique<RandomTensors>(model.parts, seed);
   return model;
 }

@@ -10,6 +10,7 @@
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/load/model_directory.h"
 #include "engine/model/load/model_source.h"
+#include "engine/model/spec/adaptable.h"
 #include "engine/model/spec/model_weights.h"
 #include "engine/model/weights/unused_tensors.h"
 #include "engine/model/weights/weight_encodings.h"
@@ -23,6 +24,7 @@ struct OpenedModel {
   WeightEncodings encodings;
   InputScales calibrated;  // from kInputScalesFile; empty when the model has none
   std::vector<SkippedTensors> skipped;
+  AdaptableModules adaptable;
   std::unique_ptr<TensorSource> tensors;
 };
 

@@ -36,7 +36,8 @@ const KernelTable& PortableKernels() {
        /*gemm_rows=*/128},
       kPortableRows,
       portable::kInt8Kernels,
-      kPortableRecurrent};
+      kPortableRecurrent,
+      kPortableLowRank};
   return table;
 }
 
@@ -49,7 +50,8 @@ const KernelTable& Avx2Kernels() {
                                      /*gemm_rows=*/96},
                                     kAvx2Rows,
                                     avx2::kInt8Kernels,
-                                    kAvx2Recurrent};
+                                    kAvx2Recurrent,
+                                    kAvx2LowRank};
   return table;
 }
 #endif
@@ -62,7 +64,8 @@ const KernelTable& Avx512Kernels() {
                                      /*gemm_rows=*/256},
                                     kAvx512Rows,
                                     avx512::kInt8Kernels,
-                                    kAvx512Recurrent};
+                                    kAvx512Recurrent,
+                                    kAvx512LowRank};
   return table;
 }
 #endif
@@ -74,14 +77,16 @@ const KernelTable& Avx512Bf16Kernels() {
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
       avx512_bf16::kInt8Kernels,
-      kAvx512Recurrent};
+      kAvx512Recurrent,
+      kAvx512LowRank};
   static const KernelTable l2_table = {
       {Join({{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2},
              Avx512Bf16Grouped()}),
        table.gemm_rows},
       kAvx512Bf16Rows,
       avx512_bf16::kInt8Kernels,
-      kAvx512Recurrent};
+      kAvx512Recurrent,
+      kAvx512LowRank};
   return PrefersL2Prefetch() ? l2_table : table;
 }
 #endif
@@ -93,7 +98,8 @@ const KernelTable& AmxKernels() {
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
       avx512_bf16::kInt8Kernels,
-      kAvx512Recurrent};
+      kAvx512Recurrent,
+      kAvx512LowRank};
   return table;
 }
 #endif

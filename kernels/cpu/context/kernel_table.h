@@ -4,12 +4,13 @@
 #pragma once
 
 #include "kernels/cpu/context/gemm_kernels.h"
+#include "kernels/cpu/context/low_rank_kernels.h"
 #include "kernels/cpu/context/recurrent_kernels.h"
 #include "kernels/cpu/context/row_kernels.h"
 
 namespace dunlin::kernels::cpu {
 
-struct KernelTable : GemmKernels, RowKernels, Int8GemmKernels, RecurrentKernels {};
+struct KernelTable : GemmKernels, RowKernels, Int8GemmKernels, RecurrentKernels, LowRankKernels {};
 
 const KernelTable& PortableKernels();
 // REQUIRES: HasAvx2Variant() before any entry is called.

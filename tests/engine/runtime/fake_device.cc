@@ -154,6 +154,11 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context, absl::StrCat("batched gemm rows ", params.num_rows, " batches ", params.num_batches,
                                             " weight ", Shape(params.weights[0].weight)));
         },
+    .add_low_rank =
+        [](DeviceContext* context, const kernels::AddLowRankParams& params) {
+          return Note(context, absl::StrCat("add low rank uses ", params.num_uses, " of ", params.uses[0].num_pairs,
+                                            " columns ", params.in_features));
+        },
     .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows =
         [](DeviceContext* context, const kernels::GatherRowsParams& params) {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A PEFT adapter's adapter_config.json, as far as a forward pass depends on it. Pure.
+// Source: github.com/huggingface/peft 0.18, tuners/lora/config.py, and utils/other.py (get_pattern_key).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace dunlin::engine {
+
+struct AdapterConfig {
+  int32_t rank = 0;                             // of modules that no rank_pattern names
+  double alpha = 0.0;                           // as that, of alpha_pattern
+  bool rank_stabilized = false;                 // use_rslora: the scale is alpha / sqrt(rank)
+  std::map<std::string, int64_t> rank_pattern;  // by module path, or its last components
+  std::map<std::string, double> alpha_pattern;  // as that
+  std::vector<std::string> target_modules;      // paths or last components; empty: an expression, or all-linear
+
+  int32_t RankOf(std::string_view module) const;
+  double AlphaOf(std::string_view module) const;
+  // Whether target_modules may name the module.
+  bool Targets(std::string_view module) const;
+};
+
+// INVALID_ARGUMENT names field, value and limit: also for what is not served (use_dora, modules_to_save, a bias other
+// than "none", trainable tokens and what changes the base's own weights).
+absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// An adapter on disk: its pairs of matrices by module. Nothing is read but headers until a matrix's Read. The files
+// stay open as long as something refers to a matrix. Thread rule: one thread. Source: github.com/huggingface/peft 0.18,
+// utils/save_and_load.py; github.com/ggml-org/llama.cpp, gguf-py/gguf (constants.py: general.type, adapter.type,
+// adapter.lora.alpha) and src/llama-adapter.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/api/dtype.h"
+
+namespace dunlin::engine {
+
+struct AdapterMatrix {
+  std::string tensor;  // its name; empty: the file lacks it
+  std::string file;
+  std::vector<int64_t> shape;
+  kernels::DType dtype = kernels::DType::kF32;  // kF32, kF16 or kBF16
+  // Fills all bytes of the tensor. DATA_LOSS when they cannot be read.
+  std::function<absl::Status(std::span<std::byte>)> read;
+};
+
+// down is lora_A, [rank, in_features]; up is lora_B, [out_features, rank].
+struct AdapterModule {
+  std::string name;  // PEFT: after base_model.model.; GGUF: of the base's tensor, without .weight
+  AdapterMatrix down;
+  AdapterMatrix up;
+  int32_t rank = 0;  // that the config states; 0: whatever the matrices have
+  double alpha = 0.0;
+  bool rank_stabilized = false;
+};
+
+// The modules of a PEFT directory, sorted by name. NOT_FOUND: a missing file. INVALID_ARGUMENT: a malformed one, as
+// ParseAdapterConfig and OpenSafetensorsFile, a tensor that is no half of a module's pair, a dtype that is not loaded.
+absl::StatusOr<std::vector<AdapterModule>> OpenPeftAdapter(const std::string& path);
+
+// The modules of a GGUF file whose general.type is adapter. Errors as above, and as GgufFile::Open.
+absl::StatusOr<std::vector<AdapterModule>> OpenGgufAdapter(const std::string& path);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/adapters/load_adapter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/adapters/adapter_file.h"
+#include "engine/base/checked_math.h"
+#include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/load/gguf_model.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr size_t kMatrixAlignment = 64;
+
+// Columns of a projection that a module's rows follow one another in.
+struct Segment {
+  int64_t first_column;
+  int64_t count;
+};
+
+// A module of the adapter and of the model.
+struct MatchedModule {
+  const AdapterModule* own;
+  const AdaptableModule* model;
+  int32_t rank;
+  kernels::DType dtype;  // as it is kept
+  float scale;
+};
+
+size_t MatrixBytes(int32_t rank, int64_t features, kernels::DType dtype) {
+  return static_cast<size_t>(rank) * static_cast<size_t>(kernels::LowRankStride(features)) * kernels::SizeOf(dtype);
+}
+
+std::vector<Segment> SegmentsOf(const AdaptableModule& module) {
+  std::vector<Segment> segments;
+  for (const ModuleRows& rows : module.rows) {
+    if (!segments.empty() && segments.back().first_column + segments.back().count == rows.row_begin) {
+      segments.back().count += rows.num_rows;
+    } else {
+      segments.push_back({rows.row_begin, rows.num_rows});
+    }
+  }
+  return segments;
+}
+
+bool IsScaled(const AdaptableModule& module) {
+  return std::any_of(module.rows.begin(), module.rows.end(),
+                     [](const ModuleRows& rows) { return rows.scaled_rows > rows.row_begin && rows.scale != 1.0F; });
+}
+
+// "q_proj" of "layers.0.self_attn.q_proj".
+std::string LastComponent(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+absl::Status Refused(const AdapterMatrix& matrix, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(matrix.file, ": tensor '", matrix.tensor, "' ", why));
+}
+
+absl::Status CheckShape(const AdapterMatrix& matrix, int64_t rows, int64_t columns) {
+  const std::vector<int64_t> expected = {rows, columns};
+  if (matrix.shape == expected) return absl::OkStatus();
+  return Refused(matrix,
+                 absl::StrCat("has shape ", ShapeText(matrix.shape), "; the model makes it ", ShapeText(expected)));
+}
+
+// The tensor's values as FP32, all of them finite.
+absl::StatusOr<std::vector<float>> ReadValues(const AdapterMatrix& matrix) {
+  const auto count = static_cast<size_t>(matrix.shape[0] * matrix.shape[1]);
+  std::vector<std::byte> bytes(count * kernels::SizeOf(matrix.dtype));
+  if (absl::Status status = matrix.read(bytes); !status.ok()) return status;
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (matrix.dtype == kernels::DType::kF32) {
+      std::memcpy(&values[i], bytes.data() + 4 * i, 4);
+    } else {
+      uint16_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 2 * i, 2);
+      values[i] = matrix.dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(bits) : kernels::Bf16ToFloat(bits);
+    }
+    if (!std::isfinite(values[i])) return Refused(matrix, "has a value that is not finite");
+  }
+  return values;
+}
+
+void Store(const float* values, int64_t count, kernels::DType dtype, std::byte* out) {
+  if (dtype == kernels::DType::kF32) {
+    std::memcpy(out, values, static_cast<size_t>(count) * 4);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t bits = kernels::FloatToBf16(values[i]);  // exact: of a BF16 file
+    std::memcpy(out + 2 * i, &bits, 2);
+  }
+}
+
+uint64_t NextId() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+class AdapterBuilder {
+ public:
+  AdapterBuilder(const Model& model, const AdapterRoom& room) : model_(model), room_(room) {}
+
+  absl::StatusOr<std::shared_ptr<const Adapter>> Build(const std::string& path) {
+    const absl::StatusOr<std::vector<AdapterModule>> modules = Open(path);
+    if (!modules.ok()) return modules.status();
+    for (const AdapterModule& module : *modules) {
+      if (absl::Status status = Match(module); !status.ok()) return status;
+    }
+    if (absl::Status status = CheckBytes(); !status.ok()) return status;
+    return Fill();
+  }
+
+ private:
+  // A pair whose matrices are at offsets of the adapter's memory.
+  struct PlacedPair {
+    Projection projection;
+    int32_t layer;
+    size_t down;
+    size_t up;
+    kernels::LowRankPair pair;
+  };
+
+  absl::StatusOr<std::vector<AdapterModule>> Open(const std::string& path) const {
+    const bool gguf = IsGgufPath(path);
+    if (gguf != model_.adaptable().gguf) {
+      return absl::InvalidArgumentError(gguf ? "is a GGUF adapter; this model is a directory and takes PEFT's"
+                                             : "is no GGUF file; this model is one and takes GGUF adapters");
+    }
+    return gguf ? OpenGgufAdapter(path) : OpenPeftAdapter(path);
+  }
+
+  const AdaptableModule* Find(std::string_view name) const {
+    const auto is = [](std::string_view own) {
+      return [own](const AdaptableModule& module) { return module.name == own; };
+    };
+    const std::vector<AdaptableModule>& modules = model_.adaptable().modules;
+    auto found = std::find_if(modules.begin(), modules.end(), is(name));
+    for (const std::string& prefix : model_.adaptable().prefixes) {
+      if (found != modules.end()) break;
+      if (!name.starts_with(prefix)) continue;
+      found = std::find_if(modules.begin(), modules.end(), is(name.substr(prefix.size())));
+    }
+    return found == modules.end() ? nullptr : &*found;
+  }
+
+  absl::Status Match(const AdapterModule& own) {
+    const AdaptableModule* module = Find(own.name);
+    if (module == nullptr) {
+      std::set<std::string> known;
+      for (const AdaptableModule& other : model_.adaptable().modules) known.insert(LastComponent(other.name));
+      return absl::InvalidArgumentError(
+          absl::StrCat(own.down.file, ": module '", own.name,
+                       "' is none that adapters of this model may change; those of its layers are ",
+                       known.empty() ? "none" : absl::StrJoin(known, ", ")));
+    }
+    const int64_t rank = own.down.shape.empty() ? 0 : own.down.shape.front();
+    if (rank < 1 || rank > room_.max_rank) {
+      return Refused(own.down, absl::StrCat("has rank ", rank, "; limit is [1, ", room_.max_rank, "]"));
+    }
+    if (own.rank > 0 && own.rank != rank) {
+      return Refused(own.down, absl::StrCat("has rank ", rank, "; adapter_config.json makes it ", own.rank));
+    }
+    if (absl::Status status = CheckShape(own.down, rank, module->in_features); !status.ok()) return status;
+    if (absl::Status status = CheckShape(own.up, module->out_features, rank); !status.ok()) return status;
+    const bool bf16 =
+        own.down.dtype == kernels::DType::kBF16 && own.up.dtype == kernels::DType::kBF16 && !IsScaled(*module);
+    const auto divisor = static_cast<double>(rank);
+    matched_.push_back({.own = &own,
+                        .model = module,
+                        .rank = static_cast<int32_t>(rank),
+                        .dtype = bf16 ? kernels::DType::kBF16 : kernels::DType::kF32,
+                        .scale = static_cast<float>(own.alpha / (own.rank_stabilized ? std::sqrt(divisor) : divisor))});
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBytes() {
+    CheckedU64 bytes(0);
+    for (const MatchedModule& module : matched_) {
+      bytes += MatrixBytes(module.rank, module.model->in_features, module.dtype);
+      for (const Segment& segment : SegmentsOf(*module.model)) {
+        bytes += MatrixBytes(module.rank, segment.count, module.dtype);
+      }
+    }
+    if (!bytes.ok() || bytes.value() > room_.max_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("the adapter takes ", bytes.ok() ? bytes.value() : UINT64_MAX,
+                                                       " bytes; ", room_.max_bytes, " are left of max_bytes"));
+    }
+    bytes_ = bytes.value();
+    return absl::OkStatus();
+  }
+
+  // The offset of the next matrix. A row is a multiple of kMatrixAlignment.
+  size_t Take(size_t bytes) {
+    const size_t offset = taken_;
+    taken_ += bytes;
+    return offset;
+  }
+
+  absl::Status AddModule(const MatchedModule& module, std::byte* memory) {
+    const absl::StatusOr<std::vector<float>> down = ReadValues(module.own->down);
+    if (!down.ok()) return down.status();
+    const absl::StatusOr<std::vector<float>> up = ReadValues(module.own->up);
+    if (!up.ok()) return up.status();
+    const int64_t in_features = module.model->in_features;
+    const size_t element = kernels::SizeOf(module.dtype);
+    const size_t down_at = Take(MatrixBytes(module.rank, in_features, module.dtype));
+    for (int32_t r = 0; r < module.rank; ++r) {
+      const auto row = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
+      Store(down->data() + r * in_features, in_features, module.dtype, memory + down_at + row);
+    }
+    for (const Segment& segment : SegmentsOf(*module.model)) {
+      const size_t up_at = Take(MatrixBytes(module.rank, segment.count, module.dtype));
+      FillUp(module, segment, *up, memory + up_at);
+      pairs_.push_back({.projection = module.model->projection,
+                        .layer = module.model->layer,
+                        .down = down_at,
+                        .up = up_at,
+                        .pair = {.down = nullptr,
+                                 .up = nullptr,
+                                 .dtype = module.dtype,
+                                 .rank = module.rank,
+                                 .first_column = static_cast<int32_t>(segment.first_column),
+                                 .out_features = static_cast<int32_t>(segment.count),
+                                 .scale = module.scale}});
+    }
+    return absl::OkStatus();
+  }
+
+  // Transposes lora_B: the rows of the projection that the segment has, in their order.
+  static void FillUp(const MatchedModule& module, const Segment& segment, const std::vector<float>& values,
+                     std::byte* out) {
+    const int64_t stride = kernels::LowRankStride(segment.count);
+    std::vector<float> row(static_cast<size_t>(segment.count));
+    for (int32_t r = 0; r < module.rank; ++r) {
+      for (const ModuleRows& rows : module.model->rows) {
+        const int64_t at = rows.row_begin - segment.first_column;
+        if (at < 0 || at >= segment.count) continue;
+        for (int64_t i = 0; i < rows.num_rows; ++i) {
+          const float factor = rows.row_begin + i < rows.scaled_rows ? rows.scale : 1.0F;
+          const int64_t stored = module.model->StoredRow(rows.source_row + i);
+          row[static_cast<size_t>(at + i)] = factor * values[static_cast<size_t>(stored * module.rank + r)];
+        }
+      }
+      Store(row.data(), segment.count, module.dtype,
+            out + static_cast<size_t>(r * stride) * kernels::SizeOf(module.dtype));
+    }
+  }
+
+  absl::StatusOr<std::shared_ptr<const Adapter>> Fill() {
+    kernels::Device* device = model_.device();
+    std::shared_ptr<Adapter> adapter(new Adapter(device));
+    std::vector<std::byte> memory(bytes_);
+    for (const MatchedModule& module : matched_) {
+      if (absl::Status status = AddModule(module, memory.data()); !status.ok()) return status;
+    }
+    adapter->memory_ = device->ops->allocate(device->context, bytes_);
+    if (adapter->memory_ == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("the device has no memory for ", bytes_, " bytes"));
+    }
+    adapter->bytes_ = bytes_;
+    kernels::KernelStatus copied =
+        device->ops->copy_to_device(device->context, adapter->memory_, memory.data(), bytes_);
+    if (copied == kernels::KernelStatus::kOk) copied = device->ops->synchronize(device->context);
+    if (copied != kernels::KernelStatus::kOk) {
+      return absl::InternalError(absl::StrCat("copy of an adapter failed: ", kernels::Name(copied)));
+    }
+    Describe(adapter.get());
+    return adapter;
+  }
+
+  void Describe(Adapter* adapter) {
+    std::sort(pairs_.begin(), pairs_.end(), [](const PlacedPair& a, const PlacedPair& b) {
+      return std::tuple(a.layer, a.projection, a.pair.first_column) <
+             std::tuple(b.layer, b.projection, b.pair.first_column);
+    });
+    adapter->id_ = NextId();
+    adapter->ranges_.resize(static_cast<size_t>(model_.config().num_layers) * kNumProjections);
+    const auto* memory = static_cast<const std::byte*>(adapter->memory_);
+    for (const PlacedPair& placed : pairs_) {
+      const auto projection = static_cast<size_t>(placed.projection);
+      Adapter::Range& range = adapter->ranges_[static_cast<size_t>(placed.layer) * kNumProjections + projection];
+      if (range.count++ == 0) range.first = adapter->pairs_.size();
+      adapter->adapts_[projection] = true;
+      kernels::LowRankPair& pair = adapter->pairs_.emplace_back(placed.pair);
+      pair.down = memory + placed.down;
+      pair.up = memory + placed.up;
+      adapter->rank_ = std::max(adapter->rank_, pair.rank);
+    }
+    std::set<std::string> targets;
+    for (const MatchedModule& module : matched_) targets.insert(LastComponent(module.model->name));
+    adapter->targets_.assign(targets.begin(), targets.end());
+  }
+
+  const Model& model_;
+  const AdapterRoom room_;
+  std::vector<MatchedModule> matched_;
+  std::vector<PlacedPair> pairs_;
+  size_t bytes_ = 0;
+  size_t taken_ = 0;
+};
+
+absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
+                                                           const AdapterRoom& room) {
+  absl::StatusOr<std::shared_ptr<const Adapter>> adapter = AdapterBuilder(model, room).Build(path);
+  if (adapter.ok()) return adapter;
+  return absl::Status(adapter.status().code(), absl::StrCat(path, ": ", adapter.status().message()));
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the files of an adapter to an Adapter in device memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/adapters/adapter.h"
+#include "engine/model/model.h"
+
+namespace dunlin::engine {
+
+// What one adapter may take.
+struct AdapterRoom {
+  int32_t max_rank = 0;
+  size_t max_bytes = 0;
+};
+
+// path: a PEFT directory, or a GGUF file, by the model's own form. Matrices keep the values of the file: BF16 where
+// both of a pair are, else FP32. Errors, prefixed with the path: as OpenPeftAdapter and OpenGgufAdapter;
+// INVALID_ARGUMENT for a module that the model does not have or that adapters cannot change, a shape that is not the
+// module's, a rank above max_rank, a value that is not finite; RESOURCE_EXHAUSTED where it takes more than max_bytes,
+// or the device has no memory; INTERNAL when the device fails. Any thread.
+absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
+                                                           const AdapterRoom& room);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of low-rank adapters (low_rank_kernels.h), sixteen lanes at a time. A block of rows shares the loads of a
+// matrix; how many rows, ranks or columns a block has changes no element's chain.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cpu/context/low_rank_kernels.h"
+#include "kernels/cpu/simd/lanes.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+// kRows rows by kRanks ranks, or by kVectors vectors of columns, are computed at once: as many sums as registers hold.
+template <typename V, int kRows, int kRanks, int kVectors>
+struct LowRank {
+  using Floats = typename V::Floats;
+  using Mask = typename V::Mask;
+
+  template <DType kType>
+  DUNLIN_INLINE Floats LoadMatrix(const void* matrix, int64_t element, const Mask& mask) {
+    if constexpr (kType == DType::kBF16) {
+      return V::LoadBf16Masked(static_cast<const std::byte*>(matrix) + 2 * element, mask);
+    } else {
+      return V::LoadMasked(static_cast<const float*>(matrix) + element, mask);
+    }
+  }
+
+  // Rows [row, row + kNumRows) by ranks [rank, rank + kNumRanks).
+  template <DType kType, int kNumRows, int kNumRanks>
+  DUNLIN_INLINE void DotBlock(const LowRankDown& call, int32_t row, int32_t rank) {
+    const int64_t stride = LowRankStride(call.in_features);
+    const float* in[kNumRows];
+    Floats sums[kNumRows][kNumRanks];
+    for (int i = 0; i < kNumRows; ++i) {
+      in[i] = call.in + call.rows[row + i] * call.in_stride;
+      for (int r = 0; r < kNumRanks; ++r) sums[i][r] = V::Zero();
+    }
+    ForEachVector<V>(call.in_features, [&](int64_t k, const Mask& mask) {
+      Floats inputs[kNumRows];
+      for (int i = 0; i < kNumRows; ++i) inputs[i] = V::LoadMasked(in[i] + k, mask);
+      for (int r = 0; r < kNumRanks; ++r) {
+        const Floats weights = LoadMatrix<kType>(call.down, (rank + r) * stride + k, mask);
+        for (int i = 0; i < kNumRows; ++i) sums[i][r] = V::MulAdd(inputs[i], weights, sums[i][r]);
+      }
+    });
+    for (int i = 0; i < kNumRows; ++i) {
+      float* hidden = call.hidden + (row + i) * call.hidden_stride + rank;
+      for (int r = 0; r < kNumRanks; ++r) hidden[r] = call.scale * V::ReduceAdd(sums[i][r]);
+    }
+  }
+
+  template <DType kType, int kNumRanks>
+  DUNLIN_INLINE void DotRows(const LowRankDown& call, int32_t rank) {
+    int32_t row = 0;
+    for (; row + kRows <= call.num_rows; row += kRows) DotBlock<kType, kRows, kNumRanks>(call, row, rank);
+    for (; row < call.num_rows; ++row) DotBlock<kType, 1, kNumRanks>(call, row, rank);
+  }
+
+  template <DType kType>
+  static void DownOf(const LowRankDown& call) {
+    int32_t rank = 0;
+    for (; rank + kRanks <= call.num_ranks; rank += kRanks) DotRows<kType, kRanks>(call, rank);
+    for (; rank < call.num_ranks; ++rank) DotRows<kType, 1>(call, rank);
+  }
+
+  static void Down(const LowRankDown& call) {
+    return call.dtype == DType::kBF16 ? DownOf<DType::kBF16>(call) : DownOf<DType::kF32>(call);
+  }
+
+  // Rows [row, row + kNumRows) by kNumVectors vectors from `column` on, of which `mask` has the lanes of the last.
+  template <DType kType, int kNumRows, int kNumVectors>
+  DUNLIN_INLINE void AddBlock(const LowRankUp& call, int32_t row, int64_t column, const Mask& mask) {
+    const Mask all = V::FirstLanes(kLanes);
+    Floats sums[kNumRows][kNumVectors];
+    for (int i = 0; i < kNumRows; ++i) {
+      for (int v = 0; v < kNumVectors; ++v) sums[i][v] = V::Zero();
+    }
+    for (int32_t r = 0; r < call.rank; ++r) {
+      Floats weights[kNumVectors];
+      for (int v = 0; v < kNumVectors; ++v) {
+        const Mask& lanes = v + 1 == kNumVectors ? mask : all;
+        weights[v] = LoadMatrix<kType>(call.up, r * call.up_stride + column + v * kLanes, lanes);
+      }
+      for (int i = 0; i < kNumRows; ++i) {
+        const Floats hidden = V::Broadcast(call.hidden[(row + i) * call.hidden_stride + r]);
+        for (int v = 0; v < kNumVectors; ++v) sums[i][v] = V::MulAdd(hidden, weights[v], sums[i][v]);
+      }
+    }
+    for (int i = 0; i < kNumRows; ++i) {
+      float* out = call.out + call.rows[row + i] * call.out_stride + column;
+      for (int v = 0; v < kNumVectors; ++v) {
+        const Mask& lanes = v + 1 == kNumVectors ? mask : all;
+        float* at = out + v * kLanes;
+        V::StoreMasked(at, lanes, V::Add(V::LoadMasked(at, lanes), sums[i][v]));
+      }
+    }
+  }
+
+  template <DType kType, int kNumVectors>
+  DUNLIN_INLINE void AddRows(const LowRankUp& call, int64_t column, const Mask& mask) {
+    int32_t row = 0;
+    for (; row + kRows <= call.num_rows; row += kRows) AddBlock<kType, kRows, kNumVectors>(call, row, column, mask);
+    for (; row < call.num_rows; ++row) AddBlock<kType, 1, kNumVectors>(call, row, column, mask);
+  }
+
+  template <DType kType>
+  static void UpOf(const LowRankUp& call) {
+    constexpr int64_t kColumns = kVectors * kLanes;
+    int64_t column = 0;
+    for (; column + kColumns <= call.num_columns; column += kColumns) {
+      AddRows<kType, kVectors>(call, column, V::FirstLanes(kLanes));
+    }
+    for (; column < call.num_columns; column += kLanes) {
+      AddRows<kType, 1>(call, column, V::FirstLanes(call.num_columns - column));
+    }
+  }
+
+  static void Up(const LowRankUp& call) {
+    return call.dtype == DType::kBF16 ? UpOf<DType::kBF16>(call) : UpOf<DType::kF32>(call);
+  }
+};
+
+template <typename V, int kRows, int kRanks, int kVectors>
+constexpr LowRankKernels LowRankKernelsOf() {
+  using Kernels = LowRank<V, kRows, kRanks, kVectors>;
+  return {Kernels::Down, Kernels::Up};
+}
+
+}  // namespace dunlin::kernels::cpu::simd
