@@ -48,41 +48,36 @@ struct Job {
   int64_t columns() const { return tensor->shape[1]; }
 };
 
-// Of the linear layers inside the blocks; a router chooses and stays exact.
-bool IsQuantized(const WeightPart& part) {
-  switch (part.slot) {
-    case WeightSlot::kQkv:
-    case WeightSlot::kShortConvIn:
-    case WeightSlot::kShortConvOut:
-    case WeightSlot::kAttentionOut:
-    case WeightSlot::kMlpUp:
-    case WeightSlot::kMlpDown:
-    case WeightSlot::kExpertUp:
-    case WeightSlot::kExpertDown:
-    case WeightSlot::kSharedUp:
-    case WeightSlot::kSharedDown:
-      return !part.is_vector() && part.tensor.ends_with(kWeightEnding);
-    default:
-      return false;
-  }
-}
+// The linear layers inside the blocks, and the input that a text shows of each: none of experts, which a text may not
+// reach. What is not here stays exact or wide: routers choose, and a recurrent layer's gates and decays (kDeltaGates)
+// are carried on from token to token.
+struct QuantizedSlot {
+  WeightSlot slot;
+  std::optional<LayerInput> input = std::nullopt;
+};
+constexpr QuantizedSlot kQuantizedSlots[] = {
+    {WeightSlot::kQkv, LayerInput::kQkv},
+    {WeightSlot::kDeltaIn, LayerInput::kQkv},
+    {WeightSlot::kShortConvIn, LayerInput::kQkv},
+    {WeightSlot::kMambaIn, LayerInput::kQkv},
+    {WeightSlot::kAttentionOut, LayerInput::kAttentionOut},
+    {WeightSlot::kDeltaOut, LayerInput::kAttentionOut},
+    {WeightSlot::kShortConvOut, LayerInput::kAttentionOut},
+    {WeightSlot::kMambaOut, LayerInput::kAttentionOut},
+    {WeightSlot::kMlpUp, LayerInput::kMlpUp},
+    {WeightSlot::kMlpDown, LayerInput::kMlpDown},
+    {WeightSlot::kExpertUp},
+    {WeightSlot::kExpertDown},
+    {WeightSlot::kSharedUp},
+    {WeightSlot::kSharedDown},
+};
 
-// None for experts, whose inputs a text may not reach.
-std::optional<int32_t> InputOf(const WeightPart& part) {
-  switch (part.slot) {
-    case WeightSlot::kQkv:
-    case WeightSlot::kShortConvIn:
-      return InputIndex(part.layer, LayerInput::kQkv);
-    case WeightSlot::kAttentionOut:
-    case WeightSlot::kShortConvOut:
-      return InputIndex(part.layer, LayerInput::kAttentionOut);
-    case WeightSlot::kMlpUp:
-      return InputIndex(part.layer, LayerInput::kMlpUp);
-    case WeightSlot::kMlpDown:
-      return InputIndex(part.layer, LayerInput::kMlpDown);
-    default:
-      return std::nullopt;
-  }
+// Null for a part that stays as it is.
+const QuantizedSlot* QuantizedSlotOf(const WeightPart& part) {
+  if (part.is_vector() || !part.tensor.ends_with(kWeightEnding)) return nullptr;
+  const auto* row = std::find_if(std::begin(kQuantizedSlots), std::end(kQuantizedSlots),
+                                 [&part](const QuantizedSlot& slot) { return slot.slot == part.slot; });
+  return row == std::end(kQuantizedSlots) ? nullptr : row;
 }
 
 absl::StatusOr<std::vector<float>> ReadFloats(const TensorSource& source, const TensorInfo& tensor) {
@@ -147,17 +142,19 @@ class Quantizer {
                                        "' and its like; the format has no codes for them"));
       }
       const bool matrix = tensor != nullptr && tensor->shape.size() == 2;  // not a stack of experts
-      if (!matrix || !IsQuantized(part) || !taken.insert(tensor).second) continue;
+      const QuantizedSlot* slot = QuantizedSlotOf(part);
+      if (!matrix || slot == nullptr || !taken.insert(tensor).second) continue;
       if (part.transposed) {
         return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' is stored [in_features, ",
                                                        "out_features], which compressed-tensors has no layout for"));
       }
       Job job{.module = part.tensor.substr(0, part.tensor.size() - kWeightEnding.size()),
               .tensor = tensor,
-              .input = InputOf(part),
+              .input = std::nullopt,
               .layout = {.bits = options_.bits,
                          .group = options_.group == 0 ? tensor->shape[1] : options_.group,
                          .scale_dtype = *tensor->dtype->loadable}};
+      if (slot->input.has_value()) job.input = InputIndex(part.layer, *slot->input);
       if (job.columns() % job.layout.group != 0) {
         return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has ", job.columns(),
                                                        " columns, which groups of ", job.layout.group,
