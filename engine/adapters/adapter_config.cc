@@ -40,10 +40,11 @@ void RefuseFlags(JsonFields& fields) {
 }
 
 void RefuseLists(const nlohmann::json& object, JsonFields& fields) {
-  for (const char* list : {"modules_to_save", "trainable_token_indices", "layer_replication", "target_parameters",
-                           "use_bdlora", "alora_invocation_tokens", "arrow_config"}) {
+  for (const char* list :
+       {"modules_to_save", "trainable_token_indices", "layer_replication", "target_parameters", "use_bdlora",
+        "alora_invocation_tokens", "arrow_config", "kasa_config", "monteclora_config", "velora_config"}) {
     const auto found = object.find(list);
-    if (found == object.end() || found->is_null() || found->empty()) continue;
+    if (found == object.end() || found->is_null() || found->empty() || *found == false) continue;
     fields.Fail(absl::StrCat(list, " is given; adapters with it are not served"));
   }
 }

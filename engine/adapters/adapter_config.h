@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A PEFT adapter's adapter_config.json, as far as a forward pass depends on it. Pure.
-// Source: github.com/huggingface/peft 0.18, tuners/lora/config.py, and utils/other.py (get_pattern_key).
+// Source: LoraConfig and get_pattern_key of the package peft, 0.21.
 #pragma once
 
 #include <cstdint>

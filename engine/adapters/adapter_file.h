@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An adapter on disk: its pairs of matrices by module. Nothing is read but headers until a matrix's Read. The files
-// stay open as long as something refers to a matrix. Thread rule: one thread. Source: github.com/huggingface/peft 0.18,
-// utils/save_and_load.py; github.com/ggml-org/llama.cpp, gguf-py/gguf (constants.py: general.type, adapter.type,
-// adapter.lora.alpha) and src/llama-adapter.cpp.
+// stay open as long as something refers to a matrix. Thread rule: one thread.
+// Source: save_pretrained of the package peft, 0.21; the keys general.type, adapter.type and adapter.lora.alpha of the
+// package gguf, and how llama.cpp applies them.
 #pragma once
 
 #include <cstddef>

@@ -106,6 +106,15 @@ void Store(const float* values, int64_t count, kernels::DType dtype, std::byte* 
   }
 }
 
+absl::StatusOr<std::vector<AdapterModule>> Open(const Model& model, const std::string& path) {
+  const bool gguf = IsGgufPath(path);
+  if (gguf != model.adaptable().gguf) {
+    return absl::InvalidArgumentError(gguf ? "is a GGUF adapter; this model is a directory and takes PEFT's"
+                                           : "is no GGUF file; this model is one and takes GGUF adapters");
+  }
+  return gguf ? OpenGgufAdapter(path) : OpenPeftAdapter(path);
+}
+
 uint64_t NextId() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -117,12 +126,11 @@ class AdapterBuilder {
  public:
   AdapterBuilder(const Model& model, const AdapterRoom& room) : model_(model), room_(room) {}
 
-  absl::StatusOr<std::shared_ptr<const Adapter>> Build(const std::string& path) {
-    const absl::StatusOr<std::vector<AdapterModule>> modules = Open(path);
-    if (!modules.ok()) return modules.status();
-    for (const AdapterModule& module : *modules) {
+  absl::StatusOr<std::shared_ptr<const Adapter>> Build(const std::vector<AdapterModule>& modules) {
+    for (const AdapterModule& module : modules) {
       if (absl::Status status = Match(module); !status.ok()) return status;
     }
+    if (absl::Status status = CheckProjections(); !status.ok()) return status;
     if (absl::Status status = CheckBytes(); !status.ok()) return status;
     return Fill();
   }
@@ -136,15 +144,6 @@ class AdapterBuilder {
     size_t up;
     kernels::LowRankPair pair;
   };
-
-  absl::StatusOr<std::vector<AdapterModule>> Open(const std::string& path) const {
-    const bool gguf = IsGgufPath(path);
-    if (gguf != model_.adaptable().gguf) {
-      return absl::InvalidArgumentError(gguf ? "is a GGUF adapter; this model is a directory and takes PEFT's"
-                                             : "is no GGUF file; this model is one and takes GGUF adapters");
-    }
-    return gguf ? OpenGgufAdapter(path) : OpenPeftAdapter(path);
-  }
 
   const AdaptableModule* Find(std::string_view name) const {
     const auto is = [](std::string_view own) {
@@ -187,6 +186,28 @@ class AdapterBuilder {
                         .rank = static_cast<int32_t>(rank),
                         .dtype = bf16 ? kernels::DType::kBF16 : kernels::DType::kF32,
                         .scale = static_cast<float>(own.alpha / (own.rank_stabilized ? std::sqrt(divisor) : divisor))});
+    return absl::OkStatus();
+  }
+
+  // What a step's buffers have room for.
+  absl::Status CheckProjections() const {
+    struct Sum {
+      int64_t rank = 0;
+      size_t pairs = 0;
+    };
+    std::map<std::pair<int32_t, Projection>, Sum> sums;
+    const int64_t limit = int64_t{kAdapterRanks} * room_.max_rank;
+    for (const MatchedModule& module : matched_) {
+      Sum& sum = sums[{module.model->layer, module.model->projection}];
+      const size_t pairs = SegmentsOf(*module.model).size();
+      sum.pairs += pairs;
+      sum.rank += static_cast<int64_t>(pairs) * module.rank;
+      if (sum.rank > limit || sum.pairs > static_cast<size_t>(kernels::kLowRankPairsMax)) {
+        return Refused(module.own->down,
+                       absl::StrCat("makes the ranks of its projection ", sum.rank, " in ", sum.pairs,
+                                    " parts; limits are ", limit, " and ", kernels::kLowRankPairsMax));
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -316,9 +337,17 @@ class AdapterBuilder {
   size_t taken_ = 0;
 };
 
+absl::StatusOr<std::shared_ptr<const Adapter>> MakeAdapter(const Model& model,
+                                                           const std::vector<AdapterModule>& modules,
+                                                           const AdapterRoom& room) {
+  return AdapterBuilder(model, room).Build(modules);
+}
+
 absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
                                                            const AdapterRoom& room) {
-  absl::StatusOr<std::shared_ptr<const Adapter>> adapter = AdapterBuilder(model, room).Build(path);
+  const absl::StatusOr<std::vector<AdapterModule>> modules = Open(model, path);
+  absl::StatusOr<std::shared_ptr<const Adapter>> adapter =
+      modules.ok() ? MakeAdapter(model, *modules, room) : modules.status();
   if (adapter.ok()) return adapter;
   return absl::Status(adapter.status().code(), absl::StrCat(path, ": ", adapter.status().message()));
 }

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/adapter.h"
+#include "engine/adapters/adapter_file.h"
 #include "engine/model/model.h"
 
 namespace dunlin::engine {
@@ -25,6 +27,11 @@ struct AdapterRoom {
 // module's, a rank above max_rank, a value that is not finite; RESOURCE_EXHAUSTED where it takes more than max_bytes,
 // or the device has no memory; INTERNAL when the device fails. Any thread.
 absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
+                                                           const AdapterRoom& room);
+
+// The second half of LoadAdapter, with its errors: of modules whose matrices are read here.
+absl::StatusOr<std::shared_ptr<const Adapter>> MakeAdapter(const Model& model,
+                                                           const std::vector<AdapterModule>& modules,
                                                            const AdapterRoom& room);
 
 }  // namespace dunlin::engine

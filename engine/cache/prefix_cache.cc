@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -31,9 +32,11 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
   tree_.emplace(options.num_pages, options.groups, options.num_state_slots > 0, options.changes);
 }
 
-PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
-  const uint8_t words[] = {static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
-                           static_cast<uint8_t>(profile.precision), static_cast<uint8_t>(profile.kv_dtype())};
+PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt, uint64_t adapter_id) const {
+  uint8_t words[4 + sizeof(adapter_id)] = {
+      static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
+      static_cast<uint8_t>(profile.precision), static_cast<uint8_t>(profile.kv_dtype())};
+  std::memcpy(words + 4, &adapter_id, sizeof(adapter_id));
   PrefixChain root;
   root.domain = hash_(words, sizeof(words), salt.data(), salt.size());
   root.key = root.domain;

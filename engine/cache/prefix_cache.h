@@ -54,8 +54,8 @@ class PrefixCache {
  public:
   explicit PrefixCache(const PrefixCacheOptions& options);
 
-  // The empty prefix of requests with this profile and salt.
-  PrefixChain Root(const ExecutionProfile& profile, std::string_view salt) const;
+  // The empty prefix of requests with this profile, salt and adapter. adapter_id: AdapterLease::id.
+  PrefixChain Root(const ExecutionProfile& profile, std::string_view salt, uint64_t adapter_id = 0) const;
 
   // The page that stands for the page set of `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain
   // unchanged, on a miss. proven_only: a page set with an unproven page of a full group, or of group 0, is a miss.

@@ -115,7 +115,7 @@ bool Attention::StoreHeads() const {
   params.bias = qkv.bias();
   params.out = heads.qkv;
   params.heads = &heads;
-  if (context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "qkv");
+  if (!qkv.IsAdapted() && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "qkv");
   return qkv.Run("qkv", nullptr, heads.qkv, context_->rows.count) &&
          context_->Run(&DeviceOps::rotate_and_store_kv, heads, "rotate and store kv");
 }
@@ -126,7 +126,7 @@ bool Attention::Run(const Linear& next) const {
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, weights_);
   params.next = next.Input(context_->rows.count);
   const bool gated = context_->config.attention.output_gate;
-  if (!gated && !context_->eager() && device.ops->attention_fuses(device.context, params)) {
+  if (!gated && !next.IsAdapted() && !context_->eager() && device.ops->attention_fuses(device.context, params)) {
     return context_->Run(&DeviceOps::paged_attention, params, "paged attention");
   }
   params.next = nullptr;

@@ -36,16 +36,18 @@ struct LayerBuffers {
   float* term = nullptr;          // [T, hidden_dim] an output that is normalised before it is added to the residual
   void* activation = nullptr;     // GEMM input of T rows, or of all rows of the experts
   size_t activation_bytes = 0;
-  float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
-  void* experts = nullptr;     // of ExpertBufferBytes
-  void* latent = nullptr;      // of LatentBufferBytes
-  void* indexer = nullptr;     // of IndexerBufferBytes
-  void* delta = nullptr;       // of DeltaBufferBytes
-  void* mamba = nullptr;       // of MambaBufferBytes
-  float* state = nullptr;      // [state slots, ModelConfig::state_floats]
-  float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
-                               // ExpertSpec::ffn_dim]; non-null runs eager
-  float* rotary = nullptr;     // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
+  float* kept_rows = nullptr;       // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
+  void* experts = nullptr;          // of ExpertBufferBytes
+  void* latent = nullptr;           // of LatentBufferBytes
+  void* indexer = nullptr;          // of IndexerBufferBytes
+  void* delta = nullptr;            // of DeltaBufferBytes
+  void* mamba = nullptr;            // of MambaBufferBytes
+  float* state = nullptr;           // [state slots, ModelConfig::state_floats]
+  float* unfused = nullptr;         // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
+                                    // ExpertSpec::ffn_dim]; non-null runs eager
+  float* adapter_input = nullptr;   // [T, max(hidden_dim, ffn_dim)] a product's input before it is rounded
+  float* adapter_hidden = nullptr;  // [T, ranks of a projection] AddLowRankParams::scratch
+  float* rotary = nullptr;          // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]
   void* workspace = nullptr;                  // of attention

@@ -31,9 +31,10 @@ struct LayerContext {
   InputObserver* const observer;    // sees the input of every linear operation; null where not eager
   const std::array<kernels::KvLayout, kMaxKvShapes> kv_layouts;  // by KvPlace::shape
 
-  LayerRows rows{};                  // of the running layer
-  int32_t layer = -1;                // the running layer; -1 outside the layers
-  kernels::Activation activation{};  // the input of the next GEMM, in buffers.activation or where a GEMM left it
+  LayerRows rows{};                   // of the running layer
+  int32_t layer = -1;                 // the running layer; -1 outside the layers
+  kernels::Activation activation{};   // the input of the next GEMM, in buffers.activation or where a GEMM left it
+  const float* input_rows = nullptr;  // the same before it was rounded, [rows.count, K], where that GEMM is adapted
   const char* failed_op = nullptr;
   kernels::KernelStatus failed_status = kernels::KernelStatus::kOk;
 

@@ -2,7 +2,9 @@
 #include "engine/layers/linear.h"
 
 #include <algorithm>
+#include <span>
 
+#include "engine/layers/adapter_rows.h"
 #include "engine/layers/norm.h"
 
 namespace dunlin::engine {
@@ -24,6 +26,56 @@ kernels::Activation Linear::InputIn(void* data, int32_t num_rows) const {
   return input;
 }
 
+std::optional<Projection> Linear::adapted() const {
+  constexpr struct {
+    Projection projection;
+    LinearWeights LayerWeights::*weights;
+  } kProjections[] = {{Projection::kQkv, &LayerWeights::qkv},
+                      {Projection::kAttentionOut, &LayerWeights::attention_out},
+                      {Projection::kMlpUp, &LayerWeights::mlp_up},
+                      {Projection::kMlpDown, &LayerWeights::mlp_down}};
+  const AdapterRows* adapters = context_->inputs.adapters;
+  if (adapters == nullptr || input_ >= HeadInputIndex(context_->config)) return std::nullopt;
+  const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(input_ / kInputsPerLayer)];
+  for (const auto& [projection, weights] : kProjections) {
+    if (weights_ == &(layer.*weights) && adapters->adapted[static_cast<size_t>(projection)]) return projection;
+  }
+  return std::nullopt;
+}
+
+bool Linear::IsAdapted() const {
+  return adapted().has_value();
+}
+
+float* Linear::KeepInput() const {
+  if (!IsAdapted()) return nullptr;
+  context_->input_rows = context_->buffers.adapter_input;
+  return context_->buffers.adapter_input;
+}
+
+bool Linear::AddAdapters(float* out) const {
+  const std::optional<Projection> projection = adapted();
+  if (!projection.has_value()) return true;
+  const AdapterRows& adapters = *context_->inputs.adapters;
+  int32_t num_uses = 0;
+  for (const auto& [adapter, rows, num_rows] : context_->rows.picked != nullptr ? adapters.kept : adapters.all) {
+    const std::span pairs = adapter->pairs(*projection, input_ / kInputsPerLayer);
+    if (pairs.empty()) continue;
+    adapters.list[num_uses++] = {
+        .pairs = pairs.data(), .num_pairs = static_cast<int32_t>(pairs.size()), .rows = rows, .num_rows = num_rows};
+  }
+  if (num_uses == 0) return true;
+  const kernels::AddLowRankParams params{.in = context_->input_rows,
+                                         .in_stride = columns(),
+                                         .in_features = columns(),
+                                         .uses = adapters.list,
+                                         .num_uses = num_uses,
+                                         .out = out,
+                                         .out_stride = weight().out_features,
+                                         .scratch = context_->buffers.adapter_hidden};
+  return context_->Run(&DeviceOps::add_low_rank, params, "adapters");
+}
+
 kernels::Activation* Linear::Input(int32_t num_rows) const {
   context_->activation = InputIn(context_->buffers.activation, num_rows);
   return &context_->activation;
@@ -34,12 +86,18 @@ bool Linear::Quantize(const char* op, const float* in, int32_t num_rows) const {
   if (observer != nullptr && !context_->Check(observer->OnInput(input_, in, num_rows, columns()), "observation")) {
     return false;
   }
+  context_->input_rows = in;
   const kernels::QuantizeParams params{.in = in, .in_stride = columns(), .out = Input(num_rows), .num_rows = num_rows};
   return context_->Run(&DeviceOps::quantize, params, op);
 }
 
 bool Linear::Run(const char* op, const float* residual, float* out, int32_t num_rows) const {
-  if (!context_->eager()) return Gemm(op, bias(), residual, out, num_rows);
+  const bool ran =
+      context_->eager() ? RunUnfused(op, residual, out, num_rows) : Gemm(op, bias(), residual, out, num_rows);
+  return ran && AddAdapters(out);
+}
+
+bool Linear::RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const {
   float* product = residual == nullptr ? out : context_->buffers.unfused;
   kernels::AddParams add{};
   add.num_rows = num_rows;

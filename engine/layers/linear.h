@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/layers/layer_context.h"
 
@@ -22,14 +23,19 @@ class Linear {
 
   // `data` as the layer's input, with room for a batch or, where that is more, for num_rows.
   kernels::Activation InputIn(void* data, int32_t num_rows) const;
+  // Whether adapters of the batch add to it: then whoever fills its input says where the FP32 rows are
+  // (LayerContext::input_rows), and no operation after it is fused with it.
+  bool IsAdapted() const;
+  // Where they are to be kept, and that this is where they are; null where it is not adapted.
+  float* KeepInput() const;
   // LayerContext::activation as the same, to be filled.
   kernels::Activation* Input(int32_t num_rows) const;
   // Fills it from contiguous FP32 rows, which an observer sees.
   bool Quantize(const char* op, const float* in, int32_t num_rows) const;
 
-  // out = x W^T + bias + residual for num_rows contiguous rows. residual is null or out.
+  // out = x W^T + bias + residual for num_rows contiguous rows, and what their adapters add. residual is null or out.
   bool Run(const char* op, const float* residual, float* out, int32_t num_rows) const;
-  // The same without a residual, to some columns of the rows of the running layer.
+  // The same without a residual, to some columns of the rows of the running layer. REQUIRES: !IsAdapted().
   bool Run(const char* op, const Columns& out) const;
   // hidden += x W^T + bias for the rows of the running layer, normalised first where the model has post norms; then
   // the sum may take a factor, [1] in device memory.
@@ -41,6 +47,11 @@ class Linear {
 
  private:
   bool Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const;
+  bool RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const;
+  // The projection of a layer that this is, where it is one and adapters of the batch have it.
+  std::optional<Projection> adapted() const;
+  // Adds the products of the rows' adapters to contiguous rows.
+  bool AddAdapters(float* out) const;
 
   LayerContext* context_;
   const LinearWeights* weights_;

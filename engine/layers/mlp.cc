@@ -19,7 +19,8 @@ bool MlpMatrices::RunUp() {
   params.bias = up_.bias();
   params.next = &fused_;
   params.activation = context_->config.mlp.activation;
-  if (context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
+  const bool adapted = up_.IsAdapted() || down_.IsAdapted();
+  if (!adapted && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
   fused_.data = nullptr;
   return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
 }
@@ -36,13 +37,14 @@ bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
   params.gated = context->config.mlp.gated;
   params.in = static_cast<const float*>(context->buffers.mlp);
   params.num_rows = num_rows;
+  params.rows_out = next.KeepInput();
   if (!context->eager()) {
     params.out = next.Input(num_rows);
     return context->Run(&DeviceOps::activate, params, "activate");
   }
   kernels::Activation width{.columns = next.columns()};
   params.out = &width;
-  params.rows_out = context->buffers.unfused;
+  if (params.rows_out == nullptr) params.rows_out = context->buffers.unfused;
   return context->Run(&DeviceOps::activate, params, "activate") &&
          next.Quantize("mlp quantize", params.rows_out, num_rows);
 }

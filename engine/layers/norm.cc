@@ -9,7 +9,9 @@ bool Norm::Run(const char* op, const Linear* next, const NormRows& rows) const {
   kernels::NormParams params = Params(rows.count);
   params.in = rows.in;
   params.rows = rows.picked;
+  if (next != nullptr) params.rows_out = next->KeepInput();
   if (context_->post_norm()) params.rows_out = context_->rows.hidden;
+  if (next != nullptr && params.rows_out != nullptr) context_->input_rows = params.rows_out;
   if (next != nullptr && !context_->eager()) {
     params.out = next->Input(rows.count);
     return context_->Run(&DeviceOps::norm, params, op);

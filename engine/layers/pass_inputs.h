@@ -45,8 +45,10 @@ struct StatePart {
   friend bool operator==(const StatePart&, const StatePart&) = default;
 };
 
-// A pass reads nothing else of its step from the host, so that two passes with equal inputs and without copies of
-// states enqueue the same operations (StepGraphs).
+struct AdapterRows;  // adapter_rows.h
+
+// A pass reads nothing else of its step from the host, so that two passes with equal inputs, without copies of states
+// and without adapters enqueue the same operations (StepGraphs).
 struct PassInputs {
   int32_t num_tokens = 0;
   int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
@@ -62,6 +64,7 @@ struct PassInputs {
   // is how layers read them.
   std::array<StatePart, 2> state_parts = {};
   KeptRows kept;
+  const AdapterRows* adapters = nullptr;  // null: no row has an adapter
   friend bool operator==(const PassInputs&, const PassInputs&) = default;
 };
 

@@ -78,6 +78,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
            .num_tokens = share.num_tokens + share.num_drafts,
            .prompt_len = sequence.prompt_len,
            .samples = share.samples,
+           .adapter = sequence.adapter,
            .row = DrawRow(sequence.sampling, sequence.output_index, end)};
   FillScores(sequence, step);
   const bool scores_next = step->num_scored > 0 && step->first_scored + step->num_scored > end;

@@ -25,6 +25,7 @@ struct SequenceView {
   int32_t next_scored_position = 1;                     // with prompt_logprobs: those before it are not scored again
   std::span<const TokenId> eos_token_ids = {};          // of the model
   std::shared_ptr<ConstrainedOutput> constrained = {};  // null: any token may be drawn
+  const Adapter* adapter = nullptr;                     // null: the base; outlives the step
 };
 
 // The share of a step that a sequence gets.

@@ -55,6 +55,7 @@ struct SequenceStep {
   int32_t prompt_len = 0;  // positions from here on are output
   // Whether the last of the tokens but drafts is the last known one, so that the next one is drawn from its logits.
   bool samples = false;
+  const Adapter* adapter = nullptr;  // of all its rows; null: the base. The sequence's lease keeps it
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
   // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,
   // or more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.

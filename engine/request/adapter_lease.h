@@ -14,6 +14,8 @@ class Adapter;  // engine/adapters/adapter.h
 inline constexpr int32_t kMaxAdapters = 1024;    // of a model
 inline constexpr int32_t kMaxAdapterRank = 256;  // of one matrix
 inline constexpr size_t kMaxAdapterNameBytes = 256;
+// The ranks of one projection of a layer together are at most so many times AdapterLimits::max_rank: Q, K and V.
+inline constexpr int32_t kAdapterRanks = 3;
 
 // Keeps an adapter in memory. id: of this load of it, > 0, never given twice by a process, so that an adapter that is
 // loaded again under its name shares nothing with the one before; 0: there is no adapter, the request runs the base.

@@ -38,6 +38,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kMamba, "mamba layers", kStepKey},
     {BufferId::kGate, "output gate", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
+    {BufferId::kAdapterInput, "adapter inputs", kStepKey},
+    {BufferId::kAdapterHidden, "adapter ranks", kStepKey},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
     {BufferId::kFrequencies, "position constants", "models[].path"},
@@ -231,6 +233,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kMamba, MambaBufferBytes(config, tokens));
   set(BufferId::kUnfused, UnfusedBytes(config, options));
+  if (options.adapters.max_adapters > 0) {
+    set(BufferId::kAdapterInput, Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())));
+    set(BufferId::kAdapterHidden, Floats(tokens, int64_t{kAdapterRanks} * options.adapters.max_rank));
+  }
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));

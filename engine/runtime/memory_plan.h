@@ -40,19 +40,21 @@ enum class BufferId : uint8_t {
   kGate,         // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
   kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
                  // steps of a module
-  kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
-  kRotary,       // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
-  kFrequencies,  // floats of ModelConfig::position_constants, written once
-  kIndices,      // five arrays [T] of int32, six of a recurrent model, and one for each of kv_groups: see StepInputs,
-                 // RaggedBatch
-  kSpans,        // [kSpansPerSequence S] SequenceSpan, of a recurrent model more: see StepInputs, RaggedBatch
-  kPageTable,    // [kv_groups, S, max_pages_per_sequence] int32
-  kLogits,       // [kMaxLogitRows, vocab_size] floats
-  kSampleRows,   // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
-  kSampled,      // [kMaxLogitRows] SampledToken
-  kWorkspace,    // of sampling, or the attention backend and precision that need most
+  kAdapterInput,   // [T, max(hidden_dim, ffn_dim)] floats where adapters are served: a product's input in FP32
+  kAdapterHidden,  // [T, kAdapterRanks * max_rank] floats, as that: rows between an adapter's two matrices
+  kFp8Scales,      // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
+  kRotary,         // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
+  kFrequencies,    // floats of ModelConfig::position_constants, written once
+  kIndices,        // five arrays [T] of int32, six of a recurrent model, and one for each of kv_groups: see StepInputs,
+                   // RaggedBatch
+  kSpans,          // [kSpansPerSequence S] SequenceSpan, of a recurrent model more: see StepInputs, RaggedBatch
+  kPageTable,      // [kv_groups, S, max_pages_per_sequence] int32
+  kLogits,         // [kMaxLogitRows, vocab_size] floats
+  kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
+  kSampled,        // [kMaxLogitRows] SampledToken
+  kWorkspace,      // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 27;
+inline constexpr int kNumBuffers = 29;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

@@ -51,6 +51,7 @@ ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buff
       buffers_(std::move(buffers)),
       scaling_(scaling),
       graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
+      adapters_(buffers_->plan()),
       slots_(std::move(slots)) {
   for (const std::unique_ptr<StepSlot>& slot : slots_) {
     if (graphs_.on()) slot->inputs().RoundBounds();
@@ -98,7 +99,8 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
   inputs.Stage(plan, batch, tokens_per_page(batch.profile.precision));
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
   if (!status.ok()) return status;
-  const PassInputs pass_inputs = inputs.pass_inputs();
+  PassInputs pass_inputs = inputs.pass_inputs();
+  pass_inputs.adapters = adapters_.Stage(plan, batch, inputs.head_rows());
   ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, pass_inputs,
                    buffers_->layers(), &scaling_);
   const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());

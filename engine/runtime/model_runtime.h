@@ -14,6 +14,7 @@
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
 #include "engine/request/options.h"
+#include "engine/runtime/adapter_stage.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"
@@ -63,6 +64,7 @@ class ModelRuntime : public Runtime {
   std::unique_ptr<StepBuffers> buffers_;
   Fp8Scaling scaling_;
   StepGraphs graphs_;
+  AdapterStage adapters_;
   Slots slots_;                 // [depth], by handle
   StepHandle next_handle_ = 0;  // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;       // of Collect

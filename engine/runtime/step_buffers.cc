@@ -34,6 +34,8 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .mamba = buffers.at(BufferId::kMamba),
           .state = buffers.floats(BufferId::kState),
           .unfused = buffers.floats(BufferId::kUnfused),
+          .adapter_input = buffers.floats(BufferId::kAdapterInput),
+          .adapter_hidden = buffers.floats(BufferId::kAdapterHidden),
           .rotary = buffers.floats(BufferId::kRotary),
           .position_constants = buffers.floats(BufferId::kFrequencies),
           .logits = buffers.floats(BufferId::kLogits),

@@ -9,10 +9,10 @@ namespace dunlin::engine {
 namespace {
 
 // A prompt's chunks seldom have the same number of tokens twice, and a part of a recurrent model's step begins with
-// copies between slots that the host names.
+// copies between slots that the host names. Which rows have adapters is in host memory, too.
 bool Repeats(const PassInputs& inputs) {
   return inputs.num_tokens > 0 && inputs.num_tokens <= kMaxGraphRows && inputs.num_decode_tokens == inputs.num_tokens &&
-         inputs.state_parts[0].count == 0;
+         inputs.state_parts[0].count == 0 && inputs.adapters == nullptr;
 }
 
 }  // namespace

@@ -204,7 +204,8 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence, const StepState& state)
           .state = state,
           .next_scored_position = sequence.next_scored_position,
           .eos_token_ids = options_.eos_token_ids,
-          .constrained = sequence.constrained};
+          .constrained = sequence.constrained,
+          .adapter = sequence.request.adapter.adapter.get()};
 }
 
 }  // namespace dunlin::engine

@@ -30,7 +30,8 @@ void SequencePages::AttachCached(Sequence* sequence) {
   DUNLIN_CHECK(sequence->pages.empty() && sequence->num_in_flight == 0, "only an empty sequence starts from the cache");
   sequence->num_computed = 0;
   if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
-  sequence->chain = cache_.Root(sequence->request.profile, sequence->request.cache_salt);
+  const Request& request = sequence->request;
+  sequence->chain = cache_.Root(request.profile, request.cache_salt, request.adapter.id);
   sequence->states.looked_at = ~uint64_t{0};
   AttachMore(sequence);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/status_name.h"
+#include "engine/request/adapter_lease.h"
 #include "engine/request/fp8_recipe.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
@@ -58,7 +59,7 @@ struct BenchRow {
   bool attention;            // has --kv-heads, --causal
   bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
   bool layer;                // has --scale, --fp8-recipe
-  bool grammar;              // has --grammar
+  bool grammar;              // has --grammar, --adapters, --rank
   bool int8_inputs = false;  // has --int8-inputs
 };
 constexpr BenchRow kBenches[] = {
@@ -72,7 +73,8 @@ constexpr BenchRow kBenches[] = {
      tools::bench::BenchAttention, true, true, true, false, false, false},
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
-     "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
+     "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n"
+     "  dunlin bench model --case llama-1b --batch 32 --adapters 1,8,32 --rank 16\n",
      tools::bench::BenchModel, false, true, false, true, false, true, true},
     {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
@@ -165,6 +167,11 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
                          "Products of integer codes round their inputs to 8 bits, as models[].int8_inputs; CPU only");
   }
   if (row.grammar) {
+    subcommand->add_option("--adapters", options->adapters,
+                           "Decode with so many low-rank adapters in the batch and without, in turns: one or more "
+                           "numbers, comma-separated; against_base is the ratio");
+    subcommand->add_option("--rank", options->rank, "Rank of these adapters")
+        ->check(CLI::Range(1, engine::kMaxAdapterRank));
     subcommand->add_flag("--grammar", options->grammar,
                          "Decode under a JSON schema and without one, in turns: against_unconstrained is the ratio");
   }

@@ -17,7 +17,7 @@ absl::Status BenchAttention(Session* session);
 
 // Cases are the named shapes, or --model DIR: prompts of --prompt-tokens, then --new-tokens of each of --batch
 // sequences through ModelRuntime. Two records a combination: phase "prefill" (one prompt) and "decode" (one step). With
-// --grammar one record instead (grammar_bench.h).
+// --grammar or --adapters one record instead (grammar_bench.h, adapter_bench.h).
 absl::Status BenchModel(Session* session);
 
 // Cases te (modules of a layer) and nanogpt (an attention block), each eager and fused; --scale shrinks them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models through the runtime that serves them, with step plans like the scheduler's: one prompt at a time, then
-// one token of every sequence per step, sampled greedily.
+// Whole models through the runtime that serves them, with step plans like the scheduler's: a prompt at a time, then one
+// token of every sequence per step, sampled greedily.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include "engine/model/model.h"
 #include "engine/plan/sequence_view.h"
 #include "engine/runtime/model_runtime.h"
+#include "tools/bench/adapter_bench.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/grammar_bench.h"
 #include "tools/bench/model_work.h"
@@ -356,8 +357,7 @@ absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string
                                    .int8_inputs = options.int8_inputs};
   const auto model = engine::LoadModel(source, device.device());
   if (!model.ok()) return model.status();
-  const int32_t context = (*model)->config().max_context;
-  if (options.prompt_tokens + options.new_tokens > context) {
+  if (const int32_t context = (*model)->config().max_context; options.prompt_tokens + options.new_tokens > context) {
     return absl::InvalidArgumentError(absl::StrCat("--prompt-tokens and --new-tokens are ", options.prompt_tokens,
                                                    " and ", options.new_tokens, "; the model's limit is ", context,
                                                    " together"));
@@ -367,10 +367,13 @@ absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string
     for (const std::optional<engine::AttentionBackend> backend : plan.axes.backends) {
       const auto profile = ProfileOf(**model, precision, backend);
       absl::Status status = profile.status();
+      const auto streams = static_cast<int32_t>(batch);
       if (status.ok() && options.grammar) {
-        status = BenchGrammar(session, {name, model->get(), *profile, static_cast<int32_t>(batch)});
+        status = BenchGrammar(session, {name, model->get(), *profile, streams});
+      } else if (status.ok() && !options.adapters.empty()) {
+        status = BenchAdapters(session, {name, model->get(), *profile, streams});
       } else if (status.ok()) {
-        status = ModelRun(session, name, model->get(), &device, *profile, static_cast<int32_t>(batch)).Run();
+        status = ModelRun(session, name, model->get(), &device, *profile, streams).Run();
       }
       status = session->SkipUnsupported(absl::StrCat(name, " ", NameOf(backend), " ", Name(precision)), status);
       if (!status.ok()) return status;

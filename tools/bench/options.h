@@ -32,6 +32,8 @@ struct BenchOptions {
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 64;
   bool grammar = false;                     // constrained against unconstrained decoding
+  std::string adapters;                     // comma-separated numbers of low-rank adapters; "": none
+  int32_t rank = 16;                        // of these
   bool int8_inputs = false;                 // products of integer codes round their inputs to 8 bits
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
   kernels::DeviceOptions device_options{};  // for kernels::OpenDevice

@@ -60,7 +60,7 @@ TEST(PrefixCache, TellsEqualPagesAfterDifferentPrefixesApart) {
   EXPECT_EQ(MatchFromRoot(cache, {7, 7, 7, 7}), kNoPage);
 }
 
-TEST(PrefixCache, SharesNothingAcrossSaltPrecisionKvDtypeOrBackend) {
+TEST(PrefixCache, SharesNothingAcrossSaltPrecisionKvDtypeBackendOrAdapter) {
   PrefixCache cache(Options(4));
   PrefixChain chain = cache.Root(kFlash, "tenant");
   Publish(&cache, {1, 2, 3, 4}, 0, &chain);
@@ -76,6 +76,10 @@ TEST(PrefixCache, SharesNothingAcrossSaltPrecisionKvDtypeOrBackend) {
   ExecutionProfile fp8_kv = kFlash;
   fp8_kv.kv_fp8 = true;
   EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, fp8_kv, "tenant"), kNoPage);
+  for (const uint64_t adapter_id : {uint64_t{1}, uint64_t{1} << 40}) {
+    PrefixChain adapted = cache.Root(kFlash, "tenant", adapter_id);
+    EXPECT_EQ(Match(cache, {1, 2, 3, 4}, &adapted), kNoPage) << adapter_id;
+  }
 }
 
 TEST(PrefixCache, KeepsTheFirstOfTwoEqualPages) {

@@ -13,13 +13,14 @@ namespace dunlin::engine {
 
 DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens,
                      const DirectRunOptions& run_options)
-    : model_(model), profile_(profile) {
+    : model_(model), profile_(profile), adapter_(run_options.adapter) {
   EngineOptions options;
   options.max_sequences = 1;
   options.max_tokens_per_step = max_tokens;
   options.execution = run_options.execution;
   options.fp8 = run_options.fp8;
   options.kv_fp8 = profile.kv_fp8;
+  options.adapters.max_adapters = run_options.adapter.id > 0 ? 1 : 0;
   const size_t page_bytes = KvLayoutOf(model->config(), profile.precision, profile.kv_fp8).page_bytes;
   const auto groups = static_cast<size_t>(KvGroupsOf(model->config()).count());
   options.kv_memory_bytes =
@@ -28,6 +29,7 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
   buffers_ = *StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   inputs_ = std::make_unique<StepInputs>(*plan);
+  adapters_ = std::make_unique<AdapterStage>(*plan);
   const Fp8Options fp8 = profile.precision == Precision::kFp8 ? options.fp8 : Fp8Options{};
   absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales,
                                                           model->device(), buffers_->floats(BufferId::kFp8Scales));
@@ -78,12 +80,15 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
                     .pages = pages,
                     .sampling = sampling,
                     .stopping = {},
-                    .next_scored_position = first + 1},
+                    .next_scored_position = first + 1,
+                    .adapter = adapter_.adapter.get()},
                    {.first_position = first, .num_tokens = count, .samples = first + count == num_tokens}, &plan);
     inputs_->Stage(plan, plan.sub_batches[0], tokens_per_page());
     DUNLIN_CHECK(inputs_->Upload(buffers_.get()) == kernels::KernelStatus::kOk, "upload");
-    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, inputs_->pass_inputs(),
-                     buffers_->layers(), scaling_.get());
+    PassInputs pass_inputs = inputs_->pass_inputs();
+    pass_inputs.adapters = adapters_->Stage(plan, plan.sub_batches[0], inputs_->head_rows());
+    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, pass_inputs, buffers_->layers(),
+                     scaling_.get());
     DUNLIN_CHECK(pass.RunLayers().ok(), "layers");
     for (int32_t row = 0; row < count; row += kMaxLogitRows) {
       const int32_t rows = std::min(kMaxLogitRows, count - row);

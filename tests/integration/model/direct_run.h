@@ -9,6 +9,7 @@
 #include "engine/model/model.h"
 #include "engine/request/options.h"
 #include "engine/request/types.h"
+#include "engine/runtime/adapter_stage.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 
@@ -19,6 +20,7 @@ struct DirectRunOptions {
   ExecutionMode execution = ExecutionMode::kFused;
   Fp8Options fp8;
   std::vector<float> input_scales;  // of the recipe static
+  AdapterLease adapter;             // of all rows; none: the base
 };
 
 class DirectRun {
@@ -45,6 +47,8 @@ class DirectRun {
   ExecutionProfile profile_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<StepInputs> inputs_;
+  AdapterLease adapter_;
+  std::unique_ptr<AdapterStage> adapters_;
   std::unique_ptr<Fp8Scaling> scaling_;
 };
 

@@ -294,12 +294,6 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
   return status == KernelStatus::kOk ? Synchronize(context) : status;
 }
 
-// As the CUDA device's: its parameters have pointers within lists.
-bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
-  if (traits.adapters && reasons != nullptr) reasons->emplace_back("low-rank adapters");
-  return !traits.adapters;
-}
-
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = true,
@@ -332,7 +326,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .gemm_fuses = GemmFuses,
     .grouped_gemm = GroupedGemm,
     .batched_gemm = BatchedGemm,
-    .add_low_rank = [](DeviceContext*, const AddLowRankParams&) { return KernelStatus::kUnsupported; },
+    .add_low_rank = AddLowRank,
     .set_tuning = SetTuning,
     .gather_rows = GatherRows,
     .norm = Norm,

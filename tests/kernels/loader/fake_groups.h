@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/loader/fake_context.h"
@@ -62,6 +63,15 @@ inline KernelStatus BatchedGemm(DeviceContext* context, const BatchedGemmParams&
   if (!to_host.valid()) return KernelStatus::kInvalidArgument;
   Of(context).stream.Add([held] { return Cpu().ops->batched_gemm(Cpu().context, held->params); });
   return KernelStatus::kOk;
+}
+
+// As on CUDA: adapters are refused with the reason. Their parameters have device pointers within lists.
+inline bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
+  if (traits.adapters && reasons != nullptr) reasons->emplace_back("low-rank adapters");
+  return !traits.adapters;
+}
+inline KernelStatus AddLowRank(DeviceContext* /*context*/, const AddLowRankParams& /*params*/) {
+  return KernelStatus::kUnsupported;
 }
 
 }  // namespace dunlin::kernels

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a batch that have low-rank adapters. Plain data in host memory, borrowed until the pass has been
+// enqueued: AdapterStage fills it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "engine/adapters/adapter.h"
+#include "kernels/api/low_rank.h"
+
+namespace dunlin::engine {
+
+struct AdapterRows {
+  // The rows of one adapter, ascending.
+  struct Use {
+    const Adapter* adapter;
+    const int32_t* rows;  // [num_rows]
+    int32_t num_rows;     // > 0
+  };
+  std::span<const Use> all;                   // rows of the batch
+  std::span<const Use> kept;                  // rows among KeptRows
+  std::array<bool, kNumProjections> adapted;  // whether an adapter of the batch has the projection in some layer
+  kernels::LowRankUse* list;                  // [all.size()] where the list of a product is made
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tiny low-rank adapters of the models in ../models, and the logits of base and adapter together.
+
+Each row of ADAPTERS is a folder beside this script, written by PEFT's save_pretrained with seeded random matrices, and
+goldens.json: model (the folder in ../models), prompts[] as make_goldens.py has them, without greedy tokens. The oracle
+is PEFT over transformers, float32, eager attention, weights upcast from the stored type; it is checked against the same
+model with the adapter merged into its weights, in float64. llama_gqa.gguf is the adapter llama_gqa as llama.cpp's
+converter writes it for ../gguf/llama_gqa.gguf: rows of Q and K in the order of their rotation pairs.
+
+Usage: make_adapter_goldens.py [NAME...]     (peft 0.21.2, accelerate, gguf; others: models/training/requirements.txt)
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+import gguf
+import numpy
+import peft
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = HERE.parent / "models"
+MAX_REFERENCE_ERROR = 4e-5
+MIN_EFFECT = 0.05  # of the adapter on some logit
+PROMPT_TOKENS = 40
+POSITIONS = [0, 17, 39]
+# Folder -> model, dtype of the matrices, fields of LoraConfig.
+ADAPTERS = {
+    "llama_gqa": ("llama_gqa", torch.bfloat16, {
+        "r": 8, "lora_alpha": 16, "target_modules": "all-linear", "rank_pattern": {"down_proj": 3},
+        "alpha_pattern": {"model.layers.1.self_attn.q_proj": 5}}),
+    "llama_gqa_second": ("llama_gqa", torch.float32, {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj"]}),
+    "llama_gqa_third": ("llama_gqa", torch.float16, {
+        "r": 17, "lora_alpha": 9, "target_modules": ["o_proj", "up_proj"], "layers_to_transform": [1]}),
+    "gpt2_tiny": ("gpt2_tiny", torch.float32, {
+        "r": 5, "lora_alpha": 7, "target_modules": ["c_attn", "c_proj", "c_fc"], "fan_in_fan_out": True}),
+    "qwen3_qk_norm": ("qwen3_qk_norm", torch.float32, {
+        "r": 8, "lora_alpha": 4, "use_rslora": True, "target_modules": r".*\.(q_proj|k_proj|o_proj|gate_proj)"}),
+    "gemma3_tiny": ("gemma3_tiny", torch.float32, {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "phi3_tiny": ("phi3_tiny", torch.float32, {"r": 6, "lora_alpha": 6, "target_modules": "all-linear"}),
+    "neox_parallel": ("neox_parallel", torch.float32, {
+        "r": 4, "lora_alpha": 4, "target_modules": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"]}),
+    "cohere_tiny": ("cohere_tiny", torch.float32, {"r": 4, "lora_alpha": 4, "target_modules": ["q_proj", "k_proj"]}),
+    "granite_tiny": ("granite_tiny", torch.float32, {"r": 4, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "gemma4_e_tiny": ("gemma4_e_tiny", torch.float32, {
+        "r": 4, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]}),
+}
+
+
+def randomize(model, seed, dtype):
+    """Every matrix, B too, which PEFT begins with zeros; rounded to the dtype that is stored."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, weight in model.named_parameters():
+        if ".lora_" not in name:
+            continue
+        values = 0.2 * torch.randn(weight.shape, generator=generator) / weight.shape[1] ** 0.5
+        weight.data = values.to(dtype).float()
+
+
+def logits_of(model, tokens):
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0].double()
+
+
+def save(model, folder, dtype):
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = None
+    for field in ("target_modules", "rank_pattern", "alpha_pattern"):  # PEFT writes sets in any order
+        if isinstance(config.get(field), list):
+            config[field] = sorted(config[field])
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    path = folder / "adapter_model.safetensors"
+    save_file({name: tensor.to(dtype).contiguous() for name, tensor in load_file(path).items()}, path)
+
+
+def make(name, seed):
+    model_name, dtype, fields = ADAPTERS[name]
+    base = transformers.AutoModelForCausalLM.from_pretrained(MODELS / model_name, dtype=torch.float32,
+                                                             attn_implementation="eager").eval()
+    vocab = base.get_input_embeddings().weight.shape[0]
+    tokens = torch.randint(3, vocab, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(seed)).tolist()
+    plain = logits_of(base, tokens)
+    model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **fields)).eval()
+    randomize(model, seed, dtype)
+    adapted = logits_of(model, tokens)
+    effect = (adapted - plain).abs().max().item()
+    save(model, HERE / name, dtype)
+    merged = model.merge_and_unload().double()
+    error = (logits_of(merged, tokens) - adapted).abs().max().item()
+    print(f"{name}: effect {effect:.3g}, float32 against merged float64 {error:.2g}")
+    assert effect > MIN_EFFECT and error < MAX_REFERENCE_ERROR, name
+    logits = [{"position": i, "values": [round(x, 6) for x in adapted[i].tolist()]} for i in POSITIONS]
+    golden = {"model": model_name, "prompts": [{"tokens": tokens, "logits": logits, "greedy_tokens": [], "greedy_gaps": []}]}
+    (HERE / name / "goldens.json").write_text(json.dumps(golden) + "\n")
+
+
+def rotation_pairs(rows, heads):
+    """Rows of B in the order in which llama.cpp's converter stores those of Q and K."""
+    head_dim = rows.shape[0] // heads
+    return rows.reshape(heads, 2, head_dim // 2, -1).swapaxes(1, 2).reshape(rows.shape)
+
+
+def make_gguf():
+    """The adapter llama_gqa without its patterns' scales: a GGUF adapter has one alpha, so that they are in B."""
+    names = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+             "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+             "mlp.down_proj": "ffn_down"}
+    config = json.loads((MODELS / "llama_gqa" / "config.json").read_text())
+    adapter = json.loads((HERE / "llama_gqa" / "adapter_config.json").read_text())
+    tensors = load_file(HERE / "llama_gqa" / "adapter_model.safetensors")
+    writer = gguf.GGUFWriter(HERE / "llama_gqa.gguf", "llama")
+    writer.add_type(gguf.GGUFType.ADAPTER)
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", float(adapter["lora_alpha"]))
+    for name in sorted(tensors):
+        found = re.fullmatch(r"base_model\.model\.model\.layers\.(\d+)\.(.*)\.lora_([AB])\.weight", name)
+        values = tensors[name].float().numpy()
+        if found[3] == "B":
+            module = f"model.layers.{found[1]}.{found[2]}"
+            alpha = next((a for path, a in adapter["alpha_pattern"].items() if module.endswith(path)), adapter["lora_alpha"])
+            values = values * numpy.float32(alpha / adapter["lora_alpha"])
+            if found[2] == "self_attn.q_proj":
+                values = rotation_pairs(values, config["num_attention_heads"])
+            if found[2] == "self_attn.k_proj":
+                values = rotation_pairs(values, config["num_key_value_heads"])
+        writer.add_tensor(f"blk.{found[1]}.{names[found[2]]}.weight.lora_{found[3].lower()}",
+                          numpy.ascontiguousarray(values, dtype=numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    for index, adapter_name in enumerate(ADAPTERS):
+        if len(sys.argv) < 2 or adapter_name in sys.argv[1:]:
+            make(adapter_name, 100 + index)
+    make_gguf()
