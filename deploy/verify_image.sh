@@ -100,7 +100,7 @@ text=$(pod exec "$container" /opt/dunlin/bin/dunlin generate --address "$grpc" -
   --temperature 0 --precision fp8 "The history of the" || true)
 check "streamed completion" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
 check "health check of the image" "run by podman" pod healthcheck run "$container"
-metrics=$(exec 3<>"/dev/tcp/${http%:*}/${http##*:}" && printf 'GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n' >&3 &&
+metrics=$(exec 3<>"/dev/tcp/${http%:*}/${http##*:}" && printf 'GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$http" >&3 &&
   grep -a '^dunlin_requests_total' <&3 || true)
 check "/metrics from outside" "$(cut -d'{' -f1 <<<"$metrics") ${metrics##* }" test -n "$metrics"
 memory=$(status VmHWM)
