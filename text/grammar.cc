@@ -31,6 +31,12 @@ class GrammarState final : public engine::ConstraintState {
 
   bool is_accepting() const override { return dunlin_text_grammar_is_accepting(handle_); }
 
+  std::unique_ptr<engine::ConstraintState> Clone() const override {
+    dunlin_text_grammar_state* state = nullptr;
+    dunlin_text_grammar_state_clone(handle_, &state, nullptr);
+    return std::make_unique<GrammarState>(state);
+  }
+
  private:
   dunlin_text_grammar_state* const handle_;  // owned
 };

@@ -124,6 +124,10 @@ struct Engine::State {
         loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, &deadlines, observer, kv_events.get(), clock},
              PlanLimitsOf(options, config, limits)) {}
 
+  int32_t MaxDraftsOf(const Request& request) const {
+    return speculates ? std::min(request.max_drafts.value_or(default_drafts), draft_limit) : 0;
+  }
+
   const Clock clock;
   const std::unique_ptr<Runtime> runtime;
   const RequestLimits limits;
@@ -173,14 +177,12 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   const int32_t priority = request.priority;
   std::unique_ptr<Sequence> sequence =
       MakeSequence(std::move(request), std::move(sink), page_tokens, state_->limits.kv_groups.count());
+  const int32_t max_drafts = state_->MaxDraftsOf(sequence->request);
   if (sequence->request.constraint != nullptr) {
     if (absl::Status status = state_->mailbox.CheckRoomFor(tenant, prompt_tokens); !status.ok()) return status;
-    StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);
+    StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens, max_drafts);
   }
-  if (state_->speculates) {
-    const int32_t max_drafts = sequence->request.max_drafts.value_or(state_->default_drafts);
-    StartDrafts(sequence.get(), std::min(max_drafts, state_->draft_limit), DefaultDrafter());
-  }
+  StartDrafts(sequence.get(), max_drafts, DefaultDrafter());
   state_->deadlines.OnSubmit(tenant, priority);
   absl::StatusOr<RequestId> id = state_->mailbox.Submit(std::move(sequence), tenant, prompt_tokens);
   if (!id.ok()) state_->deadlines.OnRefused(tenant, priority);

@@ -64,6 +64,7 @@ absl::Status EngineLoop::Step() {
   }
   StepPlan& plan = InFlight(num_in_flight_).plan;
   parts_.scheduler->Plan(now, &plan);
+  parts_.masks->Push(&parts_.scheduler->advanced());
   Publish();  // before the step, so that admitted requests make room in the queue at once
   parts_.deadlines->Publish(*parts_.scheduler, now);
   if (!plan.empty()) {

@@ -54,15 +54,15 @@ void StepPlan::FinishGrammarMasks() const {
   for (const auto& output : constraints) output->Finish();
 }
 
-std::span<const uint32_t> StepPlan::GrammarMaskOf(const SequenceStep& step) const {
+std::span<const uint32_t> StepPlan::GrammarMaskOf(const SequenceStep& step, int32_t draw) const {
   if (step.constraint < 0) return {};
-  return constraints[static_cast<size_t>(step.constraint)]->mask();
+  return constraints[static_cast<size_t>(step.constraint)]->mask(static_cast<size_t>(draw));
 }
 
-bool StepPlan::AllowsNothing(const SequenceStep& step) const {
-  const std::span<const uint32_t> grammar = GrammarMaskOf(step);
+bool StepPlan::AllowsNothing(const SequenceStep& step, int32_t draw) const {
+  const std::span<const uint32_t> grammar = constraints[static_cast<size_t>(step.constraint)]->mask();
   const std::span<const uint32_t> allowed = MaskOf(step);
-  const std::span<const TokenId> not_allowed = BannedOf(step);
+  const std::span<const TokenId> not_allowed = BannedOf(step, draw);
   for (size_t i = 0; i < grammar.size(); ++i) {
     for (uint32_t bits = allowed.empty() ? grammar[i] : grammar[i] & allowed[i]; bits != 0; bits &= bits - 1) {
       const auto token = static_cast<TokenId>(i * 32 + static_cast<size_t>(std::countr_zero(bits)));

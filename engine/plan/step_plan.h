@@ -146,11 +146,12 @@ struct StepPlan {
   // has begun to compute are computed here, the last first, because the mask thread begins with the first.
   bool has_grammar_masks() const;
   void FinishGrammarMasks() const;
-  // Empty, which allows all, without a constraint. REQUIRES: has_grammar_masks().
-  std::span<const uint32_t> GrammarMaskOf(const SequenceStep& step) const;
-  // Whether no token may be drawn, whatever the logits are: the two masks and the banned tokens leave none.
-  // REQUIRES: a constraint, and has_grammar_masks().
-  bool AllowsNothing(const SequenceStep& step) const;
+  // Of draw `draw`; empty, which allows all, without a constraint, and for a draw that cannot count. REQUIRES:
+  // has_grammar_masks(), and the constraint has taken no draw of the step.
+  std::span<const uint32_t> GrammarMaskOf(const SequenceStep& step, int32_t draw = 0) const;
+  // Whether draw `draw` may give no token, whatever the logits are: the two masks and the banned tokens leave none.
+  // REQUIRES: a constraint that has taken the draws before it, and has_grammar_masks().
+  bool AllowsNothing(const SequenceStep& step, int32_t draw = 0) const;
 
  private:
   template <typename T>

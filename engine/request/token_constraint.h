@@ -30,6 +30,10 @@ class ConstraintState {
 
   // The text so far is a complete match.
   virtual bool is_accepting() const = 0;
+
+  // A state of the same text that goes on by itself. What ends the copy does not end this one. Until one of them is
+  // destroyed, both count as one for the thread rule.
+  virtual std::unique_ptr<ConstraintState> Clone() const = 0;
 };
 
 // Immutable; any number of threads at once.

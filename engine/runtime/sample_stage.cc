@@ -47,7 +47,7 @@ bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step, int32_
                              .drafts = plan.DraftsOf(step).first(static_cast<size_t>(draw)),
                              .banned = plan.BannedOf(step, draw),
                              .mask = plan.MaskOf(step),
-                             .grammar = plan.GrammarMaskOf(step)};
+                             .grammar = plan.GrammarMaskOf(step, draw)};
   const size_t needed = NumEditWords(input);
   if (needed > max_words_ - num_words_) return false;
   rows_[num_rows_] = step.row;

@@ -138,8 +138,8 @@ class Scheduler {
   // them. The caller clears the vector.
   std::vector<Sequence*>& retired() { return retired_; }
 
-  // Constrained outputs to which the last Commit gave a token: their next masks are to be computed, at the latest when
-  // the next step samples. The caller may move them away.
+  // Constrained outputs to which the last Commit gave a token, or the last Plan guesses: their next masks are to be
+  // computed, at the latest when the next step samples. The caller may move them away.
   std::vector<std::shared_ptr<ConstrainedOutput>>& advanced() { return advanced_; }
 
   // Takes every page out of the prefix cache. Sequences keep theirs; what they publish later stands alone.
@@ -195,6 +195,8 @@ class Scheduler {
   void Guess(Sequence* sequence) const;
   bool Pays(const StepCost::Load& load, int32_t position, double expected, double outputs) const;
   int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
+  // Asks for the masks behind the drafts that are planned.
+  void ConstrainDrafts(Sequence* sequence);
   // The draws of plan.sequences[index], one after another, as far as they count.
   void CommitDraws(Sequence* sequence, const StepPlan& plan, size_t index, const StepResult& result, TimeNs now);
   static void LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts);
@@ -253,8 +255,8 @@ class Scheduler {
   void CountDequeued(const Sequence& sequence);
 
   // Committing (scheduler_commit.cc).
-  void CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
-                  TimeNs now);
+  void CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, size_t draw,
+                  const StepOutput& output, TimeNs now);
   void PublishComputed(Sequence* sequence, bool samples, const StepOutput& output);
   void LearnCost(const StepPlan& plan, TimeNs now);
   // Hands the scores of plan.sequences[index] to its sink; *next_score is the next of result.prompt_scores.

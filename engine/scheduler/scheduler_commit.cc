@@ -53,9 +53,9 @@ void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
                       now - began, now);
 }
 
-void Scheduler::CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
-                           TimeNs now) {
-  if (output.numerical_error && step.constraint >= 0 && plan.AllowsNothing(step)) {
+void Scheduler::CommitDraw(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, size_t draw,
+                           const StepOutput& output, TimeNs now) {
+  if (output.numerical_error && step.constraint >= 0 && plan.AllowsNothing(step, static_cast<int32_t>(draw))) {
     // That nothing could be drawn says nothing about the logits, so its pages are neither proven nor distrusted.
     PublishComputed(sequence, false, {});
     return FinishWithoutToken(sequence, now);

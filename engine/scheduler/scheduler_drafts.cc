@@ -6,6 +6,9 @@
 // A draft pays where it is likely enough to be drawn for what its row costs: at the chance p it adds p outputs, and the
 // row's time m, to a step of time T with N outputs. So it is planned while p T > kMargin m N. With many sequences the
 // rows' own cost is most of T, so that drafts end by themselves. T and m are learned (step_cost.h).
+//
+// Under a constraint the masks behind the drafts are computed while the layers are, up to the first draft that it
+// forbids: a row behind that one is lost. Tokens that are forced behind a draw count against the drafts as draws do.
 #include <algorithm>
 #include <span>
 
@@ -52,6 +55,7 @@ void Scheduler::PlanDrafts() {
       ++count;
     }
     sequence->drafts.num_planned = ReserveDrafts(sequence, count);
+    if (sequence->constrained != nullptr) ConstrainDrafts(sequence);
     room -= count;
   }
   drafts_declined_ = declined ? drafts_declined_ + 1 : 0;
@@ -86,6 +90,17 @@ int32_t Scheduler::ReserveDrafts(Sequence* sequence, int32_t wanted) {
   return std::clamp(covered - known, 0, wanted);
 }
 
+// A sequence ends with its end-of-sequence token, so that no draw behind it counts.
+void Scheduler::ConstrainDrafts(Sequence* sequence) {
+  if (sequence->drafts.num_planned == 0) return;
+  const std::span<const TokenId> drafts =
+      std::span(sequence->drafts.guesses).first(static_cast<size_t>(sequence->drafts.num_planned));
+  const std::vector<TokenId>& ends = options_.eos_token_ids;
+  const auto end = std::find_first_of(drafts.begin(), drafts.end(), ends.begin(), ends.end());
+  sequence->constrained->Follow({drafts.begin(), end});
+  advanced_.push_back(sequence->constrained);
+}
+
 // The drafts of a launched plan are those of its step: the sequence's own guesses are the same, because it is in no
 // later plan before this one is committed.
 void Scheduler::CommitDraws(Sequence* sequence, const StepPlan& plan, size_t index, const StepResult& result,
@@ -93,14 +108,25 @@ void Scheduler::CommitDraws(Sequence* sequence, const StepPlan& plan, size_t ind
   const SequenceStep& step = plan.sequences[index];
   const std::span<const TokenId> drafts = plan.DraftsOf(step);
   CountDrafts(sequence, drafts.size());
-  for (size_t draw = 0;; ++draw) {
+  for (size_t draw = 0;;) {
     const StepOutput& output = result.OutputOf(plan, index, draw);
     if (output.sampled) LearnGuess(output.token.token_id, draw, &sequence->drafts);
-    const bool accepted = draw < drafts.size() && output.sampled && output.token.token_id == drafts[draw];
-    if (accepted) CountAccepted(sequence, draw);
-    CommitDraw(sequence, plan, step, output, now);
-    if (!accepted || sequence->state != SequenceState::kRunning) return;
+    const bool right = draw < drafts.size() && output.sampled && output.token.token_id == drafts[draw];
+    if (right) CountAccepted(sequence, draw);
+    CommitDraw(sequence, plan, step, draw, output, now);
+    if (!right || sequence->state != SequenceState::kRunning) return;
+    // The rows behind it were drawn with no mask, or with that of another place.
+    if (sequence->constrained != nullptr && !sequence->constrained->is_computed()) return;
     ++sequence->num_computed;  // the draft's K and V are those of the drawn token
+    ++draw;
+    const std::span<const TokenId> forced = std::span(sequence->tokens).last(static_cast<size_t>(sequence->num_forced));
+    for (const TokenId token : forced) {
+      // No row behind them counts, so that they enter the cache unproven.
+      if (draw == drafts.size() || token != drafts[draw]) return PublishComputed(sequence, false, {});
+      CountAccepted(sequence, draw);
+      ++sequence->num_computed;
+      ++draw;
+    }
   }
 }
 

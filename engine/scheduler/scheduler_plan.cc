@@ -12,6 +12,7 @@ namespace dunlin::engine {
 void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->Clear();
   plan->planned = now;
+  advanced_.clear();
   EndExpired(now);
   TakePublishedPages();
   forecast_.Forget(now);

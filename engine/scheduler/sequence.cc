@@ -27,18 +27,18 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
   return sequence;
 }
 
-void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced) {
+void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced, int32_t max_drafts) {
   Request& request = sequence->request;
   if (request.constraint == nullptr) return;
   if (request.sampling.logprobs >= 0) max_forced = 0;
-  sequence->constrained = std::make_shared<ConstrainedOutput>(request.constraint, vocab_size, max_forced);
+  sequence->constrained = std::make_shared<ConstrainedOutput>(request.constraint, vocab_size, max_forced, max_drafts);
   sequence->constrained->Compute();
   request.stopping.ignore_eos = false;
 }
 
 void StartDrafts(Sequence* sequence, int32_t max_drafts, const DrafterTraits& traits) {
   const Request& request = sequence->request;
-  if (max_drafts <= 0 || request.constraint != nullptr || !request.profile.shares_pages()) return;
+  if (max_drafts <= 0 || !request.profile.shares_pages()) return;
   sequence->drafts.drafter = traits.make(request.prompt, request.stopping.max_tokens);
   sequence->drafts.max = max_drafts;
   sequence->drafts.guesses.reserve(static_cast<size_t>(max_drafts));

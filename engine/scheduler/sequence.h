@@ -110,12 +110,11 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
 
 // Starts the request's constraint, if it has one, and computes its first mask. The grammar's end ends the output, so
 // ignore_eos is off from then on. max_forced: as EngineOptions::max_forced_tokens; a request for logprobs has none
-// forced. Takes as long as the constraint's state needs for a few masks.
-void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced);
+// forced. max_drafts: of StartDrafts. Takes as long as the constraint's state needs for a few masks.
+void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced, int32_t max_drafts);
 
-// Starts guessing at most max_drafts tokens a step, in [0, kMaxDrafts], with the drafter of `traits`. None of a
-// sequence under a constraint, whose masks are those of drawn tokens, and none where a token's bits depend on its
-// neighbours.
+// Starts guessing at most max_drafts tokens a step, in [0, kMaxDrafts], with the drafter of `traits`. None where a
+// token's bits depend on its neighbours.
 void StartDrafts(Sequence* sequence, int32_t max_drafts, const DrafterTraits& traits);
 
 }  // namespace dunlin::engine

@@ -113,15 +113,16 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   engine::StepOutput& output = result->outputs.emplace_back();
   if (!step.samples) return;
   const int32_t last = step.first_position + step.num_known() - 1;
-  output = DrawAt(plan, step, pages, last);
-  for (int32_t i = 0; i < step.num_drafts(); ++i) {
-    result->draft_outputs[static_cast<size_t>(step.draft_rows.first + i)] = DrawAt(plan, step, pages, last + 1 + i);
+  output = DrawAt(plan, step, pages, last, 0);
+  for (int32_t draw = 1; draw <= step.num_drafts(); ++draw) {
+    const auto row = static_cast<size_t>(step.draft_rows.first + draw - 1);
+    result->draft_outputs[row] = DrawAt(plan, step, pages, last + draw, draw);
   }
 }
 
 // The draw of the row at position `last`.
-engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep& step, const Pages& pages,
-                                       int32_t last) {
+engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep& step, const Pages& pages, int32_t last,
+                                       int32_t draw) {
   const engine::KvGroups& groups = options_.kv_groups;
   uint64_t attended = kNothing;
   for (int32_t group = 0; group < groups.count(); ++group) {
@@ -129,7 +130,7 @@ engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep&
       attended = Attend(attended, Read(pages, group, position));
     }
   }
-  const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended);
+  const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended, draw);
   engine::StepOutput output;
   output.numerical_error = token < 0;
   output.sampled = !output.numerical_error;
@@ -160,11 +161,12 @@ FakeRuntime::State* FakeRuntime::BeginState(const SequenceStep& step, const Page
 }
 
 // Lists and masks matter to constrained sequences alone.
-engine::TokenId FakeRuntime::DrawNext(const StepPlan& plan, const SequenceStep& step, uint64_t attended) const {
+engine::TokenId FakeRuntime::DrawNext(const StepPlan& plan, const SequenceStep& step, uint64_t attended,
+                                      int32_t draw) const {
   if (step.constraint < 0) return Draw(attended, step.row.seed, options_.vocab_size);
-  const std::span<const uint32_t> grammar = plan.GrammarMaskOf(step);
+  const std::span<const uint32_t> grammar = plan.GrammarMaskOf(step, draw);
   const std::span<const uint32_t> allowed = plan.MaskOf(step);
-  const std::span<const engine::TokenId> banned = plan.BannedOf(step);
+  const std::span<const engine::TokenId> banned = plan.BannedOf(step, draw);
   return DrawAllowed(attended, step.row.seed, options_.vocab_size, [&](engine::TokenId id) {
     const auto in = [id](std::span<const uint32_t> mask) {
       return mask.empty() || (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;

@@ -80,9 +80,10 @@ class FakeRuntime : public engine::Runtime {
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                        engine::StepResult* result);
   engine::StepOutput DrawAt(const engine::StepPlan& plan, const engine::SequenceStep& step, const Pages& pages,
-                            int32_t last);
+                            int32_t last, int32_t draw);
   // The token, or -1 where none may be drawn.
-  engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended) const;
+  engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended,
+                           int32_t draw) const;
   engine::PageId PageOf(const Pages& pages, int32_t group, int32_t position);
   Slot& SlotOf(const Pages& pages, int32_t group, int32_t position);
   Kv Read(const Pages& pages, int32_t group, int32_t position);

@@ -71,6 +71,7 @@ class ScriptedConstraint : public engine::TokenConstraint {
       return absl::OkStatus();
     }
     bool is_accepting() const override { return place().accepting; }
+    std::unique_ptr<engine::ConstraintState> Clone() const override { return std::make_unique<State>(*this); }
 
    private:
     const Place& place() const { return script_.places_[at_]; }

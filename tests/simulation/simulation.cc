@@ -90,7 +90,8 @@ class Simulation {
       auto sink = std::make_shared<RecordingSink>(64, 64, planned.sink_room);
       auto sequence = engine::MakeSequence(planned.request, sink, tpp, groups().count());
       sequence->id = next_arrival_ + 1;
-      engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens);
+      engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens,
+                              planned.max_drafts);
       StartGuessing(planned, sequence.get());
       scheduler_.Add(sequence.get());
       live_.push_back({&planned, std::move(sequence), std::move(sink)});

@@ -187,6 +187,35 @@ TEST_F(GrammarTest, StateOutlivesGrammarAndCompiler) {
   EXPECT_EQ(state->FillMask(std::span(mask)).code(), absl::StatusCode::kResourceExhausted) << "unusable";
 }
 
+// Copies go other ways, some to where nothing goes on; masks stay those of a state without copies.
+TEST_F(GrammarTest, ACopyOfAStateGoesOnByItself) {
+  const auto constraint = Compile(GrammarKind::kJsonSchema, R"({"type": "object", "properties": {
+      "name": {"type": "string", "pattern": "[a-z]{1,9}"}, "ages": {"type": "array", "items": {"type": "integer"}}},
+      "required": ["name", "ages"], "additionalProperties": false})");
+  const auto ids = tokenizer_->Encode(R"({"name": "linda", "ages": [1, 23, -456]})", {.add_special_tokens = false});
+  ASSERT_TRUE(ids.ok());
+  const std::unique_ptr<engine::ConstraintState> state = constraint->Start();
+  const std::unique_ptr<engine::ConstraintState> alone = constraint->Start();
+  std::mt19937 random(3);
+  for (const engine::TokenId id : *ids) {
+    const std::unique_ptr<engine::ConstraintState> copy = state->Clone();
+    EXPECT_EQ(copy->is_accepting(), state->is_accepting());
+    for (int i = 0; i < 6; ++i) {
+      const std::vector<uint32_t> mask = Mask(copy.get());
+      std::vector<engine::TokenId> allowed;
+      for (engine::TokenId next = 0; next < kVocab; ++next) {
+        if (next != eos_ && Has(mask, next)) allowed.push_back(next);
+      }
+      if (allowed.empty()) break;
+      ASSERT_TRUE(copy->Accept(allowed[random() % allowed.size()]).ok());
+    }
+    EXPECT_FALSE(copy->Accept(eos_).ok());
+    EXPECT_EQ(Mask(state.get()), Mask(alone.get()));
+    ASSERT_TRUE(state->Accept(id).ok() && alone->Accept(id).ok());
+  }
+  EXPECT_TRUE(state->is_accepting());
+}
+
 TEST_F(GrammarTest, CompleteMatchLeavesOnlyTheEndOfTheText) {
   const std::vector<engine::TokenId> eos = {eos_, 5, 4099};
   const auto compiler = GrammarCompiler::Create(*tokenizer_, eos, kVocab);

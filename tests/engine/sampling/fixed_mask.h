@@ -26,6 +26,7 @@ class FixedMask : public TokenConstraint {
     }
     absl::Status Accept(TokenId) override { return absl::OkStatus(); }
     bool is_accepting() const override { return false; }
+    std::unique_ptr<ConstraintState> Clone() const override { return std::make_unique<State>(mask_); }
 
    private:
     const std::vector<uint32_t> mask_;

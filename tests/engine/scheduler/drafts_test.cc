@@ -150,12 +150,73 @@ TEST(Drafts, SurvivePreemptionAndTwoStepsInFlight) {
   }
 }
 
-TEST(Drafts, AreNoneUnderAConstraint) {
+Request Constrained(const Request& request, std::vector<simulation::Place> places) {
+  Request constrained = request;
+  const size_t count = places.size();
+  constrained.constraint = std::make_shared<simulation::ScriptedConstraint>(
+      std::move(places), std::vector<TokenId>{kEos}, [count](size_t place, TokenId) { return (place + 1) % count; });
+  return constrained;
+}
+
+TEST(Drafts, AreDrawnWithTheMasksOfTheirPlaces) {
   SchedulerHarness harness(Options());
-  harness.max_drafts = 8;
-  Request request = Ask(Prompt(5), 30);
-  request.constraint = simulation::ScriptedConstraint::Chain({{.allowed = {7}}}, {kEos});
-  EXPECT_EQ(harness.Add(request)->sequence->drafts.drafter, nullptr);
+  const Request request = Constrained(Ask(Prompt(5), 21), {{{1, 2, 3, 4}}, {{11, 12, 13}}, {{21, 22}}});
+  Client* client = Add(&harness, request, 4);
+  ASSERT_TRUE(harness.Step());
+  EXPECT_EQ(client->sink->tokens.size(), 1U);
+  for (const size_t expected : {6U, 11U, 16U}) {
+    ASSERT_TRUE(harness.Step());
+    EXPECT_EQ(harness.Planned(client), 5);
+    EXPECT_EQ(client->sink->tokens.size(), expected);
+  }
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
+  EXPECT_EQ(client->info().accepted_tokens, client->info().drafted_tokens);
+}
+
+// A wrong guess is the token after the right one: of most places here the constraint forbids it.
+TEST(Drafts, EndWhereAConstraintForbidsOne) {
+  SchedulerHarness harness(Options());
+  const Request request = Constrained(Ask(Prompt(5), 30), {{{1, 3, 5, 7}}, {{11, 12}}, {{21, 31}}});
+  Client* client = Add(&harness, request, 6, nullptr, {3, 8, 9, 13, 20});
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
+  EXPECT_GT(client->info().accepted_tokens, 12);
+  EXPECT_LT(client->info().accepted_tokens, client->info().drafted_tokens);
+}
+
+// Two steps for a choice and four forced tokens become one where all of them are guessed.
+TEST(Drafts, GoOnBehindForcedTokensThatTheyHave) {
+  for (const bool guesses : {false, true}) {
+    SchedulerHarness harness(Options());
+    harness.max_forced_tokens = 8;
+    const Request request = Constrained(Ask(Prompt(5), 40), {{{1, 2}}, {{33}}, {{34}}, {{35}}, {{36}}});
+    Client* client = Add(&harness, request, guesses ? 7 : 0);
+    int steps = 0;
+    while (harness.Step()) ++steps;
+    SchedulerHarness::ExpectAnswerAsAlone(*client);
+    EXPECT_EQ(client->info().accepted_tokens > 20, guesses);
+    EXPECT_LE(steps, guesses ? 10 : 19);
+    EXPECT_GE(steps, guesses ? 5 : 16);
+  }
+}
+
+TEST(Drafts, OfConstrainedSequencesSurvivePreemptionAndTwoStepsInFlight) {
+  for (const int32_t depth : {1, 2}) {
+    SchedulerOptions options = Options();
+    options.cache.num_pages = 12;
+    SchedulerHarness harness(options, depth);
+    harness.max_forced_tokens = 2;
+    std::vector<Client*> clients;
+    for (int i = 0; i < 4; ++i) {
+      const Request request =
+          Constrained(Ask(Prompt(6, 5 + i), 25), {{{1, 2, 3}}, {{5}}, {{6}}, {{7}}, {{8, 9, 10}, true}, {{11, 12}}});
+      clients.push_back(Add(&harness, request, 8, nullptr, {4, 7, 8, 15}));
+    }
+    harness.StepUntilIdle();
+    EXPECT_GT(harness.scheduler.counters().accepted_tokens, 0U);
+    for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
+  }
 }
 
 // Of a machine on which a step takes `fixed` and each of its rows `row`.

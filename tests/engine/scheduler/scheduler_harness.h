@@ -76,7 +76,7 @@ class SchedulerHarness {
     client->groups = scheduler.pages().groups();
     client->sequence = MakeSequence(std::move(request), client->sink, 4, client->groups.count());
     client->sequence->id = clients_.size() + 1;
-    StartConstraint(client->sequence.get(), kVocabSize, max_forced_tokens);
+    StartConstraint(client->sequence.get(), kVocabSize, max_forced_tokens, max_drafts);
     StartDrafts(client->sequence.get(), max_drafts, DefaultDrafter());
     scheduler.Add(client->sequence.get());
     clients_.push_back(std::move(client));

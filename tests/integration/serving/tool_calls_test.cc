@@ -49,6 +49,8 @@ struct ToolAnswer {
   std::string reasoning;
   std::vector<Call> calls;
   std::vector<int32_t> token_ids;
+  std::vector<float> logprobs;
+  v1::Usage usage;
   v1::FinishReason reason = v1::FINISH_REASON_UNSPECIFIED;
   grpc::Status status;
 };
@@ -67,7 +69,10 @@ void Take(const v1::GenerateResponse& message, ToolAnswer* answer) {
     }
     answer->calls[index].arguments += delta.arguments_delta();
   }
-  if (message.has_finish()) answer->reason = message.finish().reason();
+  for (const v1::TokenLogprob& token : message.logprobs()) answer->logprobs.push_back(token.logprob());
+  if (!message.has_finish()) return;
+  answer->reason = message.finish().reason();
+  answer->usage = message.finish().usage();
 }
 
 void ExpectValid(const Call& call) {
@@ -214,6 +219,52 @@ TEST_F(ToolCallsTest, DeltasAreWhatTheModelWroteAndNeighboursDoNotChangeIt) {
     }
     EXPECT_EQ(answers[i + 1].text, written);
   }
+}
+
+// Tool calls, JSON and text of a regular expression, of prompts that show their like. With log-probabilities no token
+// is forced.
+std::vector<v1::GenerateRequest> ConstrainedRequests() {
+  v1::GenerateRequest json;
+  json.set_model("demo");
+  json.set_text(
+      R"([{"name": "Tom", "tags": ["red", "green", "red"]}, {"name": "Tom", "tags": ["red", "green", "red"]},)");
+  json.mutable_stopping()->set_max_tokens(80);
+  v1::GenerateRequest regex = json;
+  json.mutable_structured_output()->set_json_schema(R"({"type": "object", "properties": {
+      "name": {"enum": ["Tom", "Tim"]}, "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 9}},
+      "required": ["name", "tags"], "additionalProperties": false})");
+  regex.mutable_structured_output()->set_regex(R"(( ?(red|green), ){4,12}end)");
+  std::vector<v1::GenerateRequest> requests;
+  for (const v1::GenerateRequest& request : {Demanded(Mode::MODE_REQUIRED, 2), json, regex}) {
+    for (const float temperature : {0.0F, 1.0F}) {
+      for (const bool logprobs : {false, true}) {
+        requests.push_back(request);
+        requests.back().mutable_sampling()->set_temperature(temperature);
+        requests.back().mutable_sampling()->set_seed(requests.size());
+        if (logprobs) requests.back().mutable_output()->set_logprobs(2);
+      }
+    }
+  }
+  return requests;
+}
+
+TEST_F(ToolCallsTest, GuessesChangeNoConstrainedOutput) {
+  std::vector<v1::GenerateRequest> requests = ConstrainedRequests();
+  for (v1::GenerateRequest& request : requests) request.mutable_execution()->set_speculation("off");
+  const std::vector<ToolAnswer> plain = Together(requests);
+  for (v1::GenerateRequest& request : requests) request.mutable_execution()->set_speculation("8");
+  const std::vector<ToolAnswer> guessed = Together(requests);
+  int32_t accepted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    EXPECT_EQ(guessed[i].token_ids, plain[i].token_ids);
+    EXPECT_EQ(guessed[i].logprobs, plain[i].logprobs);
+    EXPECT_EQ(guessed[i].logprobs.empty(), !requests[i].output().has_logprobs());
+    EXPECT_EQ(guessed[i].reason, plain[i].reason);
+    EXPECT_EQ(plain[i].usage.drafted_tokens(), 0);
+    accepted += guessed[i].usage.accepted_tokens();
+  }
+  EXPECT_GT(accepted, 0);
 }
 
 TEST_F(ToolCallsTest, AutoLetsTheModelDecideAndNoneHidesTheTools) {

@@ -239,6 +239,10 @@ size_t dunlin_text_grammar_bytes(const dunlin_text_grammar* grammar);
 int32_t dunlin_text_grammar_state_new(const dunlin_text_grammar* grammar, dunlin_text_grammar_state** state,
                                       dunlin_text_error* error);
 void dunlin_text_grammar_state_free(dunlin_text_grammar_state* state);
+// A state of the same text that goes on by itself; it shares memory with the other one, so that both together belong to
+// one thread at a time.
+int32_t dunlin_text_grammar_state_clone(const dunlin_text_grammar_state* state, dunlin_text_grammar_state** clone,
+                                        dunlin_text_error* error);
 // Bit id % 32 of word id / 32: the token may come next. Errors: RESOURCE_EXHAUSTED; the state is then unusable.
 int32_t dunlin_text_grammar_fill_mask(dunlin_text_grammar_state* state, uint32_t* mask, size_t num_words,
                                       dunlin_text_error* error);

@@ -204,6 +204,19 @@ pub unsafe extern "C" fn dunlin_text_grammar_state_free(state: *mut GrammarState
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn dunlin_text_grammar_state_clone(
+    state: *const GrammarState,
+    out: *mut *mut GrammarState,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: null or a live handle that no other thread uses.
+        let state = unsafe { state.as_ref() }.ok_or_else(|| Error::invalid("the state handle is null"))?;
+        put_handle(out, state.fork())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn dunlin_text_grammar_fill_mask(
     state: *mut GrammarState,
     mask: *mut u32,

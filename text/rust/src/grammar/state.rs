@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A compiled grammar, and how far one output has come in it. States share nothing that changes, so the mask of an output
-//! and its bounds do not depend on others.
+//! A compiled grammar, and how far one output has come in it. States of two outputs share nothing that changes, so the
+//! mask of an output and its bounds do not depend on others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -45,6 +45,11 @@ struct GrowthShare {
 impl GrowthShare {
     fn new(all: Growth, start_bytes: usize) -> Self {
         Self { all, start_bytes, bytes: 0 }
+    }
+
+    /// Of a state that goes on from here with the same lexer: only what that grows by from now on.
+    fn fork(&self) -> Self {
+        Self::new(self.all.clone(), self.start_bytes + self.bytes)
     }
 
     /// Errors: RESOURCE_EXHAUSTED (the states of all outputs together).
@@ -170,6 +175,19 @@ impl GrammarState {
     /// The text so far is a complete match.
     pub fn is_accepting(&self) -> bool {
         self.accepting
+    }
+
+    /// A state of the same text that goes on by itself. Both share the lexer, whose states depend on no text, so that
+    /// neither computes what the other one has; what a fork makes it grow by counts for both.
+    pub fn fork(&self) -> GrammarState {
+        GrammarState {
+            parser: self.parser.clone(),
+            growth: self.growth.fork(),
+            eos_ids: self.eos_ids.clone(),
+            first_mask: self.first_mask.clone(),
+            accepting: self.accepting,
+            is_broken: self.is_broken,
+        }
     }
 
     /// Estimate of what its lexer has grown by since the output began.
