@@ -25,12 +25,7 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     const char* name;
   } missing[] = {
       {traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
-      {traits.row_decays, "states with a decay of each row"},
-      {traits.value_norms, "norms of values"},
-      {traits.shared_kv, "layers with keys and values of others"},
-      {traits.experts_beside_mlp, "experts next to an MLP"},
       {traits.key_selection, "sparse attention by an indexer"},
-      {traits.row_factors, "a factor of a layer's rows"},
       {traits.adapters, "low-rank adapters"},
   };
   bool supported = true;

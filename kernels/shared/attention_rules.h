@@ -2,6 +2,7 @@
 // The refusals that the attention backends of all devices share, and the collection of their reasons. Host code.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
@@ -62,6 +63,8 @@ struct AttentionLimits {
   int32_t max_head_dim = 0;  // of queries, keys and values
   bool bias = false;         // takes AttentionTraits::bias
   bool mask = false;         // takes AttentionTraits::mask
+  // Of keys that hold their values (AttentionTraits::values_in_keys), where it is larger than max_head_dim.
+  int32_t max_latent_dim = 0;
 };
 inline constexpr int32_t kAnyHeadDim = std::numeric_limits<int32_t>::max();
 // By AttentionBackend.
@@ -82,12 +85,13 @@ inline void AddLimits(const AttentionLimitsTable& device, AttentionBackend backe
                       AttentionRefusals* refuse) {
   const AttentionLimits& limits = device[static_cast<size_t>(backend)];
   if (limits.max_head_dim == 0) return refuse->If(true, [] { return std::string("is not implemented"); });
+  const int32_t most = std::max(limits.max_head_dim, traits.values_in_keys ? limits.max_latent_dim : 0);
   const auto dim_reason = [&](const char* name, int32_t dim) {
-    return std::string("supports ") + name + " up to " + std::to_string(limits.max_head_dim) + "; " + name + " is " +
+    return std::string("supports ") + name + " up to " + std::to_string(most) + "; " + name + " is " +
            std::to_string(dim);
   };
-  refuse->If(traits.head_dim > limits.max_head_dim, [&] { return dim_reason("head_dim", traits.head_dim); });
-  refuse->If(traits.v_head_dim > limits.max_head_dim, [&] { return dim_reason("v_head_dim", traits.v_head_dim); });
+  refuse->If(traits.head_dim > most, [&] { return dim_reason("head_dim", traits.head_dim); });
+  refuse->If(traits.v_head_dim > most, [&] { return dim_reason("v_head_dim", traits.v_head_dim); });
   refuse->If(traits.bias && !limits.bias, [&] {
     return "does not support a bias (a non-null floating-point attn_mask); " +
            BackendsWith(&AttentionLimits::bias, device);

@@ -170,6 +170,13 @@ HEADLINES = (
           f"attention --case decode --backend all {SMALL_PAGES}"),
     bench("prefill_shapes", "1", 8, 40, "attention --case prefill --backend all --precision bf16",
           f"attention --case prefill --backend all {SMALL_PAGES}"),
+    # Gemma 4's full layers.
+    bench("heads_of_512", "1", 8, 40,
+          "attention --case prefill --shape 1,16,4096,512 --kv-heads 2 --backend flash,efficient --precision bf16",
+          "attention --case prefill --backend flash --shape 1,2,40,512 --precision bf16", gib=2),
+    bench("decode_of_512", "1", 6, 30,
+          "attention --case decode --shape 8,16,4096,512 --kv-heads 2 --backend flash,efficient --precision bf16,fp8",
+          "attention --case decode --backend flash --shape 2,2,40,512 --precision bf16", gib=2),
     bench("recurrent_ops", "1", 15, 50, "recurrent", "recurrent --shape 2,3", gib=2),
     bench("table_1", "1", 10, 40, "attention --case sdpa --precision fp16,bf16",
           "attention --case sdpa --shape 2,4,33,16 --precision fp16,bf16",

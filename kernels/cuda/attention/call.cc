@@ -97,6 +97,7 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
   call.alibi_slopes = params.alibi_slopes;
   call.bias = params.bias;
   call.sinks = params.sinks;
+  call.selection = params.selection;
   call.max_query_tokens = params.max_query_tokens;
   call.max_kv_tokens = params.max_kv_tokens;
   return call;

@@ -109,10 +109,12 @@ struct AttentionCall {
   // Bounds over the sequences.
   int32_t max_query_tokens;
   int32_t max_kv_tokens;
-  const float* sinks;  // [num_heads] or null; last, because further up it costs FLASH a register too many on sm_100
+  const float* sinks;      // [num_heads] or null; last, because further up it costs FLASH a register too many on sm_100
+  KeySelection selection;  // paged
 
   DUNLIN_HD bool adjusts() const {
-    return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr;
+    return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr ||
+           selection.bits != nullptr;
   }
   DUNLIN_HD SequenceView Sequence(int32_t index) const;
   // Host. Without a causal mask a window reaches as far to both sides.

@@ -29,10 +29,12 @@ constexpr AttentionKernel kKernels[] = {
     FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 4, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 4, 1>(kBf16OrCodes),
+    FlashKernel<Bf16Format, 3, 1, true>(kBf16OrCodes),
     FlashKernel<Fp16Format, 1, 2>(kFp16),
     FlashKernel<Fp16Format, 2, 2>(kFp16),
     FlashKernel<Fp16Format, 4, 2>(kFp16),
     FlashKernel<Fp16Format, 4, 1>(kFp16),
+    FlashKernel<Fp16Format, 3, 1, true>(kFp16),
     EfficientKernel<TensorProducts<Bf16Format>>(Bit(DType::kBF16)),
     EfficientKernel<TensorProducts<Fp16Format>>(kFp16),
     EfficientKernel<Fp32Products>(Bit(DType::kF32) | Bit(DType::kF8E4M3)),
@@ -44,10 +46,16 @@ static_assert(std::ranges::all_of(kKernels, [](const AttentionKernel& kernel) {
          (kernel.geometry.part_keys == 0 || kernel.merge != nullptr);
 }));
 
+// Latent rows wider than other heads are taken where their values are whole tiles of keys.
+bool TakesDims(const AttentionLimits& limits, const AttentionTraits& traits) {
+  const int32_t dim = std::max(traits.head_dim, traits.v_head_dim);
+  const bool whole_tiles = traits.values_in_keys && (traits.head_dim - traits.v_head_dim) % kTileDims == 0;
+  return dim <= limits.max_head_dim || (whole_tiles && dim <= limits.max_latent_dim);
+}
+
 bool Takes(const AttentionKernel& kernel, const AttentionTraits& traits) {
   const AttentionLimits& limits = kernel.limits;
-  return (kernel.dtypes & Bit(traits.dtype)) != 0 &&
-         std::max(traits.head_dim, traits.v_head_dim) <= limits.max_head_dim && (!traits.bias || limits.bias) &&
+  return (kernel.dtypes & Bit(traits.dtype)) != 0 && TakesDims(limits, traits) && (!traits.bias || limits.bias) &&
          (!traits.mask || limits.mask);
 }
 

@@ -14,7 +14,8 @@ PartialStore StoreOf(const BlockGeometry& geometry, int64_t rows, int32_t max_kv
   return {.data = nullptr,
           .num_parts = static_cast<int32_t>(CeilDiv(max_kv_tokens, geometry.part_keys)),
           .rows = static_cast<int32_t>(std::min<int64_t>(rows, geometry.rows)),
-          .v_head_dim = v_head_dim};
+          .v_head_dim = v_head_dim,
+          .row_blocks = static_cast<int32_t>(CeilDiv(rows, geometry.rows))};
 }
 PartialStore StoreOf(const BlockGeometry& geometry, const AttentionCall& call) {
   return StoreOf(geometry, PackedRows(call.max_query_tokens, call.group), call.max_kv_tokens, call.values.dim);
@@ -39,10 +40,11 @@ void PlanGrid(const BlockGeometry& geometry, const AttentionCall& call, LaunchPl
   plan->blocks = TasksOf(geometry, call) * plan->column_tiles;
 }
 
-// Parts pay off when one block covers all rows of a task and there are too few tasks to fill the device.
+// Parts pay off when a block covers all rows of a KV head, or the call has one token of each sequence, and there are
+// too few tasks to fill the device.
 size_t PartBytes(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device) {
   const PartialStore store = StoreOf(geometry, call);
-  if (store.num_parts < 2 || PackedRows(call.max_query_tokens, call.group) > geometry.rows) return 0;
+  if (store.num_parts < 2 || (store.row_blocks > 1 && call.max_query_tokens > 1)) return 0;
   const int64_t tasks = TasksOf(geometry, call);
   return tasks < device.blocks_to_fill() ? static_cast<size_t>(StoreBytes(store, tasks)) : 0;
 }

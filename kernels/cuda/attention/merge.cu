@@ -12,7 +12,9 @@ constexpr unsigned kMergeBlocks = 4;  // per task: 512 threads cover 4 rows of 1
 __global__ void __launch_bounds__(kMergeThreads)
     MergedRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
   const auto task = static_cast<int32_t>(blockIdx.x);
-  const RowBlock rows = BlockOf(call, task / call.num_kv_heads, task % call.num_kv_heads, 0, plan.parts.rows);
+  const int32_t head = task / plan.row_blocks;
+  const RowBlock rows =
+      BlockOf(call, head / call.num_kv_heads, head % call.num_kv_heads, task % plan.row_blocks, plan.parts.rows);
   const int32_t elements = rows.num_rows * call.values.dim;
   const int32_t step = static_cast<int32_t>(gridDim.y) * kMergeThreads;
   for (int32_t i = static_cast<int32_t>(blockIdx.y) * kMergeThreads + static_cast<int32_t>(threadIdx.x); i < elements;
@@ -24,7 +26,7 @@ __global__ void __launch_bounds__(kMergeThreads)
 }  // namespace
 
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream stream) {
-  const auto tasks = static_cast<unsigned>(call.num_sequences * call.num_kv_heads);
+  const auto tasks = static_cast<unsigned>(call.num_sequences * call.num_kv_heads * plan.row_blocks);
   MergedRows<<<dim3(tasks, kMergeBlocks), kMergeThreads, 0, stream>>>(call, plan);
 }
 

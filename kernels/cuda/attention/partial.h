@@ -8,13 +8,18 @@
 
 namespace dunlin::kernels::cuda {
 
-// Layout of parts: per task (sequence, KV head) and part, [rows] maxima, [rows] sums, [rows, v_head_dim] values.
+// Layout of parts: per task (sequence, KV head, block of rows) and part, [rows] maxima, [rows] sums, [rows, v_head_dim]
+// values.
 struct PartialStore {
   float* data;        // null: no parts, a block handles all keys of a task
   int32_t num_parts;  // per task, at most
   int32_t rows;       // per task
   int32_t v_head_dim;
+  int32_t row_blocks;  // per (sequence, KV head), of `rows` each
 
+  DUNLIN_HD int64_t Task(const RowBlock& block, int32_t num_kv_heads) const {
+    return (int64_t{block.sequence.index} * num_kv_heads + block.kv_head) * row_blocks + block.first_row / rows;
+  }
   DUNLIN_HD int64_t floats_per_part() const { return int64_t{rows} * (v_head_dim + 2); }
   DUNLIN_HD float* Part(int64_t task, int32_t part) const {
     return data + (task * num_parts + part) * floats_per_part();
@@ -24,7 +29,7 @@ struct PartialStore {
 // The output at (row, dim) of a task: its parts merged in ascending order.
 DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, const RowBlock& block,
                                  int32_t part_keys, int32_t row, int32_t dim) {
-  const int64_t task = block.task(call.num_kv_heads);
+  const int64_t task = store.Task(block, call.num_kv_heads);
   float maximum = -INFINITY;
   float sum = 0.0F;
   float value = 0.0F;

@@ -22,7 +22,6 @@ struct RowBlock {
   DUNLIN_HD int32_t Token(int32_t row) const { return (first_row + row) / group; }
   DUNLIN_HD int32_t Head(int32_t row) const { return kv_head * group + (first_row + row) % group; }
   DUNLIN_HD bool has(int warp) const { return warp * 16 < num_rows; }  // of warps with 16 rows each
-  DUNLIN_HD int64_t task(int32_t num_kv_heads) const { return int64_t{sequence.index} * num_kv_heads + kv_head; }
   // Whether every row sees each of the keys [first_key, first_key + num_keys).
   DUNLIN_HD bool SeesAll(int32_t first_key, int32_t num_keys) const {
     return whole_start <= first_key && first_key + num_keys <= whole_limit;
@@ -50,11 +49,22 @@ DUNLIN_HD inline RowBlock BlockOf(const AttentionCall& call, int32_t sequence, i
 
 constexpr float kLog2E = 1.44269504F;
 
-// The base-2 exponent of one score: scale, softcap, ALiBi, bias and mask applied to a query-key product. limit: the
-// row's KeyLimit. REQUIRES: the row sees the key.
+// Whether a key takes part in the softmax of a sequence's query token, of a call that has a selection.
+DUNLIN_HD inline bool IsSelected(const AttentionCall& call, const RowBlock& block, int32_t token, int32_t key) {
+  const int32_t query = call.spans[block.sequence.index].query_start + token;
+  const int64_t row = call.selection.rows == nullptr ? query : call.selection.rows[query];
+  return (call.selection.bits[row * call.selection.stride + key / 32] >> (key % 32) & 1U) != 0;
+}
+
+// The base-2 exponent of one score: scale, softcap, ALiBi, bias, mask and selection applied to a query-key product.
+// limit: the row's KeyLimit. kSelects: the call may have a selection. REQUIRES: the row sees the key.
+template <bool kSelects>
 DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& block, int32_t row, int32_t key,
                                      int32_t limit, float product) {
   float score = product * call.scale;
+  if constexpr (kSelects) {
+    if (call.selection.bits != nullptr && !IsSelected(call, block, block.Token(row), key)) return -INFINITY;
+  }
   if (call.softcap > 0.0F) score = call.softcap * tanhf(score / call.softcap);
   const int32_t token = block.Token(row);
   const int32_t head = block.Head(row);

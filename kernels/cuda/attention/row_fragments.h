@@ -38,6 +38,7 @@ DUNLIN_HD inline void FindKeys(const RowBlock& block, int warp, RowKeys* keys) {
 
 // Applies them to the scores of a tile that needs them. A loop, because the body is large and the case rare; the
 // register is selected by comparison, because registers cannot be indexed.
+template <bool kSelects>
 DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
                                    int32_t first_key, TileFrag* scores) {
   ForLanes([&](int lane) {
@@ -51,7 +52,7 @@ DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& bl
       float score = 0.0F;
       DUNLIN_UNROLL
       for (int i = 0; i < 32; ++i) score = i == r ? scores->at(lane, i) : score;
-      score = key < start || key >= limit ? -INFINITY : AdjustedScore(call, block, row, key, limit, score);
+      score = key < start || key >= limit ? -INFINITY : AdjustedScore<kSelects>(call, block, row, key, limit, score);
       DUNLIN_UNROLL
       for (int i = 0; i < 32; ++i) scores->at(lane, i) = i == r ? score : scores->at(lane, i);
     }
@@ -59,7 +60,9 @@ DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& bl
 }
 
 // Turns the products of the tile at first_key into scores, -inf where a row does not see a key. key_scales: of E4M3
-// codes, or null. Tiles that all rows see completely take a shorter path with the same bits.
+// codes, or null. Tiles that all rows see completely take a shorter path with the same bits. kSelects: the call may have
+// a selection of keys.
+template <bool kSelects = true>
 DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
                                int32_t first_key, const float* key_scales, TileFrag* scores) {
   if (key_scales != nullptr) {
@@ -70,7 +73,7 @@ DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block,
       }
     });
   }
-  if (call.adjusts()) return AdjustScores(call, block, warp, keys, first_key, scores);
+  if (call.adjusts()) return AdjustScores<kSelects>(call, block, warp, keys, first_key, scores);
   const bool sees_all = block.SeesAll(first_key, kTileRows);
   ForLanes([&](int lane) {
     DUNLIN_UNROLL

@@ -24,6 +24,7 @@ BackendSupports SupportsOf(const DeviceShape& device) {
     BackendSupport& all = supports[static_cast<size_t>(kernel.backend)];
     all.dtypes |= kernel.dtypes;
     all.limits.max_head_dim = std::max(all.limits.max_head_dim, kernel.limits.max_head_dim);
+    all.limits.max_latent_dim = std::max(all.limits.max_latent_dim, kernel.limits.max_latent_dim);
     all.limits.bias |= kernel.limits.bias;
     all.limits.mask |= kernel.limits.mask;
   }

@@ -21,6 +21,7 @@ DUNLIN_HD inline void AddAt(const AddParams& params, int64_t row, int64_t column
   float value = params.rows[at];
   if (params.bias != nullptr) value += params.bias[column];
   if (params.residual != nullptr) value += params.residual[at];
+  if (params.factor != nullptr) value *= *params.factor;
   params.rows[at] = value;
 }
 

@@ -130,7 +130,9 @@ DUNLIN_HD void RouteRow(const Lanes& lanes, const RouteExpertsParams& params, in
   }
   WeighChosen(lanes, rule, memory->weights);
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {
-    params.chosen_weights[row * rule.num_chosen + i] = memory->weights[i];
+    const int64_t at = row * rule.num_chosen + i;  // the lane has chosen this expert itself
+    const float factor = params.expert_scales == nullptr ? 1.0F : params.expert_scales[params.chosen[at]];
+    params.chosen_weights[at] = memory->weights[i] * factor;
   }
 }
 

@@ -10,19 +10,22 @@
 
 namespace dunlin::kernels::cuda {
 
-// Heads of a token's fused row: of Q, of K and, unless values are in keys, of V.
+// Heads of a token's fused row: of Q and, where they are stored, of K and, unless values are in keys, of V.
 DUNLIN_HD inline int32_t FusedHeads(const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
+  if (params.query_only) return params.num_heads;
   return params.num_heads + (shape.values_in_keys ? 1 : 2) * shape.num_kv_heads;
 }
 
-// RMSNorm of a head, or of several that share one, in place, as NormParams says.
+// RMSNorm of a head, or of several that share one, in place, as NormParams says. weight: null: all ones.
 template <typename Lanes>
 DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, int32_t width, float* row) {
   float squares = 0.0F;
   for (int32_t d = lanes.index(); d < width; d += lanes.count()) squares += row[d] * row[d];
   const float inv_std = 1.0F / sqrtf(lanes.Sum(squares) / static_cast<float>(width) + epsilon);
-  for (int32_t d = lanes.index(); d < width; d += lanes.count()) row[d] = row[d] * inv_std * weight[d];
+  for (int32_t d = lanes.index(); d < width; d += lanes.count()) {
+    row[d] = weight == nullptr ? row[d] * inv_std : row[d] * inv_std * weight[d];
+  }
   lanes.Sync();
 }
 
@@ -31,7 +34,7 @@ template <typename Lanes>
 DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams& params, int32_t token, bool is_key) {
   const KvShape& shape = params.layout.shape;
   const float* norm = is_key ? params.key_norm : params.query_norm;
-  if (norm == nullptr) return;
+  if (norm == nullptr || (is_key && params.query_only)) return;
   const int32_t query_width = params.num_heads * shape.head_dim;
   const int32_t key_width = shape.num_kv_heads * shape.head_dim;
   float* row = params.qkv + int64_t{token} * FusedHeads(params) * shape.head_dim;
@@ -53,8 +56,8 @@ DUNLIN_HD void RotateHead(const Lanes& lanes, const float* cos_sin, int32_t rota
 
 // The queries of a head times their factor.
 template <typename Lanes>
-DUNLIN_HD void ScaleQuery(const Lanes& lanes, const QueryScale& scale, int32_t token, int32_t head_dim, float* row) {
-  const int32_t periods = scale.positions[token] / scale.period;
+DUNLIN_HD void ScaleQuery(const Lanes& lanes, const QueryScale& scale, int32_t place, int32_t head_dim, float* row) {
+  const int32_t periods = scale.positions[place] / scale.period;
   const float factor = 1.0F + scale.beta * logf(static_cast<float>(1 + periods));
   for (int32_t d = lanes.index(); d < head_dim; d += lanes.count()) row[d] *= factor;
   lanes.Sync();
@@ -101,15 +104,18 @@ DUNLIN_HD void RotateAndStoreHead(const Lanes& lanes, const RotateAndStoreKvPara
   float* row = params.qkv + (int64_t{token} * FusedHeads(params) + head) * head_dim;
   const int32_t kv_head = head - params.num_heads;
   const bool is_value = kv_head >= shape.num_kv_heads;
-  if (!is_value) {
+  const int32_t place = params.rows == nullptr ? token : params.rows[token];  // in cos_sin and positions
+  if (is_value) {
+    if (params.value_norm) NormHead(lanes, nullptr, params.norm_epsilon, head_dim, row);
+  } else {
     const float* norm = kv_head < 0 ? params.query_norm : params.key_norm;
     if (norm != nullptr && !params.joint_norms) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
     if (params.cos_sin != nullptr) {
-      RotateHead(lanes, params.cos_sin + int64_t{token} * params.rotary_dim, params.rotary_dim, row);
+      RotateHead(lanes, params.cos_sin + int64_t{place} * params.rotary_dim, params.rotary_dim, row);
     }
   }
   if (kv_head < 0) {
-    if (params.query_scale.positions != nullptr) ScaleQuery(lanes, params.query_scale, token, head_dim, row);
+    if (params.query_scale.positions != nullptr) ScaleQuery(lanes, params.query_scale, place, head_dim, row);
     return;
   }
   const int32_t page = params.token_page[token];

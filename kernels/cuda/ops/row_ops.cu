@@ -89,7 +89,9 @@ KernelStatus FillRows(DeviceContext* context, Source source, const Activation& o
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
-  if (params.weight == nullptr) return KernelStatus::kInvalidArgument;
+  if (params.weight == nullptr || (params.factor != nullptr && params.residual == nullptr)) {
+    return KernelStatus::kInvalidArgument;
+  }
   if (params.rows_out == params.in && params.rows != nullptr) return KernelStatus::kInvalidArgument;
   const NormSource source{
       .kind = params.kind,
@@ -100,7 +102,8 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
       .residual = params.residual,
       .epsilon = params.epsilon,
       .columns = params.out->columns,
-      .vector = Aligned(params.in) && Aligned(params.weight) && Aligned(params.bias) && Aligned(params.residual)};
+      .vector = Aligned(params.in) && Aligned(params.weight) && Aligned(params.bias) && Aligned(params.residual),
+      .factor = params.factor};
   return FillRows(context, source, *params.out, params.rows_out, params.num_rows);
 }
 

@@ -71,6 +71,7 @@ struct NormSource {
   float epsilon;
   int64_t columns;
   bool vector;
+  const float* factor = nullptr;  // as NormParams
 
   struct Row {
     const float* in;
@@ -79,13 +80,14 @@ struct NormSource {
     const float* residual;  // of this row
     float mean;
     float inv_std;
+    float factor;  // of the sum with the residual
 
     DUNLIN_HD float Normed(float value, float scale, float shift) const {
       return (value - mean) * inv_std * scale + shift;
     }
     DUNLIN_HD float One(int64_t i) const {
       const float normed = Normed(in[i], weight[i], bias == nullptr ? 0.0F : bias[i]);
-      return residual == nullptr ? normed : residual[i] + normed;
+      return residual == nullptr ? normed : (residual[i] + normed) * factor;
     }
     DUNLIN_HD Float4 Four(int64_t i) const {
       Float4 values = LoadFour(in + i);
@@ -94,7 +96,7 @@ struct NormSource {
       for (int k = 0; k < 4; ++k) values.values[k] = Normed(values.values[k], scales.values[k], shifts.values[k]);
       if (residual == nullptr) return values;
       const Float4 terms = LoadFour(residual + i);
-      for (int k = 0; k < 4; ++k) values.values[k] = terms.values[k] + values.values[k];
+      for (int k = 0; k < 4; ++k) values.values[k] = (terms.values[k] + values.values[k]) * factor;
       return values;
     }
   };
@@ -121,7 +123,8 @@ struct NormSource {
             .bias = bias,
             .residual = residual == nullptr ? nullptr : residual + index * columns,
             .mean = mean,
-            .inv_std = 1.0F / sqrtf(lanes.Sum(squares) / count + epsilon)};
+            .inv_std = 1.0F / sqrtf(lanes.Sum(squares) / count + epsilon),
+            .factor = factor == nullptr ? 1.0F : *factor};
   }
 };
 

@@ -23,8 +23,11 @@ inline bool Valid(const CausalConvParams& params) {
 
 inline bool Valid(const DeltaScanParams& params) {
   const DeltaShape& shape = params.shape;
+  const int64_t gates = (params.steps == nullptr ? 2 : 1) * int64_t{shape.value_heads};
+  if (params.gates_stride != 0 && params.gates_stride < gates) return false;
   if (params.num_sequences < 0 || shape.key_heads < 1 || shape.value_heads < 1 ||
-      shape.value_heads % shape.key_heads != 0 || shape.key_dim < 1 || shape.value_dim < 1 || params.steps != nullptr) {
+      shape.value_heads % shape.key_heads != 0 || shape.key_dim < 1 || shape.value_dim < 1 ||
+      (params.steps != nullptr && shape.key_dim > kChannelDecaysMax)) {
     return false;
   }
   if (params.num_sequences == 0) return true;
@@ -51,7 +54,7 @@ inline bool Valid(const SsmScanParams& params) {
 inline bool Valid(const GatedGroupNormParams& params) {
   if (params.num_rows < 0 || params.num_groups < 1 || params.columns < 1 || !(params.epsilon > 0.0F) ||
       params.gate_stride < int64_t{params.num_groups} * params.columns || params.weight_stride < 0 ||
-      params.sigmoid_gate) {
+      (params.sigmoid_gate && params.gate_first)) {
     return false;
   }
   if (params.num_rows == 0) return true;

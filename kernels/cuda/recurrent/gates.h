@@ -52,7 +52,9 @@ DUNLIN_HD void NormGroup(const Lanes& lanes, const GatedGroupNormParams& params,
     Float4 normed{};
     for (int k = 0; k < n; ++k) {
       const float value = four.values[k] * inv_std * weight[first + k];
-      normed.values[k] = params.gate_first ? value : GroupValues::Gated(value, gate[first + k]);
+      normed.values[k] = params.gate_first     ? value
+                         : params.sigmoid_gate ? value * (1.0F / (1.0F + expf(-gate[first + k])))
+                                               : GroupValues::Gated(value, gate[first + k]);
     }
     if (n == 4) {
       *reinterpret_cast<Float4*>(out + first) = normed;

@@ -19,13 +19,15 @@ inline constexpr int kScanColumns = kBlockWarps * kStateLanes;  // of a block
 inline constexpr int kStateSliceRows = 32;                      // of a state: four of each of eight lanes
 inline constexpr int kLaneColumns = 4;
 
-// Calls run(slices), an integral constant: 1, 2, 4 or 8, the fewest that hold a state's rows. REQUIRES: no more than
-// kStateRowsMax.
-template <typename Run>
+// Calls run(slices), an integral constant: 1, 2, 4 or 8, the fewest that hold a state's rows; 4 or 8 of rules with
+// decays of rows, whose models have 128 rows. REQUIRES: no more than kStateRowsMax.
+template <typename Rule, typename Run>
 DUNLIN_HD void WithScanSlices(const ScanShape& shape, const Run& run) {
   static_assert(8 * kStateSliceRows == kStateRowsMax);
-  if (shape.rows <= kStateSliceRows) return run(std::integral_constant<int, 1>());
-  if (shape.rows <= 2 * kStateSliceRows) return run(std::integral_constant<int, 2>());
+  if constexpr (!Rule::kRowDecays) {
+    if (shape.rows <= kStateSliceRows) return run(std::integral_constant<int, 1>());
+    if (shape.rows <= 2 * kStateSliceRows) return run(std::integral_constant<int, 2>());
+  }
   if (shape.rows <= 4 * kStateSliceRows) return run(std::integral_constant<int, 4>());
   run(std::integral_constant<int, 8>());
 }
@@ -66,13 +68,27 @@ DUNLIN_HD void SumLanes(Frag<float, kCount>* values) {
 #endif
 }
 
+// Of the tokens of a chunk: the decays of a state's rows, and these times what is written.
+template <int kTokens, int kRows, bool kRowDecays>
+struct ScanDecays {
+  alignas(16) float decays[kTokens][kRows];
+  alignas(16) float decayed[kTokens][kRows];
+};
+template <int kTokens, int kRows>
+struct ScanDecays<kTokens, kRows, false> {};
+
+// Tokens of a chunk. Two barriers and some 350 cycles of factors are shared out over them; two stages of 16 take 41 KB
+// with 128 rows, and with 256 those of 8 take 37 KB, of the 48 KB that any launch may have. Decays of rows: half of
+// them.
+constexpr int ScanTokensOf(int slices, bool row_decays) {
+  return (slices > 4 ? 8 : 16) / (row_decays ? 2 : 1);
+}
+
 // A block's shared memory, of which a launch has exactly this.
-template <int kSlices>
-struct ScanMemory {
+template <int kSlices, bool kRowDecays>
+struct ScanMemory : ScanDecays<ScanTokensOf(kSlices, kRowDecays), kSlices * kStateSliceRows, kRowDecays> {
   static constexpr int kRows = kSlices * kStateSliceRows;
-  // Tokens of a chunk. Two barriers and some 350 cycles of factors are shared out over them; two stages of 16 take
-  // 41 KB with 128 rows, and with 256 those of 8 take 37 KB, of the 48 KB that any launch may have.
-  static constexpr int kTokens = kSlices > 4 ? 8 : 16;
+  static constexpr int kTokens = ScanTokensOf(kSlices, kRowDecays);
   static constexpr int kOwnTokens = kTokens / kBlockWarps;  // whose factors a warp computes
 
   struct Stage {
@@ -88,7 +104,7 @@ struct ScanMemory {
 template <typename Rule, int kSlices>
 struct ScanBlock {
   using Params = typename Rule::Params;
-  using Memory = ScanMemory<kSlices>;
+  using Memory = ScanMemory<kSlices, Rule::kRowDecays>;
   using Stage = typename Memory::Stage;
   static constexpr int kTokens = Memory::kTokens;
   static constexpr int kLaneRows = 4 * kSlices;
@@ -205,6 +221,23 @@ struct ScanBlock {
     CommitCopies();
   }
 
+  // Those of the chunk from row `first` of the sequence on.
+  DUNLIN_HD void ComputeDecays(const Stage& stage, int32_t first, int32_t count) const {
+    if constexpr (Rule::kRowDecays) {
+      ForThreads([&](int thread) {
+        DUNLIN_NO_UNROLL
+        for (int i = thread; i < count * Memory::kRows; i += kBlockThreads) {
+          const int token = i / Memory::kRows;
+          const int row = i % Memory::kRows;
+          const int64_t of_call = int64_t{span.query_start} + first + token;
+          const float decay = row < shape.rows ? Rule::DecayOf(params, of_call, place.head, row) : 0.0F;
+          shared->decays[token][row] = decay;
+          shared->decayed[token][row] = decay * stage.write[token][row];
+        }
+      });
+    }
+  }
+
   // Each warp those of its own tokens; a lane has one of them.
   DUNLIN_HD void ComputeFactors(const Stage& stage, int32_t count) const {
     constexpr int kOwn = Memory::kOwnTokens;
@@ -260,18 +293,21 @@ struct ScanBlock {
     }
   }
 
-  // S = decay S + write update^T.
-  DUNLIN_HD void Write(State* own, const float* factors, float decay, const float* update, int lane) const {
+  // S = decay S + write update^T. row_decays: of each row, in place of `decay`, where the rule has them.
+  DUNLIN_HD void Write(State* own, const float* factors, float decay, const float* row_decays, const float* update,
+                       int lane) const {
     DUNLIN_UNROLL
     for (int slice = 0; slice < kSlices; ++slice) {
       const int first_row = slice * kStateSliceRows + lane / 4 * 4;
       const Float4 four = LoadFour(factors + first_row);
+      Float4 decays{{decay, decay, decay, decay}};
+      if constexpr (Rule::kRowDecays) decays = LoadFour(row_decays + first_row);
       DUNLIN_UNROLL
       for (int e = 0; e < 4; ++e) {
         DUNLIN_UNROLL
         for (int c = 0; c < kLaneColumns; ++c) {
           float& element = own->at(lane, (slice * 4 + e) * kLaneColumns + c);
-          element = fmaf(four.values[e], update[c], decay * element);
+          element = fmaf(four.values[e], update[c], decays.values[e] * element);
         }
       }
     }
@@ -292,6 +328,16 @@ struct ScanBlock {
         Rule::Output(shared->factors[token], sum, skip, stage.values[token][at]);
   }
 
+  // What the state is read by before a token's update, and the decays of its rows.
+  DUNLIN_HD const float* Stored(const Stage& stage, int32_t token) const {
+    if constexpr (Rule::kRowDecays) return shared->decayed[token];
+    return stage.write[token];
+  }
+  DUNLIN_HD const float* DecaysOf([[maybe_unused]] int32_t token) const {
+    if constexpr (Rule::kRowDecays) return shared->decays[token];
+    return nullptr;
+  }
+
   // A token's output sum is reduced together with what the next one reads of the state, so that no lane waits for it.
   DUNLIN_HD void ScanTokens(const Stage& stage, int32_t first, int32_t count) {
     ForWarps([&](int warp) {
@@ -308,7 +354,7 @@ struct ScanBlock {
           if constexpr (Rule::kReadsFirst) {
             DUNLIN_UNROLL
             for (int c = 0; c < kLaneColumns; ++c) sums.at(lane, c) = 0.0F;
-            Read(own, stage.write[token], lane, &sums.at(lane, 0));
+            Read(own, Stored(stage, token), lane, &sums.at(lane, 0));
           }
         });
         SumLanes<4>(&sums);
@@ -322,7 +368,7 @@ struct ScanBlock {
             update[c] = Rule::Update(factors, values.values[c], Rule::kReadsFirst ? sums.at(lane, c) : 0.0F);
             attended.at(lane, c) = 0.0F;
           }
-          Write(&own, stage.write[token], factors.decay, update, lane);
+          Write(&own, stage.write[token], factors.decay, DecaysOf(token), update, lane);
           Read(own, stage.read[token], lane, &attended.at(lane, 0));
         });
       }
@@ -342,6 +388,7 @@ struct ScanBlock {
       SyncBlock();  // all copies of the chunk have arrived, and the other stage and the factors are not read any more
       if (first + kTokens < span.query_len) Fetch(first + kTokens, &shared->stages[(first / kTokens + 1) % 2]);
       ComputeFactors(*stage, TokensOf(first));
+      ComputeDecays(*stage, first, TokensOf(first));
       SyncBlock();
       ScanTokens(*stage, first, TokensOf(first));
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two scans over heads' states as rules of one block program (scan_block.h). Of a head and token, with S [rows,
+// The scans over heads' states as rules of one block program (scan_block.h). Of a head and token, with S [rows,
 // columns] the head's state:
 //   update = write_factor (value - read_factor S^T write);  S = decay S + write update^T;  out = out_factor S^T read
-// A delta net writes keys and reads queries. Mamba2 writes B and reads C, its update is write_factor value, and its
-// output gets `skip` times the value.
+// A delta net writes keys and reads queries; one with a decay of each row of S applies it first, too. Mamba2 writes B
+// and reads C, its update is write_factor value, and its output gets `skip` times the value.
 #pragma once
 
 #include <cmath>
@@ -50,6 +50,7 @@ DUNLIN_HD inline float Softplus(float x) {
 struct DeltaRule {
   using Params = DeltaScanParams;
   static constexpr bool kReadsFirst = true;  // the update depends on the state
+  static constexpr bool kRowDecays = false;  // a decay of each row of a state, in place of one of the head
   static constexpr int kGates = 2;           // numbers of a token and head
 
   DUNLIN_HD static ScanShape ShapeOf(const Params& params) {
@@ -63,17 +64,20 @@ struct DeltaRule {
     const int64_t keys = int64_t{shape.key_heads} * shape.key_dim;
     const float* queries = params.in + (row * shape.channels() + key_head * shape.key_dim);
     const float* values = params.in + (row * shape.channels() + 2 * keys + int64_t{head} * shape.value_dim);
-    const float* gates = params.gates + (2 * row * shape.value_heads + head);
-    return {
-        queries + keys, queries, values, shape.channels(), gates, shape.value_heads, 2 * int64_t{shape.value_heads}};
+    const int64_t gate_stride = params.gates_stride > 0 ? params.gates_stride : 2 * int64_t{shape.value_heads};
+    const float* gates = params.gates + (row * gate_stride + head);
+    return {queries + keys, queries, values, shape.channels(), gates, shape.value_heads, gate_stride};
   }
   // Sums of squares of what is written and read.
   DUNLIN_HD static RowFactors FactorsOf(const Params& params, int32_t head, const float* gates, float write_squares,
                                         float read_squares) {
-    constexpr float kLengthEpsilon = 1e-6F;
     const float step = Softplus(gates[1] + params.dt_bias[head]);
-    const float decay = expf(-params.rate[head] * step);
-    const float beta = 1.0F / (1.0F + expf(-gates[0]));
+    return FactorsOfDecay(params, expf(-params.rate[head] * step), gates[0], write_squares, read_squares);
+  }
+  DUNLIN_HD static RowFactors FactorsOfDecay(const Params& params, float decay, float gate, float write_squares,
+                                             float read_squares) {
+    constexpr float kLengthEpsilon = 1e-6F;
+    const float beta = 1.0F / (1.0F + expf(-gate));
     const float key_scale = 1.0F / sqrtf(write_squares + kLengthEpsilon);
     const float query_factor = 1.0F / sqrtf(static_cast<float>(params.shape.key_dim));
     return {decay, key_scale * decay, beta * key_scale, query_factor / sqrtf(read_squares + kLengthEpsilon)};
@@ -87,9 +91,27 @@ struct DeltaRule {
   }
 };
 
+// With DeltaScanParams::steps: read_factor S^T write is of the state after its decay.
+struct ChannelDeltaRule : DeltaRule {
+  static constexpr bool kRowDecays = true;
+  static constexpr int kGates = 1;
+
+  // Of row `state_row` of a head's state, at a row of the call.
+  DUNLIN_HD static float DecayOf(const Params& params, int64_t row, int32_t head, int32_t state_row) {
+    const int64_t at = int64_t{head} * params.shape.key_dim + state_row;
+    const int64_t step = row * params.shape.value_heads * params.shape.key_dim + at;
+    return expf(-params.rate[head] * Softplus(params.steps[step] + params.dt_bias[at]));
+  }
+  DUNLIN_HD static RowFactors FactorsOf(const Params& params, int32_t /*head*/, const float* gates, float write_squares,
+                                        float read_squares) {
+    return FactorsOfDecay(params, 1.0F, gates[0], write_squares, read_squares);
+  }
+};
+
 struct SsmRule {
   using Params = SsmScanParams;
   static constexpr bool kReadsFirst = false;
+  static constexpr bool kRowDecays = false;
   static constexpr int kGates = 1;
 
   DUNLIN_HD static ScanShape ShapeOf(const Params& params) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scans over heads' states. Instantiations: 2 rules x 4 numbers of slices (WithScanSlices) = 8.
+// The scans over heads' states. Instantiations: 2 rules x 4 numbers of slices (WithScanSlices), 1 x 2 = 10.
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/recurrent/checks.h"
 #include "kernels/cuda/recurrent/scan_block.h"
@@ -12,7 +12,7 @@ namespace {
 template <typename Rule, int kSlices>
 __global__ void __launch_bounds__(kBlockThreads, kSlices > 4 ? 2 : 4)
     ScanStates(const __grid_constant__ typename Rule::Params params) {
-  __shared__ ScanMemory<kSlices> shared;
+  __shared__ typename ScanBlock<Rule, kSlices>::Memory shared;
   ScanBlock<Rule, kSlices>(params, blockIdx.x, &shared).Run();
 }
 
@@ -24,7 +24,7 @@ KernelStatus Scan(DeviceContext* context, const typename Rule::Params& params) {
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_sequences == 0) return KernelStatus::kOk;
   const auto blocks = static_cast<unsigned>(int64_t{params.num_sequences} * shape.heads * ScanParts(shape));
-  WithScanSlices(
+  WithScanSlices<Rule>(
       shape, [&](auto slices) { ScanStates<Rule, slices()><<<blocks, kBlockThreads, 0, context->stream>>>(params); });
   return Launched(context);
 }
@@ -32,7 +32,7 @@ KernelStatus Scan(DeviceContext* context, const typename Rule::Params& params) {
 }  // namespace
 
 KernelStatus DeltaScan(DeviceContext* context, const DeltaScanParams& params) {
-  return Scan<DeltaRule>(context, params);
+  return params.steps == nullptr ? Scan<DeltaRule>(context, params) : Scan<ChannelDeltaRule>(context, params);
 }
 
 KernelStatus SsmScan(DeviceContext* context, const SsmScanParams& params) {

@@ -9,7 +9,11 @@ namespace {
 
 void StoreCpu(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
               const float* key, const float* value) {
-  cpu::StoreToken(layout, cpu::KeyBlock(pool, layout, page, layer, kv_head), slot, key, value);
+  std::byte* block = cpu::KeyBlock(pool, layout, page, layer, kv_head);
+  if (value != nullptr) return cpu::StoreToken(layout, block, slot, key, value);
+  for (int32_t d = 0; d < layout.shape.head_dim; ++d) {
+    cpu::StoreKvElement(layout, block, cpu::KeyIndex(layout, slot, d), key[d]);
+  }
 }
 
 void FillCpu(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
@@ -32,6 +36,7 @@ void StoreCuda(const KvLayout& layout, std::byte* pool, int32_t page, int32_t la
   const cuda::SingleLane lane;
   const int32_t dim = layout.shape.head_dim;
   cuda::StoreHead(lane, layout, bytes + cuda::KeyBlockOffset(layout, page, layer, kv_head), dim, slot, key);
+  if (value == nullptr) return;
   cuda::StoreHead(lane, layout, bytes + cuda::ValueBlockOffset(layout, page, layer, kv_head), dim, slot, value);
 }
 

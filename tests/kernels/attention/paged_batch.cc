@@ -20,7 +20,11 @@ constexpr int32_t kSparePages = 3;
 constexpr int32_t kTableTail = 2;
 
 KvLayout LayoutOf(DType dtype, const HeadShape& shape) {
-  return MakeKvLayout(dtype, {.num_layers = kLayers, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
+  return MakeKvLayout(dtype, {.num_layers = kLayers,
+                              .num_kv_heads = shape.num_kv_heads,
+                              .head_dim = shape.head_dim,
+                              .v_head_dim = shape.v_head_dim,
+                              .values_in_keys = shape.v_head_dim != 0});
 }
 
 int32_t PagesOf(const BatchSequence& sequence, const KvLayout& layout) {
@@ -110,7 +114,8 @@ void PagedBatch::StoreTokens(size_t index) {
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
       const int32_t page = pages[position / layout_.tokens_per_page];
       format_.store(layout_, pool_.data(), page, kLayer, head, position % layout_.tokens_per_page,
-                    row(Kind::kKey, position, head), row(Kind::kValue, position, head));
+                    row(Kind::kKey, position, head),
+                    shape_.v_head_dim == 0 ? row(Kind::kValue, position, head) : nullptr);
     }
   }
   for (int32_t t = 0; t < sequence.query_len; ++t) {
@@ -155,7 +160,9 @@ PagedAttentionPlan PagedBatch::Plan() const {
                                      .window = window,
                                      .softcap = softcap,
                                      .causal = causal,
-                                     .sinks = !sinks.empty()},
+                                     .sinks = !sinks.empty(),
+                                     .v_head_dim = shape_.v_head_dim,
+                                     .values_in_keys = shape_.v_head_dim != 0},
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   for (const SequenceSpan& span : spans_) {
@@ -212,7 +219,7 @@ const float* PagedBatch::KeyBias(int32_t head) const {
 std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& variant, int num_threads) {
   Device& device = CpuDevice(variant, num_threads);
   PoisonedMemory workspace(device.ops->paged_attention_workspace(device.context, backend, Plan()));
-  std::vector<float> out(query_.size(), NAN);
+  std::vector<float> out(out_floats(), NAN);
   PagedAttentionParams params = Params(backend, out.data());
   params.workspace = workspace.data();
   params.workspace_bytes = workspace.size();
@@ -223,23 +230,25 @@ std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& 
 }
 
 const float* PagedBatch::Row(const std::vector<float>& out, size_t sequence, int32_t token, int32_t head) const {
-  return out.data() + (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.head_dim;
+  return out.data() + (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.out_dim();
 }
 
 const float* PagedBatch::Query(size_t sequence, int32_t token, int32_t head) const {
-  return Row(query_, sequence, token, head);
+  return query_.data() + (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.head_dim;
 }
 
 std::vector<float> PagedBatch::Tokens(size_t sequence, Kind kind, int32_t kv_head) const {
   std::vector<float> rows;
   const BatchSequence& s = sequences_[sequence];
+  const bool in_keys = kind == Kind::kValue && shape_.v_head_dim != 0;
+  if (in_keys) kind = Kind::kKey;
   for (int32_t position = 0; position < s.first_position + s.query_len; ++position) {
     std::vector<float> row;
     for (int32_t d = 0; d < shape_.head_dim; ++d) {
       row.push_back(Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F));
     }
     row = RoundRow(dtype_, std::move(row));
-    rows.insert(rows.end(), row.begin(), row.end());
+    rows.insert(rows.end(), in_keys ? row.end() - shape_.v_head_dim : row.begin(), row.end());
   }
   return rows;
 }

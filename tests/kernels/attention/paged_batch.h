@@ -19,6 +19,9 @@ struct HeadShape {
   int32_t num_heads;
   int32_t num_kv_heads;
   int32_t head_dim;
+  int32_t v_head_dim = 0;  // not 0: values are so many of the last dimensions of their keys (KvShape::values_in_keys)
+
+  int32_t out_dim() const { return v_head_dim == 0 ? head_dim : v_head_dim; }
 };
 
 // The rows [first_position, first_position + query_len) of the sequence `seed`; its pages hold the keys before them
@@ -33,7 +36,7 @@ struct BatchSequence {
 
 // How a device lays tokens out in a page. slot: in the page.
 struct PageFormat {
-  // Rounds a token's key and value, [head_dim] each, into its page.
+  // Rounds a token's key and value, [head_dim] each, into its page. value: null where it is in the key.
   void (*store)(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
                 const float* key, const float* value);
   // Makes every element of a slot, and its scales, `value`.
@@ -51,7 +54,10 @@ class PagedBatch {
   // The call, all but its workspace, and the least plan that covers it. Pointers are valid while the batch lives.
   PagedAttentionParams Params(AttentionBackend backend, float* out) const;
   PagedAttentionPlan Plan() const;
-  size_t out_floats() const { return query_.size(); }
+  size_t query_floats() const { return query_.size(); }
+  size_t out_floats() const {
+    return query_.size() / static_cast<size_t>(shape_.head_dim) * static_cast<size_t>(shape_.out_dim());
+  }
   size_t pool_bytes() const { return pool_.size(); }
   size_t page_table_entries() const { return page_table_.size(); }
 
@@ -62,7 +68,8 @@ class PagedBatch {
   // Row of sequence i's token t (0 is its first query), one head, in what Run returned.
   const float* Row(const std::vector<float>& out, size_t sequence, int32_t token, int32_t head) const;
 
-  // Keys or values of (sequence i, KV head) for its first kv_len positions, rounded to the dtype: [kv_len, head_dim].
+  // Keys or values of (sequence i, KV head) for its first kv_len positions, rounded to the dtype: [kv_len, head_dim],
+  // values [kv_len, out_dim].
   std::vector<float> Tokens(size_t sequence, Kind kind, int32_t kv_head) const;
   const float* Query(size_t sequence, int32_t token, int32_t head) const;
 

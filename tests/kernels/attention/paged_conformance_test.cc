@@ -69,6 +69,7 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
             .scale = batch.scale,
             .begin = batch.KeyStart(i, t),
             .softcap = batch.softcap,
+            .v_head_dim = shape.v_head_dim,
             .slope = batch.alibi_slopes.empty() ? 0.0F : batch.alibi_slopes[static_cast<size_t>(head)],
             .position = position,
             .bias = batch.KeyBias(head),
@@ -86,10 +87,15 @@ TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {
       {{8, 1, 80}, {{1, 0, 20}, {2, 255, 1}, {3, 256, 1}}},
       {{4, 4, 128}, {{1, 1022, 1}, {2, 0, 9}}},
       {{2, 1, 256}, {{1, 0, 40}, {2, 300, 1}}},
+      {{2, 1, 512}, {{1, 0, 20}, {2, 530, 1}}},
+      {{20, 1, 576, 512}, {{1, 520, 1}, {2, 0, 7}}},
       {{3, 1, 9}, {{1, 0, 40}, {2, 60, 5}}},
   };
   for (const auto& [shape, sequences] : cases) {
     PagedBatch batch = Batch(shape, sequences);
+    if (shape.v_head_dim != 0) batch.scale = 0.1F;
+    // Wide rows need shared memory of the device, and latent ones are not E4M3.
+    if (shape.head_dim > 256 && !runner_->Takes(backend(), batch.Plan().traits)) continue;
     ExpectExact(batch, shape, sequences);
   }
 }

@@ -140,11 +140,11 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
     EXPECT_EQ(kernel.stack, 0);
     EXPECT_EQ(kernel.local, 0);
   }
-  // 18 of row_ops, 9 of element_ops, 4 of roof_loops, 3 of efficient, 8 of flash, 2 of math, 11 of the tile GEMM and
+  // 18 of row_ops, 9 of element_ops, 4 of roof_loops, 3 of efficient, 10 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
-  // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM; of recurrent layers 8
-  // scans and 4 more.
-  constexpr int kKernels = 94;
+  // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 11 of the grouped GEMM; of
+  // recurrent layers 10 scans and 4 more.
+  constexpr int kKernels = 98;
   // 36 of the wgmma GEMM, 4 of codes and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
   std::map<std::string, int> expected = {{"sm_90a", 36 + 4 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
@@ -218,7 +218,7 @@ TEST(CudaCode, AttentionUsesTensorCoresAndAsynchronousCopies) {
       EXPECT_GE(Count(kernel.name, "FFMA"), 2 * 128);
     }
   }
-  EXPECT_EQ(kernels, 12);
+  EXPECT_EQ(kernels, 14);
 }
 
 // Nothing was optimised away: every loop's body is complete.

@@ -33,7 +33,7 @@ class DeviceRunner : public AttentionRunner {
 
   std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const override {
     PagedAttentionParams params = batch.Params(backend, nullptr);
-    const Array<float> query(*device_, Copied<float>(params.query, batch.out_floats()));
+    const Array<float> query(*device_, Copied<float>(params.query, batch.query_floats()));
     const Array<float> out(*device_, std::vector<float>(batch.out_floats(), NAN));
     const Array<unsigned char> pool(*device_, Copied<unsigned char>(params.kv_pool, batch.pool_bytes()));
     const Array<int32_t> table(*device_, Copied<int32_t>(params.page_table, batch.page_table_entries()));

@@ -107,9 +107,12 @@ KernelStatus ScanDelta(DeviceContext* context, const DeltaScanParams& given) {
   const int64_t rows = arrays.CopySequences(&params.sequences, params.num_sequences, &params.state,
                                             shape.value_heads * DeltaHeadFloats(shape));
   arrays.Copy(&params.in, rows * shape.channels());
-  arrays.Copy(&params.gates, rows * 2 * shape.value_heads);
+  const bool row_decays = params.steps != nullptr;
+  const int64_t stride = params.gates_stride > 0 ? params.gates_stride : 2 * int64_t{shape.value_heads};
+  arrays.Copy(&params.gates, (rows - 1) * stride + (row_decays ? 1 : 2) * int64_t{shape.value_heads});
   arrays.Copy(&params.rate, shape.value_heads);
-  arrays.Copy(&params.dt_bias, shape.value_heads);
+  arrays.Copy(&params.dt_bias, shape.value_heads * (row_decays ? int64_t{shape.key_dim} : 1));
+  arrays.Copy(&params.steps, rows * shape.value_heads * shape.key_dim);
   arrays.CopyAndReturn(&params.out, rows * shape.value_features());
   return arrays.Run(&DeviceOps::delta_scan, params);
 }

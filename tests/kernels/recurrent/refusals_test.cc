@@ -41,6 +41,20 @@ TEST_P(RecurrentRefusals, DeltaRule) {
   EXPECT_EQ(status_with([](DeltaScanParams* p) { --p->state.slot_stride; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->shape.value_heads = 3; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates = nullptr; }), KernelStatus::kInvalidArgument);
+  // With a decay of each row a row of gates has no a.
+  EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates_stride = 4; }), KernelStatus::kInvalidArgument);
+  const float* steps = floats_.data();
+  const auto own_decays = [&](auto change) {
+    return status_with([&](DeltaScanParams* p) {
+      p->steps = steps;
+      p->gates_stride = 4;
+      change(p);
+    });
+  };
+  EXPECT_EQ(own_decays([](DeltaScanParams*) {}), KernelStatus::kOk);
+  EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->gates_stride = 3; }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->shape.key_dim = kChannelDecaysMax + 1; }),
+            KernelStatus::kInvalidArgument);
 }
 
 TEST_P(RecurrentRefusals, Mamba2Scan) {
@@ -69,6 +83,23 @@ TEST_P(RecurrentRefusals, Mamba2Scan) {
   EXPECT_EQ(status_with([](SsmScanParams* p) { p->step_stride = 5; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](SsmScanParams* p) { p->step_max = -1.0F; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](SsmScanParams* p) { p->skip = nullptr; }), KernelStatus::kInvalidArgument);
+}
+
+TEST_P(RecurrentRefusals, ASigmoidBeforeTheNorm) {
+  GatedGroupNormParams params{.in = floats_.data(),
+                              .gate = floats_.data(),
+                              .gate_stride = 8,
+                              .rows = nullptr,
+                              .weight = floats_.data(),
+                              .epsilon = 1e-5F,
+                              .num_groups = 2,
+                              .columns = 4,
+                              .out = out_.data(),
+                              .num_rows = 2,
+                              .sigmoid_gate = true};
+  EXPECT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kOk);
+  params.gate_first = true;
+  EXPECT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kInvalidArgument);
 }
 
 TEST_P(RecurrentRefusals, Convolution) {

@@ -88,8 +88,8 @@ DUNLIN_HD void RunEfficient(const AttentionCall& call, const PartialStore& parts
   ForWarps([&](int warp) {
     EfficientWarp& own = warps[warp];
     if (in_parts) {
-      StorePart(parts, parts.Part(rows.task(call.num_kv_heads), part), rows, warp, first_dim, 0, own.maximum, own.sum,
-                own.out);
+      StorePart(parts, parts.Part(parts.Task(rows, call.num_kv_heads), part), rows, warp, first_dim, 0, own.maximum,
+                own.sum, own.out);
     } else {
       AddSinks(call, rows, warp, own.total_maximum, &own.total_sum);
       StoreOutputs(call, rows, warp, first_dim, 0, own.total_sum, own.total);

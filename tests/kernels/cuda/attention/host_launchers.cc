@@ -52,22 +52,27 @@ void LaunchEfficient(const AttentionCall& call, const LaunchPlan& plan, Stream /
             });
 }
 
-template <typename Format, int kSlices, int kStages>
+template <typename Format, int kSlices, int kStages, bool kWide>
 int PrepareFlash() {
   return 0;
 }
-template <typename Format, int kSlices, int kStages>
+template <typename Format, int kSlices, int kStages, bool kWide>
 void LaunchFlash(const AttentionCall& call, const LaunchPlan& plan, Stream /*stream*/) {
+  constexpr BlockGeometry kGeometry = kFlashGeometry<kSlices, kStages, kWide>;
   float* totals = plan.OwnAs<FlashPlan>().totals;
-  ForBlocks(kFlashGeometry<kSlices, kStages>, call, plan, plan.blocks,
+  ForBlocks(kGeometry, call, plan, plan.blocks,
             [&](int64_t, const BlockPlace& place, const RowBlock& rows, unsigned char* shared) {
-              RunFlash<TensorProducts<Format>, kSlices, kStages>(call, plan.parts, totals, rows, place.part, shared);
+              const int32_t first_column = place.column_tile * kGeometry.columns;
+              RunFlash<TensorProducts<Format>, kSlices, kStages, kWide>(call, plan.parts, totals, rows, first_column,
+                                                                        place.part, shared);
             });
 }
 
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream /*stream*/) {
-  for (int32_t task = 0; task < call.num_sequences * call.num_kv_heads; ++task) {
-    const RowBlock rows = BlockOf(call, task / call.num_kv_heads, task % call.num_kv_heads, 0, plan.parts.rows);
+  for (int32_t task = 0; task < call.num_sequences * call.num_kv_heads * plan.row_blocks; ++task) {
+    const int32_t head = task / plan.row_blocks;
+    const RowBlock rows =
+        BlockOf(call, head / call.num_kv_heads, head % call.num_kv_heads, task % plan.row_blocks, plan.parts.rows);
     for (int32_t row = 0; row < rows.num_rows; ++row) {
       for (int32_t dim = 0; dim < call.values.dim; ++dim) {
         MergeParts(call, plan.parts, rows, plan.part_keys, row, dim);
@@ -87,6 +92,8 @@ template int PrepareFlash<Bf16Format, 1, 2>();
 template int PrepareFlash<Bf16Format, 2, 2>();
 template int PrepareFlash<Bf16Format, 4, 2>();
 template int PrepareFlash<Bf16Format, 4, 1>();
+template int PrepareFlash<Bf16Format, 3, 1, true>();
+template int PrepareFlash<Fp16Format, 3, 1, true>();
 template int PrepareFlash<Fp16Format, 1, 2>();
 template int PrepareFlash<Fp16Format, 2, 2>();
 template int PrepareFlash<Fp16Format, 4, 2>();
@@ -95,6 +102,8 @@ template void LaunchFlash<Bf16Format, 1, 2>(const AttentionCall&, const LaunchPl
 template void LaunchFlash<Bf16Format, 2, 2>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchFlash<Bf16Format, 4, 2>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchFlash<Bf16Format, 4, 1>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchFlash<Bf16Format, 3, 1, true>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchFlash<Fp16Format, 3, 1, true>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchFlash<Fp16Format, 1, 2>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchFlash<Fp16Format, 2, 2>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchFlash<Fp16Format, 4, 2>(const AttentionCall&, const LaunchPlan&, Stream);

@@ -99,8 +99,36 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   EXPECT_EQ(plan.blocks, 8);
 }
 
+// DeepSeek's 128 heads of one KV head: two blocks of rows of a token, each with parts of its own.
+TEST(LaunchPlan, KeysOfOneTokenAreDividedWhateverItsHeads) {
+  AttentionCall call = Paged(2, 1, 4096, 512);
+  call.num_heads = call.group = 128;
+  call.num_kv_heads = 1;
+  LaunchPlan plan;
+  const AttentionKernel& kernel = KernelOf(AttentionBackend::kFlash, call, kDevice);
+  const size_t bytes = PartBytes(kernel.geometry, call, kDevice);
+  EXPECT_EQ(bytes, size_t{2 * 2 * 8 * 64} * (512 + 2) * sizeof(float));
+  ASSERT_TRUE(kernel.plan.divide(kernel.geometry, call, kDevice, test_workspace, bytes, &plan));
+  EXPECT_EQ(plan.row_blocks, 2);
+  EXPECT_EQ(plan.column_tiles, 3);
+  EXPECT_EQ(plan.parts.row_blocks, 2);
+  EXPECT_EQ(plan.blocks, 2 * 2 * 3 * 8);
+  std::set<int64_t> tasks;
+  for (int32_t sequence = 0; sequence < 2; ++sequence) {
+    for (const int32_t first_row : {0, 64}) {
+      RowBlock block{};
+      block.sequence.index = sequence;
+      block.first_row = first_row;
+      tasks.insert(plan.parts.Task(block, 1));
+    }
+  }
+  EXPECT_EQ(tasks, (std::set<int64_t>{0, 1, 2, 3}));
+  call.max_query_tokens = 2;
+  EXPECT_EQ(PartBytes(kernel.geometry, call, kDevice), 0U) << "a prefill of several blocks";
+}
+
 TEST(LaunchPlan, PartsDoNotOverlap) {
-  const PartialStore store{.data = nullptr, .num_parts = 5, .rows = 12, .v_head_dim = 80};
+  const PartialStore store{.data = nullptr, .num_parts = 5, .rows = 12, .v_head_dim = 80, .row_blocks = 1};
   EXPECT_EQ(store.floats_per_part(), 12 * 82);
   EXPECT_EQ(store.Part(2, 3) - store.Part(0, 0), (2 * 5 + 3) * 12 * 82);
 }
@@ -182,6 +210,7 @@ TEST(LaunchPlan, FlashFitsEveryDevice) {
     if (sm_bytes >= 164 * 1024) {
       EXPECT_LE(2 * (FlashMemory<2, 2>::kBytes + 1024), sm_bytes) << "two blocks of 128 dims on an A100";
       EXPECT_LE(2 * (TileMemory<Fp32Products>::kBytes + 1024), sm_bytes);
+      EXPECT_LE((FlashMemory<3, 1, true>::kBytes), shared) << "rows of 512 dims on an A100";
     }
   }
 }

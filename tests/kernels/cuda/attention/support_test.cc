@@ -40,6 +40,9 @@ TEST(CudaAttentionSupport, FlashNeedsTensorCoresAndRegisters) {
               ElementsAre("flash on cuda supports keys in fp16, bf16 and fp8_e4m3; they are in fp32"));
   EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kBF16, 320, 8, 8}),
               ElementsAre("flash on cuda supports head_dim up to 256; head_dim is 320"));
+  std::vector<std::string> wide;
+  EXPECT_FALSE(SupportsAttentionOn({132, 163 * 1024, 80}, AttentionBackend::kFlash, {DType::kBF16, 520, 8, 8}, &wide));
+  EXPECT_THAT(wide, ElementsAre("flash on cuda supports head_dim up to 512; head_dim is 520"));
   AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 8};
   traits.bias = true;
   EXPECT_THAT(Reasons(AttentionBackend::kFlash, traits),

@@ -94,6 +94,28 @@ TEST(CudaValuesInKeys, GiveTheBitsOfPagesThatRepeatTheKeys) {
   }
 }
 
+// DeepSeek's rows of 576 with values of 512: by FLASH where these are whole tiles and a block has the memory.
+TEST(CudaValuesInKeys, FlashTakesWideRowsWhoseValuesAreWholeTiles) {
+  const auto takes = [](AttentionBackend backend, int32_t head_dim, int32_t v_head_dim, int32_t shared) {
+    const AttentionTraits traits{.dtype = DType::kBF16,
+                                 .head_dim = head_dim,
+                                 .num_heads = 16,
+                                 .num_kv_heads = 1,
+                                 .v_head_dim = v_head_dim,
+                                 .values_in_keys = v_head_dim != 0};
+    return cuda::SupportsAttentionOn({132, shared, 90}, backend, traits, nullptr);
+  };
+  constexpr int32_t kShared = 163 * 1024;
+  EXPECT_TRUE(takes(AttentionBackend::kFlash, 576, 512, kShared));
+  EXPECT_FALSE(takes(AttentionBackend::kFlash, 576, 512, 99 * 1024));
+  EXPECT_FALSE(takes(AttentionBackend::kFlash, 576, 510, kShared));
+  EXPECT_TRUE(takes(AttentionBackend::kFlash, 512, 510, kShared));
+  EXPECT_FALSE(takes(AttentionBackend::kFlash, 640, 512, kShared));
+  EXPECT_TRUE(takes(AttentionBackend::kFlash, 512, 0, kShared));
+  EXPECT_FALSE(takes(AttentionBackend::kFlash, 576, 0, kShared));
+  EXPECT_TRUE(takes(AttentionBackend::kEfficient, 576, 0, 99 * 1024));
+}
+
 // Rows of Q and K heads alone fill the key blocks that rows of Q, K and V heads fill.
 TEST(CudaValuesInKeys, StoresKeysOfRowsWithoutValues) {
   constexpr int32_t kHeads = 4;

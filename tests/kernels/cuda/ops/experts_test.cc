@@ -55,15 +55,18 @@ TEST(CudaExperts, MatchTheCpusByEveryRule) {
     std::vector<float> logits = RandomValues(kRows * c.rule.num_experts, 31);
     std::fill_n(logits.begin(), c.rule.num_experts, 0.5F);  // a row of ties
     const std::vector<float> correction = RandomValues(c.rule.num_experts, 32);
+    const std::vector<float> scales = RandomValues(c.rule.num_experts, 33);
     Routed expected(c.rule, kRows);
     RouteExpertsParams params = expected.Params(c.rule, logits, c.rule.num_experts, kRows);
     params.decode_rows = kDecode;
     if (c.corrected) params.correction = correction.data();
+    if (c.rule.num_groups == 1) params.expert_scales = scales.data();
     ASSERT_EQ(cpu->ops->route_experts(cpu->context, params), KernelStatus::kOk);
     for (const int32_t lanes : {1, kLanesMax}) {
       Routed routed(c.rule, kRows);
       RouteExpertsParams host = routed.Params(c.rule, logits, c.rule.num_experts, kRows);
       host.correction = params.correction;
+      host.expert_scales = params.expert_scales;
       host.decode_rows = kDecode;
       RouteOnHost(host, lanes);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRouting(routed, expected)) << lanes << " lanes";

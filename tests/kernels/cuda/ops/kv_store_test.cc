@@ -84,6 +84,7 @@ struct Case {
   int32_t rotary_dim;  // 0: none
   bool norms;
   bool joint = false;  // over all heads of Q, and all of K
+  bool value_norm = false;
 };
 
 void RunHeads(const RotateAndStoreKvParams& params) {
@@ -92,7 +93,7 @@ void RunHeads(const RotateAndStoreKvParams& params) {
       if (!params.joint_norms) continue;
       RunLanes(token + 1, [&](const ThreadLanes& lanes) { NormHeadsJointly(lanes, params, token, is_key); });
     }
-    for (int32_t head = 0; head < params.num_heads + 2 * params.layout.shape.num_kv_heads; ++head) {
+    for (int32_t head = 0; head < FusedHeads(params); ++head) {
       RunLanes(head % 3 + 1, [&](const ThreadLanes& lanes) { RotateAndStoreHead(lanes, params, token, head); });
     }
   }
@@ -110,7 +111,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
   const int32_t positions[kTokens] = {0, 1, 46, 47, 103};  // with norms queries take a factor by them
   for (const DType dtype : kKvDTypes) {
     for (const Case& test : {Case{dtype, 64, 64, false}, Case{dtype, 33, 20, true}, Case{dtype, 48, 0, true},
-                             Case{dtype, 32, 32, true, true}}) {
+                             Case{dtype, 32, 32, true, true}, Case{dtype, 40, 20, true, false, true}}) {
       const KvLayout layout =
           MakeKvLayout(dtype, {.num_layers = 2, .num_kv_heads = kKvHeads, .head_dim = test.head_dim});
       const std::vector<float> fused = RandomValues(int64_t{kTokens} * (kHeads + 2 * kKvHeads) * test.head_dim, 21);
@@ -134,6 +135,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                     .key_norm = test.norms ? weights.data() : nullptr,
                                     .norm_epsilon = 1e-6F,
                                     .joint_norms = test.joint,
+                                    .value_norm = test.value_norm,
                                     .query_scale = {test.norms ? positions : nullptr, 0.1F, 4}};
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
       params.qkv = rows.data();
@@ -162,17 +164,65 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                                                 : Precision::kFp8;
             return PackedElement(precision, pool + offset, KvElement(test.head_dim, slots[token], d)) * scale;
           };
-          // A key may differ by one step of the format, because QK-norm's sum runs in another order; a value is copied.
+          // What is normed may differ by one step of the format, because a norm's sum runs in another order.
           const float step = dtype == DType::kF32 ? 3e-6F : dtype == DType::kF8E4M3 ? 0.07F : 0.008F;
           for (int32_t d = 0; d < test.head_dim; ++d) {
             const float expected_key = key[static_cast<size_t>(d)];
             ASSERT_NEAR(at(KeyBlockOffset(layout, pages[token], 1, head), d), expected_key,
                         test.norms ? step * (1 + std::fabs(expected_key)) : 0.0F);
-            ASSERT_EQ(at(ValueBlockOffset(layout, pages[token], 1, head), d), value[static_cast<size_t>(d)]);
+            const float expected_value = value[static_cast<size_t>(d)];
+            ASSERT_NEAR(at(ValueBlockOffset(layout, pages[token], 1, head), d), expected_value,
+                        test.value_norm ? step * (1 + std::fabs(expected_value)) : 0.0F);
           }
         }
       }
     }
+  }
+}
+
+// Layers that read the keys of another have heads of Q alone; their tokens may be some of the step's.
+TEST(KvPages, QueriesAloneTakeTheRotationOfTheirRow) {
+  std::string error;
+  const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+  ASSERT_NE(cpu, nullptr) << error;
+  constexpr int32_t kTokens = 3;
+  constexpr int32_t kHeads = 4;
+  constexpr int32_t kDim = 20;
+  const int32_t pages[kTokens] = {0, 0, 0};
+  const int32_t slots[kTokens] = {1, 2, 3};
+  const int32_t rows[kTokens] = {4, 0, 3};
+  const int32_t positions[] = {9, 8, 7, 6, 105};
+  const std::vector<float> queries = RandomValues(kTokens * kHeads * kDim, 31);
+  const std::vector<float> cos_sin = RandomValues(5 * kDim, 32);
+  const std::vector<float> norm = RandomValues(kHeads * kDim, 33);
+  const KvLayout layout = MakeKvLayout(DType::kBF16, {.num_layers = 1, .num_kv_heads = 2, .head_dim = kDim});
+  for (const bool joint : {false, true}) {
+    Pool pool(layout.page_bytes);
+    std::vector<float> expected = queries;
+    std::vector<float> out = queries;
+    RotateAndStoreKvParams params{.qkv = expected.data(),
+                                  .cos_sin = cos_sin.data(),
+                                  .rotary_dim = kDim,
+                                  .num_heads = kHeads,
+                                  .kv_pool = pool.data(),
+                                  .layout = layout,
+                                  .layer = 0,
+                                  .token_page = pages,
+                                  .token_slot = slots,
+                                  .num_tokens = kTokens,
+                                  .query_norm = norm.data(),
+                                  .norm_epsilon = 1e-6F,
+                                  .joint_norms = joint,
+                                  .query_only = true,
+                                  .rows = rows,
+                                  .query_scale = {positions, 0.1F, 4}};
+    ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
+    params.qkv = out.data();
+    params.kv_pool = nullptr;  // not touched
+    params.token_page = params.token_slot = nullptr;
+    params.key_norm = norm.data();
+    RunHeads(params);
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 3e-6F) << i;
   }
 }
 

@@ -177,6 +177,13 @@ TEST(RowOps, ANormAddsItsResidual) {
     RunRows(source, TargetOf(out, in_place.data()), 4);
     EXPECT_EQ(in_place, expected);
     ExpectRows(out, expected, 0.0F);
+    const float factor = 0.37F;  // of the sum
+    source.factor = &factor;
+    for (float& value : expected) value *= factor;
+    in_place = residual;
+    RunRows(source, TargetOf(out, in_place.data()), 4);
+    EXPECT_EQ(in_place, expected);
+    ExpectRows(out, expected, 0.0F);
   }
 }
 
@@ -324,14 +331,17 @@ TEST(ElementOps, SoftcapAddCopyAndRotaryTableMatchTheCpus) {
   ASSERT_EQ(Cpu().ops->softcap(Cpu().context, {expected.data(), 2.5F, kOpRows, kColumns}), KernelStatus::kOk);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(Softcapped(2.5F, values[i]), expected[i], 1e-6F);
 
-  expected = in;
-  ASSERT_EQ(Cpu().ops->add(Cpu().context, {expected.data(), bias.data(), in.data(), kOpRows, kColumns}),
-            KernelStatus::kOk);
-  const AddParams add{values.data(), bias.data(), in.data(), kOpRows, kColumns};
-  for (int64_t row = 0; row < kOpRows; ++row) {
-    for (int64_t column = 0; column < kColumns; ++column) AddAt(add, row, column);
+  const float factor = 0.37F;
+  for (const float* by : {static_cast<const float*>(nullptr), &factor}) {
+    expected = values = in;
+    AddParams add{expected.data(), bias.data(), in.data(), kOpRows, kColumns, by};
+    ASSERT_EQ(Cpu().ops->add(Cpu().context, add), KernelStatus::kOk);
+    add.rows = values.data();
+    for (int64_t row = 0; row < kOpRows; ++row) {
+      for (int64_t column = 0; column < kColumns; ++column) AddAt(add, row, column);
+    }
+    EXPECT_EQ(values, expected);
   }
-  EXPECT_EQ(values, expected);
 
   const int32_t picked[kOpRows] = {2, 0, 2};
   CopyRowsParams copy{in.data(), kColumns, picked, expected.data(), kOpRows, kColumns - 5};

@@ -40,8 +40,8 @@ KernelStatus Scan(DeviceContext* /*context*/, const typename Rule::Params& param
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   const ScanShape shape = Rule::ShapeOf(params);
   if (shape.rows > kStateRowsMax) return KernelStatus::kUnsupported;
-  WithScanSlices(shape, [&](auto slices) {
-    using Memory = ScanMemory<slices()>;
+  WithScanSlices<Rule>(shape, [&](auto slices) {
+    using Memory = typename ScanBlock<Rule, slices()>::Memory;
     for (int64_t block = 0; block < int64_t{params.num_sequences} * shape.heads * ScanParts(shape); ++block) {
       testing::PoisonedMemory shared(sizeof(Memory));
       ScanBlock<Rule, slices()>(params, block, reinterpret_cast<Memory*>(shared.data())).Run();
@@ -49,6 +49,10 @@ KernelStatus Scan(DeviceContext* /*context*/, const typename Rule::Params& param
     }
   });
   return KernelStatus::kOk;
+}
+
+KernelStatus ScanDelta(DeviceContext* context, const DeltaScanParams& params) {
+  return params.steps == nullptr ? Scan<DeltaRule>(context, params) : Scan<ChannelDeltaRule>(context, params);
 }
 
 KernelStatus Norm(DeviceContext* context, const GatedGroupNormParams& params) {
@@ -74,7 +78,7 @@ constexpr DeviceOps OpsOnHost() {
   DeviceOps ops{};
   ops.kind = DeviceKind::kCuda;
   ops.causal_conv = Convolve;
-  ops.delta_scan = Scan<DeltaRule>;
+  ops.delta_scan = ScanDelta;
   ops.ssm_scan = Scan<SsmRule>;
   ops.gated_group_norm = Norm;
   ops.row_gate = Gate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recurrent models that libdunlin_cuda.so serves, by its table.
+// The models that libdunlin_cuda.so serves, by its table.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,6 +20,16 @@ TEST(CudaModule, ServesRecurrentModelsButForWideStates) {
   EXPECT_TRUE(ops.supports_model({.experts = true, .state_rows = 256}, &reasons));
   EXPECT_FALSE(ops.supports_model({.state_rows = 257}, &reasons));
   EXPECT_THAT(reasons, ::testing::ElementsAre("states of more than 256 rows"));
+}
+
+TEST(CudaModule, ServesGemma4AndKimiLinear) {
+  void* library = dlopen(DUNLIN_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const DeviceOps& ops = *reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))()->ops;
+  EXPECT_TRUE(ops.supports_model(
+      {.experts = true, .experts_beside_mlp = true, .value_norms = true, .shared_kv = true, .row_factors = true},
+      nullptr));
+  EXPECT_TRUE(ops.supports_model({.experts = true, .latent_rows = true, .row_decays = true}, nullptr));
 }
 
 }  // namespace

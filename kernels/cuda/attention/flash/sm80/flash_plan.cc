@@ -13,6 +13,10 @@ size_t TotalBytes(const BlockGeometry& geometry, const AttentionCall& call) {
 
 }  // namespace
 
+bool HasNoSelection(const AttentionCall& call) {
+  return call.selection.bits == nullptr;
+}
+
 size_t FlashDenseBytes(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device) {
   const size_t parts = PartBytes(geometry, call, device);
   return parts != 0 ? parts : TotalBytes(geometry, call);

@@ -193,7 +193,7 @@ struct WgmmaFlashRows {
   // The block's only split as a part, for the merge kernel.
   DUNLIN_DEVICE void StorePart(int thread, const State& own) const {
     const PartialStore& store = at.flash.parts;
-    float* part = store.Part(at.rows.task(at.flash.call.num_kv_heads), at.part);
+    float* part = store.Part(store.Task(at.rows, at.flash.call.num_kv_heads), at.part);
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
       const float sum = OfQuad(own.sum[half], true);

@@ -3,20 +3,17 @@
 // FP64, and under cuts.
 #include <gtest/gtest.h>
 
-#include "tests/kernels/cpu/cpu_fixture.h"
-#include "tests/kernels/recurrent/recurrent_batch.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 
-namespace dunlin::kernels {
+#include "tests/kernels/recurrent/recurrent_batch.h"
+#include "tests/kernels/recurrent/recurrent_devices.h"
+
+namespace dunlin::kernels::testing_recurrent {
 namespace {
 
-using namespace testing_cpu;  // NOLINT: the fixture of this folder
-using testing_recurrent::Append;
-using testing_recurrent::Batch;
-using testing_recurrent::BatchOf;
-using testing_recurrent::Rows;
-using testing_recurrent::Sigmoid;
-
-class ChannelDelta : public CpuVariants {};
+class ChannelDelta : public RecurrentDevices {};
 
 struct ChannelHeads {
   DeltaShape shape;
@@ -113,6 +110,7 @@ TEST_P(ChannelDelta, MatchesFp64) {
   for (const ChannelHeads& heads :
        {ChannelHeads({3, 3, 12, 12}), ChannelHeads({1, 1, 1, 1}), ChannelHeads({1, 2, 30, 33}),
         ChannelHeads({2, 2, 128, 128}), ChannelHeads({1, 1, 1024, 17})}) {
+    if (heads.shape.key_dim > 256 && device_->ops->kind == DeviceKind::kCuda) continue;  // refused by supports_model
     constexpr int64_t kRows = 70;
     const ChannelRows rows(heads, kRows, 33);
     std::vector<float> state(static_cast<size_t>(heads.state_floats()), kNaN);
@@ -136,7 +134,7 @@ TEST_P(ChannelDelta, HasTheSameBitsUnderAnyCutAndBesideOthers) {
     const ChannelRows all(heads, kRows, 36);
     std::vector<float> whole_state(static_cast<size_t>(heads.state_floats()), kNaN);
     const std::vector<float> whole = ScanChannels(*device_, heads, BatchOf({{0, kRows}}), all, &whole_state);
-    const auto other_device = Open(GetParam(), 7);
+    const auto other_device = Open(7);
     for (const int32_t cut : {1, 2, 31, 37, 64, 65}) {
       std::vector<float> states(2 * static_cast<size_t>(heads.state_floats()), kNaN);
       std::vector<float> pieces;
@@ -172,17 +170,17 @@ TEST_P(ChannelDelta, ASigmoidGatesTheNormedRows) {
   const std::vector<float> gate = RandomMatrix(2, kWidth, 52);
   const std::vector<float> weight = RandomMatrix(1, kColumns, 53);
   std::vector<float> out(2 * kWidth, kNaN);
-  GatedGroupNormParams params{.in = in.data(),
-                              .gate = gate.data(),
-                              .gate_stride = kWidth,
-                              .rows = nullptr,
-                              .weight = weight.data(),
-                              .epsilon = 1e-5F,
-                              .num_groups = kGroups,
-                              .columns = kColumns,
-                              .out = out.data(),
-                              .num_rows = 2,
-                              .sigmoid_gate = true};
+  const GatedGroupNormParams params{.in = in.data(),
+                                    .gate = gate.data(),
+                                    .gate_stride = kWidth,
+                                    .rows = nullptr,
+                                    .weight = weight.data(),
+                                    .epsilon = 1e-5F,
+                                    .num_groups = kGroups,
+                                    .columns = kColumns,
+                                    .out = out.data(),
+                                    .num_rows = 2,
+                                    .sigmoid_gate = true};
   ASSERT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kOk);
   for (size_t i = 0; i < out.size(); ++i) {
     double squares = 0.0;
@@ -192,35 +190,9 @@ TEST_P(ChannelDelta, ASigmoidGatesTheNormedRows) {
     const double exact = in[i] / std::sqrt(squares / kColumns + 1e-5) * weight[i % kColumns] * Sigmoid(gate[i]);
     ASSERT_NEAR(out[i], exact, 2e-6 * (1.0 + std::fabs(exact))) << i;
   }
-  params.gate_first = true;
-  EXPECT_EQ(device_->ops->gated_group_norm(device_->context, params), KernelStatus::kInvalidArgument);
 }
 
-TEST_P(ChannelDelta, ImpossibleParametersAreRefused) {
-  const ChannelHeads heads({1, 1, 8, 8});
-  std::vector<float> state(static_cast<size_t>(heads.state_floats()));
-  const Batch batch = BatchOf({{0, 1}});
-  const ChannelRows rows(heads, 1, 54);
-  std::vector<float> out(8);
-  DeltaScanParams scan{.shape = heads.shape,
-                       .in = rows.in.data(),
-                       .gates = rows.gates.data(),
-                       .rate = heads.rate.data(),
-                       .dt_bias = heads.bias.data(),
-                       .state = {state.data(), int64_t{1} << 20, batch.slots.data()},
-                       .sequences = batch.spans.data(),
-                       .num_sequences = 1,
-                       .out = out.data(),
-                       .gates_stride = 1,
-                       .steps = rows.steps.data()};
-  scan.shape.key_dim = kChannelDecaysMax + 1;
-  EXPECT_EQ(device_->ops->delta_scan(device_->context, scan), KernelStatus::kInvalidArgument) << "key_dim";
-  scan.shape.key_dim = 8;
-  scan.steps = nullptr;
-  EXPECT_EQ(device_->ops->delta_scan(device_->context, scan), KernelStatus::kInvalidArgument) << "rows without a";
-}
-
-DUNLIN_FOR_EVERY_CPU_VARIANT(ChannelDelta);
+DUNLIN_FOR_EVERY_RECURRENT_DEVICE(ChannelDelta);
 
 }  // namespace
-}  // namespace dunlin::kernels
+}  // namespace dunlin::kernels::testing_recurrent
