@@ -74,8 +74,10 @@ int32_t MaxRunning(const EngineOptions& options, const Runtime& runtime) {
 }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
-                                    const RequestLimits& limits, const Runtime& runtime, KvEventLog* kv_events) {
+                                    const RequestLimits& limits, const Runtime& runtime, KvEventLog* kv_events,
+                                    const BatchDrafter* drafter) {
   SchedulerOptions scheduler;
+  scheduler.max_batch_drafts = drafter == nullptr ? 0 : drafter->max_sequences();
   scheduler.max_sequences = MaxRunning(options, runtime);
   scheduler.cache.num_state_slots = runtime.num_state_slots();
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
@@ -108,9 +110,10 @@ std::shared_ptr<KvEventLog> NewKvEventLog(const EngineOptions& options, const Re
 
 struct Engine::State {
   State(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> owned_runtime,
-        Clock engine_clock, StepObserver* observer)
+        Clock engine_clock, StepObserver* observer, std::unique_ptr<BatchDrafter> owned_drafter)
       : clock(engine_clock),
         runtime(std::move(owned_runtime)),
+        drafter(std::move(owned_drafter)),
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
         deadlines(MaxRunning(options, *runtime)),
@@ -119,9 +122,10 @@ struct Engine::State {
         draft_limit(options.draft_limit),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
         kv_events(NewKvEventLog(options, limits)),
-        scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get())),
+        scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get(), drafter.get())),
         masks(2 * static_cast<size_t>(options.max_sequences)),
-        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, &deadlines, observer, kv_events.get(), clock},
+        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, &deadlines, observer, kv_events.get(), clock,
+              drafter.get()},
              PlanLimitsOf(options, config, limits)) {}
 
   int32_t MaxDraftsOf(const Request& request) const {
@@ -130,6 +134,7 @@ struct Engine::State {
 
   const Clock clock;
   const std::unique_ptr<Runtime> runtime;
+  const std::unique_ptr<BatchDrafter> drafter;  // may be null
   const RequestLimits limits;
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
@@ -147,8 +152,8 @@ struct Engine::State {
 };
 
 Engine::Engine(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> runtime, Clock clock,
-               StepObserver* observer)
-    : state_(std::make_unique<State>(options, config, std::move(runtime), clock, observer)) {
+               StepObserver* observer, std::unique_ptr<BatchDrafter> drafter)
+    : state_(std::make_unique<State>(options, config, std::move(runtime), clock, observer, std::move(drafter))) {
   state_->thread = std::thread([state = state_.get()] {
     NameThread("engine");
     const absl::Status status = state->loop.Run();
@@ -227,6 +232,7 @@ EngineStats Engine::stats() const {
   state_->counters.Fill(&stats);
   stats.longest_mask_wait_ns = state_->runtime->longest_mask_wait_ns();
   stats.progress = stats.steps + state_->runtime->progress();
+  if (state_->drafter != nullptr) stats.progress += state_->drafter->progress();
   const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));

@@ -21,15 +21,17 @@
 #include "engine/request/options.h"
 #include "engine/request/types.h"
 #include "engine/runtime/runtime.h"
+#include "engine/speculation/batch_drafter.h"
 
 namespace dunlin::engine {
 
 class Engine final : public ModelEngine {
  public:
   // runtime: the model's. clock: monotonic nanoseconds, called on the engine thread around each step and by Submit for
-  // a request whose arrival is 0. observer may be null and outlives the engine. Starts the engine thread.
+  // a request whose arrival is 0. observer may be null and outlives the engine. drafter: of requests that speculate;
+  // null: they look their guesses up. Starts the engine thread.
   Engine(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> runtime, Clock clock,
-         StepObserver* observer);
+         StepObserver* observer, std::unique_ptr<BatchDrafter> drafter = nullptr);
   // Stop(now) if still running.
   ~Engine() override;
   Engine(const Engine&) = delete;

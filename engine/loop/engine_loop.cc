@@ -57,11 +57,12 @@ void EngineLoop::TakeMail() {
 }
 
 absl::Status EngineLoop::Step() {
-  const TimeNs now = parts_.clock();
   if (gate_.stopped()) {
-    gate_.EndExpired(now);
+    gate_.EndExpired(parts_.clock());
     return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
   }
+  if (absl::Status status = Draft(); !status.ok()) return status;
+  const TimeNs now = parts_.clock();
   StepPlan& plan = InFlight(num_in_flight_).plan;
   parts_.scheduler->Plan(now, &plan);
   parts_.masks->Push(&parts_.scheduler->advanced());
@@ -73,6 +74,17 @@ absl::Status EngineLoop::Step() {
   }
   if (num_in_flight_ > 0) return CollectOldest();
   DUNLIN_CHECK(parts_.scheduler->empty(), "a live sequence is in flight or can be planned");
+  return absl::OkStatus();
+}
+
+// Has a draft model guess for the next plan.
+absl::Status EngineLoop::Draft() {
+  const std::span<const DraftDemand> demands = parts_.scheduler->WantedDrafts();
+  if (demands.empty()) return absl::OkStatus();
+  const TimeNs began = parts_.clock();
+  const absl::StatusOr<DraftWork> work = parts_.drafter->Draft(demands);
+  if (!work.ok()) return work.status();
+  parts_.scheduler->LearnDrafting(*work, parts_.clock() - began);
   return absl::OkStatus();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine thread does, step after step: take mail, plan, launch, collect, commit, and hand the masks that
-// follow the new tokens to the mask thread. Keeps as many steps in flight as the runtime's depth: at depth 1 a step is
-// collected at once; at depth 2 the next one is planned while it runs. Allocates nothing after construction and frees
-// nothing in a step, but for masks that it computes itself because the mask thread has not begun to: a constraint's
-// state may do both. Thread rule: constructed anywhere; everything else on the engine thread.
+// What the engine thread does, step after step: take mail, guess, plan, launch, collect, commit, and hand the masks
+// that follow the new tokens to the mask thread. Keeps as many steps in flight as the runtime's depth: at depth 1 a
+// step is collected at once; at depth 2 the next one is planned while it runs. Allocates nothing after construction and
+// frees nothing in a step, but for masks that it computes itself because the mask thread has not begun to: a
+// constraint's state may do both. Thread rule: constructed anywhere; everything else on the engine thread.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@
 #include "engine/request/step_observer.h"
 #include "engine/runtime/runtime.h"
 #include "engine/scheduler/scheduler.h"
+#include "engine/speculation/batch_drafter.h"
 
 namespace dunlin::engine {
 
@@ -38,6 +39,7 @@ struct EngineLoopParts {
   StepObserver* observer;  // may be null
   KvEventLog* kv_events;   // may be null
   Clock clock;
+  BatchDrafter* drafter = nullptr;  // may be null
 };
 
 class EngineLoop {
@@ -59,6 +61,7 @@ class EngineLoop {
   void Exchange(bool may_sleep, absl::Time wake = absl::InfiniteFuture());
   void TakeMail();
   absl::Status Step();
+  absl::Status Draft();
   absl::Status Launch(TimeNs now);
   absl::Status CollectOldest();
   void Publish();

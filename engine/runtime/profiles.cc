@@ -134,8 +134,13 @@ absl::StatusOr<ExecutionProfile> ProfileTable::Resolve(const ExecutionChoice& ch
   return Refusal(precision, {std::begin(kAutoOrder), std::end(kAutoOrder)});
 }
 
-absl::Status ProfileTable::CheckSpeculation(const EngineOptions& options) const {
-  if (options.max_drafts == 0 || speculation_refusal_.empty()) return absl::OkStatus();
+absl::Status ProfileTable::CheckSpeculation(const EngineOptions& options, bool has_draft_model) const {
+  if (speculation_refusal_.empty()) return absl::OkStatus();
+  if (has_draft_model) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].speculation.draft is given, but ", speculation_refusal_, "; leave it out"));
+  }
+  if (options.max_drafts == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("models[].speculation asks for up to ", options.max_drafts,
                                                     " drafts, but ", speculation_refusal_, "; set it to \"off\""));
 }

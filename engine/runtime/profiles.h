@@ -42,9 +42,9 @@ class ProfileTable {
 
   // Why drafts cannot be verified by a row that has the bits of a decoded one, or not be taken back; empty: they can.
   const std::string& speculation_refusal() const { return speculation_refusal_; }
-  // OK unless options.max_drafts asks for what speculation_refusal() says: FAILED_PRECONDITION, and the server does not
-  // start.
-  absl::Status CheckSpeculation(const EngineOptions& options) const;
+  // OK unless options.max_drafts or a draft model asks for what speculation_refusal() says: FAILED_PRECONDITION, and
+  // the server does not start.
+  absl::Status CheckSpeculation(const EngineOptions& options, bool has_draft_model = false) const;
 
   // OK when some resident precision has a backend; otherwise FAILED_PRECONDITION with every reason, and the server does
   // not start.

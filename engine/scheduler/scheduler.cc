@@ -24,6 +24,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
   retired_.reserve(static_cast<size_t>(options.max_live));
   advanced_.reserve(static_cast<size_t>(options.max_sequences));
   committed_.reserve(static_cast<size_t>(options.max_sequences));
+  demands_.reserve(static_cast<size_t>(options.max_batch_drafts));
   drain_.reserve(static_cast<size_t>(options.max_sequences));
   banned_.reserve(MaxBannedTokens(options.eos_token_ids.size()));
   for (int32_t slot = options.max_live; slot-- > 0;) free_slots_.push_back(slot);
@@ -39,6 +40,7 @@ void Scheduler::Add(Sequence* sequence) {
   slots_[static_cast<size_t>(sequence->slot)] = sequence;
   sequence->tenant = tenants_.Join(sequence->request.tenant, sequence->request.priority);
   learns_cost_ |= sequence->drafts.drafter != nullptr;
+  StartModelDrafts(&sequence->drafts);
   waiting_.Insert(sequence);
   nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);
 }

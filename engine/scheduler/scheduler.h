@@ -57,6 +57,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +73,7 @@
 #include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/tenants.h"
 #include "engine/scheduler/waiting_queue.h"
+#include "engine/speculation/batch_drafter.h"
 
 namespace dunlin::engine {
 
@@ -89,6 +91,8 @@ struct SchedulerOptions {
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
   bool adapt_drafts = true;  // verify guesses only while that is expected to pay; else all that find room
+  // With a BatchDrafter: sequences of one call; it rests while more decode. 0: there is none.
+  int32_t max_batch_drafts = 0;
   std::vector<TokenId> eos_token_ids;
   PrefixCacheOptions cache;                // pages of the pool, their groups, the hash, and slots of states
   StateBorders state_borders;              // of a recurrent model
@@ -126,6 +130,12 @@ class Scheduler {
 
   // Ends what is past its deadline.
   void EndExpired(TimeNs now);
+
+  // What a BatchDrafter is to guess for the next Plan, which follows once the guesses are there; none without one, and
+  // where its guesses would not pay. The demands are valid until then.
+  std::span<const DraftDemand> WantedDrafts();
+  // Drafting took so long.
+  void LearnDrafting(const DraftWork& work, TimeNs elapsed);
 
   // EndExpired, then fills *plan, which is Reserved for these options. The plan counts as launched.
   // An empty plan while a sequence is live means that all live sequences are in flight.
@@ -191,17 +201,33 @@ class Scheduler {
   void Preempt(Sequence* sequence);
 
   // Drafts (scheduler_drafts.cc).
+  // What the guesses of a plan are weighed against: its steps' load and outputs, guesses included.
+  struct DraftLoad {
+    StepCost::Load load;
+    double outputs = 0.0;    // expected
+    double drafting = 0.0;   // of a draft model, in the units of StepTime
+    double per_guess = 0.0;  // what a further guess adds to that
+  };
+  bool knows_cost() const;
+  double StepTime(const StepCost::Load& load) const;
   void PlanDrafts();
   void Guess(Sequence* sequence) const;
-  bool Pays(const StepCost::Load& load, int32_t position, double expected, double outputs) const;
+  bool Pays(const DraftLoad& load, int32_t position, double expected) const;
+  // Guesses at positions from `first` on that pay, at most `limit`; they are added to *load.
+  int32_t CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const;
   int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
   // Asks for the masks behind the drafts that are planned.
   void ConstrainDrafts(Sequence* sequence);
   // The draws of plan.sequences[index], one after another, as far as they count.
   void CommitDraws(Sequence* sequence, const StepPlan& plan, size_t index, const StepResult& result, TimeNs now);
-  static void LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts);
+  void LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts);
   void CountDrafts(Sequence* sequence, size_t num_drafts);
   void CountAccepted(Sequence* sequence, size_t draw);
+
+  // Drafts of a model (scheduler_model_drafts.cc).
+  void StartModelDrafts(SequenceDrafts* drafts) const;
+  int32_t NumModelDrafts(Sequence* sequence, DraftLoad* load) const;
+  double TimePerGuess(double num_sequences, const StepCost::Load& load) const;
 
   void Fill(StepPlan* plan);
   void FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan);
@@ -295,6 +321,10 @@ class Scheduler {
   bool learns_cost_ = false;     // a sequence with drafts has been added
   int32_t drafts_learned_ = 0;   // steps with drafts whose time cost_ has learned, up to kDraftStepsToTrust
   int32_t drafts_declined_ = 0;  // plans in a row that left drafts out because they would not pay
+  std::vector<DraftDemand> demands_;
+  LinearFit<2> drafting_cost_;     // rows and passes of a draft model
+  int32_t drafting_learned_ = 0;   // calls that it has learned from, up to kDraftStepsToTrust
+  double model_acceptance_ = 0.6;  // ModelDrafts::acceptance of recent sequences; before the first one a guess
   ServiceForecast forecast_;
   TimeNs last_commit_ = 0;
   SchedulerCounters counters_;

@@ -19,65 +19,78 @@ namespace {
 
 constexpr double kMargin = 1.2;            // errors of the estimates must not cost what plain decode would have given
 constexpr double kGuessWeight = 0.1;       // of the last guess in the estimate of how often they are right
+constexpr double kAverageWeight = 0.01;    // the same of all sequences together
 constexpr int32_t kPlansToTryAgain = 200;  // that leave drafts out, before a row's cost is taken for unknown again
 
 }  // namespace
 
+bool Scheduler::knows_cost() const {
+  return drafts_learned_ == kDraftStepsToTrust && drafts_declined_ < kPlansToTryAgain;
+}
+
+// Nanoseconds or, while they are not known, rows.
+double Scheduler::StepTime(const StepCost::Load& load) const {
+  return knows_cost() ? cost_.Predict(load) : load.decodes + options_.step_overhead_tokens;
+}
+
 // Oldest first, after all known tokens have pages: drafts take nothing from other sequences. In a step that is for
 // another tenant's prompts those of tenants that are behind have none.
 void Scheduler::PlanDrafts() {
-  StepCost::Load load;
-  double outputs = 0.0;
+  DraftLoad load;
   int32_t room = options_.max_tokens_per_step;
   for (const Sequence* sequence : running_) {
     room -= sequence->num_planned;
     if (sequence->num_planned != 1 || sequence->prefills()) continue;
-    load.AddDecode(sequence->next_position());
-    outputs += 1.0;
+    load.load.AddDecode(sequence->next_position());
+    load.outputs += 1.0;
   }
   room = std::min(room, kMaxDraftRows);
   bool declined = false;
   for (Sequence* sequence : running_) {
-    if (sequence->drafts.drafter == nullptr || sequence->num_planned == 0) continue;
+    SequenceDrafts& drafts = sequence->drafts;
+    if (drafts.drafter == nullptr || sequence->num_planned == 0) continue;
     Guess(sequence);
     if (others_served_ && sequence->tenant->is_behind) continue;
-    double expected = 1.0;
-    int32_t count = 0;
-    for (const int32_t end = std::min(room, static_cast<int32_t>(sequence->drafts.guesses.size())); count < end;) {
-      const int32_t position = sequence->num_tokens() + count;
-      expected *= sequence->drafts.acceptance;
-      if (!Pays(load, position, expected, outputs)) {
-        declined |= count == 0;
-        break;
-      }
-      load.AddDecode(position);
-      outputs += expected;
-      ++count;
-    }
-    sequence->drafts.num_planned = ReserveDrafts(sequence, count);
+    const int32_t limit = std::min(room, static_cast<int32_t>(drafts.guesses.size()));
+    const double acceptance = drafts.model.guessed ? drafts.model.acceptance : drafts.acceptance;
+    const int32_t count = CountThatPays(sequence->num_tokens(), limit, acceptance, &load);
+    declined |= count == 0 && limit > 0;
+    drafts.num_planned = ReserveDrafts(sequence, count);
     if (sequence->constrained != nullptr) ConstrainDrafts(sequence);
     room -= count;
   }
   drafts_declined_ = declined ? drafts_declined_ + 1 : 0;
 }
 
-// Guesses for a sequence whose next draw is planned. The last token that it may have is never computed.
+int32_t Scheduler::CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const {
+  double expected = 1.0;
+  for (int32_t count = 0; count < limit; ++count) {
+    expected *= acceptance;
+    if (!Pays(*load, first + count, expected)) return count;
+    load->load.AddDecode(first + count);
+    load->outputs += expected;
+    load->drafting += load->per_guess;
+  }
+  return limit;
+}
+
+// Guesses for a sequence whose next draw is planned: those that a draft model has just made, or its own drafter's. The
+// last token that it may have is never computed.
 void Scheduler::Guess(Sequence* sequence) const {
   SequenceDrafts& drafts = sequence->drafts;
-  drafts.guesses.clear();
   const bool draws = sequence->decodes() && sequence->num_planned == sequence->num_uncomputed();
+  if (draws && drafts.model.guessed && !drafts.guesses.empty()) return;
+  drafts.model.guessed = false;
+  drafts.guesses.clear();
   const int32_t left = sequence->max_kv_tokens() - sequence->num_tokens();
   if (draws && left > 0) drafts.drafter->Draft(sequence->tokens, std::min(drafts.max, left), &drafts.guesses);
 }
 
-// Whether a draft at `position` that is drawn with the chance `expected` pays in a step of this load and so many
-// outputs.
-bool Scheduler::Pays(const StepCost::Load& load, int32_t position, double expected, double outputs) const {
+// Whether a draft at `position` that is drawn with the chance `expected` pays in a step of this load.
+bool Scheduler::Pays(const DraftLoad& load, int32_t position, double expected) const {
   if (!options_.adapt_drafts) return true;
-  const bool known = drafts_learned_ == kDraftStepsToTrust && drafts_declined_ < kPlansToTryAgain;
-  const double step = known ? cost_.Predict(load) : load.decodes + options_.step_overhead_tokens;
-  const double row = known ? cost_.PredictDecode(position) : 1.0;
-  return expected * step > kMargin * row * outputs;
+  const double row = (knows_cost() ? cost_.PredictDecode(position) : 1.0) + load.per_guess;
+  return expected * (StepTime(load.load) + load.drafting) > kMargin * row * load.outputs;
 }
 
 // Pages for drafts are free ones of which enough are left for every running sequence to go on.
@@ -131,9 +144,17 @@ void Scheduler::CommitDraws(Sequence* sequence, const StepPlan& plan, size_t ind
 }
 
 void Scheduler::LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts) {
-  if (draw >= drafts->guesses.size()) return;
-  const double right = drafts->guesses[draw] == drawn ? 1.0 : 0.0;
-  drafts->acceptance += kGuessWeight * (right - drafts->acceptance);
+  const auto learn = [drawn](TokenId guess, double weight, double* acceptance) {
+    *acceptance += weight * ((guess == drawn ? 1.0 : 0.0) - *acceptance);
+  };
+  ModelDrafts& model = drafts->model;
+  if (draw < drafts->guesses.size()) {
+    learn(drafts->guesses[draw], kGuessWeight, model.guessed ? &model.acceptance : &drafts->acceptance);
+    if (model.guessed) learn(drafts->guesses[draw], kAverageWeight, &model_acceptance_);
+  }
+  if (draw == 0 && model.guessed && model.looked_up != kNoToken) {
+    learn(model.looked_up, kGuessWeight, &drafts->acceptance);
+  }
 }
 
 void Scheduler::CountDrafts(Sequence* sequence, size_t num_drafts) {

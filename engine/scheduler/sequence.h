@@ -23,6 +23,8 @@ enum class SequenceState : uint8_t { kWaiting, kRunning, kRetiring, kFinished };
 
 struct Tenant;
 
+inline constexpr TokenId kNoToken = -1;
+
 // What a sequence of a recurrent model holds besides pages. The state at its next position is in `source` where that is
 // a slot, which its next step leaves as it is and goes on from in `slot`; else it is in `slot`.
 struct SequenceStates {
@@ -39,6 +41,17 @@ struct SequenceStates {
   uint64_t output_serial = 0;
 };
 
+// Of a sequence whose next tokens a draft model guesses, too.
+struct ModelDrafts {
+  bool on = false;
+  bool guessed = false;          // SequenceDrafts::guesses are the model's
+  TokenId looked_up = kNoToken;  // while guessed: what the sequence's own drafter guesses first
+  double acceptance = 0.0;       // how often a guess is right whose predecessors were
+  int32_t num_shown = 0;         // known tokens when it was last asked
+  int32_t rest_until = 0;        // it isn't asked before so many tokens are known
+  int32_t rest_tokens = 0;       // how long it rests next
+};
+
 // Of a sequence whose next tokens are guessed.
 struct SequenceDrafts {
   std::unique_ptr<Drafter> drafter;  // null: they are not
@@ -47,8 +60,9 @@ struct SequenceDrafts {
   // the first num_planned are in the plan; none in place of tokens that a plan does not draw from.
   std::vector<TokenId> guesses;
   int32_t num_planned = 0;
-  // How often a guess is right whose predecessors were; of those that were not in a plan, too.
+  // How often a guess of the drafter is right whose predecessors were; of those that were not in a plan, too.
   double acceptance = 0.5;
+  ModelDrafts model;
 };
 
 struct Sequence {

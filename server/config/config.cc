@@ -15,6 +15,7 @@
 #include "engine/request/speculation.h"
 #include "server/config/key_table.h"
 #include "server/config/model_folder.h"
+#include "server/config/speculation.h"
 #include "server/config/validate.h"
 
 namespace dunlin::server {
@@ -73,6 +74,7 @@ void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (document->contains("model_repository")) AnchorPathsOf(folder, {"path"}, &(*document)["model_repository"]);
   if (!document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
+  AnchorDrafts(folder, document);
 }
 
 template <typename T>
@@ -121,7 +123,7 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   const int32_t max_unsent = Get<int32_t>(document, "/limits/max_unsent_tokens");
   options.max_forced_tokens = std::min(options.max_forced_tokens, max_unsent / 2);
   options.draft_limit = std::min(options.draft_limit, max_unsent / 2);
-  options.max_drafts = engine::MaxDraftsNamed(Get<std::string>(model, "/speculation")).value_or(0);
+  options.max_drafts = engine::MaxDraftsNamed(Get<std::string>(model, "/speculation/tokens")).value_or(0);
   options.step_time_target_ms = Get<int32_t>(document, "/scheduler/step_time_target_ms");
   const Json& allowed = model.at("allowed");
   options.allowed_backends =
@@ -314,6 +316,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
     }
     config.models.push_back(*std::move(settings));
   }
+  if (absl::Status status = ReadDrafts(document, &config.models); !status.ok()) return status;
   return config;
 }
 

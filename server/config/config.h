@@ -33,6 +33,15 @@ struct GoldenPrompt {
   std::string output;
 };
 
+// A model that guesses the tokens of another one.
+struct DraftSettings {
+  engine::ModelSource source;  // without a path and a shape: there is none
+  int32_t max_sequences = 0;   // that it guesses for at once
+  size_t kv_memory_bytes = 0;  // no key: from the memory plan
+
+  bool given() const { return !source.path.empty() || !source.random_shape.empty(); }
+};
+
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
@@ -44,6 +53,7 @@ struct ModelSettings {
   bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
+  DraftSettings draft;
   KvEventSettings kv_events;
   GoldenPrompt golden;
   int32_t idle_unload_s = 0;  // 0: it stays loaded

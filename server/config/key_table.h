@@ -17,8 +17,9 @@ struct Config;
 // Sets the field that a key's value goes to. REQUIRES: the value has been checked.
 using ConfigSetter = void (*)(const nlohmann::ordered_json& value, Config* config);
 
-// A section with a key "enabled" may be given as that key's value: "protocols.openai": false.
-// path: dotted, with "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
+// A section with a key "enabled" may be given as that key's value: "protocols.openai": false. So may
+// models[].speculation as the value of its key "tokens". path: dotted, with "[]" for the elements of a list of objects:
+// "models[].kv_cache.memory_bytes".
 struct ConfigKey {
   const char* path;
   KeyType type;

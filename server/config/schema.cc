@@ -83,6 +83,7 @@ Json ConfigSchema() {
     (*at)["properties"][names.back()] = KeySchema(key);
     if (key.default_json == nullptr) (*at)["required"].push_back(names.back());
     if (names.back() == "enabled") (*at)["type"] = {"boolean", "object"};
+    if (names.back() == "tokens") (*at)["type"] = {"string", "integer", "object"};
   }
   return root;
 }

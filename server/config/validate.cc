@@ -15,6 +15,7 @@
 #include "engine/base/string_view.h"
 #include "server/access/listen_address.h"
 #include "server/config/key_table.h"
+#include "server/config/speculation.h"
 
 namespace dunlin::server {
 namespace {
@@ -246,6 +247,7 @@ absl::Status CheckExposure(const char* key, const std::string& address, const Pr
 
 absl::Status CheckAndComplete(Json* document) {
   ExpandSwitches(document);
+  ExpandSpeculation(document);
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;
   if (!document->contains("models")) return absl::InvalidArgumentError("models must be given");
   for (const ConfigKey& key : ConfigKeys()) {
@@ -271,6 +273,7 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
     return absl::InvalidArgumentError(absl::StrCat("--set ", assignment, ": expected key=value"));
   }
   ExpandSwitches(document);
+  ExpandSpeculation(document);
   Json* at = document;
   const std::string path = assignment.substr(0, equals);
   for (absl::string_view piece : absl::StrSplit(path, '.')) {

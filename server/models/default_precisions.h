@@ -11,7 +11,8 @@
 namespace dunlin::server {
 
 // Fills every empty list: bf16, or the precision of the checkpoint's own integer codes where its device, devices[i],
-// multiplies them and models[].allowed has it. Errors: of a checkpoint that cannot be opened, as engine::InspectModel.
+// multiplies them and models[].allowed has it; so for draft models, without regard to models[].allowed. Errors: of a
+// checkpoint that cannot be opened, as engine::InspectModel.
 absl::StatusOr<Config> WithDefaultPrecisions(Config config, const std::vector<kernels::Device*>& devices);
 
 }  // namespace dunlin::server

@@ -16,6 +16,7 @@
 #include "engine/model/load/sampling_defaults.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/runtime/model_runtime.h"
+#include "server/models/draft_loader.h"
 #include "server/models/text_loader.h"
 #include "server/process/monotonic_clock.h"
 #include "server/text_worker/worker_pool.h"
@@ -131,7 +132,8 @@ absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
   return status;
 }
 
-absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
+absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
+                          ServedModel* served, const std::atomic<bool>& stop) {
   auto defaults = engine::ReadGenerationDefaults(files, served->model->config().vocab_size);
   if (!defaults.ok()) return defaults.status();
   for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
@@ -142,11 +144,17 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  std::unique_ptr<engine::BatchDrafter> drafter;
+  if (settings.draft.given()) {
+    auto loaded = LoadDraftModel(settings, device, served, stop);
+    if (!loaded.ok()) return loaded.status();
+    drafter = *std::move(loaded);
+  }
   engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
   served->engine_options = options;
   served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
-                                                    served->step_observer.get());
+                                                    served->step_observer.get(), std::move(drafter));
   return absl::OkStatus();
 }
 
@@ -220,11 +228,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine,
                                              served->model->own_precision(), served->model->int8_inputs());
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
-  absl::Status speculation = served->profiles->CheckSpeculation(settings.engine);
+  absl::Status speculation = served->profiles->CheckSpeculation(settings.engine, settings.draft.given());
   if (!speculation.ok()) return Named(settings.name, speculation);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
-  const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
-  absl::Status started = start_engine(settings, files, served.get());
+  absl::Status started = config.is_encoder() ? StartEncoder(settings, files, served.get())
+                                             : StartDecoder(settings, files, device, served.get(), stop);
   if (!started.ok()) return Named(settings.name, started);
   LogLoaded(settings, *served->model, start);
   return served;

@@ -26,6 +26,7 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
+#include "server/models/draft_loader.h"
 #include "server/models/kv_share.h"
 #include "text/tokenizer.h"
 
@@ -107,6 +108,26 @@ absl::StatusOr<size_t> TextBytes(const std::string& path) {
   return 0;
 }
 
+// Sets what the model that guesses takes: as many contexts of usual length as it guesses for requests at once. Its
+// tokenizer is gone once it has been compared.
+absl::Status PlanDraftModel(const ModelSettings& settings, const kernels::Device& device, ModelMemory* memory) {
+  if (!settings.draft.given()) return absl::OkStatus();
+  const engine::ModelSource& source = settings.draft.source;
+  absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *device.ops);
+  if (!summary.ok()) return summary.status();
+  if (summary->config.is_encoder()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(summary->config.architecture, " is an encoder: it cannot generate"));
+  }
+  engine::EngineOptions options = DraftOptions(settings);
+  options.kv_memory_bytes = engine::KvDemandOf(summary->config, source.precisions, options).most;
+  const auto plan = engine::PlanMemory(summary->config, source.precisions, device, options);
+  if (!plan.ok()) return plan.status();
+  memory->draft_kv = options.kv_memory_bytes;
+  memory->draft = WeightBytes(*summary, source.precisions) + Resident(options.kv_memory_bytes) + WorkspaceBytes(*plan);
+  return absl::OkStatus();
+}
+
 void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   const size_t pool_bytes = static_cast<size_t>(pages) * page_bytes;
   draft->memory.pages = pages;
@@ -130,6 +151,9 @@ absl::Status PlanDraft(Draft* draft) {
   memory.device = &device;
   memory.on_host = device.ops->kind == kernels::DeviceKind::kCpu;
   memory.weights = WeightBytes(*summary, resident);
+  if (absl::Status status = PlanDraftModel(settings, device, &memory); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("models[].speculation.draft: ", status.message()));
+  }
   const absl::StatusOr<size_t> text = TextBytes(settings.source.path);
   if (!text.ok()) return text.status();
   memory.text = *text;
@@ -214,7 +238,9 @@ std::string Figures(const ModelMemory& model) {
     absl::StrAppend(&text, ", ", model.contexts, model.contexts == 1 ? " context of " : " contexts of ",
                     model.context_tokens, " tokens");
   }
-  absl::StrAppend(&text, "), workspace ", model.workspace, ", tokenizer ", model.text, ": ", model.total(), " bytes");
+  absl::StrAppend(&text, "), workspace ", model.workspace, ", tokenizer ", model.text);
+  if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
+  absl::StrAppend(&text, ": ", model.total(), " bytes");
   return text;
 }
 

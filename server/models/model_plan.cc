@@ -17,6 +17,7 @@ PlannedModel Planned(const ModelSettings& settings, kernels::Device* device, con
                      const RequestMemory& requests) {
   PlannedModel planned{settings, device, memory};
   planned.settings.text_work = requests.text_work;
+  planned.settings.draft.kv_memory_bytes = memory.draft_kv;
   if (memory.kv_auto) {
     planned.settings.engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;
   }

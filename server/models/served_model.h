@@ -33,6 +33,7 @@ struct ServedModel {
   engine::EngineOptions engine_options;
   absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
+  std::unique_ptr<engine::Model> draft_model;         // models[].speculation.draft; null: there is none
   std::unique_ptr<text::Tokenizer> tokenizer;         // null for random weights: token ids only
   std::unique_ptr<GrammarCache> grammars;             // null without a tokenizer and for an encoder
   std::unique_ptr<text::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why

@@ -88,10 +88,11 @@ const Response& RecordingSink::Wait() {
   return response_;
 }
 
-EngineClient::EngineClient(const Model* model, const EngineOptions& options) {
+EngineClient::EngineClient(const Model* model, const EngineOptions& options, std::unique_ptr<BatchDrafter> drafter) {
   absl::StatusOr<std::unique_ptr<ModelRuntime>> runtime = ModelRuntime::Create(model, options);
   DieUnlessOk(runtime.status());
-  engine_ = std::make_unique<Engine>(options, model->config(), *std::move(runtime), &SteadyClock, nullptr);
+  engine_ = std::make_unique<Engine>(options, model->config(), *std::move(runtime), &SteadyClock, nullptr,
+                                     std::move(drafter));
 }
 
 std::shared_ptr<RecordingSink> EngineClient::Submit(const Request& request) {

@@ -45,7 +45,8 @@ class RecordingSink : public OutputSink {
 // An engine over a model's runtime. Dies when either refuses.
 class EngineClient {
  public:
-  EngineClient(const Model* model, const EngineOptions& options);
+  // drafter: as Engine's.
+  EngineClient(const Model* model, const EngineOptions& options, std::unique_ptr<BatchDrafter> drafter = nullptr);
   std::shared_ptr<RecordingSink> Submit(const Request& request);
   Response Run(const Request& request) { return Submit(request)->Wait(); }
   Engine& engine() { return *engine_; }

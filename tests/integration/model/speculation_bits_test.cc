@@ -3,6 +3,7 @@
 // right, wrong and right again, give the same with and without it, in every profile, alone and together.
 #include <gtest/gtest.h>
 
+#include "engine/draft_model/draft_model.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
@@ -132,6 +133,76 @@ INSTANTIATE_TEST_SUITE_P(Models, SpeculationBits,
                          ::testing::Values("gpt2_tiny", "llama_gqa", "mistral_window", "qwen2_moe_tiny",
                                            "deepseek_v3_tiny", "gemma4_tiny", "gemma4_e_tiny"),
                          [](const auto& test) { return test.param; });
+
+std::unique_ptr<BatchDrafter> DraftBy(const Model& draft, const Model& model, const EngineOptions& options) {
+  auto drafter = DraftModel::Create(&draft, options, model.config().vocab_size);
+  EXPECT_TRUE(drafter.ok()) << drafter.status();
+  return drafter.ok() ? *std::move(drafter) : nullptr;
+}
+
+// As the model itself, and as others that know fewer tokens, or more, and are hardly ever right.
+TEST_P(SpeculationBits, GuessesOfADraftModelChangeNoTokenAndNoBit) {
+  const TestModel test = LoadTestModel(GoldenModelPath(GetParam()), "", 2, {Precision::kFp32, Precision::kBf16});
+  const TestModel other = LoadTestModel(GoldenModelPath("llama_tied"), "", 2, {Precision::kBf16});
+  std::vector<Request> requests;
+  for (const ExecutionProfile& profile : SupportedProfiles(*test.model, test.model->precisions())) {
+    for (Request& request : Variants(profile, test.model->config().vocab_size)) requests.push_back(std::move(request));
+  }
+  EngineOptions options;
+  EngineClient plain(test.model.get(), options);
+  std::vector<Response> expected;
+  for (const Request& request : requests) expected.push_back(plain.Run(request));
+  options.max_drafts = 5;
+  options.adapt_drafts = false;
+  for (const Model* draft : {test.model.get(), other.model.get()}) {
+    EngineOptions draft_options;
+    draft_options.max_sequences = 32;
+    draft_options.kv_memory_bytes = size_t{1} << 20;
+    EngineClient guessing(test.model.get(), options, DraftBy(*draft, *test.model, draft_options));
+    std::vector<std::shared_ptr<RecordingSink>> together;
+    for (const Request& request : requests) together.push_back(guessing.Submit(request));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      ExpectSame(requests[i], together[i]->Wait(), expected[i]);
+    }
+    const EngineStats stats = guessing.engine().stats();
+    EXPECT_GT(stats.draft_tokens, stats.accepted_tokens);
+  }
+}
+
+// The model itself is always right without sampling, also behind a prompt of several passes.
+TEST(DraftModels, SaveStepsAndFollowSequencesThatComeAndGo) {
+  const TestModel test = LoadTestModel(GoldenModelPath("llama_gqa"), "", 2, {Precision::kFp32});
+  EngineOptions draft_options;
+  draft_options.max_sequences = 2;
+  draft_options.kv_memory_bytes = size_t{1} << 20;
+  EngineOptions options;
+  options.max_drafts = 4;
+  options.adapt_drafts = false;
+  EngineClient client(test.model.get(), options, DraftBy(*test.model, *test.model, draft_options));
+  Request request;
+  request.profile.precision = Precision::kFp32;
+  request.sampling.temperature = 0.0F;
+  request.stopping.max_tokens = 40;
+  request.stopping.ignore_eos = true;
+  std::mt19937 random(5);
+  for (const int32_t prompt_len : {1, 20, 60, 20}) {
+    request.prompt.clear();
+    for (int32_t i = 0; i < prompt_len; ++i) {
+      request.prompt.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(test.model->config().vocab_size)));
+    }
+    const Response response = client.Run(request);
+    EXPECT_EQ(response.tokens.size(), 40U);
+    EXPECT_GT(response.finish.accepted_tokens, 20);
+  }
+  client.engine().Stop();
+  EXPECT_LT(client.engine().stats().steps, 4 * 20U);
+}
+
+TEST(DraftModels, WithRecurrentLayersAreRefused) {
+  const TestModel test = LoadTestModel(GoldenModelPath("qwen35_tiny"), "", 2, {Precision::kBf16});
+  EXPECT_EQ(DraftModel::Create(test.model.get(), {}, 100).status().code(), absl::StatusCode::kFailedPrecondition);
+}
 
 // A state has no way back behind a rejected token.
 TEST(SpeculationOfRecurrentModels, IsNeverTried) {
