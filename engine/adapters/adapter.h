@@ -4,7 +4,6 @@
 // "LoRA: Low-Rank Adaptation of Large Language Models", eq. 3.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,8 +34,6 @@ class Adapter {
     const Range& range = ranges_[static_cast<size_t>(layer) * kNumProjections + static_cast<size_t>(projection)];
     return std::span(pairs_).subspan(range.first, range.count);
   }
-  // Whether some layer has matrices of the projection.
-  bool adapts(Projection projection) const { return adapts_[static_cast<size_t>(projection)]; }
 
  private:
   friend class AdapterBuilder;
@@ -54,7 +51,6 @@ class Adapter {
   std::vector<std::string> targets_;
   std::vector<kernels::LowRankPair> pairs_;  // pointers into memory_
   std::vector<Range> ranges_;                // [num_layers, kNumProjections] of pairs_
-  std::array<bool, kNumProjections> adapts_{};
 };
 
 }  // namespace dunlin::engine

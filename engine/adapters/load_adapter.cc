@@ -22,8 +22,6 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMatrixAlignment = 64;
-
 // Columns of a projection that a module's rows follow one another in.
 struct Segment {
   int64_t first_column;
@@ -39,8 +37,12 @@ struct MatchedModule {
   float scale;
 };
 
-size_t MatrixBytes(int32_t rank, int64_t features, kernels::DType dtype) {
-  return static_cast<size_t>(rank) * static_cast<size_t>(kernels::LowRankStride(features)) * kernels::SizeOf(dtype);
+size_t DownBytes(int32_t rank, int64_t in_features, kernels::DType dtype) {
+  return static_cast<size_t>(rank * kernels::LowRankStride(in_features)) * kernels::SizeOf(dtype);
+}
+size_t UpBytes(int32_t rank, int64_t out_features, kernels::DType dtype) {
+  return static_cast<size_t>(rank * kernels::LowRankPanels(out_features) * kernels::kLowRankPanel) *
+         kernels::SizeOf(dtype);
 }
 
 std::vector<Segment> SegmentsOf(const AdaptableModule& module) {
@@ -214,9 +216,9 @@ class AdapterBuilder {
   absl::Status CheckBytes() {
     CheckedU64 bytes(0);
     for (const MatchedModule& module : matched_) {
-      bytes += MatrixBytes(module.rank, module.model->in_features, module.dtype);
+      bytes += DownBytes(module.rank, module.model->in_features, module.dtype);
       for (const Segment& segment : SegmentsOf(*module.model)) {
-        bytes += MatrixBytes(module.rank, segment.count, module.dtype);
+        bytes += UpBytes(module.rank, segment.count, module.dtype);
       }
     }
     if (!bytes.ok() || bytes.value() > room_.max_bytes) {
@@ -227,7 +229,7 @@ class AdapterBuilder {
     return absl::OkStatus();
   }
 
-  // The offset of the next matrix. A row is a multiple of kMatrixAlignment.
+  // The offset of the next matrix; each is a multiple of 64 bytes.
   size_t Take(size_t bytes) {
     const size_t offset = taken_;
     taken_ += bytes;
@@ -241,13 +243,13 @@ class AdapterBuilder {
     if (!up.ok()) return up.status();
     const int64_t in_features = module.model->in_features;
     const size_t element = kernels::SizeOf(module.dtype);
-    const size_t down_at = Take(MatrixBytes(module.rank, in_features, module.dtype));
+    const size_t down_at = Take(DownBytes(module.rank, in_features, module.dtype));
     for (int32_t r = 0; r < module.rank; ++r) {
       const auto row = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
       Store(down->data() + r * in_features, in_features, module.dtype, memory + down_at + row);
     }
     for (const Segment& segment : SegmentsOf(*module.model)) {
-      const size_t up_at = Take(MatrixBytes(module.rank, segment.count, module.dtype));
+      const size_t up_at = Take(UpBytes(module.rank, segment.count, module.dtype));
       FillUp(module, segment, *up, memory + up_at);
       pairs_.push_back({.projection = module.model->projection,
                         .layer = module.model->layer,
@@ -264,10 +266,9 @@ class AdapterBuilder {
     return absl::OkStatus();
   }
 
-  // Transposes lora_B: the rows of the projection that the segment has, in their order.
+  // Transposes lora_B into panels: the rows of the projection that the segment has, in their order.
   static void FillUp(const MatchedModule& module, const Segment& segment, const std::vector<float>& values,
                      std::byte* out) {
-    const int64_t stride = kernels::LowRankStride(segment.count);
     std::vector<float> row(static_cast<size_t>(segment.count));
     for (int32_t r = 0; r < module.rank; ++r) {
       for (const ModuleRows& rows : module.model->rows) {
@@ -279,8 +280,11 @@ class AdapterBuilder {
           row[static_cast<size_t>(at + i)] = factor * values[static_cast<size_t>(stored * module.rank + r)];
         }
       }
-      Store(row.data(), segment.count, module.dtype,
-            out + static_cast<size_t>(r * stride) * kernels::SizeOf(module.dtype));
+      for (int64_t first = 0; first < segment.count; first += kernels::kLowRankPanel) {
+        const auto at = static_cast<size_t>(first * module.rank + r * kernels::kLowRankPanel);
+        Store(row.data() + first, std::min(kernels::kLowRankPanel, segment.count - first), module.dtype,
+              out + at * kernels::SizeOf(module.dtype));
+      }
     }
   }
 
@@ -318,7 +322,6 @@ class AdapterBuilder {
       const auto projection = static_cast<size_t>(placed.projection);
       Adapter::Range& range = adapter->ranges_[static_cast<size_t>(placed.layer) * kNumProjections + projection];
       if (range.count++ == 0) range.first = adapter->pairs_.size();
-      adapter->adapts_[projection] = true;
       kernels::LowRankPair& pair = adapter->pairs_.emplace_back(placed.pair);
       pair.down = memory + placed.down;
       pair.up = memory + placed.up;

@@ -3,7 +3,6 @@
 // enqueued: AdapterStage fills it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
@@ -19,10 +18,9 @@ struct AdapterRows {
     const int32_t* rows;  // [num_rows]
     int32_t num_rows;     // > 0
   };
-  std::span<const Use> all;                   // rows of the batch
-  std::span<const Use> kept;                  // rows among KeptRows
-  std::array<bool, kNumProjections> adapted;  // whether an adapter of the batch has the projection in some layer
-  kernels::LowRankUse* list;                  // [all.size()] where the list of a product is made
+  std::span<const Use> all;   // rows of the batch
+  std::span<const Use> kept;  // rows among KeptRows
+  kernels::LowRankUse* list;  // [all.size()] where the list of a product is made
 };
 
 }  // namespace dunlin::engine

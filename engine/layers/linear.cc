@@ -36,11 +36,15 @@ std::optional<Projection> Linear::adapted() const {
                       {Projection::kMlpDown, &LayerWeights::mlp_down}};
   const AdapterRows* adapters = context_->inputs.adapters;
   if (adapters == nullptr || input_ >= HeadInputIndex(context_->config)) return std::nullopt;
-  const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(input_ / kInputsPerLayer)];
-  for (const auto& [projection, weights] : kProjections) {
-    if (weights_ == &(layer.*weights) && adapters->adapted[static_cast<size_t>(projection)]) return projection;
-  }
-  return std::nullopt;
+  const int32_t index = input_ / kInputsPerLayer;
+  const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(index)];
+  const auto* found =
+      std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == &(layer.*row.weights); });
+  if (found == std::end(kProjections)) return std::nullopt;
+  const bool adapted = std::ranges::any_of(adapters->all, [&](const AdapterRows::Use& use) {
+    return !use.adapter->pairs(found->projection, index).empty();
+  });
+  return adapted ? std::optional(found->projection) : std::nullopt;
 }
 
 bool Linear::IsAdapted() const {

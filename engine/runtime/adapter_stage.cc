@@ -37,12 +37,7 @@ const AdapterRows* AdapterStage::Stage(const StepPlan& plan, const SubBatch& bat
     return plan.sequences[static_cast<size_t>(head_rows[static_cast<size_t>(row)].sequence_index)].adapter;
   };
   Collect(static_cast<int32_t>(head_rows.size()), of_head_row, &kept_rows_, &kept_uses_);
-  staged_ = {.all = uses_, .kept = kept_uses_, .adapted = {}, .list = list_.data()};
-  for (const AdapterRows::Use& use : uses_) {
-    for (size_t i = 0; i < kNumProjections; ++i) {
-      staged_.adapted[i] = staged_.adapted[i] || use.adapter->adapts(static_cast<Projection>(i));
-    }
-  }
+  staged_ = {.all = uses_, .kept = kept_uses_, .list = list_.data()};
   return &staged_;
 }
 

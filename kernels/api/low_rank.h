@@ -14,16 +14,21 @@ namespace dunlin::kernels {
 inline constexpr int32_t kLowRankMax = 256;      // rank of one pair
 inline constexpr int32_t kLowRankPairsMax = 16;  // of one use
 
-// Elements from a row of such a matrix to the next.
+// The first matrix, [rank, in_features]: rows LowRankStride(in_features) elements apart, zeros between them.
 constexpr int64_t LowRankStride(int64_t features) {
   return (features + 31) / 32 * 32;
 }
+// The second, which files store transposed: panels of [rank, kLowRankPanel] columns of the output, one after another,
+// so that it is read in order; zeros after the last column.
+inline constexpr int64_t kLowRankPanel = 64;
+constexpr int64_t LowRankPanels(int64_t out_features) {
+  return (out_features + kLowRankPanel - 1) / kLowRankPanel;
+}
 
-// The matrices of some columns of the output, [rank, in_features] and [rank, out_features] in device memory, 64-byte
-// aligned, rows LowRankStride apart, zeros between them. The second is what files store transposed.
+// The matrices of some columns of the output, in device memory, 64-byte aligned.
 struct LowRankPair {
-  const void* down;
-  const void* up;
+  const void* down;      // the first matrix
+  const void* up;        // the second
   DType dtype;           // of both: kF32 or kBF16
   int32_t rank;          // 1 to kLowRankMax
   int32_t first_column;  // of the output

@@ -30,8 +30,7 @@ struct LowRankUp {
   int64_t hidden_stride;
   const int32_t* rows;  // [num_rows]
   int32_t num_rows;
-  const void* up;     // from the first of the columns on
-  int64_t up_stride;  // elements
+  const void* up;  // from the first of the columns on, a panel's
   DType dtype;
   int32_t rank;
   int64_t num_columns;

@@ -11,7 +11,7 @@ namespace {
 
 // Of a task. 8 ranks of 2,048 inputs in BF16 are 32 KB, 512 columns of rank 16 are 16 KB: some microseconds.
 constexpr int64_t kTaskRanks = 8;
-constexpr int64_t kTaskColumns = 512;
+constexpr int64_t kTaskColumns = 8 * kLowRankPanel;
 constexpr int64_t kTaskRows = 64;
 
 int64_t NumBlocks(int64_t count, int64_t of_block) {
@@ -92,6 +92,7 @@ Place Find(const AddLowRankParams& params, BlocksOf of_pair, int64_t task) {
   }
 }
 
+// Columns before a panel hold `rank` elements each.
 const std::byte* At(const void* matrix, DType dtype, int64_t element) {
   return static_cast<const std::byte*>(matrix) + static_cast<size_t>(element) * SizeOf(dtype);
 }
@@ -121,8 +122,7 @@ void RunUp(const KernelTable& kernels, const AddLowRankParams& params, int64_t t
                        .hidden_stride = place.hidden_stride,
                        .rows = place.use->rows + place.first_row,
                        .num_rows = place.num_rows,
-                       .up = At(pair.up, pair.dtype, column),
-                       .up_stride = LowRankStride(pair.out_features),
+                       .up = At(pair.up, pair.dtype, column * pair.rank),
                        .dtype = pair.dtype,
                        .rank = pair.rank,
                        .num_columns = std::min(kTaskColumns, pair.out_features - column),

@@ -86,14 +86,14 @@ TEST_F(AdapterSetTest, CountsThoseThatAreUnloadedButInUse) {
 
 TEST_F(AdapterSetTest, RefusesWhatTakesTooMuchMemory) {
   Write(kConfig, QueryAndValue());
-  auto small = AdapterSet::Create(model_.get(), {.max_adapters = 3, .max_rank = 8, .max_bytes = 1023});
+  auto small = AdapterSet::Create(model_.get(), {.max_adapters = 3, .max_rank = 8, .max_bytes = 1535});
   ASSERT_TRUE(small.ok()) << small.status();
   const auto refused = (*small)->Load("tone", adapter_.path());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("takes 1024 bytes; 1023 are left of max_bytes"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("takes 1536 bytes; 1535 are left of max_bytes"));
   state_.bytes_limit = state_.bytes_held;
   EXPECT_THAT(std::string(set_->Load("tone", adapter_.path()).status().message()),
-              HasSubstr("the device has no memory for 1024 bytes"));
+              HasSubstr("the device has no memory for 1536 bytes"));
 }
 
 TEST_F(AdapterSetTest, RefusesNamesAndLimitsOutsideTheirRanges) {

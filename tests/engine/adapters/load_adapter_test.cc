@@ -29,7 +29,7 @@ TEST_F(LoadAdapterTest, PutsMatricesWhereTheProjectionHasTheModulesRows) {
   ASSERT_TRUE(LoadAs("tone", kConfig, QueryAndValue()).ok());
   const AdapterLease lease = set_->Lookup("tone");
   EXPECT_TRUE(lease.adapter->pairs(Projection::kQkv, 0).empty());
-  EXPECT_FALSE(lease.adapter->adapts(Projection::kMlpUp));
+  EXPECT_TRUE(lease.adapter->pairs(Projection::kMlpUp, 1).empty());
   const std::span pairs = lease.adapter->pairs(Projection::kQkv, 1);
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[0].first_column, 0);
@@ -45,7 +45,7 @@ TEST_F(LoadAdapterTest, PutsMatricesWhereTheProjectionHasTheModulesRows) {
       EXPECT_EQ(static_cast<const float*>(pairs[1].down)[r * 32 + k], ValueOf(down, r * 6 + k));
     }
     for (int64_t n = 0; n < 8; ++n) {
-      EXPECT_EQ(static_cast<const float*>(pairs[1].up)[r * 32 + n], ValueOf(up, n * 2 + r));
+      EXPECT_EQ(static_cast<const float*>(pairs[1].up)[r * 64 + n], ValueOf(up, n * 2 + r));
     }
   }
 }

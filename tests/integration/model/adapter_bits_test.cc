@@ -78,6 +78,63 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterBits,
                                            AdapterMix{"gemma4_e_tiny", {"gemma4_e_tiny"}}),
                          [](const auto& test) { return test.param.model; });
 
+// Calls of the CPU's operations, by the fusions that adapters are in the way of.
+struct OperationCounts {
+  int heads_stored = 0;  // GEMMs that store K and V
+  int activated = 0;     // GEMMs that end in the activation
+  int adapters = 0;
+};
+OperationCounts operation_counts;
+
+const kernels::DeviceOps& CountingOps(const kernels::DeviceOps& cpu) {
+  static const kernels::DeviceOps* const plain = &cpu;
+  static const kernels::DeviceOps table = [] {
+    kernels::DeviceOps ops = *plain;
+    ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
+      operation_counts.heads_stored += params.heads != nullptr ? 1 : 0;
+      operation_counts.activated += params.next != nullptr ? 1 : 0;
+      return plain->gemm(context, params);
+    };
+    ops.add_low_rank = [](kernels::DeviceContext* context, const kernels::AddLowRankParams& params) {
+      ++operation_counts.adapters;
+      return plain->add_low_rank(context, params);
+    };
+    return ops;
+  }();
+  return table;
+}
+
+OperationCounts CountsOf(const TestModel& test, const AdapterLease& adapter) {
+  EngineClient client(test.model.get(), WithAdapters(Alone()));
+  Request request;
+  request.profile = {DeviceKind::kCpu, AttentionBackend::kMath, Precision::kFp32};
+  request.prompt.assign(100, 5);
+  request.stopping.max_tokens = 1;
+  request.adapter = adapter;
+  operation_counts = {};
+  (void)client.Run(request);
+  client.engine().Stop();
+  return operation_counts;
+}
+
+TEST(AdapterOperations, OnlyProjectionsThatAnAdapterHasAreNotFused) {
+  const TestModel test = LoadTestModel(GoldenModelPath("llama_gqa"), "", 2, {Precision::kFp32});
+  const std::unique_ptr<AdapterSet> set = LoadTestAdapters(test.model.get(), kLlamaAdapters);
+  test.device->ops = &CountingOps(*test.device->ops);
+  const OperationCounts base = CountsOf(test, {});
+  EXPECT_GT(base.heads_stored, 0);
+  EXPECT_GT(base.activated, 0);
+  EXPECT_EQ(base.adapters, 0);
+  const OperationCounts query_and_value = CountsOf(test, set->Lookup("llama_gqa_second"));
+  EXPECT_EQ(query_and_value.heads_stored, 0);
+  EXPECT_EQ(query_and_value.activated, base.activated);
+  EXPECT_EQ(query_and_value.adapters, test.model->config().num_layers);
+  const OperationCounts out_and_up = CountsOf(test, set->Lookup("llama_gqa_third"));  // of the last layer alone
+  EXPECT_EQ(out_and_up.heads_stored, base.heads_stored);
+  EXPECT_EQ(out_and_up.activated, base.activated - 1);
+  EXPECT_EQ(out_and_up.adapters, 2);
+}
+
 // The same prompt, so that pages would be found where they are looked for.
 class AdapterPages : public ::testing::Test {
  protected:

@@ -21,14 +21,15 @@ struct Matrix {
   std::vector<std::byte> stored;
 };
 
-Matrix MakeMatrix(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
+// place(r, i): the element where the matrix has [r, i].
+template <typename Place>
+Matrix MakeMatrix(int32_t rank, int64_t features, DType dtype, uint32_t seed, int64_t elements, const Place& place) {
   Matrix matrix{RandomMatrix(rank, features, seed), {}};
-  const int64_t stride = LowRankStride(features);
-  matrix.stored.resize(static_cast<size_t>(rank * stride) * SizeOf(dtype));
+  matrix.stored.resize(static_cast<size_t>(elements) * SizeOf(dtype));
   for (int64_t r = 0; r < rank; ++r) {
     for (int64_t i = 0; i < features; ++i) {
       float& value = matrix.values[static_cast<size_t>(r * features + i)];
-      std::byte* at = matrix.stored.data() + static_cast<size_t>(r * stride + i) * SizeOf(dtype);
+      std::byte* at = matrix.stored.data() + static_cast<size_t>(place(r, i)) * SizeOf(dtype);
       if (dtype == DType::kBF16) {
         const uint16_t bits = FloatToBf16(value);
         value = Bf16ToFloat(bits);
@@ -41,6 +42,17 @@ Matrix MakeMatrix(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
   return matrix;
 }
 
+Matrix MakeDown(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
+  const int64_t stride = LowRankStride(features);
+  return MakeMatrix(rank, features, dtype, seed, rank * stride, [&](int64_t r, int64_t i) { return r * stride + i; });
+}
+
+Matrix MakeUp(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
+  return MakeMatrix(
+      rank, features, dtype, seed, rank * LowRankPanels(features) * kLowRankPanel,
+      [&](int64_t r, int64_t i) { return (i / kLowRankPanel * rank + r) * kLowRankPanel + i % kLowRankPanel; });
+}
+
 // An adapter of one projection.
 struct TestAdapter {
   std::deque<Matrix> down;
@@ -48,8 +60,8 @@ struct TestAdapter {
   std::vector<LowRankPair> pairs;
 
   void Add(int32_t rank, int64_t in_features, int32_t first_column, int32_t out_features, DType dtype, uint32_t seed) {
-    down.push_back(MakeMatrix(rank, in_features, dtype, seed));
-    up.push_back(MakeMatrix(rank, out_features, dtype, seed + 1));
+    down.push_back(MakeDown(rank, in_features, dtype, seed));
+    up.push_back(MakeUp(rank, out_features, dtype, seed + 1));
     pairs.push_back({.down = down.back().stored.data(),
                      .up = up.back().stored.data(),
                      .dtype = dtype,
@@ -63,8 +75,8 @@ struct TestAdapter {
 // What the adapters add to [num_rows, out_features] rows of `in`. rows: of each adapter.
 class LowRank : public CpuVariants {
  protected:
-  static constexpr int64_t kIn = 87;   // no multiple of a vector
-  static constexpr int64_t kOut = 91;  // columns of the projection
+  static constexpr int64_t kIn = 87;    // no multiple of a vector
+  static constexpr int64_t kOut = 700;  // columns of the projection, more than a task has
   static constexpr int32_t kRows = 150;
 
   void SetUp() override {
@@ -72,7 +84,7 @@ class LowRank : public CpuVariants {
     adapters_[0].Add(16, kIn, 0, 40, DType::kBF16, 10);
     adapters_[0].Add(3, kIn, 40, 51, DType::kF32, 20);
     adapters_[1].Add(1, kIn, 7, 1, DType::kF32, 30);
-    adapters_[2].Add(131, kIn, 0, 91, DType::kBF16, 40);
+    adapters_[2].Add(131, kIn, 0, 699, DType::kBF16, 40);
     in_ = RandomMatrix(kRows, kIn, 1);
     before_ = RandomMatrix(kRows, kOut, 2);
   }
