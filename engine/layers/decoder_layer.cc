@@ -26,6 +26,7 @@ auto VisitKind(const ModelConfig& config, int32_t layer, const Visit& visit) {
 const LinearWeights& OutputOf(MixerKind mixer, const LayerWeights& weights) {
   switch (mixer) {
     case MixerKind::kAttention:
+    case MixerKind::kParallel:  // of the attention; the mixer adds Mamba2's itself
       return weights.attention_out;
     case MixerKind::kDelta:
       return weights.delta.out;

@@ -14,6 +14,7 @@
 #include "engine/layers/mamba_layer.h"
 #include "engine/layers/mlp.h"
 #include "engine/layers/mlp_and_experts.h"
+#include "engine/layers/parallel_mixer.h"
 #include "engine/layers/short_conv.h"
 
 namespace dunlin::engine {
@@ -24,7 +25,7 @@ namespace dunlin::engine {
 // what later tokens read, of every row, and leaves queries in LayerRows::query; after those of
 // ModelConfig::last_storing_layer only kept rows go on. Run(next): from the queries to the input of the output
 // projection.
-using TokenMixer = std::variant<DeltaLayer, MambaLayer, ShortConv, LatentAttentionLayer, Attention>;
+using TokenMixer = std::variant<DeltaLayer, MambaLayer, ParallelMixer, ShortConv, LatentAttentionLayer, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
 using ChannelMixer = std::variant<MlpAndExperts, Experts, Mlp>;

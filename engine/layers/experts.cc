@@ -17,9 +17,14 @@ bool Experts::Begin() {
 }
 
 bool Experts::Run() {
-  const bool latent = context_->config.experts.latent_dim > 0;
-  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : context_->rows.hidden) &&
-         (!latent || LeaveLatent()) && (context_->config.experts.shared_ffn_dim == 0 || RunShared());
+  const ModelConfig& config = context_->config;
+  const bool latent = config.experts.latent_dim > 0;
+  const bool post_norm = config.norm.has_post();
+  float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
+  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum) && (!latent || LeaveLatent()) &&
+         (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
+         (!post_norm ||
+          Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
 }
 
 bool Experts::SumApart(const NormWeights& router_norm, const NormWeights& experts_norm) const {
@@ -123,21 +128,21 @@ kernels::GroupedGemmParams Experts::Params(const std::vector<LinearWeights>& wei
           .num_rows = num_choices()};
 }
 
-bool Experts::RunShared() {
+bool Experts::RunShared(float* out) {
   const ModelConfig& config = context_->config;
   const LayerRows& rows = context_->rows;
   MlpMatrices shared(context_, weights_.shared_expert.up, weights_.shared_expert.down);
   const bool ready =
       shared.up().Quantize("expert input", buffers_.normed, rows.count) && shared.RunUp() && shared.RunActivation();
   if (!ready) return false;
-  if (!config.experts.shared_gate) return shared.down().Run("expert down", rows.hidden, rows.hidden, rows.count);
+  if (!config.experts.shared_gate) return shared.down().Run("expert down", out, out, rows.count);
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
                                            .places = nullptr,
                                            .num_places = 1,
                                            .weights = buffers_.logits + config.experts.routing.num_experts,
                                            .weight_stride = config.experts.router_features(),
                                            .sigmoid = true,
-                                           .out = rows.hidden,
+                                           .out = out,
                                            .num_rows = rows.count,
                                            .columns = config.hidden_dim};
   return shared.down().Run("expert down", nullptr, buffers_.output, rows.count) &&

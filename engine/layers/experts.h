@@ -2,8 +2,9 @@
 // A layer's experts: hidden += sum over a row's experts of weight * Down(f(Up(norm(hidden)))). A row appears once for
 // each expert that it takes; the appearances, grouped by expert, go through two grouped products, and each row then
 // adds what its experts gave, those in ascending order and the shared one last, so that its sum depends on the row
-// alone. Which rows an expert has stays on the device. With ExpertSpec::latent_dim the experts but the shared one read
-// In(norm(hidden)), and hidden takes Out of their sum.
+// alone; where the model has a norm after the MLP, that sum goes through it. Which rows an expert has stays on the
+// device. With ExpertSpec::latent_dim, not with such a norm, the experts but the shared one read In(norm(hidden)), and
+// hidden takes Out of their sum.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class Experts {
   bool RunExperts(float* out) const;
   bool Gather(const Linear& up) const;
   bool RunUp(const Linear& up, const Linear& down) const;
-  bool RunShared();
+  // Added to out.
+  bool RunShared(float* out);
   // What the grouped products of `weights` have in common, without an output.
   kernels::GroupedGemmParams Params(const std::vector<LinearWeights>& weights) const;
   // Rows of all experts.

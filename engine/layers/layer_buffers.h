@@ -27,7 +27,7 @@ struct LayerBuffers {
 
   void* kv_pool = nullptr;
   float* hidden = nullptr;        // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]
+  float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]; the attention's rows come first
   float* attention = nullptr;     // [T, ModelConfig::max_mixer_outputs]
   float* gate = nullptr;          // [T, num_heads * head_dim] of AttentionSpec::output_gate
   void* mlp = nullptr;            // [T, up_features] floats, or the GEMM input of the down projection; of experts and

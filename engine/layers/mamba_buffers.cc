@@ -7,8 +7,10 @@ namespace dunlin::engine {
 namespace {
 
 MambaBuffers PlaceMamba(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
+  const bool gates_alone = config.mamba.norm == MambaNorm::kNone;
   return {.mixed = cut->Take<float>(tokens * config.mamba.channels()),
-          .scan = cut->Take<float>(tokens * config.mamba.output_features())};
+          .scan = cut->Take<float>(tokens * config.mamba.output_features()),
+          .pair = gates_alone ? cut->Take<float>(2 * tokens * config.mamba.output_features()) : nullptr};
 }
 
 }  // namespace

@@ -9,10 +9,12 @@
 
 namespace dunlin::engine {
 
-// T = max_tokens. The input projection's rows are in LayerBuffers::qkv, the normed rows in LayerBuffers::attention.
+// T = max_tokens. The input projection's rows are in LayerBuffers::qkv (MambaLayer), the normed rows in
+// LayerBuffers::attention.
 struct MambaBuffers {
   float* mixed;  // [T, channels] after the convolution
   float* scan;   // [T, output_features]
+  float* pair;   // [T, 2 * output_features] z and scan, with MambaNorm::kNone
 };
 
 // 0 where no layer is Mamba2.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mamba2 in place of attention: the fused projection of z, x, B, C and steps, a causal convolution over x, B and C, the
-// scan, and a norm of what z has gated. Its output projection is the decoder layer's. What later tokens read is the
-// sequence's state in its slot. Source: Dao & Gu 2024, "Transformers are SSMs".
+// Mamba2, in place of attention or next to it: the fused projection of z, x, B, C and steps, a causal convolution over
+// x, B and C, the scan, and z's gate with a norm before or after it, or none. Its output projection is the decoder
+// layer's. What later tokens read is the sequence's state in its slot. Source: Dao & Gu 2024, "Transformers are SSMs".
 #pragma once
 
 #include "engine/layers/linear.h"
@@ -25,11 +25,14 @@ class MambaLayer {
  private:
   bool Convolve(const StatePart& part) const;
   bool Scan(const StatePart& part) const;
+  // The scan times SiLU(z), as the input of `next`.
+  bool Gate(const Linear& next) const;
 
   LayerContext* context_;
   const LayerWeights& layer_;
   const MambaWeights& weights_;
   const MambaSpec& spec_;
+  float* const projected_;  // [T, input_features], of the input projection
   const MambaBuffers buffers_;
 };
 

@@ -49,6 +49,7 @@ double StateFlops(const ModelConfig& config, int32_t layer) {
       return 2.0 * config.delta.conv_taps * config.delta.channels() +
              6.0 * products(shape.key_dim, shape.value_dim, shape.value_heads);
     }
+    case MixerKind::kParallel:
     case MixerKind::kMamba: {
       const kernels::SsmShape& shape = config.mamba.shape;
       return 2.0 * config.mamba.conv_taps * config.mamba.channels() +
@@ -82,6 +83,8 @@ double MixerParameters(const ModelConfig& config, int32_t layer) {
       return hidden * (config.delta.input_features() + 2.0 * config.delta.shape.value_heads);
     case MixerKind::kMamba:
       return hidden * config.mamba.input_features();
+    case MixerKind::kParallel:
+      return QkvParameters(config, layer) + hidden * config.mamba.input_features();
   }
   return 0.0;
 }
@@ -102,6 +105,8 @@ double OutputParameters(const ModelConfig& config, int32_t layer) {
       return hidden * config.delta.output_features();
     case MixerKind::kMamba:
       return hidden * config.mamba.output_features();
+    case MixerKind::kParallel:
+      return hidden * (config.attention.output_features(layer) + config.mamba.output_features());
   }
   return 0.0;
 }

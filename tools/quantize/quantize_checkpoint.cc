@@ -102,18 +102,19 @@ absl::StatusOr<std::vector<float>> ReadFloats(const TensorSource& source, const 
 
 class Quantizer {
  public:
-  Quantizer(const QuantizeOptions& options, const Directory& directory, const TensorSource& source)
-      : options_(options), directory_(directory), source_(source) {}
+  Quantizer(const QuantizeOptions& options, const ModelConfig& config, const Directory& directory,
+            const TensorSource& source)
+      : options_(options), config_(config), directory_(directory), source_(source) {}
 
   absl::StatusOr<QuantizeReport> Run(const std::vector<WeightPart>& parts, const Model* model,
                                      std::span<const TokenId> tokens) {
     absl::StatusOr<std::string> text = directory_.ReadFile("config.json", kMaxConfigBytes);
     if (!text.ok()) return text.status();
     config_text_ = *std::move(text);
-    if (model != nullptr && model->config().experts.beside_mlp) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          model->config().architecture, " has experts next to each MLP, whose inputs are not told apart: it ",
-          "is quantised without a calibration text"));
+    if (model != nullptr && config_.experts.beside_mlp) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(config_.architecture, " has experts next to each MLP, whose inputs are not told apart: it ",
+                       "is quantised without a calibration text"));
     }
     if (absl::Status status = FindJobs(parts); !status.ok()) return status;
     absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(options_.out, PlanTensors());
@@ -154,7 +155,9 @@ class Quantizer {
               .layout = {.bits = options_.bits,
                          .group = options_.group == 0 ? tensor->shape[1] : options_.group,
                          .scale_dtype = *tensor->dtype->loadable}};
-      if (slot->input.has_value()) job.input = InputIndex(part.layer, *slot->input);
+      // Next to attention the input of Mamba2's output projection is not observed.
+      const bool observed = part.slot != WeightSlot::kMambaOut || !config_.attends(part.layer);
+      if (slot->input.has_value() && observed) job.input = InputIndex(part.layer, *slot->input);
       if (job.columns() % job.layout.group != 0) {
         return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has ", job.columns(),
                                                        " columns, which groups of ", job.layout.group,
@@ -288,6 +291,7 @@ class Quantizer {
   }
 
   const QuantizeOptions& options_;
+  const ModelConfig& config_;
   const Directory& directory_;
   const TensorSource& source_;
   std::string config_text_;
@@ -315,7 +319,7 @@ Result WithQuantizer(const QuantizeOptions& options, Use use) {
   // As stored: the opened model may give rows in another order.
   const absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();
-  Quantizer quantizer(options, *directory, **checkpoint);
+  Quantizer quantizer(options, opened->parsed.config, *directory, **checkpoint);
   return use(&quantizer, opened->parts);
 }
 

@@ -38,9 +38,9 @@ void ParseGroups(JsonFields& fields, const GroupDefaults& defaults, kernels::Exp
 }  // namespace
 
 void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config) {
-  const char* count = "num_local_experts";
+  const char* count = defaults.count_field == nullptr ? "num_local_experts" : defaults.count_field;
   for (const char* name : {"num_experts", "n_routed_experts"}) {
-    if (!fields.Has(count) && fields.Has(name)) count = name;
+    if (defaults.count_field == nullptr && !fields.Has(count) && fields.Has(name)) count = name;
   }
   const int64_t num_experts = fields.IntOr(count, 1, kMaxExperts, defaults.num_experts);
   const int64_t num_chosen = fields.IntOr(defaults.chosen_field, 1, num_experts, defaults.num_chosen);

@@ -16,6 +16,7 @@ struct ExpertDefaults {
   const char* width = "intermediate_size";  // the field that holds an expert's width
   int64_t default_width = 0;                // 0: the field is required
   const char* chosen_field = "num_experts_per_tok";
+  const char* count_field = nullptr;  // null: num_local_experts, num_experts or n_routed_experts
 };
 
 // The number of experts (num_local_experts, num_experts or n_routed_experts: one field to transformers), those of a
@@ -45,8 +46,8 @@ struct GroupDefaults {
   const char* chosen_field = "num_experts_per_tok";  // for messages
 };
 
-// DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a
-// correction of the scores that choose. REQUIRES: ParseExperts has been called.
+// DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob,
+// routed_scaling_factor, and a correction of the scores that choose. REQUIRES: ParseExperts has been called.
 void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config);
 
 // DeepSeek V2's rule: scoring_func (softmax), topk_method (greedy, or group_limited_greedy with n_group and topk_group)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Granite 4's hybrids: Granite's multipliers, Mamba2 layers, attention without positions in some, and an MLP or, beside
 // experts, an MLP that every token takes. Source: transformers 5.24, models/granitemoehybrid.
-#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -43,9 +42,7 @@ void ParseGraniteHybrid(JsonFields& fields, ModelConfig* config) {
   ParseMlps(fields, config);
   const MambaFields names;
   ParseMamba(fields, names, MambaHeadDim(fields, names, *config), config);
-  const auto limits = fields.LimitsOr("time_step_limit", {0.0, std::numeric_limits<double>::infinity()});
-  config->mamba.step_min = static_cast<float>(limits.lower);
-  config->mamba.step_max = static_cast<float>(limits.upper);
+  ParseStepLimits(fields, &config->mamba);
   const std::string layers = ParseLayerLetters(fields, "M*");
   SetMixers(fields, layers.empty() ? std::string(static_cast<size_t>(config->num_layers), 'M') : layers, config);
 }

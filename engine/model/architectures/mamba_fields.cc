@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/spec/model_limits.h"
@@ -23,14 +24,24 @@ constexpr LayerWord kLayerWords[] = {
 
 int64_t MambaHeadDim(JsonFields& fields, const MambaFields& names, const ModelConfig& config) {
   const int64_t heads = fields.IntOr(names.num_heads, 1, kMaxHeads, names.default_heads);
-  const int64_t width = fields.IntOr("mamba_expand", 1, 64, 2) * config.hidden_dim;
+  int64_t width = fields.IntOr("mamba_expand", 1, 64, 2) * config.hidden_dim;
+  if (names.width != nullptr && (fields.Has(names.width) || !fields.Mentions(names.width))) {
+    width = fields.IntOr(names.width, 1, kMaxMambaRows, names.default_width);
+  }
   const bool automatic = !fields.Has("mamba_d_head") || fields.IsText("mamba_d_head", "auto");
   const int64_t head_dim = automatic ? width / heads : fields.Int("mamba_d_head", 1, kMaxHeadDim);
   if (fields.status().ok() && (head_dim * heads != width || head_dim > kMaxHeadDim)) {
     fields.Fail(absl::StrCat("mamba_d_head is ", head_dim, " of ", heads, " heads; they must have ", width,
-                             " elements (mamba_expand * hidden_size), a head at most ", kMaxHeadDim));
+                             " elements (", names.width != nullptr ? names.width : "mamba_expand * hidden_size",
+                             "), a head at most ", kMaxHeadDim));
   }
   return head_dim;
+}
+
+void ParseStepLimits(JsonFields& fields, MambaSpec* mamba) {
+  const auto limits = fields.LimitsOr("time_step_limit", {0.0, std::numeric_limits<double>::infinity()});
+  mamba->step_min = static_cast<float>(limits.lower);
+  mamba->step_max = static_cast<float>(limits.upper);
 }
 
 void ParseMamba(JsonFields& fields, const MambaFields& names, int64_t head_dim, ModelConfig* config) {

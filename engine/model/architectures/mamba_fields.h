@@ -21,16 +21,22 @@ struct MambaFields {
   const char* taps = "mamba_d_conv";
   const char* conv_bias = "mamba_conv_bias";
   const char* bias = "mamba_proj_bias";
+  // Elements of all heads; null, as a config may have it: mamba_expand * hidden_size.
+  const char* width = nullptr;
+  int64_t default_width = 0;  // where the config does not mention that field
   int64_t default_heads = 128;
   int64_t default_groups = 1;
   int64_t default_state_dim = 256;
 };
 
-// All of MambaSpec but the limits of the steps. head_dim: of a head, 0 where the config has none.
+// time_step_limit.
+void ParseStepLimits(JsonFields& fields, MambaSpec* mamba);
+
+// All of MambaSpec but the norm and the limits of the steps. head_dim: of a head, 0 where the config has none.
 void ParseMamba(JsonFields& fields, const MambaFields& names, int64_t head_dim, ModelConfig* config);
 
-// mamba_d_head ("auto" and null: mamba_expand * hidden_size / heads), which times the heads is mamba_expand *
-// hidden_size. REQUIRES: hidden_dim is set.
+// mamba_d_head ("auto" and null: their width / heads), which times the heads is their width: mamba_expand *
+// hidden_size, or MambaFields::width. REQUIRES: hidden_dim is set.
 int64_t MambaHeadDim(JsonFields& fields, const MambaFields& names, const ModelConfig& config);
 
 // The kinds of the layers: layer_types or layers_block_type, in transformers 4's words or 5's, as a letter of each: M
@@ -46,7 +52,7 @@ int64_t WriteGgufMamba(GgufConfigWriter* config, const MambaFields& names);
 // The first layer that has such a tensor, "blk.#." and this; "": none.
 std::string GgufTensorOfSome(const GgufConfigWriter& config, const char* name);
 
-// The names of the weights of Granite 4 and Bamba.
+// The names of the weights of Granite 4, Bamba and Falcon-H1.
 inline constexpr WeightName kMambaWeights[] = {
     {WeightSlot::kMambaIn, FusedPart::kAll, "layers.#.mamba.in_proj"},
     {WeightSlot::kMambaConv, FusedPart::kAll, "layers.#.mamba.conv1d"},

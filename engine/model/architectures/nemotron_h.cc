@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nemotron-H and Nemotron 3: layers of one term each, by a pattern of letters: Mamba2 (M), attention without positions
 // (*), an MLP of squared ReLU without a gate (-), or such experts (E) with one that every token takes; the others may
-// read and write rows of fewer elements. Source: transformers 5.24, models/nemotron_h, whose prefill alone clamps steps
-// from below (time_step_min): they are not clamped here, as in its decoding.
+// read and write rows of fewer elements. Mamba2 (Codestral Mamba): layers of Mamba2 alone. Source: transformers 5.24,
+// models/nemotron_h, whose prefill alone clamps steps from below (time_step_min): they are not clamped here, as in its
+// decoding; models/mamba2.
 #include <algorithm>
 #include <string>
 
@@ -97,6 +98,41 @@ void ParseNemotronH(JsonFields& fields, ModelConfig* config) {
   SetMixers(fields, letters, config);
 }
 
+constexpr MambaFields kPlainMamba = {.num_heads = "num_heads",
+                                     .num_groups = "n_groups",
+                                     .state_dim = "state_size",
+                                     .taps = "conv_kernel",
+                                     .conv_bias = "use_conv_bias",
+                                     .bias = "use_bias",
+                                     .default_groups = 8,
+                                     .default_state_dim = 128};
+constexpr int64_t kMambaContext = 262144;  // configs have none; Codestral Mamba was tested up to it
+constexpr int32_t kPageWidth = 64;         // of the one head whose pages hold nothing: 4 KiB of 16 tokens
+
+void ParseMamba2(JsonFields& fields, ModelConfig* config) {
+  config->num_layers = static_cast<int32_t>(fields.IntOr("num_hidden_layers", 1, kMaxLayers, 64));
+  config->single_terms = true;
+  config->hidden_dim = static_cast<int32_t>(fields.IntOr("hidden_size", 1, kMaxHiddenDim, 4096));
+  config->vocab_size = static_cast<int32_t>(fields.IntOr("vocab_size", 1, kMaxVocabSize, 32768));
+  config->max_context =
+      static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, kMambaContext));
+  config->norm.kind = kernels::NormKind::kRmsNorm;
+  config->norm.epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->head.tied = fields.BoolOr("tie_word_embeddings", false);
+  config->mlp.ffn_dim = 1;
+  SetHeads(fields, 1, 1, kPageWidth, config);
+  RefuseOtherThan(fields, "hidden_act", "silu");
+  const int64_t head_dim = fields.IntOr("head_dim", 1, kMaxHeadDim, 64);
+  ParseMamba(fields, kPlainMamba, head_dim, config);
+  ParseStepLimits(fields, &config->mamba);
+  const int64_t width = fields.IntOr("expand", 1, 64, 2) * config->hidden_dim;
+  if (fields.status().ok() && config->mamba.output_features() != width) {
+    fields.Fail(absl::StrCat("head_dim is ", head_dim, " of ", config->mamba.shape.num_heads, " heads; they must have ",
+                             width, " elements (expand * hidden_size)"));
+  }
+  config->mixers.assign(static_cast<size_t>(config->num_layers), MixerKind::kMamba);
+}
+
 using enum WeightSlot;
 using enum FusedPart;
 
@@ -170,6 +206,29 @@ constexpr GgufForm kNemotronHGguf[] = {{.name = "nemotron_h",
                                         .mixed_layers = true}};
 constexpr const char* kNemotronHTypes[] = {"nemotron_h"};
 
+void WriteGgufMamba2(GgufConfigWriter* config) {
+  const int64_t head_dim = WriteGgufMamba(config, kPlainMamba);
+  const int64_t features = head_dim * config->Required("ssm.time_step_rank", 1, kMaxHeads);
+  const int64_t hidden = config->Required("embedding_length", 1, kMaxHiddenDim);
+  if (features % hidden != 0) {
+    config->fields().Fail(config->Key("ssm.inner_size"),
+                          absl::StrCat("is ", features, ", not a multiple of embedding_length ", hidden));
+  }
+  (*config)["head_dim"] = head_dim;
+  (*config)["expand"] = features / hidden;
+}
+
+// The context of files is a million tokens, which says nothing.
+constexpr GgufFieldName kMamba2GgufFields[] = {
+    {"block_count", "num_hidden_layers"}, {"embedding_length", "hidden_size"}, {kGgufRmsKey, "layer_norm_epsilon"}};
+constexpr GgufForm kMamba2Gguf[] = {{.name = "mamba2",
+                                     .fields = kMamba2GgufFields,
+                                     .weights = gguf_names::kMambaTerms,
+                                     .write_fields = &WriteGgufMamba2,
+                                     .fixed_biases = true,
+                                     .no_heads = true}};
+constexpr const char* kMamba2Types[] = {"mamba2"};
+
 }  // namespace
 
 extern const Architecture kNemotronH = {.name = "nemotron_h",
@@ -177,5 +236,10 @@ extern const Architecture kNemotronH = {.name = "nemotron_h",
                                         .parse_config = &ParseNemotronH,
                                         .names = {.prefixes = kNemotronHPrefixes, .weights = kNemotronHNames},
                                         .gguf = kNemotronHGguf};
+extern const Architecture kMamba2 = {.name = "mamba2",
+                                     .model_types = kMamba2Types,
+                                     .parse_config = &ParseMamba2,
+                                     .names = {.prefixes = kNemotronHPrefixes, .weights = kNemotronHNames},
+                                     .gguf = kMamba2Gguf};
 
 }  // namespace dunlin::engine

@@ -60,6 +60,8 @@ std::vector<LayerKind> ListKinds(const ModelConfig& config) {
       ++kind->num_layers;
     }
   }
+  // Of a model that never attends pages hold nothing: the prefix cache and the scheduler count tokens by them.
+  if (kinds.empty()) kinds.push_back({.slides = false, .heads = config.attention.heads(0), .num_layers = 1});
   return kinds;
 }
 
@@ -173,6 +175,7 @@ kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, boo
 }
 
 std::vector<kernels::AttentionTraits> AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype) {
+  if (config.num_kv_layers() == 0) return {};
   const std::vector<int32_t>& windows = config.attention.layer_windows;
   std::vector<HeadShape> shapes = config.attention.layer_heads;
   if (shapes.empty()) shapes.push_back(config.attention.heads(0));

@@ -16,7 +16,8 @@ namespace dunlin::engine {
 // kKeyAndValue: rows of K that stand for V, too, in layers with AttentionSpec::keys_as_values, which have no kKey.
 // kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kDeltaQuery, kDeltaKey, kDeltaValue: of that and of kDeltaConv;
 // kBeta, kAlpha, kBetaAlphaByHead, and with DeltaSpec::gate_rank kDecayRank and kOutputGateRank: of kDeltaGates. By
-// head: interleaved by key head, with all value heads of each.
+// head: interleaved by key head, with all value heads of each. kMambaBlocks: all of kMambaIn, whose blocks have factors
+// (ProductFactors).
 enum class FusedPart : uint8_t {
   kAll,
   kQuery,
@@ -41,7 +42,8 @@ enum class FusedPart : uint8_t {
   kAlpha,
   kBetaAlphaByHead,
   kDecayRank,
-  kOutputGateRank
+  kOutputGateRank,
+  kMambaBlocks
 };
 
 // A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -162,6 +163,7 @@ enum class MixerKind : uint8_t {
   kDelta,      // a gated delta net, over a state of the sequence
   kShortConv,  // a gated convolution over the last few tokens, which are the sequence's state
   kMamba,      // Mamba2, over a state of the sequence
+  kParallel,   // attention and Mamba2 of the same rows, whose outputs are both added
   kNone,       // nothing: of ModelConfig::single_terms, a layer that is its MLP
 };
 
@@ -201,13 +203,21 @@ struct ShortConvSpec {
   int64_t state_floats() const { return int64_t{taps - 1} * channels; }
 };
 
-// Mamba2 layers (kernels/api/ssm_scan.h): Out(RMSNorm(scan * SiLU(z)) * weight), the norm over the features of each
-// group of heads. Its fused projection gives z, the convolution's x, B and C, and a step of each head.
+// What Mamba2's scan goes through before its output projection, z the gate; norms over the features of each group.
+enum class MambaNorm : uint8_t {
+  kAfterGate,   // RMSNorm(scan * SiLU(z)) * weight
+  kBeforeGate,  // RMSNorm(scan) * weight * SiLU(z)
+  kNone,        // scan * SiLU(z)
+};
+
+// Mamba2 layers (kernels/api/ssm_scan.h). The fused projection gives z, the convolution's x, B and C, and a step of
+// each head.
 struct MambaSpec {
   kernels::SsmShape shape;  // num_heads 0: no layer is one
   int32_t conv_taps = 0;    // 2 to kConvTapsMax
   bool conv_bias = false;
-  bool bias = false;      // of the input and the output projection
+  bool bias = false;  // of the input and the output projection
+  MambaNorm norm = MambaNorm::kAfterGate;
   float step_min = 0.0F;  // SsmScanParams, as step_max
   float step_max = std::numeric_limits<float>::infinity();
   bool log_rates = true;  // checkpoints hold the logarithm of SsmScanParams::rate; else the rate times -1
@@ -220,6 +230,19 @@ struct MambaSpec {
   // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
   int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
   int64_t state_floats() const { return conv_state_floats() + shape.num_heads * kernels::SsmHeadFloats(shape); }
+};
+
+// Factors of what a layer's products give (Falcon-H1), folded into the rows of their matrices at load. Models with
+// factors other than 1 have no biases.
+struct ProductFactors {
+  float query = 1.0F;
+  float key = 1.0F;
+  float value = 1.0F;
+  float attention_out = 1.0F;
+  std::array<float, 5> mamba_in = {1.0F, 1.0F, 1.0F, 1.0F, 1.0F};  // z, x, B, C, steps
+  float mamba_out = 1.0F;
+  float mlp_gate = 1.0F;
+  float mlp_down = 1.0F;
 };
 
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.

@@ -65,13 +65,14 @@ struct ModelConfig {
   DeltaSpec delta;
   ShortConvSpec short_conv;
   MambaSpec mamba;
-  std::vector<MixerKind> mixers;  // [num_layers]; empty: all attend. At least one attends
+  std::vector<MixerKind> mixers;  // [num_layers]; empty: all attend. With Mamba2 alone none may
   RotarySpec rotary;
   MlpSpec mlp;
   ExpertSpec experts;
   bool parallel_residual = false;
   bool single_terms = false;    // a layer is one term, x += F(Norm(x)): what mixes its tokens or, with kNone, its MLP
   float residual_scale = 1.0F;  // of what attention and MLP add; folded into their last matrices at load
+  ProductFactors factors;
   LayerInputSpec layer_inputs;
   bool layer_factor = false;  // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
@@ -83,7 +84,14 @@ struct ModelConfig {
   MixerKind mixer(int32_t layer) const {
     return mixers.empty() ? MixerKind::kAttention : mixers[static_cast<size_t>(layer)];
   }
-  bool attends(int32_t layer) const { return mixer(layer) == MixerKind::kAttention; }
+  bool attends(int32_t layer) const {
+    return mixer(layer) == MixerKind::kAttention || mixer(layer) == MixerKind::kParallel;
+  }
+  bool has_mamba(int32_t layer) const {
+    return mixer(layer) == MixerKind::kMamba || mixer(layer) == MixerKind::kParallel;
+  }
+  // Whether layers have attention and Mamba2 at once.
+  bool is_parallel() const { return std::find(mixers.begin(), mixers.end(), MixerKind::kParallel) != mixers.end(); }
   // FP32 of a sequence's state in a layer; 0: the layer is not recurrent.
   int64_t layer_state_floats(int32_t layer) const {
     switch (mixer(layer)) {
@@ -95,6 +103,7 @@ struct ModelConfig {
       case MixerKind::kShortConv:
         return short_conv.state_floats();
       case MixerKind::kMamba:
+      case MixerKind::kParallel:
         return mamba.state_floats();
     }
     return 0;
@@ -117,7 +126,9 @@ struct ModelConfig {
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
   int32_t num_kv_layers() const {
     if (is_encoder() || mixers.empty()) return is_encoder() ? 1 : num_layers;
-    return static_cast<int32_t>(std::count(mixers.begin(), mixers.end(), MixerKind::kAttention));
+    return static_cast<int32_t>(std::count_if(mixers.begin(), mixers.end(), [](MixerKind mixer_kind) {
+      return mixer_kind == MixerKind::kAttention || mixer_kind == MixerKind::kParallel;
+    }));
   }
   // The last layer with keys and values, or a state, of its own: what follows it reads of each row that row alone.
   int32_t last_storing_layer() const {
@@ -135,8 +146,9 @@ struct ModelConfig {
   // Columns of the inputs of all layers.
   int32_t layer_input_features() const { return num_layers * layer_inputs.width; }
   bool has_experts() const { return experts.routing.num_experts > 0; }
-  // Columns that a layer's first product and the rows before its output projection have at most.
+  // Columns that a layer's first products and the rows before its output projection have at most.
   int32_t max_mixer_inputs() const {
+    if (is_parallel()) return attention.qkv_features() + mamba.input_features();
     return std::max(
         {attention.qkv_features(), delta.input_features(), mamba.input_features(), short_conv.input_features()});
   }

@@ -78,7 +78,7 @@ struct ShortConvWeights {
   LinearWeights out;            // [hidden_dim, channels]
 };
 
-// Of a layer with MixerKind::kMamba, in place of LayerWeights::qkv.
+// Of a layer with MixerKind::kMamba, in place of LayerWeights::qkv; with kParallel next to it.
 struct MambaWeights {
   LinearWeights in;                  // [input_features, hidden_dim]: z, x, B, C, steps
   const float* conv = nullptr;       // [conv_taps, channels]
@@ -86,7 +86,7 @@ struct MambaWeights {
   const float* rate = nullptr;       // [num_heads]
   const float* time_bias = nullptr;  // [num_heads]
   const float* skip = nullptr;       // [num_heads]
-  const float* norm = nullptr;       // [output_features]
+  const float* norm = nullptr;       // [output_features], not with MambaNorm::kNone
   LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
 };
 
@@ -98,7 +98,7 @@ struct LayerWeights {
   IndexerWeights indexer;        // where a layer has an indexer
   DeltaWeights delta;            // of MixerKind::kDelta
   ShortConvWeights short_conv;   // of MixerKind::kShortConv
-  MambaWeights mamba;            // of MixerKind::kMamba
+  MambaWeights mamba;            // of MixerKind::kMamba and kParallel
   NormWeights query_norm;        // with qk_norm
   NormWeights key_norm;          // with qk_norm
   const float* sinks = nullptr;  // [num_heads], with attention_sinks

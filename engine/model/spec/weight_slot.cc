@@ -95,9 +95,10 @@ constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(lay
 constexpr auto kHasShortConvBias = [](const C& c, int32_t layer) {
   return kIsShortConv(c, layer) && c.short_conv.bias;
 };
-constexpr auto kIsMamba = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kMamba; };
-constexpr auto kHasMambaConvBias = [](const C& c, int32_t layer) {
-  return c.mixer(layer) == MixerKind::kMamba && c.mamba.conv_bias;
+constexpr auto kHasMamba = [](const C& c, int32_t layer) { return c.has_mamba(layer); };
+constexpr auto kHasMambaConvBias = [](const C& c, int32_t layer) { return c.has_mamba(layer) && c.mamba.conv_bias; };
+constexpr auto kHasMambaNorm = [](const C& c, int32_t layer) {
+  return c.has_mamba(layer) && c.mamba.norm != MambaNorm::kNone;
 };
 constexpr auto kHasLatent = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.is_latent(); };
 constexpr auto kHasQueryDown = [](const C& c, int32_t layer) {
@@ -293,15 +294,15 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfShortConv<&ShortConvWeights::bias>),
     Matrix(kShortConvOut, "short_conv_out", kPerLayer, kIsShortConv, kShortConvsBias, {kHidden, kShortConvChannels},
            OfShortConv<&ShortConvWeights::out>, {.factor = kResidual}),
-    Matrix(kMambaIn, "mamba_in", kPerLayer, kIsMamba, kMambaBias, {kMambaInRows, kHidden}, OfMamba<&MambaWeights::in>),
-    Vector(kMambaConv, "mamba_conv", kPerLayer, kIsMamba, kMambaConvDim, OfMamba<&MambaWeights::conv>),
+    Matrix(kMambaIn, "mamba_in", kPerLayer, kHasMamba, kMambaBias, {kMambaInRows, kHidden}, OfMamba<&MambaWeights::in>),
+    Vector(kMambaConv, "mamba_conv", kPerLayer, kHasMamba, kMambaConvDim, OfMamba<&MambaWeights::conv>),
     Vector(kMambaConvBias, "mamba_conv_bias", kPerLayer, kHasMambaConvBias, kMambaChannels,
            OfMamba<&MambaWeights::conv_bias>),
-    Vector(kMambaRate, "mamba_rate", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::rate>),
-    Vector(kMambaTimeBias, "mamba_time_bias", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::time_bias>),
-    Vector(kMambaSkip, "mamba_skip", kPerLayer, kIsMamba, kMambaHeads, OfMamba<&MambaWeights::skip>),
-    Vector(kMambaNorm, "mamba_norm", kPerLayer, kIsMamba, kMambaDim, OfMamba<&MambaWeights::norm>),
-    Matrix(kMambaOut, "mamba_out", kPerLayer, kIsMamba, kMambaBias, {kHidden, kMambaDim}, OfMamba<&MambaWeights::out>,
+    Vector(kMambaRate, "mamba_rate", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::rate>),
+    Vector(kMambaTimeBias, "mamba_time_bias", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::time_bias>),
+    Vector(kMambaSkip, "mamba_skip", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::skip>),
+    Vector(kMambaNorm, "mamba_norm", kPerLayer, kHasMambaNorm, kMambaDim, OfMamba<&MambaWeights::norm>),
+    Matrix(kMambaOut, "mamba_out", kPerLayer, kHasMamba, kMambaBias, {kHidden, kMambaDim}, OfMamba<&MambaWeights::out>,
            {.factor = kResidual}),
     Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHidden, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),

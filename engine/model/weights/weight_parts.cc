@@ -58,6 +58,31 @@ RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t te
   return {};
 }
 
+// The factor of a part's `range`, whose rows of the slot's matrix begin at row_begin.
+float ProductFactorOf(const ModelConfig& config, const WeightPlace& place, size_t range, int64_t row_begin) {
+  const ProductFactors& factors = config.factors;
+  switch (place.slot) {
+    case WeightSlot::kQkv: {
+      const HeadShape heads = config.attention.heads(place.layer);
+      const int64_t first_key = config.attention.query_features(place.layer);
+      if (row_begin < first_key) return factors.query;
+      return row_begin < first_key + int64_t{heads.num_kv_heads} * heads.head_dim ? factors.key : factors.value;
+    }
+    case WeightSlot::kAttentionOut:
+      return factors.attention_out;
+    case WeightSlot::kMambaIn:
+      return range < factors.mamba_in.size() ? factors.mamba_in[range] : 1.0F;
+    case WeightSlot::kMambaOut:
+      return factors.mamba_out;
+    case WeightSlot::kMlpUp:
+      return row_begin == 0 ? factors.mlp_gate : 1.0F;
+    case WeightSlot::kMlpDown:
+      return factors.mlp_down;
+    default:
+      return 1.0F;
+  }
+}
+
 void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix,
                   const WeightPlace& place, bool is_bias, std::vector<WeightPart>* parts) {
   const std::vector<RowRange> ranges = RowsOf(config, name.slot, place.layer, name.part);
@@ -90,12 +115,13 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
     part.shape = {tensor_rows, columns};
   }
   const RowScale scale = ScaleOf(config, place, tensor_rows);
-  part.scaled_rows = scale.rows;
-  part.scale = scale.factor;
-  for (const RowRange& range : ranges) {
-    part.row_begin = range.begin;
-    part.num_rows = range.count;
-    part.source_row = range.source;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    part.row_begin = ranges[i].begin;
+    part.num_rows = ranges[i].count;
+    part.source_row = ranges[i].source;
+    const float factor = ProductFactorOf(config, place, i, part.row_begin);
+    part.scaled_rows = factor == 1.0F ? scale.rows : part.row_begin + part.num_rows;
+    part.scale = factor == 1.0F ? scale.factor : factor;
     parts->push_back(part);
   }
 }
@@ -158,15 +184,16 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
   return shape;
 }
 
-// Taps of convolutions, and vectors of heads, may have dimensions of one element more or fewer; the weights of Mamba2's
-// norm may have a row for each group.
+// Taps of convolutions, and vectors of heads and experts, may have dimensions of one element more or fewer; the weights
+// of Mamba2's norm may have a row for each group.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
   if (part.slot == WeightSlot::kMambaNorm) {
     return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
   }
-  constexpr WeightSlot kOfHeads[] = {WeightSlot::kDeltaRate, WeightSlot::kMambaRate, WeightSlot::kMambaSkip};
-  const bool folded = std::find(std::begin(kOfHeads), std::end(kOfHeads), part.slot) != std::end(kOfHeads);
+  constexpr WeightSlot kFolded[] = {WeightSlot::kDeltaRate, WeightSlot::kMambaRate, WeightSlot::kMambaSkip,
+                                    WeightSlot::kRouterCorrection};
+  const bool folded = std::find(std::begin(kFolded), std::end(kFolded), part.slot) != std::end(kFolded);
   return (folded || IsConvolution(part.slot)) && WithoutOnes(tensor.shape) == WithoutOnes(part.shape);
 }
 

@@ -64,6 +64,19 @@ std::vector<RowRange> GateRowsByHead(const DeltaSpec& delta) {
   return ranges;
 }
 
+// z, x, B, C and steps.
+std::vector<RowRange> MambaRows(const MambaSpec& mamba) {
+  const int64_t group = int64_t{mamba.shape.num_groups} * mamba.shape.state_dim;
+  std::vector<RowRange> ranges;
+  int64_t row = 0;
+  for (const int64_t count : {int64_t{mamba.output_features()}, int64_t{mamba.output_features()}, group, group,
+                              int64_t{mamba.shape.num_heads}}) {
+    ranges.push_back({row, count, row});
+    row += count;
+  }
+  return ranges;
+}
+
 }  // namespace
 
 std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t layer, FusedPart part) {
@@ -121,6 +134,8 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t
       return {{config.delta.shape.value_heads, config.delta.gate_rank}};
     case FusedPart::kOutputGateRank:
       return {{config.delta.shape.value_heads + config.delta.gate_rank, config.delta.gate_rank}};
+    case FusedPart::kMambaBlocks:
+      return MambaRows(config.mamba);
   }
   return {};
 }

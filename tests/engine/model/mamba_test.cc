@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/model_directory.h"
+#include "engine/model/spec/attention_shape.h"
 #include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
@@ -166,6 +167,24 @@ TEST_F(MambaModels, ConfigsOfBothVersionsOfTransformersAreRead) {
   EXPECT_FALSE(listed->config.has_experts());
 }
 
+constexpr const char* kMamba2Alone =
+    R"({"model_type": "mamba2", "hidden_size": 6, "vocab_size": 9, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 3,
+        "n_groups": 2, "state_size": 5, "conv_kernel": 3})";
+
+TEST_F(MambaModels, WithoutAttentionPagesHoldNothing) {
+  const auto parsed = ParseModelConfig(kMamba2Alone, "");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ModelConfig& config = parsed->config;
+  EXPECT_THAT(config.mixers, ElementsAre(MixerKind::kMamba, MixerKind::kMamba));
+  EXPECT_TRUE(config.single_terms);
+  EXPECT_EQ(config.num_kv_layers(), 0);
+  EXPECT_EQ(config.state_floats(), 2 * config.mamba.state_floats());
+  EXPECT_EQ(config.max_context, 262144);
+  EXPECT_EQ(KvGroupsOf(config).count(), 1);
+  EXPECT_EQ(KvLayoutOf(config, Precision::kBf16).page_bytes, 4096U);
+  EXPECT_TRUE(AttentionTraitsOf(config, kernels::DType::kBF16).empty());
+}
+
 const BadField kRefused[] = {
     {kGraniteH, "layer_types", R"(["mamba", "mlp"])",
      "layer_types[1] is 'mlp'; known: mamba, linear_attention, attention, full_attention"},
@@ -180,6 +199,9 @@ const BadField kRefused[] = {
     {kNemotronH, "hybrid_override_pattern", "null", "hybrid_override_pattern is missing, and so is layers_block_type"},
     {kNemotronH, "hybrid_override_pattern", R"("M*x")", "hybrid_override_pattern[2] is 'x'; known: M, *, - and E"},
     {kNemotronH, "num_hidden_layers", "3", "hybrid_override_pattern has 4 letters"},
+    {kMamba2Alone, "head_dim", "5", "head_dim is 5 of 4 heads; they must have 12 elements (expand * hidden_size)"},
+    {kMamba2Alone, "n_groups", "3", "n_groups is 3, which does not divide 4 heads"},
+    {kMamba2Alone, "hidden_act", R"("gelu")", "hidden_act is 'gelu'; known: silu"},
     {kNemotronH, "attention_bias", "true", "attention_bias is true"},
     {kNemotronH, "sliding_window", "64", "sliding_window is set"},
     {kNemotronH, "mlp_bias", "true", "mlp_bias is true in a model with experts"},

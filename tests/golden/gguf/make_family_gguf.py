@@ -31,7 +31,7 @@ from delta_tensors import HYBRIDS, add_delta, delta_tensors
 from gemma4_tensors import add_gemma4, gemma4_name
 from gpt_oss_tensors import gpt_oss_experts, split_gate
 from kimi_linear_tensors import add_kimi_linear, kimi_linear_tensors
-from mamba_tensors import MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
+from mamba_tensors import MAMBA2, MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
 from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
 
 Arch = gguf.MODEL_ARCH
@@ -60,7 +60,8 @@ MODELS = {
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
     "granite_h_tiny": (Arch.GRANITE_HYBRID,), "granite_h_dense": (Arch.GRANITE_HYBRID,),
-    "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
+    "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "falcon_h1_tiny": (Arch.FALCON_H1,),
+    "mamba2_tiny": (Arch.MAMBA2,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
     "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
@@ -101,7 +102,7 @@ def heads_of(config):
 
 
 def add_rotation(writer, arch, config):
-    if arch in (Arch.KIMI_LINEAR, *NEMOTRON):
+    if arch in (Arch.KIMI_LINEAR, MAMBA2, *NEMOTRON):
         return
     rope = config.get("rope_parameters") or {}
     sliding, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
@@ -226,10 +227,12 @@ def add_metadata(writer, arch, config, tensors):
         ffn = first_rows(tensors, "feed_forward.w1.weight")  # as wide as the MLP is
         writer.add_shortconv_l_cache(config["conv_L_cache"])
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
+    if arch == MAMBA2:
+        ffn, heads = 0, 0
     if arch in NEMOTRON:
         ffn = widths(config, ("moe",), config["moe_intermediate_size"])
     if arch != Arch.GEMMA4:
-        writer.add_feed_forward_length(ffn or config["moe_intermediate_size"])
+        writer.add_feed_forward_length(ffn if ffn or arch == MAMBA2 else config["moe_intermediate_size"])
     if arch in HYBRIDS:
         add_delta(writer, config)
     writer.add_head_count(heads)
@@ -243,13 +246,13 @@ def add_metadata(writer, arch, config, tensors):
         add_gemma4(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
-    if config.get("head_dim") and arch not in (Arch.GEMMA4, *LATENT):
+    if config.get("head_dim") and arch not in (Arch.GEMMA4, MAMBA2, *LATENT):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
-    if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in NEMOTRON:
+    if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in (MAMBA2, *NEMOTRON):
         writer.add_layer_norm_rms_eps(epsilon or config["layer_norm_epsilon"])
     epsilon = first(config, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
-    if epsilon is not None and arch not in (Arch.MODERN_BERT, *NEMOTRON):
+    if epsilon is not None and arch not in (Arch.MODERN_BERT, MAMBA2, *NEMOTRON):
         writer.add_layer_norm_eps(epsilon)
     add_rotation(writer, arch, config)
     add_windows(writer, arch, config)

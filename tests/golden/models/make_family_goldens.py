@@ -67,6 +67,11 @@ GRANITE_H = {"mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba
              "num_hidden_layers": 4, "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
              "shared_intermediate_size": 40, "embedding_multiplier": 3.0, "attention_multiplier": 0.4,
              "residual_multiplier": 0.8, "logits_scaling": 0.8}
+# Attention and Mamba2 in every layer, with a factor of each product.
+FALCON_H1 = {"mamba_d_ssm": 48, "mamba_n_heads": 6, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 8, "head_dim": 12,
+             "embedding_multiplier": 1.4, "lm_head_multiplier": 0.8, "attention_in_multiplier": 0.9, "key_multiplier": 0.7,
+             "attention_out_multiplier": 0.8, "ssm_in_multiplier": 1.2, "ssm_multipliers": [0.9, 1.1, 0.8, 1.2, 0.7],
+             "ssm_out_multiplier": 0.6, "mlp_multipliers": [0.9, 0.7]}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -174,6 +179,12 @@ FAMILIES = {
                                             "intermediate_size": 20}),
     "granite_h_dense": ("granitemoehybrid", {**GRANITE_H, "num_local_experts": 0, "mamba_n_groups": 2, "mamba_proj_bias": True,
                                              "position_embedding_type": "rope", "tie_word_embeddings": True}),
+    "bamba_tiny": ("bamba", {"mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 8, "mamba_expand": 3,
+                             "num_hidden_layers": 3, "attn_layer_indices": [1]}),
+    "falcon_h1_tiny": ("falcon_h1", FALCON_H1),
+    "falcon_h1_norm": ("falcon_h1", {**FALCON_H1, "mamba_rms_norm": True, "num_hidden_layers": 3, "tie_word_embeddings": True,
+                                     "lm_head_multiplier": 1.0, "embedding_multiplier": 1.0}),
+    "mamba2_tiny": ("mamba2", {"num_heads": 6, "head_dim": 16, "n_groups": 2, "state_size": 8, "expand": 3}),
     "nemotron_h_tiny": ("nemotron_h", {"mamba_num_heads": 6, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 8,
                                        "hybrid_override_pattern": "M*ME-", "head_dim": 12, "time_step_min": 1e-30,  # no clamp
                                        "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 2, "topk_group": 1,
@@ -200,6 +211,11 @@ FAMILIES = {
                                                            "num_hidden_layers": 5, "sliding_window": 24,
                                                            "output_multiplier": 1.3},
                                            "vision_config": MUSE_VISION, "out_hidden_size": 8, "projector_hidden_size": 8}),
+    "afmoe_tiny": ("afmoe", {"head_dim": 12, "num_hidden_layers": 4, "num_dense_layers": 1, "num_experts": 8,
+                             "num_experts_per_tok": 3, "num_shared_experts": 2, "moe_intermediate_size": 20, "route_scale": 1.5,
+                             "sliding_window": 24, "mup_enabled": True}),
+    "ernie45_moe_tiny": ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 3, "moe_num_shared_experts": 2,
+                                          "moe_intermediate_size": 20, "num_hidden_layers": 3}),
     "olmoe_tiny": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 28}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
@@ -214,11 +230,11 @@ def is_recurrent(config):
 
 
 def is_mamba(config):
-    return hasattr(config, "mamba_d_state") or hasattr(config, "ssm_state_size")
+    return hasattr(config, "mamba_d_state") or hasattr(config, "ssm_state_size") or config.model_type == "mamba2"
 
 
 def is_router(name):
-    return name.endswith((".mlp.gate.weight", ".mixer.gate.weight", ".router.weight", ".feed_forward.gate.weight"))
+    return name.endswith((".mlp.gate.weight", ".mixer.gate.weight", ".router.weight", ".router.gate.weight", ".feed_forward.gate.weight"))
 
 
 def draw(model, seed):

@@ -111,8 +111,57 @@ TEST_P(RecurrentStates, TurnsOfAChatGoOnFromTheStateOfTheTurnBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
                          ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny", "lfm2_tiny",
-                                           "lfm2moe_tiny", "granite_h_tiny", "nemotron_h_tiny", "kimi_linear_tiny"),
+                                           "lfm2moe_tiny", "granite_h_tiny", "nemotron_h_tiny", "kimi_linear_tiny",
+                                           "falcon_h1_tiny", "mamba2_tiny"),
                          [](const auto& test) { return test.param; });
+
+// Small hybrids of a context that holds a long chat.
+constexpr const char* kLongHybrids[] = {
+    R"({"model_type": "qwen3_5_text", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 3,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 61,
+        "max_position_embeddings": 4096, "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"]})",
+    R"({"model_type": "granitemoehybrid", "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "vocab_size": 61, "max_position_embeddings": 4096, "mamba_n_heads": 4,
+        "mamba_d_state": 8, "num_local_experts": 0, "shared_intermediate_size": 16,
+        "layer_types": ["mamba", "attention", "mamba"]})",
+    R"({"model_type": "falcon_h1", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 61, "max_position_embeddings": 4096,
+        "mamba_d_ssm": 16, "mamba_n_heads": 2, "mamba_d_state": 8})",
+};
+
+class LongChats : public ::testing::TestWithParam<const char*> {};
+
+// What a turn computes is its time to the first token: of a history of 2,000 tokens less than a tenth.
+TEST_P(LongChats, TheSecondTurnComputesItsOwnTokensAlone) {
+  constexpr int32_t kHistory = 2000;
+  constexpr int32_t kAnswer = 20;
+  constexpr int32_t kNewTokens = 25;
+  const TestModel test = LoadRandomModel(GetParam(), 2, {Precision::kFp32});
+  EngineClient client(test.model.get(), EngineOptions());
+  Request request;
+  for (TokenId i = 0; i < kHistory; ++i) request.prompt.push_back((i * i + 3 * i) % 61);
+  request.stopping.max_tokens = kAnswer;
+  request.stopping.ignore_eos = true;
+  request.profile.precision = Precision::kFp32;
+  const Response first = client.Run(request);
+  EXPECT_EQ(first.finish.cached_tokens, 0);
+  for (const TokenOutput& token : first.tokens) request.prompt.push_back(token.token_id);
+  for (TokenId i = 0; i < kNewTokens; ++i) request.prompt.push_back(3 + i);
+  const Response second = client.Run(request);
+  const auto prompt = static_cast<int32_t>(request.prompt.size());
+  // Whole pages of 8 tokens of all but the last drawn token, which was not computed.
+  EXPECT_EQ(second.finish.cached_tokens, (kHistory + kAnswer - 1) / 8 * 8);
+  EXPECT_LE(prompt - second.finish.cached_tokens, kHistory / 10);
+  EngineOptions uncached;
+  uncached.prefix_cache = false;
+  std::string why;
+  EXPECT_TRUE(SameBits(second, EngineClient(test.model.get(), uncached).Run(request), &why)) << why;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LongChats, ::testing::ValuesIn(kLongHybrids),
+                         [](const auto& test) { return "hybrid" + std::to_string(test.index); });
 
 }  // namespace
 }  // namespace dunlin::engine

@@ -168,6 +168,7 @@ int64_t GgufConfigWriter::KvHeadsOfLayers(const std::string& key) {
 }
 
 void GgufConfigWriter::WriteHeads() {
+  if (form_.no_heads) return;
   if (form_.latent_attention) return WriteLatentHeads();
   const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);

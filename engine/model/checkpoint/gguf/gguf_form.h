@@ -49,6 +49,7 @@ struct GgufForm {
   bool fixed_biases = false;                   // as the config has them; else where layer 0 has tensors for them
   bool never_tied = false;                     // else the head is tied where the file has none
   bool experts = false;                        // layers may have experts
+  bool no_heads = false;                       // no layer attends
   bool latent_attention = false;               // heads are those of multi-head latent attention
   bool mixed_layers = false;                   // attention.head_count_kv is 0 for layers that do not attend
   bool image_sections = false;                 // rope.dimension_sections rotate texts as a rotation without them does

@@ -167,6 +167,10 @@ inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
 inline constexpr Names<3> kLateNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                          {kMlpNorm, kAll, "blk.#.post_attention_norm"},
                                          {kFinalNorm, kAll, "output_norm"}}};
+// Of Falcon-H1's files one name has no ending: gguf-py's list of names has the whole name of its source.
+inline constexpr Names<3> kBareMlpNorm = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
+                                           {.slot = kMlpNorm, .part = kAll, .name = "blk.#.ffn_norm", .weight = ""},
+                                           {kFinalNorm, kAll, "output_norm"}}};
 // LFM2's norm before the head has the name that others give one after the embeddings.
 inline constexpr Names<3> kShortConvNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                               {kMlpNorm, kAll, "blk.#.ffn_norm"},
@@ -192,6 +196,7 @@ inline constexpr auto kLatentHybrid =
 inline constexpr auto kGatedShortConvs =
     Join(kCommon, kSplitQkv, kShortConvs, kQkNorms, kGatedMlp, kExpertNames, kShortConvNorms);
 inline constexpr auto kMambaHybrid = Join(kCommon, kSplitQkv, kMamba, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kParallelMamba = Join(kCommon, kSplitQkv, kMamba, kGatedMlp, kBareMlpNorm);
 inline constexpr auto kMambaTerms = Join(kCommon, kSplitQkv, kMamba, kPlainMlp, kPlainExperts, kTermNorms);
 inline constexpr auto kLayerInputsDense = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kNorms, kLayerInputs);
 inline constexpr auto kLayerInputsExperts = Join(kLayerInputsDense, kBesideMlp, kExpertNames);
