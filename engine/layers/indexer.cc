@@ -79,6 +79,7 @@ bool Indexer::Select() const {
                                          .page_table_stride = all.page_table_stride,
                                          .sequences = all.sequences,
                                          .num_sequences = all.num_sequences,
+                                         .num_rows = kv.num_tokens,
                                          .max_kv_tokens = all.max_kv_tokens,
                                          .scores = buffers_.scores,
                                          .selected = buffers_.selected,

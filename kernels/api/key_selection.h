@@ -47,8 +47,10 @@ struct SelectKeysParams {
   int64_t page_table_stride;
   const SequenceSpan* sequences;  // [num_sequences] rows of queries
   int32_t num_sequences;          // >= 0
-  int32_t max_kv_tokens;          // >= every first_position + query_len
-  float* scores;                  // [kSelectionRows, max_kv_tokens] scratch
+  // Upper bounds over the sequences, for launchers, as those of PagedAttentionParams.
+  int32_t num_rows;       // >= every query_start + query_len
+  int32_t max_kv_tokens;  // >= every first_position + query_len
+  float* scores;          // [kSelectionRows, max_kv_tokens] scratch
   // [*, selected_stride] of each query row: bit s % 32 of word s / 32 for the keys s up to its position; later bits of
   // the last word are 0.
   uint32_t* selected;

@@ -25,7 +25,6 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     const char* name;
   } missing[] = {
       {traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
-      {traits.key_selection, "sparse attention by an indexer"},
       {traits.adapters, "low-rank adapters"},
   };
   bool supported = true;
@@ -89,8 +88,8 @@ constexpr DeviceOps kCudaOps = {
     .ssm_scan = kEntry<SsmScan>,
     .gated_group_norm = kEntry<GatedGroupNorm>,
     .row_gate = kEntry<RowGate>,
-    .store_index_keys = Unsupported<StoreIndexKeysParams>,
-    .select_keys = Unsupported<SelectKeysParams>,
+    .store_index_keys = kEntry<StoreIndexKeys>,
+    .select_keys = kEntry<SelectKeys>,
     .supports_attention = kEntry<SupportsAttention>,
     .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
     .paged_attention = kEntry<PagedAttention>,

@@ -85,6 +85,8 @@ size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend ba
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params);
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
+KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params);
+KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params);
 
 // roofs/
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params);

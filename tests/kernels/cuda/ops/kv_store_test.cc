@@ -99,6 +99,12 @@ void RunHeads(const RotateAndStoreKvParams& params) {
   }
 }
 
+// The precision whose elements are those of pages of a dtype.
+Precision StoredAs(DType dtype) {
+  if (dtype == DType::kF8E4M3) return Precision::kFp8;
+  return dtype == DType::kF32 ? Precision::kFp32 : dtype == DType::kF16 ? Precision::kFp16 : Precision::kBf16;
+}
+
 TEST(KvPages, StoredValuesMatchTheCpus) {
   std::string error;
   const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
@@ -158,11 +164,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                 dtype == DType::kF8E4M3
                     ? *reinterpret_cast<const float*>(pool + offset + KvScaleOffset(test.head_dim, 32, slots[token]))
                     : 1.0F;
-            const Precision precision = dtype == DType::kF32    ? Precision::kFp32
-                                        : dtype == DType::kF16  ? Precision::kFp16
-                                        : dtype == DType::kBF16 ? Precision::kBf16
-                                                                : Precision::kFp8;
-            return PackedElement(precision, pool + offset, KvElement(test.head_dim, slots[token], d)) * scale;
+            return PackedElement(StoredAs(dtype), pool + offset, KvElement(test.head_dim, slots[token], d)) * scale;
           };
           // What is normed may differ by one step of the format, because a norm's sum runs in another order.
           const float step = dtype == DType::kF32 ? 3e-6F : dtype == DType::kF8E4M3 ? 0.07F : 0.008F;

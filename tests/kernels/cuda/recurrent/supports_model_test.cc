@@ -22,14 +22,15 @@ TEST(CudaModule, ServesRecurrentModelsButForWideStates) {
   EXPECT_THAT(reasons, ::testing::ElementsAre("states of more than 256 rows"));
 }
 
-TEST(CudaModule, ServesGemma4AndKimiLinear) {
+TEST(CudaModule, ServesGemma4KimiLinearAndSparseAttention) {
   void* library = dlopen(DUNLIN_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   const DeviceOps& ops = *reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))()->ops;
   EXPECT_TRUE(ops.supports_model(
       {.experts = true, .experts_beside_mlp = true, .value_norms = true, .shared_kv = true, .row_factors = true},
       nullptr));
-  EXPECT_TRUE(ops.supports_model({.experts = true, .latent_rows = true, .row_decays = true}, nullptr));
+  EXPECT_TRUE(ops.supports_model(
+      {.experts = true, .latent_rows = true, .key_selection = true, .row_decays = true}, nullptr));
 }
 
 }  // namespace
