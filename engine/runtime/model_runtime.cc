@@ -64,6 +64,10 @@ int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   return is_resident ? KvLayoutOf(memory_plan().kv_shapes, 0, precision, memory_plan().kv_fp8).tokens_per_page : 0;
 }
 
+bool ModelRuntime::prefill_matches_decode() const {
+  return PrefillMatchesDecode(*model_->device(), model_->precisions(), memory_plan().deterministic);
+}
+
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
   return engine::WarmUp(*model_, profiles, buffers_.get(), notice);
 }

@@ -40,7 +40,7 @@ class ModelRuntime : public Runtime {
   int32_t tokens_per_page(Precision precision) const override;
   KvGroups kv_groups() const override { return memory_plan().kv_groups; }
   int32_t num_state_slots() const override { return memory_plan().num_state_slots; }
-  bool prefill_matches_decode() const override { return model_->device()->ops->prefill_matches_decode; }
+  bool prefill_matches_decode() const override;
   kernels::DeviceMemory device_memory() const override {
     return model_->device()->ops->memory(model_->device()->context);
   }

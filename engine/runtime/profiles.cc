@@ -61,13 +61,14 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
   return reasons;
 }
 
-std::string SpeculationRefusal(const ModelConfig& config, const kernels::Device& device, const EngineOptions& options) {
+std::string SpeculationRefusal(const ModelConfig& config, const std::vector<Precision>& resident,
+                               const kernels::Device& device, const EngineOptions& options) {
   if (config.is_encoder()) return absl::StrCat(config.architecture, " is an encoder, which draws no tokens");
   if (config.is_recurrent()) {
     return absl::StrCat(config.architecture,
                         " has recurrent layers, whose state cannot be taken back behind a rejected token");
   }
-  if (!device.ops->prefill_matches_decode) {
+  if (!PrefillMatchesDecode(device, resident, options.deterministic)) {
     return absl::StrCat("on ", kernels::Name(device.ops->kind),
                         " a token that is verified would not have the bits of one that is decoded");
   }
@@ -79,6 +80,12 @@ std::string SpeculationRefusal(const ModelConfig& config, const kernels::Device&
 }
 
 }  // namespace
+
+bool PrefillMatchesDecode(const kernels::Device& device, const std::vector<Precision>& resident, bool deterministic) {
+  return std::all_of(resident.begin(), resident.end(), [&](Precision precision) {
+    return device.ops->prefill_matches_decode(device.context, precision, deterministic);
+  });
+}
 
 absl::Status CheckBackendsEnabled(const EngineOptions& options) {
   if (options.attention_backends.any()) return absl::OkStatus();
@@ -92,7 +99,7 @@ absl::Status CheckBackendsEnabled(const EngineOptions& options) {
 ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident,
                            const kernels::Device& device, const EngineOptions& options,
                            std::optional<Precision> own_precision, bool int8_inputs)
-    : speculation_refusal_(SpeculationRefusal(config, device, options)),
+    : speculation_refusal_(SpeculationRefusal(config, resident, device, options)),
       default_precision_(resident.front()),
       device_(device.ops->kind) {
   for (AttentionBackend backend : kAutoOrder) {

@@ -25,6 +25,10 @@ struct ProfileSupport {
 // FAILED_PRECONDITION when the config disables every backend; checked at start, before anything is loaded.
 absl::Status CheckBackendsEnabled(const EngineOptions& options);
 
+// Whether a row has the same bits in prefill and in decode, in all of the precisions
+// (SchedulerOptions::prefill_matches_decode).
+bool PrefillMatchesDecode(const kernels::Device& device, const std::vector<Precision>& resident, bool deterministic);
+
 // The profiles of a model on its device: every backend x every precision, the unsupported ones with their reasons.
 // Immutable; any thread.
 class ProfileTable {

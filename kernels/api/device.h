@@ -43,9 +43,9 @@ struct DeviceMemory {
 
 struct DeviceOps {
   DeviceKind kind;
-  // Whether a row has the same bits in prefill and in decode. Where it does not, pages written by decode cannot replace
-  // prefilled ones.
-  bool prefill_matches_decode;
+  // Whether a row of a model in this precision has the same bits in prefill and in decode. Where it does not, pages
+  // written by decode cannot replace prefilled ones. deterministic: of the model's products (GemmParams).
+  bool (*prefill_matches_decode)(const DeviceContext*, Precision, bool deterministic);
   // Whether the device has the operations of a model's layers; of those that it has not, which return kUnsupported,
   // *reasons (may be null) names the part of a layer, "experts". Such models are refused before they are loaded.
   bool (*supports_model)(const ModelTraits&, std::vector<std::string>* reasons);

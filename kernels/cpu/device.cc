@@ -66,7 +66,7 @@ KernelStatus NoEvent(DeviceContext* /*context*/, DeviceEvent* /*event*/) {
 
 constexpr DeviceOps kCpuOps = {
     .kind = DeviceKind::kCpu,
-    .prefill_matches_decode = true,
+    .prefill_matches_decode = [](const kernels::DeviceContext*, Precision, bool) { return true; },
     .supports_model = [](const ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = kEntry<Allocate>,
     .release = kEntry<Release>,

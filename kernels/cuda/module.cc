@@ -35,6 +35,10 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
   return supported;
 }
 
+bool PrefillMatchesDecode(const DeviceContext* context, Precision precision, bool deterministic) {
+  return deterministic && PhasesAgree(context->shape.sm_version, precision, context->left_out_gemms);
+}
+
 template <typename Params>
 KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
   return KernelStatus::kUnsupported;
@@ -42,7 +46,7 @@ KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*pa
 
 constexpr DeviceOps kCudaOps = {
     .kind = DeviceKind::kCuda,
-    .prefill_matches_decode = false,
+    .prefill_matches_decode = kEntry<PrefillMatchesDecode>,
     .supports_model = SupportsModel,
     .allocate = kEntry<Allocate>,
     .release = kEntry<Release>,

@@ -45,13 +45,15 @@ std::string ReasonAgainst(const DeviceModule& module, const std::string& path) {
   return "";
 }
 
+struct TableEntry {
+  const char* name;
+  bool present;
+};
+
 }  // namespace
 
 std::vector<std::string> MissingEntries(const DeviceOps& ops) {
-  const struct {
-    const char* name;
-    bool present;
-  } entries[] = {
+  const TableEntry entries[] = {
       {"allocate", ops.allocate != nullptr},
       {"release", ops.release != nullptr},
       {"copy_to_device", ops.copy_to_device != nullptr},
@@ -69,6 +71,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"end_graph", ops.end_graph != nullptr},
       {"launch_graph", ops.launch_graph != nullptr},
       {"destroy_graph", ops.destroy_graph != nullptr},
+      {"prefill_matches_decode", ops.prefill_matches_decode != nullptr},
       {"supports_model", ops.supports_model != nullptr},
       {"packed_weight_bytes", ops.packed_weight_bytes != nullptr},
       {"pack_weight", ops.pack_weight != nullptr},
@@ -112,7 +115,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
   };
   static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
   std::vector<std::string> missing;
-  for (const auto& entry : entries) {
+  for (const TableEntry& entry : entries) {
     if (!entry.present) missing.emplace_back(entry.name);
   }
   return missing;

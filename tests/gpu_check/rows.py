@@ -118,6 +118,8 @@ DEVICE = Row("device", "1", 10, 60, "device", ("gemm --shape 1,16,16 --precision
 CORRECTNESS = (
     *shards(4, gtest("mixes", "1", 45, 110, "device_models_test", "Cuda/DeviceMixes.*",
                      "Fake/DeviceMixes.*/gpt2_tiny")),
+    # Precisions whose rows have the same bits in prefill and decode: pages of decode for prompts, and guesses.
+    *shards(2, gtest("phases", "1", 45, 110, "device_models_test", "Cuda/DevicePhases.*", "Fake/DevicePhases.*")),
     *shards(2, gtest("goldens_profiles", "1", 35, 110, "device_models_test", "Cuda/DeviceGoldens.*",
                      "Fake/DeviceGoldens.*/gpt2_tiny")),
     *shards(2, gtest("goldens_greedy", "1", 35, 110, "device_models_test", "Cuda/GoldensGreedy.*",

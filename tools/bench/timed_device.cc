@@ -52,8 +52,9 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 58 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 59 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
+  ops.prefill_matches_decode = Forwarded<&DeviceOps::prefill_matches_decode>::Call;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
   ops.copy_to_device = Forwarded<&DeviceOps::copy_to_device>::Call;

@@ -51,4 +51,8 @@ uint32_t CheckedGemms();
 // left_out: bits by index of rows that this device does without. Null: products do not take the weight on this device.
 const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0);
 
+// Whether every weight of a model in this precision has one kernel for the rows of both phases, and one that divides
+// nothing: then a row has the same bits in both. Grouped and batched products do not know phases.
+bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out);
+
 }  // namespace dunlin::kernels::cuda

@@ -57,6 +57,27 @@ static_assert(std::ranges::all_of(kKernels, [](const GemmKernel& kernel) {
 }));
 static_assert(std::size(kKernels) <= 32, "a bit each");
 
+// The weights that a model in a precision may have: some are FP32 in all of them, and some of 16 bits in FP8.
+unsigned OperandsOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return kFp32;
+    case Precision::kBf16:
+      return kFp32 | kBf16;
+    case Precision::kFp16:
+      return kFp32 | kFp16;
+    case Precision::kFp8:
+      return kFp32 | kBf16 | kFp16 | kFp8 | kFp8Blocks;
+    default:
+      return kFp32 | kBf16 | kFp16 | kCodes;
+  }
+}
+
+bool TakesPhase(const GemmKernel& kernel, int sm_version, unsigned operand, GemmPhase phase, uint32_t left_out) {
+  return (left_out >> (&kernel - kKernels) & 1) == 0 && (kernel.operands & operand) != 0 &&
+         (kernel.phases & Bit(phase)) != 0 && RunsOn(kernel, sm_version);
+}
+
 }  // namespace
 
 GemmOperand OperandOf(const PackedWeight& weight) {
@@ -80,10 +101,26 @@ uint32_t CheckedGemms() {
 const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out) {
   const unsigned operand = Bit(OperandOf(weight));
   const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
-    return (left_out >> (&kernel - kKernels) & 1) == 0 && weight.out_features >= kernel.columns_min &&
-           (kernel.operands & operand) != 0 && (kernel.phases & Bit(phase)) != 0 && RunsOn(kernel, sm_version);
+    return weight.out_features >= kernel.columns_min && TakesPhase(kernel, sm_version, operand, phase, left_out);
   });
   return found == std::end(kKernels) ? nullptr : found;
+}
+
+bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out) {
+  const unsigned operands = OperandsOf(precision);
+  for (unsigned operand = 1; operand <= operands; operand <<= 1) {
+    if ((operands & operand) == 0) continue;
+    const auto first = [&](GemmPhase phase) {
+      return std::ranges::find_if(
+          kKernels, [&](const GemmKernel& kernel) { return TakesPhase(kernel, sm_version, operand, phase, left_out); });
+    };
+    const auto* decode = first(GemmPhase::kDecode);
+    if (decode == std::end(kKernels) || decode->divides_depth || decode->columns_min > 0 ||
+        decode != first(GemmPhase::kPrefill)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace dunlin::kernels::cuda

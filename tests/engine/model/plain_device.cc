@@ -76,6 +76,7 @@ KernelStatus Pack(DeviceContext* context, const kernels::PackWeightParams& param
 constexpr kernels::DeviceOps MakeOps() {
   kernels::DeviceOps ops{};
   ops.kind = kernels::DeviceKind::kCpu;
+  ops.prefill_matches_decode = [](const DeviceContext*, kernels::Precision, bool) { return false; };
   ops.supports_model = [](const kernels::ModelTraits&, std::vector<std::string>*) { return true; };
   ops.allocate = &Allocate;
   ops.release = &Release;

@@ -97,7 +97,7 @@ kernels::DeviceGraph* EndGraph(DeviceContext* context) {
 
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
-    .prefill_matches_decode = true,
+    .prefill_matches_decode = [](const kernels::DeviceContext*, kernels::Precision, bool) { return true; },
     .supports_model = [](const kernels::ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = Allocate,
     .release = Release,

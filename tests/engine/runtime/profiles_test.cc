@@ -125,7 +125,7 @@ TEST_F(ProfilesTest, SpeculationIsRefusedWhereAVerifiedTokenWouldHaveOtherBits) 
   options_.max_drafts = 4;
   EXPECT_TRUE(Table().CheckSpeculation(options_).ok());
   kernels::DeviceOps ops = *device_->ops;
-  ops.prefill_matches_decode = false;
+  ops.prefill_matches_decode = [](const kernels::DeviceContext*, kernels::Precision, bool) { return false; };
   device_->ops = &ops;
   EXPECT_EQ(RefusalOf(choice),
             "speculation is not available: on cpu a token that is verified would not have the bits of one that is "

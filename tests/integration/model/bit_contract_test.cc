@@ -27,7 +27,7 @@ const kernels::DeviceOps& TwoPhaseOps(const kernels::DeviceOps& cpu) {
   static const kernels::DeviceOps* const plain = &cpu;
   static const kernels::DeviceOps table = [] {
     kernels::DeviceOps ops = *plain;
-    ops.prefill_matches_decode = false;
+    ops.prefill_matches_decode = [](const kernels::DeviceContext*, kernels::Precision, bool) { return false; };
     ops.gemm_fuses = [](kernels::DeviceContext*, const kernels::GemmParams&) { return false; };
     ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
       const kernels::KernelStatus status = plain->gemm(context, params);

@@ -21,6 +21,24 @@ TEST_P(DeviceMixes, AResponseEqualsThatOfItsRequestAlone) {
   RunMixes(*model.model, *model.model, test, &totals);
 }
 
+// In the precisions whose rows have the same bits in prefill and in decode: pages that decode wrote serve prompts, what
+// was decoded before a preemption is computed as a prompt, and guesses are verified several in one step.
+class DevicePhases : public ::testing::TestWithParam<std::tuple<Place, MixCase>> {};
+
+TEST_P(DevicePhases, DecodedPagesAndGuessesHaveTheBitsOfDecode) {
+  const auto& [place, test] = GetParam();
+  std::string reason;
+  auto device = OpenPlace(place, 2, &reason);
+  if (device == nullptr) GTEST_SKIP() << reason;
+  std::vector<Precision> precisions;
+  for (const Precision precision : kAllPrecisions) {
+    if (device->ops->prefill_matches_decode(device->context, precision, true)) precisions.push_back(precision);
+  }
+  if (precisions.empty()) GTEST_SKIP() << "the phases of this device differ in every precision";
+  const TestModel model = LoadTestModel(test.path, std::move(device), precisions);
+  RunMixes(*model.model, *model.model, test, &totals);
+}
+
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<Place, MixCase>>& info) {
   const MixCase& test = std::get<1>(info.param);
   return std::string(test.name) + (test.kv_fp8 ? "_fp8_kv" : "");
@@ -33,6 +51,16 @@ INSTANTIATE_TEST_SUITE_P(Fake, DeviceMixes,
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceMixes,
                          ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
                                             ::testing::ValuesIn(GoldenMixCases(80, 50))),
+                         NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Fake, DevicePhases,
+                         ::testing::Combine(::testing::ValuesIn(FakePlaces()),
+                                            ::testing::Values(MixCase{"llama_gqa", GoldenModelPath("llama_gqa"), 8,
+                                                                      3})),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Cuda, DevicePhases,
+                         ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
+                                            ::testing::ValuesIn(GoldenMixCases(30, 20))),
                          NameOf);
 
 // The mixes mean something only if they did preempt and did hit the cache.

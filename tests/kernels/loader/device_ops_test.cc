@@ -78,7 +78,7 @@ TEST_P(DeviceOpsTest, GemmsMatchTheCpus) {
           << "a row's bits depend on the rows beside it";
       EXPECT_EQ(std::memcmp(alone[1].data(), decoding.data(), row_bytes), 0)
           << "a decoding row's bits depend on the rows beside it";
-      if (device_->ops->prefill_matches_decode) {
+      if (device_->ops->prefill_matches_decode(device_->context, precision, true)) {
         EXPECT_EQ(decoding, results[1]);
       }
     }

@@ -296,7 +296,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
-    .prefill_matches_decode = true,
+    .prefill_matches_decode = [](const DeviceContext*, Precision, bool) { return true; },
     .supports_model = SupportsModel,
     .allocate = Allocate,
     .release = Release,

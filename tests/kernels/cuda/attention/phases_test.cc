@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row has the same bits in prefill and in decode on compute capability 9.0, by every kernel that a backend may choose
-// there: ragged chunks against tokens that decode one by one, by GQA, windows, sinks, soft caps, ALiBi and wide heads.
+// A row has the same bits in prefill and in decode (DeviceOps::prefill_matches_decode) on compute capability 9.0, by
+// every kernel that a backend may choose there: ragged chunks against tokens that decode one by one, by GQA, windows,
+// sinks, soft caps, ALiBi and wide heads.
 #include <gtest/gtest.h>
 
 #include <cstring>

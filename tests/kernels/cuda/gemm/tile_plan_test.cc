@@ -91,6 +91,24 @@ TEST(GemmKernelTable, Device90MultipliesByWgmmaInBothPhases) {
   EXPECT_EQ(FindGemmKernel(90, WeightOf(Precision::kFp8, kScaleBlock), GemmPhase::kDecode), blocks);
 }
 
+// So that prompts and decode have the same bits: on 9.0 with its own kernels, but for integer codes, whose narrow
+// weights decode by the tile kernel; FP32 everywhere.
+TEST(GemmKernelTable, PhasesAgreeWhereOneKernelComputesBoth) {
+  for (const int sm_version : {80, 86, 89, 90, 100, 120}) {
+    EXPECT_TRUE(PhasesAgree(sm_version, Precision::kFp32, 0)) << sm_version;
+    for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp8}) {
+      EXPECT_EQ(PhasesAgree(sm_version, precision, 0), sm_version == 90) << Name(precision) << " " << sm_version;
+      EXPECT_FALSE(PhasesAgree(sm_version, precision, CheckedGemms())) << Name(precision) << " " << sm_version;
+    }
+    for (const Precision precision : {Precision::kInt8, Precision::kInt4}) {
+      EXPECT_FALSE(PhasesAgree(sm_version, precision, 0)) << Name(precision) << " " << sm_version;
+    }
+  }
+  // A model in FP8 has weights of 16 bits, too.
+  const GemmKernel* bf16 = FindGemmKernel(90, WeightOf(Precision::kBf16), GemmPhase::kPrefill);
+  EXPECT_FALSE(PhasesAgree(90, Precision::kFp8, 1U << (bf16 - GemmKernels().data())));
+}
+
 struct SliceRow {
   int64_t columns;
   int64_t row_bytes;
