@@ -66,12 +66,12 @@ bool IsLoadable(const std::optional<kernels::DType>& dtype) {
   return dtype == kernels::DType::kF32 || dtype == kernels::DType::kF16 || dtype == kernels::DType::kBF16;
 }
 
-// Both halves of each, and at least one module.
-absl::StatusOr<std::vector<AdapterModule>> Checked(const std::string& file, const Halves& halves, Modules modules) {
-  if (modules.empty()) return absl::InvalidArgumentError(absl::StrCat(file, ": has no low-rank matrices"));
+// The modules, moved out of *modules: at least one, each with both halves.
+absl::StatusOr<std::vector<AdapterModule>> Checked(const std::string& file, const Halves& halves, Modules* modules) {
+  if (modules->empty()) return absl::InvalidArgumentError(absl::StrCat(file, ": has no low-rank matrices"));
   std::vector<AdapterModule> list;
-  list.reserve(modules.size());
-  for (auto& [name, module] : modules) {
+  list.reserve(modules->size());
+  for (auto& [name, module] : *modules) {
     const bool lacks_down = module.down.tensor.empty();
     if (lacks_down || module.up.tensor.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(file, ": module '", name, "' lacks its ",
@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<AdapterModule>> OpenPeftAdapter(const std::string& pa
     module.alpha = config->AlphaOf(name);
     module.rank_stabilized = config->rank_stabilized;
   }
-  return Checked(kWeightsFile, kPeft, *std::move(modules));
+  return Checked(kWeightsFile, kPeft, &*modules);
 }
 
 absl::StatusOr<std::vector<AdapterModule>> OpenGgufAdapter(const std::string& path) {
@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<AdapterModule>> OpenGgufAdapter(const std::string& pa
     if (!added.ok()) return added;
   }
   for (auto& [name, module] : modules) module.alpha = *alpha;
-  return Checked(file->file().name(), kGguf, std::move(modules));
+  return Checked(file->file().name(), kGguf, &modules);
 }
 
 }  // namespace dunlin::engine
