@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_name.h"
 #include "engine/request/adapter_lease.h"
 #include "engine/request/fp8_recipe.h"
+#include "engine/request/speculation.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -59,7 +61,7 @@ struct BenchRow {
   bool attention;            // has --kv-heads, --causal
   bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
   bool layer;                // has --scale, --fp8-recipe
-  bool grammar;              // has --grammar, --adapters, --rank
+  bool grammar;              // has --grammar, --adapters, --rank, --speculation
   bool int8_inputs = false;  // has --int8-inputs
 };
 constexpr BenchRow kBenches[] = {
@@ -115,6 +117,25 @@ void AddCudaOptions(CLI::App* subcommand, BenchOptions* options) {
                        "As compute.cuda_graphs: false in the server's config");
 }
 
+// Of streams that decode in two ways, in turns.
+void AddStreamOptions(CLI::App* subcommand, BenchOptions* options) {
+  subcommand->add_option("--adapters", options->adapters,
+                         "Decode with so many low-rank adapters in the batch and without, in turns: one or more "
+                         "numbers, comma-separated; against_base is the ratio");
+  subcommand->add_option("--rank", options->rank, "Rank of these adapters")
+      ->check(CLI::Range(1, engine::kMaxAdapterRank));
+  subcommand->add_flag("--grammar", options->grammar,
+                       "Decode under a JSON schema and without one, in turns: against_unconstrained is the ratio");
+  subcommand
+      ->add_option("--speculation", options->speculation,
+                   "off, or auto or a number: decode with that many guesses a step and without, in turns, a text that "
+                   "repeats itself and a random one: against_plain is the ratio")
+      ->check([](const std::string& word) {
+        const bool known = engine::MaxDraftsNamed(word).has_value();
+        return known ? std::string() : absl::StrCat("is ", word, "; limit is ", engine::kSpeculationWords);
+      });
+}
+
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
   subcommand->add_option("--case", options->case_name,
                          "A built-in case; default: all of them, unless --shape is given");
@@ -166,15 +187,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_flag("--int8-inputs", options->int8_inputs,
                          "Products of integer codes round their inputs to 8 bits, as models[].int8_inputs; CPU only");
   }
-  if (row.grammar) {
-    subcommand->add_option("--adapters", options->adapters,
-                           "Decode with so many low-rank adapters in the batch and without, in turns: one or more "
-                           "numbers, comma-separated; against_base is the ratio");
-    subcommand->add_option("--rank", options->rank, "Rank of these adapters")
-        ->check(CLI::Range(1, engine::kMaxAdapterRank));
-    subcommand->add_flag("--grammar", options->grammar,
-                         "Decode under a JSON schema and without one, in turns: against_unconstrained is the ratio");
-  }
+  if (row.grammar) AddStreamOptions(subcommand, options);
   if (row.layer) {
     subcommand
         ->add_option("--scale", options->scale,

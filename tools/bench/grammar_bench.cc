@@ -3,16 +3,14 @@
 // streams once under a JSON schema and once without, in alternating order, so that both see the same machine.
 #include "tools/bench/grammar_bench.h"
 
-#include <algorithm>
-#include <atomic>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/loop/engine.h"
 #include "engine/runtime/model_runtime.h"
+#include "tools/bench/decode_streams.h"
 #include "tools/bench/grammar_constraint.h"
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
@@ -20,53 +18,6 @@
 
 namespace dunlin::tools::bench {
 namespace {
-
-using engine::FinishReason;
-using engine::TokenId;
-
-engine::TimeNs Clock() {
-  return static_cast<engine::TimeNs>(Now() * 1e9);
-}
-
-// The tokens of one stream, with the time of each. Written by the engine thread, read after the end.
-class Stream : public engine::OutputSink {
- public:
-  explicit Stream(int32_t new_tokens) {
-    tokens_.reserve(static_cast<size_t>(new_tokens));
-    times_.reserve(static_cast<size_t>(new_tokens));
-  }
-  bool OnToken(const engine::TokenOutput& token) override {
-    tokens_.push_back(token.token_id);
-    times_.push_back(Now());
-    return true;
-  }
-  void OnPromptToken(int32_t /*position*/, const engine::TokenOutput& /*token*/) override {}
-  void OnFinish(const engine::FinishInfo& info) override {
-    reason_ = info.reason;
-    ended_.store(true);
-    ended_.notify_all();
-  }
-
-  // As long as the engine runs; a failed device ends it too.
-  FinishReason WaitForEnd() const {
-    ended_.wait(false);
-    return reason_;
-  }
-  const std::vector<TokenId>& tokens() const { return tokens_; }
-  const std::vector<double>& times() const { return times_; }
-
- private:
-  std::vector<TokenId> tokens_;
-  std::vector<double> times_;
-  FinishReason reason_ = FinishReason::kInternal;
-  std::atomic<bool> ended_{false};
-};
-
-// Decoding while every stream does.
-struct Decode {
-  double tokens_per_s = 0.0;
-  std::vector<TokenId> tokens;  // of all streams
-};
 
 class GrammarRun {
  public:
@@ -80,9 +31,10 @@ class GrammarRun {
 
  private:
   absl::Status StartEngine();
-  absl::StatusOr<Decode> DecodeAll(const std::shared_ptr<const engine::TokenConstraint>& constraint, uint64_t seed);
+  absl::StatusOr<StreamsDecode> DecodeAll(const std::shared_ptr<const engine::TokenConstraint>& constraint,
+                                          uint64_t seed);
   engine::Request RequestOf(int32_t stream, uint64_t seed) const;
-  Record RecordOf(const std::vector<Decode>& constrained, const std::vector<Decode>& free) const;
+  Record RecordOf(const std::vector<StreamsDecode>& constrained, const std::vector<StreamsDecode>& free) const;
 
   Session& session_;
   const GrammarCase case_;
@@ -101,7 +53,7 @@ absl::Status GrammarRun::StartEngine() {
   if (!runtime.ok()) return runtime.status();
   resident_bytes_ = case_.model->weight_bytes(case_.profile.precision) + (*runtime)->memory_plan().total();
   workspace_bytes_ = (*runtime)->memory_plan()[engine::BufferId::kWorkspace];
-  engine_ = std::make_unique<engine::Engine>(options, config, *std::move(runtime), &Clock, nullptr);
+  engine_ = std::make_unique<engine::Engine>(options, config, *std::move(runtime), &StreamClock, nullptr);
   return absl::OkStatus();
 }
 
@@ -118,45 +70,18 @@ engine::Request GrammarRun::RequestOf(int32_t stream, uint64_t seed) const {
   return request;
 }
 
-absl::StatusOr<Decode> GrammarRun::DecodeAll(const std::shared_ptr<const engine::TokenConstraint>& constraint,
-                                             uint64_t seed) {
-  std::vector<std::shared_ptr<Stream>> streams;
+absl::StatusOr<StreamsDecode> GrammarRun::DecodeAll(const std::shared_ptr<const engine::TokenConstraint>& constraint,
+                                                    uint64_t seed) {
+  std::vector<engine::Request> requests;
   for (int32_t i = 0; i < case_.batch; ++i) {
-    engine::Request request = RequestOf(i, seed);
-    request.constraint = constraint;
-    if (absl::Status status = engine_->Validate(request); !status.ok()) return status;
-    streams.push_back(std::make_shared<Stream>(new_tokens_));
-    const auto id = engine_->Submit(std::move(request), streams.back());
-    if (!id.ok()) return id.status();
+    requests.push_back(RequestOf(i, seed));
+    requests.back().constraint = constraint;
   }
-  Decode decode;
-  double begin = 0.0;
-  double end = 0.0;
-  for (const auto& stream : streams) {
-    if (const FinishReason reason = stream->WaitForEnd(); reason != FinishReason::kLength) {
-      return absl::DataLossError(absl::StrCat("a stream ended after ", stream->tokens().size(), " of ", new_tokens_,
-                                              " tokens, by reason ", static_cast<int>(reason)));
-    }
-    begin = std::max(begin, stream->times().front());
-    end = end == 0.0 ? stream->times().back() : std::min(end, stream->times().back());
-    decode.tokens.insert(decode.tokens.end(), stream->tokens().begin(), stream->tokens().end());
-  }
-  int64_t drawn = 0;
-  for (const auto& stream : streams) {
-    drawn += std::count_if(stream->times().begin(), stream->times().end(),
-                           [begin, end](double time) { return time > begin && time <= end; });
-  }
-  if (end <= begin) return absl::FailedPreconditionError("--new-tokens are too few: the streams never decode together");
-  decode.tokens_per_s = static_cast<double>(drawn) / (end - begin);
-  return decode;
+  return DecodeStreams(requests, engine_.get());
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
-}
-
-Record GrammarRun::RecordOf(const std::vector<Decode>& constrained, const std::vector<Decode>& free) const {
+Record GrammarRun::RecordOf(const std::vector<StreamsDecode>& constrained,
+                            const std::vector<StreamsDecode>& free) const {
   std::vector<double> seconds;
   std::vector<double> free_rates;
   std::vector<double> ratios;
@@ -190,8 +115,8 @@ absl::Status GrammarRun::Run() {
   const auto constraint = JsonConstraint(case_.model->config(), session_.options().model);
   if (!constraint.ok()) return constraint.status();
   if (absl::Status status = StartEngine(); !status.ok()) return status;
-  std::vector<Decode> constrained;
-  std::vector<Decode> free;
+  std::vector<StreamsDecode> constrained;
+  std::vector<StreamsDecode> free;
   double begin = 0.0;
   for (int32_t pair = 0; pair <= kMinIterations || Now() - begin < session_.options().max_seconds; ++pair) {
     for (const bool first : {true, false}) {

@@ -25,6 +25,7 @@
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
+#include "tools/bench/speculation_bench.h"
 #include "tools/bench/timed_device.h"
 
 namespace dunlin::tools::bench {
@@ -35,8 +36,7 @@ using engine::ModelConfig;
 using engine::Precision;
 
 constexpr int64_t kBatchMax = 1024;
-// What the process may hold beside the planned memory: the binary, its libraries, thread stacks (the 150 MB of the
-// memory goal).
+// Of the process beside the planned memory: the binary, its libraries, thread stacks (the 150 MB of the memory goal).
 constexpr double kProcessBytes = 150e6;
 
 size_t ResidentSetBytes() {
@@ -85,8 +85,7 @@ class ModelRun {
   absl::StatusOr<Step> DecodeStep();
   absl::Status PrefillAll();
   absl::Status DecodeAll();
-  // The steps whose operations are timed: `steps` themselves where operations are synchronous, otherwise an extra step
-  // in which the host waits for each.
+  // The steps whose operations are timed: `steps` where those are synchronous, else one more, with a wait for each.
   absl::StatusOr<std::vector<Step>> TimedSteps(const std::vector<Step>& steps,
                                                absl::FunctionRef<absl::StatusOr<Step>()> once_more);
   Record RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work, double paired_ratio) const;
@@ -244,8 +243,7 @@ Json ModelRun::Memory() const {
   return memory;
 }
 
-// Every sequence's prompt, or the only one's repeatedly: it samples the same token each time. The first run is a
-// warm-up unless it is the only one.
+// Every sequence's prompt, or the only one's repeatedly. The first run is a warm-up unless it is the only one.
 absl::Status ModelRun::PrefillAll() {
   const Work work = PromptWork(model_.config(), profile_, prompt_tokens_, kStepTokens);
   RoofPairs pairs(session_.LeastFor(work));
@@ -372,6 +370,8 @@ absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string
         status = BenchGrammar(session, {name, model->get(), *profile, streams});
       } else if (status.ok() && !options.adapters.empty()) {
         status = BenchAdapters(session, {name, model->get(), *profile, streams});
+      } else if (status.ok() && MaxDraftsOf(options) > 0) {
+        status = BenchSpeculation(session, {name, model->get(), *profile, streams});
       } else if (status.ok()) {
         status = ModelRun(session, name, model->get(), &device, *profile, streams).Run();
       }

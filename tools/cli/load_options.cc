@@ -78,11 +78,11 @@ void AddShape(CLI::App* app, tools::load::LoadOptions* o) {
 void AddData(CLI::App* app, tools::load::LoadOptions* o) {
   tools::load::DatasetOptions& data = o->data;
   const CLI::Range tokens(1, 1 << 20);
-  app->add_option(
-         "--dataset", o->dataset,
-         "random; shared-prefix; sharegpt: a ShareGPT JSON file; jsonl: lines with \"prompt\" or \"token_ids\", "
-         "and \"max_tokens\"")
-      ->check(CLI::IsMember({"random", "shared-prefix", "sharegpt", "jsonl"}))
+  app->add_option("--dataset", o->dataset,
+                  "random; shared-prefix; repeated: a phrase again and again; sharegpt: a ShareGPT JSON file; jsonl: "
+                  "lines with \"prompt\" or \"token_ids\", "
+                  "and \"max_tokens\"")
+      ->check(CLI::IsMember({"random", "shared-prefix", "repeated", "sharegpt", "jsonl"}))
       ->capture_default_str()
       ->group("Requests");
   app->add_option("--dataset-path", data.path, "The file of sharegpt or jsonl")->group("Requests");
@@ -98,7 +98,8 @@ void AddData(CLI::App* app, tools::load::LoadOptions* o) {
   app->add_option("--range-ratio", data.range_ratio, "Lengths vary by up to this fraction in both directions")
       ->check(CLI::Range(0.0, 0.999))
       ->group("Requests");
-  app->add_option("--prefix-tokens", data.prefix_tokens, "Length of each shared prefix")
+  app->add_option("--prefix-tokens", data.prefix_tokens,
+                  "Length of each shared prefix; with repeated, of the longest phrase")
       ->check(tokens)
       ->capture_default_str()
       ->group("Requests");
@@ -127,6 +128,9 @@ void AddData(CLI::App* app, tools::load::LoadOptions* o) {
       ->group("Requests");
   app->add_flag("--allow-fallback", o->request.allow_fallback,
                 "Use another backend if the named one is not supported; openai: servers of Dunlin")
+      ->group("Requests");
+  app->add_option("--speculation", o->request.speculation,
+                  "Tokens that a step guesses at most: off, auto, or a number; openai: servers of Dunlin")
       ->group("Requests");
   app->add_flag("--omit-text", o->request.omit_text, "dunlin: receive token ids without text")->group("Requests");
   app->add_flag("--token-ids", o->request.token_ids,

@@ -19,10 +19,11 @@ struct RequestOptions {
   float temperature = 0;
   int64_t timeout_ms = 0;  // deadline of each request; 0: none
   bool allow_fallback = false;
-  bool chat = false;       // the prompt is the user's message of a chat
-  bool omit_text = false;  // gRPC: token ids only
-  bool token_ids = false;  // OpenAI: `return_token_ids`
-  int num_channels = 0;    // gRPC connections; 0: one per 90 concurrent requests
+  std::string speculation;  // "": the server's default
+  bool chat = false;        // the prompt is the user's message of a chat
+  bool omit_text = false;   // gRPC: token ids only
+  bool token_ids = false;   // OpenAI: `return_token_ids`
+  int num_channels = 0;     // gRPC connections; 0: one per 90 concurrent requests
   ClientTls tls;
   std::string api_key;  // "": none is sent
 };

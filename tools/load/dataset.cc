@@ -36,7 +36,8 @@ class RandomDataset final : public Dataset {
     if (!prefixes_.empty()) {
       prompt = prefixes_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(prefixes_.size()) - 1))];
     }
-    Extend(Around(options_.input_tokens), &prompt);
+    const int32_t length = Around(options_.input_tokens);
+    options_.kind == DatasetKind::kRepeated ? Repeat(length, &prompt) : Extend(length, &prompt);
     prompt.max_tokens = Around(options_.output_tokens);
     prompt.ignore_eos = options_.ignore_eos;
     return prompt;
@@ -57,6 +58,19 @@ class RandomDataset final : public Dataset {
       }
       const int32_t first = std::min(kFirstTokenId, options_.vocab_size - 1);
       prompt->token_ids.push_back(static_cast<int32_t>(random_.Between(first, options_.vocab_size - 1)));
+    }
+  }
+
+  void Repeat(int32_t num_tokens, Prompt* prompt) {
+    const int32_t period = std::clamp(num_tokens / 4, 1, options_.prefix_tokens);
+    Extend(period, prompt);
+    const std::string phrase = prompt->text;
+    for (int32_t i = period; i < num_tokens; ++i) {
+      if (options_.form == PromptForm::kTokens) {
+        prompt->token_ids.push_back(prompt->token_ids[static_cast<size_t>(i - period)]);
+      } else {
+        prompt->text += ' ' + phrase.substr(3 * static_cast<size_t>(i % period), 2);  // words of two letters
+      }
     }
   }
 
@@ -90,7 +104,7 @@ class ListDataset final : public Dataset {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DatasetOptions& options) {
-  if (options.kind == DatasetKind::kRandom || options.kind == DatasetKind::kSharedPrefix) {
+  if (options.kind != DatasetKind::kShareGpt && options.kind != DatasetKind::kJsonl) {
     return std::unique_ptr<Dataset>(new RandomDataset(options));
   }
   absl::StatusOr<std::vector<Prompt>> prompts =

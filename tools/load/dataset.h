@@ -3,6 +3,8 @@
 //
 //   random         prompts without a common prefix, of a length around --input-len
 //   shared-prefix  one of --num-prefixes prefixes of --prefix-tokens each, then --input-len random tokens
+//   repeated       a random phrase of the prompt's own, again and again, as long as random; the phrase has a quarter of
+//                  the prompt's tokens, at most --prefix-tokens. With most models what follows repeats it, too
 //   sharegpt       the first turn of each conversation of a ShareGPT JSON file; requests as many tokens as the
 //                  answer in the file has. Filters as in vllm bench serve: two turns, 4 to 1024 prompt tokens, 4 or
 //                  more answer tokens, 2048 together; a token counts as 4 bytes, as the model's tokenizer is not
@@ -22,7 +24,7 @@
 
 namespace dunlin::tools::load {
 
-enum class DatasetKind : uint8_t { kRandom, kSharedPrefix, kShareGpt, kJsonl };
+enum class DatasetKind : uint8_t { kRandom, kSharedPrefix, kRepeated, kShareGpt, kJsonl };
 enum class PromptForm : uint8_t { kTokens, kWords };
 
 struct DatasetOptions {

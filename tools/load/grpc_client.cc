@@ -164,6 +164,7 @@ class GrpcClient final : public LoadClient {
     message.mutable_execution()->set_attention_backend(profile.attention_backend);
     message.mutable_execution()->set_precision(profile.precision);
     message.mutable_execution()->set_allow_fallback(options_.allow_fallback);
+    message.mutable_execution()->set_speculation(options_.speculation);
     message.mutable_output()->set_omit_text(options_.omit_text);
     v1::GenerationService::Stub* stub = stubs_[next_channel_].get();
     next_channel_ = (next_channel_ + 1) % stubs_.size();

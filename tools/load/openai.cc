@@ -72,6 +72,7 @@ void AddExecution(const RequestOptions& options, const MixEntry& profile, Json* 
     (*body)["precision"] = NameAfter("PRECISION_", v1::Precision_Name(profile.precision));
   }
   if (options.allow_fallback) (*body)["allow_fallback"] = true;
+  if (!options.speculation.empty()) (*body)["speculation"] = options.speculation;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ absl::Status Resolve(LoadOptions* options) {
       {"poisson", ArrivalKind::kPoisson}, {"constant", ArrivalKind::kConstant}, {"burst", ArrivalKind::kBurst}};
   static const std::map<std::string, DatasetKind> kDatasets = {{"random", DatasetKind::kRandom},
                                                                {"shared-prefix", DatasetKind::kSharedPrefix},
+                                                               {"repeated", DatasetKind::kRepeated},
                                                                {"sharegpt", DatasetKind::kShareGpt},
                                                                {"jsonl", DatasetKind::kJsonl}};
   options->shape.arrivals = kArrivals.at(options->arrivals);

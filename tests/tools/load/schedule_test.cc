@@ -139,6 +139,24 @@ TEST(Dataset, SharesPrefixesButNotTheRest) {
   EXPECT_NE(one, two);
 }
 
+TEST(Dataset, RepeatsAPhraseOfEachPromptsOwn) {
+  DatasetOptions options;
+  options.kind = DatasetKind::kRepeated;
+  options.input_tokens = 50;
+  options.prefix_tokens = 8;
+  const auto dataset = OpenDataset(options);
+  const std::vector<int32_t> ids = (*dataset)->Next().token_ids;
+  ASSERT_EQ(ids.size(), 50U);
+  for (size_t i = 8; i < ids.size(); ++i) EXPECT_EQ(ids[i], ids[i - 8]);
+  EXPECT_NE((*dataset)->Next().token_ids, ids);
+  options.form = PromptForm::kWords;
+  options.prefix_tokens = 100;  // more than a quarter of the prompt
+  const std::string text = (*OpenDataset(options))->Next().text;
+  ASSERT_EQ(text.size(), 50 * 3 - 1U) << "words of two letters";
+  EXPECT_EQ(text.substr(0, 12 * 3), text.substr(12 * 3, 12 * 3));
+  EXPECT_NE(text.substr(0, 2), text.substr(3, 2));
+}
+
 TEST(Dataset, ShareGptTakesFirstTurnsThatPassTheFilters) {
   const std::string long_text(5000, 'x');  // 1250 tokens
   const TempFile file(R"([{"conversations": [{"from": "human", "value": "How far do dunlins fly?"},

@@ -107,15 +107,18 @@ TEST(OpenAi, BodiesRequestAStreamWithUsage) {
   EXPECT_EQ(body["max_tokens"], 9);
   EXPECT_EQ(body["stream"], true);
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
-  for (const char* extension : {"attention_backend", "precision", "allow_fallback", "return_token_ids"}) {
+  for (const char* extension :
+       {"attention_backend", "precision", "allow_fallback", "speculation", "return_token_ids"}) {
     EXPECT_FALSE(body.contains(extension)) << extension << " is sent only where it is asked for";
   }
   options.chat = options.token_ids = options.allow_fallback = true;
+  options.speculation = "4";
   profile = ParseMix("FLASH:bf16")->front();
   body = nlohmann::json::parse(OpenAiBody(options, prompt, profile, 3));
   EXPECT_EQ(body["attention_backend"], "flash");
   EXPECT_EQ(body["precision"], "bf16");
   EXPECT_EQ(body["allow_fallback"], true);
+  EXPECT_EQ(body["speculation"], "4");
   EXPECT_EQ(body["return_token_ids"], true);
   EXPECT_EQ(body["messages"][0]["content"], "hello");
   EXPECT_FALSE(body.contains("prompt"));
