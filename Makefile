@@ -18,7 +18,7 @@ CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants chaos campaign interop \
-        interop-full python-client ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts advisories \
+        interop-full python-client arm-test ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts advisories \
         clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
 	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
 	@echo "make python-client  build the wheel of clients/python and test it in an environment of its own (PyPI the first time)"
+	@echo "make arm-test  build the kernels for ARM (aarch64) into build/aarch64 and test them under qemu-user (Debian 12)"
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
@@ -131,6 +132,12 @@ interop interop-full: build
 # The package of clients/python: the wheel build/python-client/dist/*.whl, tested against the server.
 python-client: build
 	@clients/python/build_and_test.sh $(BUILD)/dunlin
+
+# A cross build of the kernels for ARM, and their tests under emulation.
+arm-test:
+	@deploy/bootstrap.sh arm64
+	@deploy/arm64_sysroot.sh
+	@tests/arm/run.sh $(JOBS)
 
 ui-test: build
 	@deploy/bootstrap.sh ui

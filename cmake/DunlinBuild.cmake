@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared build rules: warnings, sanitizers, ccache, and the one-line declaration of libraries.
 
+# DUNLIN_CPU_ARCHITECTURE: that of the processor that is built for. On ARM a char is signed and a * b + c is not contracted,
+# as on x86-64, so that code that is the same has the same results.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(DUNLIN_CPU_ARCHITECTURE aarch64)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-fsigned-char;-ffp-contract=off>")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(DUNLIN_CPU_ARCHITECTURE x86_64)
+else()
+  message(FATAL_ERROR "processor ${CMAKE_SYSTEM_PROCESSOR} is neither x86_64 nor aarch64")
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # ccache's manual, "Precompiled headers": what it must not compare to cache sources that use one.

@@ -14,7 +14,7 @@ endforeach()
 find_program(DUNLIN_NVCC nvcc HINTS ${DUNLIN_CUDA_ROOT}/bin
              PATHS ${CMAKE_SOURCE_DIR}/build/cuda-toolkit/nvidia/cu13/bin)
 set(DUNLIN_CUDA_FOUND FALSE)
-if(DUNLIN_NVCC)
+if(DUNLIN_NVCC AND NOT CMAKE_CROSSCOMPILING)
   execute_process(COMMAND ${DUNLIN_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
   string(REGEX MATCH "release ([0-9.]+)" nvcc_release "${nvcc_version}")
   set(nvcc_release ${CMAKE_MATCH_1})

@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
-# Usage: bootstrap.sh [build|interop|ui|fuzz]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
-# "interop", "ui" and "fuzz" are what `make interop`, `make ui-test` and `make fuzz` need besides "build", from wherever it is
-# on PATH.
+# Usage: bootstrap.sh [build|interop|ui|fuzz|arm64|libraries]. "build" skips packages that only `make test`, `make fmt` and
+# `make tidy` need; "interop", "ui", "fuzz" and "arm64" are what `make interop`, `make ui-test`, `make fuzz` and `make arm-test`
+# need besides "build", from wherever it is on PATH; "libraries" prints the libraries that the binary and its tests link.
 set -euo pipefail
 
-packages=(
-  build-essential cmake ninja-build pkg-config git ca-certificates ccache
-  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+libraries=(
+  libgrpc++-dev libprotobuf-dev
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev libzmq3-dev libeigen3-dev
   libgtest-dev libgmock-dev
+)
+if [ "${1:-}" = libraries ]; then
+  printf '%s\n' "${libraries[@]}"
+  exit 0
+fi
+packages=(
+  build-essential cmake ninja-build pkg-config git ca-certificates ccache
+  protobuf-compiler protobuf-compiler-grpc "${libraries[@]}"
 )
 [ "${1:-}" = build ] || python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 case "${1:-}" in
@@ -20,6 +27,7 @@ case "${1:-}" in
     command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
     command -v chromium >/dev/null || packages+=(chromium)
     ;;
+  arm64) packages+=(g++-aarch64-linux-gnu qemu-user) ;;
   fuzz) packages+=(clang-14 libclang-rt-14-dev lld llvm-14 python3) ;;
   *) packages+=(clang-format-14 clang-tidy-14 lld python3-jsonschema openssl) ;;
 esac

@@ -40,7 +40,7 @@ check "dependencies installed in the root, 0" "$packages" test "$packages" -eq 0
 check "READY" "$(tail -1 "$work/ready")" test -n "$grpc"
 # Mapped libraries that come neither from the dist nor from glibc.
 foreign=$(awk '$6 ~ /\.so/ {print $6}' "/proc/$server/maps" | sort -u |
-  grep -vE "/opt/$name/|/(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libnss_[a-z]+)\.so" || true)
+  grep -vE "/opt/$name/|/(ld-linux-(x86-64|aarch64)|libc|libm|libdl|librt|libpthread|libresolv|libnss_[a-z]+)\.so" || true)
 check "libraries not from lib/ or glibc, none" "${foreign:-none}" test -z "$foreign"
 uid=$(awk '/^Uid:/ {print $2}' "/proc/$server/status")
 check "user of the process" "uid $uid" test "$uid" -eq 65534

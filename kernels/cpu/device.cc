@@ -127,7 +127,7 @@ constexpr DeviceOps kCpuOps = {
     .sample = kEntry<Sample>,
 };
 
-// One row per variant that the build has (DUNLIN_CPU_VARIANTS), best first on Intel's processors
+// One row per variant that the build has (DUNLIN_CPU_VARIANTS), best first on ARM and on Intel's processors
 // (AvailableCpuVariants).
 struct VariantRow {
   CpuVariant variant;
@@ -147,6 +147,12 @@ constexpr VariantRow kVariants[] = {
 #endif
 #ifdef DUNLIN_CPU_AVX2
     {CpuVariant::kAvx2, "avx2", Avx2Kernels, HasAvx2Variant},
+#endif
+#ifdef DUNLIN_CPU_NEON_DOT
+    {CpuVariant::kNeonDot, "neon_dot", NeonDotKernels, HasNeonDotVariant},
+#endif
+#ifdef DUNLIN_CPU_NEON
+    {CpuVariant::kNeon, "neon", NeonKernels, [] { return true; }},
 #endif
     {CpuVariant::kPortable, "portable", PortableKernels, [] { return true; }},
 };

@@ -15,7 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = sys.argv.pop(1) if len(sys.argv) > 1 else str(ROOT / "build/release")
-GLIBC = re.compile(r"/(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv)\.so")
+GLIBC = re.compile(r"/(ld-linux-(?:x86-64|aarch64)|libc|libm|libdl|librt|libpthread|libresolv)\.so")
 
 
 class Dist(unittest.TestCase):

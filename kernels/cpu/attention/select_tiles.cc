@@ -35,6 +35,11 @@ const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] bool
     case CpuVariant::kAvx2:
       return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
 #endif
+#ifdef DUNLIN_CPU_NEON
+    case CpuVariant::kNeon:
+    case CpuVariant::kNeonDot:
+      return Select({kNeonF32Tiles, kNeonF16Tiles, kNeonBf16Tiles, kNeonF8Tiles}, kv_dtype);
+#endif
 #ifdef DUNLIN_CPU_AVX512_BF16
     case CpuVariant::kAvx512Bf16: {
       const bool floats = exact_codes || !TakesF8DotTiles(head_dim, v_head_dim);

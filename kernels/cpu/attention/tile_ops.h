@@ -179,6 +179,7 @@ extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FM
 extern const TileOps kAvx512F8DotTiles;    // of codes widened to BF16, where TakesF8DotTiles
 // The same, prefetching into L2 (vector/prefetch.h).
 extern const TileOps kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles, kAvx512F8DotL2Tiles;
+extern const TileOps kNeonF32Tiles, kNeonF16Tiles, kNeonBf16Tiles, kNeonF8Tiles;
 extern const TileOps kAmxBf16Tiles;  // tile registers; for dims where TakesAmxTiles
 
 // Whether the table of codes widened to BF16 takes heads of these dimensions: others would leave few rows to scratch.

@@ -19,8 +19,8 @@ struct DeviceContext;
 namespace dunlin::kernels::cpu {
 
 // kAvx2: AVX2, FMA and F16C; kAvx512: also AVX-512 F, BW, VL and DQ; kAvx512Bf16: also VBMI, VNNI and the BF16 dot
-// product; kAmxBf16: also the tile registers of AMX.
-enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
+// product; kAmxBf16: also the tile registers of AMX. kNeon: Armv8.0; kNeonDot: also the dot product of bytes.
+enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16, kNeon, kNeonDot };
 
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const KernelTable& kernel_table, int num_threads)

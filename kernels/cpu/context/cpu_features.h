@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which code variants this processor and its operating system can run. Any thread.
+// Which code variants this processor and its operating system can run. Any thread. A function about a variant is
+// defined for the architecture that has it.
 #pragma once
 
 namespace dunlin::kernels::cpu {
@@ -29,5 +30,9 @@ bool PrefersL2Prefetch();
 // tile registers for this process from Linux, which refuses when a thread's alternate signal stack is too small for
 // them.
 bool HasAmxVariant();
+
+// Whether the "neon_dot" variant may run: the dot product of bytes of Armv8.2 (Neoverse N1, Cortex-A76 and later,
+// Apple's M1). The "neon" variant runs on every aarch64.
+bool HasNeonDotVariant();
 
 }  // namespace dunlin::kernels::cpu

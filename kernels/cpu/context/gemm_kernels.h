@@ -137,6 +137,15 @@ extern const GemmKernelArray kIntegers4Kernels, kIntegers6Kernels, kIntegers8Ker
 extern const GemmKernelArray kLevelKernels;                                            // HasLevels
 extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512_bf16
+namespace neon {
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+extern const GemmKernelArray kIntegerKernels;  // HasIntegers
+extern const GemmKernelArray kLevelKernels;    // HasLevels
+extern const Int8GemmKernels kInt8Kernels;
+}  // namespace neon
+namespace neon_dot {
+extern const Int8GemmKernels kInt8Kernels;
+}  // namespace neon_dot
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;
 }

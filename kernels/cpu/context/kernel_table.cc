@@ -56,6 +56,28 @@ const KernelTable& Avx2Kernels() {
 }
 #endif
 
+#ifdef DUNLIN_CPU_NEON
+const KernelTable& NeonKernels() {
+  // 128 rows: 256 KiB of a slice of K, a half of the smallest L2 cache of server cores (Neoverse N1, 512 KiB).
+  static const KernelTable table = {{Join({{neon::GemmFp32, neon::GemmBf16, neon::GemmFp16, neon::GemmFp8},
+                                           neon::kIntegerKernels,
+                                           neon::kLevelKernels}),
+                                     /*gemm_rows=*/128},
+                                    kNeonRows,
+                                    neon::kInt8Kernels,
+                                    kNeonRecurrent,
+                                    kNeonLowRank};
+  return table;
+}
+#endif
+
+#ifdef DUNLIN_CPU_NEON_DOT
+const KernelTable& NeonDotKernels() {
+  static const KernelTable table = {NeonKernels(), NeonKernels(), neon_dot::kInt8Kernels, NeonKernels(), NeonKernels()};
+  return table;
+}
+#endif
+
 #ifdef DUNLIN_CPU_AVX512
 const KernelTable& Avx512Kernels() {
   static const KernelTable table = {{Join({{avx512::GemmFp32, avx512::GemmBf16, avx512::GemmFp16, avx512::GemmFp8},

@@ -23,4 +23,9 @@ const KernelTable& Avx512Bf16Kernels();
 // REQUIRES: HasAmxVariant(). bf16 and fp8 are multiplied by the tile registers.
 const KernelTable& AmxKernels();
 
+// Of ARM: FMA on floats, as Avx2Kernels.
+const KernelTable& NeonKernels();
+// REQUIRES: HasNeonDotVariant(). The same, with inputs of 8 bits multiplied by the dot product of bytes.
+const KernelTable& NeonDotKernels();
+
 }  // namespace dunlin::kernels::cpu

@@ -45,6 +45,7 @@ struct LowRankKernels {
 
 extern const LowRankKernels kPortableLowRank;
 extern const LowRankKernels kAvx2LowRank;
+extern const LowRankKernels kNeonLowRank;
 extern const LowRankKernels kAvx512LowRank;
 
 }  // namespace dunlin::kernels::cpu

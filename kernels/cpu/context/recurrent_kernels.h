@@ -75,6 +75,7 @@ struct RecurrentKernels {
 
 extern const RecurrentKernels kPortableRecurrent;
 extern const RecurrentKernels kAvx2Recurrent;
+extern const RecurrentKernels kNeonRecurrent;
 extern const RecurrentKernels kAvx512Recurrent;
 
 }  // namespace dunlin::kernels::cpu

@@ -49,6 +49,7 @@ struct RowKernels {
 
 extern const RowKernels kPortableRows;
 extern const RowKernels kAvx2Rows;
+extern const RowKernels kNeonRows;
 extern const RowKernels kAvx512Rows;
 extern const RowKernels kAvx512Bf16Rows;  // of kAvx512Rows, with BF16 activation rows
 

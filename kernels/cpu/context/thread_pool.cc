@@ -21,6 +21,15 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr uint64_t kLeftMask = 0xFFFFFFFFU;
 constexpr int64_t kTasksPerRoundMax = int64_t{1} << 30;  // fits the low half of the claim word
 
+// Tells the core that this thread spins. On ARM ISB: `yield` is a no-op on cores without hardware threads.
+void Pause() {
+#if defined(__aarch64__)
+  __asm__ volatile("isb");
+#else
+  __builtin_ia32_pause();
+#endif
+}
+
 // Spins until ready() or until the spin time is over; returns the last result of ready().
 template <typename Ready>
 bool SpinUntil(const Ready& ready) {
@@ -29,7 +38,7 @@ bool SpinUntil(const Ready& ready) {
   do {
     for (int i = 0; i < 8; ++i) {
       if (ready()) return true;
-      __builtin_ia32_pause();
+      Pause();
     }
   } while (std::chrono::steady_clock::now() < deadline);
   return ready();

@@ -15,6 +15,8 @@ float Avx2FmaRounds(int64_t rounds);
 float Avx512FmaRounds(int64_t rounds);
 float Avx512Bf16DotRounds(int64_t rounds);
 float AmxBf16Rounds(int64_t rounds);
+float NeonRounds(int64_t rounds);
+float NeonFmaRounds(int64_t rounds);
 
 // Operations of one round: chains * lanes * 2.
 inline constexpr double kSse2RoundFlops = 12.0 * 4 * 2;
@@ -22,6 +24,8 @@ inline constexpr double kAvx2FmaRoundFlops = 12.0 * 8 * 2;
 inline constexpr double kAvx512FmaRoundFlops = 20.0 * 16 * 2;
 inline constexpr double kAvx512Bf16DotRoundFlops = 20.0 * 32 * 2;
 inline constexpr double kAmxBf16RoundFlops = 6.0 * 16 * 16 * 32 * 2;
+inline constexpr double kNeonRoundFlops = 24.0 * 4 * 2;
+inline constexpr double kNeonFmaRoundFlops = kNeonRoundFlops;
 
 inline constexpr size_t kReadUnit = 256;  // bytes of one iteration of the read loops
 
@@ -31,5 +35,6 @@ using ReadLoop = uint64_t (*)(const std::byte* data, size_t bytes, size_t prefet
 uint64_t Sse2Read(const std::byte* data, size_t bytes, size_t prefetch_ahead);
 uint64_t Avx2Read(const std::byte* data, size_t bytes, size_t prefetch_ahead);
 uint64_t Avx512Read(const std::byte* data, size_t bytes, size_t prefetch_ahead);
+uint64_t NeonRead(const std::byte* data, size_t bytes, size_t prefetch_ahead);
 
 }  // namespace dunlin::kernels::cpu

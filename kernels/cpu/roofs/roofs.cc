@@ -7,52 +7,12 @@
 #include <chrono>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
-#include "kernels/cpu/context/cpu_features.h"
-#include "kernels/cpu/roofs/loops.h"
+#include "kernels/cpu/roofs/units.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
-
-struct UnitRow {
-  const char* name;
-  bool fp32;  // multiplies FP32 values; the others BF16 ones alone
-  PeakLoop run;
-  double round_flops;
-  bool (*available)();
-};
-constexpr UnitRow kUnits[] = {
-    {"sse2", true, Sse2Rounds, kSse2RoundFlops, [] { return true; }},
-    {"avx2_fma", true, Avx2FmaRounds, kAvx2FmaRoundFlops,
-     [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }},
-    {"avx512_fma", true, Avx512FmaRounds, kAvx512FmaRoundFlops, [] { return __builtin_cpu_supports("avx512f") != 0; }},
-    {"avx512_bf16_dot", false, Avx512Bf16DotRounds, kAvx512Bf16DotRoundFlops,
-     [] { return __builtin_cpu_supports("avx512bf16") != 0; }},
-    {"amx_bf16", false, AmxBf16Rounds, kAmxBf16RoundFlops, HasAmxVariant},
-};
-enum UnitIndex : uint8_t { kSse2, kAvx2Fma, kAvx512Fma, kAvx512Bf16Dot, kAmx, kNumUnits };
-static_assert(std::size(kUnits) == kNumUnits);
-
-// What a variant's GEMM multiplies with.
-struct VariantUnits {
-  UnitIndex fp32;
-  UnitIndex bf16;
-};
-VariantUnits UnitsOf(CpuVariant variant) {
-  switch (variant) {
-    case CpuVariant::kPortable:
-      return {kSse2, kSse2};
-    case CpuVariant::kAvx2:
-      return {kAvx2Fma, kAvx2Fma};
-    case CpuVariant::kAvx512:
-      return {kAvx512Fma, kAvx512Fma};
-    case CpuVariant::kAvx512Bf16:
-      return {kAvx512Fma, kAvx512Bf16Dot};
-    case CpuVariant::kAmxBf16:
-      return {kAvx512Fma, kAmx};
-  }
-  return {kSse2, kSse2};
-}
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -92,11 +52,6 @@ constexpr ReadPattern kReadPatterns[] = {
     {size_t{256} << 10, 0},  {size_t{256} << 10, 2048}, {size_t{256} << 10, 8192}, {size_t{1} << 20, 512},
     {size_t{1} << 20, 4096}, {size_t{1} << 20, 8192},   {size_t{8} << 20, 0},      {size_t{8} << 20, 2048},
 };
-
-ReadLoop BestReadLoop() {
-  if (kUnits[kAvx512Fma].available()) return Avx512Read;
-  return kUnits[kAvx2Fma].available() ? Avx2Read : Sse2Read;
-}
 
 double MeasureRead(DeviceContext* context, const RoofParams& params, ReadLoop read, const ReadPattern& pattern) {
   const auto* memory = static_cast<const std::byte*>(params.memory);
@@ -169,9 +124,9 @@ double ProbeRead(DeviceContext* context, const RoofProbe& probe) {
 }
 
 const UnitRow* FindUnit(std::string_view name) {
-  const UnitRow* row =
-      std::find_if(std::begin(kUnits), std::end(kUnits), [name](const UnitRow& unit) { return unit.name == name; });
-  return row != std::end(kUnits) && row->available() ? row : nullptr;
+  const std::span<const UnitRow> units = Units();
+  const auto row = std::find_if(units.begin(), units.end(), [name](const UnitRow& unit) { return unit.name == name; });
+  return row != units.end() && row->available() ? &*row : nullptr;
 }
 
 bool Readable(const void* memory, size_t bytes) {
@@ -203,20 +158,20 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
     return KernelStatus::kInvalidArgument;
   }
   Roofs roofs;
-  double peaks[kNumUnits] = {};
-  UnitIndex fp32 = kSse2;
-  UnitIndex bf16 = kSse2;
-  for (int i = 0; i < kNumUnits; ++i) {
-    if (!kUnits[i].available()) continue;
-    const auto index = static_cast<UnitIndex>(i);
-    peaks[i] = MeasurePeak(context, kUnits[i], params.runs);
-    if (kUnits[i].fp32 && peaks[i] > peaks[fp32]) fp32 = index;
-    if (peaks[i] > peaks[bf16]) bf16 = index;
+  const std::span<const UnitRow> units = Units();
+  std::vector<double> peaks(units.size(), 0.0);
+  size_t fp32 = 0;
+  size_t bf16 = 0;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!units[i].available()) continue;
+    peaks[i] = MeasurePeak(context, units[i], params.runs);
+    if (units[i].fp32 && peaks[i] > peaks[fp32]) fp32 = i;
+    if (peaks[i] > peaks[bf16]) bf16 = i;
   }
   const VariantUnits own = UnitsOf(context->variant);
-  const auto set = [&](Peak peak, UnitIndex fastest, UnitIndex used) {
-    roofs.fastest[static_cast<int>(peak)] = {peaks[fastest], kUnits[fastest].name};
-    roofs.own[static_cast<int>(peak)] = {peaks[used], kUnits[used].name};
+  const auto set = [&](Peak peak, size_t fastest, size_t used) {
+    roofs.fastest[static_cast<int>(peak)] = {peaks[fastest], units[fastest].name};
+    roofs.own[static_cast<int>(peak)] = {peaks[used], units[used].name};
   };
   set(Peak::kFp32, fp32, own.fp32);
   set(Peak::kBf16, bf16, own.bf16);

@@ -16,7 +16,7 @@ float RunChains(int64_t rounds, const Step& step) {
   Floats sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = Floats{} + static_cast<float>(i);
   for (int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 20
+#pragma GCC unroll 24
     for (int i = 0; i < kChains; ++i) sums[i] = step(sums[i]);
   }
   Floats total{};

@@ -14,6 +14,7 @@ struct HalfLanes {
   using Floats = __m256;
   using Ints = __m256i;
   using ByteMask = __m256i;
+  using Factor = Floats;
 
   DUNLIN_INLINE Floats Load(const void* from) { return _mm256_loadu_ps(static_cast<const float*>(from)); }
   DUNLIN_INLINE void Store(void* to, Floats x) { _mm256_storeu_ps(static_cast<float*>(to), x); }
@@ -22,7 +23,8 @@ struct HalfLanes {
   }
   DUNLIN_INLINE Floats Mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   DUNLIN_INLINE Floats Broadcast(float value) { return _mm256_set1_ps(value); }
-  DUNLIN_INLINE Floats Accumulate(Floats sum, Floats a, Floats b) {
+  DUNLIN_INLINE Factor ToFactor(float value) { return Broadcast(value); }
+  DUNLIN_INLINE Floats Accumulate(Floats sum, Factor a, Floats b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
     return sum;
   }

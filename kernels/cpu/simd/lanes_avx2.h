@@ -31,6 +31,7 @@ struct Lanes {
   };
 
   using Half = HalfLanes;  // the type of `low` and `high`
+  using Factor = Floats;
 
   static constexpr int kNumVectors = 8;  // of sixteen lanes that the register file holds
 
@@ -83,7 +84,9 @@ struct Lanes {
   DUNLIN_INLINE Floats MulSub(Floats a, Floats b, Floats c) {
     return {_mm256_fmsub_ps(a.low, b.low, c.low), _mm256_fmsub_ps(a.high, b.high, c.high)};
   }
-  DUNLIN_INLINE Floats Accumulate(Floats sum, Floats a, Floats b) {
+  DUNLIN_INLINE Factor ToFactor(float value) { return Broadcast(value); }
+  DUNLIN_INLINE Floats OfFactor(Factor factor) { return factor; }
+  DUNLIN_INLINE Floats Accumulate(Floats sum, Factor a, Floats b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum.low) : "x"(a.low), "x"(b.low));
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum.high) : "x"(a.high), "x"(b.high));
     return sum;

@@ -13,6 +13,7 @@ struct Lanes {
   using Floats = __m512;
   using Ints = __m512i;
   using Mask = __mmask16;
+  using Factor = Floats;  // a number that all lanes are multiplied with, in the form that Accumulate takes
 
   static constexpr int kNumVectors = 32;  // of sixteen lanes that the register file holds
 
@@ -44,9 +45,11 @@ struct Lanes {
   DUNLIN_INLINE Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }      // a * b + c
   DUNLIN_INLINE Floats NegMulAdd(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a * b
   DUNLIN_INLINE Floats MulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }      // a * b - c
+  DUNLIN_INLINE Factor ToFactor(float value) { return Broadcast(value); }
+  DUNLIN_INLINE Floats OfFactor(Factor factor) { return factor; }  // its value in every lane
   // sum + a * b, fused. Inline assembly, because GCC 12 picks the instruction forms that overwrite a or b, and then
   // spills accumulators in kernels that hold 24 of them.
-  DUNLIN_INLINE Floats Accumulate(Floats sum, Floats a, Floats b) {
+  DUNLIN_INLINE Floats Accumulate(Floats sum, Factor a, Floats b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
   }

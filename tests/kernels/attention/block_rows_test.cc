@@ -34,6 +34,9 @@ const std::vector<const TileOps*> kOthers = {
 #ifdef DUNLIN_CPU_AVX2
     &kAvx2F32Tiles,       &kAvx2F8Tiles,
 #endif
+#ifdef DUNLIN_CPU_NEON
+    &kNeonF32Tiles,       &kNeonF8Tiles,
+#endif
 #ifdef DUNLIN_CPU_AVX512_BF16
     &kAvx512Bf16DotTiles, &kAvx512F8DotTiles,  &kAvx512Bf16DotL2Tiles, &kAvx512F8DotL2Tiles,
 #endif

@@ -50,8 +50,15 @@ double LargestError(const TileOps& ops) {
 std::vector<const TileOps*> Tables() {
   std::vector<const TileOps*> tables = {&kPortableF32Tiles};
   for (const std::string& variant : AvailableCpuVariants()) {
+#ifdef DUNLIN_CPU_AVX512
     if (variant == "avx512") tables.push_back(&kAvx512F32Tiles);
+#endif
+#ifdef DUNLIN_CPU_AVX512_BF16
     if (variant == "avx512_bf16") tables.push_back(&kAvx512Bf16DotTiles);
+#endif
+#ifdef DUNLIN_CPU_NEON
+    if (variant == "neon") tables.push_back(&kNeonF32Tiles);
+#endif
   }
   return tables;
 }

@@ -2,29 +2,14 @@
 // The AVX2 lanes with the register tiles of attention's templates (attention/vector). AVX2 translation units only.
 #pragma once
 
+#include "kernels/cpu/attention/vector/small_tiles.h"
 #include "kernels/cpu/attention/vector/wide_kernels.h"
 #include "kernels/cpu/simd/lanes_avx2.h"
 
 namespace dunlin::kernels::cpu::avx2 {
 namespace {
 
-struct TileLanes : Lanes {
-  // Kernels that read pages: vectors of 16 keys or dimensions for 1 to 6 rows. 12 of the 16 registers hold sums, 6 rows
-  // of 16 columns at most; one vector and one broadcast take three more.
-  static constexpr int kVectorsOfRows[6] = {2, 2, 1, 1, 1, 1};
-  static constexpr bool kTakesEightRows = false;
-  // Vectors of values for `rows` rows. One row uses a value once; two and three rows load one again, which pays where
-  // values are multiplied as they are stored (FP32).
-  static consteval int VectorsOfValues(int rows, bool as_stored) {
-    if (rows == 1) return 4;
-    return as_stored && rows <= 3 ? 5 - rows : kVectorsOfRows[rows - 1];
-  }
-  static constexpr bool kPrefetchIntoL2 = false;
-  // Kernels over widened panels.
-  static constexpr int kWideRows = 6;
-  static constexpr int kWideVectors = 1;
-  static constexpr bool kBroadcastsInside = false;
-  static constexpr int64_t kBlockBytes = 0;         // many such processors have 256 KB of L2
+struct TileLanes : attention::SmallTiles<Lanes> {
   static constexpr auto kWideScores = &WideScores;  // wide.cc
   static constexpr auto kWideValues = &WideValues;
 };

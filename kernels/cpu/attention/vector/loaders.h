@@ -20,12 +20,13 @@ struct FloatStep {
   using Lanes = LanesOfFile;
   using P = float;
   using Vector = typename Lanes::Floats;
+  using Factor = typename Lanes::Factor;
   static constexpr bool kWidens = true;  // many rows take the tile widened once (vector/wide_tiles.h)
   static constexpr bool kScalesKeys = false;
   static constexpr int kKeys = 1;
   static constexpr int kParts = 1;
-  DUNLIN_INLINE Vector Broadcast(const void* p) { return Lanes::Broadcast(*static_cast<const float*>(p)); }
-  DUNLIN_INLINE Vector Accumulate(Vector sum, Vector a, Vector b) { return Lanes::Accumulate(sum, a, b); }
+  DUNLIN_INLINE Factor Broadcast(const void* p) { return Lanes::ToFactor(*static_cast<const float*>(p)); }
+  DUNLIN_INLINE Vector Accumulate(Vector sum, Factor a, Vector b) { return Lanes::Accumulate(sum, a, b); }
   DUNLIN_INLINE Vector FirstKey(Vector values) { return values; }
   DUNLIN_INLINE Vector LastKey(Vector values) { return values; }
   // A vector of values as it is: no scale per token.

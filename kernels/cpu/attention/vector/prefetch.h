@@ -17,11 +17,19 @@ namespace dunlin::kernels::cpu::attention {
 // Inline assembly, because GCC 12 moves the prefetches of a loop in front of its loads.
 template <bool kIntoL2>
 DUNLIN_INLINE void PrefetchLine(const std::byte* line) {
+#if defined(__aarch64__)
+  if constexpr (kIntoL2) {
+    asm volatile("prfm pldl2keep, %0" : : "Q"(*line));
+  } else {
+    asm volatile("prfm pldl1keep, %0" : : "Q"(*line));
+  }
+#else
   if constexpr (kIntoL2) {
     asm volatile("prefetcht1 %0" : : "m"(*line));
   } else {
     asm volatile("prefetcht0 %0" : : "m"(*line));
   }
+#endif
 }
 
 template <bool kIntoL2>

@@ -43,7 +43,7 @@ void ScoreVectors(const ScoreArgs& args, int row, int first) {
       for (int c = 0; c < kVectors; ++c) keys[c] = Keys::Load(blocks, first + c, step, part);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const typename Keys::Vector query = Keys::Broadcast(q[r] + (step * Keys::kParts + part) * 4);
+        const auto query = Keys::Broadcast(q[r] + (step * Keys::kParts + part) * 4);
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) sum[r][c] = Keys::Accumulate(sum[r][c], query, keys[c]);
       }
@@ -114,7 +114,7 @@ DUNLIN_INLINE void AddRaggedKeys(const ValueArgs& args, const int32_t* valid,
       for (int r = 0; r < kRows; ++r) {
         const int64_t left = valid[r] - key - part;
         if (left <= 0) continue;
-        const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
+        const auto weight = Loader::Broadcast(p[r] + key + part);
         const bool half = left < kKeys / Loader::kParts;  // the row sees the first key of a product of two
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {
@@ -165,7 +165,7 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
         }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
+          const auto weight = Loader::Broadcast(p[r] + key + part);
 #pragma GCC unroll 8
           for (int c = 0; c < kVectors; ++c) sum[r][c] = Loader::Accumulate(sum[r][c], weight, values[c]);
         }
@@ -216,7 +216,7 @@ void StartRow(const ValueArgs& args, int row) {
     if (lone) {
       // In one product of two keys the first one's P is 0; in two products the first is left out.
       const int part = Loader::kParts - 1;
-      const typename Loader::Vector weight = Loader::Broadcast(p + begin / Loader::kKeys * Loader::kKeys + part);
+      const auto weight = Loader::Broadcast(p + begin / Loader::kKeys * Loader::kKeys + part);
       const typename Loader::Vector value = Loader::LastKey(
           Loader::Load(block + dim * Loader::kDimBytes, part, 0, Lanes::FirstLanes(args.head_dim - dim)));
       sum = Loader::Accumulate(sum, weight, value);

@@ -13,6 +13,12 @@ void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales
 void WideValues(const ValueArgs& args, int panel, const attention::PrefetchSource& next);
 }  // namespace dunlin::kernels::cpu::avx512
 
+namespace dunlin::kernels::cpu::neon {
+void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales,
+                const attention::PrefetchSource& next);
+void WideValues(const ValueArgs& args, int panel, const attention::PrefetchSource& next);
+}  // namespace dunlin::kernels::cpu::neon
+
 namespace dunlin::kernels::cpu::avx2 {
 void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales,
                 const attention::PrefetchSource& next);

@@ -134,7 +134,7 @@ DUNLIN_INLINE void AddStep(const RowPointers<kRows>& rows, int step, const float
         continue;
       }
     }
-    const auto factor = Lanes::Broadcast(rows.Row(r)[step]);
+    const auto factor = Lanes::ToFactor(rows.Row(r)[step]);
 #pragma GCC unroll 2
     for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::Accumulate(sum[r][c], factor, column[c]);
   }

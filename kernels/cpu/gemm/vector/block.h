@@ -52,8 +52,9 @@ struct VectorGemm {
   static constexpr bool kScaled = kMaxBlockScaledM > 0;
   static_assert(kSmallMRows + 1 >= Tile::kTileRowsMin && (!kScaled || kMaxBlockScaledM + 1 >= Tile::kTileRowsMin));
   static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
-  // Where a tile decodes a weight for few products, slices are of floats, and few rows have their own way (few_rows.h).
-  static constexpr bool kWidensOnce = !Tile::kLarge && !Precision::kIntegers;
+  // Where a tile decodes a weight for few products of floats, slices are of floats, and few rows have their own way
+  // (few_rows.h).
+  static constexpr bool kWidensOnce = !Tile::kLarge && Precision::kStepDepth == 1;
   // Of floats so many that a tile's columns stay in L1.
   static constexpr int64_t kSliceSteps = kWidensOnce ? 256 : kGemmDepthBlock;
   static constexpr Locality kSliceLocality = kWidensOnce ? kIntoL2 : Precision::kLocality;

@@ -106,8 +106,8 @@ struct Int8ToBytes {
 template <typename V, int32_t kCodeBits, bool kInWords>
 struct BytePairs {
   static constexpr bool kStarts = kCodeBits != 8 && !kInWords;
-  DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
-    const typename V::Ints inputs = V::AsInts(a);
+  DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Factor a, typename V::Floats w) {
+    const typename V::Ints inputs = V::AsInts(V::OfFactor(a));
     const typename V::Ints codes = V::AsInts(w);
     const typename V::Ints pairs =
         kCodeBits == 8 ? V::MulSignedBytePairs(codes, inputs) : V::MulBytePairs(codes, inputs);

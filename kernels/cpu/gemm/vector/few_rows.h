@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few rows where the register tile is small (AVX2). A tile that decodes weights itself would decode each for two
-// rows only. Here every weight becomes a float once: while the tiles multiply a chunk of K of a panel, which lies as
-// floats in the L1 cache, they widen the next one beside the products, a vector at a time and at an even pace. FP32 is
-// multiplied in place. Codes are prefetched into L2: L1 has too few buffers for misses to keep memory busy, and reading
-// a line once from L2 costs nothing beside products.
+// A few rows where the register tile is small (AVX2, NEON). A tile that decodes weights itself would decode each for
+// two rows only. Here every weight becomes a float once: while the tiles multiply a chunk of K of a panel, which lies
+// as floats in the L1 cache, they widen the next one beside the products, a vector at a time and at an even pace. FP32
+// is multiplied in place. Codes are prefetched into L2: L1 has too few buffers for misses to keep memory busy, and
+// reading a line once from L2 costs nothing beside products.
 //
 // Sums are spilled between chunks, so each is the same chain as in every tile (tile.h). A tile is two rows by a panel:
-// 12 sums, two values and a weight of 16 registers of 8 lanes. V::Half is one such register.
+// 12 sums, two values and a weight of 16 registers of 8 lanes, or 24, two and two of 32 of 4. V::Half is 8 lanes.
 // Instantiations: tiles of one and two rows.
 #pragma once
 
@@ -103,9 +103,9 @@ struct FewRowsGemm {
   template <int kRows>
   DUNLIN_INLINE void MultiplyStep(const TileRows& rows, int64_t step, const std::byte* weights,
                                   Sums<V, kRows, kPanelVectors>& sums) {
-    typename Half::Floats a[kRows];
+    typename Half::Factor a[kRows];
 #pragma GCC unroll 2
-    for (int r = 0; r < kRows; ++r) a[r] = Half::Broadcast(TileRows::At(rows, r, step));
+    for (int r = 0; r < kRows; ++r) a[r] = Half::ToFactor(TileRows::At(rows, r, step));
 #pragma GCC unroll 3
     for (int v = 0; v < kPanelVectors; ++v) {
       const typename Half::Floats low = Half::Load(weights + step * kStepBytes + v * 64);

@@ -10,8 +10,9 @@ namespace dunlin::kernels::cpu::simd {
 template <typename V, Locality kTarget = kIntoL1>
 struct FloatProducts {
   struct Multiply {
-    DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
-      return TileShape<V>::kLarge ? V::MulAdd(a, w, sum) : V::Accumulate(sum, a, w);
+    DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Factor a, typename V::Floats w) {
+      if constexpr (TileShape<V>::kLarge) return V::MulAdd(V::OfFactor(a), w, sum);
+      return V::Accumulate(sum, a, w);
     }
   };
   static constexpr int64_t kStepDepth = 1;

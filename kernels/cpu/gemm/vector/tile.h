@@ -64,10 +64,10 @@ struct TileRows {
   DUNLIN_INLINE const AliasedFloat& At(const TileRows& rows, int row, int64_t step) {
     return *reinterpret_cast<const AliasedFloat*>(rows.first + static_cast<size_t>(row) * rows.stride + step * 4);
   }
-  // A row's four bytes of a step, in every lane.
+  // A row's four bytes of a step.
   template <typename V>
-  DUNLIN_INLINE typename V::Floats Value(const TileRows& rows, int row, int64_t step) {
-    return V::Broadcast(At(rows, row, step));
+  DUNLIN_INLINE typename V::Factor Value(const TileRows& rows, int row, int64_t step) {
+    return V::ToFactor(At(rows, row, step));
   }
 };
 
@@ -86,7 +86,7 @@ DUNLIN_INLINE void MultiplyUnit(const TileRows& rows, int64_t step, const std::b
         static_assert(kCount == 1);
         sums.at[r][first] = Multiply::AddFrom(sums.at[r][first], TileRows::At(rows, r, step + s), weights[0][s]);
       } else {
-        const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
+        const typename V::Factor a = TileRows::Value<V>(rows, r, step + s);
 #pragma GCC unroll 3
         for (int v = 0; v < kCount; ++v) {
           typename V::Floats& sum = sums.at[r][first + v];
@@ -153,7 +153,7 @@ DUNLIN_INLINE void MultiplySteps(const TileRows& rows, int64_t unit, const std::
     for (int v = 0; v < kVectors; ++v) weights[v] = Panel::DecodeStep(at + v * Panel::kVectorBytes, s);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const typename V::Floats a = TileRows::Value<V>(rows, r, unit * Panel::kSteps + s);
+      const typename V::Factor a = TileRows::Value<V>(rows, r, unit * Panel::kSteps + s);
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sums.at[r][v] = Multiply::Add(sums.at[r][v], a, weights[v]);
     }

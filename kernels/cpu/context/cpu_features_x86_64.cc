@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, sections 14.3 (AVX), 15.2 (AVX-512) and 18.2 (AMX);
 // Linux, Documentation/arch/x86/xstate.rst.
-#include "kernels/cpu/context/cpu_features.h"
-
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kernels/cpu/context/cpu_features.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

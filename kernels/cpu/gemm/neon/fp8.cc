@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/gemm/vector/precisions.h"
+#include "kernels/cpu/simd/lanes_neon.h"
+
+void dunlin::kernels::cpu::neon::GemmFp8(const GemmBlock& block) {
+  simd::VectorGemm<Lanes, simd::Fp8<Lanes>>::Run(block);
+}
