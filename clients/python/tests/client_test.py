@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import WAIT_S, Guarded, Server
@@ -43,6 +43,21 @@ def test_generates_with_the_chosen_profile(client: Client) -> None:
     assert len(answer.prompt_logprobs) == answer.usage.prompt_tokens - 1
     assert (answer.finish_reason, answer.request_id) == ("length", "mine")
     assert b"".join(token.token_bytes for token in answer.logprobs).decode() == answer.text
+
+
+def test_speculation_changes_no_token_and_is_told(client: Client) -> None:
+    choices: tuple[Literal["off", "auto"] | int, ...] = ("off", 0, 8, "auto")
+    answers = [client.generate("One bird", max_tokens=40, temperature=0, ignore_eos=True, allowed_token_ids=[300],
+                               speculation=choice) for choice in choices]
+    assert len({answer.token_ids for answer in answers}) == 1
+    drafted = [answer.usage.drafted_tokens for answer in answers]
+    assert drafted[:2] == [0, 0] and drafted[2] > 0
+    assert all(answer.usage.accepted_tokens <= answer.usage.drafted_tokens for answer in answers)
+    with pytest.raises(InvalidArgumentError) as refused:
+        client.generate("The", speculation=17)
+    assert refused.value.field == "execution.speculation"
+    with pytest.raises(TypeError, match="speculation"):
+        client.embed(["The"], speculation=1)  # type: ignore[call-arg]
 
 
 def test_stream_is_generate_by_chunks(client: Client) -> None:

@@ -100,6 +100,8 @@ void Accumulate(const OutputChunk& chunk, OutputPart* part) {
   if (!chunk.finish.has_value()) return;
   part->finish_reason = FinishReasonName(chunk.finish->reason);
   part->num_input_tokens = chunk.finish->usage.prompt_tokens;
+  part->drafted_tokens = chunk.finish->usage.drafted_tokens;
+  part->accepted_tokens = chunk.finish->usage.accepted_tokens;
 }
 
 void ClearSent(OutputPart* part) {

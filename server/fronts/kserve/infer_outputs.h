@@ -37,7 +37,9 @@ struct OutputPart {
   std::vector<float> token_logprobs;
   double cumulative_logprob = 0.0;  // of all its tokens, also those of earlier responses
   int32_t num_tokens = 0;
-  int32_t num_input_tokens = 0;  // 0 until it has finished
+  int32_t num_input_tokens = 0;  // 0 until it has finished, as those below
+  int32_t drafted_tokens = 0;
+  int32_t accepted_tokens = 0;  // of these
 };
 
 // Adds what the chunk tells of its output.

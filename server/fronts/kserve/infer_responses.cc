@@ -2,6 +2,7 @@
 #include "server/fronts/kserve/infer_responses.h"
 
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "kernels/api/attention_backend.h"
@@ -18,14 +19,27 @@ void Identify(const ResponseForm& form, inference::ModelInferResponse* response)
   response->set_id(form.id);
 }
 
-void SetText(const char* name, const char* text, inference::ModelInferResponse* response) {
-  (*response->mutable_parameters())[name].set_string_param(text);
+void SetText(const char* name, std::string text, inference::ModelInferResponse* response) {
+  (*response->mutable_parameters())[name].set_string_param(std::move(text));
 }
 
 void DescribeProfile(const engine::ExecutionProfile& profile, inference::ModelInferResponse* response) {
   SetText("device", kernels::Traits(profile.device).name, response);
   SetText("attention_backend", kernels::Traits(profile.attention_backend).name, response);
   SetText("precision", kernels::Traits(profile.precision).name, response);
+}
+
+// Of all outputs together, where tokens were guessed.
+void DescribeSpeculation(std::span<const OutputPart> parts, inference::ModelInferResponse* response) {
+  int32_t drafted = 0;
+  int32_t accepted = 0;
+  for (const OutputPart& part : parts) {
+    drafted += part.drafted_tokens;
+    accepted += part.accepted_tokens;
+  }
+  if (drafted == 0) return;
+  SetText("drafted_tokens", std::to_string(drafted), response);
+  SetText("accepted_tokens", std::to_string(accepted), response);
 }
 
 }  // namespace
@@ -52,6 +66,7 @@ void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sin
   inference::ModelInferResponse response;
   Identify(form_, &response);
   if (profile_.has_value()) DescribeProfile(*std::exchange(profile_, std::nullopt), &response);
+  DescribeSpeculation(parts, &response);
   const bool tells_nothing = form_.outputs == kTextOutput && parts.front().text.empty();
   if (!(last && form_.stream && form_.empty_final_response && tells_nothing)) {
     AddOutputs(form_.outputs, parts, &response);

@@ -141,6 +141,7 @@ void AnthropicTranslator::AppendExtension(std::string* out) const {
   if (totals_.any_finish) {
     out->append(",\"timings\":");
     AppendTimings(totals_.timings, out);
+    AppendSpeculation(totals_.usage, out);
   }
   out->push_back('}');
 }

@@ -82,4 +82,10 @@ void AppendCompletionDetails(const CallTotals& totals, std::string* out) {
   out->push_back('}');
 }
 
+void AppendSpeculation(const Usage& usage, std::string* out) {
+  if (usage.drafted_tokens == 0) return;
+  absl::StrAppend(out, ",\"speculation\":{\"drafted_tokens\":", usage.drafted_tokens,
+                  ",\"accepted_tokens\":", usage.accepted_tokens, "}");
+}
+
 }  // namespace dunlin::server

@@ -58,4 +58,8 @@ class CallTotals {
 // and "rejected_prediction_tokens", which are no part of completion_tokens; nothing where there were none.
 void AppendCompletionDetails(const CallTotals& totals, std::string* out);
 
+// ,"speculation":{"drafted_tokens":...,"accepted_tokens":...} of the member "dunlin", in answers whose usage has no
+// place for them; nothing where no token was guessed.
+void AppendSpeculation(const Usage& usage, std::string* out);
+
 }  // namespace dunlin::server

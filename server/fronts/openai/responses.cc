@@ -212,6 +212,7 @@ void ResponsesTranslator::AppendResponse(const char* status, const absl::Status*
   if (totals_.any_finish) {
     out->append(",\"timings\":");
     AppendTimings(totals_.timings, out);
+    AppendSpeculation(totals_.usage, out);
   }
   out->append("}}");
 }

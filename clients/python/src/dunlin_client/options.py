@@ -61,6 +61,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class GenerateOptions(CallOptions, total=False):
+    speculation: Literal["off", "auto"] | int  # most tokens that a step guesses; no output depends on it
     temperature: float  # 0: greedy
     top_k: int
     top_p: float

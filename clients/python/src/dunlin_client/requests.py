@@ -28,6 +28,7 @@ _CHAT = ("tools", "tool_choice", "parallel_tool_calls", "template_options", "add
 _EXECUTION = ("device", "attention_backend", "precision", "allow_fallback")
 _EMBED = ("pooling", "normalize", "dimensions", "truncate", "prompt_name", "request_id")
 _RERANK = ("top_n", "raw_scores", "request_order", "truncate", "request_id")
+_SPECULATION = ("speculation",)  # of the execution, where tokens are generated
 _CALL = ("model", "timeout_s")  # the client's own
 
 
@@ -50,6 +51,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "bad_words_ids": lambda value: [generation_pb2.TokenIds(ids=ids) for ids in value],
     "json_schema": _json,
     "choice": lambda value: generation_pb2.Choices(texts=_texts(value)),
+    "speculation": lambda value: "off" if value == 0 else str(value),
 }
 
 
@@ -74,7 +76,7 @@ def _fields(options: Options, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _execution(options: Options) -> execution_pb2.ExecutionOptions:
-    fields = _fields(options, _EXECUTION)
+    fields = _fields(options, (*_EXECUTION, *_SPECULATION))
     enums = {"device": execution_pb2.Device, "attention_backend": execution_pb2.AttentionBackend,
              "precision": execution_pb2.Precision}
     return execution_pb2.ExecutionOptions(
@@ -91,7 +93,7 @@ def _generate_request(options: Options, input_: dict[str, Any]) -> generation_pb
 
 
 def generate_request(prompt: Prompt, options: Options) -> generation_pb2.GenerateRequest:
-    _check_names(options, *_PARTS.values())
+    _check_names(options, _SPECULATION, *_PARTS.values())
     if isinstance(prompt, str):
         return _generate_request(options, {"text": prompt})
     return _generate_request(options, {"token_ids": generation_pb2.TokenIds(ids=prompt)})
@@ -113,7 +115,7 @@ def _tool_choice(choice: ToolChoice) -> generation_pb2.ToolChoice:
 
 
 def chat_request(messages: Messages, options: Options) -> generation_pb2.GenerateRequest:
-    _check_names(options, _CHAT, *_PARTS.values())
+    _check_names(options, _SPECULATION, _CHAT, *_PARTS.values())
     chat = _fields(options, _CHAT)
     if "tools" in chat:
         chat["tools_json"] = _json(chat.pop("tools"))

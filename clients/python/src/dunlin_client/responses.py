@@ -44,7 +44,8 @@ def _finish(wire: generation_pb2.Finish) -> Finish:
     usage, timings = wire.usage, wire.timings
     return Finish(
         reason=_name(generation_pb2.FinishReason, "FINISH_REASON_", wire.reason),
-        usage=Usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens),
+        usage=Usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens,
+                    usage.drafted_tokens, usage.accepted_tokens),
         timings=Timings(queue_ms=timings.queue_ms, total_ms=timings.total_ms, ttft_ms=timings.ttft_ms),
         stop=wire.stop if wire.HasField("stop") else None,
         stop_token_id=wire.stop_token_id if wire.HasField("stop_token_id") else None,

@@ -26,6 +26,8 @@ class Usage:
     prompt_tokens: int
     cached_tokens: int  # of the prompt, found in the prefix cache
     completion_tokens: int
+    drafted_tokens: int = 0  # guessed and verified (speculative decoding)
+    accepted_tokens: int = 0  # of these, in the output
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kserve/grpc_service.grpc.pb.h"
+#include "server/fronts/kserve/infer_responses.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 #include "tests/server/fronts/kserve/infer_requests.h"
 
@@ -55,6 +56,31 @@ TEST(ModelInfer, AnswersWithOneResponse) {
   EXPECT_THAT(TextsOf(response, "logprobs").at(0), HasSubstr(R"("decoded_token":"a")"));
   EXPECT_EQ(response.parameters().at("precision").string_param(), "fp32");
   EXPECT_EQ(response.parameters().count("triton_final_response"), 0U);
+}
+
+TEST(InferResponses, TellWhatWasGuessedOfAllOutputs) {
+  for (const bool stream : {false, true}) {
+    InferResponses responses;
+    *responses.form() = {.model = "tiny", .id = "1", .outputs = kTextOutput, .num_outputs = 2, .stream = stream};
+    std::vector<inference::ModelInferResponse> made;
+    const auto take = [&made](inference::ModelInferResponse* response, bool) { made.push_back(*response); };
+    for (const int index : {0, 1}) {
+      OutputChunk chunk;
+      chunk.index = index;
+      chunk.text = "a";
+      chunk.token_ids = {1};
+      responses.OnChunk(chunk, take);
+      chunk.finish.emplace();
+      chunk.finish->usage = {
+          .prompt_tokens = 3, .cached_tokens = 0, .completion_tokens = 2, .drafted_tokens = 5, .accepted_tokens = 2};
+      responses.OnChunk(chunk, take);
+    }
+    responses.OnEnd(take);
+    ASSERT_EQ(made.size(), stream ? 4U : 1U);
+    EXPECT_EQ(made.back().parameters().at("drafted_tokens").string_param(), stream ? "5" : "10");
+    EXPECT_EQ(made.back().parameters().at("accepted_tokens").string_param(), stream ? "2" : "4");
+    EXPECT_EQ(made.front().parameters().count("drafted_tokens"), stream ? 0U : 1U);
+  }
 }
 
 TEST(ModelInfer, BeginsWithThePromptUnlessThatIsExcluded) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Responses beside the golden ones: what streams and whole responses have in common, usage, scores of an echo, and what
 // a stream leaves out.
+#include "server/fronts/openai/responses.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,6 +85,25 @@ TEST(ChatStream, UsageCountsEveryChoiceAndThePromptOnce) {
   EXPECT_EQ(
       events[2]["usage"].dump(),
       R"({"prompt_tokens":5,"completion_tokens":5,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2}})");
+}
+
+TEST(Usage, TellsWhatWasGuessedWhereTheFormHasAPlaceForIt) {
+  ChunkScript script;
+  script.Chunk(0).Tokens(5).Text("a").Finish().Drafted(7, 4);
+  const Json chat = Json::parse(Respond<ChatCompletionsTranslator>(std::string(kBody) + "}", script));
+  EXPECT_EQ(chat["usage"]["completion_tokens_details"].dump(),
+            R"({"accepted_prediction_tokens":4,"rejected_prediction_tokens":3})");
+  const std::string message = std::string(kBody) + R"(,"max_tokens":9)";
+  const Json answer = Json::parse(Respond<AnthropicTranslator>(message + "}", script));
+  EXPECT_EQ(answer["dunlin"]["speculation"].dump(), R"({"drafted_tokens":7,"accepted_tokens":4})");
+  EXPECT_FALSE(answer["usage"].contains("speculation"));
+  const Json last = Events(Respond<AnthropicTranslator>(message + R"(,"stream":true})", script)).end()[-2];
+  EXPECT_EQ(last["dunlin"]["speculation"]["drafted_tokens"], 7);
+  const Json response = Json::parse(Respond<ResponsesTranslator>(R"({"model":"m","input":"hi"})", script));
+  EXPECT_EQ(response["dunlin"]["speculation"]["accepted_tokens"], 4);
+  ChunkScript plain;
+  plain.Chunk(0).Tokens(5).Text("a").Finish();
+  EXPECT_FALSE(Json::parse(Respond<AnthropicTranslator>(message + "}", plain))["dunlin"].contains("speculation"));
 }
 
 TEST(Completions, AnEchoIsScoredFromTheSecondPromptToken) {

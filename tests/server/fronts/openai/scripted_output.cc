@@ -85,6 +85,12 @@ ChunkScript& ChunkScript::WithToolCalls() {
   return *this;
 }
 
+ChunkScript& ChunkScript::Drafted(int32_t drafted, int32_t accepted) {
+  last().finish->usage.drafted_tokens = drafted;
+  last().finish->usage.accepted_tokens = accepted;
+  return *this;
+}
+
 std::string ChunkScript::Run(RequestTranslator* translator, const absl::Status& status) const {
   std::string out;
   for (const OutputChunk& chunk : chunks_) translator->OnChunk(chunk, &out);

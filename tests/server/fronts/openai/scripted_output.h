@@ -39,6 +39,8 @@ class ChunkScript {
   ChunkScript& Finish(engine::FinishReason reason = engine::FinishReason::kStop);
   ChunkScript& StopString(std::string_view stop);
   ChunkScript& WithToolCalls();
+  // Tokens that were guessed of the output that has ended.
+  ChunkScript& Drafted(int32_t drafted, int32_t accepted);
 
   // What the translator appends, from the first chunk to the end. status: of the call.
   std::string Run(RequestTranslator* translator, const absl::Status& status = absl::OkStatus()) const;
