@@ -109,9 +109,14 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   if (context_->Fuses(of_one)) {
     params.next = &fused;
     params.activation = of_one.activation;
-    if (!context_->Run(&DeviceOps::grouped_gemm, params, "mlp up")) return false;
-    context_->activation = fused;
-    return true;
+    // A device may fuse in gemm alone; then it has written nothing.
+    const kernels::Device& device = *context_->buffers.device;
+    const kernels::KernelStatus status = device.ops->grouped_gemm(device.context, params);
+    if (status != kernels::KernelStatus::kUnsupported) {
+      context_->activation = fused;
+      return context_->Check(status, "mlp up");
+    }
+    params.next = nullptr;
   }
   params.out = static_cast<float*>(context_->buffers.mlp);
   params.out_stride = up.weight().out_features;

@@ -2,6 +2,7 @@
 // The attention entries of the CUDA device's table: validation, workspace, and the launch of the kernel whose row takes
 // the call.
 #include "kernels/cuda/attention/kernel.h"
+#include "kernels/cuda/attention/rounded_outputs.h"
 #include "kernels/cuda/attention/support.h"
 #include "kernels/cuda/device/launchers.h"
 
@@ -17,6 +18,12 @@ bool Valid(const PagedAttentionParams& params) {
   if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.max_query_tokens < 0 || params.max_kv_tokens < params.max_query_tokens) return false;
   return params.query_stride >= int64_t{params.num_heads} * shape.head_dim;
+}
+
+bool ValidOutput(const PagedAttentionParams& params) {
+  if (params.next == nullptr) return params.out != nullptr || params.num_sequences == 0;
+  const int64_t columns = int64_t{params.num_heads} * params.layout.shape.v_head_dim;
+  return params.out == nullptr && params.next->data != nullptr && params.next->columns == columns;
 }
 
 bool SupportsDense(const DeviceContext* context, const DenseAttentionParams& params) {
@@ -65,11 +72,15 @@ size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend ba
   return PagedWorkspaceBytes(context->shape, backend, plan);
 }
 
+bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params) {
+  return RoundsOutputsOn(context->shape, params);
+}
+
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   const AttentionTraits traits = TraitsOf(params);
   if (!SupportsAttention(context, params.backend, traits, nullptr)) return KernelStatus::kUnsupported;
-  if (params.next != nullptr) return KernelStatus::kUnsupported;  // attention_fuses is false
-  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.next != nullptr && !AttentionFuses(context, params)) return KernelStatus::kUnsupported;
+  if (!Valid(params) || !ValidOutput(params)) return KernelStatus::kInvalidArgument;
   const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
     const AttentionPhase phase = split.one_token[i] ? AttentionPhase::kDecode : AttentionPhase::kPrefill;

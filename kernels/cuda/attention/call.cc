@@ -59,6 +59,18 @@ RowTensor<Byte> DenseRows(const DenseAttentionParams& params, Data* data, int32_
           .head_stride = head_stride};
 }
 
+// The input of the output projection, FP16 or BF16, in place of FP32 rows.
+RowTensor<unsigned char> NextRows(const Activation& next, int32_t v_head_dim) {
+  const MatrixView rows = ViewOf(next);
+  const int64_t element = ElementBytes(rows.precision);
+  return {.data = rows.data,
+          .dtype = rows.precision == Precision::kFp16 ? DType::kF16 : DType::kBF16,
+          .element_bytes = static_cast<int32_t>(element),
+          .sequence_stride = 0,
+          .token_stride = RowBytes(rows.precision, rows.columns) / element,
+          .head_stride = v_head_dim};
+}
+
 }  // namespace
 
 AttentionCall CallOf(const PagedAttentionParams& params) {
@@ -78,6 +90,7 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
               .sequence_stride = 0,
               .token_stride = int64_t{params.num_heads} * layout.shape.v_head_dim,
               .head_stride = layout.shape.v_head_dim};
+  if (params.next != nullptr) call.out = NextRows(*params.next, layout.shape.v_head_dim);
   call.keys = PagedTensor(params, keys, head_dim);
   call.values = layout.shape.values_in_keys
                     ? ValuesOfKeys(call.keys, layout.shape.v_head_dim)

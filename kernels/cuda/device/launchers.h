@@ -83,6 +83,7 @@ bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, c
                        std::vector<std::string>* reasons);
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params);
+bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params);
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params);

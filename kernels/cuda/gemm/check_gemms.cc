@@ -18,7 +18,8 @@ struct DeviceProblem {
         residual(owner, problem.residual.size() * sizeof(float)),
         out(owner, CheckProblem::kOuts * sizeof(float)),
         packed(problem.Weight(weight.data())),
-        input(problem.Input(in.data())) {
+        input(problem.Input(in.data())),
+        heads(problem.Heads(out.floats())) {
     for (const auto& [memory, source] : {std::pair<OwnedMemory*, const void*>{&weight, problem.weight.data()},
                                          {&in, problem.in.data()},
                                          {&bias, problem.bias.data()},
@@ -47,6 +48,7 @@ struct DeviceProblem {
   OwnedMemory out;
   PackedWeight packed;
   Activation input;
+  RotateAndStoreKvParams heads;
   bool ready = true;
 };
 
@@ -63,10 +65,13 @@ KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* ag
   std::vector<float> first;
   if (!problem.ready || !problem.Poison()) return Checked(context, cudaErrorMemoryAllocation);
   GemmParams params = problem.Params();
+  const RotateAndStoreKvParams heads = problem.heads;
+  if (kernel.paired) params.residual = nullptr;
   const bool decodes = (kernel.phases >> static_cast<unsigned>(GemmPhase::kPrefill) & 1U) == 0;
   params.decode_rows = decodes ? params.num_rows : 0;
   if (const KernelStatus status = Gemm(context, params); status != KernelStatus::kOk) return status;
   if (!problem.Read(&expected)) return KernelStatus::kDeviceError;
+  if (kernel.paired) params.heads = &heads;
   for (int32_t shape = 1; shape <= kernel.checked_shapes; ++shape) {
     TileCall call = TileCallOf(params, 0, CheckProblem::kRows, false, nullptr);
     call.tile_shape = shape;

@@ -102,6 +102,16 @@ Activation CheckProblem::Input(void* data) const {
   return input;
 }
 
+RotateAndStoreKvParams CheckProblem::Heads(float* out) const {
+  constexpr int32_t kHeadDim = 16;
+  RotateAndStoreKvParams heads{};
+  heads.qkv = out;
+  heads.num_heads = static_cast<int32_t>(kColumns) / kHeadDim;
+  heads.layout.shape.head_dim = kHeadDim;
+  heads.layout.shape.v_head_dim = kHeadDim;
+  return heads;
+}
+
 bool ChecksAgree(Precision precision, std::span<const float> expected, std::span<const float> out) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (!(std::fabs(out[i] - expected[i]) <= CheckToleranceOf(precision))) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product by which a checked row of kernel_table.cc is compared with the kernel that it replaces: deterministic
-// operands, with tails in every dimension, bias and residual. Host code.
+// operands, with tails in every dimension, bias and, but for paired outputs, residual. Host code.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dunlin::kernels::cuda {
 
 struct CheckProblem {
   static constexpr int32_t kRows = 130;
-  static constexpr int64_t kColumns = 300;
+  static constexpr int64_t kColumns = 304;  // 19 heads of 16
   static constexpr int64_t kDepth = 328;
   static constexpr int64_t kOuts = kRows * kColumns;
 
@@ -23,6 +23,8 @@ struct CheckProblem {
   // With copies of the vectors in the device's memory, and `out` of kOuts floats.
   PackedWeight Weight(void* data) const;
   Activation Input(void* data) const;
+  // Of rows with paired outputs: heads of queries that are not rotated, so that `out` has the product's rows.
+  RotateAndStoreKvParams Heads(float* out) const;
 
   Precision precision;
   int32_t scale_block;

@@ -37,8 +37,9 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FinishRows(Finish fin
   }
 }
 
-// The GEMM's destination: FP32 rows, or the next GEMM's input.
+// The GEMM's destination: FP32 rows, heads and their pages, or the next GEMM's input.
 bool ValidOutput(const GemmParams& p) {
+  if (p.heads != nullptr && (p.next != nullptr || p.residual != nullptr || p.heads->qkv != p.out)) return false;
   if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
   return p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
          p.num_rows <= p.next->capacity_rows;
@@ -139,7 +140,7 @@ KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_
 }
 
 const GemmKernel* KernelOf(const DeviceContext* context, const GemmParams& params, GemmPhase phase) {
-  return FindGemmKernel(context->shape.sm_version, *params.weight, phase, context->left_out_gemms);
+  return FindGemmKernel(context->shape.sm_version, *params.weight, phase, context->left_out_gemms, OutputsOf(params));
 }
 
 // Rows [begin, end) of a BF16 product whose K is not divided, by the kernel of prompts.
@@ -223,7 +224,10 @@ bool FusesIn(DeviceContext* context, const GemmParams& params, GemmPhase phase) 
 }  // namespace
 
 bool GemmFuses(DeviceContext* context, const GemmParams& params) {
-  return params.heads == nullptr && TakesActivation(params) && FusesIn(context, params, GemmPhase::kDecode) &&
+  if (OutputsOf(params) != GemmOutputs::kRows) {
+    return FusesPairs(context->shape.sm_version, params, context->left_out_gemms);
+  }
+  return TakesActivation(params) && FusesIn(context, params, GemmPhase::kDecode) &&
          FusesIn(context, params, GemmPhase::kPrefill);
 }
 
@@ -240,7 +244,10 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   const GemmKernel* decode = KernelOf(context, params, GemmPhase::kDecode);
   const GemmKernel* prefill = KernelOf(context, params, GemmPhase::kPrefill);
   if (decode == nullptr || prefill == nullptr) return KernelStatus::kUnsupported;
-  if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
+  const bool paired = OutputsOf(params) != GemmOutputs::kRows;
+  if (paired ? !TakesPairs(params) : params.next != nullptr && !TakesActivation(params)) {
+    return KernelStatus::kUnsupported;
+  }
   if (context->failed) return KernelStatus::kDeviceError;
   // One call suffices where a kernel computes both phases alike.
   const int64_t decode_rows = decode != prefill || decode->divides_depth ? params.decode_rows : 0;

@@ -11,6 +11,7 @@
 
 #include "kernels/api/gemm.h"
 #include "kernels/cuda/device/stream.h"
+#include "kernels/cuda/gemm/paired_outputs.h"
 #include "kernels/cuda/gemm/sm80/tile_call.h"
 
 namespace dunlin::kernels::cuda {
@@ -37,6 +38,7 @@ struct GemmKernel {
   // differ it is left out.
   int32_t checked_shapes = 0;
   int64_t columns_min = 0;  // outputs of a weight
+  bool paired = false;      // its calls have TileCall::paired, and others none
 };
 constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
   return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
@@ -48,8 +50,13 @@ std::span<const GemmKernel> GemmKernels();
 // The rows with checked shapes, bits by index.
 uint32_t CheckedGemms();
 
-// left_out: bits by index of rows that this device does without. Null: products do not take the weight on this device.
-const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0);
+// left_out: bits by index of rows that this device does without. outputs: of a call that TakesPairs, unless kRows.
+// Null: products do not take the weight on this device, or not with these outputs.
+const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0,
+                                 GemmOutputs outputs = GemmOutputs::kRows);
+
+// Whether one row for each phase takes a call with paired outputs, its weight and its shapes.
+bool FusesPairs(int sm_version, const GemmParams& params, uint32_t left_out = 0);
 
 // Whether every weight of a model in this precision has one kernel for the rows of both phases, and one that divides
 // nothing: then a row has the same bits in both. Grouped and batched products do not know phases.

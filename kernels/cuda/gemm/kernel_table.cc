@@ -32,6 +32,13 @@ constexpr GemmKernel kKernels[] = {
     {"wgmma fp8", kFp8, kBoth, 90, 90, false, PrepareWgmmaFp8, LaunchWgmmaFp8, false, kWgmmaTileShapes},
     {"wgmma fp8 blocks", kFp8Blocks, kBoth, 90, 90, false, PrepareWgmmaFp8Blocks, LaunchWgmmaFp8Blocks, false,
      kWgmmaTileShapes},
+    // The same tiles with paired outputs.
+    {"wgmma bf16 pairs", kBf16, kBoth, 90, 90, false, PrepareWgmmaPairsBf16, LaunchWgmmaPairsBf16, false,
+     kWgmmaTileShapes, 0, true},
+    {"wgmma fp16 pairs", kFp16, kBoth, 90, 90, false, PrepareWgmmaPairsFp16, LaunchWgmmaPairsFp16, false,
+     kWgmmaTileShapes, 0, true},
+    {"wgmma fp8 pairs", kFp8, kBoth, 90, 90, false, PrepareWgmmaPairsFp8, LaunchWgmmaPairsFp8, false, kWgmmaTileShapes,
+     0, true},
     // A block expands the codes of 64 outputs, so that weights with fewer than a block for each multiprocessor are left
     // to
     // the tile kernel, which divides K.
@@ -98,10 +105,12 @@ uint32_t CheckedGemms() {
   return rows;
 }
 
-const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out) {
+const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out,
+                                 GemmOutputs outputs) {
   const unsigned operand = Bit(OperandOf(weight));
   const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
-    return weight.out_features >= kernel.columns_min && TakesPhase(kernel, sm_version, operand, phase, left_out);
+    return kernel.paired == (outputs != GemmOutputs::kRows) && weight.out_features >= kernel.columns_min &&
+           TakesPhase(kernel, sm_version, operand, phase, left_out);
   });
   return found == std::end(kKernels) ? nullptr : found;
 }
@@ -111,8 +120,9 @@ bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out) {
   for (unsigned operand = 1; operand <= operands; operand <<= 1) {
     if ((operands & operand) == 0) continue;
     const auto first = [&](GemmPhase phase) {
-      return std::ranges::find_if(
-          kKernels, [&](const GemmKernel& kernel) { return TakesPhase(kernel, sm_version, operand, phase, left_out); });
+      return std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
+        return !kernel.paired && TakesPhase(kernel, sm_version, operand, phase, left_out);
+      });
     };
     const auto* decode = first(GemmPhase::kDecode);
     if (decode == std::end(kKernels) || decode->divides_depth || decode->columns_min > 0 ||
@@ -121,6 +131,13 @@ bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out) {
     }
   }
   return true;
+}
+
+bool FusesPairs(int sm_version, const GemmParams& params, uint32_t left_out) {
+  const GemmOutputs outputs = OutputsOf(params);
+  return outputs != GemmOutputs::kRows && TakesPairs(params) &&
+         FindGemmKernel(sm_version, *params.weight, GemmPhase::kDecode, left_out, outputs) != nullptr &&
+         FindGemmKernel(sm_version, *params.weight, GemmPhase::kPrefill, left_out, outputs) != nullptr;
 }
 
 }  // namespace dunlin::kernels::cuda

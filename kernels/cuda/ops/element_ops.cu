@@ -6,37 +6,44 @@
 #include "kernels/cuda/ops/element_ops.h"
 #include "kernels/cuda/ops/flat.cuh"
 #include "kernels/cuda/ops/kv_store.h"
+#include "kernels/cuda/ops/launch_after.cuh"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) SoftcapValues(float* values, float cap, int64_t count) {
+  StartEarly();
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) values[i] = Softcapped(cap, values[i]);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) AddRows(AddParams params) {
+  StartEarly();
   const int64_t count = int64_t{params.num_rows} * params.columns;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) AddAt(params, i / params.columns, i % params.columns);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) CopyPickedRows(CopyRowsParams params) {
+  StartEarly();
   const int64_t count = int64_t{params.num_rows} * params.columns;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) CopyAt(params, i / params.columns, i % params.columns);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) CopyRowBlocks(CopyColumnsParams params) {
+  StartEarly();
   const int64_t per_row = int64_t{params.num_blocks} * params.columns;
   const int64_t count = params.num_rows * per_row;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) CopyColumnAt(params, i / per_row, i % per_row);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) UpdateInputs(DelayedScalingParams params) {
+  StartEarly();
   for (int64_t i = FlatIndex(); i < params.num_inputs; i += FlatStride()) {
     UpdateDelayedInput(params, static_cast<int32_t>(i));
   }
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FillRotaryTable(RotaryTableParams params) {
+  StartEarly();
   const int32_t half = params.rotary_dim / 2;
   const int64_t count = int64_t{params.num_tokens} * half;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) {
@@ -45,20 +52,24 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FillRotaryTable(Rotar
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherPackedRows(GatherCall call) {
+  StartEarly();
   GatherRow(BlockLanes(), call, blockIdx.x);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherCodedRows(GatherCodedCall call) {
+  StartEarly();
   GatherCodedRow(BlockLanes(), call, blockIdx.x);
 }
 
 // One block for the heads of Q (blockIdx.y 0) or K (1) of a token (blockIdx.x).
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) NormJointHeads(RotateAndStoreKvParams params) {
+  StartEarly();
   NormHeadsJointly(BlockLanes(), params, static_cast<int32_t>(blockIdx.x), blockIdx.y == 1);
 }
 
 // One warp per head; blockIdx.x is the token.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) RotateAndStoreHeads(RotateAndStoreKvParams params) {
+  StartEarly();
   constexpr int kWarps = kRowThreads / kWarp;
   const int32_t head = static_cast<int32_t>(blockIdx.y) * kWarps + static_cast<int32_t>(threadIdx.x) / kWarp;
   if (head < FusedHeads(params)) RotateAndStoreHead(WarpLanes(), params, static_cast<int32_t>(blockIdx.x), head);
@@ -83,7 +94,7 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
   if (context->failed) return KernelStatus::kDeviceError;
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
-  SoftcapValues<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params.values, params.cap, count);
+  LaunchAfter(context, SoftcapValues, BlocksFor(count), params.values, params.cap, count);
   return Launched(context);
 }
 
@@ -92,7 +103,7 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
   if (context->failed) return KernelStatus::kDeviceError;
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
-  AddRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, AddRows, BlocksFor(count), params);
   return Launched(context);
 }
 
@@ -104,7 +115,7 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
   if (params.in == nullptr || params.rows == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
-  CopyPickedRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, CopyPickedRows, BlocksFor(count), params);
   return Launched(context);
 }
 
@@ -119,7 +130,7 @@ KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params
   if (params.num_rows == 0) return KernelStatus::kOk;
   if (params.in == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
   const int64_t count = int64_t{params.num_rows} * params.num_blocks * params.columns;
-  CopyRowBlocks<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, CopyRowBlocks, BlocksFor(count), params);
   return Launched(context);
 }
 
@@ -127,7 +138,7 @@ KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingPa
   if (params.num_inputs < 0 || params.history_len < 1) return KernelStatus::kInvalidArgument;
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_inputs == 0) return KernelStatus::kOk;
-  UpdateInputs<<<BlocksFor(params.num_inputs), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, UpdateInputs, BlocksFor(params.num_inputs), params);
   return Launched(context);
 }
 
@@ -138,7 +149,7 @@ KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params
   if (context->failed) return KernelStatus::kDeviceError;
   const int64_t count = int64_t{params.num_tokens} * (params.rotary_dim / 2);
   if (count == 0) return KernelStatus::kOk;
-  FillRotaryTable<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, FillRotaryTable, BlocksFor(count), params);
   return Launched(context);
 }
 
@@ -153,7 +164,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   const auto rows = static_cast<unsigned>(params.num_rows);
   if (IsCoded(params.weight->format)) {
     const GatherCodedCall call{CodedViewOf(*params.weight), params.ids, params.out, params.accumulate, params.scale};
-    GatherCodedRows<<<rows, kRowThreads, 0, context->stream>>>(call);
+    LaunchAfter(context, GatherCodedRows, rows, call);
     return Launched(context);
   }
   const GatherCall call{.weight = ViewOf(*params.weight),
@@ -161,7 +172,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
                         .out = params.out,
                         .accumulate = params.accumulate,
                         .scale = params.scale};
-  GatherPackedRows<<<rows, kRowThreads, 0, context->stream>>>(call);
+  LaunchAfter(context, GatherPackedRows, rows, call);
   return Launched(context);
 }
 
@@ -174,9 +185,9 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   const dim3 grid(static_cast<unsigned>(params.num_tokens), heads);
   if (params.joint_norms) {
     const dim3 parts(static_cast<unsigned>(params.num_tokens), 2);
-    NormJointHeads<<<parts, kRowThreads, 0, context->stream>>>(params);
+    LaunchAfter(context, NormJointHeads, parts, params);
   }
-  RotateAndStoreHeads<<<grid, kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, RotateAndStoreHeads, grid, params);
   return Launched(context);
 }
 

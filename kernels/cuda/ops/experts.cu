@@ -3,21 +3,25 @@
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/ops/experts.h"
 #include "kernels/cuda/ops/flat.cuh"
+#include "kernels/cuda/ops/launch_after.cuh"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kWarp) ChooseExperts(RouteExpertsParams params) {
+  StartEarly();
   __shared__ RouteMemory memory;
   RouteRow(WarpLanes(), params, blockIdx.x, &memory);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) PlaceExpertRows(RouteExpertsParams params) {
+  StartEarly();
   __shared__ PlaceMemory<kRowThreads> memory;
   PlaceRows(BlockLanes(), params, static_cast<int32_t>(blockIdx.x), &memory);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) AddWeighted(AddWeightedRowsParams params) {
+  StartEarly();
   const int64_t count = int64_t{params.num_rows} * params.columns;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) {
     AddWeightedAt(params, i / params.columns, i % params.columns);
@@ -37,9 +41,10 @@ KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& para
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_rows > 0) {
-    ChooseExperts<<<static_cast<unsigned>(params.num_rows), kWarp, 0, context->stream>>>(params);
+    LaunchKernel(ChooseExperts, static_cast<unsigned>(params.num_rows), kWarp, 0, LaunchesEarly(context),
+                 context->stream, params);
   }
-  PlaceExpertRows<<<static_cast<unsigned>(params.rule.num_experts), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, PlaceExpertRows, static_cast<unsigned>(params.rule.num_experts), params);
   return Launched(context);
 }
 
@@ -52,7 +57,7 @@ KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
   if (params.in == nullptr || params.weights == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
-  AddWeighted<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, AddWeighted, BlocksFor(count), params);
   return Launched(context);
 }
 

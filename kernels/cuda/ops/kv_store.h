@@ -42,14 +42,23 @@ DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams
 }
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part.
+// Each product and sum is rounded by itself, so that the bits are those of every kernel that rotates.
+DUNLIN_HD inline void RotatePair(float cosine, float sine, float* x1, float* x2) {
+  const float first = *x1;
+  const float second = *x2;
+#ifdef __CUDA_ARCH__
+  *x1 = __fsub_rn(__fmul_rn(first, cosine), __fmul_rn(second, sine));
+  *x2 = __fadd_rn(__fmul_rn(second, cosine), __fmul_rn(first, sine));
+#else
+  *x1 = first * cosine - second * sine;
+  *x2 = second * cosine + first * sine;
+#endif
+}
 template <typename Lanes>
 DUNLIN_HD void RotateHead(const Lanes& lanes, const float* cos_sin, int32_t rotary_dim, float* row) {
   const int32_t half = rotary_dim / 2;
   for (int32_t i = lanes.index(); i < half; i += lanes.count()) {
-    const float x1 = row[i];
-    const float x2 = row[i + half];
-    row[i] = x1 * cos_sin[i] - x2 * cos_sin[i + half];
-    row[i + half] = x2 * cos_sin[i] + x1 * cos_sin[i + half];
+    RotatePair(cos_sin[i], cos_sin[i + half], &row[i], &row[i + half]);
   }
   lanes.Sync();
 }

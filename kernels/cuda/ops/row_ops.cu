@@ -2,6 +2,7 @@
 // Norm, quantise and activate: one block per row. Instantiations: 3 sources x (4 precisions + plain + measure) = 18.
 #include "kernels/cuda/device/lanes.cuh"
 #include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/ops/launch_after.cuh"
 #include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
@@ -10,12 +11,13 @@ namespace {
 template <Precision kPrecision, typename Source>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) WriteRows(Source source, RowTarget target) {
   LaunchDependents();  // the product of these rows, which fetches weights meanwhile
-  WriteRow<kPrecision>(BlockLanes(), source, target, blockIdx.x);
+  WriteRowEarly<kPrecision>(EarlyLanes(), source, target, blockIdx.x);
 }
 
 template <typename Source>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) WritePlainRows(Source source, RowTarget target) {
-  WritePlainRow(BlockLanes(), source, target, blockIdx.x);
+  LaunchDependents();
+  WritePlainRowEarly(EarlyLanes(), source, target, blockIdx.x);
 }
 
 template <typename Source>
@@ -38,17 +40,18 @@ bool Valid(const Activation* out, const float* in, int32_t num_rows, const float
 }
 
 template <typename Source>
-void LaunchWrite(Precision precision, const Source& source, const RowTarget& target, unsigned rows,
-                 cudaStream_t stream) {
+void LaunchWrite(const DeviceContext* context, Precision precision, const Source& source, const RowTarget& target,
+                 unsigned rows) {
+  const auto launch = [&](auto* kernel) { LaunchAfter(context, kernel, rows, source, target); };
   switch (precision) {
     case Precision::kFp32:
-      return WriteRows<Precision::kFp32><<<rows, kRowThreads, 0, stream>>>(source, target);
+      return launch(WriteRows<Precision::kFp32, Source>);
     case Precision::kBf16:
-      return WriteRows<Precision::kBf16><<<rows, kRowThreads, 0, stream>>>(source, target);
+      return launch(WriteRows<Precision::kBf16, Source>);
     case Precision::kFp16:
-      return WriteRows<Precision::kFp16><<<rows, kRowThreads, 0, stream>>>(source, target);
+      return launch(WriteRows<Precision::kFp16, Source>);
     case Precision::kFp8:
-      return WriteRows<Precision::kFp8><<<rows, kRowThreads, 0, stream>>>(source, target);
+      return launch(WriteRows<Precision::kFp8, Source>);
     default:  // no product's input has another
       return;
   }
@@ -69,11 +72,11 @@ KernelStatus FillRows(DeviceContext* context, Source source, const Activation& o
                          .amax = out.amax,
                          .current = context->current};
   if (out.data == nullptr) {
-    WritePlainRows<<<rows, kRowThreads, 0, context->stream>>>(source, target);
+    LaunchAfter(context, WritePlainRows<Source>, rows, source, target);
     return Launched(context);
   }
   if (target.scaling != InputScaling::kCurrent) {
-    LaunchWrite(out.precision, source, target, rows, context->stream);
+    LaunchWrite(context, out.precision, source, target, rows);
     return Launched(context);
   }
   const std::lock_guard<std::mutex> lock(context->turn);
@@ -81,7 +84,7 @@ KernelStatus FillRows(DeviceContext* context, Source source, const Activation& o
       Checked(context, cudaMemsetAsync(context->current, 0, sizeof(*context->current), context->stream));
   if (cleared != KernelStatus::kOk) return cleared;
   MeasureRows<<<rows, kRowThreads, 0, context->stream>>>(source, target);
-  LaunchWrite(out.precision, source, target, rows, context->stream);
+  LaunchWrite(context, out.precision, source, target, rows);
   return Launched(context);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of row operations: a source yields a row, a row yields values. Values are recomputed each time they are
+// The inputs of row operations: a source yields a row, a row yields values; PrefetchConstants reads nothing that other
+// kernels write. Values are recomputed each time they are
 // read, from cached memory rather than registers, so that any width fits.
 #pragma once
 
@@ -12,6 +13,15 @@ namespace dunlin::kernels::cuda {
 
 DUNLIN_HD inline Float4 LoadFour(const float* at) {
   return *reinterpret_cast<const Float4*>(at);
+}
+
+// Fetches the line of global memory that holds the address into L2.
+DUNLIN_HD inline void PrefetchLine(const void* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#else
+  (void)address;
+#endif
 }
 
 // Calls visit(first, count, values) over the columns [begin, end) of a row, each visited by one lane: four at a time if
@@ -51,6 +61,8 @@ struct CopySource {
     DUNLIN_HD float One(int64_t i) const { return in[i]; }
     DUNLIN_HD Float4 Four(int64_t i) const { return LoadFour(in + i); }
   };
+  template <typename Lanes>
+  DUNLIN_HD void PrefetchConstants(const Lanes& /*lanes*/) const {}
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
     const int64_t row = rows == nullptr ? index : rows[index];
@@ -100,6 +112,16 @@ struct NormSource {
       return values;
     }
   };
+
+  // Weights of other layers have taken the L2 since they were last read.
+  template <typename Lanes>
+  DUNLIN_HD void PrefetchConstants(const Lanes& lanes) const {
+    constexpr int64_t kLineFloats = 32;
+    for (int64_t i = lanes.index() * kLineFloats; i < columns; i += lanes.count() * kLineFloats) {
+      PrefetchLine(weight + i);
+      if (bias != nullptr) PrefetchLine(bias + i);
+    }
+  }
 
   // Mean, then the mean squared deviation: two sums, whose order depends only on the width and the number of lanes.
   template <typename Lanes>
@@ -196,6 +218,8 @@ struct ActivateSource {
       return values;
     }
   };
+  template <typename Lanes>
+  DUNLIN_HD void PrefetchConstants(const Lanes& /*lanes*/) const {}
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
     const float* row = in + index * (gated ? 2 * columns : columns);

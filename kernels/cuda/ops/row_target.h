@@ -165,6 +165,14 @@ DUNLIN_HD void WriteRow(const Lanes& lanes, const Source& source, const RowTarge
   }
 }
 
+// The same in a kernel that may begin before the one that computes the source.
+template <Precision kPrecision, typename Lanes, typename Source>
+DUNLIN_HD void WriteRowEarly(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
+  source.PrefetchConstants(lanes);
+  lanes.WaitForPreceding();
+  WriteRow<kPrecision>(lanes, source, target, index);
+}
+
 // The same without a GEMM input: rows_out only.
 template <typename Lanes, typename Source>
 DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
@@ -174,6 +182,13 @@ DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const Row
   ForEachValue(lanes, row, columns, source.vector, [&](int64_t first, int n, const Float4& four) {
     StoreValues<Precision::kFp32>(out, first, n, four, 1.0F);
   });
+}
+
+template <typename Lanes, typename Source>
+DUNLIN_HD void WritePlainRowEarly(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
+  source.PrefetchConstants(lanes);
+  lanes.WaitForPreceding();
+  WritePlainRow(lanes, source, target, index);
 }
 
 // kCurrent's first pass: raises *current to the row's largest magnitude.

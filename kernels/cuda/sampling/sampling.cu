@@ -3,6 +3,7 @@
 // 1,024 with 64 registers each read 4 KiB at once.
 #include "kernels/cuda/device/lanes.cuh"
 #include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/ops/launch_after.cuh"
 #include "kernels/cuda/sampling/sample_row.h"
 
 namespace dunlin::kernels::cuda {
@@ -12,6 +13,7 @@ constexpr int kSampleThreads = 1024;
 
 __global__ void __launch_bounds__(kSampleThreads, 1) SampleRows(SampleParams params, int64_t row_bytes) {
   __shared__ SampleShared shared;
+  StartEarly();
   SampleOneRow(LanesOfBlock<kSampleThreads>(), params, row_bytes, blockIdx.x, &shared);
 }
 
@@ -35,8 +37,8 @@ KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
   }
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_rows == 0) return KernelStatus::kOk;
-  SampleRows<<<static_cast<unsigned>(params.num_rows), kSampleThreads, 0, context->stream>>>(
-      params, SampleScratchBytes(params.vocab_size));
+  LaunchKernel(SampleRows, static_cast<unsigned>(params.num_rows), kSampleThreads, 0, LaunchesEarly(context),
+               context->stream, params, SampleScratchBytes(params.vocab_size));
   return Launched(context);
 }
 

@@ -120,13 +120,22 @@ struct DeviceBlock {
         "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
         : "memory");
   }
+  template <bool kStreamed = false>
   DUNLIN_DEVICE void LoadBox(uint32_t to, const TensorMap& map, uint32_t barrier, int32_t x, int32_t y, int32_t z,
                              int32_t w, int32_t v) const {
-    asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
-        "[%2];" ::"r"(to),
-        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
-        : "memory");
+    if constexpr (kStreamed) {
+      asm volatile(
+          "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+          "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to),
+          "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "l"(EvictFirst())
+          : "memory");
+    } else {
+      asm volatile(
+          "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+          "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+          "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+          : "memory");
+    }
   }
   // `bytes` in one piece; all three multiples of 16.
   DUNLIN_DEVICE void LoadBytes(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) const {

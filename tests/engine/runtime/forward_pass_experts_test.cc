@@ -56,6 +56,22 @@ TEST_F(ForwardPassTest, ExpertsUseTheGemmThatFusesTheActivation) {
   EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [18,8] activated"));
 }
 
+// One that does so in gemm alone refuses the grouped product, before it writes anything.
+TEST_F(ForwardPassTest, ExpertsActivateApartWhereTheGroupedGemmDoesNotFuse) {
+  support_.gemm_fuses = true;
+  static const kernels::DeviceOps* fake = nullptr;
+  fake = device_->ops;
+  kernels::DeviceOps ops = *fake;
+  ops.grouped_gemm = [](kernels::DeviceContext* context, const kernels::GroupedGemmParams& params) {
+    return params.next != nullptr ? kernels::KernelStatus::kUnsupported : fake->grouped_gemm(context, params);
+  };
+  device_->ops = &ops;
+  EXPECT_TRUE(Run(SmallExpertsConfig(), {}).ok());
+  device_->ops = fake;
+  EXPECT_THAT(log_.lines, Contains("grouped gemm rows 2 groups 3 weight [14,8]"));
+  EXPECT_THAT(log_.lines, Contains("activate columns 7 gated"));
+}
+
 TEST_F(ForwardPassTest, EagerExpertsRunOneOperationPerStep) {
   execution_ = ExecutionMode::kEager;
   ASSERT_TRUE(Run(SmallExpertsConfig(), {}).ok());

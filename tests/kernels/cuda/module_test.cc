@@ -5,15 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <sstream>
 
 #include "kernels/api/device_module.h"
 #include "kernels/loader/load_module.h"
 #include "tests/kernels/cuda/elf_file.h"
+#include "tests/kernels/cuda/machine_code.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -67,44 +66,6 @@ TEST(CudaModule, ReportsWhyItHasNoDevice) {
   EXPECT_THAT(std::string(reply.error), kNoDevice);
 }
 
-std::string OutputOf(const std::string& command) {
-  std::string output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  char part[4096];
-  while (pipe != nullptr && std::fgets(part, sizeof(part), pipe) != nullptr) output += part;
-  if (pipe != nullptr) pclose(pipe);
-  return output;
-}
-
-// One kernel of one target, by function name.
-struct Kernel {
-  std::string target;
-  std::string name;
-  int registers = -1;
-  int stack = -1;
-  int local = -1;
-};
-
-std::vector<Kernel> Kernels() {
-  std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -res-usage " DUNLIN_CUDA_MODULE));
-  std::vector<Kernel> kernels;
-  std::string target;
-  std::smatch match;
-  const std::regex arch("arch = (sm_\\w+)");
-  const std::regex function("Function (\\w+):");
-  const std::regex usage("REG:(\\d+) STACK:(\\d+) .*LOCAL:(\\d+)");
-  for (std::string line; std::getline(lines, line);) {
-    if (std::regex_search(line, match, arch)) target = match[1];
-    if (std::regex_search(line, match, function)) kernels.push_back({target, match[1]});
-    if (std::regex_search(line, match, usage) && !kernels.empty() && kernels.back().registers < 0) {
-      kernels.back().registers = std::stoi(match[1]);
-      kernels.back().stack = std::stoi(match[2]);
-      kernels.back().local = std::stoi(match[3]);
-    }
-  }
-  return kernels;
-}
-
 // An SM has 65,536 registers: four blocks of 256 threads (two of the packing of weights and codes, one of their
 // rounding), or two of attention's 128; FLASH with four slices runs one. The tile GEMM, with 128 threads, runs four,
 // three and two blocks with 1, 2 and 4 groups of rows; on sm_120 two with 2 groups and scale blocks. The grouped one
@@ -145,40 +106,12 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 3 of index keys; 11 of the grouped GEMM; of
   // recurrent layers 10 scans and 4 more.
   constexpr int kKernels = 101;
-  // 36 of the wgmma GEMM, 4 of codes and 8 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
-  std::map<std::string, int> expected = {{"sm_90a", 36 + 4 + 8}};
+  // 36 of the wgmma GEMM and 27 with paired outputs, 4 of codes and 8 of FLASH by wgmma, in sm_90a alone, whatever the
+  // other targets.
+  std::map<std::string, int> expected = {{"sm_90a", 36 + 27 + 4 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
   for (std::string arch; architectures >> arch;) expected["sm_" + arch] += kKernels;
   EXPECT_EQ(per_target, expected);
-}
-
-// Occurrences of an instruction in each function of sm_90a. Disassembling is what makes this test slow.
-const std::map<std::string, std::map<std::string, int>>& Instructions() {
-  static const auto* counts = [] {
-    auto* found = new std::map<std::string, std::map<std::string, int>>();
-    std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -sass -arch sm_90a " DUNLIN_CUDA_MODULE));
-    std::string function;
-    const std::string mark = "Function : ";
-    for (std::string line; std::getline(lines, line);) {
-      if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
-      const auto count = [&](std::initializer_list<const char*> words) {
-        for (const char* word : words) {
-          if (line.find(word) != std::string::npos) ++(*found)[function][word];
-        }
-      };
-      count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
-             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL"});
-      count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.4D", "UBLKCP", "USETMAXREG", "WARPGROUP.ARRIVE",
-             "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT"});
-    }
-    return found;
-  }();
-  return *counts;
-}
-
-int Count(const std::string& kernel, const char* instruction) {
-  const auto& counts = Instructions().at(kernel);
-  return counts.count(instruction) == 0 ? 0 : counts.at(instruction);
 }
 
 TEST(CudaCode, RowKernelsReadAndWriteFourFloatsAtOnce) {
@@ -191,9 +124,31 @@ TEST(CudaCode, RowKernelsReadAndWriteFourFloatsAtOnce) {
     ++row_kernels;
     EXPECT_GT(Count(kernel.name, "LDG.E.128"), 0) << kernel.name;
     // The product of the rows may begin.
-    EXPECT_EQ(Count(kernel.name, "PREEXIT"), kernel.name.find("WriteRows") != std::string::npos ? 1 : 0) << kernel.name;
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), kernel.name.find("MeasureRows") != std::string::npos ? 0 : 1)
+        << kernel.name;
   }
   EXPECT_EQ(row_kernels, 18);
+}
+
+// Those that may begin before the preceding kernel has ended read nothing until they have waited for it, and let the
+// next one begin.
+TEST(CudaCode, SmallKernelsWaitBeforeTheyRead) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    const auto is = [&](const char* name) { return kernel.name.find(name) != std::string::npos; };
+    const bool early = is("WriteRows") || is("WritePlainRows") || is("SoftcapValues") || is("AddRows") ||
+                       is("CopyPickedRows") || is("CopyRowBlocks") || is("UpdateInputs") || is("FillRotaryTable") ||
+                       is("GatherPackedRows") || is("GatherCodedRows") || is("NormJointHeads") ||
+                       is("RotateAndStoreHeads") || is("ChooseExperts") || is("PlaceExpertRows") || is("AddWeighted") ||
+                       is("SampleRows");
+    if (kernel.target != "sm_90a" || !early) continue;
+    SCOPED_TRACE(kernel.name);
+    ++kernels;
+    EXPECT_EQ(Count(kernel.name, "ACQBULK"), 1);
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), 1);
+    EXPECT_EQ(Count(kernel.name, "LDG before ACQBULK"), 0);
+  }
+  EXPECT_EQ(kernels, 15 + 10 + 3 + 1) << "of row_ops, element_ops, experts and sampling";
 }
 
 // Tensor cores and matrix loads for 2-byte operands, none for FP32; 16-byte asynchronous copies everywhere.
@@ -271,7 +226,9 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "GMMA.64x"), 4 * parts);
     // With weights on the M side they are loaded before the wait for the preceding kernel, too.
     const bool overlaps = kernel.name.find("SwappedTile") != std::string::npos;
-    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), (overlaps ? 3 : 2) * (scaled ? 2 : 1));
+    const bool paired = kernel.name.find("PairedTile") != std::string::npos;
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), paired ? 1 : (overlaps ? 3 : 2) * (scaled ? 2 : 1));
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.5D"), paired ? (overlaps ? 2 : 1) : 0) << "weights in pairs";
     EXPECT_EQ(Count(kernel.name, "ACQBULK"), overlaps ? 2 : 0);
     EXPECT_EQ(Count(kernel.name, "PREEXIT"), overlaps ? 1 : 0);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.ARRIVE"), parts);
@@ -281,7 +238,7 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "USETMAXREG"), moves ? 2 : 0);
     EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
   }
-  EXPECT_EQ(kernels, 36);
+  EXPECT_EQ(kernels, 36 + 27);
 }
 
 // Codes and numbers by bulk copies, inputs by TMA; the products of each half of a stage in a group, while the other

@@ -7,6 +7,7 @@
 #include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/block/tile_layout.h"
 #include "kernels/cuda/gemm/coded_weight.h"
+#include "kernels/cuda/gemm/paired_outputs.h"
 #include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
@@ -55,6 +56,8 @@ struct TileCall {
   // No kernel that may still run writes the weight: on 9.0 a launch of few rows begins before the preceding kernel has
   // ended, and fetches weights until then.
   bool overlaps = false;
+  // In place of FP32 rows, of kernels whose row in kernel_table.cc has them.
+  PairedOutputs paired = {};
 };
 
 // A block's share of a call.

@@ -77,7 +77,8 @@ TileCall TileCallOf(const GemmParams& params, int64_t first, int32_t count, bool
           .slices = rule.slices,
           .parts = rule.slices == 1 ? nullptr : parts,
           .parts_stride = RoundUpTo(weight.rows, 4),
-          .store = StoreOf(params, first, blocks ? nullptr : weight_scales, in_scales)};
+          .store = StoreOf(params, first, blocks ? nullptr : weight_scales, in_scales),
+          .paired = PairedOutputsOf(params, first)};
 }
 
 int GroupsOf(const TileCall& call) {

@@ -8,13 +8,10 @@
 
 #include "kernels/cuda/block/tensor_core.h"
 #include "kernels/cuda/gemm/sm90/wgmma_call.h"
+#include "kernels/cuda/gemm/sm90/wgmma_pairs.h"
 #include "kernels/cuda/sm90/descriptor.h"
 
 namespace dunlin::kernels::cuda {
-
-struct alignas(8) Float2 {
-  float values[2];
-};
 
 // The place in the ring of stages, and the parity of its phase.
 template <typename Tile>
@@ -75,8 +72,15 @@ struct WgmmaBlock {
   DUNLIN_DEVICE void LoadWeight(const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) const {
     block.ArriveExpecting(full(stage.index), Tile::kLoadedBytes);
     // Tiles of few rows read weights once.
-    block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
-                                           place.column);
+    if constexpr (Tile::kPaired) {
+      const int32_t eights = place.column / kPairedOutputs;
+      const int32_t span = eights / call.span_eights;
+      block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements, 0, 0,
+                                             eights - span * call.span_eights, span);
+    } else {
+      block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
+                                             place.column);
+    }
     if constexpr (Tile::kBlockScales) {
       block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k);
     }
@@ -206,11 +210,8 @@ struct WgmmaBlock {
     }
   }
 
-  // What StoreSums does, in the same order: scales and bias here, then the residual.
   DUNLIN_DEVICE float Scaled(int64_t row, int64_t column, float sum) const {
-    const TileStore& store = call.store;
-    if (store.weight_scales != nullptr) sum *= store.in_scales[row] * store.weight_scales[column];
-    return store.bias == nullptr ? sum : sum + store.bias[column];
+    return ScaledSum(call.store, row, column, sum);
   }
   DUNLIN_DEVICE void StoreSum(int64_t row, int64_t column, float sum) const {
     const int64_t at = row * call.store.out_stride + column;
@@ -282,7 +283,11 @@ struct WgmmaBlock {
   }
   template <bool kActivated>
   DUNLIN_DEVICE void StoreTile(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
-    if constexpr (Tile::kSwapped) {
+    if constexpr (Tile::kPaired && Tile::kSwapped) {
+      StoreSwappedPairs<Tile>(call, place, block.thread() % 128, sums);
+    } else if constexpr (Tile::kPaired) {
+      StorePairs<Tile>(call, place, warpgroup, block.thread() % 128, sums);
+    } else if constexpr (Tile::kSwapped) {
       StoreSwapped<kActivated>(place, sums);
     } else {
       Store<kActivated>(place, warpgroup, sums);
@@ -299,7 +304,7 @@ struct WgmmaBlock {
         MultiplyPromoted(warpgroup, sums, &stage);
       } else {
         Multiply(warpgroup, sums, &stage);
-        if (call.store.next != nullptr) {
+        if (!Tile::kPaired && call.store.next != nullptr) {
           StoreTile<true>(place, warpgroup, sums);
           continue;
         }

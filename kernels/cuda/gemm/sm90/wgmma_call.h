@@ -19,6 +19,7 @@ struct E4M3Blocks : E4M3Format {};
 template <typename Operand, int kRowCount, int kColumnCount>
 struct WgmmaOperands {
   static constexpr bool kCoded = false;
+  static constexpr bool kPaired = false;
   static constexpr bool kBlockScales = std::is_same_v<Operand, E4M3Blocks>;
   using Format = std::conditional_t<kBlockScales, E4M3Format, Operand>;
   static constexpr int kRows = kRowCount;
@@ -83,6 +84,7 @@ template <int kRowCount>
 struct CodedTile {
   using Format = Bf16Format;
   static constexpr bool kCoded = true;
+  static constexpr bool kPaired = false;
   static constexpr bool kBlockScales = false;
   static constexpr bool kSwapped = true;
   static constexpr int kRows = kRowCount;
@@ -102,6 +104,19 @@ struct CodedTile {
   static_assert(kTileBytes == 2 * kCodeTile && kStageBytes % 1024 == 0 && kSharedBytes <= kBytes);
 };
 
+// Outputs of a tile that are the two of eight pairs (wgmma_pairs.h).
+inline constexpr int kPairedOutputs = 16;
+
+// A tile of either kind with paired outputs: its weights come in the order of wgmma_pairs.h.
+template <typename Tile>
+struct PairedTile : Tile {
+  static constexpr bool kPaired = true;
+};
+
+struct alignas(8) Float2 {
+  float values[2];
+};
+
 struct WgmmaCall {
   TensorMap in;  // boxes of kRows rows by 128 bytes, swizzled
   // The weight, and its scales below, may be read before the preceding kernel has ended where TileCall::overlaps says
@@ -118,8 +133,16 @@ struct WgmmaCall {
   int32_t column_tiles;  // of kColumns
   int32_t raster;        // row tiles that are finished for all columns before the next: they share weights in L2
   bool pairs;            // rows of out and residual are 8-byte aligned
+  int32_t span_eights;   // of PairedTile: eights of pairs in a span; weight has boxes of whole or parts of spans then
+  PairedOutputs paired;
   TileStore store;
 };
+
+// What StoreSums does before the residual, in the same order.
+DUNLIN_DEVICE float ScaledSum(const TileStore& store, int64_t row, int64_t column, float sum) {
+  if (store.weight_scales != nullptr) sum *= store.in_scales[row] * store.weight_scales[column];
+  return store.bias == nullptr ? sum : sum + store.bias[column];
+}
 
 struct WgmmaPlace {
   int32_t row;

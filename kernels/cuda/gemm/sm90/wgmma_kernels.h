@@ -74,6 +74,10 @@ void LaunchWgmmaFp16(const TileCall& call, Stream stream);
 // One scale per row and output; one per 128 codes of each.
 void LaunchWgmmaFp8(const TileCall& call, Stream stream);
 void LaunchWgmmaFp8Blocks(const TileCall& call, Stream stream);
+// The same with paired outputs; the call has `paired`.
+void LaunchWgmmaPairsBf16(const TileCall& call, Stream stream);
+void LaunchWgmmaPairsFp16(const TileCall& call, Stream stream);
+void LaunchWgmmaPairsFp8(const TileCall& call, Stream stream);
 // Integer codes; the call has `coded`.
 void LaunchWgmmaCoded(const TileCall& call, Stream stream);
 
@@ -82,6 +86,9 @@ int PrepareWgmmaBf16();
 int PrepareWgmmaFp16();
 int PrepareWgmmaFp8();
 int PrepareWgmmaFp8Blocks();
+int PrepareWgmmaPairsBf16();
+int PrepareWgmmaPairsFp16();
+int PrepareWgmmaPairsFp8();
 int PrepareWgmmaCoded();
 
 }  // namespace dunlin::kernels::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wgmma GEMM's kernel for one operand type. Instantiations: kWgmmaTileShapes.
+// The wgmma GEMM's kernel for one operand type. Instantiations: kWgmmaTileShapes, of rows or of paired outputs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,11 +16,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks) WgmmaGemm(const
   RunWgmmaGemm<Tile>(DeviceBlock(), call);
 }
 
-template <typename Format>
+// kPaired: TileCall::paired says what becomes of the sums.
+template <typename Format, bool kPaired = false>
 void LaunchWgmma(const TileCall& call, TensorElement element, Stream stream) {
   const WgmmaTileShape shape = WgmmaTileShapeOf(call);
   WithWgmmaTile<Format>(shape, [&](auto tile) {
-    using Tile = decltype(tile);
+    using Tile = std::conditional_t<kPaired, PairedTile<decltype(tile)>, decltype(tile)>;
     WgmmaCall planned;
     const bool encoded = WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) == cudaSuccess;
     const auto blocks =
@@ -30,11 +31,11 @@ void LaunchWgmma(const TileCall& call, TensorElement element, Stream stream) {
   });
 }
 
-template <typename Format>
+template <typename Format, bool kPaired = false>
 int PrepareWgmma() {
   for (int32_t shape = 0; shape < kWgmmaTileShapes; ++shape) {
     const cudaError_t error = WithWgmmaTile<Format>(static_cast<WgmmaTileShape>(shape), [](auto tile) {
-      using Tile = decltype(tile);
+      using Tile = std::conditional_t<kPaired, PairedTile<decltype(tile)>, decltype(tile)>;
       return cudaFuncSetAttribute(WgmmaGemm<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes);
     });
     if (error != cudaSuccess) return error;

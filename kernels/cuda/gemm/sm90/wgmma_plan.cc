@@ -89,6 +89,26 @@ int EncodeScales(const TileCall& call, int32_t rows, int32_t columns, WgmmaCall*
       &planned->weight_scales);
 }
 
+// The weight as its pairs lie in a tile: [spans][eights of a span][first or second][8][depth], boxes of `columns`
+// outputs. half: of the pairs, a multiple of 8; eights of a box divide those of a span, or these divide them, or there
+// is one span.
+TensorShape PairedShape(const TileCall& call, TensorElement element, uint64_t depth, int32_t columns) {
+  const auto row = static_cast<uint64_t>(call.row_bytes);
+  const auto half = static_cast<uint64_t>(call.paired.half);
+  const auto eights = half / 8;
+  const auto box_eights = static_cast<uint64_t>(columns / kPairedOutputs);
+  const uint64_t within = std::min(box_eights, eights);
+  const bool one_span = call.paired.use == GemmOutputs::kGated;
+  return {call.weight,
+          element,
+          true,
+          5,
+          {depth, 8, 2, eights, static_cast<uint64_t>(call.columns) / (2 * half)},
+          {row, half * row, 8 * row, 2 * half * row},
+          {128 / BytesOf(element), 8, 2, static_cast<uint32_t>(one_span ? box_eights : within),
+           static_cast<uint32_t>(one_span ? 1 : box_eights / within)}};
+}
+
 }  // namespace
 
 int32_t CodedTileRowsOf(const TileCall& call) {
@@ -118,6 +138,11 @@ int WgmmaCallOf(const TileCall& call, TensorElement element, int32_t rows, int32
     return error;
   }
   if (call.coded.data != nullptr) return 0;
+  planned->paired = call.paired;
+  planned->span_eights = std::max(call.paired.half / 8, 1);
+  if (call.paired.use != GemmOutputs::kRows) {
+    return EncodeTensorMap(PairedShape(call, element, depth, columns), &planned->weight);
+  }
   return EncodeTensorMap(MatrixShape(call.weight, element, static_cast<uint64_t>(call.columns), depth, stride,
                                      static_cast<uint32_t>(columns)),
                          &planned->weight);

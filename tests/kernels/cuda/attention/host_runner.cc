@@ -102,7 +102,11 @@ bool OnHopper(AttentionBackend backend, DType dtype) {
 }  // namespace
 
 void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan) {
-  RunPaged(params, kLarge, cuda::PagedWorkspaceBytes(kLarge, params.backend, plan), Division::kAsPlanned);
+  RunPagedOnHost(params, plan, kLarge);
+}
+void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan,
+                    const cuda::DeviceShape& device) {
+  RunPaged(params, device, cuda::PagedWorkspaceBytes(device, params.backend, plan), Division::kAsPlanned);
 }
 
 const std::vector<RunnerRow>& Runners() {

@@ -14,6 +14,13 @@ void LaunchWgmmaOnHost(const TileCall& call) {
   ASSERT_EQ(fault, "");
 }
 
+template <typename Format>
+void LaunchPairsOnHost(const TileCall& call) {
+  const std::string fault = WithWgmmaTile<Format>(
+      WgmmaTileShapeOf(call), [&](auto tile) { return RunWgmma<PairedTile<decltype(tile)>>(call); });
+  ASSERT_EQ(fault, "");
+}
+
 }  // namespace
 
 void LaunchWgmmaBf16(const TileCall& call, Stream /*stream*/) {
@@ -27,6 +34,24 @@ void LaunchWgmmaFp8(const TileCall& call, Stream /*stream*/) {
 }
 void LaunchWgmmaFp8Blocks(const TileCall& call, Stream /*stream*/) {
   LaunchWgmmaOnHost<E4M3Blocks>(call);
+}
+void LaunchWgmmaPairsBf16(const TileCall& call, Stream /*stream*/) {
+  LaunchPairsOnHost<Bf16Format>(call);
+}
+void LaunchWgmmaPairsFp16(const TileCall& call, Stream /*stream*/) {
+  LaunchPairsOnHost<Fp16Format>(call);
+}
+void LaunchWgmmaPairsFp8(const TileCall& call, Stream /*stream*/) {
+  LaunchPairsOnHost<E4M3Format>(call);
+}
+int PrepareWgmmaPairsBf16() {
+  return 0;
+}
+int PrepareWgmmaPairsFp16() {
+  return 0;
+}
+int PrepareWgmmaPairsFp8() {
+  return 0;
 }
 void LaunchWgmmaCoded(const TileCall& call, Stream /*stream*/) {
   const std::string fault =

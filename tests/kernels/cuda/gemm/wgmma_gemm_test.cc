@@ -145,13 +145,15 @@ TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
     const Activation input = problem.Input(problem.in.data());
     const auto run = [&](const GemmKernel& by, int32_t shape) {
       std::vector<float> out(CheckProblem::kOuts, NAN);
-      const GemmParams params{&input,
-                              &weight,
-                              problem.bias.data(),
-                              problem.residual.data(),
-                              out.data(),
-                              CheckProblem::kColumns,
-                              CheckProblem::kRows};
+      const RotateAndStoreKvParams heads = problem.Heads(out.data());
+      GemmParams params{&input,
+                        &weight,
+                        problem.bias.data(),
+                        kernel.paired ? nullptr : problem.residual.data(),
+                        out.data(),
+                        CheckProblem::kColumns,
+                        CheckProblem::kRows};
+      if (by.paired) params.heads = &heads;
       TileCall call = TileCallOf(params, 0, CheckProblem::kRows, false, nullptr);
       call.tile_shape = shape;
       call.multiprocessors = 2;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wgmma GEMM with paired outputs on BF16 operands.
+#include "kernels/cuda/gemm/sm90/wgmma_launch.cuh"
+
+namespace dunlin::kernels::cuda {
+
+void LaunchWgmmaPairsBf16(const TileCall& call, Stream stream) {
+  LaunchWgmma<Bf16Format, true>(call, TensorElement::kBf16, stream);
+}
+int PrepareWgmmaPairsBf16() {
+  return PrepareWgmma<Bf16Format, true>();
+}
+
+}  // namespace dunlin::kernels::cuda
