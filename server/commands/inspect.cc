@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin inspect DIR`: a model's sizes, read from file headers alone, and the profiles this machine supports for it.
-// `dunlin inspect --device KIND` is inspect_device's.
+// `dunlin inspect --device KIND` is inspect_device's, `--adapter PATH` inspect_adapter's.
 #include "engine/model/load/inspect.h"
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
+#include "server/commands/inspect_adapter.h"
 #include "server/commands/inspect_device.h"
 #include "server/commands/inspect_memory.h"
 #include "server/models/devices.h"
@@ -37,6 +38,7 @@ struct InspectOptions {
   std::string random_shape;
   std::string precisions;
   std::string device;
+  std::string adapter;
   kernels::DeviceOptions device_options;
   bool json = false;
 };
@@ -250,8 +252,15 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
       ->add_option("--precision", options->precisions,
                    "With a model: the precisions of its memory plan, bf16,fp8 for example, as of dunlin serve")
       ->excludes(device);
+  subcommand
+      ->add_option("--adapter", options->adapter,
+                   "What a LoRA adapter holds (a PEFT directory or a GGUF file), and whether it fits the model of the "
+                   "directory, whose weights are loaded for that")
+      ->excludes(device)
+      ->excludes(shape);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {
+    if (!options->adapter.empty()) return InspectAdapter(options->adapter, options->directory, options->json);
     if (!options->device.empty()) {
       const auto* row = kernels::FindByName(kernels::kDeviceKindTable, options->device);
       return InspectDevice(row->kind, options->device_options, options->json);

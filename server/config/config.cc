@@ -73,7 +73,11 @@ void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   }
   if (document->contains("model_repository")) AnchorPathsOf(folder, {"path"}, &(*document)["model_repository"]);
   if (!document->contains("models") || !(*document)["models"].is_array()) return;
-  for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
+  for (Json& model : (*document)["models"]) {
+    AnchorPathsOf(folder, {"path", "chat_template", "adapter_folder"}, &model);
+    if (!model.is_object() || !model.contains("adapters") || !model["adapters"].is_array()) continue;
+    for (Json& adapter : model["adapters"]) AnchorPathsOf(folder, {"path"}, &adapter);
+  }
   AnchorDrafts(folder, document);
 }
 
@@ -179,7 +183,9 @@ absl::StatusOr<KvEventSettings> ReadKvEvents(const Json& model, bool behind_prox
 
 absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model, const std::string& at) {
   ModelSettings settings;
-  settings.values = nlohmann::json::parse(model.dump()).dump();  // keys in one order
+  Json of_values = model;
+  of_values.erase("adapters");  // they come and go without a new version of the model
+  settings.values = nlohmann::json::parse(of_values.dump()).dump();  // keys in one order
   settings.name = Get<std::string>(model, "/name");
   settings.device = Get<std::string>(model, "/device");
   const auto path = Get<std::string>(model, "/path");
@@ -205,6 +211,12 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
       ReadKvEvents(model, Get<bool>(document, "/access/behind_proxy"), at);
   if (!kv_events.ok()) return kv_events.status();
   settings.kv_events = *kv_events;
+  absl::StatusOr<AdapterSettings> adapters = ReadAdapters(model, at);
+  if (!adapters.ok()) return adapters.status();
+  settings.adapters = *std::move(adapters);
+  settings.engine.adapters.max_adapters = settings.adapters.max_adapters;
+  settings.engine.adapters.max_rank = settings.adapters.max_rank;
+  settings.engine.adapters.max_bytes = settings.adapters.memory_bytes;
   settings.idle_unload_s = Get<int32_t>(model, "/idle_unload_s");
   settings.load_wait_ms = Get<int32_t>(model, "/load_wait_ms");
   settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};
@@ -287,6 +299,19 @@ std::map<std::string, std::string> Values(const Json& document) {
   return values;
 }
 
+// names: of the models; those of their adapters join them.
+absl::Status CheckAdapterNames(const std::vector<ModelSettings>& models, std::set<std::string>* names) {
+  for (size_t i = 0; i < models.size(); ++i) {
+    for (size_t k = 0; k < models[i].adapters.list.size(); ++k) {
+      const std::string& name = models[i].adapters.list[k].name;
+      if (names->insert(name).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat("models[", i, "].adapters[", k, "].name is \"", name,
+                                                     "\"; limit is a name that no other model or adapter has"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Config> ReadConfig(const Json& document) {
   Config config;
   config.values = Values(document);
@@ -317,6 +342,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
     config.models.push_back(*std::move(settings));
   }
   if (absl::Status status = ReadDrafts(document, &config.models); !status.ok()) return status;
+  if (absl::Status status = CheckAdapterNames(config.models, &names); !status.ok()) return status;
   return config;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/request/options.h"
 #include "kernels/api/device.h"
 #include "server/access/limits.h"
+#include "server/config/adapter_settings.h"
 
 namespace dunlin::server {
 
@@ -46,7 +47,7 @@ struct ModelSettings {
   std::string name;
   engine::ModelSource source;
   std::string device;                     // "auto", "cpu" or "cuda"
-  engine::EngineOptions engine;           // kv_memory_bytes may be kAutoBytes
+  engine::EngineOptions engine;           // kv_memory_bytes and adapters.max_bytes may be kAutoBytes
   std::string chat_template;              // a template's text or file; "": the model's own
   std::string text_worker;                // program of its text workers; "": none. No key: serve.cc sets it
   TextWorkLimits text_work;               // no key: from the memory plan (request_memory.h)
@@ -56,9 +57,10 @@ struct ModelSettings {
   DraftSettings draft;
   KvEventSettings kv_events;
   GoldenPrompt golden;
+  AdapterSettings adapters;
   int32_t idle_unload_s = 0;  // 0: it stays loaded
   int32_t load_wait_ms = 0;   // of a request, with idle_unload_s
-  std::string values;         // every key of it with its value, to compare two by
+  std::string values;         // every key of it but `adapters` with its value, to compare two by
 };
 
 // All empty: no TLS.

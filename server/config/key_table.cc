@@ -11,6 +11,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
+#include "server/config/adapter_keys.h"
 #include "server/config/key_setters.h"
 #include "server/config/static_text.h"
 #include "text/chat_output/parser_names.h"
@@ -379,8 +380,10 @@ constexpr ConfigKey kServerKeys[] = {
 };
 
 constexpr auto kKeys = [] {
-  std::array<ConfigKey, std::size(kListenAndModelKeys) + kBackendKeys.size() + std::size(kServerKeys)> keys{};
+  constexpr size_t kOthers = std::size(kListenAndModelKeys) + std::size(kAdapterKeys) + std::size(kServerKeys);
+  std::array<ConfigKey, kOthers + kBackendKeys.size()> keys{};
   auto* next = std::copy(std::begin(kListenAndModelKeys), std::end(kListenAndModelKeys), keys.begin());
+  next = std::copy(std::begin(kAdapterKeys), std::end(kAdapterKeys), next);
   for (const BackendKey& key : kBackendKeys) {
     *next++ = {key.path.c_str(), kBool, "true", 0, 0, nullptr, key.description.c_str()};
   }

@@ -63,7 +63,7 @@ Json& Section(Json& object, const std::string& name) {
   if (is_list && object["properties"].contains(word)) return object["properties"][word]["items"];
   Json section = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
   if (!is_list) return object["properties"][word] = section;
-  object["properties"][word] = {{"type", "array"}, {"minItems", 1}, {"items", section}};
+  object["properties"][word] = {{"type", "array"}, {"minItems", word == "models" ? 1 : 0}, {"items", section}};
   return object["properties"][word]["items"];
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
+#include "engine/request/adapter_lease.h"
 #include "server/access/listen_address.h"
 #include "server/config/key_table.h"
 #include "server/config/speculation.h"
@@ -22,7 +23,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxModels = 16;
+// Lists of objects, by their pattern without "[]".
+struct ListLimit {
+  std::string_view pattern;
+  size_t min;
+  size_t max;
+};
+constexpr ListLimit kListLimits[] = {{"models", 1, 16}, {"models[].adapters", 0, engine::kMaxAdapters}};
 constexpr size_t kMaxShownValue = 80;
 constexpr size_t kMaxNameBytes = 64;  // of a key that is compared with the known ones
 
@@ -169,6 +176,16 @@ absl::Status UnknownKey(const std::string& name, const std::string& path, const 
       nearest.empty() ? std::string("`dunlin schema` prints them all") : absl::StrCat("did you mean ", nearest, "?")));
 }
 
+absl::Status CheckLength(const std::string& path, const std::string& pattern, const Json& list) {
+  if (!list.is_array()) return Fault(path, list, "a list");
+  for (const ListLimit& limit : kListLimits) {
+    if (limit.pattern != pattern || (list.size() >= limit.min && list.size() <= limit.max)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", list.size(), " entries; limit is [", limit.min, ", ", limit.max, "]"));
+  }
+  return absl::OkStatus();
+}
+
 // `pattern` is `path` without list indices.
 absl::Status CheckGiven(const Json& section, const std::string& path, const std::string& pattern) {
   if (!section.is_object()) return Fault(path.empty() ? "the config" : path, section, "an object");
@@ -180,11 +197,7 @@ absl::Status CheckGiven(const Json& section, const std::string& path, const std:
     } else if (IsSection(item_pattern)) {
       if (absl::Status status = CheckGiven(value, item_path, item_pattern); !status.ok()) return status;
     } else if (IsSection(item_pattern + "[]")) {
-      if (!value.is_array()) return Fault(item_path, value, "a list");
-      if (value.empty() || value.size() > kMaxModels) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(item_path, " has ", value.size(), " entries; limit is [1, ", kMaxModels, "]"));
-      }
+      if (absl::Status status = CheckLength(item_path, item_pattern, value); !status.ok()) return status;
       for (size_t i = 0; i < value.size(); ++i) {
         absl::Status status = CheckGiven(value[i], absl::StrCat(item_path, "[", i, "]"), item_pattern + "[]");
         if (!status.ok()) return status;
@@ -226,6 +239,22 @@ absl::Status Complete(const ConfigKey& key, const std::string& rest, const std::
   return absl::OkStatus();
 }
 
+// The same in every element of the lists that `rest` goes through. before: the path of object, with a dot; "" for none.
+absl::Status CompleteAll(const ConfigKey& key, const std::string& rest, const std::string& before, Json* object) {
+  constexpr std::string_view kElements = "[].";
+  const size_t list = rest.find(kElements);
+  if (list == std::string::npos) return Complete(key, rest, absl::StrCat(before, rest), object);
+  const std::string name = rest.substr(0, list);
+  if (!object->contains(name)) return absl::OkStatus();
+  Json& elements = (*object)[name];
+  for (size_t i = 0; i < elements.size(); ++i) {
+    absl::Status status =
+        CompleteAll(key, rest.substr(list + kElements.size()), absl::StrCat(before, name, "[", i, "]."), &elements[i]);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // "without TLS (tls.cert_file, tls.key_file)", or "".
 std::string Missing(const Protection& protection) {
   std::vector<std::string> missing;
@@ -251,18 +280,7 @@ absl::Status CheckAndComplete(Json* document) {
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;
   if (!document->contains("models")) return absl::InvalidArgumentError("models must be given");
   for (const ConfigKey& key : ConfigKeys()) {
-    const std::string path = key.path;
-    const size_t list = path.find("[].");
-    if (list == std::string::npos) {
-      if (absl::Status status = Complete(key, path, path, document); !status.ok()) return status;
-      continue;
-    }
-    Json& elements = (*document)[path.substr(0, list)];
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const std::string rest = path.substr(list + 3);
-      const std::string shown = absl::StrCat(path.substr(0, list), "[", i, "].", rest);
-      if (absl::Status status = Complete(key, rest, shown, &elements[i]); !status.ok()) return status;
-    }
+    if (absl::Status status = CompleteAll(key, key.path, "", document); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -27,6 +27,7 @@ int HttpStatusOf(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kAlreadyExists:  // ADAPTER_EXISTS, as vLLM has it
       return 400;
     case absl::StatusCode::kUnauthenticated:
       return 401;

@@ -152,6 +152,11 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
   }
   engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
+  if (options.adapters.max_adapters > 0) {
+    auto adapters = engine::AdapterSet::Create(served->model.get(), options.adapters);
+    if (!adapters.ok()) return adapters.status();
+    served->adapters = *std::move(adapters);
+  }
   served->engine_options = options;
   served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
                                                     served->step_observer.get(), std::move(drafter));
@@ -160,6 +165,9 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
 
 absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   engine::EngineOptions options = settings.engine;
+  if (options.adapters.max_adapters > 0) {
+    return absl::FailedPreconditionError("an encoder takes no LoRA adapters; limit of models[].max_adapters is 0");
+  }
   const auto embedding = engine::ReadEmbeddingSettings(files, served->model->config().classifier.num_labels);
   if (!embedding.ok()) return embedding.status();
   served->embedding = *embedding;

@@ -139,6 +139,14 @@ void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   }
 }
 
+// What the config says, or every adapter with the largest rank for every matrix, in FP32.
+size_t AdapterBytes(const engine::ModelSummary& summary, const engine::AdapterLimits& limits) {
+  if (limits.max_adapters == 0 || limits.max_bytes != kAutoBytes)
+    return limits.max_adapters == 0 ? 0 : limits.max_bytes;
+  return static_cast<size_t>(limits.max_adapters) * static_cast<size_t>(limits.max_rank) *
+         static_cast<size_t>(summary.adaptable_features) * sizeof(float);
+}
+
 absl::Status PlanDraft(Draft* draft) {
   const ModelSettings& settings = *draft->settings;
   const kernels::Device& device = *draft->device;
@@ -157,6 +165,7 @@ absl::Status PlanDraft(Draft* draft) {
   const absl::StatusOr<size_t> text = TextBytes(settings.source.path);
   if (!text.ok()) return text.status();
   memory.text = *text;
+  memory.adapters = AdapterBytes(*summary, settings.engine.adapters);
   engine::EngineOptions options = settings.engine;
   const bool encoder = draft->config.is_encoder();
   if (!encoder) draft->demand = engine::KvDemandOf(draft->config, resident, options);
@@ -240,6 +249,7 @@ std::string Figures(const ModelMemory& model) {
   }
   absl::StrAppend(&text, "), workspace ", model.workspace, ", tokenizer ", model.text);
   if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
+  if (model.adapters > 0) absl::StrAppend(&text, ", adapters ", model.adapters);
   absl::StrAppend(&text, ": ", model.total(), " bytes");
   return text;
 }

@@ -31,6 +31,7 @@ struct ModelMemory {
   size_t text = 0;       // the tokenizer
   size_t draft = 0;      // all of the draft model
   size_t draft_kv = 0;   // its pages, of these
+  size_t adapters = 0;   // what LoRA adapters may take
   int64_t pages = 0;     // and as many as the states take
   size_t page_bytes = 0;
   int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
@@ -38,7 +39,7 @@ struct ModelMemory {
   bool lacks_context = false;  // the pages hold less than one
   int32_t config_tokens = 0;   // models[].max_context_tokens, if the model has fewer
 
-  size_t total() const { return weights + kv + workspace + text + draft; }
+  size_t total() const { return weights + kv + workspace + text + draft + adapters; }
   size_t on_host_bytes() const { return on_host ? total() : text; }
 };
 

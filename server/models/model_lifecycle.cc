@@ -51,6 +51,7 @@ absl::Status ModelLifecycle::LoadAll(const Config& config, const std::atomic<boo
     absl::MutexLock lock(&mutex_);
     Entry& entry = entries_[settings.name];
     entry.served_values = settings.values;
+    entry.served_adapters = settings.adapters.max_adapters;
     entry.status.state = ModelState::kReady;
     entry.status.loading = false;
     entry.status.loads = 1;
@@ -115,18 +116,23 @@ void ModelLifecycle::Follow(const std::vector<ModelSettings>& models, bool only_
   }
   for (const ModelSettings& settings : models) {
     const Entry& entry = entries_[settings.name];
-    if (only_changed && entry.settings.values == settings.values && entry.status.failure.empty()) continue;
+    const bool same =
+        entry.settings.values == settings.values && entry.settings.adapters.list == settings.adapters.list;
+    if (only_changed && same && entry.status.failure.empty()) continue;
     Configure(settings);
     // A model that requests load is replaced if it is served, else it is left to them.
     if (settings.idle_unload_s == 0 || repository_->Lease(settings.name) != nullptr) {
       EnqueueForConfig(Action::kLoad, settings.name);
     }
   }
+  DropShadowedAdapters();
 }
 
 void ModelLifecycle::Configure(const ModelSettings& settings) {
   Entry& entry = entries_[settings.name];
   entry.settings = settings;
+  std::erase_if(entry.adapters, [](const auto& row) { return row.second.configured; });
+  for (const AdapterSource& adapter : settings.adapters.list) entry.adapters[adapter.name] = {adapter.path, true, ""};
   entry.held = false;
   entry.configured = true;
   entry.status.name = settings.name;
@@ -202,22 +208,22 @@ void ModelLifecycle::EnqueueForConfig(Action action, const std::string& model) {
 }
 
 void ModelLifecycle::Load(const std::string& model, Done done) {
-  Enqueue(Action::kLoad, model, std::move(done));
+  Enqueue({Action::kLoad, model, std::move(done)});
 }
 
 void ModelLifecycle::Reload(const std::string& model, Done done) {
-  Enqueue(Action::kReload, model, std::move(done));
+  Enqueue({Action::kReload, model, std::move(done)});
 }
 
 void ModelLifecycle::Unload(const std::string& model, Done done) {
-  Enqueue(Action::kUnload, model, std::move(done));
+  Enqueue({Action::kUnload, model, std::move(done)});
 }
 
-void ModelLifecycle::Enqueue(Action action, const std::string& model, Done done) {
+void ModelLifecycle::Enqueue(Call call) {
   absl::Status refusal;
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = entries_.find(model);
+    const auto found = entries_.find(call.model);
     if (!accepts_) {
       refusal = Stopped();
     } else if (found == entries_.end() || !found->second.configured) {
@@ -226,11 +232,11 @@ void ModelLifecycle::Enqueue(Action action, const std::string& model, Done done)
       refusal =
           absl::AbortedError(absl::StrCat(calls_.size(), " calls wait for the loader; limit is ", kMaxQueuedCalls));
     } else {
-      calls_.push_back({action, model, std::move(done)});
+      calls_.push_back(std::move(call));
       return;
     }
   }
-  done(refusal);
+  call.done(refusal);
 }
 
 ModelStatus ModelLifecycle::StatusOf(const Entry& entry) const {
@@ -239,6 +245,8 @@ ModelStatus ModelLifecycle::StatusOf(const Entry& entry) const {
   const bool just_failed = status.state == ModelState::kFailed && absl::Now() < entry.failed + kRetryAfter;
   status.on_request = entry.configured && entry.settings.idle_unload_s > 0 && !entry.held && !just_failed;
   status.waiting = entry.waits.size();
+  status.max_adapters = entry.settings.adapters.max_adapters;
+  AddAdapters(entry, &status);
   return status;
 }
 

@@ -85,6 +85,20 @@ class ModelLifecycle {
   void Reload(const std::string& model, Done done);
   void Unload(const std::string& model, Done done);
 
+  // A LoRA adapter of a served model, in addition to those of the config, from this call on until UnloadAdapter; new
+  // versions of the model have it, too, as long as its files can be read. in_place: one of that name is replaced, else
+  // it is ALREADY_EXISTS. Sequences that run go on with the weights that they began with.
+  // ReloadAdapter: reads the files of an adapter again. UnloadAdapter: its name is unknown once done; its memory is
+  // freed when the sequences that run with it have ended. An adapter of the config comes back when the config is read.
+  // Errors: NOT_FOUND (the adapter, or nothing at its path), INVALID_ARGUMENT (CheckAdapterName, ResolveAdapterPath),
+  // FAILED_PRECONDITION with the reason where it cannot be loaded, RESOURCE_EXHAUSTED (models[].max_adapters,
+  // models[].adapter_memory_bytes), ABORTED and UNAVAILABLE as above.
+  void LoadAdapter(const std::string& model, const AdapterSource& adapter, bool in_place, Done done);
+  void ReloadAdapter(const std::string& adapter, Done done);
+  void UnloadAdapter(const std::string& adapter, Done done);
+  // The model that has this adapter, or should have it; "" if there is none.
+  std::string ModelOfAdapter(std::string_view adapter) const;
+
   // A request's use of a model, from before its lease to its end.
   struct Use {
     uint64_t id = 0;    // for EndUse; 0: no request loads this model, and there is nothing to end
@@ -113,33 +127,68 @@ class ModelLifecycle {
     Done done;
     absl::Time until;
   };
+  // An adapter that a model should have.
+  struct WantedAdapter {
+    std::string path;
+    bool configured = false;  // else a call has loaded it
+    std::string failure;      // AdapterStatus::failure
+  };
   struct Entry {
     ModelSettings settings;
-    std::string served_values;                 // ModelSettings::values of the served version
-    std::string failed_values;                 // the same of the last load that failed
-    bool configured = true;                    // else the config has dropped it
-    bool held = false;                         // a call has unloaded it: requests do not load it
-    ModelStatus status;                        // but for kUnloading, on_request and waiting
-    std::map<uint64_t, Wait> waits;            // by the id of the use
-    std::set<uint64_t> uses;                   // of requests that do not wait
-    absl::Time used = absl::InfinitePast();    // when the last use ended, or it was loaded
-    absl::Time failed = absl::InfinitePast();  // the last load that did
+    std::map<std::string, WantedAdapter, std::less<>> adapters;  // by name
+    std::string served_values;                                   // ModelSettings::values of the served version
+    int32_t served_adapters = 0;                                 // AdapterSettings::max_adapters of the served version
+    std::string failed_values;                                   // the same of the last load that failed
+    bool configured = true;                                      // else the config has dropped it
+    bool held = false;                                           // a call has unloaded it: requests do not load it
+    ModelStatus status;                                          // but for kUnloading, on_request and waiting
+    std::map<uint64_t, Wait> waits;                              // by the id of the use
+    std::set<uint64_t> uses;                                     // of requests that do not wait
+    absl::Time used = absl::InfinitePast();                      // when the last use ended, or it was loaded
+    absl::Time failed = absl::InfinitePast();                    // the last load that did
   };
-  enum class Action : uint8_t { kLoad, kReload, kUnload, kDrop, kLoadForRequests };
+  enum class Action : uint8_t {
+    kLoad,
+    kReload,
+    kUnload,
+    kDrop,
+    kLoadForRequests,
+    kLoadAdapter,
+    kReloadAdapter,
+    kUnloadAdapter
+  };
   struct Call {
     Action action = Action::kLoad;
     std::string model;
     Done done;  // null: of Follow and BeginUse
+    AdapterSource adapter = {};
+    bool in_place = false;
   };
 
   // Whether each of the models that are loaded later fits next to those of the start.
   absl::Status CheckLaterModels(const Config& config, const std::vector<PlannedModel>& at_start);
-  void Enqueue(Action action, const std::string& model, Done done);
+  void Enqueue(Call call);
   void EnqueueForConfig(Action action, const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   absl::Status Carry(const Call& call);
   absl::Status Load(const std::string& model, bool again);
   void Unload(const std::string& model);
+  // Loads and unloads adapters of the served version until it has those that it should have; each failure is logged.
+  void FollowAdapters(const std::string& model) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The adapters of a version that is being built. Errors: as LoadAdapter's, of an adapter of the config; those of
+  // calls are left out with a line in the log.
+  absl::Status LoadAdapters(const ModelSettings& settings, ServedModel* served) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of the served version; counts and remembers the outcome.
+  absl::Status LoadOneAdapter(const std::string& model, const AdapterSource& adapter) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CarryAdapter(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void UnloadOneAdapter(const std::string& model, const std::string& adapter) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adapters that calls have loaded under names that the config has now.
+  void DropShadowedAdapters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a call, with its path resolved. Errors: INVALID_ARGUMENT.
+  absl::StatusOr<AdapterSource> CheckAdapter(const std::string& model, const AdapterSource& adapter) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string FindModelOf(std::string_view adapter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddAdapters(const Entry& entry, ModelStatus* status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends every wait for the model with this status; after OK they are uses.
   void EndWaits(const std::string& model, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Unloads what has been idle for its time.

@@ -70,24 +70,35 @@ absl::Status ModelLifecycle::Carry(const Call& call) {
     case Action::kDrop:
       Unload(call.model);
       break;
+    case Action::kLoadAdapter:
+    case Action::kReloadAdapter:
+    case Action::kUnloadAdapter:
+      status = CarryAdapter(call);
+      break;
   }
   return status;
 }
 
 absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   const bool served = repository_->Lease(model) != nullptr;
+  bool unchanged = false;  // but perhaps for adapters
   ModelSettings settings;
   {
     absl::MutexLock lock(&mutex_);
     Entry& entry = entries_[model];
-    if (served && !again && entry.served_values == entry.settings.values) {
+    if (served && !again && entry.served_values == entry.settings.values &&
+        entry.settings.adapters.max_adapters <= entry.served_adapters) {
       if (entry.failed_values != entry.settings.values) entry.status.failure.clear();  // that version is not wanted now
-      return absl::OkStatus();
+      unchanged = true;
     }
     settings = entry.settings;
     entry.held = false;
-    entry.status.loading = true;
+    entry.status.loading = !unchanged;
     if (!served) entry.status.state = ModelState::kLoading;
+  }
+  if (unchanged) {
+    FollowAdapters(model);
+    return absl::OkStatus();
   }
   spdlog::info("model \"{}\": loading{} {}", model, served ? " a new version," : "", settings.source.path);
   absl::StatusOr<std::unique_ptr<ServedModel>> built = Build(settings);
@@ -109,6 +120,7 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   entry.status.loading = false;
   if (outcome.ok()) {
     entry.served_values = settings.values;
+    entry.served_adapters = settings.adapters.max_adapters;
     entry.used = absl::Now();
     entry.status.state = ModelState::kReady;
     entry.status.failure.clear();
@@ -172,6 +184,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ModelLifecycle::BuildPlanned(Planne
   const std::string& name = planned.settings.name;
   auto model = LoadModel(planned.settings, planned.device, hooks_.on_loading(name), stop);
   if (!model.ok()) return model;
+  if (absl::Status adapters = LoadAdapters(planned.settings, model->get()); !adapters.ok()) {
+    return absl::Status(adapters.code(), absl::StrCat("model \"", name, "\": ", adapters.message()));
+  }
   if (const absl::Status golden = CheckGolden(planned.settings.golden, **model, stop); !golden.ok()) {
     return absl::Status(golden.code(), absl::StrCat("model \"", name, "\": ", golden.message()));
   }

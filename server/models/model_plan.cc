@@ -18,6 +18,7 @@ PlannedModel Planned(const ModelSettings& settings, kernels::Device* device, con
   PlannedModel planned{settings, device, memory};
   planned.settings.text_work = requests.text_work;
   planned.settings.draft.kv_memory_bytes = memory.draft_kv;
+  planned.settings.engine.adapters.max_bytes = memory.adapters;
   if (memory.kv_auto) {
     planned.settings.engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;
   }

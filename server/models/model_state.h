@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dunlin::server {
 
@@ -27,6 +28,17 @@ constexpr const char* Name(ModelState state) {
   return kModelStateTable[static_cast<size_t>(state)].name;
 }
 
+// A LoRA adapter that a model has, or should have.
+struct AdapterStatus {
+  std::string name;
+  std::string path;     // may name files of the server
+  bool loaded = false;  // false: the model is not in memory, or the adapter could not be loaded
+  uint64_t id = 0;      // of what is loaded: another one whenever its files are read again
+  int32_t rank = 0;
+  size_t bytes = 0;          // of its weights in memory
+  std::string failure = {};  // why the last load failed; "" if it did not. May name files
+};
+
 struct ModelStatus {
   std::string name;
   ModelState state = ModelState::kUnloaded;
@@ -37,9 +49,15 @@ struct ModelStatus {
   // Of a model with models[].idle_unload_s: its next request loads it, if it is not in memory. False once it was
   // unloaded by a call, and for a while after a load that failed.
   bool on_request = false;
-  size_t waiting = 0;              // requests that wait for it to be loaded
-  uint64_t idle_unloads = 0;       // times that it was unloaded for models[].idle_unload_s
-  uint64_t evictions = 0;          // times that it was unloaded for the memory that another one needed
+  size_t waiting = 0;                              // requests that wait for it to be loaded
+  uint64_t idle_unloads = 0;                       // times that it was unloaded for models[].idle_unload_s
+  uint64_t evictions = 0;                          // times that it was unloaded for the memory that another one needed
+  int32_t max_adapters = 0;                        // 0: it takes none
+  std::vector<AdapterStatus> adapters = {};        // by name
+  std::vector<std::string> waiting_adapters = {};  // names of those with requests that wait for their first token
+  std::vector<std::string> running_adapters = {};  // and of those with requests that have drawn one
+  uint64_t adapter_loads = 0;                      // that succeeded
+  uint64_t adapter_load_failures = 0;
   bool encoder = false;            // known once it was planned
   int32_t max_context_tokens = 0;  // the same
 

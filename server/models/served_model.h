@@ -5,16 +5,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/adapters/adapter_set.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/encoder/encoder_engine.h"
 #include "engine/loop/engine.h"
 #include "engine/model/model.h"
 #include "engine/request/types.h"
 #include "engine/runtime/profiles.h"
+#include "server/models/adapter_uses.h"
 #include "server/models/grammar_cache.h"
+#include "server/models/model_state.h"
 #include "server/models/system_places.h"
 #include "text/chat_output/chat_output_parser.h"
 #include "text/chat_template.h"
@@ -33,7 +37,9 @@ struct ServedModel {
   engine::EngineOptions engine_options;
   absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
-  std::unique_ptr<engine::Model> draft_model;         // models[].speculation.draft; null: there is none
+  std::unique_ptr<engine::Model> draft_model;    // models[].speculation.draft; null: there is none
+  std::unique_ptr<engine::AdapterSet> adapters;  // null: the model takes none (models[].max_adapters)
+  std::unique_ptr<AdapterUses> adapter_uses = std::make_unique<AdapterUses>();
   std::unique_ptr<text::Tokenizer> tokenizer;         // null for random weights: token ids only
   std::unique_ptr<GrammarCache> grammars;             // null without a tokenizer and for an encoder
   std::unique_ptr<text::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
@@ -56,5 +62,15 @@ struct ServedModel {
     return engine != nullptr ? static_cast<engine::ModelEngine*>(engine.get()) : encoder.get();
   }
 };
+
+// By name.
+inline std::vector<AdapterStatus> LoadedAdapters(const ServedModel& model) {
+  std::vector<AdapterStatus> list;
+  if (model.adapters == nullptr) return list;
+  for (const engine::AdapterInfo& info : model.adapters->List()) {
+    list.push_back({info.name, info.path, true, info.id, info.rank, info.bytes, ""});
+  }
+  return list;
+}
 
 }  // namespace dunlin::server

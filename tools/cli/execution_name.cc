@@ -26,13 +26,15 @@ std::string DeviceWord(v1::Device device) {
 }
 
 nlohmann::ordered_json ExecutionJson(const v1::Execution& execution) {
-  return {{"device", DeviceWord(execution.device())},
-          {"attention_backend", BackendWord(execution.attention_backend())},
-          {"precision", PrecisionWord(execution.precision())},
-          {"recipe", execution.recipe()},
-          {"kv_dtype", execution.kv_dtype()},
-          {"checkpoint_quantization", execution.checkpoint_quantization()},
-          {"int8_inputs", execution.int8_inputs()}};
+  nlohmann::ordered_json json = {{"device", DeviceWord(execution.device())},
+                                 {"attention_backend", BackendWord(execution.attention_backend())},
+                                 {"precision", PrecisionWord(execution.precision())},
+                                 {"recipe", execution.recipe()},
+                                 {"kv_dtype", execution.kv_dtype()},
+                                 {"checkpoint_quantization", execution.checkpoint_quantization()},
+                                 {"int8_inputs", execution.int8_inputs()}};
+  if (!execution.adapter().empty()) json["adapter"] = execution.adapter();
+  return json;
 }
 
 }  // namespace dunlin::cli

@@ -22,6 +22,9 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
+  for (const AdaptableModule& module : model->adaptable.modules) {
+    summary.adaptable_features += module.in_features + module.out_features;
+  }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;
     const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);

@@ -19,6 +19,8 @@ constexpr Endpoint kEndpoints[] = {
     {"/dunlin.v1.ModelService/LoadModel", Permission::kAdmin},
     {"/dunlin.v1.ModelService/UnloadModel", Permission::kAdmin},
     {"/dunlin.v1.ModelService/ReloadModel", Permission::kAdmin},
+    {"/dunlin.v1.ModelService/LoadAdapter", Permission::kAdmin},
+    {"/dunlin.v1.ModelService/UnloadAdapter", Permission::kAdmin},
     {"/dunlin.v1.TokenizerService/Tokenize", Permission::kInfer},
     {"/dunlin.v1.TokenizerService/Detokenize", Permission::kInfer},
     {"/dunlin.v1.TokenizerService/ApplyChatTemplate", Permission::kInfer},

@@ -181,7 +181,10 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
 void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire) {
   wire->Clear();
   wire->set_request_id(chunk.request_id);
-  if (chunk.profile.has_value()) *wire->mutable_execution() = ToWire(*chunk.profile);
+  if (chunk.profile.has_value()) {
+    *wire->mutable_execution() = ToWire(*chunk.profile);
+    wire->mutable_execution()->set_adapter(chunk.adapter);
+  }
   wire->set_index(chunk.index);
   wire->mutable_token_ids()->Add(chunk.token_ids.begin(), chunk.token_ids.end());
   wire->set_text_delta(chunk.text);

@@ -12,6 +12,7 @@
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/grpc_calls/draw_param_fields.h"
 #include "server/serving/chat/chat_prompt.h"
+#include "server/serving/resolve/adapter_changes.h"
 #include "server/serving/resolve/key_limits.h"
 #include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
@@ -52,10 +53,27 @@ void DescribeStatus(const ModelStatus& status, v1::ModelStatus* wire) {
   wire->set_evictions(status.evictions);
 }
 
+void DescribeAdapter(const AdapterOfModel& row, v1::Adapter* wire) {
+  wire->set_name(row.adapter.name);
+  wire->set_model(row.model);
+  wire->set_path(row.adapter.path);
+  wire->set_loaded(row.adapter.loaded);
+  wire->set_id(row.adapter.id);
+  wire->set_rank(row.adapter.rank);
+  wire->set_bytes(row.adapter.bytes);
+  wire->set_failure(row.adapter.failure);
+}
+
+void DescribeAdapters(const ModelStatus& status, v1::Model* wire) {
+  wire->set_max_adapters(status.max_adapters);
+  for (const AdapterStatus& adapter : status.adapters) DescribeAdapter({status.name, adapter}, wire->add_adapters());
+}
+
 // A model that is not in memory, as far as its memory plan knows it.
 void DescribeUnserved(const ModelStatus& status, v1::Model* wire) {
   wire->set_name(status.name);
   DescribeStatus(status, wire->mutable_status());
+  DescribeAdapters(status, wire);
   if (status.max_context_tokens == 0) return;
   wire->set_max_context_tokens(status.max_context_tokens);
   wire->set_kind(status.encoder ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
@@ -152,11 +170,12 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
     const auto of_model = [&model](const ModelStatus& status) { return status.name == model->name; };
     if (const auto status = std::find_if(statuses.begin(), statuses.end(), of_model); status != statuses.end()) {
       DescribeStatus(*status, wire.mutable_models()->rbegin()->mutable_status());
+      DescribeAdapters(*status, &*wire.mutable_models()->rbegin());
       statuses.erase(status);
     }
     if (!core_->profile_aliases()) continue;
     const v1::Model described = *wire.models().rbegin();
-    for (std::string& alias : ProfileAliases(*model)) {
+    for (std::string& alias : ProfileAliases(*model, model->name)) {
       *wire.add_models() = described;
       wire.mutable_models()->rbegin()->set_name(std::move(alias));
     }
@@ -172,22 +191,31 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
   if (!caller.ok()) return Finished(context, caller.status());
   v1::GetModelRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
-  const absl::StatusOr<ModelLease> lease = LeaseFor(*core_, *caller, message.name());
+  const absl::StatusOr<NamedModel> lease = FindFor(*core_, *caller, message.name());
   if (!lease.ok() && core_->refusal() == AdmissionRefusal::kLoading) {
     return Finished(context, core_->StatusOf(AdmissionRefusal::kLoading));
   }
-  const std::string name = lease.ok() ? (*lease)->name : message.name();
+  const std::string name = lease.ok() ? lease->model->name : message.name();
   const absl::StatusOr<ModelStatus> status = ModelStatusFor(*core_, *caller, name);
   v1::GetModelResponse wire;
-  if (status.ok()) DescribeStatus(*status, wire.mutable_model()->mutable_status());
+  if (status.ok()) {
+    DescribeStatus(*status, wire.mutable_model()->mutable_status());
+    if (lease.ok()) DescribeAdapters(*status, wire.mutable_model());
+  }
   if (!lease.ok()) {
     if (!status.ok()) return Finished(context, lease.status());
     DescribeUnserved(*status, wire.mutable_model());
     *response = SerializeWire(wire);
     return Finished(context, absl::OkStatus());
   }
-  const ModelLease& model = *lease;
+  const ModelLease& model = lease->model;
   DescribeModel(*model, wire.mutable_model());
+  if (lease->adapter.id != 0) {
+    wire.mutable_model()->set_name(lease->name);
+    wire.mutable_model()->clear_adapters();
+    const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(*core_, *caller, lease->name);
+    if (adapter.ok()) DescribeAdapter(*adapter, wire.mutable_model()->add_adapters());
+  }
   for (const engine::ProfileSupport& row : model->profiles->rows()) DescribeProfile(row, wire.add_profiles());
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
@@ -209,6 +237,39 @@ grpc::ServerUnaryReactor* ModelService::ReloadModel(grpc::CallbackServerContext*
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return Change<v1::ReloadModelRequest, v1::ReloadModelResponse>(
       {core_, context, "/dunlin.v1.ModelService/ReloadModel", &ModelLifecycle::Reload}, *request, response);
+}
+
+grpc::ServerUnaryReactor* ModelService::LoadAdapter(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  const absl::StatusOr<Principal> caller = CallerOf(*core_, "/dunlin.v1.ModelService/LoadAdapter", *context);
+  if (!caller.ok()) return Finished(context, caller.status());
+  v1::LoadAdapterRequest message;
+  if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const AdapterLoad load{message.name(), message.path(), message.model(), message.in_place()};
+  server::LoadAdapter(
+      *core_, *caller, load,
+      [core = core_, context, reactor, caller = *caller, name = load.name, response](const absl::Status& status) {
+        const absl::StatusOr<AdapterOfModel> loaded = AdapterFor(*core, caller, name);
+        v1::LoadAdapterResponse wire;
+        if (loaded.ok()) DescribeAdapter(*loaded, wire.mutable_adapter());
+        if (status.ok()) *response = SerializeWire(wire);
+        Finish(reactor, context, status);
+      });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ModelService::UnloadAdapter(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  const absl::StatusOr<Principal> caller = CallerOf(*core_, "/dunlin.v1.ModelService/UnloadAdapter", *context);
+  if (!caller.ok()) return Finished(context, caller.status());
+  v1::UnloadAdapterRequest message;
+  if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
+  *response = SerializeWire(v1::UnloadAdapterResponse());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  ChangeAdapter(*core_, *caller, message.name(), &ModelLifecycle::UnloadAdapter,
+                [context, reactor](const absl::Status& status) { Finish(reactor, context, status); });
+  return reactor;
 }
 
 }  // namespace dunlin::server

@@ -45,7 +45,10 @@ void DescribeSpeculation(std::span<const OutputPart> parts, inference::ModelInfe
 }  // namespace
 
 void InferResponses::OnChunk(const OutputChunk& chunk, Sink sink) {
-  if (chunk.profile.has_value()) profile_ = chunk.profile;
+  if (chunk.profile.has_value()) {
+    profile_ = chunk.profile;
+    adapter_ = chunk.adapter;
+  }
   const auto index = static_cast<size_t>(chunk.index);
   if (parts_.size() <= index) parts_.resize(index + 1);
   OutputPart& part = parts_[index];
@@ -65,7 +68,10 @@ void InferResponses::OnEnd(Sink sink) {
 void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sink) {
   inference::ModelInferResponse response;
   Identify(form_, &response);
-  if (profile_.has_value()) DescribeProfile(*std::exchange(profile_, std::nullopt), &response);
+  if (profile_.has_value()) {
+    DescribeProfile(*std::exchange(profile_, std::nullopt), &response);
+    if (!adapter_.empty()) SetText("adapter", adapter_.c_str(), &response);
+  }
   DescribeSpeculation(parts, &response);
   const bool tells_nothing = form_.outputs == kTextOutput && parts.front().text.empty();
   if (!(last && form_.stream && form_.empty_final_response && tells_nothing)) {

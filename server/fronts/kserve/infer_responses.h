@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -35,6 +36,7 @@ class InferResponses {
   std::vector<OutputPart> parts_;  // by index
   size_t num_finished_ = 0;
   std::optional<engine::ExecutionProfile> profile_;  // until a response has told it
+  std::string adapter_;                              // with profile_
 };
 
 // The response of an embedding.

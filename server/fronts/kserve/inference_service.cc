@@ -63,9 +63,9 @@ grpc::ServerUnaryReactor* InferenceService::Change(
   return reactor;
 }
 
-absl::StatusOr<ModelLease> InferenceService::Find(const Principal& caller, const std::string& name,
+absl::StatusOr<NamedModel> InferenceService::Find(const Principal& caller, const std::string& name,
                                                   const std::string& version) const {
-  absl::StatusOr<ModelLease> lease = LeaseFor(*core_, caller, name);
+  absl::StatusOr<NamedModel> lease = FindFor(*core_, caller, name);
   if (!lease.ok() && core_->refusal() == AdmissionRefusal::kLoading) {
     return core_->StatusOf(AdmissionRefusal::kLoading);
   }
@@ -120,8 +120,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelMetadata(Context* context, cons
       "/inference.GRPCInferenceService/ModelMetadata", context, *request, response,
       [this](const Principal& caller, const inference::ModelMetadataRequest& asked,
              inference::ModelMetadataResponse* answer) -> absl::Status {
-        const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
-        if (model.ok()) DescribeModel(**model, answer);
+        const absl::StatusOr<NamedModel> model = Find(caller, asked.name(), asked.version());
+        if (model.ok()) DescribeModel(*model, answer);
         return model.status();
       });
 }
@@ -131,8 +131,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelConfig(Context* context, const 
       "/inference.GRPCInferenceService/ModelConfig", context, *request, response,
       [this](const Principal& caller, const inference::ModelConfigRequest& asked,
              inference::ModelConfigResponse* answer) -> absl::Status {
-        const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
-        if (model.ok()) DescribeConfig(**model, answer->mutable_config());
+        const absl::StatusOr<NamedModel> model = Find(caller, asked.name(), asked.version());
+        if (model.ok()) DescribeConfig(*model, answer->mutable_config());
         return model.status();
       });
 }
@@ -142,11 +142,16 @@ grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, co
       "/inference.GRPCInferenceService/ModelStatistics", context, *request, response,
       [this](const Principal& caller, const inference::ModelStatisticsRequest& asked,
              inference::ModelStatisticsResponse* answer) -> absl::Status {
-        for (const ModelLease& model : ModelsFor(*core_, caller)) {
-          const bool named = asked.name().empty() || asked.name() == model->name;
-          if (named) statistics_->Fill(*model, answer->add_model_stats());
+        std::string name;  // "": of all
+        if (!asked.name().empty()) {
+          const absl::StatusOr<NamedModel> found = Find(caller, asked.name(), asked.version());
+          if (!found.ok()) return found.status();
+          name = found->model->name;
         }
-        return asked.name().empty() ? absl::OkStatus() : Find(caller, asked.name(), asked.version()).status();
+        for (const ModelLease& model : ModelsFor(*core_, caller)) {
+          if (name.empty() || name == model->name) statistics_->Fill(*model, answer->add_model_stats());
+        }
+        return absl::OkStatus();
       });
 }
 

@@ -17,6 +17,7 @@
 #include "server/grpc_calls/embed_call.h"
 #include "server/grpc_calls/generation_unary.h"
 #include "server/models/model_lifecycle.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server::kserve {
 
@@ -79,7 +80,7 @@ class InferenceService final : public methods::All {
       absl::FunctionRef<void(const Principal& caller, const Request& request, ModelLifecycle::Done done)> start) const;
   // NOT_FOUND for a model that is not served or that the caller may not use, and for another version than its one;
   // UNAVAILABLE while models are being loaded.
-  absl::StatusOr<ModelLease> Find(const Principal& caller, const std::string& name, const std::string& version) const;
+  absl::StatusOr<NamedModel> Find(const Principal& caller, const std::string& name, const std::string& version) const;
 
   ServingCore* const core_;
   const CallAdmission admission_;

@@ -119,26 +119,26 @@ class Documents {
     static constexpr std::string_view kActions[] = {"ready", "config", "stats"};
     if (request.parameter == "stats") return Statistics(request, "");
     const ModelPath path = SplitPath(request.parameter, kActions);
-    const absl::StatusOr<ModelLease> model = Find(request.caller, path);
+    const absl::StatusOr<NamedModel> model = Find(request.caller, path);
     if (path.action == "ready") {
       const bool taken = model.ok() || IsLoadedByRequest(*core_, request.caller, path.model, path.version);
       return ReadyReply(request, taken && ServerReady());
     }
     if (!model.ok()) return RouteError(request, model.status());
-    if (path.action == "stats") return Statistics(request, path.model);
+    if (path.action == "stats") return Statistics(request, model->model->name);
     if (path.action == "config") {
       inference::ModelConfig config;
-      DescribeConfig(**model, &config);
+      DescribeConfig(*model, &config);
       return DocumentReply(request, config);
     }
     inference::ModelMetadataResponse metadata;
-    DescribeModel(**model, &metadata);
+    DescribeModel(*model, &metadata);
     return DocumentReply(request, metadata);
   }
 
  private:
-  absl::StatusOr<ModelLease> Find(const Principal& caller, const ModelPath& path) const {
-    absl::StatusOr<ModelLease> lease = LeaseFor(*core_, caller, path.model);
+  absl::StatusOr<NamedModel> Find(const Principal& caller, const ModelPath& path) const {
+    absl::StatusOr<NamedModel> lease = FindFor(*core_, caller, path.model);
     if (!lease.ok() && core_->refusal() == AdmissionRefusal::kLoading) {
       return core_->StatusOf(AdmissionRefusal::kLoading);
     }

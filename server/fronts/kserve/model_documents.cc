@@ -69,16 +69,18 @@ void DescribeServer(const std::string& version, inference::ServerMetadataRespons
   for (const char* extension : kExtensions) out->add_extensions(extension);
 }
 
-void DescribeModel(const ServedModel& model, inference::ModelMetadataResponse* out) {
-  out->set_name(model.name);
+void DescribeModel(const NamedModel& named, inference::ModelMetadataResponse* out) {
+  const ServedModel& model = *named.model;
+  out->set_name(named.name);
   out->add_versions(kModelVersion);
   out->set_platform(model.model->config().architecture);
   for (const Tensor& tensor : InputsOf(model)) DescribeTensor(tensor, out->add_inputs());
   for (const Tensor& tensor : OutputsOf(model)) DescribeTensor(tensor, out->add_outputs());
 }
 
-void DescribeConfig(const ServedModel& model, inference::ModelConfig* out) {
-  out->set_name(model.name);
+void DescribeConfig(const NamedModel& named, inference::ModelConfig* out) {
+  const ServedModel& model = *named.model;
+  out->set_name(named.name);
   out->set_platform(model.model->config().architecture);
   out->set_backend(kBackend);
   out->set_max_batch_size(0);

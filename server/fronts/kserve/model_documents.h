@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kserve/grpc_service.pb.h"
-#include "server/models/served_model.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server::kserve {
 
@@ -13,8 +13,8 @@ namespace dunlin::server::kserve {
 void DescribeServer(const std::string& version, inference::ServerMetadataResponse* out);
 
 // The tensors of Triton's vLLM backend for a model that generates; text_input and FP32 vectors for one that embeds.
-// Tensors have no batch dimension.
-void DescribeModel(const ServedModel& model, inference::ModelMetadataResponse* out);
-void DescribeConfig(const ServedModel& model, inference::ModelConfig* out);
+// Tensors have no batch dimension. An adapter has its own name, and all else of its model.
+void DescribeModel(const NamedModel& named, inference::ModelMetadataResponse* out);
+void DescribeConfig(const NamedModel& named, inference::ModelConfig* out);
 
 }  // namespace dunlin::server::kserve

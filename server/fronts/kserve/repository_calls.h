@@ -16,14 +16,14 @@ namespace dunlin::server::kserve {
 bool IsLoadedByRequest(const ServingCore& core, const Principal& caller, const std::string& model,
                        std::string_view version);
 
-// Every model that the caller may use, in its state; one that its next request would load is READY, too. only_ready:
-// without those that take no requests.
+// Every model that the caller may use, in its state; one that its next request would load is READY, too. Adapters
+// follow, as models of their own. only_ready: without those that take no requests.
 void DescribeIndex(const ServingCore& core, const Principal& caller, bool only_ready,
                    inference::RepositoryIndexResponse* out);
 
-// Loads a model, or reads the files of a served one again. Where callers may not change models, a load of a served one
-// has no effect and is OK. Errors: as ChangeModel's; UNIMPLEMENTED with parameters, which would override its files and
-// its config.
+// Loads a model, or reads the files of a served one again; of an adapter's name, that adapter's files. Where callers
+// may not change models, a load of a served one has no effect and is OK. Errors: as ChangeModel's; UNIMPLEMENTED with
+// parameters, which would override its files and its config.
 void LoadModel(const ServingCore& core, const Principal& caller, const std::string& model, bool has_parameters,
                ModelLifecycle::Done done);
 // Errors: as ChangeModel's. There are no dependents to unload with it.

@@ -105,10 +105,10 @@ std::shared_ptr<StreamRequest> Make(ServingCore* core, AdmittedCall admitted, co
 }  // namespace
 
 bool Embeds(const ServingCore& core, const Principal& caller, const std::string& model) {
-  const ModelLease lease = LeaseNamed(core, model);
-  if (lease != nullptr) return lease->encoder != nullptr && caller.MayUse(lease->name);
+  const NamedModel named = FindNamed(core, model);
+  if (named.model != nullptr) return named.model->encoder != nullptr && caller.MayUse(named.name);
   // One that is loaded with this call.
-  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, BaseNameOf(core, model));
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, FindKnown(core, model).model);
   return status.ok() && status->encoder;
 }
 

@@ -25,6 +25,8 @@ constexpr Endpoint kEndpoints[] = {
     {"POST /v2/rerank", Permission::kInfer},
     {"POST /tokenize", Permission::kInfer},
     {"POST /detokenize", Permission::kInfer},
+    {"POST /v1/load_lora_adapter", Permission::kAdmin},
+    {"POST /v1/unload_lora_adapter", Permission::kAdmin},
 };
 
 class OpenAiFront final : public Front {

@@ -10,7 +10,11 @@ std::string ModelBody(const ModelFacts& model) {
   std::string out = "{";
   AppendJsonMember("id", model.name, &out);
   absl::StrAppend(&out, ",\"object\":\"model\",\"created\":", model.created, ",\"owned_by\":\"dunlin\",");
-  AppendJsonMember("root", model.name, &out);
+  AppendJsonMember("root", model.root.empty() ? model.name : model.root, &out);
+  if (!model.parent.empty()) {
+    out.push_back(',');
+    AppendJsonMember("parent", model.parent, &out);
+  }
   absl::StrAppend(&out, ",\"max_model_len\":", model.max_context_tokens, "}");
   return out;
 }

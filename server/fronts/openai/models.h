@@ -12,11 +12,13 @@ struct ModelFacts {
   std::string name;
   int64_t created = 0;             // Unix time at which it was loaded, seconds
   int32_t max_context_tokens = 0;  // prompt and output
+  std::string root = {};           // of an adapter: its path, if the caller hears of it; "": the name
+  std::string parent = {};         // of an adapter: the model that it adapts; "": none
 };
 
 // {"object":"list","data":[...]}
 std::string ModelListBody(std::span<const ModelFacts> models);
-// {"id","object":"model","created","owned_by","root","max_model_len"}
+// {"id","object":"model","created","owned_by","root","max_model_len"}, and of an adapter "parent"
 std::string ModelBody(const ModelFacts& model);
 
 }  // namespace dunlin::server

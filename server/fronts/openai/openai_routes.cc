@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -12,6 +13,7 @@
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/error_body.h"
+#include "server/fronts/openai/lora_routes.h"
 #include "server/fronts/openai/models.h"
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
@@ -21,6 +23,7 @@
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
+#include "server/serving/resolve/adapter_changes.h"
 #include "server/serving/resolve/key_limits.h"
 #include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/profile_alias.h"
@@ -47,15 +50,37 @@ bool IsLoadedWithRequest(const ModelStatus& status) {
   return status.takes_requests() && status.state != ModelState::kReady;
 }
 
+// Those that requests may name now.
+void AppendAdapters(const ServingCore& core, const Principal& caller, std::vector<ModelFacts>* facts) {
+  for (const AdapterOfModel& row : AdaptersFor(core, caller)) {
+    const AdapterStatus& adapter = row.adapter;
+    const ModelLease model = core.Lease(row.model);
+    if (model == nullptr || !adapter.loaded) continue;
+    facts->push_back(FactsOf(*model, adapter.name));
+    facts->back().root = adapter.path;
+    facts->back().parent = row.model;
+    if (!core.profile_aliases()) continue;
+    for (const std::string& alias : ProfileAliases(*model, adapter.name)) {
+      facts->push_back(facts->back());
+      facts->back().name = alias;
+    }
+  }
+}
+
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
   for (const ModelLease& model : ModelsFor(core, request.caller)) {
     facts.push_back(FactsOf(*model, model->name));
     if (!core.profile_aliases()) continue;
-    for (const std::string& alias : ProfileAliases(*model)) facts.push_back(FactsOf(*model, alias));
+    for (const std::string& alias : ProfileAliases(*model, model->name)) facts.push_back(FactsOf(*model, alias));
   }
+  AppendAdapters(core, request.caller, &facts);
   for (const ModelStatus& status : ModelStatusesFor(core, request.caller)) {
-    if (IsLoadedWithRequest(status)) facts.push_back({status.name, 0, status.max_context_tokens});
+    if (!IsLoadedWithRequest(status)) continue;
+    facts.push_back({status.name, 0, status.max_context_tokens});
+    for (const AdapterStatus& adapter : status.adapters) {
+      facts.push_back({adapter.name, 0, status.max_context_tokens, adapter.path, status.name});
+    }
   }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts);
@@ -64,7 +89,7 @@ HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
 
 HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   const std::string request_id = EchoedRequestIdOf(request);
-  const absl::StatusOr<ModelLease> model = LeaseFor(core, request.caller, request.parameter);
+  const absl::StatusOr<NamedModel> model = FindFor(core, request.caller, request.parameter);
   if (!model.ok()) {
     const absl::StatusOr<ModelStatus> status_of = ModelStatusFor(core, request.caller, request.parameter);
     if (status_of.ok() && IsLoadedWithRequest(*status_of)) {
@@ -77,7 +102,13 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
     return ErrorReply(status, OpenAiError(status), request_id);
   }
   HttpReply reply = OkReply(kJsonText, request_id);
-  reply.body = ModelBody(FactsOf(**model, request.parameter));
+  ModelFacts facts = FactsOf(*model->model, request.parameter);
+  if (model->adapter.id != 0) {
+    const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(core, request.caller, model->name);
+    if (adapter.ok()) facts.root = adapter->adapter.path;
+    facts.parent = model->model->name;
+  }
+  reply.body = ModelBody(facts);
   return reply;
 }
 
@@ -145,6 +176,7 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       TextRoute(core, "/tokenize", sources, kTokenizeWork),
       TextRoute(core, "/detokenize", sources, kDetokenizeWork),
   };
+  for (HttpRoute& route : LoraRoutes(core, sources.strict)) routes.push_back(std::move(route));
   for (HttpRoute& route : routes) {
     route.refusal = &RefusalReply;
     route.refusal_body = &Refusal<&OpenAiError>;

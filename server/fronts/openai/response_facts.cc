@@ -13,7 +13,7 @@ std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfi
                       kernels::Name(profile.attention_backend), "-", kernels::Name(profile.precision));
 }
 
-void AppendExecution(const engine::ExecutionProfile& profile, std::string* out) {
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter) {
   absl::StrAppend(out, "{\"device\":\"", kernels::Name(profile.device), "\",\"attention_backend\":\"",
                   kernels::Name(profile.attention_backend), "\",\"precision\":\"", kernels::Name(profile.precision));
   if (profile.precision == engine::Precision::kFp8) {
@@ -21,7 +21,12 @@ void AppendExecution(const engine::ExecutionProfile& profile, std::string* out) 
   }
   absl::StrAppend(out, "\",\"kv_dtype\":\"", kernels::Name(profile.kv_dtype()),
                   profile.checkpoint_quantization ? "\",\"checkpoint_quantization\":true" : "\"",
-                  profile.int8_inputs ? ",\"int8_inputs\":true}" : "}");
+                  profile.int8_inputs ? ",\"int8_inputs\":true" : "");
+  if (!adapter.empty()) {
+    out->push_back(',');
+    AppendJsonMember("adapter", adapter, out);
+  }
+  out->push_back('}');
 }
 
 void AppendTimings(const Timings& timings, std::string* out) {

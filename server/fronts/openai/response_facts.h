@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/request/types.h"
 #include "server/serving/output/output_chunk.h"
@@ -26,8 +27,8 @@ std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfi
 
 // {"device":"cpu","attention_backend":"flash","precision":"bf16","kv_dtype":"bf16"}, with "recipe" for FP8 and
 // "checkpoint_quantization":true where the weights are the integer codes of the model's checkpoint, "int8_inputs":true
-// where products round their inputs to 8 bits.
-void AppendExecution(const engine::ExecutionProfile& profile, std::string* out);
+// where products round their inputs to 8 bits, "adapter" where one runs.
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter = {});
 // {"queue_ms":...,"ttft_ms":...,"total_ms":...}
 void AppendTimings(const Timings& timings, std::string* out);
 

@@ -10,7 +10,7 @@
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/tokenize.h"
 #include "server/serving/chat/text_requests.h"
-#include "server/serving/record/errors.h"
+#include "server/serving/resolve/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -33,9 +33,9 @@ absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Prin
   if (absl::Status s = ReadTokenize(text, ignored, &body); !s.ok()) return s;
   const absl::StatusOr<TokenIds> tokens = TokensOf(core, caller, body);
   if (!tokens.ok()) return tokens.status();
-  const ModelLease model = core.Lease(body.model);
-  if (model == nullptr) return UnknownModel(body.model);  // removed in the meantime
-  return TokenizeResponseBody(*tokens, model->any_engine()->max_context_tokens());
+  const absl::StatusOr<ModelLease> model = LeaseFor(core, caller, body.model);
+  if (!model.ok()) return model.status();  // removed in the meantime
+  return TokenizeResponseBody(*tokens, (*model)->any_engine()->max_context_tokens());
 }
 
 absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text,

@@ -34,7 +34,17 @@ Json ChatJson(const ServedModel& model) {
           {"reasoning_parser", NameOfForm(model.chat_forms.reasoning)}};
 }
 
-Json ModelJson(const ServedModel& model) {
+// Of those that the caller may use.
+Json AdaptersJson(const ServedModel& model, const Principal& caller) {
+  Json adapters = Json::array();
+  for (const AdapterStatus& adapter : LoadedAdapters(model)) {
+    if (!caller.MayUse(adapter.name)) continue;
+    adapters.push_back({{"name", adapter.name}, {"rank", adapter.rank}, {"bytes", adapter.bytes}});
+  }
+  return adapters;
+}
+
+Json ModelJson(const ServedModel& model, const Principal& caller) {
   const engine::ModelConfig& config = model.model->config();
   Json document = {{"name", model.name},
                    {"kind", config.is_encoder() ? "encoder" : "decoder"},
@@ -46,6 +56,7 @@ Json ModelJson(const ServedModel& model) {
                    {"precisions", Json::array()}};
   for (const engine::Precision precision : model.model->precisions()) document["precisions"].push_back(Name(precision));
   if (!config.is_encoder()) document["chat"] = ChatJson(model);
+  if (model.adapters != nullptr) document["adapters"] = AdaptersJson(model, caller);
   const absl::StatusOr<engine::ExecutionProfile> chosen = model.profiles->Resolve({});
   document["default_profile"] = chosen.ok() ? ProfileJson(*chosen) : Json();
   Json& profiles = document["profiles"] = Json::array();
@@ -59,9 +70,9 @@ Json ModelJson(const ServedModel& model) {
 
 }  // namespace
 
-std::string ModelsDocument(const ServerFacts& server, std::span<const ModelLease> models) {
+std::string ModelsDocument(const ServerFacts& server, std::span<const ModelLease> models, const Principal& caller) {
   Json document = {{"version", server.version}, {"cpu_variant", server.cpu_variant}, {"models", Json::array()}};
-  for (const ModelLease& model : models) document["models"].push_back(ModelJson(*model));
+  for (const ModelLease& model : models) document["models"].push_back(ModelJson(*model, caller));
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

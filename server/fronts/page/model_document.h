@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "server/access/principal.h"
 #include "server/models/repository.h"
 
 namespace dunlin::server::page {
@@ -16,7 +17,7 @@ struct ServerFacts {
 };
 
 // {"version","cpu_variant","models":[{"name",...,"default_profile","profiles":[{...,"supported","reasons"}]}]}: each
-// model with every profile, in the order of ProfileTable::rows.
-std::string ModelsDocument(const ServerFacts& server, std::span<const ModelLease> models);
+// model with every profile, in the order of ProfileTable::rows, and with the adapters that the caller may use.
+std::string ModelsDocument(const ServerFacts& server, std::span<const ModelLease> models, const Principal& caller);
 
 }  // namespace dunlin::server::page

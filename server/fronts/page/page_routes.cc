@@ -100,7 +100,7 @@ std::vector<HttpRoute> PageRoutes(const PageSources& sources) {
       {"GET", "/status/models",
        [sources](const HttpRequest& request) {
          const ServerFacts facts{sources.version, sources.cpu_variant};
-         return DocumentReply(request, ModelsDocument(facts, ModelsFor(*sources.core, request.caller)));
+         return DocumentReply(request, ModelsDocument(facts, ModelsFor(*sources.core, request.caller), request.caller));
        }},
       {"GET", "/status/profiles",
        [sources](const HttpRequest& request) {

@@ -15,8 +15,8 @@ namespace dunlin::server {
 
 class EngineModel {
  public:
-  // name: of a served model, a profile may follow it (serving/resolve/profile_alias.h); "": of those that the caller
-  // may use, the first one of the kind that a call needs. core outlives this object.
+  // name: of a served model or an adapter, a profile may follow it (serving/resolve/profile_alias.h); "": of those that
+  // the caller may use, the first model of the kind that a call needs. core outlives this object.
   EngineModel(const ServingCore* core, std::string name) : core_(core), name_(std::move(name)) {}
 
   // What Generate, and Embed, pass to the core as the model's name.
@@ -31,8 +31,8 @@ class EngineModel {
  private:
   std::string NameOf(const Principal& caller, bool encoder) const {
     if (!name_.empty()) {
-      const ModelLease named = LeaseNamed(*core_, name_);
-      return named == nullptr || caller.MayUse(named->name) ? name_ : std::string();
+      const NamedModel named = FindNamed(*core_, name_);
+      return named.model == nullptr || caller.MayUse(named.name) ? name_ : std::string();
     }
     for (const ModelLease& model : ModelsFor(*core_, caller)) {
       if (model->model->config().is_encoder() == encoder) return model->name;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/fronts/vllm/control_call.h"
+#include "server/fronts/vllm/lora_calls.h"
 #include "server/fronts/vllm/server_info.h"
 #include "server/fronts/vllm/sleep_calls.h"
 #include "server/serving/record/entropy.h"
@@ -78,19 +79,6 @@ absl::Status Shutdown(const Call& call, const ::vllm::ShutdownRequest&, ::vllm::
 
 absl::Status Abort(const Call& call, const ::vllm::AbortRequest& request, ::vllm::AbortResponse*) {
   for (const std::string& id : request.request_ids()) call.service->sources().abort(id, call.caller);
-  return absl::OkStatus();
-}
-
-absl::Status LoadLora(const Call&, const ::vllm::LoadLoraRequest&, ::vllm::LoadLoraResponse*) {
-  return MakeError(Reason::kNotImplemented, "this server loads no LoRA adapters");
-}
-
-absl::Status UnloadLora(const Call&, const ::vllm::UnloadLoraRequest& request, ::vllm::UnloadLoraResponse*) {
-  if (request.lora_name().empty()) return InvalidField("lora_name", "is empty", "the name of an adapter");
-  return MakeError(Reason::kUnknownAdapter, "no LoRA adapter of that name is loaded: this server loads none");
-}
-
-absl::Status ListLoras(const Call&, const ::vllm::ListLorasRequest&, ::vllm::ListLorasResponse*) {
   return absl::OkStatus();
 }
 
@@ -216,8 +204,8 @@ constexpr Method kMethods[] = {
     {"/vllm.Control/GetModelInfo", &Answer<&GetModelInfo>::Start},
     {"/vllm.Control/Shutdown", &Answer<&Shutdown>::Start},
     {"/vllm.Control/Abort", &Answer<&Abort>::Start},
-    {"/vllm.Control/LoadLora", &Answer<&LoadLora>::Start},
-    {"/vllm.Control/UnloadLora", &Answer<&UnloadLora>::Start},
+    {"/vllm.Control/LoadLora", &StartLoadLora},
+    {"/vllm.Control/UnloadLora", &StartUnloadLora},
     {"/vllm.Control/ListLoras", &Answer<&ListLoras>::Start},
     {"/vllm.Control/GetKvEventSources", &Answer<&GetKvEventSources>::Start},
     {"/vllm.Control/PauseGeneration", &PauseCall::Start},

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "server/fronts/vllm/lora_calls.h"
 #include "server/fronts/vllm/server_info.h"
 #include "server/transport/grpc/wire_buffer.h"
 
@@ -14,6 +15,10 @@ absl::Status VllmGenerateTranslator::Read(const grpc::ByteBuffer& message, Clien
   VllmResponseFields fields;
   absl::Status read = VllmRequestFromWire(&wire, streams_, request, &fields);
   if (!read.ok()) return read;
+  if (!wire.lora_name().empty()) {
+    absl::Status named = NameAdapter(*core_, request->principal, wire.lora_name(), &request->model);
+    if (!named.ok()) return named;
+  }
   if (request->model.empty()) {
     const std::vector<ModelLease> models = GeneratingModels(*core_, request->principal);
     if (models.size() == 1) request->model = models.front()->name;

@@ -40,6 +40,7 @@ void DescribeServer(const ServedModel& model, const std::string& version, const 
   wire->set_total_kv_blocks(static_cast<uint64_t>(engine::KvBlocks(limits, precision)));
   wire->set_max_running_requests(static_cast<uint64_t>(model.engine_options.max_sequences));
   wire->set_max_batched_tokens(static_cast<uint64_t>(model.engine_options.max_tokens_per_step));
+  if (model.adapters != nullptr) wire->set_max_loras(static_cast<uint32_t>(model.adapters->limits().max_adapters));
   ::vllm::ParallelismInfo* parallelism = wire->mutable_parallelism();  // one process, one device
   parallelism->set_tensor_parallel_size(1);
   parallelism->set_pipeline_parallel_size(1);
@@ -55,6 +56,7 @@ void DescribeModel(const ServedModel& model, ::vllm::ModelInfo* wire) {
   wire->set_served_model_name(model.name);
   wire->set_supports_text_input(model.tokenizer != nullptr);
   wire->set_supports_token_ids_input(true);
+  wire->set_supports_lora(model.adapters != nullptr);
   const text::ChatOutputForms& forms = model.chat_forms;
   if (forms.reasoning != nullptr) wire->set_reasoning_parser(forms.reasoning->name);
   if (forms.calls != nullptr) wire->set_tool_call_parser(forms.calls->name);

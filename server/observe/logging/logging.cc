@@ -206,6 +206,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
   const std::string reason = ReasonName(record.status);
   const std::string line = absl::StrCat(
       "request id=", LogQuoted(record.request_id, kMaxNameBytes), " model=", LogQuoted(record.model, kMaxNameBytes),
+      record.adapter.empty() ? "" : absl::StrCat(" adapter=", LogQuoted(record.adapter, kMaxNameBytes)),
       " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,
       " completion_tokens=", record.completion_tokens,
       " queue_ms=", Milliseconds(record.arrival, record.first_scheduled),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/observe/metrics/metric_table.h"
 
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/base/status_name.h"
 #include "server/observe/logging/logging.h"
 #include "server/observe/metrics/process_stats.h"
@@ -80,6 +83,34 @@ std::optional<MetricLabels> ByReason(const Record& record) {
   return MetricLabels{{"reason", record.refusal_reason}};
 }
 
+bool TakesAdapters(const ModelStatus& status) {
+  return status.max_adapters > 0;
+}
+
+MetricLabels AdapterLabels(const ModelStatus& status) {
+  return {{"max_lora", std::to_string(status.max_adapters)},
+          {"running_lora_adapters", absl::StrJoin(status.running_adapters, ",")},
+          {"waiting_lora_adapters", absl::StrJoin(status.waiting_adapters, ",")}};
+}
+
+struct LoadedAdapterSums {
+  size_t count = 0;
+  size_t bytes = 0;
+};
+LoadedAdapterSums OfLoadedAdapters(const ModelStatus& status) {
+  LoadedAdapterSums sums;
+  for (const AdapterStatus& adapter : status.adapters) {
+    if (!adapter.loaded) continue;
+    ++sums.count;
+    sums.bytes += adapter.bytes;
+  }
+  return sums;
+}
+
+double SecondsNow() {
+  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+}
+
 const Metric kMetrics[] = {
     // The server.
     {"dunlin_ready", "1 while accepting requests, 0 while loading, stalled or draining", kGauge,
@@ -146,6 +177,21 @@ const Metric kMetrics[] = {
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.idle_unloads); }}},
     {"dunlin_model_evictions_total", "Times that the idle model was unloaded for another one's memory", kCounter,
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.evictions); }}},
+
+    // LoRA adapters, of models that take any.
+    {"vllm:lora_requests_info",
+     "Unix time of the scrape; labels: the most adapters at once, and the names of those with requests that have drawn "
+     "a "
+     "token, and that wait for one",
+     kGauge, ModelStatusValue{[](const ModelStatus&) { return SecondsNow(); }, &AdapterLabels, &TakesAdapters}},
+    {"dunlin_model_adapters", "LoRA adapters that are loaded", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return double(OfLoadedAdapters(s).count); }, nullptr, &TakesAdapters}},
+    {"dunlin_model_adapter_bytes", "Memory that the weights of loaded adapters take", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return double(OfLoadedAdapters(s).bytes); }, nullptr, &TakesAdapters}},
+    {"dunlin_model_adapter_loads_total", "Times that an adapter was loaded", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.adapter_loads); }, nullptr, &TakesAdapters}},
+    {"dunlin_model_adapter_load_failures_total", "Times that an adapter could not be loaded", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.adapter_load_failures); }, nullptr, &TakesAdapters}},
 
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,

@@ -87,6 +87,7 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 struct ModelStatusValue {  // read at each scrape
   double (*value)(const ModelStatus& status);
   MetricLabels (*labels)(const ModelStatus& status) = nullptr;  // further ones; null: none
+  bool (*applies)(const ModelStatus& status) = nullptr;         // null: to every model
 };
 
 // Over all models.

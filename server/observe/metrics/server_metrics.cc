@@ -61,6 +61,7 @@ void AddSample(double value, const MetricLabels& labels, prometheus::MetricFamil
 void AddStatuses(const std::vector<ModelStatus>& statuses, const ModelStatusValue& source,
                  prometheus::MetricFamily* family) {
   for (const ModelStatus& status : statuses) {
+    if (source.applies != nullptr && !source.applies(status)) continue;
     MetricLabels labels = source.labels == nullptr ? MetricLabels() : source.labels(status);
     labels["model_name"] = status.name;
     AddSample(source.value(status), labels, family);

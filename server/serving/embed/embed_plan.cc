@@ -164,10 +164,10 @@ absl::Status PlanScores(const ServingCore& core, const ClientEmbedRequest& clien
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
   record->num_inputs = static_cast<int32_t>(client.inputs.size());
   const CallContext call{core, client.principal, *client.field_names, record};
-  absl::StatusOr<ModelLease> lease = ResolveModel(call, client.model, &client.execution);
-  if (!lease.ok()) return lease.status();
+  absl::StatusOr<NamedModel> named = ResolveModel(call, client.model, &client.execution);
+  if (!named.ok()) return named.status();
   EmbedPlan plan;
-  plan.model = *std::move(lease);
+  plan.model = std::move(named->model);
   const ServedModel& model = *plan.model;
   plan.call = std::make_unique<engine::EncodeCall>();
   engine::EncodeRequest& request = plan.call->request;

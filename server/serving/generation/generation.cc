@@ -198,6 +198,7 @@ absl::Status Generation::Submit() {
     core_->overload()->OnRefusal(core_->now());
     return OutputBytesRefused(output_bytes, core_->limits());
   }
+  if (!record_.adapter.empty()) adapter_use_ = AdapterUses::Use(model_->adapter_uses.get(), record_.adapter);
   outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_, &write_pending_);
   first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
   for (size_t i = 0; i < outputs_->size(); ++i) {
@@ -215,6 +216,7 @@ absl::Status Generation::Submit() {
   }
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
+  chunk_.adapter = record_.adapter;
   chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
   chunk_.clamped_max_tokens = plan.clamped_max_tokens;
   if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
@@ -236,6 +238,7 @@ void Generation::Continue() {
   if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
   const absl::StatusOr<GenerationOutputs::Next> next = outputs_->Fill(&chunk_);
   if (!next.ok()) return End(MakeError(Reason::kInternal, "the output could not be detokenised"));
+  if (!chunk_.token_ids.empty()) adapter_use_.Run();
   if (*next == GenerationOutputs::Next::kNothing && first_chunk_sent_) return;
   first_chunk_sent_ = true;
   if (*next == GenerationOutputs::Next::kLastChunk) {
@@ -270,6 +273,7 @@ void Generation::Report() {
   if (outputs_ != nullptr && !outputs_->all_finished()) return;
   if (!reported_) {
     reported_ = true;
+    adapter_use_ = AdapterUses::Use();
     record_.finished = core_->now();
     if (outputs_ != nullptr) outputs_->FillRecord(&record_);
     const bool computed = record_.first_scheduled != 0;

@@ -111,6 +111,7 @@ class Generation final : public TextTask, public StallWatch::Call {
   std::optional<GenerationPlan> plan_;             // while kPlanned
   std::unique_ptr<PendingConstraint> constraint_;  // while kPlanned, of a plan with a grammar; uses plan_->model
   ModelLease model_;                               // from Submit to the end
+  AdapterUses::Use adapter_use_;                   // of model_'s, the same; empty without an adapter
   std::unique_ptr<GenerationOutputs> outputs_;     // null before Submit
   OutputChunk chunk_;                              // the next one, as far as filled; its memory is reused
   bool first_chunk_waits_ = false;                 // for the first token

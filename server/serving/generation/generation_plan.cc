@@ -255,10 +255,11 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record,
                                               engine::TimeNs deadline) {
   const CallContext call{core, client.principal, *client.field_names, record};
-  absl::StatusOr<ModelLease> lease = ResolveModel(call, client.model, &client.execution);
-  if (!lease.ok()) return lease.status();
+  absl::StatusOr<NamedModel> named = ResolveModel(call, client.model, &client.execution);
+  if (!named.ok()) return named.status();
   GenerationPlan plan;
-  plan.model = *std::move(lease);
+  plan.model = std::move(named->model);
+  plan.request.adapter = std::move(named->adapter);
   const ServedModel& model = *plan.model;
   if (absl::Status s = CheckGenerates(model); !s.ok()) return s;
   const engine::RequestLimits& limits = model.engine->limits();

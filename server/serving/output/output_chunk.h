@@ -106,6 +106,7 @@ struct OutputChunk {
   // where it is less than was asked for.
   std::string request_id;
   std::optional<engine::ExecutionProfile> profile;
+  std::string adapter;  // that runs; "": none
   int32_t num_prompt_tokens = 0;
   std::optional<int32_t> clamped_max_tokens;
   std::vector<engine::TokenId> prompt_token_ids;  // if requested
@@ -122,6 +123,7 @@ struct OutputChunk {
   void Clear() {
     request_id.clear();
     profile.reset();
+    adapter.clear();
     num_prompt_tokens = 0;
     clamped_max_tokens.reset();
     prompt_token_ids.clear();

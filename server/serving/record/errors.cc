@@ -35,6 +35,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kModelMemory, "MODEL_MEMORY", StatusCode::kResourceExhausted},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
     {Reason::kUnknownAdapter, "UNKNOWN_ADAPTER", StatusCode::kNotFound},
+    {Reason::kAdapterExists, "ADAPTER_EXISTS", StatusCode::kAlreadyExists},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
     {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
     {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kFailedPrecondition},

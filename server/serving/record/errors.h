@@ -34,6 +34,7 @@ enum class Reason : uint8_t {
   kModelMemory,
   kUnknownService,
   kUnknownAdapter,
+  kAdapterExists,
   kNoTokenizer,
   kWrongModelKind,
   kChatUnsupported,

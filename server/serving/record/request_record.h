@@ -17,7 +17,8 @@ namespace dunlin::server {
 
 struct RequestRecord {
   std::string request_id;
-  std::string model;                                // as requested; may be unknown
+  std::string model;                                // as requested; may be unknown. Of an adapter: the one it adapts
+  std::string adapter;                              // that runs; "": none
   std::optional<engine::ExecutionProfile> profile;  // none if refused before it was resolved
   absl::Status status;                              // the terminal status of the call
   std::string refusal_reason;                       // name of the reason if refused ("QUEUE_FULL"), else empty

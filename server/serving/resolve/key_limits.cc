@@ -13,7 +13,6 @@
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/model_changes.h"
-#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -43,15 +42,22 @@ std::string NamesOf(const Row (&table)[kRows], const std::bitset<kRows>& chosen)
 
 }  // namespace
 
-absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model) {
-  ModelLease lease = LeaseNamed(core, model);
-  if (lease == nullptr) return NotServed(core, caller, model);
-  if (!caller.MayUse(lease->name)) {
-    Report(core.access(), caller, "model not allowed");
+absl::StatusOr<NamedModel> FindFor(const ServingCore& core, const Principal& caller, std::string_view model) {
+  NamedModel found = FindNamed(core, model);
+  if (found.model == nullptr) return NotServed(core, caller, model);
+  if (!caller.MayUse(found.name)) {
+    const bool adapter = found.adapter.id != 0;
+    Report(core.access(), caller, adapter ? absl::StrCat("adapter ", found.name, " not allowed") : "model not allowed");
     return UnknownModel(model);
   }
-  if (const auto choice = ChoiceNamed(*lease, model); !choice.ok()) return choice.status();
-  return lease;
+  if (const auto choice = ChoiceNamed(found, model); !choice.ok()) return choice.status();
+  return found;
+}
+
+absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model) {
+  absl::StatusOr<NamedModel> found = FindFor(core, caller, model);
+  if (!found.ok()) return found.status();
+  return std::move(found->model);
 }
 
 std::vector<ModelLease> ModelsFor(const ServingCore& core, const Principal& caller) {

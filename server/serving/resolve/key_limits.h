@@ -16,12 +16,15 @@
 #include "server/serving/core/serving_core.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/client_request.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 
-// The model of that name, behind which a profile may stand (profile_alias.h). Errors: NOT_FOUND, the same for a model
-// that is unknown and one that the caller may not use; UNAVAILABLE for one that is known and not served;
-// INVALID_ARGUMENT for a suffix that is no profile.
+// The model of that name, or the one that has an adapter of that name; a profile may follow it (profile_alias.h). A key
+// allows an adapter by the adapter's own name. Errors: NOT_FOUND, the same for what is unknown and what the caller may
+// not use; UNAVAILABLE for a model that is known and not served; INVALID_ARGUMENT for a suffix that is no profile.
+absl::StatusOr<NamedModel> FindFor(const ServingCore& core, const Principal& caller, std::string_view model);
+// FindFor's model.
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model);
 
 // Every model that the caller may use, in the order in which they were loaded. What a front end tells of models it

@@ -15,14 +15,10 @@ namespace {
 
 constexpr char kLoadedAtStart[] =
     "models are loaded when the server starts; change models[] of its config and restart it";
-constexpr char kSeeLog[] = "the last load failed; the server's log says why";
-
-bool HearsFailures(const Principal& caller) {
-  return caller.anonymous() || caller.key->Has(Permission::kAdmin);
-}
 
 ModelStatus ToldTo(const Principal& caller, ModelStatus status) {
-  if (!status.failure.empty() && !HearsFailures(caller)) status.failure = kSeeLog;
+  if (!status.failure.empty() && !HearsPaths(caller)) status.failure = kFailureInLog;
+  TellAdapters(caller, &status.adapters);
   return status;
 }
 
@@ -61,12 +57,27 @@ absl::Status Told(const absl::Status& status, const std::string& model, const Li
 
 }  // namespace
 
+bool HearsPaths(const Principal& caller) {
+  return caller.anonymous() || caller.key->Has(Permission::kAdmin);
+}
+
+void TellAdapters(const Principal& caller, std::vector<AdapterStatus>* adapters) {
+  std::erase_if(*adapters, [&caller](const AdapterStatus& adapter) { return !caller.MayUse(adapter.name); });
+  if (HearsPaths(caller)) return;
+  for (AdapterStatus& adapter : *adapters) {
+    adapter.path.clear();
+    if (!adapter.failure.empty()) adapter.failure = kFailureInLog;
+  }
+}
+
 absl::Status NotServed(const ServingCore& core, const Principal& caller, std::string_view model) {
-  const std::string name = BaseNameOf(core, model);
-  if (core.lifecycle() == nullptr || !caller.MayUse(name)) return UnknownModel(model);
-  const std::optional<ModelStatus> status = core.lifecycle()->Find(name);
+  const KnownModel known = FindKnown(core, model);
+  if (core.lifecycle() == nullptr || !caller.MayUse(known.name)) return UnknownModel(model);
+  const std::optional<ModelStatus> status = core.lifecycle()->Find(known.model);
   if (!status.has_value()) return UnknownModel(model);
-  return ModelNotServed(name, Told(status->state), core.limits().retry_after_ms);
+  const bool only_adapter = status->state == ModelState::kReady && known.name != known.model;
+  const char* state = only_adapter ? "could not be loaded" : Told(status->state);
+  return ModelNotServed(known.name, state, core.limits().retry_after_ms);
 }
 
 std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Principal& caller) {
@@ -77,6 +88,9 @@ std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Princip
       status.name = model->name;
       status.state = ModelState::kReady;
       status.loads = 1;
+      if (model->adapters != nullptr) status.max_adapters = model->adapters->limits().max_adapters;
+      status.adapters = LoadedAdapters(*model);
+      TellAdapters(caller, &status.adapters);
     }
     return list;
   }

@@ -15,12 +15,20 @@
 
 namespace dunlin::server {
 
+// What callers hear in place of a failure that may name files.
+inline constexpr char kFailureInLog[] = "the last load failed; the server's log says why";
+// Whether a caller hears of files of the server: administrators, and everybody where there are no keys.
+bool HearsPaths(const Principal& caller);
+// What the caller hears of adapters: of those that it may use, and of paths and failures as HearsPaths says.
+void TellAdapters(const Principal& caller, std::vector<AdapterStatus>* adapters);
+
 // The status of a call for a model that is not served: UNAVAILABLE with its state where the server knows the model,
 // else NOT_FOUND.
 absl::Status NotServed(const ServingCore& core, const Principal& caller, std::string_view model);
 
 // Every model that the caller may use, served or not, by name; without a lifecycle those that are served. `failure` is
-// told to administrators, and where there are no keys: it may name files. Others are referred to the log.
+// told to administrators, and where there are no keys: it may name files. Others are referred to the log. Adapters are
+// those of TellAdapters.
 std::vector<ModelStatus> ModelStatusesFor(const ServingCore& core, const Principal& caller);
 // Of one model; NOT_FOUND.
 absl::StatusOr<ModelStatus> ModelStatusFor(const ServingCore& core, const Principal& caller, std::string_view model);

@@ -38,8 +38,10 @@ absl::StatusOr<bool> ModelUse::Ready(const Principal& caller, const std::string&
 }
 
 absl::StatusOr<bool> ModelUse::Begin(const Principal& caller, const std::string& model) {
-  name_ = BaseNameOf(core_, model);
-  if (!caller.MayUse(name_)) return true;
+  const KnownModel known = FindKnown(core_, model);
+  name_ = known.model;
+  named_ = model;
+  if (!caller.MayUse(known.name)) return true;
   const bool endless = deadline_ == engine::kNoDeadline;
   const absl::Time deadline =
       endless ? absl::InfiniteFuture() : absl::Now() + absl::Nanoseconds(deadline_ - core_.now());
@@ -67,7 +69,7 @@ absl::Status ModelUse::Refused(const Principal& caller, const absl::Status& why)
   if (absl::IsDeadlineExceeded(why)) {
     return ModelNotServed(name_, "is still being loaded (models[].load_wait_ms)", retry_after_ms);
   }
-  return NotServed(core_, caller, name_);
+  return NotServed(core_, caller, named_);
 }
 
 }  // namespace dunlin::server

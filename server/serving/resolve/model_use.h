@@ -42,6 +42,7 @@ class ModelUse {
   const engine::TimeNs deadline_;
   const std::function<void()> resume_;
   std::string name_;            // of the model that is waited for, or held
+  std::string named_;           // what the request calls it
   uint64_t id_ = 0;             // of the use; 0: there is none
   std::shared_ptr<Wait> wait_;  // null: nothing is waited for
 };

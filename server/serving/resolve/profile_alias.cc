@@ -2,9 +2,11 @@
 #include "server/serving/resolve/profile_alias.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/string_view.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "server/models/model_lifecycle.h"
@@ -54,29 +56,45 @@ absl::Status Conflict(engine::Field field, std::string_view asked, std::string_v
       std::string(named));
 }
 
+// Without a suffix.
+NamedModel FindExactly(const ServingCore& core, std::string_view name) {
+  if (ModelLease model = core.Lease(name)) return {std::move(model), {}, std::string(name)};
+  for (ModelLease& model : core.models().List()) {
+    if (model->adapters == nullptr) continue;
+    engine::AdapterLease adapter = model->adapters->Lookup(name);
+    if (adapter.id != 0) return {std::move(model), std::move(adapter), std::string(name)};
+  }
+  return {};
+}
+
 }  // namespace
 
-ModelLease LeaseNamed(const ServingCore& core, std::string_view name) {
-  ModelLease lease = core.Lease(name);
+NamedModel FindNamed(const ServingCore& core, std::string_view name) {
+  NamedModel found = FindExactly(core, name);
   const size_t mark = name.rfind(kSuffixMark);
-  if (lease != nullptr || mark == std::string_view::npos) return lease;
-  return core.Lease(name.substr(0, mark));
+  if (found.model != nullptr || mark == std::string_view::npos) return found;
+  return FindExactly(core, name.substr(0, mark));
 }
 
-std::string BaseNameOf(const ServingCore& core, std::string_view name) {
-  const size_t mark = name.rfind(kSuffixMark);
-  const bool known = core.lifecycle() == nullptr || core.lifecycle()->Knows(name);
-  const bool has_suffix = !known && mark != std::string_view::npos && core.lifecycle()->Knows(name.substr(0, mark));
-  return std::string(has_suffix ? name.substr(0, mark) : name);
+KnownModel FindKnown(const ServingCore& core, std::string_view name) {
+  const KnownModel unknown{std::string(name), std::string(name)};
+  if (core.lifecycle() == nullptr) return unknown;
+  for (const std::string_view own : {name, name.substr(0, name.rfind(kSuffixMark))}) {
+    if (core.lifecycle()->Knows(own)) return {std::string(own), std::string(own)};
+    std::string model = core.lifecycle()->ModelOfAdapter(own);
+    if (!model.empty()) return {std::move(model), std::string(own)};
+  }
+  return unknown;
 }
 
-absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, std::string_view name) {
+absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const NamedModel& model, std::string_view name) {
   if (name == model.name) return engine::ExecutionChoice();
   const std::string_view suffix = name.substr(model.name.size() + 1);
   if (const std::optional<engine::ExecutionChoice> choice = ParseSuffix(suffix)) return *choice;
-  return InvalidField("model", "has a suffix that is no profile",
-                      absl::StrCat(model.name, " alone, or one of ", absl::StrJoin(ProfileAliases(model), ", "),
-                                   ", or with one of the two parts"));
+  const std::vector<std::string> aliases = ProfileAliases(*model.model, model.name);
+  return InvalidField(
+      "model", "has a suffix that is no profile",
+      absl::StrCat(model.name, " alone, or one of ", absl::StrJoin(aliases, ", "), ", or with one of the two parts"));
 }
 
 absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const FieldNames& names,
@@ -97,11 +115,11 @@ absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view 
   return absl::OkStatus();
 }
 
-std::vector<std::string> ProfileAliases(const ServedModel& model) {
+std::vector<std::string> ProfileAliases(const ServedModel& model, std::string_view name) {
   std::vector<std::string> aliases;
   for (const engine::ProfileSupport& row : model.profiles->rows()) {
     if (!row.supported) continue;
-    aliases.push_back(absl::StrCat(model.name, "@", kernels::Name(row.profile.attention_backend), "-",
+    aliases.push_back(absl::StrCat(engine::AbslView(name), "@", kernels::Name(row.profile.attention_backend), "-",
                                    kernels::Name(row.profile.precision)));
   }
   return aliases;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model names that choose a profile: "name@BACKEND-PRECISION", "name@BACKEND" and "name@PRECISION" stand for the model
-// "name" with that attention backend and precision, in every protocol: routers drop the fields that would say so.
-// A model whose own name is the whole text comes first. Pure but for the lease, any thread.
+// What a request's model name stands for: a model, or a LoRA adapter of one, and a profile: "name@BACKEND-PRECISION",
+// "name@BACKEND" and "name@PRECISION" stand for "name" with that attention backend and precision, in every protocol:
+// routers drop the fields that would say so. A model whose own name is the whole text comes first, then an adapter.
+// Pure but for the lease, any thread.
 #pragma once
 
 #include <string>
@@ -17,20 +18,32 @@
 
 namespace dunlin::server {
 
-// The model that a name stands for, whatever suffix it has; null if there is none.
-ModelLease LeaseNamed(const ServingCore& core, std::string_view name);
-// The same of a model that may not be served: its own name; `name` if the server knows none.
-std::string BaseNameOf(const ServingCore& core, std::string_view name);
+// A served model as a request names it.
+struct NamedModel {
+  ModelLease model;              // null: nothing that is served has the name
+  engine::AdapterLease adapter;  // of the model; none if the name is the model's own
+  std::string name;              // the model's, or the adapter's: without a profile
+};
 
-// What the suffix of a name chooses; nothing if the name is the model's own. REQUIRES: model is the one that
-// LeaseNamed found for the name. Errors: INVALID_ARGUMENT, with the model's profiles, for a suffix that is none.
-absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const ServedModel& model, std::string_view name);
+// The model that a name stands for, whatever suffix it has.
+NamedModel FindNamed(const ServingCore& core, std::string_view name);
+
+// The same of a model that may not be served.
+struct KnownModel {
+  std::string model;  // its own name; the whole text if the server knows none
+  std::string name;   // the model's, or the adapter's
+};
+KnownModel FindKnown(const ServingCore& core, std::string_view name);
+
+// What the suffix of a name chooses; nothing if there is none. REQUIRES: model is what FindNamed found for the name.
+// Errors: INVALID_ARGUMENT, with the model's profiles, for a suffix that is none.
+absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const NamedModel& model, std::string_view name);
 
 // Adds what a name chooses to a request's choice. Errors: INVALID_ARGUMENT naming the field that says otherwise.
 absl::Status MergeChoice(const engine::ExecutionChoice& named, std::string_view name, const FieldNames& names,
                          engine::ExecutionChoice* choice);
 
-// "name@flash-fp8", ... of every profile that the model supports.
-std::vector<std::string> ProfileAliases(const ServedModel& model);
+// "name@flash-fp8", ... of every profile that the model supports. name: the model's, or that of an adapter of it.
+std::vector<std::string> ProfileAliases(const ServedModel& model, std::string_view name);
 
 }  // namespace dunlin::server

@@ -11,7 +11,6 @@
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/check_request.h"
 #include "server/serving/resolve/key_limits.h"
-#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -86,17 +85,18 @@ absl::Status CheckModelName(std::string_view name, const FieldNames& names) {
   return InvalidField(engine::Violation::Of(ClientField::kModel, "is empty", "the name of a served model"), names);
 }
 
-absl::StatusOr<ModelLease> ResolveModel(const CallContext& call, const std::string& name,
+absl::StatusOr<NamedModel> ResolveModel(const CallContext& call, const std::string& name,
                                         engine::ExecutionChoice* execution) {
   call.record->model = name.substr(0, kMaxRecordedModelBytes);
   if (absl::Status s = CheckModelName(name, call.names); !s.ok()) return s;
-  absl::StatusOr<ModelLease> lease = LeaseFor(call.core, call.caller, name);
-  if (!lease.ok()) return lease;
-  call.record->model = (*lease)->name;
-  const absl::StatusOr<engine::ExecutionChoice> named = ChoiceNamed(**lease, name);
+  absl::StatusOr<NamedModel> found = FindFor(call.core, call.caller, name);
+  if (!found.ok()) return found;
+  call.record->model = found->model->name;
+  if (found->adapter.id != 0) call.record->adapter = found->name;
+  const absl::StatusOr<engine::ExecutionChoice> named = ChoiceNamed(*found, name);
   if (!named.ok()) return named.status();
   if (absl::Status s = MergeChoice(*named, name, call.names, execution); !s.ok()) return s;
-  return lease;
+  return found;
 }
 
 absl::Status CheckGenerates(const ServedModel& model) {

@@ -13,6 +13,7 @@
 #include "server/serving/core/serving_core.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/request_record.h"
+#include "server/serving/resolve/profile_alias.h"
 
 namespace dunlin::server {
 
@@ -30,10 +31,10 @@ absl::Status ResolveRequestId(std::string_view request_id, const FieldNames& nam
 // INVALID_ARGUMENT for a request that names no model.
 absl::Status CheckModelName(std::string_view name, const FieldNames& names);
 
-// The profile that the name chooses (profile_alias.h) joins *execution. Errors: INVALID_ARGUMENT (no model is named, a
-// suffix that is no profile, or one that *execution contradicts), NOT_FOUND (also for a model that the caller may not
-// use).
-absl::StatusOr<ModelLease> ResolveModel(const CallContext& call, const std::string& name,
+// The model, and the adapter of it if the name is an adapter's. The profile that the name chooses (profile_alias.h)
+// joins *execution. Errors: INVALID_ARGUMENT (no model is named, a suffix that is no profile, or one that *execution
+// contradicts), NOT_FOUND (also for a model that the caller may not use).
+absl::StatusOr<NamedModel> ResolveModel(const CallContext& call, const std::string& name,
                                         engine::ExecutionChoice* execution);
 
 // FAILED_PRECONDITION if the model is an encoder, or a decoder, or not a cross-encoder: a sequence classifier of one

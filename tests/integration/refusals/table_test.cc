@@ -49,6 +49,8 @@ constexpr Reason kReasonsWithoutRows[] = {
     // Of methods that this server answers with a sentence: tests/server/fronts.
     Reason::kNotImplemented,
     Reason::kUnknownAdapter,
+    // Of adapters that an administrator loads: tests/integration/process/adapters_test.cc.
+    Reason::kAdapterExists,
     // The client's gRPC says so itself, without details.
     Reason::kDeadline,
     Reason::kCancelled,

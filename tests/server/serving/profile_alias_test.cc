@@ -87,7 +87,7 @@ TEST(ProfileAlias, AProfileThatIsNotSupportedIsRefusedWithItsReasons) {
 
 TEST(ProfileAlias, ListsTheSupportedProfiles) {
   Harness harness;
-  const std::vector<std::string> aliases = ProfileAliases(harness.models.model("tiny"));
+  const std::vector<std::string> aliases = ProfileAliases(harness.models.model("tiny"), "tiny");
   EXPECT_THAT(aliases, Contains("tiny@flash-fp32"));
   EXPECT_THAT(aliases, Contains("tiny@math-bf16"));
   EXPECT_THAT(aliases, Not(Contains("tiny@flash-fp8")));

@@ -31,6 +31,7 @@ def execution_of(wire: execution_pb2.Execution) -> Execution:
         kv_dtype=wire.kv_dtype,
         checkpoint_quantization=wire.checkpoint_quantization,
         int8_inputs=wire.int8_inputs,
+        adapter=wire.adapter,
     )
 
 
@@ -163,6 +164,7 @@ def model_of(wire: model_pb2.Model) -> Model:
         eos_token_ids=tuple(wire.eos_token_ids),
         chat=wire.chat.supported,
         reranks=wire.embedding.reranks,
+        adapters=tuple(adapter.name for adapter in wire.adapters),
     )
 
 

@@ -19,6 +19,7 @@ class Execution:
     kv_dtype: str
     checkpoint_quantization: bool
     int8_inputs: bool
+    adapter: str  # LoRA adapter that ran; "": the model alone
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ class Model:
     eos_token_ids: tuple[int, ...]
     chat: bool  # has a chat template
     reranks: bool
+    adapters: tuple[str, ...]  # LoRA adapters, which requests name in place of the model
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,9 @@ function factsOf(model) {
   if (model.chat?.supported) {
     facts.push(['tool calls', model.chat.tool_parser], ['reasoning', model.chat.reasoning_parser]);
   }
+  if (model.adapters?.length > 0) {
+    facts.push(['LoRA adapters', model.adapters.map(({name, rank}) => `${name} (rank ${rank})`).join(', ')]);
+  }
   return el('dl', {class: 'facts'}, facts.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));
 }
 
@@ -102,7 +105,8 @@ export class Models {
   // Models that the server knows and does not serve: [{name, state, reason}].
   async unloaded(models) {
     const index = await post('/v2/repository/index', {});
-    return index.filter(({name}) => !models.some((model) => model.name === name));
+    const known = new Set(models.flatMap((model) => [model.name, ...(model.adapters ?? []).map(({name}) => name)]));
+    return index.filter(({name}) => !known.has(name));
   }
 
   show(models, others) {

@@ -161,7 +161,6 @@ TEST(VllmRequest, NamesWhatItDoesNotSupport) {
     std::function<void(::vllm::GenerateRequest*)> set;
   } kRows[] = {
       {"media", [](auto* w) { w->add_media(); }},
-      {"lora_name", [](auto* w) { w->set_lora_name("a"); }},
       {"kv_hints.actions", [](auto* w) { w->mutable_kv_hints()->add_actions(); }},
       {"kv.kv_transfer_params", [](auto* w) { w->mutable_kv()->mutable_kv_transfer_params(); }},
       {"kv.ec_transfer_params", [](auto* w) { w->mutable_kv()->mutable_ec_transfer_params(); }},

@@ -263,6 +263,32 @@ TEST(ServerMetrics, TheStateOfEveryKnownModelHasItsSeries) {
   EXPECT_EQ(Value(text, R"(dunlin_model_last_load_failed{model_name="c"})"), 0);
 }
 
+TEST(ServerMetrics, AdaptersHaveSeriesOfModelsThatTakeThem) {
+  ServerMetrics metrics;
+  metrics.WatchModels([] {
+    ModelStatus status;
+    status.name = "a";
+    status.max_adapters = 4;
+    status.adapters = {{"one", "/one", true, 1, 8, 1000}, {"two", "/two", true, 2, 8, 500}, {"three", "/three"}};
+    status.running_adapters = {"one", "two"};
+    status.waiting_adapters = {"two"};
+    status.adapter_loads = 5;
+    status.adapter_load_failures = 2;
+    ModelStatus other;
+    other.name = "b";
+    return std::vector<ModelStatus>{status, other};
+  });
+  const std::string text = metrics.Render();
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapters{model_name="a"})"), 2);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_bytes{model_name="a"})"), 1500);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_loads_total{model_name="a"})"), 5);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_load_failures_total{model_name="a"})"), 2);
+  const std::string info = R"(vllm:lora_requests_info{max_lora="4",model_name="a",running_lora_adapters="one,two",)"
+                           R"(waiting_lora_adapters="two"})";
+  EXPECT_NEAR(Value(text, info), static_cast<double>(std::time(nullptr)), 60);
+  EXPECT_THAT(text, Not(HasSubstr(R"(dunlin_model_adapters{model_name="b"})")));
+}
+
 double EngineMetric(const std::string& name, const engine::EngineStats& stats) {
   for (const Metric& metric : Metrics()) {
     if (metric.name == name) return std::get<EngineValue>(metric.source).value(stats);
