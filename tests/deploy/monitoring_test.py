@@ -72,7 +72,8 @@ def running(command, log_path, **options):
 
 def start_arguments(binary):
     return [binary, "serve", "--config", str(ROOT / "configs/demo.json"), "--set", "listen.grpc=127.0.0.1:0", "--set",
-            "listen.http=127.0.0.1:0", "--set", f"limits.max_concurrent_requests={MAX_REQUESTS}"]
+            "listen.http=127.0.0.1:0", "--set", f"limits.max_concurrent_requests={MAX_REQUESTS}", "--set",
+            "models.0.max_adapters=2"]
 
 
 def ready_addresses(server):

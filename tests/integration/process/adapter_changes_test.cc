@@ -157,6 +157,19 @@ TEST_F(Adapters, NewVersionsOfTheModelHaveThoseOfCalls) {
   EXPECT_TRUE(CompleteOnce(server->http(), "one").ok);
 }
 
+TEST_F(Adapters, ARequestThatNamesOneLoadsAnIdleModel) {
+  nlohmann::json settings = WithAdapters(model_, {{"one", one_}});
+  settings["idle_unload_s"] = 1;
+  folder_.WriteConfig({settings});
+  const ServerProcess server(folder_.config());
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(JsonOf(GetOnce(server.http(), "/v1/models"))["data"].size(), 2U) << "a request may name it";
+  const Completion one = CompleteOnce(server.http(), "one");
+  EXPECT_TRUE(one.ok) << one.text;
+  EXPECT_TRUE(ComesToValue(server, R"(dunlin_model_state{model_name="demo",state="unloaded"})", 1));
+  EXPECT_EQ(CompleteOnce(server.http(), "one@math").text, one.text);
+}
+
 TEST_F(Adapters, TritonsRepositoryReadsTheFilesAgain) {
   const auto server = Serve({{"one", one_}});
   const Completion one = CompleteOnce(server->http(), "one");
