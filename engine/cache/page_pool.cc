@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cache/page_pool.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
 
-PagePool::PagePool(int32_t num_pages)
-    : num_pages_(num_pages), num_free_(num_pages), nodes_(static_cast<size_t>(num_pages) + 1) {
+PagePool::PagePool(int32_t num_pages, int32_t num_usable)
+    : num_pages_(num_pages), nodes_(static_cast<size_t>(num_pages) + 1) {
   DUNLIN_CHECK(num_pages >= 0, "a negative number of pages");
-  for (PageId page = 0; page <= num_pages; ++page) {
-    node(page).previous = page == 0 ? num_pages : page - 1;
-    node(page).next = page == num_pages ? 0 : page + 1;
-  }
+  node(num_pages).previous = node(num_pages).next = num_pages;
+  Grow(num_usable);
+}
+
+void PagePool::Grow(int32_t num_usable) {
+  DUNLIN_CHECK(num_usable <= num_pages_, "more usable pages than there are");
+  for (PageId page = num_usable; page-- > num_usable_;) LinkBefore(page, node(num_pages_).next);
+  num_usable_ = std::max(num_usable_, num_usable);
 }
 
 PageId PagePool::Allocate() {
@@ -55,7 +61,7 @@ absl::Status PagePool::CheckIntegrity() const {
   const PageId ring = num_pages_;
   for (PageId page = nodes_[static_cast<size_t>(ring)].next; page != ring;
        page = nodes_[static_cast<size_t>(page)].next) {
-    if (page < 0 || page > num_pages_) return absl::InternalError("free list leaves the pool");
+    if (page < 0 || page >= num_usable_) return absl::InternalError("free list leaves the pool");
     const Node& free_node = nodes_[static_cast<size_t>(page)];
     if (free_node.references != 0) return absl::InternalError(absl::StrCat("free page ", page, " has references"));
     if (nodes_[static_cast<size_t>(free_node.next)].previous != page) {
@@ -66,7 +72,10 @@ absl::Status PagePool::CheckIntegrity() const {
   int32_t unreferenced = 0;
   for (PageId page = 0; page < num_pages_; ++page) {
     if (references(page) < 0) return absl::InternalError(absl::StrCat("page ", page, " has negative references"));
-    if (references(page) == 0) ++unreferenced;
+    if (references(page) > 0 && page >= num_usable_) {
+      return absl::InternalError(absl::StrCat("page ", page, " has references and no memory"));
+    }
+    if (references(page) == 0 && page < num_usable_) ++unreferenced;
   }
   if (linked != num_free_ || unreferenced != num_free_) {
     return absl::InternalError(absl::StrCat("free pages: ", num_free_, " counted, ", linked, " in the list, ",

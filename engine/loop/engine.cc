@@ -89,6 +89,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.max_page_sets_per_sequence = MaxPageSets(limits);
   scheduler.cache.num_pages = limits.num_pages;
+  scheduler.pool = runtime.kv_pool();
   scheduler.cache.groups = limits.kv_groups;
   scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());
   if (kv_events != nullptr) scheduler.cache.changes = kv_events->changes();
@@ -114,6 +115,7 @@ struct Engine::State {
       : clock(engine_clock),
         runtime(std::move(owned_runtime)),
         drafter(std::move(owned_drafter)),
+        first_pages(runtime->kv_pool().num_pages),
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
         deadlines(MaxRunning(options, *runtime)),
@@ -135,7 +137,10 @@ struct Engine::State {
   const Clock clock;
   const std::unique_ptr<Runtime> runtime;
   const std::unique_ptr<BatchDrafter> drafter;  // may be null
-  const RequestLimits limits;
+  const int32_t first_pages;                    // of the pool, with memory at the start
+  const RequestLimits limits;                   // of the pool as it was planned
+  std::once_flag pool_ended;                    // with less memory than planned
+  RequestLimits smaller_limits;                 // written once then
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
   DeadlineGate deadlines;
@@ -166,11 +171,17 @@ Engine::~Engine() {
 }
 
 const RequestLimits& Engine::limits() const {
-  return state_->limits;
+  const KvPoolState pool = state_->runtime->kv_pool();
+  if (pool.grows || pool.num_pages == state_->limits.num_pages) return state_->limits;
+  std::call_once(state_->pool_ended, [this, &pool] {
+    state_->smaller_limits = state_->limits;
+    state_->smaller_limits.num_pages = pool.num_pages;
+  });
+  return state_->smaller_limits;
 }
 
 absl::Status Engine::Validate(const Request& request) const {
-  return ValidateRequest(request, state_->limits);
+  return ValidateRequest(request, limits());
 }
 
 absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<OutputSink> sink) {
@@ -231,12 +242,17 @@ EngineStats Engine::stats() const {
   EngineStats stats;
   state_->counters.Fill(&stats);
   stats.longest_mask_wait_ns = state_->runtime->longest_mask_wait_ns();
-  stats.progress = stats.steps + state_->runtime->progress();
+  const KvPoolState pool = state_->runtime->kv_pool();
+  // Requests may wait for pages that get their memory.
+  stats.progress =
+      stats.steps + state_->runtime->progress() + static_cast<uint64_t>(pool.num_pages - state_->first_pages);
   if (state_->drafter != nullptr) stats.progress += state_->drafter->progress();
   const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
   stats.pages_total = state_->limits.num_pages;
+  stats.pages_backed = pool.num_pages;
+  stats.pages_missing = pool.grows ? 0 : stats.pages_total - pool.num_pages;
   stats.device_memory_peak_bytes = state_->runtime->device_memory().bytes_peak;
   return stats;
 }

@@ -37,7 +37,8 @@ class Engine final : public ModelEngine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // What CheckParams and CheckPrompt hold a request against; const.
+  // What CheckParams and CheckPrompt hold a request against. Constant, but that num_pages is once replaced by fewer
+  // where the pool has got less memory than planned; what was returned stays valid.
   const RequestLimits& limits() const;
   // Both of them: INVALID_ARGUMENT names field, value and limit, also for a request that could never fit the KV pool.
   // Pure; does not queue.

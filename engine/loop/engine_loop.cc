@@ -11,6 +11,8 @@ namespace {
 
 // While paused: how late a deadline may be noticed.
 constexpr absl::Duration kPausedTick = absl::Milliseconds(100);
+// While all requests wait for pages of the pool: how late new ones may be noticed.
+constexpr absl::Duration kGrowthTick = absl::Milliseconds(5);
 
 }  // namespace
 
@@ -36,13 +38,16 @@ void EngineLoop::Exchange(bool may_sleep, absl::Time wake) {
   parts_.mailbox->Exchange(may_sleep, &parts_.scheduler->retired(), &mail_, wake);
 }
 
-// Sleeps only when nothing is live, so it needs no timeout, or while paused, when it looks for deadlines. Otherwise a
-// step is in flight or can be launched while anything is live, and deadlines are checked after every step.
+// Sleeps only when nothing is live, so it needs no timeout, or while paused, when it looks for deadlines, or while the
+// pool has no pages for any request, when it looks for those. Otherwise a step is in flight or can be launched while
+// anything is live, and deadlines are checked after every step.
 void EngineLoop::TakeMail() {
   const bool live = !parts_.scheduler->empty() || gate_.holds_requests();
-  const bool idle = num_in_flight_ == 0 && (gate_.stopped() || !live);
-  const absl::Time wake = idle && live ? absl::Now() + kPausedTick : absl::InfiniteFuture();
-  Exchange(idle && PublishKvEvents(parts_.clock()), wake);
+  const bool idle = num_in_flight_ == 0 && (gate_.stopped() || !live || awaits_pages_);
+  const absl::Duration tick = gate_.stopped() ? kPausedTick : kGrowthTick;
+  const absl::Time wake = idle && live ? absl::Now() + tick : absl::InfiniteFuture();
+  const bool may_sleep = idle && PublishKvEvents(parts_.clock());
+  Exchange(may_sleep && !(awaits_pages_ && PoolHasGrown()), wake);
   if (mail_.clear_cache) parts_.scheduler->ClearCache();
   std::span<Sequence* const> arrivals(mail_.arrivals);
   if (mail_.pause_changed) {
@@ -56,7 +61,13 @@ void EngineLoop::TakeMail() {
   for (const Mailbox<Sequence>::Ending& ending : mail_.endings) gate_.End(ending.work, ending.reason, now);
 }
 
+bool EngineLoop::PoolHasGrown() const {
+  const KvPoolState pool = parts_.runtime->kv_pool();
+  return pool.num_pages > parts_.scheduler->num_usable_pages() || !pool.grows;
+}
+
 absl::Status EngineLoop::Step() {
+  awaits_pages_ = false;
   if (gate_.stopped()) {
     gate_.EndExpired(parts_.clock());
     return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
@@ -64,6 +75,7 @@ absl::Status EngineLoop::Step() {
   if (absl::Status status = Draft(); !status.ok()) return status;
   const TimeNs now = parts_.clock();
   StepPlan& plan = InFlight(num_in_flight_).plan;
+  if (parts_.scheduler->pool_grows()) parts_.scheduler->SetPool(parts_.runtime->kv_pool());
   parts_.scheduler->Plan(now, &plan);
   parts_.masks->Push(&parts_.scheduler->advanced());
   Publish();  // before the step, so that admitted requests make room in the queue at once
@@ -72,8 +84,9 @@ absl::Status EngineLoop::Step() {
     if (absl::Status status = Launch(now); !status.ok()) return status;
     if (num_in_flight_ < ring_.size()) return absl::OkStatus();  // room for another step before this one is collected
   }
+  awaits_pages_ = num_in_flight_ == 0 && !parts_.scheduler->empty();
   if (num_in_flight_ > 0) return CollectOldest();
-  DUNLIN_CHECK(parts_.scheduler->empty(), "a live sequence is in flight or can be planned");
+  DUNLIN_CHECK(!awaits_pages_ || parts_.scheduler->pool_grows(), "a live sequence is in flight or can be planned");
   return absl::OkStatus();
 }
 

@@ -50,6 +50,8 @@ class EngineLoop {
   // Serves until the mailbox says stop or the device fails; then every live sequence has ended. OK, or the device's
   // error.
   absl::Status Run();
+  // Whether nothing was in flight after the last step, and no live sequence could get pages of a pool that grows.
+  bool awaits_pages() const { return awaits_pages_; }
 
  private:
   struct InFlightStep {
@@ -60,6 +62,7 @@ class EngineLoop {
 
   void Exchange(bool may_sleep, absl::Time wake = absl::InfiniteFuture());
   void TakeMail();
+  bool PoolHasGrown() const;
   absl::Status Step();
   absl::Status Draft();
   absl::Status Launch(TimeNs now);
@@ -78,6 +81,7 @@ class EngineLoop {
   std::vector<InFlightStep> ring_;  // [depth]
   size_t oldest_ = 0;               // index in ring_ of the oldest launched step
   size_t num_in_flight_ = 0;        // launched and not yet collected
+  bool awaits_pages_ = false;
   StepResult result_;
   uint64_t steps_ = 0;
 };

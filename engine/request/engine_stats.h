@@ -28,8 +28,10 @@ struct SequenceCounters {
 struct EngineStats : SequenceCounters {
   int32_t running = 0;
   int32_t waiting = 0;
-  int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
-  int32_t pages_total = 0;
+  int32_t pages_used = 0;     // owned by sequences (cached pages that can be evicted are free)
+  int32_t pages_total = 0;    // as planned
+  int32_t pages_backed = 0;   // of these: that have memory, and may be used
+  int32_t pages_missing = 0;  // of these: that will have none; 0 until that is known
   // Of a recurrent model: slots that sequences own, those whose state the prefix cache knows, and all.
   int32_t state_slots_used = 0;
   int32_t state_slots_kept = 0;

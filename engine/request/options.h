@@ -5,6 +5,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/request/adapter_lease.h"
@@ -28,6 +29,18 @@ inline constexpr int32_t kMaxPriority = 100;  // of a request; [-100, 100]
 struct KvEventOptions {
   int32_t max_batches = 0;             // kept for readers; 0: no log
   ExecutionProfile default_profile{};  // of requests that choose nothing
+};
+
+// How the KV pool gets its memory, of a device that can back it later (kernels/api/device.h, DeviceOps::reserve).
+struct KvBackingOptions {
+  // Host memory in bytes that the process may still take; called on the thread that backs the pool. Null: the whole
+  // pool is backed before a runtime is made.
+  std::function<size_t()> memory_left;
+  // The pool is backed, or has got no more memory than for so many of its pages. Called once, on the same thread. May
+  // be null.
+  std::function<void(int32_t num_pages, int32_t of)> on_end;
+  // Backed before a runtime is made: without so much it is refused. At 0.4 GB/s 0.2 s.
+  size_t first_bytes = size_t{64} << 20;
 };
 
 struct EngineOptions {
@@ -61,6 +74,7 @@ struct EngineOptions {
 
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
   size_t kv_memory_bytes = size_t{64} << 20;
+  KvBackingOptions kv_backing;
   // Pages behind the window of sliding layers are given back while their sequence runs. No config key sets it: results
   // are the same (tests/integration/model).
   bool free_pages_behind_windows = true;

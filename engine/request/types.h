@@ -118,15 +118,16 @@ using kernels::TokenOutput;
 using kernels::TopLogprob;
 
 enum class FinishReason : uint8_t {
-  kStop,        // end-of-sequence, a stop token id, or (through Engine::Cancel) a stop string
-  kLength,      // max_tokens
-  kConstraint,  // no token continues what Request::constraint demands, or a bound of its computation was exceeded
-  kCancelled,   // the client disconnected or cancelled
-  kDeadline,    // the deadline passed, queued or running
-  kSlowReader,  // the sink was full, because the client does not read
-  kNumerical,   // the logits row held NaN or no finite value
-  kShutdown,    // the server is shutting down
-  kInternal,    // the device failed
+  kStop,          // end-of-sequence, a stop token id, or (through Engine::Cancel) a stop string
+  kLength,        // max_tokens
+  kConstraint,    // no token continues what Request::constraint demands, or a bound of its computation was exceeded
+  kCancelled,     // the client disconnected or cancelled
+  kDeadline,      // the deadline passed, queued or running
+  kSlowReader,    // the sink was full, because the client does not read
+  kNumerical,     // the logits row held NaN or no finite value
+  kPoolTooSmall,  // the KV pool has got less memory than planned, and the sequence needs more pages than it has
+  kShutdown,      // the server is shutting down
+  kInternal,      // the device failed
 };
 
 struct FinishInfo {

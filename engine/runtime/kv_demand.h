@@ -14,7 +14,7 @@
 namespace dunlin::engine {
 
 // A sequence of a full batch is rarely longer. A pool for 64 full contexts of a long-context model would take hundreds
-// of gigabytes, all of them touched before READY.
+// of gigabytes, all of them touched.
 inline constexpr int32_t kUsualContextTokens = 4096;
 
 // Bytes of whole pages, in the resident precision whose contexts take most pages, and of as many as hold the states of

@@ -18,6 +18,16 @@ StepHandle After(StepHandle handle) {
   return (handle + 1) & 0x3FFFFFFF;
 }
 
+size_t BytesPerPage(const MemoryPlan& plan) {
+  return plan[BufferId::kKvPool] / static_cast<size_t>(plan.num_pages);
+}
+
+// A page of each group at least: without one, no token can be computed.
+size_t FirstKvBytes(const MemoryPlan& plan, const KvBackingOptions& options) {
+  constexpr size_t kRoundedDown = 4096;
+  return std::max(options.first_bytes, static_cast<size_t>(plan.kv_groups.count()) * BytesPerPage(plan) + kRoundedDown);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* model, const EngineOptions& options) {
@@ -27,8 +37,10 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
   }
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
+  const bool backs_later = options.kv_backing.memory_left != nullptr;
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
+      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device(),
+                            backs_later ? FirstKvBytes(*plan, options.kv_backing) : SIZE_MAX);
   if (!buffers.ok()) return buffers.status();
   const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
   absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);
@@ -43,7 +55,22 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
     if (!slot.ok()) return slot.status();
     slots.push_back(*std::move(slot));
   }
-  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
+  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
+  runtime->BackPool(options.kv_backing);
+  return runtime;
+}
+
+// From now on on a thread of its own, where it is not backed.
+void ModelRuntime::BackPool(const KvBackingOptions& options) {
+  const size_t pool_bytes = memory_plan()[BufferId::kKvPool];
+  const size_t backed = buffers_->kv_backed();
+  if (backed == pool_bytes) return;
+  backing_ = std::make_unique<PoolBacking>(options, memory_plan().num_pages, BytesPerPage(memory_plan()), backed,
+                                           [buffers = buffers_.get()](size_t end) { return buffers->BackKvPool(end); });
+}
+
+KvPoolState ModelRuntime::kv_pool() const {
+  return backing_ != nullptr ? backing_->state() : KvPoolState{memory_plan().num_pages, false};
 }
 
 ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)

@@ -16,6 +16,7 @@
 #include "engine/request/options.h"
 #include "engine/runtime/adapter_stage.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/pool_backing.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"
 #include "engine/runtime/step_buffers.h"
@@ -26,7 +27,8 @@ namespace dunlin::engine {
 
 class ModelRuntime : public Runtime {
  public:
-  // Plans and allocates all memory (PlanMemory, StepBuffers::Allocate and StepSlot::Create say which errors).
+  // Plans and allocates all memory (PlanMemory, StepBuffers::Allocate and StepSlot::Create say which errors); with
+  // options.kv_backing pages of the KV pool get theirs later. States of recurrent layers have it from the start.
   // FAILED_PRECONDITION for an encoder. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
 
@@ -37,6 +39,7 @@ class ModelRuntime : public Runtime {
   absl::Status Collect(StepHandle handle, StepResult* result) override;
   int32_t depth() const override { return static_cast<int32_t>(slots_.size()); }
   int32_t num_pages() const override { return buffers_->plan().num_pages; }
+  KvPoolState kv_pool() const override;
   int32_t tokens_per_page(Precision precision) const override;
   KvGroups kv_groups() const override { return memory_plan().kv_groups; }
   int32_t num_state_slots() const override { return memory_plan().num_state_slots; }
@@ -49,6 +52,7 @@ class ModelRuntime : public Runtime {
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:
+  void BackPool(const KvBackingOptions& options);
   using Slots = std::vector<std::unique_ptr<StepSlot>>;
   ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling);
 
@@ -62,6 +66,7 @@ class ModelRuntime : public Runtime {
 
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
+  std::unique_ptr<PoolBacking> backing_;  // of buffers_; null: all of the pool has memory
   Fp8Scaling scaling_;
   StepGraphs graphs_;
   AdapterStage adapters_;

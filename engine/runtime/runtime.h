@@ -10,6 +10,7 @@
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "engine/request/kv_groups.h"
+#include "engine/request/kv_pool_state.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {
@@ -30,6 +31,8 @@ class Runtime {
   // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision; 0 for one not resident.
   virtual int32_t num_pages() const = 0;
   virtual int32_t tokens_per_page(Precision precision) const = 0;
+  // Which of those pages may be used. Any thread.
+  virtual KvPoolState kv_pool() const { return {num_pages(), false}; }
   // How a sequence's pages are divided: StepPlan::pages has one of each group for every range of tokens.
   virtual KvGroups kv_groups() const { return {}; }
   // Slots for states, of sequences and of the prefix cache (StepState names those below it), fixed at construction; 0:

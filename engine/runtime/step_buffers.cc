@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/step_buffers.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 
 namespace dunlin::engine {
 namespace {
+
+constexpr size_t kBackingUnit = 4096;  // DeviceOps::back
 
 LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
   const MemoryPlan& plan = buffers.plan();
@@ -47,11 +52,13 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
 
 absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryPlan& plan,
                                                                    const std::vector<float>& position_constants,
-                                                                   kernels::Device* device) {
+                                                                   kernels::Device* device, size_t first_kv_bytes) {
   std::unique_ptr<StepBuffers> buffers(new StepBuffers(plan, device));
   for (size_t i = 0; i < kNumBuffers; ++i) {
     if (plan.bytes[i] == 0) continue;
-    buffers->memory_[i] = device->ops->allocate(device->context, plan.bytes[i]);
+    const bool is_pool = static_cast<BufferId>(i) == BufferId::kKvPool;
+    buffers->memory_[i] =
+        is_pool ? buffers->AllocatePool(first_kv_bytes) : device->ops->allocate(device->context, plan.bytes[i]);
     if (buffers->memory_[i] != nullptr) continue;
     const BufferTraits& traits = Traits(static_cast<BufferId>(i));
     return absl::ResourceExhaustedError(absl::StrCat("device memory has no room for the ", traits.name, " buffer of ",
@@ -66,6 +73,29 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
     return absl::InternalError(absl::StrCat("copy of position constants failed: ", kernels::Name(copied)));
   }
   return buffers;
+}
+
+void* StepBuffers::AllocatePool(size_t first_bytes) {
+  const size_t bytes = plan_[BufferId::kKvPool];
+  const bool later = first_bytes < bytes && device_->ops->reserve != nullptr;
+  void* memory = later ? device_->ops->reserve(device_->context, bytes) : nullptr;
+  if (memory == nullptr) {
+    kv_backed_ = bytes;
+    return device_->ops->allocate(device_->context, bytes);
+  }
+  kv_backed_ = first_bytes / kBackingUnit * kBackingUnit;
+  if (device_->ops->back(device_->context, memory, kv_backed_)) return memory;
+  device_->ops->release(device_->context, memory, bytes);
+  return nullptr;
+}
+
+bool StepBuffers::BackKvPool(size_t end) {
+  end = std::min((end + kBackingUnit - 1) / kBackingUnit * kBackingUnit, plan_[BufferId::kKvPool]);
+  if (end <= kv_backed_) return true;
+  auto* const pool = static_cast<std::byte*>(at(BufferId::kKvPool));
+  if (!device_->ops->back(device_->context, pool + kv_backed_, end - kv_backed_)) return false;
+  kv_backed_ = end;
+  return true;
 }
 
 StepBuffers::~StepBuffers() {

@@ -20,10 +20,12 @@ class StepBuffers {
  public:
   // Allocates every part of the plan and writes kFrequencies. RESOURCE_EXHAUSTED names the part that failed and its
   // config key; INTERNAL when the copy fails. position_constants: the model's, of the size the plan was made
-  // for. device outlives the buffers.
+  // for. device outlives the buffers. first_kv_bytes: of kKvPool so much is backed, or all where the device cannot back
+  // memory later; BackKvPool backs the rest.
   static absl::StatusOr<std::unique_ptr<StepBuffers>> Allocate(const MemoryPlan& plan,
                                                                const std::vector<float>& position_constants,
-                                                               kernels::Device* device);
+                                                               kernels::Device* device,
+                                                               size_t first_kv_bytes = SIZE_MAX);
   ~StepBuffers();
   StepBuffers(const StepBuffers&) = delete;
   StepBuffers& operator=(const StepBuffers&) = delete;
@@ -32,6 +34,11 @@ class StepBuffers {
   float* floats(BufferId id) const { return static_cast<float*>(at(id)); }
   size_t bytes(BufferId id) const { return plan_[id]; }
   const MemoryPlan& plan() const { return plan_; }
+  // Bytes at the start of kKvPool that have memory.
+  size_t kv_backed() const { return kv_backed_; }
+  // Backs kKvPool up to byte `end`, while others use what is backed. False when there is no memory. Thread rule: one
+  // thread calls this and kv_backed.
+  bool BackKvPool(size_t end);
   kernels::Device* device() const { return device_; }
   // What a forward pass computes in.
   const LayerBuffers& layers() const { return layers_; }
@@ -40,11 +47,13 @@ class StepBuffers {
 
  private:
   StepBuffers(const MemoryPlan& plan, kernels::Device* device) : plan_(plan), device_(device) {}
+  void* AllocatePool(size_t first_bytes);
 
   MemoryPlan plan_;
   kernels::Device* device_;
   std::array<void*, kNumBuffers> memory_{};  // null where the plan has 0 bytes
-  LayerBuffers layers_;                      // points into memory_
+  size_t kv_backed_ = 0;
+  LayerBuffers layers_;  // points into memory_
   std::atomic<uint64_t> progress_{0};
 };
 

@@ -14,12 +14,13 @@ Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
       pages_(options.cache, options.prefix_cache, options.prefill_matches_decode,
              options.max_page_sets_per_sequence > 0 ? options.max_page_sets_per_sequence : options.cache.num_pages,
-             options.state_borders),
+             options.state_borders, options.pool),
       tenants_(options.max_live, options.max_tokens_per_step),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
       retiring_(static_cast<size_t>(options.max_live)),
       slots_(static_cast<size_t>(options.max_live)) {
+  if (options.pool.has_value()) pool_grows_ = options.pool->grows;
   DUNLIN_CHECK(options.max_sequences >= 1 && options.max_tokens_per_step >= 1, "a step computes something");
   retired_.reserve(static_cast<size_t>(options.max_live));
   advanced_.reserve(static_cast<size_t>(options.max_sequences));

@@ -31,6 +31,8 @@
 // | recurrent layers         | a sequence starts with a slot for its state, | a state is one sequence's; those that  |
 // |                          | or waits; prompts are cut where one is kept  | the prefix cache keeps make room       |
 // |                          | for several                                  | (sequence_states.cc)                   |
+// | pool without all of its  | a sequence that does not fit waits, and is   | memory that comes late or never: the   |
+// | memory                   | passed, while it grows; then it ends         | rest goes on (kv_pool_state.h)         |
 // | sliding layers           | pages outside the window go back after each  | admission counts the most that a       |
 // |                          | commit                                       | sequence holds (KvGroups::MostPages)   |
 //
@@ -57,6 +59,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -66,6 +69,7 @@
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "engine/request/engine_stats.h"
+#include "engine/request/kv_pool_state.h"
 #include "engine/request/types.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
@@ -97,6 +101,7 @@ struct SchedulerOptions {
   PrefixCacheOptions cache;                // pages of the pool, their groups, the hash, and slots of states
   StateBorders state_borders;              // of a recurrent model
   int32_t max_page_sets_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
+  std::optional<KvPoolState> pool;         // at first; none: all pages may be used
 };
 
 // Counters since construction.
@@ -137,8 +142,11 @@ class Scheduler {
   // Drafting took so long.
   void LearnDrafting(const DraftWork& work, TimeNs elapsed);
 
+  // More pages of the pool have memory, or no more will have: before a plan.
+  void SetPool(const KvPoolState& pool);
   // EndExpired, then fills *plan, which is Reserved for these options. The plan counts as launched.
-  // An empty plan while a sequence is live means that all live sequences are in flight.
+  // An empty plan while a sequence is live means that all live sequences are in flight or, while the pool grows, wait
+  // for its pages.
   void Plan(TimeNs now, StepPlan* plan);
 
   // Commits the result of the oldest launched plan: tokens, scores and ends go to the sinks.
@@ -158,8 +166,13 @@ class Scheduler {
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
   const SequenceList& waiting() const { return waiting_.by_age(); }
   const SequenceList& running() const { return running_; }
-  int32_t num_pages_used() const { return pages_.pool().num_pages() - pages_.pool().num_free(); }
+  int32_t num_pages_used() const { return num_usable_pages() - pages_.pool().num_free(); }
   int32_t num_pages() const { return pages_.pool().num_pages(); }
+  int32_t num_usable_pages() const { return pages_.pool().num_usable(); }
+  bool pool_grows() const { return pool_grows_; }
+  // Whether the pool has the pages for a sequence's known tokens and one page of tokens to come, of which other
+  // sequences may hold some. One that does not fit waits while the pool grows, and ends once it does not.
+  bool Fits(const Sequence& sequence) const { return MostWanted(sequence) <= num_usable_pages(); }
   int32_t num_states() const { return pages_.states().num_slots(); }
   int32_t num_states_used() const { return num_states() - pages_.states().num_free(); }
   int32_t num_states_kept() const { return pages_.cache().states().num_kept(); }
@@ -195,6 +208,7 @@ class Scheduler {
   int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
   int32_t ShareOfOldest() const;
+  void EndUnfit(TimeNs now);
   int32_t PlanDecodes(int32_t budget);
   void ReservePages();
   Sequence* NewestIdleAfter(size_t index) const;
@@ -272,6 +286,8 @@ class Scheduler {
   Sequence* NextShortest(const Tenant& tenant, size_t profile, const PrefillBudget& budget) const;
   int32_t WithinTime(const Sequence& sequence, int32_t limit, const PrefillBudget& budget) const;
   void PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget);
+  bool IsDue(const Sequence& oldest) const { return waiting_.is_due(oldest) && (!pool_grows_ || Fits(oldest)); }
+  int64_t MostWanted(const Sequence& sequence) const;
   int64_t PagesToReserve(const Sequence& sequence) const;
   bool HasRoom(const Tenant& tenant) const;
   int64_t PagesToLeave(const Tenant& tenant) const;
@@ -315,8 +331,9 @@ class Scheduler {
   std::vector<Sequence*> slots_;        // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
-  bool others_served_ = false;             // in the plan being made, beside tenants that are behind: prompts of others
-  bool yields_ = false;                    // to those; never in two plans after one another
+  bool pool_grows_ = false;
+  bool others_served_ = false;  // in the plan being made, beside tenants that are behind: prompts of others
+  bool yields_ = false;         // to those; never in two plans after one another
   StepCost cost_;
   bool learns_cost_ = false;     // a sequence with drafts has been added
   int32_t drafts_learned_ = 0;   // steps with drafts whose time cost_ has learned, up to kDraftStepsToTrust

@@ -14,6 +14,7 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->planned = now;
   advanced_.clear();
   EndExpired(now);
+  EndUnfit(now);
   TakePublishedPages();
   forecast_.Forget(now);
   EndLate(now);
@@ -37,6 +38,21 @@ void Scheduler::EndExpired(TimeNs now) {
       } else {
         nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);
       }
+    }
+  }
+}
+
+void Scheduler::SetPool(const KvPoolState& pool) {
+  pages_.Grow(pool.num_pages);
+  pool_grows_ = pool.grows;
+}
+
+// A pool that has got less memory than planned: those that were admitted for the planned one and cannot go on.
+void Scheduler::EndUnfit(TimeNs now) {
+  if (pool_grows_ || num_usable_pages() == num_pages()) return;
+  for (const SequenceList* list : {&waiting_.by_age(), &std::as_const(running_)}) {
+    for (size_t i = list->size(); i-- > 0;) {
+      if (!Fits(*(*list)[i])) Finish((*list)[i], FinishReason::kPoolTooSmall, now);
     }
   }
 }

@@ -110,7 +110,7 @@ void Scheduler::StartDue(TimeNs now, PrefillBudget* budget) {
   Sequence* due = nullptr;
   for (const Tenant* tenant : tenants_.ordered()) {
     Sequence* oldest = waiting_.oldest(*tenant);
-    if (oldest == nullptr || !waiting_.is_due(*oldest) || !HasRoom(*tenant)) continue;
+    if (oldest == nullptr || !IsDue(*oldest) || !HasRoom(*tenant)) continue;
     if (due == nullptr || oldest->request.priority > due->request.priority) due = oldest;
   }
   if (due == nullptr || !Start(due, now)) return;
@@ -159,7 +159,7 @@ Sequence* Scheduler::NextWaiting(Sequence* next, const PrefillBudget& budget) co
     if (oldest == nullptr || !HasRoom(*tenant)) continue;
     // No other one of the tenant has a higher priority.
     if (next != nullptr && next->tenant != tenant && !IsSooner(*oldest, *next)) continue;
-    if (!waiting_.is_due(*oldest)) {
+    if (!IsDue(*oldest)) {
       for (size_t profile = 0; profile < kNumProfiles; ++profile) consider(NextShortest(*tenant, profile, budget));
     } else if (oldest->request.priority < tenant->plan.open_below[ProfileIndex(oldest->request.profile)]) {
       consider(oldest);
@@ -224,13 +224,17 @@ void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* bud
   }
 }
 
-// Pages that a sequence still needs for its known tokens and one page of tokens to come. Admission leaves these free
-// for all running sequences, so that a new one is not preempted at once.
-int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
+int64_t Scheduler::MostWanted(const Sequence& sequence) const {
   const int64_t known_and_headroom = int64_t{sequence.num_tokens()} + sequence.tokens_per_page;
   const auto tokens = static_cast<int32_t>(std::min<int64_t>(known_and_headroom, sequence.max_kv_tokens()));
   const int32_t step_tokens = std::clamp(tokens - sequence.num_computed, 1, options_.max_tokens_per_step);
-  return std::max<int64_t>(pages_.MostHeld(sequence, tokens, step_tokens) - pages_.NumHeld(sequence), 0);
+  return pages_.MostHeld(sequence, tokens, step_tokens);
+}
+
+// Pages that a sequence still needs for its known tokens and one page of tokens to come. Admission leaves these free
+// for all running sequences, so that a new one is not preempted at once.
+int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
+  return std::max<int64_t>(MostWanted(sequence) - pages_.NumHeld(sequence), 0);
 }
 
 // Whether a tenant may have one more sequence: among several tenants the dynamic threshold of tenant_share.h applies.
@@ -243,7 +247,7 @@ bool Scheduler::HasRoom(const Tenant& tenant) const {
 int64_t Scheduler::PagesToLeave(const Tenant& tenant) const {
   if (!tenants_.several() || tenant.num_running == 0) return 0;
   const bool has_its_part = static_cast<size_t>(tenant.num_running) * tenants_.num_known() > running_.size();
-  return has_its_part ? num_pages() / 8 : 0;
+  return has_its_part ? num_usable_pages() / 8 : 0;
 }
 
 // Attaches the cached prefix of a waiting sequence, and the slot of a state, if there is room for the rest; else leaves

@@ -10,9 +10,9 @@
 namespace dunlin::engine {
 
 SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                             int32_t max_page_sets, const StateBorders& borders)
+                             int32_t max_page_sets, const StateBorders& borders, const std::optional<KvPoolState>& pool)
     : groups_(options.groups),
-      pool_(options.num_pages),
+      pool_(options.num_pages, pool.has_value() ? pool->num_pages : options.num_pages),
       cache_(options),
       states_(options.num_state_slots),
       prefix_cache_(prefix_cache),

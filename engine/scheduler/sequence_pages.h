@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/cache/page_pool.h"
 #include "engine/cache/prefix_cache.h"
 #include "engine/cache/state_pool.h"
 #include "engine/plan/step_plan.h"
+#include "engine/request/kv_pool_state.h"
 #include "engine/scheduler/sequence.h"
 
 namespace dunlin::engine {
@@ -26,9 +28,11 @@ class SequencePages {
  public:
   // prefix_cache false: nothing is looked up and nothing is published.
   // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
+  // pool: of which pages may be used; none: all.
   // max_page_sets: of one sequence, which may be more than the pool has where every group slides.
   SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
-                int32_t max_page_sets, const StateBorders& borders = {});
+                int32_t max_page_sets, const StateBorders& borders = {},
+                const std::optional<KvPoolState>& pool = std::nullopt);
 
   // Starts an empty sequence with the cached pages of its first tokens: as many as it can go on from, which takes the
   // pages of full groups of all of them and those of sliding groups that the next token reads. The last known token is
@@ -103,6 +107,8 @@ class SequencePages {
   // REQUIRES: nothing in flight. Clears num_computed.
   void Release(Sequence* sequence);
 
+  // PagePool::Grow.
+  void Grow(int32_t num_usable_pages) { pool_.Grow(num_usable_pages); }
   // Takes every page out of the cache, whoever uses it.
   void ClearCache() { cache_.Clear(); }
 

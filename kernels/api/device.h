@@ -63,6 +63,14 @@ struct DeviceOps {
   KernelStatus (*synchronize)(DeviceContext*);
   DeviceMemory (*memory)(const DeviceContext*);
 
+  // Device memory that is backed later, range by range, where the system gives memory slowly or may have less of it
+  // than planned. reserve returns addresses for `bytes` >= 4 MiB that nobody may use, release takes them back; null
+  // where the memory has to be allocated. back gives memory, zeroed, to a range of them, while others use what is
+  // backed already. False: the system has none, and the range holds none. Its ends are multiples of 4096 bytes, or
+  // those of the reservation. Both null: the device has memory of its own, all of which `allocate` gives at once.
+  void* (*reserve)(DeviceContext*, size_t bytes) = nullptr;
+  bool (*back)(DeviceContext*, void* data, size_t bytes) = nullptr;
+
   // Events. record_event marks the end of what has been enqueued so far; wait_event blocks until the device reaches the
   // last mark, and returns at once where there is none. create_event returns null when the device has no event left.
   DeviceEvent* (*create_event)(DeviceContext*);

@@ -44,6 +44,12 @@ void Release(DeviceContext* context, void* memory, size_t bytes) {
   ReleaseMemory(memory, bytes);
 }
 
+void* ReserveMapped(DeviceContext* context, size_t bytes) {
+  void* memory = ReserveZeroed(bytes);
+  if (memory != nullptr) context->memory.Take(bytes);
+  return memory;
+}
+
 void* AllocateHost(DeviceContext* context, size_t bytes) {
   void* memory = AllocateZeroed(bytes);
   if (memory != nullptr) context->memory.TakeHost();
@@ -76,6 +82,8 @@ constexpr DeviceOps kCpuOps = {
     .release_host = [](kernels::DeviceContext*, void* memory, size_t bytes) { ReleaseMemory(memory, bytes); },
     .synchronize = [](kernels::DeviceContext*) { return KernelStatus::kOk; },
     .memory = [](const kernels::DeviceContext* context) { return ContextOf(context).memory.Read(); },
+    .reserve = kEntry<ReserveMapped>,
+    .back = [](kernels::DeviceContext*, void* data, size_t bytes) { return BackMemory(data, bytes); },
     .create_event = kEntry<CreateEvent>,
     .destroy_event = [](kernels::DeviceContext*, DeviceEvent*) {},
     .record_event = kEntry<NoEvent>,

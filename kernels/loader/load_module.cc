@@ -52,6 +52,7 @@ struct TableEntry {
 
 }  // namespace
 
+// Of all entries but the kind, and reserve and back, which a device with memory of its own has not.
 std::vector<std::string> MissingEntries(const DeviceOps& ops) {
   const TableEntry entries[] = {
       {"allocate", ops.allocate != nullptr},
@@ -113,7 +114,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"sample_workspace", ops.sample_workspace != nullptr},
       {"sample", ops.sample != nullptr},
   };
-  static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
+  static_assert(sizeof(DeviceOps) == (3 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
   std::vector<std::string> missing;
   for (const TableEntry& entry : entries) {
     if (!entry.present) missing.emplace_back(entry.name);

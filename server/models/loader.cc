@@ -17,6 +17,7 @@
 #include "engine/runtime/kv_demand.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/models/draft_loader.h"
+#include "server/models/memory_limit.h"
 #include "server/models/text_loader.h"
 #include "server/process/monotonic_clock.h"
 #include "server/text_worker/worker_pool.h"
@@ -132,15 +133,34 @@ absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
   return status;
 }
 
+// The pool gets its memory while the model serves already.
+engine::KvBackingOptions BackingOf(const std::string& name, engine::TimeNs start) {
+  return {
+      .memory_left = [] { return MemoryLeft(""); },
+      .on_end =
+          [name, start](int32_t num_pages, int32_t of) {
+            if (num_pages == of) {
+              spdlog::info("model \"{}\": its {} KV pages have memory, after {:.2f} s", name, of, Seconds(start));
+              return;
+            }
+            spdlog::warn(
+                "model \"{}\": the system has memory for {} of {} KV pages; requests that need more are refused. Give "
+                "the server more memory, or lower models[].kv_cache.memory_bytes; a reload tries again",
+                name, num_pages, of);
+          }};
+}
+
 absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
                           ServedModel* served, const std::atomic<bool>& stop) {
+  engine::EngineOptions options = settings.engine;
+  if (options.kv_backing.memory_left == nullptr) options.kv_backing = BackingOf(settings.name, MonotonicNs());
   auto defaults = engine::ReadGenerationDefaults(files, served->model->config().vocab_size);
   if (!defaults.ok()) return defaults.status();
   for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
   served->sampling_defaults = std::move(defaults->sampling);
   served->names_temperature = defaults->names_temperature;
   served->default_max_tokens = defaults->max_tokens;
-  auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
+  auto runtime = engine::ModelRuntime::Create(served->model.get(), options);
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
@@ -150,7 +170,6 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
     if (!loaded.ok()) return loaded.status();
     drafter = *std::move(loaded);
   }
-  engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
   if (options.adapters.max_adapters > 0) {
     auto adapters = engine::AdapterSet::Create(served->model.get(), options.adapters);

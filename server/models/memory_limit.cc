@@ -131,4 +131,9 @@ size_t ResidentMemory(const std::string& root) {
   return static_cast<size_t>(resident_pages) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+size_t MemoryLeft(const std::string& root) {
+  const size_t limit = FindMemoryLimit(root).bytes;
+  return limit == 0 ? SIZE_MAX : limit - std::min(limit, ResidentMemory(root));
+}
+
 }  // namespace dunlin::server

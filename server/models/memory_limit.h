@@ -23,4 +23,7 @@ MemoryLimit FindMemoryLimit(const std::string& root);
 // What this process holds now: pages that are in memory; 0 if it cannot be read.
 size_t ResidentMemory(const std::string& root);
 
+// What this process may still take: FindMemoryLimit without ResidentMemory; SIZE_MAX if that is unknown.
+size_t MemoryLeft(const std::string& root);
+
 }  // namespace dunlin::server

@@ -28,6 +28,8 @@ enum class Event : uint8_t {
   kAccepted,
   kRejected,
   kCacheCleared,
+  kAwaitedPages,
+  kPoolsTooSmall,
   // Of the level "server".
   kAdmitted,
   kRefusedRequests,
@@ -81,6 +83,8 @@ inline constexpr EventTraits kEventTable[kNumEvents] = {
     {Event::kAccepted, "accepted drafts, in tokens"},
     {Event::kRejected, "rejected drafts, in tokens"},
     {Event::kCacheCleared, "prefix cache cleared"},
+    {Event::kAwaitedPages, "turns in which all wait for the pool to grow"},
+    {Event::kPoolsTooSmall, "pools with less memory than planned"},
     {Event::kAdmitted, "calls admitted"},
     {Event::kRefusedRequests, "refused: requests"},
     {Event::kRefusedBytes, "refused: message bytes"},

@@ -64,6 +64,9 @@ class FakeEngine {
            runtime_.num_launched() > launches_at_pause_ + 2;
   }
   void OnEnded() { --num_live_; }
+  void GrowPool(int32_t num_pages) { runtime_.GrowPool(num_pages); }
+  bool pool_grows() const { return runtime_.kv_pool().grows; }
+  bool awaits_pages() const { return loop_.awaits_pages(); }
 
   // Nothing is computed before there is mail.
   bool needs_mail() const {

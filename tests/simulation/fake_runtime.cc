@@ -11,12 +11,23 @@ using engine::StepResult;
 
 FakeRuntime::FakeRuntime(const FakeRuntimeOptions& options)
     : options_(options),
+      num_backed_(options.first_pages < 0 ? options.num_pages : options.first_pages),
+      pool_ended_(options.first_pages < 0),
       slots_per_page_(*std::max_element(options.tokens_per_page.begin(), options.tokens_per_page.end())),
       slots_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(slots_per_page_)),
       states_(static_cast<size_t>(options.num_state_slots)),
       writers_(static_cast<size_t>(options.num_pages)),
       launched_(static_cast<size_t>(options.depth)) {
   early_result_.Reserve(1024, 16 * 1024);
+}
+
+void FakeRuntime::GrowPool(int32_t num_pages) {
+  const int32_t last = options_.final_pages < 0 ? options_.num_pages : options_.final_pages;
+  if (num_backed_ == last) {
+    pool_ended_ = true;
+  } else {
+    num_backed_ = std::min(last, num_backed_ + num_pages);
+  }
 }
 
 void FakeRuntime::Violate(const char* what, uint64_t sequence_id) {
@@ -178,9 +189,12 @@ engine::TokenId FakeRuntime::DrawNext(const StepPlan& plan, const SequenceStep& 
 engine::PageId FakeRuntime::PageOf(const Pages& pages, int32_t group, int32_t position) {
   const int32_t block = position / pages.tokens_per_page;
   const engine::PageId page = pages.ids[static_cast<size_t>(block * options_.kv_groups.count() + group)];
-  if (page != engine::kNoPage) return page;
-  Violate("a page that was given back is used", pages.owner);
-  return 0;
+  if (page == engine::kNoPage) {
+    Violate("a page that was given back is used", pages.owner);
+    return 0;
+  }
+  if (page >= num_backed_.load(std::memory_order_relaxed)) Violate("a page without memory is used", pages.owner);
+  return page;
 }
 
 FakeRuntime::Slot& FakeRuntime::SlotOf(const Pages& pages, int32_t group, int32_t position) {

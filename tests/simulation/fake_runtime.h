@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -19,6 +20,8 @@ namespace dunlin::simulation {
 
 struct FakeRuntimeOptions {
   int32_t num_pages = 16;
+  int32_t first_pages = -1;    // that have memory before GrowPool; -1: all
+  int32_t final_pages = -1;    // that will have it; -1: all
   engine::KvGroups kv_groups;  // a window of at least 2: the key before its own makes a position's
   int32_t num_state_slots = 0;
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4, 4, 4};
@@ -41,12 +44,19 @@ class FakeRuntime : public engine::Runtime {
   absl::Status Collect(engine::StepHandle handle, engine::StepResult* result) override;
   int32_t depth() const override { return options_.depth; }
   int32_t num_pages() const override { return options_.num_pages; }
+  engine::KvPoolState kv_pool() const override {
+    const bool ended = pool_ended_.load();
+    return {num_backed_.load(), !ended};
+  }
   int32_t tokens_per_page(engine::Precision precision) const override {
     return options_.tokens_per_page[static_cast<size_t>(precision)];
   }
   engine::KvGroups kv_groups() const override { return options_.kv_groups; }
   int32_t num_state_slots() const override { return options_.num_state_slots; }
   bool prefill_matches_decode() const override { return options_.prefill_matches_decode; }
+
+  // More pages have memory; where all that will have it do, the pool has ended growing. Any thread.
+  void GrowPool(int32_t num_pages);
 
   // How often the scheduler broke its contract, and a description of the first case.
   int64_t violations() const { return violations_; }
@@ -91,6 +101,8 @@ class FakeRuntime : public engine::Runtime {
   void Violate(const char* what, uint64_t sequence_id);
 
   FakeRuntimeOptions options_;
+  std::atomic<int32_t> num_backed_;
+  std::atomic<bool> pool_ended_;
   int32_t slots_per_page_;
   std::vector<Slot> slots_;                        // [num_pages, slots_per_page]
   std::vector<State> states_;                      // [num_state_slots]

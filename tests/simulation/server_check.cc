@@ -64,7 +64,9 @@ std::string CheckLaunch(const FakeEngine& engine, const Workload& workload, cons
   };
   if (std::string problem = CheckNewPlan(plan, find, workload.runtime.kv_groups); !problem.empty()) return problem;
   if (std::string problem = CheckSalts(running); !problem.empty()) return problem;
-  if (!running.empty() && progress->StandsStill(*running.first(), workload.runtime.depth)) {
+  const bool pages_may_come = scheduler.pool_grows() && scheduler.num_usable_pages() - scheduler.num_pages_used() <
+                                                            workload.runtime.kv_groups.count();
+  if (!running.empty() && progress->StandsStill(*running.first(), workload.runtime.depth) && !pages_may_come) {
     return "the oldest sequence stands still";
   }
   return CheckEnded(engine, plan, open);
@@ -100,6 +102,9 @@ std::string CheckEnd(const Call& call, const OutsideEnds& ends, const Workload& 
   if (reason == FinishReason::kCancelled && !call.cancelled && !ends.aborted) return "nobody cancelled it";
   if (reason == FinishReason::kShutdown && !ends.stopped) return "ended by a stop that did not come";
   if (reason == FinishReason::kInternal && !ends.device_failed) return "ended by a device that works";
+  if (reason == FinishReason::kPoolTooSmall && !MayOutgrow(workload, request)) {
+    return "the pool has the pages that it needs";
+  }
   const bool from_outside = reason == FinishReason::kCancelled || reason == FinishReason::kShutdown ||
                             reason == FinishReason::kInternal || (reason == FinishReason::kStop && call.stopped);
   ReferenceModel model = workload.model();

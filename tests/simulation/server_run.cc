@@ -132,6 +132,8 @@ class ServerRun {
       now_ += dice_.Between(20, 200) * kTick;
       Count(Event::kStalls);
     }
+    if (engine_->pool_grows() && (engine_->awaits_pages() || dice_.OneIn(8))) engine_->GrowPool(dice_.Between(1, 3));
+    if (engine_->awaits_pages()) Count(Event::kAwaitedPages);
     posted_ = false;
     Act();
     while (engine_->needs_mail() && !posted_ && problem_.empty()) GoOn();

@@ -99,8 +99,8 @@ void PrintEvents(const SimulationStats& stats) {
   for (const EventTraits& event : kEventTable) {
     std::printf("%14lld  %s\n", static_cast<long long>(stats[event.event]), event.name);
   }
-  static constexpr const char* kReasons[] = {"stop",        "length",    "constraint", "cancelled", "deadline",
-                                             "slow reader", "numerical", "shutdown",   "internal"};
+  static constexpr const char* kReasons[] = {"stop",        "length",    "constraint",     "cancelled", "deadline",
+                                             "slow reader", "numerical", "pool too small", "shutdown",  "internal"};
   for (size_t reason = 0; reason < std::size(kReasons); ++reason) {
     std::printf("%14lld  ended: %s\n", static_cast<long long>(stats.ended_by[reason]), kReasons[reason]);
   }

@@ -115,8 +115,23 @@ class Simulation {
                                                                  workload_.runtime.vocab_size, dice_.Word());
   }
 
+  // The pool gets memory now and then, and when nothing can go on without.
+  void GrowPool() {
+    if (!scheduler_.pool_grows() || !(awaits_pages_ || dice_.OneIn(4))) return;
+    runtime_.GrowPool(dice_.Between(1, 3));
+    scheduler_.SetPool(runtime_.kv_pool());
+    const bool too_small = !scheduler_.pool_grows() && scheduler_.num_usable_pages() < scheduler_.num_pages();
+    Count(Event::kPoolsTooSmall, too_small ? 1 : 0);
+  }
+
+  // Whether the pool may have all that is asked of it, some pages later.
+  bool PagesMayCome() const {
+    return scheduler_.pool_grows() && scheduler_.num_usable_pages() - scheduler_.num_pages_used() < groups().count();
+  }
+
   // One turn of the engine loop.
   void Turn() {
+    GrowPool();
     if (dice_.OneIn(100)) {
       scheduler_.ClearCache();
       Count(Event::kCacheCleared, 1);
@@ -151,10 +166,10 @@ class Simulation {
       in_flight_.push_back({std::move(plan), handle});
       if (static_cast<int32_t>(in_flight_.size()) < runtime_.depth()) return;
     }
-    if (in_flight_.empty()) {
-      if (!scheduler_.empty()) Fail("nothing can be planned and nothing is in flight");
-      return;
-    }
+    awaits_pages_ = in_flight_.empty() && !scheduler_.empty();
+    Count(Event::kAwaitedPages, awaits_pages_ ? 1 : 0);
+    if (awaits_pages_ && !scheduler_.pool_grows()) Fail("nothing can be planned and nothing is in flight");
+    if (in_flight_.empty()) return;
     Expect(CheckPagesKept(*in_flight_.front().plan, find_, groups()));
     engine::StepResult result;
     if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");
@@ -219,7 +234,7 @@ class Simulation {
   void CheckShare(const Share& share, const StepPlan& plan) {
     if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
     if (share.sequence->follows || !share.sequence->prefills()) return;  // others compute its pages
-    if (scheduler_.num_pages() - scheduler_.num_pages_used() < groups().count()) return;
+    if (scheduler_.num_usable_pages() - scheduler_.num_pages_used() < groups().count()) return;
     for (const engine::SequenceStep& step : plan.sequences) {
       if (step.request_id != share.sequence->id) continue;
       // Pages that it took from others may have brought it to the end of its prompt, from where it decodes again.
@@ -249,6 +264,7 @@ class Simulation {
     }
     const int64_t allowed =
         std::max<int64_t>(workload_.scheduler.max_tokens_per_step, int64_t{3} * oldest->num_tokens());
+    if (scheduler_.pool_grows() && !scheduler_.Fits(*oldest)) return;  // the pool has no pages for it yet
     if (largest > 0 && *passed - largest >= allowed) Fail("the oldest one that waits was passed too often");
   }
 
@@ -264,7 +280,8 @@ class Simulation {
     }
     if (scheduler_.running().empty()) return;
     const Sequence* oldest = scheduler_.running().first();
-    if (progress_.StandsStill(*oldest, runtime_.depth())) Fail("the oldest sequence stands still");
+    const bool stands_still = progress_.StandsStill(*oldest, runtime_.depth());
+    if (stands_still && !PagesMayCome()) Fail("the oldest sequence stands still");
     if (!plan.empty() && seen.count(oldest) > 0 && plan.sub_batches.front().profile != oldest->request.profile) {
       Fail("the oldest sequence's profile is not first");
     }
@@ -311,6 +328,9 @@ class Simulation {
     std::string problem =
         CheckAnswer({&live.planned->request, live.sink.get(), live.planned->sink_room, cancelled}, workload_.model());
     if (cancelled && live.planned->cancel_at > info.finished) problem = "cancelled early";
+    if (info.reason == FinishReason::kPoolTooSmall && !MayOutgrow(workload_, live.planned->request)) {
+      problem = "the pool has the pages that it needs";
+    }
     if (!problem.empty()) Fail("request " + std::to_string(live.planned->index) + ": " + problem);
   }
 
@@ -326,6 +346,7 @@ class Simulation {
   const FindSequence find_ = [this](engine::RequestId id) { return live_[id - 1].sequence.get(); };
   std::deque<InFlight> in_flight_;
   ProgressCheck progress_;
+  bool awaits_pages_ = false;                  // nothing is in flight, and no sequence has pages
   std::map<const Sequence*, int64_t> passed_;  // tokens started before it while it was the oldest that waited
   std::string problem_;
 };

@@ -71,6 +71,8 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
       {Event::kRejected, 100},
       {Event::kMixedSteps, 100},
       {Event::kCacheCleared, 5},
+      {Event::kAwaitedPages, 5},
+      {Event::kPoolsTooSmall, 1},
   };
   ExpectReached(stats, kLeast);
   if (stats[Event::kRuns] < 1000) return;
@@ -111,6 +113,7 @@ TEST(Simulation, ACallsAnswerDoesNotDependOnWhatHappensToTheServer) {
       {Event::kLaunchFailures, 1},
       {Event::kCollectFailures, 1},
       {Event::kStalls, 1},
+      {Event::kAwaitedPages, 1},
       {Event::kPreemptions, 10},
       {Event::kPrefixHits, 10},
       {Event::kMixedSteps, 10},

@@ -2,6 +2,7 @@
 #include "tests/simulation/workload.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -82,7 +83,24 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   return planned;
 }
 
+// One pool in three gets its memory while requests run, one of these less than planned.
+void AnyBacking(Dice* dice, Workload* workload) {
+  if (!dice->OneIn(3)) return;
+  FakeRuntimeOptions& runtime = workload->runtime;
+  runtime.first_pages = dice->Between(runtime.kv_groups.count(), runtime.num_pages);
+  if (dice->OneIn(3)) runtime.final_pages = dice->Between(runtime.first_pages, runtime.num_pages);
+  workload->scheduler.pool = engine::KvPoolState{runtime.first_pages, true};
+}
+
 }  // namespace
+
+bool MayOutgrow(const Workload& workload, const engine::Request& request) {
+  const FakeRuntimeOptions& runtime = workload.runtime;
+  if (runtime.final_pages < 0) return false;
+  const int64_t tokens = std::ssize(request.prompt) + request.stopping.max_tokens - 1;
+  const int32_t page_tokens = runtime.tokens_per_page[static_cast<size_t>(request.profile.precision)];
+  return runtime.kv_groups.MostPages(tokens, page_tokens, workload.scheduler.max_tokens_per_step) > runtime.final_pages;
+}
 
 std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size,
                                                              const std::vector<engine::TokenId>& eos_token_ids) {
@@ -165,6 +183,7 @@ Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
       workload.requests.push_back(AnyRequest(dice, workload));
     }
   }
+  AnyBacking(dice, &workload);
   for (size_t i = 0; i < workload.requests.size(); ++i) workload.requests[i].index = i;
   std::erase_if(workload.requests, [&left_out](const PlannedRequest& planned) {
     return std::binary_search(left_out.begin(), left_out.end(), planned.index);

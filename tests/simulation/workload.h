@@ -61,6 +61,9 @@ struct Workload {
   }
 };
 
+// Whether the pool gets so little memory that the request may be ended for it.
+bool MayOutgrow(const Workload& workload, const engine::Request& request);
+
 // left_out: indexes of requests that are drawn and do not come, ascending.
 Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out = {});
 

@@ -53,7 +53,7 @@ const Rule kRules[] = {
 const Rule kThreadRule = {
     "^(kernels|engine|text|server|tools)/",
     "^(kernels/cpu/context/thread_pool|engine/(encoder/encoder_engine|loop/(engine|mask_thread)|model/weights/"
-    "weight_reader)|"
+    "weight_reader|runtime/pool_backing)|"
     "server/(serving/core/text_pool|models/(grammar_lane|model_lifecycle|watchdog|text_loader)|"
     "transport/(http/http_server|grpc/connection_acceptor|zmq/event_publisher)|commands/(serve|quantize)|"
     "observe/(logging/log_queue|tracing/span_exporter))|text/rust/src/grammar/mod|tools/quantize/gptq)",

@@ -52,11 +52,13 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 59 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 61 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.prefill_matches_decode = Forwarded<&DeviceOps::prefill_matches_decode>::Call;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
+  ops.reserve = nullptr;  // what is measured has its memory from the start
+  ops.back = nullptr;
   ops.copy_to_device = Forwarded<&DeviceOps::copy_to_device>::Call;
   ops.copy_to_host = Forwarded<&DeviceOps::copy_to_host>::Call;
   ops.allocate_host = Forwarded<&DeviceOps::allocate_host>::Call;

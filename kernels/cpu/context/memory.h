@@ -14,7 +14,15 @@ class ThreadPool;
 // are spread over memory nodes; null: the caller does.
 void* AllocateZeroed(size_t bytes, ThreadPool* pool = nullptr);
 
-// `bytes` as given to AllocateZeroed; null memory is allowed.
+// Addresses for `bytes` >= 4 MiB, without memory. Null when there are none, for less, or where the memory would come to
+// lie on one of several memory nodes: then AllocateZeroed spreads it. The limit of locked memory, where all of the
+// process is locked, counts here.
+void* ReserveZeroed(size_t bytes);
+// Gives memory to a part of what ReserveZeroed returned. False when the system has none: then the part has none.
+// REQUIRES: it begins on a page of 4096 bytes.
+bool BackMemory(void* data, size_t bytes);
+
+// `bytes` as given to AllocateZeroed or ReserveZeroed; null memory is allowed.
 void ReleaseMemory(void* memory, size_t bytes);
 
 // Owner of one such area.

@@ -79,6 +79,12 @@ void DescribeUnserved(const ModelStatus& status, v1::Model* wire) {
   wire->set_kind(status.encoder ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
 }
 
+void DescribePool(const engine::EngineStats& stats, v1::KvPool* wire) {
+  wire->set_pages_total(stats.pages_total);
+  wire->set_pages_backed(stats.pages_backed);
+  wire->set_growing(stats.pages_backed + stats.pages_missing < stats.pages_total);
+}
+
 void DescribeModel(const ServedModel& model, v1::Model* wire) {
   const engine::ModelConfig& config = model.model->config();
   wire->set_name(model.name);
@@ -92,6 +98,7 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
   if (!config.is_encoder()) {
     DescribeGeneration(model, wire->mutable_generation());
+    DescribePool(model.engine->stats(), wire->mutable_kv_pool());
     const absl::Status chats = CheckChats(model);
     wire->mutable_chat()->set_supported(chats.ok());
     if (chats.ok()) {

@@ -94,7 +94,7 @@ wire::SchedulerLoad LoadOf(const ServedModel& model, const ServingCore& core) {
   load.set_num_total_reqs(stats.running + stats.waiting);
   load.set_num_used_tokens(static_cast<int32_t>(tokens * stats.pages_used / AtLeastOne(stats.pages_total)));
   load.set_max_total_num_tokens(static_cast<int32_t>(tokens));
-  load.set_token_usage(static_cast<double>(stats.pages_used) / AtLeastOne(stats.pages_total));
+  load.set_token_usage(static_cast<double>(stats.pages_used) / AtLeastOne(stats.pages_total - stats.pages_missing));
   load.set_cache_hit_rate(stats.prefix_queries == 0
                               ? 0.0
                               : static_cast<double>(stats.prefix_hits) / static_cast<double>(stats.prefix_queries));

@@ -200,7 +200,10 @@ const Metric kMetrics[] = {
      EngineValue{[](const EngineStats& s) { return double(s.waiting); }}},
     {"vllm:kv_cache_usage_perc",
      "Fraction of KV pages in use, 0 to 1; pages held only by the prefix cache count as free", kGauge,
-     EngineValue{[](const EngineStats& s) { return s.pages_total > 0 ? double(s.pages_used) / s.pages_total : 0.0; }}},
+     EngineValue{[](const EngineStats& s) {
+       const int32_t pages = s.pages_total - s.pages_missing;
+       return pages > 0 ? double(s.pages_used) / pages : 0.0;
+     }}},
     {"vllm:prompt_tokens_total", "Prompt tokens of admitted requests", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.prompt_tokens); }}},
     {"vllm:prompt_tokens_cached_total", "Prompt tokens found in the prefix cache", kCounter,
@@ -227,6 +230,10 @@ const Metric kMetrics[] = {
      EngineValue{[](const EngineStats& s) { return double(s.pages_used); }}},
     {"dunlin_kv_pages_total", "KV pages of the pool", kGauge,
      EngineValue{[](const EngineStats& s) { return double(s.pages_total); }}},
+    {"dunlin_kv_pages_backed", "KV pages that have memory and may be used", kGauge,
+     EngineValue{[](const EngineStats& s) { return double(s.pages_backed); }}},
+    {"dunlin_kv_pages_missing", "KV pages for which the system has no memory; known once the others have theirs",
+     kGauge, EngineValue{[](const EngineStats& s) { return double(s.pages_missing); }}},
     {"dunlin_state_slots_used", "Slots of recurrent states that sequences own; 0 of a model without recurrent layers",
      kGauge, EngineValue{[](const EngineStats& s) { return double(s.state_slots_used); }}},
     {"dunlin_state_slots_kept", "Slots with a recurrent state that the prefix cache knows", kGauge,

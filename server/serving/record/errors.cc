@@ -57,6 +57,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kSlowReader, "SLOW_READER", StatusCode::kResourceExhausted},
     {Reason::kDeliveryBehind, "DELIVERY_BEHIND", StatusCode::kUnavailable},
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
+    {Reason::kPoolTooSmall, "POOL_TOO_SMALL", StatusCode::kResourceExhausted},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
     {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
     {Reason::kNotImplemented, "NOT_IMPLEMENTED", StatusCode::kUnimplemented},
@@ -299,6 +300,8 @@ const char* FinishReasonName(engine::FinishReason reason) {
       return "slow_reader";
     case engine::FinishReason::kNumerical:
       return "numerical";
+    case engine::FinishReason::kPoolTooSmall:
+      return "pool_too_small";
     case engine::FinishReason::kShutdown:
       return "shutdown";
     case engine::FinishReason::kInternal:
@@ -331,6 +334,11 @@ absl::Status StatusOf(engine::FinishReason reason, const Limits& limits) {
     case engine::FinishReason::kNumerical:
       return MakeError(Reason::kNumerical,
                        "no token can be drawn: the model produced no finite value, or every token is banned");
+    case engine::FinishReason::kPoolTooSmall:
+      return MakeError(
+          Reason::kPoolTooSmall,
+          "the request needs more KV pages than the system had memory for; the model's kv_pool in GetModel "
+          "and the log say how many there are (models[].kv_cache.memory_bytes)");
     case engine::FinishReason::kShutdown:
       return MakeError(Reason::kShutdown, "the server is shutting down");
     case engine::FinishReason::kInternal:

@@ -56,6 +56,7 @@ enum class Reason : uint8_t {
   kSlowReader,
   kDeliveryBehind,
   kNumerical,
+  kPoolTooSmall,
   kDeviceFailed,
   kStalled,
   kNotImplemented,

@@ -93,5 +93,26 @@ TEST(PagePool, KeepsItsBooksUnderRandomUse) {
   }
 }
 
+TEST(PagePool, HandsOutNoPageBeforeItIsUsable) {
+  PagePool pool(5, 2);
+  EXPECT_EQ(pool.Allocate(), 0);
+  EXPECT_EQ(pool.Allocate(), 1);
+  EXPECT_EQ(pool.Allocate(), kNoPage);
+  EXPECT_TRUE(pool.CheckIntegrity().ok()) << pool.CheckIntegrity();
+  pool.Release(1, true);
+  pool.Grow(4);
+  EXPECT_EQ(pool.num_usable(), 4);
+  EXPECT_EQ(pool.num_free(), 3);
+  EXPECT_TRUE(pool.CheckIntegrity().ok()) << pool.CheckIntegrity();
+  EXPECT_EQ(pool.Allocate(), 2) << "pages that hold nothing come before one whose bytes may be needed again";
+  EXPECT_EQ(pool.Allocate(), 3);
+  EXPECT_EQ(pool.Allocate(), 1);
+  pool.Grow(3);
+  EXPECT_EQ(pool.num_usable(), 4) << "a pool never shrinks";
+  pool.Grow(5);
+  EXPECT_EQ(pool.Allocate(), 4);
+  EXPECT_EQ(pool.Allocate(), kNoPage);
+}
+
 }  // namespace
 }  // namespace dunlin::engine

@@ -139,6 +139,9 @@ class EngineHarness {
     return value;
   }
 
+  // Engine::kv_pool's: see FakeRuntimeOptions::first_pages.
+  void GrowPool(int32_t num_pages) { runtime_->GrowPool(num_pages); }
+
   StepGate gate;
   std::unique_ptr<Engine> engine;
 

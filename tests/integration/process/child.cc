@@ -215,4 +215,10 @@ bool ComesToMetric(const std::string& address, const std::string& series, double
   return false;
 }
 
+bool PoolIsBacked(const std::string& address, const std::string& model) {
+  const std::string label = "{model_name=\"" + model + "\"}";
+  const double total = MetricValue(HttpGet(address, "/metrics"), "dunlin_kv_pages_total" + label);
+  return total > 0 && ComesToMetric(address, "dunlin_kv_pages_backed" + label, total);
+}
+
 }  // namespace dunlin::integration

@@ -86,6 +86,8 @@ std::string HttpGet(const std::string& address, const std::string& path);
 
 // The value of one series line "name{labels} value" of /metrics; -1 when it is not there.
 double MetricValue(const std::string& metrics, const std::string& series);
+// Whether all pages of a model's KV pool come to have memory, which they get after READY.
+bool PoolIsBacked(const std::string& address, const std::string& model);
 
 // Scrapes a server's HTTP address until the series has this value, 20 s at most; whether it had.
 bool ComesToMetric(const std::string& address, const std::string& series, double value);

@@ -62,6 +62,7 @@ TEST(LiveModels, ReloadsUnderLoadFailNoRequestAndLeaveNoMemory) {
   const Completion expected = CompleteOnce(server.http(), "demo");
   ASSERT_TRUE(expected.ok) << expected.text;
   SteadyLoad load(server.http(), "demo", expected.text, 2);
+  ASSERT_TRUE(PoolIsBacked(server.http(), "demo"));
   const double baseline = ResidentBytesOf(server);
   int failed = 0;
   constexpr int kReloads = 30;

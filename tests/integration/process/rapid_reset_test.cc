@@ -62,6 +62,7 @@ TEST_F(RapidReset, CutsItsConnectionWhateverTheCallAndKeepsTheMemory) {
   GrpcNeighbour neighbour(server_.grpc(), "demo");
   std::this_thread::sleep_for(std::chrono::seconds(2));
   const Latencies before = neighbour.Measure();
+  ASSERT_TRUE(PoolIsBacked(server_.http(), "demo"));
   const size_t memory = ResidentBytes(server_.pid());
   size_t most = memory;
   for (const char* method :
@@ -96,6 +97,7 @@ TEST_F(RapidReset, CutsItsConnectionWhateverTheCallAndKeepsTheMemory) {
 TEST_F(RapidReset, AClientThatConnectsAgainAndAgainGetsNoFurther) {
   ASSERT_TRUE(server_.ready()) << server_.Log();
   GrpcNeighbour neighbour(server_.grpc(), "demo");
+  ASSERT_TRUE(PoolIsBacked(server_.http(), "demo"));
   const size_t memory = ResidentBytes(server_.pid());
   const FloodResult result = Flood(server_.grpc(), {.num_connections = 4, .connects_again = true});
   EXPECT_GT(result.num_closed, 20);

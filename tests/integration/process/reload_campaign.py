@@ -149,6 +149,16 @@ class Server:
                                                      "temperature": 0, "ignore_eos": True})
         return json.loads(text)["choices"][0]["text"] if status == 200 else f"status {status}: {text}"
 
+    def wait_for_pages(self):
+        """Until the KV pages have their memory, which they get after READY."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=PATIENCE_S) as response:
+                pages = dict(re.findall(r"^dunlin_kv_pages_(backed|total)\S* (\S+)$", response.read().decode(), re.M))
+            if pages["backed"] == pages["total"]:
+                return
+            time.sleep(0.1)
+
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -183,6 +193,7 @@ class Campaign:
     def start_server(self):
         self.server = Server(self.arguments.dunlin, str(self.config))
         first = [self.server.complete() for _ in range(4)]
+        self.server.wait_for_pages()
         self.baseline = self.server.resident_bytes()
         if len(set(first)) > 1 or first[0] != getattr(self, "expected", first[0]):
             self.problem(f"a new process says {first}")

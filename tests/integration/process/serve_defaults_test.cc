@@ -212,6 +212,7 @@ TEST(Memory, StaysWithinThreePercentOfThePlanUnderLoad) {
   const CommandResult load = RunDunlin({"load", "--address", server.grpc(), "--model", "demo", "--concurrency", "64",
                                         "--num-prompts", "128", "--input-len", "48", "--output-len", "32"});
   ASSERT_EQ(load.status, 0) << load.out << load.err;
+  ASSERT_TRUE(PoolIsBacked(server.http(), "demo"));
   const double most = BytesOf(server, "VmHWM");
   EXPECT_LE(most, 1.03 * planned) << "more than planned";
   EXPECT_GE(most, 0.95 * planned) << "planned for nothing: " << log;

@@ -39,6 +39,7 @@ constexpr Reason kReasonsWithoutRows[] = {
     Reason::kDraining,
     Reason::kShutdown,
     Reason::kDeliveryBehind,
+    Reason::kPoolTooSmall,
     Reason::kDeviceFailed,
     Reason::kStalled,
     Reason::kInternal,

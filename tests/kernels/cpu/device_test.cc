@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace dunlin::kernels {
 namespace {
@@ -94,6 +96,42 @@ TEST(DeviceMemory, IsZeroedAndAligned) {
   EXPECT_EQ(device->ops->allocate(device->context, 0), nullptr);
   EXPECT_EQ(device->ops->allocate(device->context, SIZE_MAX), nullptr);
   device->ops->release(device->context, nullptr, 100);
+}
+
+TEST(DeviceMemory, IsBackedPartByPart) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {1, ""}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  const DeviceOps& ops = *device->ops;
+  EXPECT_EQ(ops.reserve(device->context, size_t{1} << 20), nullptr) << "too little for pages of its own";
+  EXPECT_EQ(ops.reserve(device->context, SIZE_MAX), nullptr);
+  constexpr size_t kBytes = (size_t{9} << 20) + 100;
+  auto* memory = static_cast<uint8_t*>(ops.reserve(device->context, kBytes));
+  ASSERT_NE(memory, nullptr);
+  for (const auto& [first, end] :
+       {std::pair<size_t, size_t>{0, 4096}, {4096, size_t{5} << 20}, {size_t{5} << 20, kBytes}}) {
+    ASSERT_TRUE(ops.back(device->context, memory + first, end - first));
+    EXPECT_TRUE(std::all_of(memory + first, memory + end, [](uint8_t byte) { return byte == 0; }));
+    std::fill(memory + first, memory + end, uint8_t{1});
+  }
+  EXPECT_TRUE(std::all_of(memory, memory + kBytes, [](uint8_t byte) { return byte == 1; }))
+      << "what was backed is kept";
+  ops.release(device->context, memory, kBytes);
+}
+
+TEST(DeviceMemory, ThatTheSystemDoesNotHaveIsRefused) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {1, ""}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  constexpr size_t kBytes = size_t{16} << 20;
+  auto* memory = static_cast<uint8_t*>(device->ops->reserve(device->context, kBytes));
+  ASSERT_NE(memory, nullptr);
+  // A hole in the addresses, as memory that the kernel cannot give, is ENOMEM.
+  ASSERT_EQ(munmap(memory + (size_t{6} << 20), 4096), 0);
+  EXPECT_TRUE(device->ops->back(device->context, memory, size_t{4} << 20));
+  EXPECT_FALSE(device->ops->back(device->context, memory + (size_t{4} << 20), size_t{4} << 20));
+  EXPECT_EQ(memory[0], 0) << "what was backed before is kept";
+  device->ops->release(device->context, memory, kBytes);
 }
 
 TEST(DeviceMemory, CopiesBothWays) {

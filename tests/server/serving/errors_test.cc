@@ -132,6 +132,7 @@ TEST(Errors, EveryFinishReasonHasANameAndAStatus) {
                       {FinishReason::kDeadline, "deadline", absl::StatusCode::kDeadlineExceeded},
                       {FinishReason::kSlowReader, "slow_reader", absl::StatusCode::kResourceExhausted},
                       {FinishReason::kNumerical, "numerical", absl::StatusCode::kInternal},
+                      {FinishReason::kPoolTooSmall, "pool_too_small", absl::StatusCode::kResourceExhausted},
                       {FinishReason::kShutdown, "shutdown", absl::StatusCode::kUnavailable},
                       {FinishReason::kInternal, "internal", absl::StatusCode::kUnavailable}};
   for (const Row& row : rows) {

@@ -43,6 +43,8 @@ engine::EngineStats PrimeStats() {
   stats.waiting = 3;
   stats.pages_used = 5;
   stats.pages_total = 7;
+  stats.pages_backed = 83;
+  stats.pages_missing = 1;
   stats.steps = 11;
   stats.preemptions = 13;
   stats.prompt_tokens = 17;
@@ -80,7 +82,7 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
   const Series expected = {
       {OfModel("vllm:num_requests_running"), 2},
       {OfModel("vllm:num_requests_waiting"), 3},
-      {OfModel("vllm:kv_cache_usage_perc"), 5.0 / 7.0},
+      {OfModel("vllm:kv_cache_usage_perc"), 5.0 / 6.0},
       {OfModel("vllm:prompt_tokens_total"), 17},
       {OfModel("vllm:prompt_tokens_cached_total"), 19},
       {OfModel("vllm:generation_tokens_total"), 23},
@@ -92,6 +94,8 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
       {OfModel("vllm:spec_decode_num_accepted_tokens_total"), 59},
       {OfModel("dunlin_kv_pages_used"), 5},
       {OfModel("dunlin_kv_pages_total"), 7},
+      {OfModel("dunlin_kv_pages_backed"), 83},
+      {OfModel("dunlin_kv_pages_missing"), 1},
       {OfModel("dunlin_state_slots_used"), 71},
       {OfModel("dunlin_state_slots_kept"), 73},
       {OfModel("dunlin_state_slots_total"), 79},
