@@ -37,7 +37,7 @@ struct Server {
         observer({&log, &metrics, spans.get()}),
         devices(config.device),
         watchdog(&MonotonicNs, config.stall_ms * 1'000'000),
-        lifecycle(&repository, &devices, Hooks(), "/proc/self/exe", absl::Milliseconds(config.drain_timeout_ms)) {
+        lifecycle(&repository, &loading, Hooks(), absl::Milliseconds(config.drain_timeout_ms)) {
     if (spans != nullptr) {
       metrics.WatchTracing([this] {
         const SpanExporter::Counts counts = spans->counts();
@@ -83,6 +83,7 @@ struct Server {
   const std::unique_ptr<SpanExporter> spans;  // null: no tracing
   ObserverList observer;
   Devices devices;  // shared by all models
+  DeviceModelLoading loading{&devices, "/proc/self/exe"};
   Watchdog watchdog;
   ModelRepository repository;
   ModelLifecycle lifecycle;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/base/thread_name.h"
 
 namespace dunlin::server {
@@ -17,13 +16,9 @@ absl::Status Stopped() {
 
 }  // namespace
 
-ModelLifecycle::ModelLifecycle(ModelRepository* repository, Devices* devices, LifecycleHooks hooks,
-                               std::string text_worker, absl::Duration drain_limit)
-    : repository_(repository),
-      devices_(devices),
-      hooks_(std::move(hooks)),
-      text_worker_(std::move(text_worker)),
-      drain_limit_(drain_limit) {}
+ModelLifecycle::ModelLifecycle(ModelRepository* repository, ModelLoading* loading, LifecycleHooks hooks,
+                               absl::Duration drain_limit)
+    : repository_(repository), loading_(loading), hooks_(std::move(hooks)), drain_limit_(drain_limit) {}
 
 ModelLifecycle::~ModelLifecycle() {
   Stop();
@@ -39,7 +34,7 @@ absl::Status ModelLifecycle::LoadAll(const Config& config, const std::atomic<boo
       entries_[settings.name].status.loading = true;
     }
   }
-  absl::StatusOr<std::vector<PlannedModel>> plan = PlanModels(config, devices_, &start_);
+  absl::StatusOr<std::vector<PlannedModel>> plan = loading_->PlanStart(config);
   if (!plan.ok()) return plan.status();
   if (absl::Status status = CheckLaterModels(config, *plan); !status.ok()) return status;
   for (PlannedModel& planned : *plan) {
@@ -65,7 +60,7 @@ absl::Status ModelLifecycle::CheckLaterModels(const Config& config, const std::v
   for (const PlannedModel& planned : at_start) residents.push_back(planned.memory);
   for (const ModelSettings& settings : config.models) {
     if (settings.idle_unload_s == 0) continue;
-    const absl::StatusOr<PlannedModel> planned = PlanAddedModel(start_, settings, devices_, residents, 0);
+    const absl::StatusOr<PlannedModel> planned = loading_->PlanAdded(settings, residents, 0);
     if (!planned.ok()) return planned.status();
     absl::MutexLock lock(&mutex_);
     NotePlan(planned->memory, &entries_[settings.name].status);
@@ -76,7 +71,7 @@ absl::Status ModelLifecycle::CheckLaterModels(const Config& config, const std::v
 void ModelLifecycle::Start() {
   thread_ = std::thread([this] {
     engine::NameThread("model-loader");
-    Run();
+    while (RunNext(true)) continue;
   });
 }
 
@@ -140,7 +135,7 @@ void ModelLifecycle::Configure(const ModelSettings& settings) {
 }
 
 absl::StatusOr<ModelLifecycle::Use> ModelLifecycle::BeginUse(std::string_view model, absl::Time deadline, Done done) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = loading_->Now();
   absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(model);
   if (found == entries_.end() || !accepts_) return Use{};
@@ -170,7 +165,7 @@ void ModelLifecycle::EndUse(std::string_view model, uint64_t id) {
   const auto found = entries_.find(model);
   if (found == entries_.end()) return;
   found->second.waits.erase(id);
-  if (found->second.uses.erase(id) > 0) found->second.used = absl::Now();
+  if (found->second.uses.erase(id) > 0) found->second.used = loading_->Now();
 }
 
 void ModelLifecycle::EndLateWaits(absl::Time now) {
@@ -242,7 +237,7 @@ void ModelLifecycle::Enqueue(Call call) {
 ModelStatus ModelLifecycle::StatusOf(const Entry& entry) const {
   ModelStatus status = entry.status;
   if (status.state == ModelState::kUnloaded && InMemory(status.name)) status.state = ModelState::kUnloading;
-  const bool just_failed = status.state == ModelState::kFailed && absl::Now() < entry.failed + kRetryAfter;
+  const bool just_failed = status.state == ModelState::kFailed && loading_->Now() < entry.failed + kRetryAfter;
   status.on_request = entry.configured && entry.settings.idle_unload_s > 0 && !entry.held && !just_failed;
   status.waiting = entry.waits.size();
   status.max_adapters = entry.settings.adapters.max_adapters;

@@ -28,8 +28,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/config/config.h"
-#include "server/models/devices.h"
-#include "server/models/model_plan.h"
+#include "server/models/model_loading.h"
 #include "server/models/model_state.h"
 #include "server/models/repository.h"
 
@@ -54,10 +53,8 @@ class ModelLifecycle {
   // The result of a call; once, on any thread, possibly within the call. Must not block.
   using Done = std::function<void(const absl::Status&)>;
 
-  // repository and devices outlive this object. text_worker: ModelSettings::text_worker of every model. drain_limit:
-  // how long a load waits for the memory of models that drain.
-  ModelLifecycle(ModelRepository* repository, Devices* devices, LifecycleHooks hooks, std::string text_worker,
-                 absl::Duration drain_limit);
+  // repository and loading outlive this object. drain_limit: how long a load waits for the memory of models that drain.
+  ModelLifecycle(ModelRepository* repository, ModelLoading* loading, LifecycleHooks hooks, absl::Duration drain_limit);
   // Calls Stop.
   ~ModelLifecycle();
   ModelLifecycle(const ModelLifecycle&) = delete;
@@ -68,6 +65,9 @@ class ModelLifecycle {
   absl::Status LoadAll(const Config& config, const std::atomic<bool>& stop);
   // From now on, the calls below are carried out, in the order in which they came.
   void Start();
+  // What the loader's thread does again and again, for a simulation that has none: carries out one call, if there is
+  // any, and unloads what is idle. wait: for a call, or until it is time to look at idle models. False: stopped.
+  bool RunNext(bool wait);
   // Ends a load as soon as it can be; calls that were not carried out are UNAVAILABLE. Idempotent.
   void Stop();
 
@@ -169,7 +169,6 @@ class ModelLifecycle {
   absl::Status CheckLaterModels(const Config& config, const std::vector<PlannedModel>& at_start);
   void Enqueue(Call call);
   void EnqueueForConfig(Action action, const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Run();
   absl::Status Carry(const Call& call);
   absl::Status Load(const std::string& model, bool again);
   void Unload(const std::string& model);
@@ -210,11 +209,9 @@ class ModelLifecycle {
   bool InMemory(const std::string& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ModelRepository* const repository_;
-  Devices* const devices_;
+  ModelLoading* const loading_;
   const LifecycleHooks hooks_;
-  const std::string text_worker_;
   const absl::Duration drain_limit_;
-  StartPlan start_;  // const after LoadAll
   std::atomic<bool> stop_{false};
   std::atomic<bool> loads_for_requests_{false};
   std::thread thread_;

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "server/models/golden_check.h"
-#include "server/models/loader.h"
 #include "server/models/model_lifecycle.h"
 
 namespace dunlin::server {
@@ -28,33 +25,35 @@ absl::Status LoadFailed(const absl::Status& why) {
 
 }  // namespace
 
-void ModelLifecycle::Run() {
+bool ModelLifecycle::RunNext(bool wait) {
   const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calls_.empty() || !accepts_; };
-  for (;;) {
-    Call call;
-    {
-      absl::MutexLock lock(&mutex_);
+  Call call;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (wait) {
       mutex_.AwaitWithTimeout(absl::Condition(&has_work),
                               loads_for_requests_ ? kIdlePollPeriod : absl::InfiniteDuration());
-      if (!accepts_) return;
-      if (!calls_.empty()) {
-        call = std::move(calls_.front());
-        calls_.pop_front();
-      }
     }
-    if (!call.model.empty()) {
-      const absl::Status status = Carry(call);
-      if (call.done) call.done(status);
+    if (!accepts_) return false;
+    if (!calls_.empty()) {
+      call = std::move(calls_.front());
+      calls_.pop_front();
     }
-    UnloadIdle();
   }
+  if (!call.model.empty()) {
+    const absl::Status status = Carry(call);
+    if (call.done) call.done(status);
+  }
+  UnloadIdle();
+  return true;
 }
 
 absl::Status ModelLifecycle::Carry(const Call& call) {
   {
     absl::MutexLock lock(&mutex_);
     const auto found = entries_.find(call.model);
-    const bool configured = found != entries_.end() && found->second.configured;
+    if (found == entries_.end()) return absl::NotFoundError("no such model");  // dropped, and forgotten meanwhile
+    const bool configured = found->second.configured;
     if (call.action == Action::kDrop ? configured : !configured) return absl::NotFoundError("no such model");
     if (call.action == Action::kLoadForRequests && found->second.waits.empty()) return absl::OkStatus();
   }
@@ -121,7 +120,7 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
   if (outcome.ok()) {
     entry.served_values = settings.values;
     entry.served_adapters = settings.adapters.max_adapters;
-    entry.used = absl::Now();
+    entry.used = loading_->Now();
     entry.status.state = ModelState::kReady;
     entry.status.failure.clear();
     entry.status.encoder = plan.encoder;
@@ -129,7 +128,7 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
     ++entry.status.loads;
     return absl::OkStatus();
   }
-  entry.failed = absl::Now();
+  entry.failed = loading_->Now();
   entry.failed_values = settings.values;
   if (!served) entry.status.state = ModelState::kFailed;
   entry.status.failure = std::string(outcome.message());
@@ -166,28 +165,27 @@ absl::StatusOr<PlannedModel> ModelLifecycle::Plan(const ModelSettings& settings)
   if (const ModelLease served = repository_->Lease(settings.name); served != nullptr && served->memory->kv_auto) {
     kv_bytes = static_cast<size_t>(served->memory->pages) * served->memory->page_bytes;
   }
-  const absl::Time deadline = absl::Now() + drain_limit_;
+  const absl::Time deadline = loading_->Now() + drain_limit_;
   for (;;) {
     repository_->FreeUnleased();
     const std::vector<ModelMemory> residents = Residents();
-    absl::StatusOr<PlannedModel> planned = PlanAddedModel(start_, settings, devices_, residents, kv_bytes);
-    if (!absl::IsResourceExhausted(planned.status()) || absl::Now() > deadline || stop_) return planned;
+    absl::StatusOr<PlannedModel> planned = loading_->PlanAdded(settings, residents, kv_bytes);
+    if (!absl::IsResourceExhausted(planned.status()) || loading_->Now() > deadline || stop_) return planned;
     const bool drains = residents.size() > repository_->List().size();
     if (!drains && !Evict(settings.name)) return planned;
-    absl::SleepFor(kDrainPollPeriod);
+    loading_->Sleep(kDrainPollPeriod);
   }
 }
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ModelLifecycle::BuildPlanned(PlannedModel planned,
                                                                           const std::atomic<bool>& stop) {
-  planned.settings.text_worker = text_worker_;
-  const std::string& name = planned.settings.name;
-  auto model = LoadModel(planned.settings, planned.device, hooks_.on_loading(name), stop);
+  auto model = loading_->Load(planned, hooks_.on_loading(planned.settings.name), stop);
   if (!model.ok()) return model;
+  const std::string& name = planned.settings.name;
   if (absl::Status adapters = LoadAdapters(planned.settings, model->get()); !adapters.ok()) {
     return absl::Status(adapters.code(), absl::StrCat("model \"", name, "\": ", adapters.message()));
   }
-  if (const absl::Status golden = CheckGolden(planned.settings.golden, **model, stop); !golden.ok()) {
+  if (const absl::Status golden = loading_->CheckGolden(planned.settings, **model, stop); !golden.ok()) {
     return absl::Status(golden.code(), absl::StrCat("model \"", name, "\": ", golden.message()));
   }
   (*model)->memory = std::make_shared<const ModelMemory>(std::move(planned.memory));
@@ -229,7 +227,7 @@ void ModelLifecycle::UnloadIdle() {
       absl::MutexLock lock(&mutex_);
       time = absl::Seconds(entries_[name].settings.idle_unload_s);
     }
-    if (!UnloadUnused(name, absl::Now() - time, &ModelStatus::idle_unloads)) continue;
+    if (!UnloadUnused(name, loading_->Now() - time, &ModelStatus::idle_unloads)) continue;
     spdlog::info("model \"{}\": idle for {}, unloaded until its next request", name, absl::FormatDuration(time));
   }
 }

@@ -128,7 +128,7 @@ void ModelRepository::StopEngines() {
     for (const auto& removed : removed_) models.push_back(removed.lock());
   }
   for (const ModelLease& model : models) {
-    if (model != nullptr) model->any_engine()->Stop();
+    if (model != nullptr && model->any_engine() != nullptr) model->any_engine()->Stop();  // a simulated one has none
   }
 }
 

@@ -54,7 +54,8 @@ struct ServedModel {
   engine::EmbeddingSettings embedding;                  // from the directory of an encoder
   std::optional<text::PairFrame> pair_frame;            // of the tokenizer of a sequence classifier, where it has one
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
-  // Exactly one is set, by the model's kind. Declared last, so that the engine stops before what it uses is destroyed.
+  // Exactly one is set, by the model's kind; none of a simulated model. Declared last, so that the engine stops before
+  // what it uses is destroyed.
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::EncoderEngine> encoder;
 

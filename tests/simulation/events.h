@@ -57,6 +57,14 @@ enum class Event : uint8_t {
   kLaunchFailures,
   kCollectFailures,
   kStalls,
+  // Of the level "repository".
+  kModelRequests,
+  kModelWaits,
+  kModelLoads,
+  kModelSwaps,
+  kModelFaults,
+  kModelUnusedUnloads,
+  kModelCallsRefused,
   kNumEvents
 };
 inline constexpr size_t kNumEvents = static_cast<size_t>(Event::kNumEvents);
@@ -111,6 +119,13 @@ inline constexpr EventTraits kEventTable[kNumEvents] = {
     {Event::kLaunchFailures, "device errors in launch"},
     {Event::kCollectFailures, "device errors in collect"},
     {Event::kStalls, "stalled steps"},
+    {Event::kModelRequests, "requests that got their model"},
+    {Event::kModelWaits, "requests that waited for a load"},
+    {Event::kModelLoads, "versions that were served"},
+    {Event::kModelSwaps, "of these in place of another"},
+    {Event::kModelFaults, "loads that failed"},
+    {Event::kModelUnusedUnloads, "models unloaded: idle, or for another's memory"},
+    {Event::kModelCallsRefused, "calls that failed or were refused"},
 };
 
 struct SimulationStats {

@@ -13,10 +13,14 @@ namespace dunlin::simulation {
 // replaces. With cancels, stop strings, pauses, drains, stops, stalled steps and device errors. As RunSimulation.
 std::string RunServer(uint64_t seed, const RunOptions& options, SimulationStats* stats);
 
+// Models are loaded, replaced and unloaded (server/models/model_lifecycle.h) while requests use them: by calls, the
+// config, a watched folder, requests and idle time, within a memory limit. As RunSimulation; left_out: of its events.
+std::string RunRepository(uint64_t seed, const RunOptions& options, SimulationStats* stats);
+
 struct Level {
   const char* name;
   std::string (*run)(uint64_t seed, const RunOptions& options, SimulationStats* stats);
 };
-inline constexpr Level kLevels[] = {{"scheduler", RunSimulation}, {"server", RunServer}};
+inline constexpr Level kLevels[] = {{"scheduler", RunSimulation}, {"server", RunServer}, {"repository", RunRepository}};
 
 }  // namespace dunlin::simulation

@@ -3,7 +3,7 @@
 // trace of a run with as few requests as it needs. A broken invariant in the product ends a process, so runs are those
 // of a child.
 //
-//   simulate --seeds 1:1000001 [--level scheduler|server] [--trace]
+//   simulate --seeds 1:1000001 [--level scheduler|server|repository] [--trace]
 //
 // Exit status: 0, 1 (a seed failed) or 2 (usage).
 #include <sys/mman.h>
@@ -82,6 +82,14 @@ bool RunInChild(const std::function<void()>& work) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// The level that was asked for, else the first.
+const Level& LevelOf(const Options& options) {
+  for (const Level& level : kLevels) {
+    if (options.level == level.name) return level;
+  }
+  return kLevels[0];
+}
+
 void RunAll(const Options& options, Report* report) {
   for (report->seed = options.first; report->seed < options.end; ++report->seed) {
     for (report->level = 0; report->level < std::size(kLevels); ++report->level) {
@@ -153,7 +161,7 @@ int Simulate(const Options& options) {
               static_cast<double>(seeds) / took.count());
   if (!failed) PrintEvents(report->stats);
   if (failed) PrintFailure(*report);
-  if (options.trace && !failed) PrintTrace(kLevels[options.level == kLevels[1].name ? 1 : 0], options.first, {});
+  if (options.trace && !failed) PrintTrace(LevelOf(options), options.first, {});
   return failed ? 1 : 0;
 }
 
@@ -163,6 +171,6 @@ int Simulate(const Options& options) {
 int main(int count, char** arguments) {
   dunlin::simulation::Options options;
   if (dunlin::simulation::Parse(count, arguments, &options)) return dunlin::simulation::Simulate(options);
-  std::fprintf(stderr, "usage: simulate --seeds FIRST:END [--level scheduler|server] [--trace]\n");
+  std::fprintf(stderr, "usage: simulate --seeds FIRST:END [--level scheduler|server|repository] [--trace]\n");
   return 2;
 }

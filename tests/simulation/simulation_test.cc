@@ -121,6 +121,16 @@ TEST(Simulation, ACallsAnswerDoesNotDependOnWhatHappensToTheServer) {
   ExpectReached(stats, kLeast);
 }
 
+TEST(Simulation, ModelsComeAndGoWithoutHarmToRequests) {
+  const SimulationStats stats = RunSeeds(kLevels[2], 4);
+  static constexpr Least kLeast[] = {
+      {Event::kModelRequests, 100},   {Event::kModelWaits, 50},  {Event::kModelLoads, 100},
+      {Event::kModelSwaps, 50},       {Event::kModelFaults, 20}, {Event::kModelUnusedUnloads, 50},
+      {Event::kModelCallsRefused, 5},
+  };
+  ExpectReached(stats, kLeast);
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameRun) {
   for (const Level& level : kLevels) {
     SimulationStats once;
