@@ -9,7 +9,7 @@ constexpr int kMergeThreads = 128;
 constexpr unsigned kMergeBlocks = 4;  // per task: 512 threads cover 4 rows of 128 columns at once
 
 // blockIdx.x: the task, all of whose rows one block has. Each thread computes elements of its outputs in a stride loop.
-__global__ void __launch_bounds__(kMergeThreads)
+__global__ void __launch_bounds__(kMergeThreads, 8)  // with the bound no target spills
     MergedRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
   const auto task = static_cast<int32_t>(blockIdx.x);
   const int32_t head = task / plan.row_blocks;
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kMergeThreads)
   const int32_t step = static_cast<int32_t>(gridDim.y) * kMergeThreads;
   for (int32_t i = static_cast<int32_t>(blockIdx.y) * kMergeThreads + static_cast<int32_t>(threadIdx.x); i < elements;
        i += step) {
-    MergeParts(call, plan.parts, rows, plan.part_keys, i / call.values.dim, i % call.values.dim);
+    MergeParts(call, plan.parts, task, rows, plan.part_keys, i / call.values.dim, i % call.values.dim);
   }
 }
 

@@ -26,10 +26,9 @@ struct PartialStore {
   }
 };
 
-// The output at (row, dim) of a task: its parts merged in ascending order.
-DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, const RowBlock& block,
-                                 int32_t part_keys, int32_t row, int32_t dim) {
-  const int64_t task = store.Task(block, call.num_kv_heads);
+// The output at (row, dim) of a task, PartialStore::Task(block): its parts merged in ascending order.
+DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, int64_t task,
+                                 const RowBlock& block, int32_t part_keys, int32_t row, int32_t dim) {
   float maximum = -INFINITY;
   float sum = 0.0F;
   float value = 0.0F;

@@ -75,7 +75,7 @@ void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream /*str
         BlockOf(call, head / call.num_kv_heads, head % call.num_kv_heads, task % plan.row_blocks, plan.parts.rows);
     for (int32_t row = 0; row < rows.num_rows; ++row) {
       for (int32_t dim = 0; dim < call.values.dim; ++dim) {
-        MergeParts(call, plan.parts, rows, plan.part_keys, row, dim);
+        MergeParts(call, plan.parts, task, rows, plan.part_keys, row, dim);
       }
     }
   }
