@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -47,16 +46,16 @@ std::vector<Function> FunctionsOf(const std::vector<std::string>& lines) {
   static const std::regex kOpens("^( {0,2})[^ /}#].*\\{$");
   static const std::regex kOther("^ *(typedef|namespace|extern|class|struct|enum|union)\\b|= \\{$");
   std::vector<Function> functions;
-  std::optional<size_t> first;
-  std::string closes;
+  size_t first = 0;    // line of the open function, from 0
+  std::string closes;  // what ends it; empty outside functions
   for (size_t i = 0; i < lines.size(); ++i) {
     std::smatch match;
-    if (!first && std::regex_match(lines[i], match, kOpens) && !std::regex_search(lines[i], kOther)) {
+    if (closes.empty() && std::regex_match(lines[i], match, kOpens) && !std::regex_search(lines[i], kOther)) {
       first = i;
       closes = match[1].str() + "}";
-    } else if (first && lines[i].rfind(closes, 0) == 0) {
-      functions.push_back({*first + 1, i - *first + 1});
-      first.reset();
+    } else if (!closes.empty() && lines[i].rfind(closes, 0) == 0) {
+      functions.push_back({first + 1, i - first + 1});
+      closes.clear();
     }
   }
   return functions;
