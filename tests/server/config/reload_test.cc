@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "server/config/key_table.h"
 
 namespace dunlin::server {
@@ -72,12 +73,11 @@ TEST(Reload, TheValuesOfAModelDoNotDependOnTheOrderOfItsKeys) {
 }
 
 TEST(Reload, EveryKeyOfTheTableIsCompared) {
-  const Config config = Load({});
+  const Config config = Load({R"(models.0.adapters=[{"name": "a", "path": "/a"}])"});
   std::set<std::string> compared;
   for (const auto& [key, value] : config.values) compared.insert(key);
   for (const ConfigKey& key : ConfigKeys()) {
-    std::string path = key.path;
-    if (const size_t list = path.find("[]"); list != std::string::npos) path.replace(list, 2, ".0");
+    std::string path = absl::StrReplaceAll(key.path, {{"[]", ".0"}});
     const bool is_empty = key.default_json != nullptr && std::string(key.default_json) == "[]";
     if (key.type == KeyType::kStringList && !is_empty) path += ".0";
     EXPECT_TRUE(compared.contains(path)) << path;
