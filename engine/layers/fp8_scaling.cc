@@ -126,6 +126,7 @@ Fp8Scaling Fp8Scaling::Observe(float* amaxes) {
 }
 
 void Fp8Scaling::Apply(int32_t input_index, kernels::Activation* activation) const {
+  if (input_index == kUnobservedInput) return;
   if (observed_ != nullptr) {
     activation->amax = observed_ + input_index;
     return;

@@ -24,7 +24,7 @@ inline constexpr int32_t kInputsPerLayer = 4;
 constexpr int32_t InputIndex(int32_t layer, LayerInput input) {
   return layer * kInputsPerLayer + static_cast<int32_t>(input);
 }
-// Of an input that no observer sees and that has no scale of a recipe.
+// Of an input that no observer sees and that has no scale of a recipe: its rows have scales of their own.
 inline constexpr int32_t kUnobservedInput = -1;
 inline int32_t HeadInputIndex(const ModelConfig& config) {
   return config.num_layers * kInputsPerLayer;

@@ -86,7 +86,7 @@ kernels::Activation* Linear::Input(int32_t num_rows) const {
 }
 
 bool Linear::Quantize(const char* op, const float* in, int32_t num_rows) const {
-  InputObserver* observer = context_->observer;
+  InputObserver* observer = input_ == kUnobservedInput ? nullptr : context_->observer;
   if (observer != nullptr && !context_->Check(observer->OnInput(input_, in, num_rows, columns()), "observation")) {
     return false;
   }
