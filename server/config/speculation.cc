@@ -30,7 +30,8 @@ void ExpandSpeculation(Json* document) {
       *section = Json::object();
       (*section)["tokens"] = tokens;
     } else if (section->is_object() && section->contains("draft") && !section->contains("tokens")) {
-      if ((*section)["draft"] != "") (*section)["tokens"] = "auto";
+      const Json& draft = (*section)["draft"];
+      if (!draft.is_string() || !draft.get_ref<const std::string&>().empty()) (*section)["tokens"] = "auto";
     }
   });
 }

@@ -79,9 +79,10 @@ AdaptableModules ListAdaptable(const ParsedModel& parsed, const std::string& pre
   }
   for (const auto& [tensor, of_tensor] : tensors) {
     const std::optional<Projection> projection = ProjectionOf(of_tensor.front()->slot);
-    const bool whole = std::all_of(of_tensor.begin(), of_tensor.end(), [&](const WeightPart* part) {
-      return part->slot == of_tensor.front()->slot && part->layer == of_tensor.front()->layer;
-    });
+    const bool whole =
+        std::all_of(of_tensor.begin(), of_tensor.end(), [first = of_tensor.front()](const WeightPart* part) {
+          return part->slot == first->slot && part->layer == first->layer;
+        });
     if (projection.has_value() && whole) {
       adaptable.modules.push_back(ModuleOf(parsed, prefix, of_tensor, *projection));
     }
