@@ -60,8 +60,8 @@ DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& bl
 }
 
 // Turns the products of the tile at first_key into scores, -inf where a row does not see a key. key_scales: of E4M3
-// codes, or null. Tiles that all rows see completely take a shorter path with the same bits. kSelects: the call may have
-// a selection of keys.
+// codes, or null. Tiles that all rows see completely take a shorter path with the same bits. kSelects: the call may
+// have a selection of keys.
 template <bool kSelects = true>
 DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
                                int32_t first_key, const float* key_scales, TileFrag* scores) {

@@ -89,7 +89,7 @@ class CompletionStream {
   CompletionStream(const std::string& http, const std::string& model, int num_outputs = 1) : client_(http) {
     const std::string body =
         nlohmann::json{{"model", model},     {"prompt", kTale}, {"max_tokens", 900},           {"temperature", 0},
-                       {"ignore_eos", true}, {"stream", true},    {"attention_backend", "math"}, {"n", num_outputs}}
+                       {"ignore_eos", true}, {"stream", true},  {"attention_backend", "math"}, {"n", num_outputs}}
             .dump();
     client_.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
                  std::to_string(body.size()) + "\r\n\r\n" + body);

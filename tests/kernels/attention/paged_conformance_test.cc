@@ -78,7 +78,8 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
       }
     }
   }
-  EXPECT_TRUE(bound.holds()) << bound.actual() << ", limit " << bound.limit() << ", window " << batch.window << ", head " << shape.head_dim;
+  EXPECT_TRUE(bound.holds()) << bound.actual() << ", limit " << bound.limit() << ", window " << batch.window
+                             << ", head " << shape.head_dim;
 }
 
 TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {

@@ -29,8 +29,8 @@ TEST(CudaModule, ServesGemma4KimiLinearAndSparseAttention) {
   EXPECT_TRUE(ops.supports_model(
       {.experts = true, .experts_beside_mlp = true, .value_norms = true, .shared_kv = true, .row_factors = true},
       nullptr));
-  EXPECT_TRUE(ops.supports_model(
-      {.experts = true, .latent_rows = true, .key_selection = true, .row_decays = true}, nullptr));
+  EXPECT_TRUE(
+      ops.supports_model({.experts = true, .latent_rows = true, .key_selection = true, .row_decays = true}, nullptr));
 }
 
 }  // namespace
