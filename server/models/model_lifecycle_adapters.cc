@@ -113,7 +113,7 @@ absl::Status ModelLifecycle::LoadOneAdapter(const std::string& model, const Adap
   if (served->adapters == nullptr) {
     return absl::FailedPreconditionError("the model takes no adapters (models[].max_adapters)");
   }
-  const absl::Status loaded = served->adapters->Load(adapter.name, adapter.path, IfLoaded::kReplace).status();
+  absl::Status loaded = served->adapters->Load(adapter.name, adapter.path, IfLoaded::kReplace).status();
   if (loaded.ok()) {
     spdlog::info("model \"{}\": adapter \"{}\" is served, of {}", model, adapter.name, adapter.path);
   } else {

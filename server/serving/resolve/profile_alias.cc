@@ -77,7 +77,7 @@ NamedModel FindNamed(const ServingCore& core, std::string_view name) {
 }
 
 KnownModel FindKnown(const ServingCore& core, std::string_view name) {
-  const KnownModel unknown{std::string(name), std::string(name)};
+  KnownModel unknown{std::string(name), std::string(name)};
   if (core.lifecycle() == nullptr) return unknown;
   for (const std::string_view own : {name, name.substr(0, name.rfind(kSuffixMark))}) {
     if (core.lifecycle()->Knows(own)) return {std::string(own), std::string(own)};
