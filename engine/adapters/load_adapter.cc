@@ -102,8 +102,9 @@ void Store(const float* values, int64_t count, kernels::DType dtype, std::byte* 
     std::memcpy(out, values, static_cast<size_t>(count) * 4);
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
-    const uint16_t bits = kernels::FloatToBf16(values[i]);  // exact: of a BF16 file
+  for (int64_t i = 0; i < count; ++i) {  // exact: of a file of that dtype
+    const uint16_t bits =
+        dtype == kernels::DType::kF16 ? kernels::FloatToFp16(values[i]) : kernels::FloatToBf16(values[i]);
     std::memcpy(out + 2 * i, &bits, 2);
   }
 }
@@ -180,13 +181,12 @@ class AdapterBuilder {
     }
     if (absl::Status status = CheckShape(own.down, rank, module->in_features); !status.ok()) return status;
     if (absl::Status status = CheckShape(own.up, module->out_features, rank); !status.ok()) return status;
-    const bool bf16 =
-        own.down.dtype == kernels::DType::kBF16 && own.up.dtype == kernels::DType::kBF16 && !IsScaled(*module);
+    const bool as_stored = own.down.dtype == own.up.dtype && !IsScaled(*module);
     const auto divisor = static_cast<double>(rank);
     matched_.push_back({.own = &own,
                         .model = module,
                         .rank = static_cast<int32_t>(rank),
-                        .dtype = bf16 ? kernels::DType::kBF16 : kernels::DType::kF32,
+                        .dtype = as_stored ? own.down.dtype : kernels::DType::kF32,
                         .scale = static_cast<float>(own.alpha / (own.rank_stabilized ? std::sqrt(divisor) : divisor))});
     return absl::OkStatus();
   }

@@ -21,8 +21,8 @@ struct AdapterRoom {
   size_t max_bytes = 0;
 };
 
-// path: a PEFT directory, or a GGUF file, by the model's own form. Matrices keep the values of the file: BF16 where
-// both of a pair are, else FP32. Errors, prefixed with the path: as OpenPeftAdapter and OpenGgufAdapter;
+// path: a PEFT directory, or a GGUF file, by the model's own form. Matrices keep the values of the file, and its
+// dtype where both of a pair have the same and the model has no factor for them, else they are FP32. Errors, prefixed with the path: as OpenPeftAdapter and OpenGgufAdapter;
 // INVALID_ARGUMENT for a module that the model does not have or that adapters cannot change, a shape that is not the
 // module's, a rank above max_rank, a value that is not finite; RESOURCE_EXHAUSTED where it takes more than max_bytes,
 // or the device has no memory; INTERNAL when the device fails. Any thread.

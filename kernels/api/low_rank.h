@@ -29,7 +29,7 @@ constexpr int64_t LowRankPanels(int64_t out_features) {
 struct LowRankPair {
   const void* down;      // the first matrix
   const void* up;        // the second
-  DType dtype;           // of both: kF32 or kBF16
+  DType dtype;           // of both: kF32, kF16 or kBF16
   int32_t rank;          // 1 to kLowRankMax
   int32_t first_column;  // of the output
   int32_t out_features;

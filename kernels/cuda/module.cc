@@ -10,6 +10,7 @@
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 #include "kernels/cuda/gemm/kernel.h"
+#include "kernels/cuda/low_rank/low_rank.h"
 #include "kernels/cuda/recurrent/scan_rules.h"
 #include "kernels/shared/device_entry.h"
 
@@ -20,28 +21,13 @@ constexpr int kSmVersionMin = 80;
 
 static_assert(kStateRowsMax == 256, "what SupportsModel says");
 bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
-  const struct {
-    bool needed;
-    const char* name;
-  } missing[] = {
-      {traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
-      {traits.adapters, "low-rank adapters"},
-  };
-  bool supported = true;
-  for (const auto& part : missing) {
-    if (part.needed && reasons != nullptr) reasons->emplace_back(part.name);
-    supported = supported && !part.needed;
-  }
+  const bool supported = traits.state_rows <= kStateRowsMax;
+  if (!supported && reasons != nullptr) reasons->emplace_back("states of more than 256 rows");
   return supported;
 }
 
 bool PrefillMatchesDecode(const DeviceContext* context, Precision precision, bool deterministic) {
   return deterministic && PhasesAgree(context->shape.sm_version, precision, context->left_out_gemms);
-}
-
-template <typename Params>
-KernelStatus Unsupported(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
-  return KernelStatus::kUnsupported;
 }
 
 constexpr DeviceOps kCudaOps = {
@@ -72,7 +58,7 @@ constexpr DeviceOps kCudaOps = {
     .gemm_fuses = kEntry<GemmFuses>,
     .grouped_gemm = kEntry<GroupedGemm>,
     .batched_gemm = kEntry<BatchedGemm>,
-    .add_low_rank = Unsupported<AddLowRankParams>,
+    .add_low_rank = kEntry<AddLowRank>,
     .set_tuning = kEntry<SetTuning>,
     .gather_rows = kEntry<GatherRows>,
     .norm = kEntry<Norm>,

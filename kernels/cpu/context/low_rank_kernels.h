@@ -17,7 +17,7 @@ struct LowRankDown {
   const int32_t* rows;  // [num_rows]
   int32_t num_rows;
   const void* down;  // the first of the ranks; rows LowRankStride(in_features) apart
-  DType dtype;       // kF32 or kBF16
+  DType dtype;       // kF32, kF16 or kBF16
   int32_t num_ranks;
   float scale;
   float* hidden;  // of the first row and rank; rows hidden_stride apart

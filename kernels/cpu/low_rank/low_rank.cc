@@ -24,9 +24,13 @@ int64_t TotalRank(const LowRankUse& use) {
   return rank;
 }
 
+bool IsStored(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 bool IsValid(const LowRankPair& pair, int64_t out_stride) {
-  return pair.down != nullptr && pair.up != nullptr && (pair.dtype == DType::kF32 || pair.dtype == DType::kBF16) &&
-         pair.rank >= 1 && pair.rank <= kLowRankMax && pair.first_column >= 0 && pair.out_features > 0 &&
+  return pair.down != nullptr && pair.up != nullptr && IsStored(pair.dtype) && pair.rank >= 1 &&
+         pair.rank <= kLowRankMax && pair.first_column >= 0 && pair.out_features > 0 &&
          int64_t{pair.first_column} + pair.out_features <= out_stride;
 }
 

@@ -11,11 +11,18 @@ namespace {
 
 struct LowRankLanes : simd::LoopLanes {
   DUNLIN_INLINE Floats LoadBf16Masked(const std::byte* from, const Mask& mask) {
-    return Each([&](int64_t i) {
-      uint16_t bits = 0;
-      if (i < mask.count) std::memcpy(&bits, from + 2 * i, sizeof(bits));
-      return Bf16ToFloat(bits);
-    });
+    return Each([&](int64_t i) { return Bf16ToFloat(BitsAt(from, i, mask)); });
+  }
+  DUNLIN_INLINE Floats LoadFp16Masked(const std::byte* from, const Mask& mask) {
+    return Each([&](int64_t i) { return Fp16ToFloat(BitsAt(from, i, mask)); });
+  }
+
+ private:
+  // 0 past the mask.
+  DUNLIN_INLINE uint16_t BitsAt(const std::byte* from, int64_t i, const Mask& mask) {
+    uint16_t bits = 0;
+    if (i < mask.count) std::memcpy(&bits, from + 2 * i, sizeof(bits));
+    return bits;
   }
 };
 

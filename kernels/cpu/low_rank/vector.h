@@ -23,6 +23,8 @@ struct LowRank {
   DUNLIN_INLINE Floats LoadMatrix(const void* matrix, int64_t element, const Mask& mask) {
     if constexpr (kType == DType::kBF16) {
       return V::LoadBf16Masked(static_cast<const std::byte*>(matrix) + 2 * element, mask);
+    } else if constexpr (kType == DType::kF16) {
+      return V::LoadFp16Masked(static_cast<const std::byte*>(matrix) + 2 * element, mask);
     } else {
       return V::LoadMasked(static_cast<const float*>(matrix) + element, mask);
     }
@@ -82,7 +84,8 @@ struct LowRank {
   }
 
   static void Down(const LowRankDown& call) {
-    return call.dtype == DType::kBF16 ? DownOf<DType::kBF16>(call) : DownOf<DType::kF32>(call);
+    if (call.dtype == DType::kBF16) return DownOf<DType::kBF16>(call);
+    return call.dtype == DType::kF16 ? DownOf<DType::kF16>(call) : DownOf<DType::kF32>(call);
   }
 
   // Rows [row, row + kNumRows) by kNumVectors vectors from `column` on, of which `mask` has the lanes of the last.
@@ -137,7 +140,8 @@ struct LowRank {
   }
 
   static void Up(const LowRankUp& call) {
-    return call.dtype == DType::kBF16 ? UpOf<DType::kBF16>(call) : UpOf<DType::kF32>(call);
+    if (call.dtype == DType::kBF16) return UpOf<DType::kBF16>(call);
+    return call.dtype == DType::kF16 ? UpOf<DType::kF16>(call) : UpOf<DType::kF32>(call);
   }
 };
 

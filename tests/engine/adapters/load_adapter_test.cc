@@ -50,19 +50,26 @@ TEST_F(LoadAdapterTest, PutsMatricesWhereTheProjectionHasTheModulesRows) {
   }
 }
 
-TEST_F(LoadAdapterTest, KeepsBf16AndWidensFp16) {
+// The values of the test's tensors are exact in all three.
+TEST_F(LoadAdapterTest, KeepsTheDtypeThatBothMatricesHave) {
+  std::vector<TestTensor> mixed = QueryAndValue("F16");
+  for (size_t i = 1; i < mixed.size(); i += 2) mixed[i].dtype = "BF16";
   ASSERT_TRUE(LoadAs("bf16", kConfig, QueryAndValue("BF16")).ok());
   ASSERT_TRUE(LoadAs("fp16", kConfig, QueryAndValue("F16")).ok());
-  const AdapterLease bf16 = set_->Lookup("bf16");
-  const AdapterLease fp16 = set_->Lookup("fp16");
-  const kernels::LowRankPair& narrow = bf16.adapter->pairs(Projection::kQkv, 1)[0];
-  const kernels::LowRankPair& wide = fp16.adapter->pairs(Projection::kQkv, 1)[0];
-  EXPECT_EQ(narrow.dtype, kernels::DType::kBF16);
+  ASSERT_TRUE(LoadAs("mixed", kConfig, mixed).ok());
+  const AdapterLease leases[] = {set_->Lookup("bf16"), set_->Lookup("fp16"), set_->Lookup("mixed")};
+  const kernels::LowRankPair& bf16 = leases[0].adapter->pairs(Projection::kQkv, 1)[0];
+  const kernels::LowRankPair& fp16 = leases[1].adapter->pairs(Projection::kQkv, 1)[0];
+  const kernels::LowRankPair& wide = leases[2].adapter->pairs(Projection::kQkv, 1)[0];
+  EXPECT_EQ(bf16.dtype, kernels::DType::kBF16);
+  EXPECT_EQ(fp16.dtype, kernels::DType::kF16);
   EXPECT_EQ(wide.dtype, kernels::DType::kF32);
-  EXPECT_EQ(2 * bf16.adapter->bytes(), fp16.adapter->bytes());
+  EXPECT_EQ(leases[0].adapter->bytes(), leases[1].adapter->bytes());
+  EXPECT_EQ(2 * leases[0].adapter->bytes(), leases[2].adapter->bytes());
   for (int64_t k = 0; k < 6; ++k) {
-    EXPECT_EQ(kernels::Bf16ToFloat(static_cast<const uint16_t*>(narrow.down)[k]),
-              static_cast<const float*>(wide.down)[k]);
+    const float value = static_cast<const float*>(wide.down)[k];
+    EXPECT_EQ(kernels::Bf16ToFloat(static_cast<const uint16_t*>(bf16.down)[k]), value);
+    EXPECT_EQ(kernels::Fp16ToFloat(static_cast<const uint16_t*>(fp16.down)[k]), value);
   }
 }
 

@@ -4,73 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
+#include "tests/kernels/low_rank/low_rank_problem.h"
 
 namespace dunlin::kernels {
 namespace {
 
 using namespace testing_cpu;  // NOLINT: the fixture of this folder
 
-constexpr float kScale = 0.75F;
-
-// A matrix [rank, features] as LowRankPair has it, and its values.
-struct Matrix {
-  std::vector<float> values;  // [rank, features], exact in the dtype
-  std::vector<std::byte> stored;
-};
-
-// place(r, i): the element where the matrix has [r, i].
-template <typename Place>
-Matrix MakeMatrix(int32_t rank, int64_t features, DType dtype, uint32_t seed, int64_t elements, const Place& place) {
-  Matrix matrix{RandomMatrix(rank, features, seed), {}};
-  matrix.stored.resize(static_cast<size_t>(elements) * SizeOf(dtype));
-  for (int64_t r = 0; r < rank; ++r) {
-    for (int64_t i = 0; i < features; ++i) {
-      float& value = matrix.values[static_cast<size_t>(r * features + i)];
-      std::byte* at = matrix.stored.data() + static_cast<size_t>(place(r, i)) * SizeOf(dtype);
-      if (dtype == DType::kBF16) {
-        const uint16_t bits = FloatToBf16(value);
-        value = Bf16ToFloat(bits);
-        std::memcpy(at, &bits, 2);
-      } else {
-        std::memcpy(at, &value, 4);
-      }
-    }
-  }
-  return matrix;
-}
-
-Matrix MakeDown(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
-  const int64_t stride = LowRankStride(features);
-  return MakeMatrix(rank, features, dtype, seed, rank * stride, [&](int64_t r, int64_t i) { return r * stride + i; });
-}
-
-Matrix MakeUp(int32_t rank, int64_t features, DType dtype, uint32_t seed) {
-  return MakeMatrix(
-      rank, features, dtype, seed, rank * LowRankPanels(features) * kLowRankPanel,
-      [&](int64_t r, int64_t i) { return (i / kLowRankPanel * rank + r) * kLowRankPanel + i % kLowRankPanel; });
-}
-
-// An adapter of one projection.
-struct TestAdapter {
-  std::deque<Matrix> down;
-  std::deque<Matrix> up;
-  std::vector<LowRankPair> pairs;
-
-  void Add(int32_t rank, int64_t in_features, int32_t first_column, int32_t out_features, DType dtype, uint32_t seed) {
-    down.push_back(MakeDown(rank, in_features, dtype, seed));
-    up.push_back(MakeUp(rank, out_features, dtype, seed + 1));
-    pairs.push_back({.down = down.back().stored.data(),
-                     .up = up.back().stored.data(),
-                     .dtype = dtype,
-                     .rank = rank,
-                     .first_column = first_column,
-                     .out_features = out_features,
-                     .scale = kScale});
-  }
-};
+using testing::LowRankAdapter;
 
 // What the adapters add to [num_rows, out_features] rows of `in`. rows: of each adapter.
 class LowRank : public CpuVariants {
@@ -84,6 +27,7 @@ class LowRank : public CpuVariants {
     adapters_[0].Add(16, kIn, 0, 40, DType::kBF16, 10);
     adapters_[0].Add(3, kIn, 40, 51, DType::kF32, 20);
     adapters_[1].Add(1, kIn, 7, 1, DType::kF32, 30);
+    adapters_[1].Add(18, kIn, 100, 130, DType::kF16, 50);
     adapters_[2].Add(131, kIn, 0, 699, DType::kBF16, 40);
     in_ = RandomMatrix(kRows, kIn, 1);
     before_ = RandomMatrix(kRows, kOut, 2);
@@ -91,20 +35,13 @@ class LowRank : public CpuVariants {
 
   std::vector<float> Run(const std::vector<std::vector<int32_t>>& rows) {
     std::vector<float> out = before_;
-    std::vector<LowRankUse> uses;
-    size_t floats = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].empty()) continue;
-      uses.push_back({adapters_[i].pairs.data(), static_cast<int32_t>(adapters_[i].pairs.size()), rows[i].data(),
-                      static_cast<int32_t>(rows[i].size())});
-      for (const LowRankPair& pair : adapters_[i].pairs) floats += static_cast<size_t>(pair.rank) * rows[i].size();
-    }
-    std::vector<float> scratch(floats, kNaN);
+    const testing::LowRankUses uses(adapters_, rows);
+    std::vector<float> scratch(uses.scratch_floats, kNaN);
     const AddLowRankParams params{.in = in_.data(),
                                   .in_stride = kIn,
                                   .in_features = kIn,
-                                  .uses = uses.data(),
-                                  .num_uses = static_cast<int32_t>(uses.size()),
+                                  .uses = uses.list.data(),
+                                  .num_uses = static_cast<int32_t>(uses.list.size()),
                                   .out = out.data(),
                                   .out_stride = kOut,
                                   .scratch = scratch.data()};
@@ -112,26 +49,12 @@ class LowRank : public CpuVariants {
     return out;
   }
 
-  double Exact(const TestAdapter& adapter, int32_t row, int64_t column) const {
-    double value = before_[static_cast<size_t>(row * kOut + column)];
-    for (size_t p = 0; p < adapter.pairs.size(); ++p) {
-      const LowRankPair& pair = adapter.pairs[p];
-      const int64_t own = column - pair.first_column;
-      if (own < 0 || own >= pair.out_features) continue;
-      for (int64_t r = 0; r < pair.rank; ++r) {
-        double hidden = 0.0;
-        for (int64_t k = 0; k < kIn; ++k) {
-          hidden += double{in_[static_cast<size_t>(row * kIn + k)]} *
-                    double{adapter.down[p].values[static_cast<size_t>(r * kIn + k)]};
-        }
-        value +=
-            double{kScale} * hidden * double{adapter.up[p].values[static_cast<size_t>(r * pair.out_features + own)]};
-      }
-    }
-    return value;
+  double Exact(const LowRankAdapter& adapter, int32_t row, int64_t column) const {
+    const auto at = static_cast<size_t>(row * kOut + column);
+    return before_[at] + adapter.Exact(in_.data() + row * kIn, kIn, column);
   }
 
-  std::vector<TestAdapter> adapters_;
+  std::vector<LowRankAdapter> adapters_;
   std::vector<float> in_;
   std::vector<float> before_;
 };
@@ -185,7 +108,7 @@ TEST_P(LowRank, RefusesParametersOutsideTheContract) {
   pair.rank = kLowRankMax + 1;
   EXPECT_EQ(run(), KernelStatus::kInvalidArgument) << "rank";
   pair.rank = 1;
-  pair.dtype = DType::kF16;
+  pair.dtype = DType::kF8E4M3;
   EXPECT_EQ(run(), KernelStatus::kInvalidArgument) << "dtype";
   pair.dtype = DType::kF32;
   pair.first_column = static_cast<int32_t>(kOut);

@@ -297,7 +297,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = [](const DeviceContext*, Precision, bool) { return true; },
-    .supports_model = SupportsModel,
+    .supports_model = [](const ModelTraits&, std::vector<std::string>*) { return true; },
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake device's products of several matrices.
+// The fake device's products of several matrices, and of adapters.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tests/kernels/loader/fake_context.h"
@@ -65,13 +65,37 @@ inline KernelStatus BatchedGemm(DeviceContext* context, const BatchedGemmParams&
   return KernelStatus::kOk;
 }
 
-// As on CUDA: adapters are refused with the reason. Their parameters have device pointers within lists.
-inline bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
-  if (traits.adapters && reasons != nullptr) reasons->emplace_back("low-rank adapters");
-  return !traits.adapters;
-}
-inline KernelStatus AddLowRank(DeviceContext* /*context*/, const AddLowRankParams& /*params*/) {
-  return KernelStatus::kUnsupported;
+// A deferred call of adapters' products: its lists are host memory, the matrices that they name the device's.
+struct HeldLowRank {
+  AddLowRankParams params;
+  std::vector<LowRankUse> uses;
+  std::vector<std::vector<LowRankPair>> pairs;
+  std::vector<std::vector<int32_t>> rows;
+
+  void HoldUses(Translation& to_host) {
+    uses.assign(params.uses, params.uses + params.num_uses);
+    for (LowRankUse& use : uses) {
+      std::vector<LowRankPair>& own = pairs.emplace_back(use.pairs, use.pairs + use.num_pairs);
+      for (LowRankPair& pair : own) to_host(&pair.down, &pair.up);
+      use.pairs = own.data();
+      use.rows = rows.emplace_back(use.rows, use.rows + use.num_rows).data();
+    }
+    params.uses = uses.data();
+  }
+};
+
+inline KernelStatus AddLowRank(DeviceContext* context, const AddLowRankParams& params) {
+  if (Of(context).failed) return KernelStatus::kDeviceError;
+  if (params.num_uses == 0) return KernelStatus::kOk;
+  auto held = std::make_shared<HeldLowRank>();
+  held->params = params;
+  Translation to_host;
+  held->HoldUses(to_host);
+  to_host(&held->params.in);
+  to_host(&held->params.out, &held->params.scratch);
+  if (!to_host.valid()) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Add([held] { return Cpu().ops->add_low_rank(Cpu().context, held->params); });
+  return KernelStatus::kOk;
 }
 
 }  // namespace dunlin::kernels

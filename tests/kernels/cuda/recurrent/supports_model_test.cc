@@ -17,7 +17,7 @@ TEST(CudaModule, ServesRecurrentModelsButForWideStates) {
   ASSERT_NE(library, nullptr) << dlerror();
   const DeviceOps& ops = *reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))()->ops;
   std::vector<std::string> reasons;
-  EXPECT_TRUE(ops.supports_model({.experts = true, .state_rows = 256}, &reasons));
+  EXPECT_TRUE(ops.supports_model({.experts = true, .adapters = true, .state_rows = 256}, &reasons));
   EXPECT_FALSE(ops.supports_model({.state_rows = 257}, &reasons));
   EXPECT_THAT(reasons, ::testing::ElementsAre("states of more than 256 rows"));
 }
