@@ -26,7 +26,7 @@ struct IdleTicker::State {
   State(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> function)
       : stub(Health::NewStub(channel)), on_tick(std::move(function)) {}
 
-  const std::unique_ptr<Health::Stub> stub;
+  std::unique_ptr<Health::Stub> stub;
   const std::function<void()> on_tick;
   const grpc::health::v1::HealthCheckRequest request;
   grpc::health::v1::HealthCheckResponse response;  // of the current call
@@ -52,6 +52,10 @@ IdleTicker::~IdleTicker() {
   if (alarm != nullptr) alarm->Cancel();
   absl::MutexLock lock(&state_->mutex);
   state_->mutex.Await(absl::Condition(&state_->ended));
+  // Released here: the thread of the last callback may hold the state a little longer, and the last channel to go joins
+  // gRPC's callback threads, of which that is one.
+  state_->context.reset();
+  state_->stub.reset();
 }
 
 void IdleTicker::Tick(const std::shared_ptr<State>& state) {
