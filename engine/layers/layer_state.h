@@ -27,9 +27,8 @@ bool CopyStates(LayerContext* context, const StatePart& part);
 template <typename Function>
 bool ForEachStatePart(LayerContext* context, const Function& run) {
   const auto& parts = context->inputs.state_parts;
-  return std::all_of(parts.begin(), parts.end(), [&](const StatePart& part) {
-    return part.count == 0 || (CopyStates(context, part) && run(part));
-  });
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const StatePart& part) { return CopyStates(context, part) && run(part); });
 }
 
 }  // namespace dunlin::engine

@@ -3,7 +3,6 @@
 // RaggedBatch for encoders. The arrays are borrowed until the device has finished the pass.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "kernels/api/attention.h"
@@ -45,6 +44,16 @@ struct StatePart {
   friend bool operator==(const StatePart&, const StatePart&) = default;
 };
 
+// Parts in their order, in host memory. Part i has, of each sequence with at least i StateCuts, the rows from cut i to
+// the next one; part 0 those before the first.
+struct StateParts {
+  const StatePart* first = nullptr;
+  int32_t count = 0;
+  const StatePart* begin() const { return first; }
+  const StatePart* end() const { return first + count; }
+  friend bool operator==(const StateParts&, const StateParts&) = default;
+};
+
 struct AdapterRows;  // adapter_rows.h
 
 // A pass reads nothing else of its step from the host, so that two passes with equal inputs, without copies of states
@@ -60,9 +69,7 @@ struct PassInputs {
   QuerySpans spans;                      // of the sequences, covering all tokens
   const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
-  // Where the model is recurrent: all rows but those after a StepState::border, then those. layer_state.h
-  // is how layers read them.
-  std::array<StatePart, 2> state_parts = {};
+  StateParts state_parts;  // where the model is recurrent; layer_state.h is how layers read them
   KeptRows kept;
   const AdapterRows* adapters = nullptr;  // null: no row has an adapter
   friend bool operator==(const PassInputs&, const PassInputs&) = default;

@@ -119,7 +119,7 @@ struct Engine::State {
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
         deadlines(MaxRunning(options, *runtime)),
-        speculates(runtime->prefill_matches_decode() && runtime->num_state_slots() == 0),
+        speculates(runtime->prefill_matches_decode()),
         default_drafts(options.max_drafts),
         draft_limit(options.draft_limit),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),

@@ -72,7 +72,9 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
   DUNLIN_CHECK(share.samples || share.num_drafts == 0, "drafts follow the last known token");
   *step = {.request_id = sequence.request_id,
            .sequence_slot = sequence.sequence_slot,
-           .state = sequence.state,
+           .state = {.slot = sequence.state.slot,
+                     .copied_from = sequence.state.copied_from,
+                     .cuts = Append(sequence.state.cuts, &plan->state_cuts)},
            .output_index = sequence.output_index,
            .first_position = share.first_position,
            .num_tokens = share.num_tokens + share.num_drafts,

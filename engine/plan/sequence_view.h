@@ -11,6 +11,13 @@
 
 namespace dunlin::engine {
 
+// StepState, of cuts that are not in the plan yet.
+struct StateView {
+  int32_t slot = 0;
+  int32_t copied_from = -1;
+  std::span<const StateCut> cuts = {};
+};
+
 struct SequenceView {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;
@@ -21,7 +28,7 @@ struct SequenceView {
   const StoppingParams& stopping;
   std::span<const TokenCount> counts = {};  // of the tokens; REQUIRED where a penalty applies
   int32_t output_index = 0;
-  StepState state = {};                                 // of a recurrent model
+  StateView state = {};                                 // of a recurrent model
   int32_t next_scored_position = 1;                     // with prompt_logprobs: those before it are not scored again
   std::span<const TokenId> eos_token_ids = {};          // of the model
   std::shared_ptr<ConstrainedOutput> constrained = {};  // null: any token may be drawn

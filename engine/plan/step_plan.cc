@@ -19,6 +19,7 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
   sub_batches.reserve(kMaxSubBatches);
   sequences.reserve(num_sequences);
   draft_rows.reserve(static_cast<size_t>(limits.max_draft_rows));
+  state_cuts.reserve(num_sequences + draft_rows.capacity());
   tokens.reserve(static_cast<size_t>(limits.max_tokens) + num_sequences);
   pages.reserve(num_sequences * static_cast<size_t>(limits.max_pages_per_sequence));
   biases.reserve(num_sequences * kMaxLogitBias);
@@ -34,6 +35,7 @@ void StepPlan::Clear() {
   sub_batches.clear();
   sequences.clear();
   draft_rows.clear();
+  state_cuts.clear();
   num_tokens = 0;
   planned = 0;
   tokens.clear();

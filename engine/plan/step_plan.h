@@ -30,10 +30,14 @@ struct PlanRange {
 struct StepState {
   int32_t slot = 0;          // the state before first_position, which the step's rows change; not read at position 0
   int32_t copied_from = -1;  // the slot whose state is copied into `slot` before the step; -1: it is there
-  // In (first_position, first_position + num_tokens): the state at this position stays in `slot`, and rows from here on
-  // change a copy of it in next_slot. 0: there is no such position.
-  int32_t border = 0;
-  int32_t next_slot = -1;
+  PlanRange cuts = {};       // of StepPlan::state_cuts, in ascending order
+};
+
+// The state at `position` stays in the slot that the rows before it changed, and rows from there on change a copy of it
+// in `slot`: where the prefix cache keeps one, and in front of every draft, behind which a state has no way back.
+struct StateCut {
+  int32_t position = 0;  // in (first_position, first_position + num_tokens)
+  int32_t slot = -1;
 };
 
 // The draw behind a draft token: what it bans differs from the draws before it, because the tokens do.
@@ -106,6 +110,7 @@ struct StepPlan {
   std::vector<SubBatch> sub_batches;
   std::vector<SequenceStep> sequences;
   std::vector<DraftRow> draft_rows;
+  std::vector<StateCut> state_cuts;
   int32_t num_tokens = 0;  // of all sub-batches
   TimeNs planned = 0;      // when the plan was made; means nothing to a runtime
 
@@ -130,6 +135,7 @@ struct StepPlan {
     return TokensOf(step).subspan(static_cast<size_t>(step.num_known()), static_cast<size_t>(step.num_drafts()));
   }
   std::span<const PageId> PagesOf(const SequenceStep& step) const { return In(pages, step.pages); }
+  std::span<const StateCut> StateCutsOf(const SequenceStep& step) const { return In(state_cuts, step.state.cuts); }
   std::span<const std::pair<TokenId, float>> BiasesOf(const SequenceStep& step) const {
     return In(biases, step.biases);
   }

@@ -240,10 +240,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
-  const size_t num_arrays = (config.is_recurrent() ? 6 : 5) + num_groups;
-  set(BufferId::kIndices, num_arrays * static_cast<size_t>(tokens) * sizeof(int32_t));
-  const size_t num_spans = size_t{kSpansPerSequence} + (config.is_recurrent() ? kStateSpansPerSequence : 0);
-  set(BufferId::kSpans, num_spans * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
+  set(BufferId::kIndices, (5 + num_groups) * static_cast<size_t>(tokens) * sizeof(int32_t));
+  // Of a recurrent model in addition those of the parts in which its rows go through states (StatePart).
+  const int64_t num_spans = int64_t{kSpansPerSequence} * options.max_sequences + (config.is_recurrent() ? tokens : 0);
+  set(BufferId::kSpans, static_cast<size_t>(num_spans) * sizeof(kernels::SequenceSpan));
   set(BufferId::kPageTable, num_groups * static_cast<size_t>(options.max_sequences) *
                                 static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kMaxLogitRows, config.vocab_size));

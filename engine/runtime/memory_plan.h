@@ -45,9 +45,8 @@ enum class BufferId : uint8_t {
   kFp8Scales,      // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,         // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
   kFrequencies,    // floats of ModelConfig::position_constants, written once
-  kIndices,        // five arrays [T] of int32, six of a recurrent model, and one for each of kv_groups: see StepInputs,
-                   // RaggedBatch
-  kSpans,          // [kSpansPerSequence S] SequenceSpan, of a recurrent model more: see StepInputs, RaggedBatch
+  kIndices,        // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
+  kSpans,          // [kSpansPerSequence S] SequenceSpan, of a recurrent model T more: see StepInputs, RaggedBatch
   kPageTable,      // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,         // [kMaxLogitRows, vocab_size] floats
   kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
@@ -62,8 +61,6 @@ inline constexpr int32_t kMaxLogitRows = 64;
 
 // Spans of one sequence in a sub-batch: all of its rows, those of the head that score, and the one that draws.
 inline constexpr int32_t kSpansPerSequence = 3;
-// Of a recurrent model in addition: those of the parts in which its rows go through states (StatePart).
-inline constexpr int32_t kStateSpansPerSequence = 2;
 
 // One row per buffer; the index is the enumerator. key is what makes it smaller.
 struct BufferTraits {

@@ -64,10 +64,6 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
 std::string SpeculationRefusal(const ModelConfig& config, const std::vector<Precision>& resident,
                                const kernels::Device& device, const EngineOptions& options) {
   if (config.is_encoder()) return absl::StrCat(config.architecture, " is an encoder, which draws no tokens");
-  if (config.is_recurrent()) {
-    return absl::StrCat(config.architecture,
-                        " has recurrent layers, whose state cannot be taken back behind a rejected token");
-  }
   if (!PrefillMatchesDecode(device, resident, options.deterministic)) {
     return absl::StrCat("on ", kernels::Name(device.ops->kind),
                         " a token that is verified would not have the bits of one that is decoded");

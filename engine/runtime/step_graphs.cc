@@ -12,7 +12,7 @@ namespace {
 // copies between slots that the host names. Which rows have adapters is in host memory, too.
 bool Repeats(const PassInputs& inputs) {
   return inputs.num_tokens > 0 && inputs.num_tokens <= kMaxGraphRows && inputs.num_decode_tokens == inputs.num_tokens &&
-         inputs.state_parts[0].count == 0 && inputs.adapters == nullptr;
+         inputs.state_parts.count == 0 && inputs.adapters == nullptr;
 }
 
 }  // namespace

@@ -43,7 +43,9 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
-  if (has_state_) state_copies_.reserve(2 * static_cast<size_t>(plan.max_sequences));
+  if (!has_state_) return;
+  state_copies_.reserve(static_cast<size_t>(plan.max_sequences) + static_cast<size_t>(plan.max_tokens_per_step));
+  state_parts_.reserve(kMaxDrafts + 2);
 }
 
 // The sub-batch's share of the arena.
@@ -56,8 +58,7 @@ void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
   page_table_stride_ = pages_per_sequence;
   const auto sequences = static_cast<size_t>(num_sequences_);
   const size_t index_words = static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_);
-  const size_t span_words =
-      static_cast<size_t>(spans_per_sequence()) * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
+  const size_t span_words = static_cast<size_t>(max_spans()) * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
   const size_t page_words = static_cast<size_t>(num_groups_) * sequences * static_cast<size_t>(pages_per_sequence);
   const size_t words = index_words + span_words + page_words;
   DUNLIN_CHECK(words <= max_words_ - next_word_, "a step exceeds the planned inputs");
@@ -103,48 +104,55 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
   if (has_state_) StageStates(plan, batch);
 }
 
-// Without a border the first part has the spans of the sequences themselves.
+// Parts have rows of their own each, so that all together have at most as many spans as the sub-batch has tokens.
 void StepInputs::StageStates(const StepPlan& plan, const SubBatch& batch) {
   state_copies_.clear();
-  num_after_border_ = 0;
-  kernels::SequenceSpan* before = spans_ + num_sequences_ + num_head_spans_;
-  kernels::SequenceSpan* after = before + num_sequences_;
+  state_parts_.clear();
+  num_state_spans_ = 0;
+  size_t most_cuts = 0;
   for (int32_t i = 0; i < num_sequences_; ++i) {
     const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
-    host_array(4 + num_groups_)[i] = step.state.slot;
-    if (step.state.copied_from >= 0) state_copies_.push_back({step.state.copied_from, step.state.slot});
-    before[i] = spans_[i];
-    if (step.state.border == 0) continue;
-    const int32_t num_before = step.state.border - step.first_position;
-    DUNLIN_CHECK(num_before > 0 && num_before < step.num_tokens, "a state is kept outside of a step");
-    before[i].query_len = num_before;
-    after[num_after_border_] = {.query_start = spans_[i].query_start + num_before,
-                                .query_len = step.num_tokens - num_before,
-                                .first_position = step.state.border,
-                                .page_table_row = i};
-    host_array(5 + num_groups_)[num_after_border_++] = step.state.next_slot;
+    most_cuts = std::max(most_cuts, plan.StateCutsOf(step).size());
   }
+  for (size_t part = 0; part <= most_cuts; ++part) StageStatePart(plan, batch, part);
+}
+
+void StepInputs::StageStatePart(const StepPlan& plan, const SubBatch& batch, size_t part) {
+  kernels::SequenceSpan* spans = spans_ + num_sequences_ + num_head_spans_;
+  StatePart& staged = state_parts_.emplace_back();
   for (int32_t i = 0; i < num_sequences_; ++i) {
-    const StepState& state = plan.sequences[static_cast<size_t>(batch.first_sequence + i)].state;
-    if (state.border > 0) state_copies_.push_back({state.slot, state.next_slot});
+    const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
+    const std::span<const StateCut> cuts = plan.StateCutsOf(step);
+    if (part > cuts.size()) continue;
+    const int32_t from = part == 0 ? step.first_position : cuts[part - 1].position;
+    const int32_t end = part == cuts.size() ? step.first_position + step.num_tokens : cuts[part].position;
+    DUNLIN_CHECK(from < end, "a state is kept outside of a step");
+    const auto slot_of = [&](size_t of_part) { return of_part == 0 ? step.state.slot : cuts[of_part - 1].slot; };
+    const int32_t copied_from = part == 0 ? step.state.copied_from : slot_of(part - 1);
+    if (copied_from >= 0) {
+      state_copies_.push_back({copied_from, slot_of(part)});
+      ++staged.num_copies;
+    }
+    spans[num_state_spans_] = {.query_start = spans_[i].query_start + from - step.first_position,
+                               .query_len = end - from,
+                               .first_position = from,
+                               .page_table_row = i};
+    host_array(4 + num_groups_)[num_state_spans_++] = slot_of(part);
+    ++staged.count;
   }
 }
 
-std::array<StatePart, 2> StepInputs::state_parts() const {
-  if (!has_state_) return {};
-  const bool cut = num_after_border_ > 0;
-  const kernels::SequenceSpan* before = device_spans_ + (cut ? num_sequences_ + num_head_spans_ : 0);
-  const int32_t num_first = static_cast<int32_t>(state_copies_.size()) - num_after_border_;
-  return {{{.spans = before,
-            .slots = device_array(4 + num_groups_),
-            .count = num_sequences_,
-            .copies = state_copies_.data(),
-            .num_copies = num_first},
-           {.spans = before + num_sequences_,
-            .slots = device_array(5 + num_groups_),
-            .count = num_after_border_,
-            .copies = state_copies_.data() + num_first,
-            .num_copies = num_after_border_}}};
+// A part alone has the spans of the sequences themselves.
+void StepInputs::PointStateParts() {
+  const bool alone = state_parts_.size() == 1;
+  const kernels::SequenceSpan* spans = device_spans_ + (alone ? 0 : num_sequences_ + num_head_spans_);
+  const int32_t* slots = device_array(4 + num_groups_);
+  const StateCopy* copies = state_copies_.data();
+  for (StatePart& part : state_parts_) {
+    part.spans = std::exchange(spans, spans + part.count);
+    part.slots = std::exchange(slots, slots + part.count);
+    part.copies = std::exchange(copies, copies + part.num_copies);
+  }
 }
 
 // Kernels may read whole tiles of keys, so that entries behind a window name pages, too. Pages that have been given
@@ -250,7 +258,7 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   auto* page_table = static_cast<int32_t*>(buffers->at(BufferId::kPageTable));
   const size_t page_words =
       static_cast<size_t>(num_groups_) * static_cast<size_t>(num_sequences_) * static_cast<size_t>(page_table_stride_);
-  const int32_t num_state_spans = num_after_border_ > 0 ? num_sequences_ + num_after_border_ : 0;
+  const int32_t num_state_spans = state_parts_.size() > 1 ? num_state_spans_ : 0;
   const auto num_spans = static_cast<size_t>(num_sequences_ + num_head_spans_ + num_state_spans);
   const struct {
     void* to;
@@ -269,6 +277,7 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   device_indices_ = indices;
   device_spans_ = spans;
   device_page_table_ = page_table;
+  if (has_state_) PointStateParts();
   return kernels::KernelStatus::kOk;
 }
 

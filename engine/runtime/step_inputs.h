@@ -5,7 +5,6 @@
 // Thread rule: the engine thread only.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -70,15 +69,15 @@ class StepInputs {
   const int32_t* token_slot() const { return device_array(2); }      // [num_tokens] index in the page
   const int32_t* head_row_index() const { return device_array(3); }  // [head_rows().size()] row of the batch
   const int32_t* token_page() const { return device_array(4); }      // [groups, num_tokens] page id
-  // Of a recurrent model; else empty. Valid until the next Stage.
-  std::array<StatePart, 2> state_parts() const;
+  // Of a recurrent model; else empty. Valid after Upload until the next Stage.
+  StateParts state_parts() const { return {state_parts_.data(), static_cast<int32_t>(state_parts_.size())}; }
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
   // [groups, num_sequences, page_table_stride]. In place of pages that a sequence has given back stands its last one.
   const int32_t* page_table() const { return device_page_table_; }
 
  private:
-  int num_arrays() const { return 4 + num_groups_ + (has_state_ ? 2 : 0); }
-  int32_t spans_per_sequence() const { return kSpansPerSequence + (has_state_ ? kStateSpansPerSequence : 0); }
+  int num_arrays() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
+  int32_t max_spans() const { return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0); }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t pages_per_sequence);
@@ -88,6 +87,8 @@ class StepInputs {
   void AddHeadRow(int32_t row, HeadRow head_row);
   void StageHeadSpans(int32_t first_sequence);
   void StageStates(const StepPlan& plan, const SubBatch& batch);
+  void StageStatePart(const StepPlan& plan, const SubBatch& batch, size_t part);
+  void PointStateParts();
 
   StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena);
 
@@ -109,15 +110,15 @@ class StepInputs {
   int32_t max_query_tokens_ = 0;
   int32_t max_kv_tokens_ = 0;
   int32_t num_head_spans_ = 0;
-  int32_t num_after_border_ = 0;  // of the sequences: those with a StepState::border
+  int32_t num_state_spans_ = 0;  // of parts; one part alone has the sequences' own
   int32_t max_head_query_tokens_ = 0;
   int32_t max_head_kv_tokens_ = 0;
   // Of the sub-batch, in arena_.
   int32_t* indices_ = nullptr;              // [num_arrays, num_tokens]
-  kernels::SequenceSpan* spans_ = nullptr;  // [spans_per_sequence * num_sequences]: the sequences, the head's,
-                                            // and with borders those before and after them
+  kernels::SequenceSpan* spans_ = nullptr;  // [max_spans]: the sequences, the head's, and those of several state parts
   int32_t* page_table_ = nullptr;           // [num_groups, num_sequences, page_table_stride]
-  std::vector<StateCopy> state_copies_;     // before the step, then at the borders
+  std::vector<StateCopy> state_copies_;     // of the parts, one after another
+  std::vector<StatePart> state_parts_;
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

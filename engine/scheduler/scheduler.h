@@ -230,6 +230,7 @@ class Scheduler {
   // Guesses at positions from `first` on that pay, at most `limit`; they are added to *load.
   int32_t CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const;
   int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
+  int32_t StatesToLeave() const;
   // Asks for the masks behind the drafts that are planned.
   void ConstrainDrafts(Sequence* sequence);
   // The draws of plan.sequences[index], one after another, as far as they count.
@@ -245,7 +246,7 @@ class Scheduler {
 
   void Fill(StepPlan* plan);
   void FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan);
-  SequenceView ViewOf(const Sequence& sequence, const StepState& state) const;
+  SequenceView ViewOf(const Sequence& sequence, const StateView& state) const;
 
   // Sharing pages while they are filled (scheduler_follow.cc).
   void TakePublishedPages();

@@ -27,6 +27,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
       CommitDraws(sequence, plan, i, result, now);
       if (sequence->state != SequenceState::kRunning) continue;
+      if (step.samples) pages_.DropDrafts(sequence);  // else they are of a step that is still in flight
       pages_.KeepAtEnd(sequence);
       pages_.FreeBehindWindow(sequence);
       committed_.push_back(sequence->sink.get());

@@ -100,7 +100,15 @@ int32_t Scheduler::ReserveDrafts(Sequence* sequence, int32_t wanted) {
   const int64_t left = int64_t{pages_.groups().count()} * static_cast<int64_t>(running_.size() + 1);
   int32_t covered = pages_.NumPageSets(*sequence) * sequence->tokens_per_page;
   while (covered < known + wanted && pages_.pool().num_free() > left) covered = pages_.Reserve(sequence, covered + 1);
-  return std::clamp(covered - known, 0, wanted);
+  return pages_.ReserveDrafts(sequence, std::clamp(covered - known, 0, wanted), StatesToLeave());
+}
+
+// Slots that drafts leave: one for every sequence that may begin beside this step, one that is kept, and some of those
+// with states that the prefix cache knows.
+int32_t Scheduler::StatesToLeave() const {
+  const auto waiting = static_cast<int32_t>(waiting_.by_age().size());
+  const int32_t may_begin = std::min(waiting, options_.max_sequences - static_cast<int32_t>(running_.size()));
+  return may_begin + 1 + num_states() / 8;
 }
 
 // A sequence ends with its end-of-sequence token, so that no draw behind it counts.
@@ -130,14 +138,14 @@ void Scheduler::CommitDraws(Sequence* sequence, const StepPlan& plan, size_t ind
     if (!right || sequence->state != SequenceState::kRunning) return;
     // The rows behind it were drawn with no mask, or with that of another place.
     if (sequence->constrained != nullptr && !sequence->constrained->is_computed()) return;
-    ++sequence->num_computed;  // the draft's K and V are those of the drawn token
+    pages_.AcceptDraft(sequence);  // its K and V are those of the drawn token
     ++draw;
     const std::span<const TokenId> forced = std::span(sequence->tokens).last(static_cast<size_t>(sequence->num_forced));
     for (const TokenId token : forced) {
       // No row behind them counts, so that they enter the cache unproven.
       if (draw == drafts.size() || token != drafts[draw]) return PublishComputed(sequence, false, {});
       CountAccepted(sequence, draw);
-      ++sequence->num_computed;
+      pages_.AcceptDraft(sequence);
       ++draw;
     }
   }

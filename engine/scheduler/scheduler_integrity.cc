@@ -76,6 +76,8 @@ absl::Status Scheduler::CheckIntegrity() const {
       for (const StateSlot slot : {states.slot, states.source, states.kept}) {
         if (slot != kNoStateSlot) slots.push_back(slot);
       }
+      slots.insert(slots.end(), states.drafted.begin() + states.num_accepted,
+                   states.drafted.begin() + states.num_drafted);
       if (absl::Status status = CountPages(*sequence, pages_.pool(), groups.count(), &references); !status.ok())
         return status;
     }

@@ -208,7 +208,7 @@ void Scheduler::FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* pla
   sequence->tokens.resize(num_known);
 }
 
-SequenceView Scheduler::ViewOf(const Sequence& sequence, const StepState& state) const {
+SequenceView Scheduler::ViewOf(const Sequence& sequence, const StateView& state) const {
   return {.request_id = sequence.id,
           .sequence_slot = sequence.slot,
           .tokens = sequence.tokens,

@@ -3,6 +3,7 @@
 // only the engine thread touches it, until it is retired.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,6 +33,11 @@ struct SequenceStates {
   StateSlot source = kNoStateSlot;
   StateSlot kept = kNoStateSlot;  // has the state at kept_end once the launched steps are committed, for the cache
   int32_t kept_end = 0;
+  // Those of the states after the drafts of the plan that it is in: the first num_drafted, of which the first
+  // num_accepted have been given back or are `slot`.
+  std::array<StateSlot, kMaxDrafts> drafted = {};
+  int32_t num_drafted = 0;
+  int32_t num_accepted = 0;
   int32_t border = 0;               // where others need the state, too; of no meaning once it is computed
   uint64_t keeper = 0;              // KeptState::keeper, of this run
   uint64_t taken = 0;               // serial of the unproven state that it began with

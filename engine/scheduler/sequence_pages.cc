@@ -19,6 +19,7 @@ SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cach
       prefill_matches_decode_(prefill_matches_decode),
       borders_(borders) {
   matched_.reserve(static_cast<size_t>(max_page_sets));
+  cuts_.reserve(1 + kMaxDrafts);
 }
 
 int32_t SequencePages::Attachable(const Sequence& sequence) const {

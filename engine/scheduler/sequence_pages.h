@@ -12,6 +12,7 @@
 #include "engine/cache/page_pool.h"
 #include "engine/cache/prefix_cache.h"
 #include "engine/cache/state_pool.h"
+#include "engine/plan/sequence_view.h"
 #include "engine/plan/step_plan.h"
 #include "engine/request/kv_pool_state.h"
 #include "engine/scheduler/sequence.h"
@@ -65,10 +66,17 @@ class SequencePages {
   //
   // Gives a sequence that starts the slot for its state, until Release. False: none is free.
   bool TakeState(Sequence* sequence);
-  // What the next num_tokens tokens do to the state.
-  StepState PlanState(Sequence* sequence, int32_t num_tokens);
+  // Slots for the states after the next `wanted` drafts of a sequence, as long as more than `left` are free: as many as
+  // it returns, until DropDrafts or Release. All of them without states.
+  int32_t ReserveDrafts(Sequence* sequence, int32_t wanted, int32_t left);
+  // What the next num_tokens tokens and the drafts behind them do to the state. Valid until the next call.
+  StateView PlanState(Sequence* sequence, int32_t num_tokens);
   // The plan is made: what its steps copy from may be overwritten by steps after it. num_tokens: as PlanState.
   void EndPlan(Sequence* sequence);
+  // The next draft counts: its token is computed. Keeps the state before it, if it is wanted.
+  void AcceptDraft(Sequence* sequence);
+  // No further draft counts.
+  void DropDrafts(Sequence* sequence);
   // Keeps the state after what is committed, if it is wanted. REQUIRES: the sequence goes on, and is published so far.
   void KeepAtEnd(Sequence* sequence);
   // The state was lost with launched steps.
@@ -136,6 +144,8 @@ class SequencePages {
   }
   int32_t LastBorder(const Sequence& sequence) const;
   int32_t IntervalOf(const Sequence& sequence) const;
+  // Whether the state after what is committed and published is to be kept.
+  bool WantsState(const Sequence& sequence) const;
   bool Keep(Sequence* sequence, StateSlot slot);
   void KeepPublished(Sequence* sequence);
   void Thin(const Sequence& sequence, int32_t position);
@@ -151,6 +161,7 @@ class SequencePages {
   bool prefix_cache_;
   bool prefill_matches_decode_;
   StateBorders borders_;
+  std::vector<StateCut> cuts_;  // of PlanState
   uint64_t last_keeper_ = 0;
 };
 

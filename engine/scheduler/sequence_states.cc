@@ -77,17 +77,30 @@ int32_t SequencePages::BorderWithin(const Sequence& sequence, int32_t num_tokens
   return of_interval > first ? of_interval : 0;
 }
 
-StepState SequencePages::PlanState(Sequence* sequence, int32_t num_tokens) {
+int32_t SequencePages::ReserveDrafts(Sequence* sequence, int32_t wanted, int32_t left) {
+  if (!states_.has_slots()) return wanted;
+  SequenceStates& own = sequence->states;
+  while (own.num_drafted < wanted && states_.num_free() > left) {
+    own.drafted[static_cast<size_t>(own.num_drafted++)] = AllocateState();
+  }
+  return own.num_drafted;
+}
+
+StateView SequencePages::PlanState(Sequence* sequence, int32_t num_tokens) {
   if (!states_.has_slots()) return {};
   SequenceStates& own = sequence->states;
-  StepState step{.slot = own.slot, .copied_from = own.source};
+  StateView step{.slot = own.slot, .copied_from = own.source};
+  cuts_.clear();
   const int32_t border = own.kept == kNoStateSlot ? BorderWithin(*sequence, num_tokens) : 0;
   const StateSlot next = border > 0 ? AllocateState() : kNoStateSlot;
-  if (next == kNoStateSlot) return step;
-  step.border = border;
-  step.next_slot = next;
-  own.kept = std::exchange(own.slot, next);
-  own.kept_end = border;
+  if (next != kNoStateSlot) {
+    cuts_.push_back({border, next});
+    own.kept = std::exchange(own.slot, next);
+    own.kept_end = border;
+  }
+  const int32_t end = sequence->next_position() + num_tokens;
+  for (int32_t i = 0; i < own.num_drafted; ++i) cuts_.push_back({end + i, own.drafted[static_cast<size_t>(i)]});
+  step.cuts = cuts_;
   return step;
 }
 
@@ -96,14 +109,35 @@ void SequencePages::EndPlan(Sequence* sequence) {
   if (source != kNoStateSlot) states_.Release(source, cache_.states().At(source).lead != kNoPage);
 }
 
+bool SequencePages::WantsState(const Sequence& sequence) const {
+  const SequenceStates& own = sequence.states;
+  const int32_t position = sequence.num_computed;
+  if (!KeepsStates(sequence) || sequence.num_in_flight > 0 || own.source != kNoStateSlot) return false;
+  if (position == 0 || sequence.chain.num_pages * sequence.tokens_per_page != position) return false;
+  return position == LastBorder(sequence) || position == own.border || position % IntervalOf(sequence) == 0;
+}
+
+void SequencePages::AcceptDraft(Sequence* sequence) {
+  SequenceStates& own = sequence->states;
+  if (own.num_accepted < own.num_drafted) {
+    const bool kept = WantsState(*sequence) && Keep(sequence, own.slot);
+    states_.Release(own.slot, kept);
+    own.slot = own.drafted[static_cast<size_t>(own.num_accepted++)];
+  }
+  ++sequence->num_computed;
+}
+
+void SequencePages::DropDrafts(Sequence* sequence) {
+  SequenceStates& own = sequence->states;
+  for (; own.num_accepted < own.num_drafted; ++own.num_accepted) {
+    states_.Release(own.drafted[static_cast<size_t>(own.num_accepted)], false);
+  }
+  own.num_drafted = own.num_accepted = 0;
+}
+
 void SequencePages::KeepAtEnd(Sequence* sequence) {
   SequenceStates& own = sequence->states;
-  const int32_t position = sequence->num_computed;
-  if (!KeepsStates(*sequence) || sequence->num_in_flight > 0 || own.source != kNoStateSlot) return;
-  if (position == 0 || sequence->chain.num_pages * sequence->tokens_per_page != position) return;
-  const bool wanted =
-      position == LastBorder(*sequence) || position == own.border || position % IntervalOf(*sequence) == 0;
-  if (!wanted || states_.num_free() == 0 || !Keep(sequence, own.slot)) return;
+  if (!WantsState(*sequence) || states_.num_free() == 0 || !Keep(sequence, own.slot)) return;
   own.source = std::exchange(own.slot, AllocateState());
 }
 
@@ -180,6 +214,7 @@ void SequencePages::ReleaseStates(Sequence* sequence, bool keep) {
     states_.Release(own.slot, keep && Keep(sequence, own.slot));
   }
   if (own.kept != kNoStateSlot) states_.Release(own.kept, false);
+  DropDrafts(sequence);
   EndPlan(sequence);
   own = {.output = own.output, .output_serial = own.output_serial};
 }

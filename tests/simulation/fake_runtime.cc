@@ -97,14 +97,10 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   const SequenceStep& step = plan.sequences[static_cast<size_t>(index)];
   const Pages pages{step.request_id, plan.PagesOf(step), tokens_per_page(batch.profile.precision)};
   const engine::KvGroups& groups = options_.kv_groups;
-  State* state = states_.empty() ? nullptr : BeginState(step, pages);
+  State* state = states_.empty() ? nullptr : BeginState(plan, step, pages);
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    if (state != nullptr && position == step.state.border && i > 0) {
-      State* next = &states_[static_cast<size_t>(step.state.next_slot)];
-      *next = *state;
-      state = next;
-    }
+    if (state != nullptr) state = StateAt(plan, step, position, state);
     Kv previous = position == 0 ? BeforeFirst(options_.version) : Read(pages, 0, position - 1);
     if (state != nullptr && position > 0) previous = state->kv;
     const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
@@ -150,16 +146,20 @@ engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep&
 }
 
 // A state holds exactly the tokens before the step's first one; one that begins reads none.
-FakeRuntime::State* FakeRuntime::BeginState(const SequenceStep& step, const Pages& pages) {
+FakeRuntime::State* FakeRuntime::BeginState(const StepPlan& plan, const SequenceStep& step, const Pages& pages) {
   const engine::StepState& slots = step.state;
   const auto exists = [this](int32_t slot) { return slot >= 0 && slot < options_.num_state_slots; };
-  const bool cut = slots.border != 0;
-  if (!exists(slots.slot) || (slots.copied_from >= 0 && !exists(slots.copied_from)) ||
-      (cut && (!exists(slots.next_slot) || slots.border <= step.first_position ||
-               slots.border >= step.first_position + step.num_tokens))) {
+  bool valid = exists(slots.slot) && (slots.copied_from < 0 || exists(slots.copied_from));
+  int32_t last_cut = step.first_position;
+  for (const engine::StateCut& cut : plan.StateCutsOf(step)) {
+    valid &= exists(cut.slot) && cut.position > last_cut && cut.position < step.first_position + step.num_tokens;
+    last_cut = cut.position;
+  }
+  if (!valid) {
     Violate("a state slot that is not there", step.request_id);
     return nullptr;
   }
+  if (std::ssize(plan.StateCutsOf(step)) < step.num_drafts()) Violate("a draft without a state", step.request_id);
   State* state = &states_[static_cast<size_t>(slots.slot)];
   if (slots.copied_from >= 0) *state = states_[static_cast<size_t>(slots.copied_from)];
   if (step.first_position == 0) return state;
@@ -167,6 +167,18 @@ FakeRuntime::State* FakeRuntime::BeginState(const SequenceStep& step, const Page
   const bool known = last != kNan && state->kv != kNan;  // a fault may be in one of them
   if (state->num_tokens != step.first_position || (known && state->kv != last)) {
     Violate("a state of other tokens is read", step.request_id);
+  }
+  return state;
+}
+
+// The state that the row at `position` changes, where that of the row before it is `state`.
+FakeRuntime::State* FakeRuntime::StateAt(const StepPlan& plan, const SequenceStep& step, int32_t position,
+                                         State* state) {
+  for (const engine::StateCut& cut : plan.StateCutsOf(step)) {
+    if (cut.position != position) continue;
+    State* next = &states_[static_cast<size_t>(cut.slot)];
+    *next = *state;
+    return next;
   }
   return state;
 }

@@ -84,7 +84,8 @@ class FakeRuntime : public engine::Runtime {
   };
 
   // The state before the step's first row, which it continues; null: the step names slots that are not there.
-  State* BeginState(const engine::SequenceStep& step, const Pages& pages);
+  State* BeginState(const engine::StepPlan& plan, const engine::SequenceStep& step, const Pages& pages);
+  State* StateAt(const engine::StepPlan& plan, const engine::SequenceStep& step, int32_t position, State* state);
   void CheckPlan(const engine::StepPlan& plan);
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,

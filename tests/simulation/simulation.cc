@@ -107,7 +107,7 @@ class Simulation {
 
   // Guesses of an answer that is known, so that some are right.
   void StartGuessing(const PlannedRequest& planned, Sequence* sequence) {
-    if (!workload_.scheduler.prefill_matches_decode || workload_.runtime.num_state_slots > 0) return;
+    if (!workload_.scheduler.prefill_matches_decode) return;
     engine::StartDrafts(sequence, planned.max_drafts, engine::DefaultDrafter());
     if (sequence->drafts.drafter == nullptr || dice_.OneIn(4)) return;
     Answer answer = RunAlone(planned.request, {kEos}, workload_.model());
@@ -312,6 +312,7 @@ class Simulation {
     if (workload_.runtime.num_state_slots > 0) {
       Count(Event::kRecurrentPreemptions, preemptions);
       Count(Event::kRecurrentPrefixHits, hits);
+      Count(Event::kRecurrentAccepted, accepted);
     }
     if (groups().num_sliding > 0) {
       Count(Event::kSlidingPreemptions, preemptions);

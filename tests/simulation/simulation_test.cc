@@ -64,6 +64,7 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
       {Event::kRecurrentPreemptions, 5},
       {Event::kRecurrentPrefixHits, 25},
       {Event::kRecurrentFollowed, 1},
+      {Event::kRecurrentAccepted, 25},
       {Event::kSlid, 100},
       {Event::kFollowed, 5},
       {Event::kForced, 20},

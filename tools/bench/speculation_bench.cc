@@ -12,6 +12,7 @@
 
 #include "engine/loop/engine.h"
 #include "engine/request/speculation.h"
+#include "engine/runtime/kv_demand.h"
 #include "engine/runtime/model_runtime.h"
 #include "engine/runtime/profiles.h"
 #include "tools/bench/decode_streams.h"
@@ -70,6 +71,11 @@ absl::Status SpeculationRun::StartEngine() {
   const int32_t tokens = session_.options().prompt_tokens + session_.options().new_tokens;
   engine::EngineOptions options = OptionsFor(config, case_.profile, case_.batch, tokens);
   options.kv_memory_bytes *= 2;
+  if (config.is_recurrent()) {  // a state for each guess
+    engine::EngineOptions roomy = options;
+    roomy.max_sequences *= 1 + engine::kMaxDrafts;
+    options.kv_memory_bytes = engine::KvDemandOf(config, {case_.profile.precision}, roomy).most;
+  }
   auto runtime = engine::ModelRuntime::Create(case_.model, options);
   if (!runtime.ok()) return runtime.status();
   resident_bytes_ = case_.model->weight_bytes(case_.profile.precision) + (*runtime)->memory_plan().total();

@@ -18,6 +18,7 @@ struct PlannedSequence {
   int32_t prompt_len = 0;
   int32_t next_scored_position = 1;
   SamplingParams sampling;
+  StateView state;
   StepShare share;
 };
 
@@ -48,6 +49,7 @@ class PlanBuilder {
                       .pages = sequence->pages,
                       .sampling = sequence->sampling,
                       .stopping = {},
+                      .state = sequence->state,
                       .next_scored_position = sequence->next_scored_position},
                      sequence->share, &plan);
     }

@@ -66,7 +66,8 @@ TEST_F(StepGraphsTest, PromptsManyRowsAndStatesRunAsTheyAre) {
   PassInputs prompt = Decode(3);
   prompt.num_decode_tokens = 2;
   PassInputs recurrent = Decode(3);
-  recurrent.state_parts[0].count = 3;
+  const StatePart part{.count = 3};
+  recurrent.state_parts = {&part, 1};
   for (const PassInputs& inputs : {prompt, recurrent, Decode(kMaxGraphRows + 1), Decode(0)}) {
     for (int round = 0; round < 3; ++round) EXPECT_THAT(Run(&graphs, inputs), ElementsAre(kPass));
   }

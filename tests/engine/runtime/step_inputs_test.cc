@@ -219,6 +219,48 @@ TEST_F(StepInputsTest, RoundedBoundsStayWhileSequencesGrow) {
   EXPECT_EQ(stage(16, 17).spans.max_kv_tokens, 17) << "a prompt's last token";
 }
 
+// A prompt that keeps a state at 3, a decoded token alone, and one with two drafts.
+TEST_F(StepInputsTest, RowsGoThroughStatesInPartsBetweenTheirCuts) {
+  options_.kv_memory_bytes = size_t{1} << 20;
+  plan_ = *PlanMemory(SmallDeltaConfig(), {Precision::kFp32}, *device_, options_);
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  const std::vector<StateCut> drafts = {{13, 7}, {14, 8}};
+  const std::vector<StateCut> kept = {{3, 5}};
+  PlanBuilder builder({});
+  PlannedSequence* guessed = builder.Add(0, 4, 12, 1, {0, 1}, true);
+  guessed->tokens.insert(guessed->tokens.end(), {50, 51});
+  guessed->share.num_drafts = 2;
+  guessed->state = {.slot = 6, .cuts = drafts};
+  builder.Add(0, 4, 9, 1, {2, 3}, true)->state = {.slot = 2, .copied_from = 9};
+  builder.Add(0, 6, 0, 6, {4}, true)->state = {.slot = 4, .cuts = kept};
+  Stage(builder);
+  const StateParts parts = inputs_->state_parts();
+  ASSERT_EQ(parts.count, 3);
+  const auto spans = [&parts](int part) {
+    std::vector<std::array<int32_t, 4>> rows;
+    for (int32_t i = 0; i < parts.first[part].count; ++i) {
+      const kernels::SequenceSpan& span = parts.first[part].spans[i];
+      rows.push_back({span.query_start, span.query_len, span.first_position, parts.first[part].slots[i]});
+    }
+    return rows;
+  };
+  const auto copies = [&parts](int part) {
+    std::vector<std::pair<int32_t, int32_t>> slots;
+    for (int32_t i = 0; i < parts.first[part].num_copies; ++i) {
+      slots.emplace_back(parts.first[part].copies[i].from, parts.first[part].copies[i].to);
+    }
+    return slots;
+  };
+  using Row = std::array<int32_t, 4>;
+  EXPECT_THAT(spans(0), ElementsAre(Row{0, 1, 12, 6}, Row{3, 1, 9, 2}, Row{4, 3, 0, 4}));
+  EXPECT_THAT(copies(0), ElementsAre(std::pair(9, 2)));
+  EXPECT_THAT(spans(1), ElementsAre(Row{1, 1, 13, 7}, Row{7, 3, 3, 5}));
+  EXPECT_THAT(copies(1), ElementsAre(std::pair(6, 7), std::pair(4, 5)));
+  EXPECT_THAT(spans(2), ElementsAre(Row{2, 1, 14, 8}));
+  EXPECT_THAT(copies(2), ElementsAre(std::pair(7, 8)));
+}
+
 TEST_F(StepInputsTest, DiesOnATokenWithoutAPage) {
   PlanBuilder builder({});
   builder.Add(0, 9, 0, 9, {0}, true);

@@ -2,39 +2,12 @@
 // Guessed tokens are verified in the step of the known one: right ones save steps, wrong ones change nothing.
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
+#include "tests/engine/scheduler/known_answer.h"
 #include "tests/engine/scheduler/scheduler_harness.h"
 #include "tests/simulation/scripted_constraint.h"
 
 namespace dunlin::engine {
 namespace {
-
-std::vector<TokenId> Answer(const Request& request) {
-  return simulation::RunAlone(request, {kEos}, {.vocab_size = SchedulerHarness::kVocabSize}).tokens;
-}
-
-// Guesses of an answer; those in `wrong`, by place in the output, are wrong.
-class KnownAnswer final : public Drafter {
- public:
-  KnownAnswer(const Client& client, std::vector<size_t> wrong)
-      : answer_(Answer(client.request)), prompt_len_(client.request.prompt.size()), wrong_(std::move(wrong)) {}
-
-  void Draft(std::span<const TokenId> tokens, int32_t max_drafts, std::vector<TokenId>* drafts) override {
-    size_t place = tokens.size() - prompt_len_;
-    for (int32_t i = 0; i < max_drafts && place < answer_.size(); ++i, ++place) {
-      const bool is_wrong = all_wrong || std::find(wrong_.begin(), wrong_.end(), place) != wrong_.end();
-      drafts->push_back((answer_[place] + (is_wrong ? 1 : 0)) % SchedulerHarness::kVocabSize);
-    }
-  }
-
-  bool all_wrong = false;
-
- private:
-  std::vector<TokenId> answer_;
-  size_t prompt_len_;
-  std::vector<size_t> wrong_;
-};
 
 SchedulerOptions Options(bool adapt = false) {
   SchedulerOptions options = SchedulerHarness::Defaults();
@@ -43,19 +16,9 @@ SchedulerOptions Options(bool adapt = false) {
   return options;
 }
 
-Client* Add(SchedulerHarness* harness, const Request& request, int32_t max_drafts, KnownAnswer** drafter = nullptr,
-            std::vector<size_t> wrong = {}) {
-  harness->max_drafts = max_drafts;
-  Client* client = harness->Add(request);
-  auto known = std::make_unique<KnownAnswer>(*client, std::move(wrong));
-  if (drafter != nullptr) *drafter = known.get();
-  client->sequence->drafts.drafter = std::move(known);
-  return client;
-}
-
 TEST(Drafts, GiveSeveralTokensInOneStepWhereTheyAreRight) {
   SchedulerHarness harness(Options());
-  Client* client = Add(&harness, Ask(Prompt(5), 12), 4);
+  Client* client = AddGuessed(&harness, Ask(Prompt(5), 12), 4);
   ASSERT_TRUE(harness.Step());
   EXPECT_EQ(client->sink->tokens.size(), 1U);  // the prompt's step has none
   ASSERT_TRUE(harness.Step());
@@ -78,7 +41,7 @@ TEST(Drafts, GiveSeveralTokensInOneStepWhereTheyAreRight) {
 
 TEST(Drafts, CountUpToTheFirstWrongOne) {
   SchedulerHarness harness(Options());
-  Client* client = Add(&harness, Ask(Prompt(5), 30), 4, nullptr, {3, 9});
+  Client* client = AddGuessed(&harness, Ask(Prompt(5), 30), 4, nullptr, {3, 9});
   ASSERT_TRUE(harness.Step());
   ASSERT_TRUE(harness.Step());
   EXPECT_EQ(client->sink->tokens.size(), 4U);  // two of four, and the draw in place of the third
@@ -92,7 +55,7 @@ TEST(Drafts, CountUpToTheFirstWrongOne) {
 TEST(Drafts, EnterThePrefixCacheOnlyAsFarAsTheyCount) {
   SchedulerHarness harness(Options());
   KnownAnswer* drafter = nullptr;
-  Client* first = Add(&harness, Ask(Prompt(6), 20), 8, &drafter);
+  Client* first = AddGuessed(&harness, Ask(Prompt(6), 20), 8, &drafter);
   drafter->all_wrong = true;
   harness.StepUntilIdle();
   SchedulerHarness::ExpectAnswerAsAlone(*first);
@@ -100,7 +63,7 @@ TEST(Drafts, EnterThePrefixCacheOnlyAsFarAsTheyCount) {
   EXPECT_GT(first->info().drafted_tokens, 40);
   Request second = first->request;
   for (const TokenId token : first->sink->tokens) second.prompt.push_back(token);
-  Client* again = Add(&harness, second, 0);
+  Client* again = AddGuessed(&harness, second, 0);
   harness.StepUntilIdle();
   SchedulerHarness::ExpectAnswerAsAlone(*again);
   EXPECT_EQ(again->info().cached_tokens, 24);
@@ -109,9 +72,9 @@ TEST(Drafts, EnterThePrefixCacheOnlyAsFarAsTheyCount) {
 TEST(Drafts, EndWithAStopTokenAndWithTheirReader) {
   SchedulerHarness harness(Options());
   Request request = Ask(Prompt(5), 30);
-  const auto answer = Answer(request);
+  const auto answer = TokensAlone(request);
   request.stopping.stop_token_ids = {answer[3]};
-  Client* stops = Add(&harness, request, 8);
+  Client* stops = AddGuessed(&harness, request, 8);
   harness.max_drafts = 8;
   Client* slow = harness.Add(Ask(Prompt(5), 30), 4);
   slow->sequence->drafts.drafter = std::make_unique<KnownAnswer>(*slow, std::vector<size_t>{});
@@ -127,7 +90,7 @@ TEST(Drafts, TakeNothingFromOtherSequences) {
   options.cache.num_pages = 12;
   SchedulerHarness harness(options);
   std::vector<Client*> clients;
-  for (int i = 0; i < 3; ++i) clients.push_back(Add(&harness, Ask(Prompt(4, 5 + i), 13), 8));
+  for (int i = 0; i < 3; ++i) clients.push_back(AddGuessed(&harness, Ask(Prompt(4, 5 + i), 13), 8));
   while (harness.Step()) {
     EXPECT_LE(harness.plan.num_tokens, options.max_tokens_per_step);
     EXPECT_EQ(harness.scheduler.counters().preemptions, 0U);
@@ -142,7 +105,8 @@ TEST(Drafts, SurvivePreemptionAndTwoStepsInFlight) {
     options.cache.num_pages = 12;
     SchedulerHarness harness(options, depth);
     std::vector<Client*> clients;
-    for (int i = 0; i < 4; ++i) clients.push_back(Add(&harness, Ask(Prompt(6, 5 + i), 25), 8, nullptr, {4, 7, 8, 15}));
+    for (int i = 0; i < 4; ++i)
+      clients.push_back(AddGuessed(&harness, Ask(Prompt(6, 5 + i), 25), 8, nullptr, {4, 7, 8, 15}));
     harness.StepUntilIdle();
     EXPECT_GT(harness.scheduler.counters().preemptions, 0U);
     EXPECT_GT(harness.scheduler.counters().accepted_tokens, 0U);
@@ -161,7 +125,7 @@ Request Constrained(const Request& request, std::vector<simulation::Place> place
 TEST(Drafts, AreDrawnWithTheMasksOfTheirPlaces) {
   SchedulerHarness harness(Options());
   const Request request = Constrained(Ask(Prompt(5), 21), {{{1, 2, 3, 4}}, {{11, 12, 13}}, {{21, 22}}});
-  Client* client = Add(&harness, request, 4);
+  Client* client = AddGuessed(&harness, request, 4);
   ASSERT_TRUE(harness.Step());
   EXPECT_EQ(client->sink->tokens.size(), 1U);
   for (const size_t expected : {6U, 11U, 16U}) {
@@ -178,7 +142,7 @@ TEST(Drafts, AreDrawnWithTheMasksOfTheirPlaces) {
 TEST(Drafts, EndWhereAConstraintForbidsOne) {
   SchedulerHarness harness(Options());
   const Request request = Constrained(Ask(Prompt(5), 30), {{{1, 3, 5, 7}}, {{11, 12}}, {{21, 31}}});
-  Client* client = Add(&harness, request, 6, nullptr, {3, 8, 9, 13, 20});
+  Client* client = AddGuessed(&harness, request, 6, nullptr, {3, 8, 9, 13, 20});
   harness.StepUntilIdle();
   SchedulerHarness::ExpectAnswerAsAlone(*client);
   EXPECT_GT(client->info().accepted_tokens, 12);
@@ -191,7 +155,7 @@ TEST(Drafts, GoOnBehindForcedTokensThatTheyHave) {
     SchedulerHarness harness(Options());
     harness.max_forced_tokens = 8;
     const Request request = Constrained(Ask(Prompt(5), 40), {{{1, 2}}, {{33}}, {{34}}, {{35}}, {{36}}});
-    Client* client = Add(&harness, request, guesses ? 7 : 0);
+    Client* client = AddGuessed(&harness, request, guesses ? 7 : 0);
     int steps = 0;
     while (harness.Step()) ++steps;
     SchedulerHarness::ExpectAnswerAsAlone(*client);
@@ -211,7 +175,7 @@ TEST(Drafts, OfConstrainedSequencesSurvivePreemptionAndTwoStepsInFlight) {
     for (int i = 0; i < 4; ++i) {
       const Request request =
           Constrained(Ask(Prompt(6, 5 + i), 25), {{{1, 2, 3}}, {{5}}, {{6}}, {{7}}, {{8, 9, 10}, true}, {{11, 12}}});
-      clients.push_back(Add(&harness, request, 8, nullptr, {4, 7, 8, 15}));
+      clients.push_back(AddGuessed(&harness, request, 8, nullptr, {4, 7, 8, 15}));
     }
     harness.StepUntilIdle();
     EXPECT_GT(harness.scheduler.counters().accepted_tokens, 0U);
@@ -238,7 +202,7 @@ int32_t RowsOf(const Machine& machine, int32_t count) {
   options.max_sequences = 16;
   options.max_tokens_per_step = 400;
   SchedulerHarness harness(options);
-  for (int32_t i = 0; i < count; ++i) Add(&harness, Ask(Prompt(3, 1 + i), 900), 8);
+  for (int32_t i = 0; i < count; ++i) AddGuessed(&harness, Ask(Prompt(3, 1 + i), 900), 8);
   for (int i = 0; i < 60; ++i) StepOn(machine, &harness);
   return static_cast<int32_t>(harness.plan.draft_rows.size());
 }
@@ -259,7 +223,7 @@ TEST(Drafts, EndWhileTheyAreWrongAndComeBack) {
   options.max_tokens_per_step = 64;
   SchedulerHarness harness(options);
   KnownAnswer* drafter = nullptr;
-  Client* client = Add(&harness, Ask(Prompt(3), 900), 8, &drafter);
+  Client* client = AddGuessed(&harness, Ask(Prompt(3), 900), 8, &drafter);
   const Machine machine{100000, 10000};
   drafter->all_wrong = true;
   for (int i = 0; i < 60; ++i) StepOn(machine, &harness);

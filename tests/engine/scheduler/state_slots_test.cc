@@ -80,7 +80,8 @@ TEST(StateSlots, ThePromptIsOneStepThoughAStateIsKeptInside) {
   Client* client = harness.Add(Ask(Prompt(15), 1));
   EXPECT_TRUE(harness.Step());
   EXPECT_EQ(harness.plan.sequences.at(0).num_tokens, 15);
-  EXPECT_EQ(harness.plan.sequences.at(0).state.border, 12);
+  ASSERT_EQ(harness.plan.state_cuts.size(), 1U);
+  EXPECT_EQ(harness.plan.state_cuts[0].position, 12);
   EXPECT_TRUE(client->ended());
 }
 

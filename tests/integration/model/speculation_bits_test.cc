@@ -134,6 +134,12 @@ INSTANTIATE_TEST_SUITE_P(Models, SpeculationBits,
                                            "deepseek_v3_tiny", "gemma4_tiny", "gemma4_e_tiny"),
                          [](const auto& test) { return test.param; });
 
+// Of every kind of recurrent layer.
+INSTANTIATE_TEST_SUITE_P(RecurrentModels, SpeculationBits,
+                         ::testing::Values("qwen35_tiny", "qwen3next_tiny", "kimi_linear_tiny", "lfm2_tiny",
+                                           "granite_h_tiny", "nemotron_h_tiny", "falcon_h1_tiny", "mamba2_tiny"),
+                         [](const auto& test) { return test.param; });
+
 std::unique_ptr<BatchDrafter> DraftBy(const Model& draft, const Model& model, const EngineOptions& options) {
   auto drafter = DraftModel::Create(&draft, options, model.config().vocab_size);
   EXPECT_TRUE(drafter.ok()) << drafter.status();
@@ -141,7 +147,9 @@ std::unique_ptr<BatchDrafter> DraftBy(const Model& draft, const Model& model, co
 }
 
 // As the model itself, and as others that know fewer tokens, or more, and are hardly ever right.
-TEST_P(SpeculationBits, GuessesOfADraftModelChangeNoTokenAndNoBit) {
+class DraftModelBits : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DraftModelBits, GuessesChangeNoTokenAndNoBit) {
   const TestModel test = LoadTestModel(GoldenModelPath(GetParam()), "", 2, {Precision::kFp32, Precision::kBf16});
   const TestModel other = LoadTestModel(GoldenModelPath("llama_tied"), "", 2, {Precision::kBf16});
   std::vector<Request> requests;
@@ -169,6 +177,11 @@ TEST_P(SpeculationBits, GuessesOfADraftModelChangeNoTokenAndNoBit) {
     EXPECT_GT(stats.draft_tokens, stats.accepted_tokens);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, DraftModelBits,
+                         ::testing::Values("gpt2_tiny", "llama_gqa", "mistral_window", "qwen2_moe_tiny",
+                                           "deepseek_v3_tiny", "gemma4_tiny", "gemma4_e_tiny"),
+                         [](const auto& test) { return test.param; });
 
 // The model itself is always right without sampling, also behind a prompt of several passes.
 TEST(DraftModels, SaveStepsAndFollowSequencesThatComeAndGo) {
@@ -202,18 +215,6 @@ TEST(DraftModels, SaveStepsAndFollowSequencesThatComeAndGo) {
 TEST(DraftModels, WithRecurrentLayersAreRefused) {
   const TestModel test = LoadTestModel(GoldenModelPath("qwen35_tiny"), "", 2, {Precision::kBf16});
   EXPECT_EQ(DraftModel::Create(test.model.get(), {}, 100).status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
-// A state has no way back behind a rejected token.
-TEST(SpeculationOfRecurrentModels, IsNeverTried) {
-  const TestModel test = LoadTestModel(GoldenModelPath("qwen35_tiny"), "", 2, {Precision::kBf16});
-  EngineOptions options;
-  options.max_drafts = 4;
-  options.adapt_drafts = false;
-  EngineClient client(test.model.get(), options);
-  Request request = Repeating({}, test.model->config().vocab_size);
-  request.profile.attention_backend = AttentionBackend::kMath;
-  EXPECT_EQ(client.Run(request).finish.drafted_tokens, 0);
 }
 
 }  // namespace

@@ -115,9 +115,10 @@ TEST_F(DraftLoader, NamesTheKeyOfADraftModelThatCannotBeOpened) {
   const auto missing = Load(kDemo, "/there/is/none");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("model \"m\": models[].speculation.draft: "));
-  const auto recurrent = Load(std::string(kGolden) + "qwen35_tiny", kDemo);
+  const auto recurrent = Load(std::string(kGolden) + "qwen35_tiny", std::string(kGolden) + "qwen35_tiny");
   EXPECT_EQ(recurrent.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(recurrent.status().message()), HasSubstr("models[].speculation.draft is given, but"));
+  EXPECT_THAT(std::string(recurrent.status().message()),
+              HasSubstr("models[].speculation.draft: qwen3_5_text has recurrent layers, whose state"));
 }
 
 }  // namespace
