@@ -134,26 +134,24 @@ absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
 }
 
 // The pool gets its memory while the model serves already.
-engine::KvBackingOptions BackingOf(const std::string& name, engine::TimeNs start) {
-  return {
-      .memory_left = [] { return MemoryLeft(""); },
-      .on_end =
-          [name, start](int32_t num_pages, int32_t of) {
-            if (num_pages == of) {
-              spdlog::info("model \"{}\": its {} KV pages have memory, after {:.2f} s", name, of, Seconds(start));
-              return;
-            }
-            spdlog::warn(
-                "model \"{}\": the system has memory for {} of {} KV pages; requests that need more are refused. Give "
-                "the server more memory, or lower models[].kv_cache.memory_bytes; a reload tries again",
-                name, num_pages, of);
-          }};
+void SetBacking(const std::string& name, engine::TimeNs start, engine::KvBackingOptions* backing) {
+  if (backing->memory_left == nullptr) backing->memory_left = [] { return MemoryLeft(""); };
+  backing->on_end = [name, start](int32_t num_pages, int32_t of) {
+    if (num_pages == of) {
+      spdlog::info("model \"{}\": its {} KV pages have memory, after {:.2f} s", name, of, Seconds(start));
+      return;
+    }
+    spdlog::warn(
+        "model \"{}\": the system has memory for {} of {} KV pages; requests that need more are refused. Give the "
+        "server more memory, or lower models[].kv_cache.memory_bytes; a reload tries again",
+        name, num_pages, of);
+  };
 }
 
 absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
                           ServedModel* served, const std::atomic<bool>& stop) {
   engine::EngineOptions options = settings.engine;
-  if (options.kv_backing.memory_left == nullptr) options.kv_backing = BackingOf(settings.name, MonotonicNs());
+  SetBacking(settings.name, MonotonicNs(), &options.kv_backing);
   auto defaults = engine::ReadGenerationDefaults(files, served->model->config().vocab_size);
   if (!defaults.ok()) return defaults.status();
   for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);

@@ -4,19 +4,31 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/models/default_precisions.h"
+#include "server/models/memory_limit.h"
 
 namespace dunlin::server {
 namespace {
+
+// For KV pages: where others have taken what was planned for them, requests still get theirs, and no cgroup's limit
+// ends the process.
+std::function<size_t()> MemoryLeftAfter(size_t request_bytes) {
+  return [request_bytes] {
+    const size_t left = MemoryLeft("");
+    return left - std::min(left, request_bytes);
+  };
+}
 
 PlannedModel Planned(const ModelSettings& settings, kernels::Device* device, const ModelMemory& memory,
                      const RequestMemory& requests) {
   PlannedModel planned{settings, device, memory};
   planned.settings.text_work = requests.text_work;
+  planned.settings.engine.kv_backing.memory_left = MemoryLeftAfter(requests.in_process());
   planned.settings.draft.kv_memory_bytes = memory.draft_kv;
   planned.settings.engine.adapters.max_bytes = memory.adapters;
   if (memory.kv_auto) {

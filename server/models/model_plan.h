@@ -18,7 +18,7 @@ namespace dunlin::server {
 
 // A model that is ready for LoadModel, and what the plan counts for it.
 struct PlannedModel {
-  ModelSettings settings;  // kv_memory_bytes and text_work are set
+  ModelSettings settings;  // kv_memory_bytes, kv_backing.memory_left and text_work are set
   kernels::Device* device = nullptr;
   ModelMemory memory;
 };

@@ -24,7 +24,9 @@ struct RequestMemory {
   Limits limits;             // the config's, lowered to these
   TextWorkLimits text_work;  // of each model
 
-  size_t total() const { return bodies + messages + outputs + values + tokenising + grammars + chats; }
+  // Without what text workers, processes of their own, may take.
+  size_t in_process() const { return bodies + messages + outputs + values + tokenising; }
+  size_t total() const { return in_process() + grammars + chats; }
 };
 
 // Of a server that may plan with limit_bytes: memory.request_bytes, or with "auto" a fifth of that, but no less than

@@ -15,60 +15,12 @@ import time
 
 from certificates import Authority
 from clients import Clients, body_of, complete
+from fault import Skipped, expect, reload_model, seconds
+from groups import control_group
+from memory_faults import memory_group, no_memory, pages_of_others
 from proxy import Proxy
-from server import WAIT_S, Server, wait_until
+from server import WAIT_S, wait_until
 from stopped_thread import StoppedThread
-
-
-class Broken(Exception):
-    pass
-
-
-class Skipped(Exception):
-    pass
-
-
-def expect(holds, otherwise):
-    if not holds:
-        raise Broken(otherwise)
-
-
-class Run:
-    """What a fault works with, and what it finds out."""
-
-    def __init__(self, binary):
-        self.binary = binary
-        self.server = None
-        self.clients = None
-        self.saw = "-"     # clients
-        self.health = "-"  # how soon the probes said so, and how soon they were fine again
-        self.exit = None   # the status that the server has to end with; None: that of a drain
-
-    def start(self, clients=6, **options):
-        self.server = Server(self.binary, **options)
-        self.clients = Clients(self.server, clients) if clients else None
-        if clients:
-            expect(wait_until(lambda: self.clients.count() >= clients), "the load does not start")
-        return self.server
-
-    def answers_go_on(self):
-        done = self.clients.count()
-        expect(wait_until(lambda: self.clients.count() > done + 5) is not None, "no more answers")
-
-    def finish_clients(self, allowed=()):
-        """allowed: outcomes besides "ok"."""
-        self.saw = self.clients.stop()
-        others = [outcome for outcome in self.clients.saw if outcome != "ok" and not outcome.startswith(tuple(allowed) or "-")]
-        expect(not others, f"clients saw {others}")
-
-    def watch_health(self, *statuses):
-        """Until /readyz has one of these statuses; 0: no answer."""
-        return wait_until(lambda: self.server.get("/readyz", timeout=2 if 0 in statuses else WAIT_S)[0] in statuses)
-
-
-def seconds(found):
-    expect(found is not None, f"health did not follow within {WAIT_S} s")
-    return f"{found:.1f} s"
 
 
 def killed(run):
@@ -173,13 +125,6 @@ def changed_weights(run):
     return "cut: the reload is refused; whole again: it replaces"
 
 
-def reload_model(server):
-    connection = server.connect()
-    connection.request("POST", "/v2/repository/models/demo/load", "{}", {"Content-Type": "application/json"})
-    connection.getresponse().read()
-    connection.close()
-
-
 def no_descriptors(run):
     server = run.start()
     limit = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
@@ -208,26 +153,11 @@ def complete_later(server):
     return thread
 
 
-@contextlib.contextmanager
-def control_group(kind):
-    folder = pathlib.Path(f"/sys/fs/cgroup/{kind}/dunlin_chaos_{os.getpid()}")
-    try:
-        folder.mkdir()
-    except OSError as problem:
-        raise Skipped(f"no control group of {kind}: {problem.strerror}") from problem
-    try:
-        yield folder
-    finally:
-        wait_until(lambda: not (folder / "cgroup.procs").read_text().split(), 10)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
 def no_threads(run):
     with control_group("pids") as group:
         server = run.start()
-        (group / "cgroup.procs").write_text(str(server.process.pid))
-        (group / "pids.max").write_text((group / "pids.current").read_text())
+        group.write("cgroup.procs", server.process.pid)
+        group.write("pids.max", group.read("pids.current"))
         asked = json.loads(body_of("Say", 8))
         asked.update(stream=False, response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
             "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}})
@@ -238,7 +168,7 @@ def no_threads(run):
         connection.close()
         reload_model(server)  # which needs threads
         run.answers_go_on()
-        (group / "pids.max").write_text("max")
+        group.write("pids.max", "max")
         reload_model(server)
         expect(wait_until(lambda: server.metric("dunlin_model_last_load_failed") == 0.0) is not None, "no load any more")
         run.answers_go_on()
@@ -252,42 +182,11 @@ def stop_without_threads(run):
     with control_group("pids") as group:
         server = run.start()
         run.finish_clients()
-        (group / "cgroup.procs").write_text(str(server.process.pid))
-        (group / "pids.max").write_text((group / "pids.current").read_text())
+        group.write("cgroup.procs", server.process.pid)
+        group.write("pids.max", group.read("pids.current"))
         ended = server.stop()
         expect(ended == 0, f"it ended with {ended}: {server.log()[-400:]}")
     return "it drains, and ends with 0"
-
-
-def no_memory(run):
-    server = run.start()
-    limit = resource.prlimit(server.process.pid, resource.RLIMIT_AS)
-    size = int((pathlib.Path(f"/proc/{server.process.pid}/statm").read_text().split())[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (size + (4 << 20), limit[1]))
-    reload_model(server)
-    failed = wait_until(lambda: server.process.poll() is not None or server.metric("dunlin_model_last_load_failed") == 1.0)
-    expect(server.process.poll() is None, "a load without memory ends the process")
-    expect(failed is not None, "a load without memory is served")
-    run.answers_go_on()
-    resource.prlimit(server.process.pid, resource.RLIMIT_AS, limit)
-    reload_model(server)
-    expect(wait_until(lambda: server.metric("dunlin_model_last_load_failed") == 0.0) is not None, "no load any more")
-    run.answers_go_on()
-    run.health = "fine" if server.is_ready() else "not ready"
-    run.finish_clients()
-    return "the reload fails, the served version goes on"
-
-
-def memory_group(run):
-    with control_group("memory") as group:
-        (group / "memory.limit_in_bytes").write_text(str(700 << 20))
-        server = run.start(wrap=["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"])
-        run.answers_go_on()
-        used = int((group / "memory.max_usage_in_bytes").read_text())
-        run.health = "fine" if server.is_ready() else "not ready"
-        run.finish_clients()
-        expect(server.stop() == 0, "it does not stop as usual")
-    return f"planned for 700 MiB, {used >> 20} MiB at most"
 
 
 def clock_step(run):
@@ -379,6 +278,7 @@ FAULTS = {
     "stop without threads": stop_without_threads,
     "no address space": no_memory,
     "memory group": memory_group,
+    "KV pages that others take": pages_of_others,
     "clock steps": clock_step,
     "vanished readers": vanished_readers,
     "half-open connections": half_open,

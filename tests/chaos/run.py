@@ -11,7 +11,8 @@ import pathlib
 import sys
 import time
 
-from faults import FAULTS, Broken, Run, Skipped
+from fault import Broken, Run, Skipped
+from faults import FAULTS
 from server import shared_files
 
 

@@ -44,6 +44,7 @@ TEST(RequestMemory, ASmallContainerGetsLowerLimitsWithinItsShare) {
   const auto memory = PlanRequestMemory(config, 460 * kRequestMiB);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_LT(memory->total(), 170 * kRequestMiB);
+  EXPECT_EQ(memory->total() - memory->in_process(), memory->grammars + memory->chats);
   EXPECT_GE(memory->limits.max_queued_bytes, config.limits.max_http_body_bytes) << "the largest body fits";
   EXPECT_EQ(memory->text_work.chat_workers, 1);
   EXPECT_GE(memory->text_work.chat_worker_bytes, 16 * kRequestMiB);
