@@ -92,7 +92,8 @@ kernels::KeySelection Indexer::Selection() const {
   if (!config_.has_indexer() || context_->rows.spans.max_kv_tokens <= config_.indexer.top_k) return {};
   return {.bits = buffers_.selected,
           .stride = SelectionWords(context_->buffers.max_context_tokens),
-          .rows = context_->rows.picked};
+          .rows = context_->rows.picked,
+          .most = config_.indexer.top_k};
 }
 
 }  // namespace dunlin::engine

@@ -136,7 +136,8 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
       const kernels::PagedAttentionPlan plan{
           .traits = traits,
           .max_query_tokens = std::min(options.max_tokens_per_step, memory.max_context_tokens),
-          .max_kv_tokens = memory.max_context_tokens};
+          .max_kv_tokens = memory.max_context_tokens,
+          .selected_keys = config.attention.indexer.top_k};
       for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
         if (!options.enabled(backend)) continue;
         if (!device.ops->supports_attention(device.context, backend, traits, nullptr)) continue;

@@ -68,11 +68,14 @@ struct SequenceSpan {
   int32_t page_table_row;  // row of page_table
 };
 
-// The keys that take part in a row's softmax, of those that it sees otherwise (key_selection.h).
+// The keys that take part in a row's softmax, of those that it sees otherwise (key_selection.h). With it pages have
+// keys alone (KvShape::values_in_keys), attention is causal, and neither a window nor a rule by a key's position is
+// set.
 struct KeySelection {
   const uint32_t* bits = nullptr;  // [*, stride]: bit s % 32 of word s / 32 for key s; null: all take part
   int64_t stride = 0;              // words
   const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
+  int32_t most = 0;                // keys of a row at most; > 0 with bits
 };
 
 // Attention over KV pages of a batch of sequences, in prefill or decode. All pointers are device memory.
@@ -118,8 +121,9 @@ struct PagedAttentionParams {
 // The largest call a workspace must serve.
 struct PagedAttentionPlan {
   AttentionTraits traits;
-  int32_t max_query_tokens;  // rows of one sequence in one call
-  int32_t max_kv_tokens;     // keys of one sequence
+  int32_t max_query_tokens;   // rows of one sequence in one call
+  int32_t max_kv_tokens;      // keys of one sequence
+  int32_t selected_keys = 0;  // KeySelection::most; 0: calls have no selection
 };
 
 // Attention over dense tensors, for benches and reference tests; K and V are packed into pages first. All pointers are

@@ -71,7 +71,7 @@ struct AttentionCall {
   ScoreRule rule;          // read only when adjusts
   int32_t window;          // 0: none
   const float* sinks;      // [num_heads] or null
-  KeySelection selection;  // paged
+  KeySelection selection;  // paged; read by gathered.h alone
   RowTensor<const std::byte> query;
   RowTensor<std::byte> out;
   int32_t num_sequences;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paged entries: checks, workspace, and the translation of the API's parameters to an AttentionCall.
+#include <algorithm>
+
 #include "kernels/cpu/activation/round_columns.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/backends.h"
+#include "kernels/cpu/attention/gathered.h"
 #include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
@@ -32,6 +35,7 @@ bool Valid(const PagedAttentionParams& params) {
   if (!ValidOutput(params)) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= params.layout.shape.num_layers) return false;
   const KvShape& shape = params.layout.shape;
+  if (params.selection.bits != nullptr && params.selection.most < 1) return false;
   if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.query_stride < int64_t{params.num_heads} * params.layout.shape.head_dim) return false;
   for (int32_t i = 0; i < params.num_sequences; ++i) {
@@ -42,6 +46,22 @@ bool Valid(const PagedAttentionParams& params) {
     if (params.next != nullptr && span.query_start + span.query_len > params.next->capacity_rows) return false;
   }
   return true;
+}
+
+// Pages of no layer in particular.
+KvLayout LayoutOf(const AttentionTraits& traits) {
+  return MakeKvLayout(traits.dtype, {.num_layers = 1,
+                                     .num_kv_heads = traits.num_kv_heads,
+                                     .head_dim = traits.head_dim,
+                                     .v_head_dim = traits.v_head_dim,
+                                     .values_in_keys = traits.values_in_keys});
+}
+
+size_t WorkspaceOf(const AttentionBackendRow& backend, const WorkspaceNeed& need, const PagedAttentionPlan& plan) {
+  if (plan.selected_keys == 0) return backend.paged.workspace(need);
+  const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
+  const WorkspaceNeed gathered = GatheredNeed(need, group, plan.selected_keys);
+  return std::max(backend.paged.workspace(need), GatheredWorkspace(backend.paged, LayoutOf(plan.traits), gathered));
 }
 
 // [num_tokens, num_heads, v_head_dim], of `out` or as rows of `next`.
@@ -80,20 +100,23 @@ bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params) 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
   const AttentionBackendRow& row = *FindBackend(backend);
-  return row.paged.workspace(NeedOf(context, row, plan));
+  return WorkspaceOf(row, NeedOf(context, row, plan), plan);
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   const KvShape& shape = params.layout.shape;
-  const PagedAttentionPlan plan{
-      .traits = TraitsOf(params), .max_query_tokens = params.max_query_tokens, .max_kv_tokens = params.max_kv_tokens};
+  const bool selects = params.selection.bits != nullptr;
+  const PagedAttentionPlan plan{.traits = TraitsOf(params),
+                                .max_query_tokens = params.max_query_tokens,
+                                .max_kv_tokens = params.max_kv_tokens,
+                                .selected_keys = selects ? params.selection.most : 0};
   if (!SupportsAttention(context, params.backend, plan.traits, nullptr)) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.next != nullptr && !AttentionFuses(context, params)) return KernelStatus::kUnsupported;
   if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
   const AttentionBackendRow& backend = *FindBackend(params.backend);
   const WorkspaceNeed need = NeedOf(context, backend, plan);
-  if (params.workspace_bytes < backend.paged.workspace(need)) return KernelStatus::kOutOfMemory;
+  if (params.workspace_bytes < WorkspaceOf(backend, need, plan)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};
   call.ops = need.ops;
@@ -119,7 +142,12 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.spans = params.sequences;
   call.page_table = params.page_table;
   call.page_table_stride = params.page_table_stride;
-  backend.paged.run(context, call, need, params.workspace);
+  if (selects) {
+    if (!Gathers(call)) return KernelStatus::kInvalidArgument;
+    RunGathered(context, backend.paged, call, GatheredNeed(need, call.group, plan.selected_keys), params.workspace);
+  } else {
+    backend.paged.run(context, call, need, params.workspace);
+  }
   PadRows(context->kernels, params);
   return KernelStatus::kOk;
 }

@@ -42,17 +42,6 @@ void AdjustRow(const AttentionCall& call, const QueryBlock& block, int r, int32_
   call.ops->adjust_row(args);
 }
 
-// The keys from `first` on that the selection of block row r leaves out.
-void DropUnselected(const AttentionCall& call, const QueryBlock& block, int r, int32_t first, int32_t count, float* s) {
-  const int64_t query = int64_t{call.spans[block.sequence].query_start} + block.tokens[r];
-  const int64_t row = call.selection.rows == nullptr ? query : call.selection.rows[query];
-  const uint32_t* words = call.selection.bits + row * call.selection.stride;
-  for (int32_t i = 0; i < count; ++i) {
-    const int32_t key = first + i;
-    if ((words[key / 32] >> (key % 32) & 1U) == 0) s[i] = -std::numeric_limits<float>::infinity();
-  }
-}
-
 }  // namespace
 
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
@@ -111,11 +100,10 @@ TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32
 
 void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
                   const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride) {
-  if (!call.adjusts && !rows.cut && call.selection.bits == nullptr) return;
+  if (!call.adjusts && !rows.cut) return;
   for (int r = 0; r < rows.count(); ++r, s += s_stride) {
     if (call.adjusts) AdjustRow(call, block, rows.from + r, first, valid[r], s);
     std::fill_n(s, begin[r], -std::numeric_limits<float>::infinity());
-    if (call.selection.bits != nullptr) DropUnselected(call, block, rows.from + r, first, valid[r], s);
   }
 }
 

@@ -98,8 +98,7 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
 TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32_t* begin, int32_t* valid);
 
 // Turns the scores of these rows for the keys [first, first + valid[r]) into what the softmax takes: the call's rule,
-// and -inf before begin[r] and where the call's selection leaves a key out. s, begin, valid: of row rows.from. Does
-// nothing without a rule, a window and a selection.
+// and -inf before begin[r]. s, begin, valid: of row rows.from. Does nothing without a rule and a window.
 void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
                   const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride);
 

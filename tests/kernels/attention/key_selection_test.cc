@@ -6,15 +6,14 @@
 #include <algorithm>
 
 #include "tests/kernels/attention/selection_devices.h"
+#include "tests/kernels/attention/sparse_problem.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 #include "tests/kernels/recurrent/recurrent_batch.h"
 
 namespace dunlin::kernels {
 namespace {
 
-using testing_cpu::kNaN;
 using testing_cpu::PoisonedMemory;
-using testing_cpu::RandomMatrix;
 using testing_recurrent::Rows;
 
 class KeySelectionTest : public ::testing::TestWithParam<std::string> {
@@ -22,152 +21,6 @@ class KeySelectionTest : public ::testing::TestWithParam<std::string> {
   KeySelectionTest() : device_(OpenSelectionDevice(GetParam(), 2)) {}
   const std::unique_ptr<Device> device_;
 };
-
-constexpr int32_t kIndexHeads = 5;
-constexpr int32_t kIndexRotary = 6;
-constexpr int32_t kAttentionHeads = 3;
-constexpr int32_t kLatentDim = 20;
-constexpr int32_t kLatentValue = 14;
-constexpr int32_t kLatentLayer = 1;  // of two in a page
-
-// One sequence's rows, and pages that hold it in descending order.
-struct SparseProblem {
-  int32_t tokens;
-  int32_t dim;
-  KvLayout layout;
-  std::vector<float> queries;
-  std::vector<float> keys;
-  std::vector<float> weights;
-  std::vector<float> cos_sin;
-  std::vector<float> qkv;
-  std::vector<int32_t> pages;
-
-  SparseProblem(int32_t num_tokens, int32_t index_dim, DType dtype)
-      : tokens(num_tokens),
-        dim(index_dim),
-        layout(MakeKvLayout(dtype, {.num_layers = 2,
-                                    .num_kv_heads = 1,
-                                    .head_dim = kLatentDim,
-                                    .v_head_dim = kLatentValue,
-                                    .values_in_keys = true,
-                                    .index_dim = index_dim})),
-        queries(RandomMatrix(num_tokens, int64_t{kIndexHeads} * index_dim, 1)),
-        keys(RandomMatrix(num_tokens, index_dim, 2)),
-        weights(RandomMatrix(num_tokens, kIndexHeads, 3)),
-        cos_sin(RandomMatrix(num_tokens, kIndexRotary, 4)),
-        qkv(RandomMatrix(num_tokens, int64_t{kAttentionHeads + 1} * kLatentDim, 5)) {
-    const int32_t count = (tokens + layout.tokens_per_page - 1) / layout.tokens_per_page;
-    for (int32_t page = count; page > 0; --page) pages.push_back(page);
-  }
-  size_t pool_bytes() const { return (pages.size() + 1) * layout.page_bytes; }
-  int64_t words() const { return (int64_t{tokens} + 31) / 32; }
-  AttentionTraits traits() const {
-    return {.dtype = layout.dtype,
-            .head_dim = kLatentDim,
-            .num_heads = kAttentionHeads,
-            .num_kv_heads = 1,
-            .v_head_dim = kLatentValue,
-            .values_in_keys = true};
-  }
-};
-
-// What a step over rows [first, first + count) leaves.
-struct SparseRows {
-  std::vector<uint32_t> selected;  // [count, words]
-  std::vector<float> out;          // [count, kAttentionHeads, kLatentValue]
-};
-
-void StoreStep(Device& device, SparseProblem* problem, void* pool, int32_t first, int32_t count, bool neighbours) {
-  std::vector<int32_t> page;
-  std::vector<int32_t> slot;
-  for (int32_t token = first; token < first + count; ++token) {
-    page.push_back(problem->pages[static_cast<size_t>(token / problem->layout.tokens_per_page)]);
-    slot.push_back(token % problem->layout.tokens_per_page);
-  }
-  const RotateAndStoreKvParams kv{.qkv = problem->qkv.data() + int64_t{first} * (kAttentionHeads + 1) * kLatentDim,
-                                  .cos_sin = nullptr,
-                                  .rotary_dim = 0,
-                                  .num_heads = kAttentionHeads,
-                                  .kv_pool = pool,
-                                  .layout = problem->layout,
-                                  .layer = kLatentLayer,
-                                  .token_page = page.data(),
-                                  .token_slot = slot.data(),
-                                  .num_tokens = count};
-  ASSERT_EQ(device.ops->rotate_and_store_kv(device.context, kv), KernelStatus::kOk);
-  const StoreIndexKeysParams index{.queries = problem->queries.data() + int64_t{first} * kIndexHeads * problem->dim,
-                                   .keys = problem->keys.data() + int64_t{first} * problem->dim,
-                                   .cos_sin = problem->cos_sin.data() + int64_t{first} * kIndexRotary,
-                                   .rotary_dim = kIndexRotary,
-                                   .neighbours = neighbours,
-                                   .num_heads = kIndexHeads,
-                                   .kv_pool = pool,
-                                   .layout = problem->layout,
-                                   .layer = kLatentLayer,
-                                   .token_page = page.data(),
-                                   .token_slot = slot.data(),
-                                   .num_tokens = count};
-  ASSERT_EQ(device.ops->store_index_keys(device.context, index), KernelStatus::kOk);
-}
-
-SparseRows AttendStep(Device& device, const SparseProblem& problem, const void* pool, int32_t first, int32_t count,
-                      int32_t top_k, AttentionBackend backend) {
-  SparseRows rows;
-  rows.selected.assign(static_cast<size_t>(count * problem.words()), 0xAAAAAAAAU);
-  rows.out.assign(static_cast<size_t>(count) * kAttentionHeads * kLatentValue, kNaN);
-  const SequenceSpan span{.query_start = 0, .query_len = count, .first_position = first, .page_table_row = 0};
-  std::vector<float> scores(static_cast<size_t>(kSelectionRows) * static_cast<size_t>(first + count), kNaN);
-  const SelectKeysParams select{.queries = problem.queries.data() + int64_t{first} * kIndexHeads * problem.dim,
-                                .weights = problem.weights.data() + int64_t{first} * kIndexHeads,
-                                .num_heads = kIndexHeads,
-                                .top_k = top_k,
-                                .kv_pool = pool,
-                                .layout = problem.layout,
-                                .layer = kLatentLayer,
-                                .page_table = problem.pages.data(),
-                                .page_table_stride = static_cast<int64_t>(problem.pages.size()),
-                                .sequences = &span,
-                                .num_sequences = 1,
-                                .num_rows = count,
-                                .max_kv_tokens = first + count,
-                                .scores = scores.data(),
-                                .selected = rows.selected.data(),
-                                .selected_stride = problem.words()};
-  EXPECT_EQ(device.ops->select_keys(device.context, select), KernelStatus::kOk);
-  PagedAttentionParams attention{};
-  attention.backend = backend;
-  attention.query = problem.qkv.data() + int64_t{first} * (kAttentionHeads + 1) * kLatentDim;
-  attention.query_stride = int64_t{kAttentionHeads + 1} * kLatentDim;
-  attention.out = rows.out.data();
-  attention.kv_pool = pool;
-  attention.layout = problem.layout;
-  attention.layer = kLatentLayer;
-  attention.num_heads = kAttentionHeads;
-  attention.page_table = problem.pages.data();
-  attention.page_table_stride = static_cast<int64_t>(problem.pages.size());
-  attention.sequences = &span;
-  attention.num_sequences = 1;
-  attention.num_one_token_sequences = count == 1 ? 1 : 0;
-  attention.max_query_tokens = count;
-  attention.max_kv_tokens = first + count;
-  attention.scale = 0.3F;
-  attention.selection = {.bits = rows.selected.data(), .stride = problem.words()};
-  const PagedAttentionPlan plan{.traits = problem.traits(), .max_query_tokens = count, .max_kv_tokens = first + count};
-  const PoisonedMemory workspace(device, device.ops->paged_attention_workspace(device.context, backend, plan) + 64);
-  attention.workspace = workspace.data();
-  attention.workspace_bytes = workspace.bytes();
-  EXPECT_EQ(device.ops->paged_attention(device.context, attention), KernelStatus::kOk);
-  return rows;
-}
-
-float RoundedTo(DType dtype, float value) {
-  if (dtype == DType::kF32) return value;
-  return dtype == DType::kF16 ? Fp16ToFloat(FloatToFp16(value)) : Bf16ToFloat(FloatToBf16(value));
-}
-
-bool IsSelected(const SparseRows& rows, int64_t words, int32_t row, int32_t key) {
-  return (rows.selected[static_cast<size_t>(row * words + key / 32)] >> (key % 32) & 1U) != 0;
-}
 
 // After StoreStep of all tokens, which has rotated queries and keys.
 double ExactScore(const SparseProblem& problem, int32_t row, int32_t key) {
@@ -288,27 +141,34 @@ TEST_P(KeySelectionTest, AttentionIsOverTheChosenKeysAlone) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) ExpectChosenKeysAlone(*device_, dtype);
 }
 
+void ExpectSameBitsUnderAnyCut(const std::string& name, int32_t tokens, int32_t top_k, DType dtype,
+                               AttentionBackend backend) {
+  const auto device = OpenSelectionDevice(name, 2);
+  SparseProblem whole(tokens, 16, dtype);
+  if (!device->ops->supports_attention(device->context, backend, whole.traits(), nullptr)) return;
+  const PoisonedMemory pool(*device, whole.pool_bytes());
+  StoreStep(*device, &whole, pool.data(), 0, tokens, true);
+  const SparseRows expected = AttendStep(*device, whole, pool.data(), 0, tokens, top_k, backend);
+  const auto other = OpenSelectionDevice(name, 5);
+  for (const int32_t cut : {1, 37, 64, 65}) {
+    SparseProblem pieces(tokens, 16, dtype);
+    const PoisonedMemory other_pool(*other, pieces.pool_bytes());
+    for (int32_t first = 0; first < tokens; first += cut) {
+      const int32_t count = std::min(cut, tokens - first);
+      StoreStep(*other, &pieces, other_pool.data(), first, count, true);
+      const SparseRows rows = AttendStep(*other, pieces, other_pool.data(), first, count, top_k, backend);
+      const std::vector<float> of_whole = Rows(expected.out, int64_t{kAttentionHeads} * kLatentValue, first, count);
+      ASSERT_EQ(rows.out, of_whole) << Name(backend) << " cut " << cut << " first " << first;
+    }
+  }
+}
+
+// The second choice is of more keys than a tile has.
 TEST_P(KeySelectionTest, HasTheSameBitsUnderAnyCut) {
-  constexpr int32_t kTokens = 141;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const AttentionBackend backend : kAutoOrder) {
-      SparseProblem whole(kTokens, 16, dtype);
-      if (!device_->ops->supports_attention(device_->context, backend, whole.traits(), nullptr)) continue;
-      const PoisonedMemory pool(*device_, whole.pool_bytes());
-      StoreStep(*device_, &whole, pool.data(), 0, kTokens, true);
-      const SparseRows expected = AttendStep(*device_, whole, pool.data(), 0, kTokens, 11, backend);
-      const auto other = OpenSelectionDevice(GetParam(), 5);
-      for (const int32_t cut : {1, 37, 64, 65}) {
-        SparseProblem pieces(kTokens, 16, dtype);
-        const PoisonedMemory other_pool(*other, pieces.pool_bytes());
-        for (int32_t first = 0; first < kTokens; first += cut) {
-          const int32_t count = std::min(cut, kTokens - first);
-          StoreStep(*other, &pieces, other_pool.data(), first, count, true);
-          const SparseRows rows = AttendStep(*other, pieces, other_pool.data(), first, count, 11, backend);
-          const std::vector<float> of_whole = Rows(expected.out, int64_t{kAttentionHeads} * kLatentValue, first, count);
-          ASSERT_EQ(rows.out, of_whole) << Name(backend) << " cut " << cut << " first " << first;
-        }
-      }
+      ExpectSameBitsUnderAnyCut(GetParam(), 141, 11, dtype, backend);
+      ExpectSameBitsUnderAnyCut(GetParam(), 230, 140, dtype, backend);
     }
   }
 }

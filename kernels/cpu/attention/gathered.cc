@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathering goes by rounds of as many query tokens as there are threads: their keys are listed, copied, and attended.
+#include "kernels/cpu/attention/gathered.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/kv_block.h"
+#include "kernels/cpu/context/context.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+// One layer of the keys alone.
+KvLayout GatheredLayout(const KvLayout& layout) {
+  KvShape shape = layout.shape;
+  shape.num_layers = 1;
+  shape.index_dim = 0;
+  return MakeKvLayout(layout.dtype, shape);
+}
+
+// A query token of the call.
+struct CallToken {
+  int32_t sequence;
+  int32_t token;
+};
+
+// The tokens of a round. Token i has the pages [i * pages, (i + 1) * pages).
+struct GatheredMemory {
+  GatheredMemory(void* workspace, const KvLayout& layout, const WorkspaceNeed& need)
+      : arena(workspace),
+        tokens(need.num_threads),
+        pages(static_cast<int32_t>(CeilDiv(need.kv_len, layout.tokens_per_page))),
+        of_call(arena.Take<CallToken>(tokens)),
+        spans(arena.Take<SequenceSpan>(tokens)),
+        page_table(arena.Take<int32_t>(int64_t{tokens} * pages)),
+        keys(arena.Take<int32_t>(int64_t{tokens} * need.kv_len)),
+        pool(arena.Take<std::byte>(int64_t{tokens} * pages * static_cast<int64_t>(layout.page_bytes))) {}
+
+  Arena arena;
+  int32_t tokens;
+  int32_t pages;
+  CallToken* of_call;   // [tokens]
+  SequenceSpan* spans;  // [tokens], first_position one less than the keys
+  int32_t* page_table;  // [tokens, pages]
+  int32_t* keys;        // [tokens, need.kv_len] ascending
+  std::byte* pool;
+};
+
+// Writes the keys that a query row chose, ascending; returns how many, at most `most`.
+int32_t ListKeys(const KeySelection& selection, int64_t query, int32_t limit, int32_t most, int32_t* keys) {
+  const int64_t row = selection.rows == nullptr ? query : selection.rows[query];
+  const uint32_t* words = selection.bits + row * selection.stride;
+  int32_t count = 0;
+  for (int32_t first = 0; first < limit; first += 32) {
+    for (uint32_t left = words[first / 32]; left != 0 && count < most; left &= left - 1) {
+      const int32_t key = first + std::countr_zero(left);
+      if (key < limit) keys[count++] = key;
+    }
+  }
+  return count;
+}
+
+// from: the first words of `count` keys, in blocks where words of a key lie `per_page` apart.
+template <typename Word>
+void CopyWords(const std::byte* const* from, int32_t count, int32_t per_page, int32_t num_words, std::byte* to) {
+  for (int32_t word = 0; word < num_words; ++word) {
+    const size_t offset = static_cast<size_t>(word) * static_cast<size_t>(per_page) * sizeof(Word);
+    for (int32_t i = 0; i < count; ++i) {
+      std::memcpy(to + offset + static_cast<size_t>(i) * sizeof(Word), from[i] + offset, sizeof(Word));
+    }
+  }
+}
+
+// A page of gathered keys. sequence: of the call.
+void GatherPage(const AttentionCall& call, const SequenceView& sequence, const int32_t* keys, int32_t count,
+                const KvLayout& layout, int32_t page, std::byte* pool) {
+  constexpr int32_t kMostTokens = 16;
+  const int32_t per_page = layout.tokens_per_page;
+  const bool halves = layout.dtype == DType::kF16;
+  const size_t word = halves ? sizeof(uint16_t) : sizeof(uint32_t);
+  const int32_t dim = layout.shape.head_dim;
+  for (int32_t head = 0; head < call.num_kv_heads(); ++head) {
+    const std::byte* from[kMostTokens];
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t in_sequence = keys[i] / call.layout.tokens_per_page;
+      from[i] = KeyBlock(call.kv_pool, call.layout, sequence.pages[in_sequence], call.layer, head) +
+                static_cast<size_t>(keys[i] % call.layout.tokens_per_page) * word;
+    }
+    std::byte* const to = KeyBlock(pool, layout, page, 0, head);
+    if (halves) {
+      CopyWords<uint16_t>(from, count, per_page, dim, to);
+    } else {
+      CopyWords<uint32_t>(from, count, per_page, layout.dtype == DType::kBF16 ? (dim + 1) / 2 : dim, to);
+    }
+  }
+}
+
+// Goes through the tokens of a call.
+class TokenCursor {
+ public:
+  explicit TokenCursor(const AttentionCall& call) : call_(call) { SkipEmpty(); }
+
+  bool done() const { return at_.sequence == call_.num_sequences; }
+  CallToken Take() {
+    const CallToken token = at_;
+    ++at_.token;
+    SkipEmpty();
+    return token;
+  }
+
+ private:
+  void SkipEmpty() {
+    while (!done() && at_.token == call_.spans[at_.sequence].query_len) at_ = {at_.sequence + 1, 0};
+  }
+
+  const AttentionCall& call_;
+  CallToken at_ = {0, 0};
+};
+
+}  // namespace
+
+bool Gathers(const AttentionCall& call) {
+  return call.layout.shape.values_in_keys && call.layout.dtype != DType::kF8E4M3 && call.causal && call.window == 0 &&
+         call.rule.alibi_slopes == nullptr && call.rule.bias.data == nullptr;
+}
+
+WorkspaceNeed GatheredNeed(const WorkspaceNeed& need, int32_t group, int32_t most) {
+  WorkspaceNeed gathered = need;
+  gathered.rows = group;
+  gathered.kv_len = std::min(need.kv_len, most);
+  return gathered;
+}
+
+size_t GatheredWorkspace(const AttentionAlgorithm& algorithm, const KvLayout& layout, const WorkspaceNeed& need) {
+  return GatheredMemory(nullptr, GatheredLayout(layout), need).arena.used() + algorithm.workspace(need);
+}
+
+void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, const AttentionCall& call,
+                 const WorkspaceNeed& need, void* workspace) {
+  const KvLayout layout = GatheredLayout(call.layout);
+  const GatheredMemory memory(workspace, layout, need);
+  for (int32_t page = 0; page < memory.tokens * memory.pages; ++page) memory.page_table[page] = page;
+  AttentionCall gathered = call;
+  gathered.selection = {};
+  gathered.layout = layout;
+  gathered.kv_pool = memory.pool;
+  gathered.layer = 0;
+  gathered.spans = memory.spans;
+  gathered.page_table = memory.page_table;
+  gathered.page_table_stride = memory.pages;
+  std::byte* const rest = static_cast<std::byte*>(workspace) + memory.arena.used();
+  for (TokenCursor cursor(call); !cursor.done();) {
+    int32_t count = 0;
+    while (count < memory.tokens && !cursor.done()) memory.of_call[count++] = cursor.Take();
+    context->pool.Run(count, [&](int64_t i, int) {
+      const CallToken at = memory.of_call[i];
+      const int32_t query = call.spans[at.sequence].query_start + at.token;
+      const int32_t keys = ListKeys(call.selection, query, call.Sequence(at.sequence).KeyLimit(at.token), need.kv_len,
+                                    memory.keys + i * need.kv_len);
+      memory.spans[i] = {
+          .query_start = query, .query_len = 1, .first_position = keys - 1, .page_table_row = static_cast<int32_t>(i)};
+    });
+    context->pool.Run(int64_t{count} * memory.pages, [&](int64_t task, int) {
+      const auto page = static_cast<int32_t>(task % memory.pages);
+      const int64_t i = task / memory.pages;
+      const int32_t first = page * layout.tokens_per_page;
+      const int32_t left = memory.spans[i].first_position + 1 - first;
+      if (left <= 0) return;
+      GatherPage(call, call.Sequence(memory.of_call[i].sequence), memory.keys + i * need.kv_len + first,
+                 std::min(left, layout.tokens_per_page), layout, static_cast<int32_t>(task), memory.pool);
+    });
+    gathered.num_sequences = count;
+    algorithm.run(context, gathered, need, rest);
+  }
+}
+
+}  // namespace dunlin::kernels::cpu
