@@ -38,6 +38,7 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .key_norm = weights.key_norm.weight,
           .norm_epsilon = config.norm.epsilon,
           .joint_norms = config.attention.qk_norm_joint,
+          .norms_after = config.attention.norms_after_rotation,
           .query_only = !config.attention.stores_kv(context.layer),
           .rows = context.rows.picked,
           .value_norm = config.attention.value_norm,
@@ -101,7 +102,8 @@ bool Attention::ApplyGate(float* rows) const {
                                       .gate = context_->buffers.gate,
                                       .rows = context_->rows.picked,
                                       .num_rows = context_->rows.count,
-                                      .columns = attention.query_features(context_->layer)};
+                                      .columns = attention.query_features(context_->layer),
+                                      .width = attention.head_gate ? attention.heads(context_->layer).head_dim : 1};
   return context_->Run(&DeviceOps::row_gate, params, "output gate");
 }
 

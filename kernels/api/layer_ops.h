@@ -115,7 +115,8 @@ struct QueryScale {
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
 // Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm weight is given, every head
 // of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm), or all heads of Q, and all of K, through one
-// over all of their elements (OLMo 2's). Rotated queries take the factor of query_scale.
+// over all of their elements (OLMo 2's). Hunyuan's norms of heads come after the rotation. Rotated queries take the
+// factor of query_scale.
 struct RotateAndStoreKvParams {
   // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads; with
   // layout.shape.values_in_keys without V heads, with query_only without those of K and V.
@@ -133,6 +134,7 @@ struct RotateAndStoreKvParams {
   const float* key_norm = nullptr;    // [head_dim], joint: [num_kv_heads * head_dim]; or null
   float norm_epsilon = 0.0F;          // > 0 where there is a norm
   bool joint_norms = false;           // one norm over all heads, not one of each
+  bool norms_after = false;           // the norms of heads follow the rotation; not with joint_norms
   bool query_only = false;            // the heads of Q are rotated, and nothing is stored
   // With query_only, [num_tokens]: the row of cos_sin, and of query_scale.positions, of each token; null: 0, 1, 2, ...
   const int32_t* rows = nullptr;

@@ -106,13 +106,14 @@ struct GatedGroupNormParams {
   bool sigmoid_gate = false;  // not with gate_first
 };
 
-// values = values * sigmoid(gate), in place.
+// values = values * sigmoid(gate), in place; `width` columns next to each other share a gate.
 struct RowGateParams {
   float* values;        // [num_rows, columns], contiguous
-  const float* gate;    // [*, columns], contiguous
+  const float* gate;    // [*, columns / width], contiguous
   const int32_t* rows;  // [num_rows] row of `gate` for each row of values, or null for 0, 1, 2, ...
   int32_t num_rows;     // >= 0
   int32_t columns;      // > 0
+  int32_t width = 1;    // > 0; divides columns
 };
 
 }  // namespace dunlin::kernels

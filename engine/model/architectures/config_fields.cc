@@ -96,7 +96,10 @@ void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64
 }
 
 void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config) {
-  const RotaryScaling scaling = ParseRotaryScaling(fields, names, config->max_context);
+  SetRotary(fields, names, ParseRotaryScaling(fields, names, config->max_context), config);
+}
+
+void SetRotary(JsonFields& fields, const RotaryFields& names, const RotaryScaling& scaling, ModelConfig* config) {
   if (!fields.status().ok()) return;
   // Truncated, as transformers' int() does.
   const bool proportional = scaling.kind == RotaryScalingKind::kProportional;
@@ -118,6 +121,20 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* confi
   config->rotary.dim = rotary_dim;
   config->rotary.inv_freq = InverseFrequencies(scaling, rotary_dim);
   config->rotary.attention_factors = {RotaryAttentionFactor(scaling)};
+}
+
+void SetQueryScale(JsonFields& fields, ModelConfig* config) {
+  const nlohmann::json* rope = fields.Object("rope_parameters");
+  if (rope == nullptr) fields.Fail("rope_parameters is missing");
+  if (!fields.status().ok()) return;
+  JsonFields scale(*rope, absl::StrCat(fields.where(), ": rope_parameters"));
+  AttentionSpec& attention = config->attention;
+  attention.query_scale_beta = static_cast<float>(scale.NumberOr("llama_4_scaling_beta", 0.0, 1e3, 0.0));
+  if (attention.query_scale_beta > 0.0F) {
+    attention.query_scale_period =
+        static_cast<int32_t>(scale.Int("original_max_position_embeddings", 1, kMaxContextTokens));
+  }
+  fields.Adopt(scale.status());
 }
 
 void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,

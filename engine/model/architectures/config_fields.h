@@ -31,6 +31,12 @@ void SetLabels(JsonFields& fields, ModelConfig* config);
 
 // Rotary positions. REQUIRES: SetHeads has been called.
 void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config);
+// The same of a scaling that has been read.
+void SetRotary(JsonFields& fields, const RotaryFields& names, const RotaryScaling& scaling, ModelConfig* config);
+
+// Queries' factor by position (Ministral 3): llama_4_scaling_beta and original_max_position_embeddings of
+// rope_parameters, which must be there.
+void SetQueryScale(JsonFields& fields, ModelConfig* config);
 
 // Gives sliding layers a rotation of their own, `names` of the config: in transformers 4's fields (old_style) a base
 // without scaling. The other layers keep that of SetRotary, which has been called.

@@ -20,16 +20,29 @@ double ScoreFactor(const RotaryScaling& scaling) {
   return mscale * mscale;
 }
 
+// The rotation of a head's rotated part, which is rotated whole.
+RotaryScaling ParseRotaryOfPart(JsonFields& fields, bool names_share, double share, const ModelConfig& config) {
+  RotaryFields names = kDeepseekRotary;
+  names.partial = names_share;
+  RotaryScaling scaling = ParseRotaryScaling(fields, names, config.max_context);
+  if (scaling.partial_factor != 1.0 && std::abs(scaling.partial_factor - share) > 1e-6) {
+    fields.Fail(absl::StrCat("partial_rotary_factor is ", scaling.partial_factor,
+                             "; must be the share of qk_rope_head_dim in a head, ", share));
+  }
+  scaling.partial_factor = 1.0;
+  return scaling;
+}
+
 // A q_lora_rank of null: queries without a rank.
-void ParseLatentAttention(JsonFields& fields, int64_t default_query_rank, ModelConfig* config) {
+void ParseLatentAttention(JsonFields& fields, const DeepseekDefaults& defaults, ModelConfig* config) {
   const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
   const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
   const int64_t rope_dim = fields.IntOr("qk_rope_head_dim", 2, kMaxHeadDim / 2, 64);
-  const int64_t kv_rank = fields.IntOr("kv_lora_rank", 1, kMaxHeadDim - rope_dim, 512);
-  const int64_t plain_dim = fields.IntOr("qk_nope_head_dim", 1, kMaxHeadDim, 128);
+  const int64_t kv_rank = fields.IntOr("kv_lora_rank", 1, kMaxHeadDim - rope_dim, defaults.kv_rank);
+  const int64_t plain_dim = fields.IntOr("qk_nope_head_dim", 1, kMaxHeadDim, defaults.plain_dim);
   const int64_t value_dim = fields.IntOr("v_head_dim", 1, kMaxHeadDim, 128);
   const bool has_rank = fields.Has("q_lora_rank") || !fields.Mentions("q_lora_rank");
-  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, default_query_rank) : 0;
+  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, defaults.query_rank) : 0;
   if (fields.status().ok() && rope_dim % 2 != 0) {
     fields.Fail(absl::StrCat("qk_rope_head_dim is ", rope_dim, "; rotary positions need an even one"));
   }
@@ -37,10 +50,11 @@ void ParseLatentAttention(JsonFields& fields, int64_t default_query_rank, ModelC
     fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, "; with latent attention it is the number of ",
                              num_heads, " heads"));
   }
-  const RotaryScaling scaling = ParseRotaryScaling(fields, kDeepseekRotary, config->max_context);
+  const double share = static_cast<double>(rope_dim) / static_cast<double>(plain_dim + rope_dim);
+  const RotaryScaling scaling = ParseRotaryOfPart(fields, defaults.names_share, share, *config);
   // The frequencies are those of a head that is rotated whole.
   SetHeads(fields, num_heads, 1, rope_dim, config);
-  SetRotary(fields, kDeepseekRotary, config);
+  SetRotary(fields, kDeepseekRotary, scaling, config);
   if (!fields.status().ok()) return;
   config->attention.latent = {.kv_rank = static_cast<int32_t>(kv_rank),
                               .query_rank = static_cast<int32_t>(query_rank),
@@ -58,7 +72,7 @@ void ParseLatentAttention(JsonFields& fields, int64_t default_query_rank, ModelC
 void ParseDeepseekFamily(JsonFields& fields, const DeepseekDefaults& defaults, ModelConfig* config) {
   SetSizes(fields, defaults.max_context, config, 0, defaults.context_field);
   RefuseUnsupported(fields, {"mlp_bias"});
-  ParseLatentAttention(fields, defaults.query_rank, config);
+  ParseLatentAttention(fields, defaults, config);
   config->norm.kind = kernels::NormKind::kRmsNorm;
   config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, defaults.norm_epsilon));
   config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");

@@ -18,6 +18,10 @@ struct DeepseekDefaults {
   bool tied_embeddings = false;
   const char* context_field = "max_position_embeddings";
   int64_t query_rank = 1536;  // q_lora_rank; 0: none
+  int64_t kv_rank = 512;      // kv_lora_rank
+  int64_t plain_dim = 128;    // qk_nope_head_dim
+  // rope_parameters may have a partial_rotary_factor: qk_rope_head_dim's share of a head.
+  bool names_share = false;
 };
 
 // Sizes, latent attention, norm, activation, tying and rotary positions.

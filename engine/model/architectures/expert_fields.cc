@@ -51,13 +51,16 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
     return fields.Fail(
         absl::StrCat(defaults.chosen_field, " is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
   }
-  if (fields.status().ok() && config->num_layers * num_experts > kMaxModelExperts) {
-    return fields.Fail(absl::StrCat(count, " is ", num_experts, " in ", config->num_layers, " layers; limit is ",
-                                    kMaxModelExperts, " experts in all"));
-  }
+  CheckExpertCount(fields, count, num_experts, *config);
   config->experts.routing.num_experts = static_cast<int32_t>(num_experts);
   config->experts.routing.num_chosen = static_cast<int32_t>(num_chosen);
   config->experts.ffn_dim = static_cast<int32_t>(width);
+}
+
+void CheckExpertCount(JsonFields& fields, const char* name, int64_t num_experts, const ModelConfig& config) {
+  if (!fields.status().ok() || config.num_layers * num_experts <= kMaxModelExperts) return;
+  fields.Fail(absl::StrCat(name, " is ", num_experts, " in ", config.num_layers, " layers; limit is ", kMaxModelExperts,
+                           " experts in all"));
 }
 
 void ParseSharedExperts(JsonFields& fields, const char* name, int64_t fallback, ModelConfig* config) {
@@ -92,6 +95,16 @@ void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, Mode
   routing.normalized = fields.BoolOr(defaults.normalized_field, defaults.normalized);
   ParseScale(fields, defaults, &routing);
   config->experts.router_correction = true;
+  ParseGroups(fields, defaults, &routing);
+}
+
+void ParseGroupedSoftmax(JsonFields& fields, ModelConfig* config) {
+  const GroupDefaults defaults;
+  kernels::ExpertRouting& routing = config->experts.routing;
+  RefuseOtherThan(fields, "scoring_func", "softmax");
+  routing.group_scoring = kernels::GroupScoring::kTwoLargest;
+  routing.normalized = fields.BoolOr(defaults.normalized_field, defaults.normalized);
+  ParseScale(fields, defaults, &routing);
   ParseGroups(fields, defaults, &routing);
 }
 

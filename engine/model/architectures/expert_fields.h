@@ -23,6 +23,9 @@ struct ExpertDefaults {
 // token, and their width. The rule of the router is softmax over all experts; callers change it.
 void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config);
 
+// Refuses more experts of all layers than a model may have. REQUIRES: num_layers is set.
+void CheckExpertCount(JsonFields& fields, const char* name, int64_t num_experts, const ModelConfig& config);
+
 // decoder_sparse_step and mlp_only_layers: which layers have one dense MLP. REQUIRES: num_layers is set.
 void ParseSparseLayers(JsonFields& fields, ModelConfig* config);
 
@@ -49,6 +52,10 @@ struct GroupDefaults {
 // DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob,
 // routed_scaling_factor, and a correction of the scores that choose. REQUIRES: ParseExperts has been called.
 void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config);
+
+// Mistral 4's rule: softmax scores of all experts, n_group, topk_group, norm_topk_prob and routed_scaling_factor, by
+// the groups of V3. REQUIRES: as above.
+void ParseGroupedSoftmax(JsonFields& fields, ModelConfig* config);
 
 // DeepSeek V2's rule: scoring_func (softmax), topk_method (greedy, or group_limited_greedy with n_group and topk_group)
 // and routed_scaling_factor. REQUIRES: as above.

@@ -46,6 +46,21 @@ void RequireGgufSigmoidGating(GgufConfigWriter* config) {
   config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
 }
 
+void WriteGgufQueryScale(GgufConfigWriter* config, double beta, double mscale) {
+  const int64_t period = config->Required("rope.scaling.original_context_length", 1, kMaxContextTokens);
+  const std::string length = config->Key("attention.temperature_length");
+  if (config->fields().Int(length, 0, kMaxContextTokens).value_or(period) != period) {
+    config->fields().Fail(length, absl::StrCat("is not rope.scaling.original_context_length, ", period));
+  }
+  GgufConfigWriter::Json rope = (*config)["rope_scaling"];
+  if (!rope.is_object()) rope = GgufConfigWriter::Json::object();
+  rope["mscale"] = rope["mscale_all_dim"] = mscale;
+  rope["llama_4_scaling_beta"] = beta;
+  rope["rope_theta"] = (*config)["rope_theta"];
+  (*config)["rope_parameters"] = rope;
+  (*config)["rope_scaling"] = nullptr;
+}
+
 void RefuseGgufSharedExperts(GgufConfigWriter* config) {
   const std::string key = config->Key("expert_shared_feed_forward_length");
   if (config->fields().Int(key, 0, kMaxFfnDim).value_or(0) == 0) return;

@@ -11,7 +11,8 @@
 namespace dunlin::engine {
 
 inline constexpr double kGgufLocalTheta = 10000.0;  // of sliding layers, where files do not say
-inline constexpr int64_t kGgufSigmoidGating = 2;    // expert_gating_func
+inline constexpr int64_t kGgufSoftmaxGating = 1;    // expert_gating_func
+inline constexpr int64_t kGgufSigmoidGating = 2;
 
 // One window for all layers, where the file has it.
 void WriteGgufWindow(GgufConfigWriter* config);
@@ -26,6 +27,8 @@ double GgufQueryScalar(GgufConfigWriter* config, int64_t layers_of_27b);
 void WriteGgufRouting(GgufConfigWriter* config, int64_t num_groups, int64_t chosen_groups);
 // Records an error where expert_gating_func is neither absent (0) nor sigmoid.
 void RequireGgufSigmoidGating(GgufConfigWriter* config);
+// rope_parameters with the file's scaling and both factors of YaRN, and queries' factor by position.
+void WriteGgufQueryScale(GgufConfigWriter* config, double beta, double mscale);
 void RefuseGgufSharedExperts(GgufConfigWriter* config);
 
 // Records an error, that `what` is not supported, where the file has the tensor.

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ministral 3, Devstral 2: Mistral whose queries take a factor that grows with their position, by itself or as the text
 // part of a mistral3. Source: transformers 5.23, models/ministral3.
-#include <nlohmann/json.hpp>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
@@ -18,20 +15,11 @@ constexpr LlamaDefaults kMinistral3Defaults = {
 
 // Published configs have rope_parameters: transformers' default, YaRN of constants, is not served.
 void ParseMinistral3(JsonFields& fields, ModelConfig* config) {
-  const nlohmann::json* rope = fields.Object("rope_parameters");
-  if (rope == nullptr) fields.Fail("rope_parameters is missing");
+  SetQueryScale(fields, config);
   ParseLlamaFamily(fields, kMinistral3Defaults, config);
   if (fields.Has("layer_types"))
     fields.Fail("layer_types is set; all layers of model_type 'ministral3' have one window");
   SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
-  if (!fields.status().ok()) return;
-  JsonFields scale(*rope, absl::StrCat(fields.where(), ": rope_parameters"));
-  config->attention.query_scale_beta = static_cast<float>(scale.NumberOr("llama_4_scaling_beta", 0.0, 1e3, 0.0));
-  if (config->attention.query_scale_beta > 0.0F) {
-    config->attention.query_scale_period =
-        static_cast<int32_t>(scale.Int("original_max_position_embeddings", 1, kMaxContextTokens));
-  }
-  fields.Adopt(scale.status());
 }
 
 constexpr const char* kMinistral3Types[] = {"ministral3"};
@@ -45,19 +33,8 @@ void WriteGgufMistral3(GgufConfigWriter* config) {
     (*config)["sliding_window"] = nullptr;
     return;
   }
-  const int64_t period = config->Required("rope.scaling.original_context_length", 1, kMaxContextTokens);
-  const std::string length = config->Key("attention.temperature_length");
-  if (config->fields().Int(length, 0, kMaxContextTokens).value_or(period) != period) {
-    config->fields().Fail(length, absl::StrCat("is not rope.scaling.original_context_length, ", period));
-  }
   // The factor of cosines and sines is 1: of the two that it is the quotient of, files have one.
-  GgufConfigWriter::Json rope = (*config)["rope_scaling"];
-  if (!rope.is_object()) rope = GgufConfigWriter::Json::object();
-  rope["mscale"] = rope["mscale_all_dim"] = 1.0;
-  rope["llama_4_scaling_beta"] = beta;
-  rope["rope_theta"] = (*config)["rope_theta"];
-  (*config)["rope_parameters"] = rope;
-  (*config)["rope_scaling"] = nullptr;
+  WriteGgufQueryScale(config, beta, 1.0);
 }
 
 constexpr GgufForm kMinistral3Gguf[] = {

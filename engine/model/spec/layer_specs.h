@@ -90,9 +90,11 @@ struct AttentionSpec {
   bool sinks = false;  // PagedAttentionParams::sinks
   bool qkv_bias = false;
   bool out_bias = false;
-  bool output_gate = false;         // each head's output is multiplied by sigmoid(gate x); not where it is latent
-  bool qk_norm = false;             // RMSNorm over each head of Q and K, before the rotation
-  bool qk_norm_joint = false;       // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool output_gate = false;           // each head's output is multiplied by sigmoid(gate x); not where it is latent
+  bool head_gate = false;             // with output_gate: a head has one gate, not one for each of its elements
+  bool qk_norm = false;               // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;         // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool norms_after_rotation = false;  // those of heads of Q and K
   float fixed_query_norm = 0.0F;    // with qk_norm, > 0: all weights for Q are this, all for K 1; checkpoints have none
   bool value_norm = false;          // RMSNorm without a weight over each head of V
   std::vector<int32_t> kv_sources;  // [num_layers] whose K and V a layer reads: its own or an earlier one's; empty: own
@@ -134,6 +136,8 @@ struct AttentionSpec {
   // Of a layer or, without one, of the layer that has most. Columns of the queries.
   int32_t query_features(int32_t layer) const { return heads(layer).num_heads * heads(layer).head_dim; }
   int32_t query_features() const { return MostOf(&AttentionSpec::query_features); }
+  // Columns of an output gate.
+  int32_t gate_features(int32_t layer) const { return head_gate ? heads(layer).num_heads : query_features(layer); }
   // Columns of what the attention gives.
   int32_t sum_features() const { return is_latent() ? num_heads * value_dim() : query_features(); }
   // Columns of the output projection.

@@ -93,7 +93,7 @@ struct MambaWeights {
 struct LayerWeights {
   NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
-  LinearWeights attention_gate;  // [num_heads * head_dim, hidden_dim], with AttentionSpec::output_gate
+  LinearWeights attention_gate;  // [gate_features, hidden_dim], with AttentionSpec::output_gate
   LatentWeights latent;          // where the attention is latent
   IndexerWeights indexer;        // where a layer has an indexer
   DeltaWeights delta;            // of MixerKind::kDelta

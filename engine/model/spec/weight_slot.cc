@@ -162,7 +162,7 @@ constexpr auto kKeyNormDim = [](const C& c, int32_t layer) {
 constexpr auto kNumHeads = [](const C& c, int32_t layer) { return int64_t{c.attention.heads(layer).num_heads}; };
 constexpr auto kHeadDim = [](const C& c, int32_t) { return int64_t{c.attention.head_dim}; };
 constexpr auto kAttentionDim = [](const C& c, int32_t layer) { return int64_t{c.attention.output_features(layer)}; };
-constexpr auto kQueryDim = [](const C& c, int32_t layer) { return int64_t{c.attention.query_features(layer)}; };
+constexpr auto kGateRows = [](const C& c, int32_t layer) { return int64_t{c.attention.gate_features(layer)}; };
 constexpr auto kDeltaInRows = [](const C& c, int32_t) { return int64_t{c.delta.input_features()}; };
 constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return int64_t{c.delta.gate_features()}; };
 constexpr auto kDeltaConvDim = [](const C& c, int32_t) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
@@ -250,7 +250,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfLayer<&LayerWeights::attention_norm>),
     Matrix(kQkv, "qkv", kPerLayer, kHasQkv, kQkvBias, {kQkvRows, kHidden}, OfLayer<&LayerWeights::qkv>,
            {.factor = kInverseLayer, .input_scale = true}),
-    Matrix(kAttentionGate, "attention_gate", kPerLayer, kHasGate, kNoBias, {kQueryDim, kHidden},
+    Matrix(kAttentionGate, "attention_gate", kPerLayer, kHasGate, kNoBias, {kGateRows, kHidden},
            OfLayer<&LayerWeights::attention_gate>),
     Norm(kQueryNorm, "query_norm", kPerLayer, kHasQkNorms, kNoBias, kQueryNormDim, OfLayer<&LayerWeights::query_norm>),
     Norm(kKeyNorm, "key_norm", kPerLayer, kHasKeyNorm, kNoBias, kKeyNormDim, OfLayer<&LayerWeights::key_norm>),

@@ -151,6 +151,7 @@ bool ValidHeads(const RotateAndStoreKvParams& params) {
       (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
     return false;
   }
+  if (params.norms_after && params.joint_norms) return false;
   if (params.query_scale.positions != nullptr && params.query_scale.period < 1) return false;
   for (int32_t t = 0; t < params.num_tokens; ++t) {
     if (params.token_page[t] < 0 || params.token_slot[t] < 0 || params.token_slot[t] >= params.layout.tokens_per_page) {
@@ -174,11 +175,13 @@ void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& param
     return;
   }
   const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
-  if (!params.joint_norms) NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
+  const auto norm_head = [&] { NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values); };
+  if (!params.joint_norms && !params.norms_after) norm_head();
   const int32_t place = params.rows == nullptr ? token : params.rows[token];
   if (params.cos_sin != nullptr) {
     Rotate(params.cos_sin + static_cast<int64_t>(place) * params.rotary_dim, params.rotary_dim, values);
   }
+  if (params.norms_after) norm_head();
   if (head >= params.num_heads || params.query_scale.positions == nullptr) return;
   const float factor = QueryFactor(params.query_scale, place);
   for (int32_t d = 0; d < shape.head_dim; ++d) values[d] *= factor;

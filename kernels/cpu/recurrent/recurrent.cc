@@ -3,6 +3,7 @@
 #include "kernels/cpu/recurrent/recurrent.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/context/row_tasks.h"
@@ -74,6 +75,15 @@ void ConvolveChannels(const KernelTable& kernels, const CausalConvParams& params
   }
 }
 
+// One gate for `width` columns each.
+void GateGroups(const float* gate, const RowGateParams& params, float* values) {
+  for (int64_t group = 0; group < params.columns / params.width; ++group) {
+    const float factor = 1.0F / (1.0F + std::exp(-gate[group]));
+    float* const of_group = values + group * params.width;
+    for (int64_t i = 0; i < params.width; ++i) of_group[i] *= factor;
+  }
+}
+
 }  // namespace
 
 KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) {
@@ -132,12 +142,16 @@ KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& 
 
 KernelStatus RowGate(DeviceContext* context, const RowGateParams& params) {
   if (params.num_rows < 0 || params.columns < 1) return KernelStatus::kInvalidArgument;
+  if (params.width < 1 || params.columns % params.width != 0) return KernelStatus::kInvalidArgument;
   if (params.num_rows == 0) return KernelStatus::kOk;
   if (params.values == nullptr || params.gate == nullptr) return KernelStatus::kInvalidArgument;
   const int64_t columns = params.columns;
   ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
     const int64_t source = params.rows == nullptr ? row : params.rows[row];
-    context->kernels.sigmoid_gate(params.gate + source * columns, columns, params.values + row * columns);
+    const float* gate = params.gate + source * (columns / params.width);
+    float* values = params.values + row * columns;
+    if (params.width > 1) return GateGroups(gate, params, values);
+    context->kernels.sigmoid_gate(gate, columns, values);
   });
   return KernelStatus::kOk;
 }

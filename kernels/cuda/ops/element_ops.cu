@@ -80,6 +80,7 @@ bool Valid(const RotateAndStoreKvParams& params) {
   if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
   if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.layer < 0 || params.layer >= shape.num_layers) return false;
+  if (params.norms_after && params.joint_norms) return false;
   if (params.query_scale.positions != nullptr && params.query_scale.period < 1) return false;
   if (params.cos_sin == nullptr) return true;
   return params.rotary_dim >= 0 && params.rotary_dim <= shape.head_dim && params.rotary_dim % 2 == 0;

@@ -118,10 +118,12 @@ DUNLIN_HD void RotateAndStoreHead(const Lanes& lanes, const RotateAndStoreKvPara
     if (params.value_norm) NormHead(lanes, nullptr, params.norm_epsilon, head_dim, row);
   } else {
     const float* norm = kv_head < 0 ? params.query_norm : params.key_norm;
-    if (norm != nullptr && !params.joint_norms) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
+    const bool normed = norm != nullptr && !params.joint_norms;
+    if (normed && !params.norms_after) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
     if (params.cos_sin != nullptr) {
       RotateHead(lanes, params.cos_sin + int64_t{place} * params.rotary_dim, params.rotary_dim, row);
     }
+    if (normed && params.norms_after) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
   }
   if (kv_head < 0) {
     if (params.query_scale.positions != nullptr) ScaleQuery(lanes, params.query_scale, place, head_dim, row);

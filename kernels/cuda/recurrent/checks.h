@@ -62,7 +62,7 @@ inline bool Valid(const GatedGroupNormParams& params) {
 }
 
 inline bool Valid(const RowGateParams& params) {
-  if (params.num_rows < 0 || params.columns < 1) return false;
+  if (params.num_rows < 0 || params.columns < 1 || params.width < 1 || params.columns % params.width != 0) return false;
   return params.num_rows == 0 || (params.values != nullptr && params.gate != nullptr);
 }
 

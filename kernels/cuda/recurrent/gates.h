@@ -67,7 +67,7 @@ DUNLIN_HD void NormGroup(const Lanes& lanes, const GatedGroupNormParams& params,
 // As RowGateParams, one element.
 DUNLIN_HD inline void GateAt(const RowGateParams& params, int64_t row, int64_t column) {
   const int64_t source = params.rows == nullptr ? row : params.rows[row];
-  const float gate = params.gate[source * params.columns + column];
+  const float gate = params.gate[source * (params.columns / params.width) + column / params.width];
   params.values[row * params.columns + column] *= 1.0F / (1.0F + expf(-gate));
 }
 

@@ -295,5 +295,47 @@ TEST(DeepseekConfig, EachBadFieldIsNamedWithValueAndLimit) {
   for (const BadField& bad : kBadLatentFields) ExpectRefused(bad);
 }
 
+constexpr const char* kMistral4 = R"({"model_type": "mistral4", "num_hidden_layers": 1, "hidden_size": 6,
+    "intermediate_size": 10, "num_attention_heads": 2, "vocab_size": 9, "q_lora_rank": 3, "kv_lora_rank": 5,
+    "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 2, "n_routed_experts": 8, "num_experts_per_tok": 2,
+    "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5, "rope_parameters": {"type": "yarn", "factor": 8,
+    "original_max_position_embeddings": 20, "mscale": 1, "mscale_all_dim": 1, "rope_theta": 10000,
+    "llama_4_scaling_beta": 0.25, "partial_rotary_factor": 0.5}})";
+
+TEST(Mistral4Config, ScalesQueriesByPositionAndRoutesByGroupsOfSoftmaxScores) {
+  const auto model = ParseModelConfig(kMistral4, "");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ModelConfig& config = model->config;
+  EXPECT_EQ(config.attention.query_scale_beta, 0.25F);
+  EXPECT_EQ(config.attention.query_scale_period, 20);
+  EXPECT_EQ(config.rotary.dim, 4) << "the rotated part whole";
+  EXPECT_EQ(config.max_context, 160);
+  const double mscale = 0.1 * std::log(8.0) + 1.0;
+  EXPECT_FLOAT_EQ(config.attention.scale, static_cast<float>(mscale * mscale / std::sqrt(8.0)));
+  const kernels::ExpertRouting& routing = config.experts.routing;
+  EXPECT_EQ(routing.scoring, kernels::ExpertScoring::kSoftmax);
+  EXPECT_EQ(routing.group_scoring, kernels::GroupScoring::kTwoLargest);
+  EXPECT_EQ(routing.num_groups, 4);
+  EXPECT_EQ(routing.num_chosen_groups, 2);
+  EXPECT_EQ(routing.scale, 1.5F);
+  EXPECT_TRUE(routing.normalized);
+  EXPECT_FALSE(config.experts.router_correction);
+  EXPECT_THAT(config.experts.dense_layers, ElementsAre(false));
+}
+
+TEST(Mistral4Config, AShareOfTheHeadThatIsNotTheRotatedPartIsRefused) {
+  std::string text = kMistral4;
+  text.replace(text.find("\"partial_rotary_factor\": 0.5"), 28, "\"partial_rotary_factor\": 0.25");
+  EXPECT_THAT(std::string(ParseModelConfig(text, "").status().message()),
+              HasSubstr("partial_rotary_factor is 0.25; must be the share of qk_rope_head_dim in a head, 0.5"));
+  text = kMistral4;
+  text.replace(text.find("rope_parameters"), 15, "other");
+  EXPECT_THAT(std::string(ParseModelConfig(text, "").status().message()), HasSubstr("rope_parameters is missing"));
+  text = absl::StrCat(R"({"model_type": "mistral3", "vision_config": {}, "text_config": )", kMistral4, "}");
+  const auto part = ParseModelConfig(text, "");
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_TRUE(part->config.attention.is_latent());
+}
+
 }  // namespace
 }  // namespace dunlin::engine

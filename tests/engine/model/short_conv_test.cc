@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -141,11 +143,67 @@ TEST(ShortConvConfig, ExpertsAreOfAllButTheFirstLayers) {
   EXPECT_FALSE(ParseConv(R"(, "use_expert_bias": false)", "lfm2_moe")->config.experts.router_correction);
 }
 
+// Of five layers, as transformers places them: two convolutions, full attention, a convolution, a window.
+std::string Lfm3Config(const std::string& more = "") {
+  return absl::StrCat(R"({"model_type": "lfm3", "hidden_size": 6, "intermediate_size": 12, "num_hidden_layers": 5,
+      "num_attention_heads": 3, "num_key_value_heads": 1, "vocab_size": 9, "head_dim": 8)",
+                      more, "}");
+}
+
+TEST(ShortConvConfig, Lfm3HasWindowsAndAGateOfEachHead) {
+  const auto model = ParseModelConfig(Lfm3Config(), "");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ModelConfig& config = model->config;
+  using enum MixerKind;
+  EXPECT_THAT(config.mixers, ElementsAre(kShortConv, kShortConv, kAttention, kShortConv, kAttention));
+  EXPECT_THAT(config.attention.layer_windows, ElementsAre(0, 0, 0, 0, 256));
+  EXPECT_EQ(config.short_conv.taps, 7);
+  EXPECT_TRUE(config.attention.output_gate && config.attention.head_gate && config.attention.qk_norm);
+  EXPECT_EQ(config.attention.gate_features(2), 3);
+  EXPECT_EQ(config.norm.placement, NormPlacement::kPreAndPost);
+  EXPECT_TRUE(config.head.tied);
+  EXPECT_EQ(config.mlp.ffn_dim, 12) << "as it is";
+  const auto plain =
+      ParseModelConfig(Lfm3Config(R"(, "use_sandwich_norm": false, "use_attention_gate": false)"), "")->config;
+  EXPECT_FALSE(plain.attention.output_gate);
+  EXPECT_EQ(plain.norm.placement, NormPlacement::kPre);
+}
+
+// Of full layers half of the pairs, in proportion to the whole head; of sliding ones all, with another base.
+TEST(ShortConvConfig, Lfm3RotatesFullLayersInPart) {
+  const RotarySpec rotary = ParseModelConfig(Lfm3Config(), "")->config.rotary;
+  EXPECT_EQ(rotary.dim, 8);
+  EXPECT_THAT(rotary.layer_index, ElementsAre(0, 0, 0, 0, 1));
+  ASSERT_EQ(rotary.inv_freq.size(), 8U);
+  EXPECT_FLOAT_EQ(rotary.inv_freq[1], std::pow(1e6F, -0.25F));
+  EXPECT_EQ(rotary.inv_freq[2], 0.0F);
+  EXPECT_EQ(rotary.inv_freq[3], 0.0F);
+  EXPECT_FLOAT_EQ(rotary.inv_freq[5], std::pow(1e4F, -0.25F));
+  EXPECT_FLOAT_EQ(rotary.inv_freq[7], std::pow(1e4F, -0.75F));
+}
+
+TEST(ShortConvConfig, BadLayersOfLfm3AreNamed) {
+  for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"(, "layer_types": ["conv"])", "layer_types has 1 entries; num_hidden_layers is 5"},
+           {R"(, "layer_types": ["conv", "mamba", "conv", "conv", "conv"])",
+            "layer_types[1] is 'mamba'; known: full_attention, sliding_attention, conv"},
+           {R"(, "layer_types": ["conv", "conv", "conv", "conv", "conv"])", "no layer has attention"},
+           {R"(, "sliding_window": 0)", "sliding_window is 0; limit is [1, "}}) {
+    const auto model = ParseModelConfig(Lfm3Config(more), "");
+    ASSERT_FALSE(model.ok()) << more;
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(message));
+  }
+}
+
 TEST(ShortConvConfig, TheTextPartOfAMultimodalConfigIsServed) {
   const auto model = ParseModelConfig(
       absl::StrCat(R"({"model_type": "lfm2_vl", "vision_config": {}, "text_config": )", ConvConfig(), "}"), "");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->config.num_recurrent_layers(), 2);
+  const auto lfm3 = ParseModelConfig(
+      absl::StrCat(R"({"model_type": "lfm3_vl", "vision_config": {}, "text_config": )", Lfm3Config(), "}"), "");
+  ASSERT_TRUE(lfm3.ok()) << lfm3.status();
+  EXPECT_EQ(lfm3->config.num_recurrent_layers(), 3);
 }
 
 TEST(ShortConvConfig, BadFieldsAreNamedWithValueAndLimit) {

@@ -246,6 +246,7 @@ constexpr kernels::DeviceOps kFakeOps = {
     .row_gate =
         [](DeviceContext* context, const kernels::RowGateParams& params) {
           return Note(context, absl::StrCat("gate rows ", params.num_rows, " columns ", params.columns,
+                                            params.width > 1 ? absl::StrCat(" of ", params.width) : "",
                                             params.rows != nullptr ? " picked" : ""));
         },
     .store_index_keys =

@@ -70,6 +70,21 @@ TEST_F(DeltaForwardPassTest, AGateOfTheSameInputMultipliesTheAttention) {
   EXPECT_THAT(From("store kv", 1, expected.size()), ElementsAreArray(expected));
 }
 
+TEST_F(DeltaForwardPassTest, AHeadMayHaveOneGate) {
+  ModelConfig config = SmallDeltaConfig();
+  config.attention.head_gate = true;
+  ASSERT_TRUE(Run(config, {.attention_backend = AttentionBackend::kMath}).ok());
+  const std::string heads = std::to_string(config.attention.num_heads);
+  const std::string width = std::to_string(config.attention.head_dim);
+  const std::vector<std::string> expected = {"store kv bf16 layer 0 rotated",
+                                             "gemm rows 5 decode 1 weight [" + heads + ",8]",
+                                             "attention math layer 0 sequences 2",
+                                             "gate rows 5 columns 24 of " + width,
+                                             "quantize columns 24",
+                                             "gemm rows 5 decode 1 weight [8,24] residual"};
+  EXPECT_THAT(From("store kv", 1, expected.size()), ElementsAreArray(expected));
+}
+
 TEST_F(DeltaForwardPassTest, AfterTheLastScanOnlyKeptRowsGoOn) {
   ASSERT_TRUE(Run(SmallDeltaConfig(), {.attention_backend = AttentionBackend::kMath}).ok());
   const std::vector<std::string> expected = {"delta scan sequences 2 heads 4", "copy rows 1 columns 8",

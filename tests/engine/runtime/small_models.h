@@ -160,7 +160,7 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
                        .key_norm = {},
                        .weights = linear(indexer.num_heads, config.hidden_dim, false)};
     }
-    layer.attention_gate = linear(config.attention.num_heads * config.attention.head_dim, config.hidden_dim, false);
+    layer.attention_gate = linear(config.attention.gate_features(0), config.hidden_dim, false);
     if (config.mixer(i) == MixerKind::kDelta) {
       layer.delta.in = linear(config.delta.input_features(), config.hidden_dim, false);
       layer.delta.gates = linear(config.delta.gate_features(), config.hidden_dim, false);

@@ -56,7 +56,8 @@ MODELS = {
     "deepseek_v3_tiny": (Arch.DEEPSEEK2, {"rope_parameters": YARN_OF_V3}, [0, 1]),
     "deepseek_v2_kv_b": (Arch.DEEPSEEK2, {KV_B: True}, [0, 1]), "glm4_moe_lite_tiny": (Arch.DEEPSEEK2, {}, [0, 2]),
     "minimax_m2_tiny": (Arch.MINIMAXM2, {}, [0]), "arcee_tiny": (Arch.ARCEE,),
-    "ministral3_tiny": (Arch.MISTRAL3,),
+    "ministral3_tiny": (Arch.MISTRAL3,), "mistral4_tiny": (Arch.MISTRAL4,),
+    "hunyuan_dense_tiny": (Arch.HUNYUAN_DENSE,), "hunyuan_moe_tiny": (Arch.HUNYUAN_MOE,),
     "dots1_tiny": (Arch.DOTS1, {"sliding_window": None, "layer_types": ["full_attention"] * 2}, [0, 1]),
     "exaone_moe_tiny": (Arch.EXAONE_MOE, {}, [0, 2]),
     "granite_h_tiny": (Arch.GRANITE_HYBRID,), "granite_h_dense": (Arch.GRANITE_HYBRID,),
@@ -75,9 +76,9 @@ PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arc
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
-LATENT = (Arch.DEEPSEEK2, Arch.GLM_DSA, Arch.KIMI_LINEAR)
+LATENT = (Arch.DEEPSEEK2, Arch.MISTRAL4, Arch.GLM_DSA, Arch.KIMI_LINEAR)
 SHORT_CONVS = (Arch.LFM2, Arch.LFM2MOE)
-SPARSE_EXPERTS = (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE, Arch.GLM_DSA)
+SPARSE_EXPERTS = (Arch.GLM4_MOE, Arch.DEEPSEEK2, Arch.DOTS1, Arch.EXAONE_MOE, Arch.GLM_DSA, Arch.MISTRAL4)
 WITH_PATTERN = (Arch.GEMMA3, Arch.GEMMA4, Arch.OLMO2, Arch.EXAONE4, Arch.EXAONE_MOE)
 
 
@@ -107,7 +108,8 @@ def add_rotation(writer, arch, config):
     rope = config.get("rope_parameters") or {}
     sliding, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
     if arch not in (Arch.BLOOM, Arch.FALCON, Arch.STABLELM):
-        writer.add_rope_freq_base(float(rope["rope_theta"]))
+        dim = heads_of(config)[2]
+        writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1.0) ** (dim / (dim - 2)))
     if sliding is not None:
         writer.add_rope_freq_base_swa(float(sliding["rope_theta"]))
     kind = rope.get("rope_type")
@@ -127,7 +129,7 @@ def add_rotation(writer, arch, config):
             writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     part = rope.get("partial_rotary_factor", 1.0)
     dim = heads_of(config)[2]
-    if arch in PERMUTED or part != 1.0 and arch != Arch.GEMMA4 or arch in (Arch.PHI3, Arch.COHERE2):
+    if arch in PERMUTED or part != 1.0 and arch not in (Arch.GEMMA4, Arch.MISTRAL4) or arch in (Arch.PHI3, Arch.COHERE2):
         writer.add_rope_dimension_count(int(dim * part))
     if arch in (Arch.COMMAND_R, Arch.COHERE2, Arch.NEMOTRON):
         writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
@@ -156,12 +158,12 @@ def add_experts(writer, arch, config):
     if count is None:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(first(config, "num_experts_per_tok", "num_experts_per_token", "top_k_experts"))
+    writer.add_expert_used_count(first(config, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk"))
     if arch == Arch.LFM2MOE:
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
-    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2) else config.get("moe_intermediate_size")
+    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2, Arch.HUNYUAN_MOE) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
     if arch in (Arch.QWEN2MOE, Arch.QWEN35MOE, Arch.QWEN3NEXT):
@@ -175,7 +177,7 @@ def add_experts(writer, arch, config):
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
     if arch in (*SPARSE_EXPERTS, Arch.MINIMAXM2, Arch.KIMI_LINEAR):
-        softmax = config["model_type"] == "deepseek_v2"
+        softmax = config["model_type"] in ("deepseek_v2", "mistral4")
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
     if arch == Arch.GLM4_MOE:
         writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
@@ -236,7 +238,7 @@ def add_metadata(writer, arch, config, tensors):
     if arch in HYBRIDS:
         add_delta(writer, config)
     writer.add_head_count(heads)
-    if arch in (Arch.DEEPSEEK2, Arch.GLM_DSA):
+    if arch in (Arch.DEEPSEEK2, Arch.MISTRAL4, Arch.GLM_DSA):
         add_latent_heads(writer, config)
     elif arch == Arch.KIMI_LINEAR:
         add_kimi_linear(writer, config)
@@ -318,13 +320,15 @@ def write(path, arch, config, tensors, kinds=None, more=None):
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
         if hf_name == "lm_head.weight" and config.get("tie_word_embeddings") or hf_name.startswith(("head.", "decoder.")):
             continue
+        if arch == Arch.MISTRAL4 and hf_name.endswith(("experts.down_proj", "experts.gate_up_proj")):
+            hf_name += ".weight"
         hf_name = hf_name.replace("e_score_correction_bias", "e_score_correction.bias").removeprefix("bert.")
         if arch in SHORT_CONVS:
             hf_name = hf_name.replace("expert_bias", "expert_bias.bias")
             tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor
         for arches, prefix in (((Arch.MODERN_BERT,), "model."), ((Arch.BLOOM,), "transformer.")):
             hf_name = hf_name.removeprefix(prefix) if arch in arches else hf_name
-        if ".shared_mlp." in hf_name:
+        if ".shared_mlp." in hf_name and arch != Arch.HUNYUAN_MOE:
             for name, value in split_shared(hf_name, tensor, config["num_local_experts"] > 0):
                 add_tensor(writer, name, value)
             continue

@@ -43,6 +43,8 @@ DEEPSEEK2_ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "or
 DEEPSEEK3_ROPE = {**DEEPSEEK2_ROPE, "mscale": 1.0, "mscale_all_dim": 0.8}
 LATENT = {"kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, "num_key_value_heads": 4,
           "moe_intermediate_size": 20, "first_k_dense_replace": 1, "num_hidden_layers": 3}
+LFM3_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
 # So many heads that no two keys have a score of 0 where that decides.
 INDEXER = {"index_n_heads": 16, "index_head_dim": 8, "index_topk": 5}
 MINISTRAL3_ROPE = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0, "original_max_position_embeddings": 20,
@@ -173,6 +175,20 @@ FAMILIES = {
     "lfm2moe_tiny": ("lfm2_moe", {**SHORT_CONV, "num_dense_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
                                   "moe_intermediate_size": 20, "routed_scaling_factor": 1.3,
                                   "tie_word_embeddings": True}),
+    "lfm3_tiny": ("lfm3", {"num_hidden_layers": 5, "head_dim": 12, "sliding_window": 24, "tie_word_embeddings": True}),
+    "lfm3_biases": ("lfm3", {"num_hidden_layers": 3, "head_dim": 10, "conv_L_cache": 3, "conv_bias": True, "attention_bias": True,
+                             "layer_types": ["sliding_attention", "conv", "full_attention"], "sliding_window": 8,
+                             "use_sandwich_norm": False, "use_attention_gate": False, "rope_parameters": LFM3_ROPE}),
+    "mistral4_tiny": ("mistral3", {"text_config": {**LATENT, "model_type": "mistral4", "q_lora_rank": 22, "num_hidden_layers": 2,
+                                                   "first_k_dense_replace": 0, "n_routed_experts": 6,
+                                                   "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
+                                                   "n_shared_experts": 2, "rope_parameters": MINISTRAL3_ROPE},
+                                   "vision_config": PIXTRAL_VISION, "spatial_merge_size": 1}),
+    "hunyuan_dense_tiny": ("hunyuan_v1_dense", {"head_dim": 12, "attention_bias": True, "tie_word_embeddings": True,
+                                                "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0,
+                                                                    "alpha": 50.0}}),
+    "hunyuan_moe_tiny": ("hunyuan_v1_moe", {"head_dim": 12, "num_experts": 6, "moe_topk": 2, "intermediate_size": 28,
+                                            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
     "gemma4_tiny": ("gemma4_text", {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
                                     "hidden_size_per_layer_input": 0, "tie_word_embeddings": True}),
     "granite_h_tiny": ("granitemoehybrid", {**GRANITE_H, "num_local_experts": 4, "num_experts_per_tok": 2,
@@ -234,13 +250,14 @@ def is_mamba(config):
 
 
 def is_router(name):
-    return name.endswith((".mlp.gate.weight", ".mixer.gate.weight", ".router.weight", ".router.gate.weight", ".feed_forward.gate.weight"))
+    return name.endswith((".mlp.gate.weight", ".mlp.gate.wg.weight", ".mixer.gate.weight", ".router.weight", ".router.gate.weight", ".feed_forward.gate.weight"))
 
 
 def draw(model, seed):
     """Wide enough that attention is peaked and logits far apart, as make_goldens.draw_tensors; rounded to BF16."""
     generator = torch.Generator().manual_seed(seed)
     scaled = model.config.model_type.startswith("gemma")  # embeddings by the root of their width
+    by_softmax = getattr(model.config.get_text_config(), "model_type", "") == "mistral4"
     layer_inputs = bool(getattr(model.config, "hidden_size_per_layer_input", None))
     offset_norms = scaled and model.config.model_type != "gemma4_text" or model.config.model_type == "nemotron"
     for name, value in model.named_parameters():
@@ -252,7 +269,7 @@ def draw(model, seed):
         elif name.endswith((".mamba.D", ".mixer.D")):
             noise = 0.5 + 0.5 * noise
         elif name.endswith((".in_proj_a.weight", ".in_proj_b.weight", ".in_proj_ba.weight", ".b_proj.weight",
-                            ".f_a_proj.weight", ".g_a_proj.weight")):
+                            ".f_a_proj.weight", ".g_a_proj.weight", ".self_attn.g_proj.weight")):
             noise = 1.0 / math.sqrt(value.shape[1]) * noise  # neither closed nor open: what is next to 0 is normalised
         elif model.config.model_type.startswith("qwen3_") and is_recurrent(model.config) and name.endswith("norm.weight"):
             noise = (1.0 if "linear_attn" in name else 0.0) + 0.2 * noise  # all others are 1 + w
@@ -282,7 +299,8 @@ def draw(model, seed):
         elif "embed" in name or "lm_head" in name:
             noise = (0.3 if scaled or offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
         elif is_router(name) or name.endswith("indexer.weights_proj.weight"):
-            noise = 3.0 / math.sqrt(value.shape[1]) * noise  # scores that are far apart, so that rounding moves none
+            # Scores that are far apart, so that rounding moves none; of a softmax narrower, or many are next to 0.
+            noise = (1.2 if by_softmax else 3.0) / math.sqrt(value.shape[1]) * noise
         else:
             # With ALiBi alone, attention must be more peaked for continuations that do not only repeat.
             wide = has_alibi(model.config) and "query_key_value" in name

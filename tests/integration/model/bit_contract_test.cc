@@ -63,6 +63,7 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     // A sequence has a state besides its pages.
     cases.emplace_back(MixCase{"qwen35", GoldenModelPath("qwen35_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"lfm2_moe", GoldenModelPath("lfm2moe_tiny"), 20, 3}, variant);
+    cases.emplace_back(MixCase{"lfm3", GoldenModelPath("lfm3_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"granite_h", GoldenModelPath("granite_h_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"nemotron_h", GoldenModelPath("nemotron_h_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4_e", GoldenModelPath("gemma4_e_tiny"), 10, 2}, variant);

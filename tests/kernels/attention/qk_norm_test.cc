@@ -4,6 +4,7 @@
 // number of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -48,7 +49,8 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
   }
 
   // Tokens [first, first + count); returns their rows and fills the pool.
-  std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool, bool value_norm = false) {
+  std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool, bool value_norm = false,
+                         bool norms_after = false) {
     std::vector<float> qkv(qkv_.begin() + first * kColumns, qkv_.begin() + (first + count) * kColumns);
     Device& device = CpuDevice(variant(), threads);
     RotateAndStoreKvParams params{};
@@ -66,6 +68,7 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     params.norm_epsilon = kEpsilon;
     params.joint_norms = joint();
     params.value_norm = value_norm;
+    params.norms_after = norms_after;
     params.query_scale = {.positions = position_.data() + first, .beta = kScaleBeta, .period = kScalePeriod};
     EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
@@ -104,6 +107,36 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
   std::vector<int32_t> page_, slot_, position_;
   std::vector<float> qkv_, cos_sin_, query_norm_, key_norm_;
 };
+
+TEST_P(QkNormTest, NormsMayFollowTheRotation) {
+  if (joint()) return;
+  PoisonedMemory pool(PoolBytes());
+  const std::vector<float> after = Run(2, 0, kTokens, &pool, false, true);
+  double largest = 0;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    const float* row = after.data() + t * kColumns;
+    double square = 0;  // of the rotated head without its factor by position
+    std::vector<double> rotated(qkv_.begin() + t * kColumns, qkv_.begin() + t * kColumns + kHeadDim);
+    for (size_t i = 0; i < kRotaryDim / 2; ++i) {
+      const double cosine = cos_sin_[static_cast<size_t>(t * kRotaryDim) + i];
+      const double sine = cos_sin_[static_cast<size_t>(t * kRotaryDim + kRotaryDim / 2) + i];
+      const double a = rotated[i];
+      const double b = rotated[i + kRotaryDim / 2];
+      rotated[i] = a * cosine - b * sine;
+      rotated[i + kRotaryDim / 2] = b * cosine + a * sine;
+    }
+    for (const double value : rotated) square += value * value;
+    const double factor = 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + t / kScalePeriod);
+    const std::vector<double> before = Exact(t, 0);
+    for (size_t d = 0; d < kHeadDim; ++d) {
+      const double exact = rotated[d] / std::sqrt(square / kHeadDim + static_cast<double>(kEpsilon)) *
+                           static_cast<double>(query_norm_[d]) * factor;
+      ASSERT_NEAR(row[d], exact, 4e-6) << t << " " << d;
+      largest = std::max(largest, std::fabs(exact - before[d]));
+    }
+  }
+  EXPECT_GT(largest, 0.1) << "the order matters";
+}
 
 TEST_P(QkNormTest, MatchesDoubleAndLeavesValuesAlone) {
   PoisonedMemory pool(PoolBytes());

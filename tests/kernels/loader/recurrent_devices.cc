@@ -154,7 +154,7 @@ KernelStatus Gate(DeviceContext* context, const RowGateParams& given) {
   RowGateParams params = given;
   const int64_t columns = params.columns;
   Arrays arrays(context);
-  arrays.Copy(&params.gate, SourceRows(params.rows, params.num_rows) * columns);
+  arrays.Copy(&params.gate, SourceRows(params.rows, params.num_rows) * (columns / params.width));
   arrays.Copy(&params.rows, params.num_rows);
   arrays.CopyAndReturn(&params.values, params.num_rows * columns);
   return arrays.Run(&DeviceOps::row_gate, params);

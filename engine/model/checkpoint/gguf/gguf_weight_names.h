@@ -157,6 +157,10 @@ inline constexpr Names<3> kFusedExperts = {{{kRouter, kExperts, "blk.#.ffn_gate_
                                             {kExpertUp, kAll, "blk.#.ffn_gate_up_exps.@"},
                                             {kExpertDown, kAll, "blk.#.ffn_down_exps.@"}}};
 
+inline constexpr Names<3> kSharedExperts = {{{kSharedUp, kGate, "blk.#.ffn_gate_shexp"},
+                                             {kSharedUp, kUp, "blk.#.ffn_up_shexp"},
+                                             {kSharedDown, kAll, "blk.#.ffn_down_shexp"}}};
+
 // Norms before the attention and the MLP, and behind both.
 inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
                                      {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
@@ -185,6 +189,8 @@ inline constexpr Names<2> kEncoderNorms = {
 inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kFusedLatent =
+    Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kFusedExperts, kSharedExperts, kNorms);
 inline constexpr auto kSparseLatent = Join(kCommon, kLatent, kHeadStacks, kIndexer, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLatentRows = Join(kCommon, kLatent, kHeadRows, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kHybrid =

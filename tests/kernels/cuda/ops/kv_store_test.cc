@@ -85,7 +85,17 @@ struct Case {
   bool norms;
   bool joint = false;  // over all heads of Q, and all of K
   bool value_norm = false;
+  bool norms_after = false;
 };
+
+std::vector<Case> CasesOf(DType dtype) {
+  return {{dtype, 64, 64, false},
+          {dtype, 33, 20, true},
+          {dtype, 48, 0, true},
+          {dtype, 32, 32, true, true},
+          {dtype, 40, 20, true, false, true},
+          {dtype, 36, 20, true, false, false, true}};
+}
 
 void RunHeads(const RotateAndStoreKvParams& params) {
   for (int32_t token = 0; token < params.num_tokens; ++token) {
@@ -116,8 +126,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
   const int32_t slots[kTokens] = {0, 1, 6, 7, 3};
   const int32_t positions[kTokens] = {0, 1, 46, 47, 103};  // with norms queries take a factor by them
   for (const DType dtype : kKvDTypes) {
-    for (const Case& test : {Case{dtype, 64, 64, false}, Case{dtype, 33, 20, true}, Case{dtype, 48, 0, true},
-                             Case{dtype, 32, 32, true, true}, Case{dtype, 40, 20, true, false, true}}) {
+    for (const Case& test : CasesOf(dtype)) {
       const KvLayout layout =
           MakeKvLayout(dtype, {.num_layers = 2, .num_kv_heads = kKvHeads, .head_dim = test.head_dim});
       const std::vector<float> fused = RandomValues(int64_t{kTokens} * (kHeads + 2 * kKvHeads) * test.head_dim, 21);
@@ -141,6 +150,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                     .key_norm = test.norms ? weights.data() : nullptr,
                                     .norm_epsilon = 1e-6F,
                                     .joint_norms = test.joint,
+                                    .norms_after = test.norms_after,
                                     .value_norm = test.value_norm,
                                     .query_scale = {test.norms ? positions : nullptr, 0.1F, 4}};
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
