@@ -18,8 +18,9 @@ class ObserverList : public RequestObserver {
       if (observer != nullptr) observers_.push_back(observer);
     }
   }
-  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override {
-    for (RequestObserver* observer : observers_) observer->OnTokenInterval(model, interval);
+  void OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                       engine::TimeNs interval) override {
+    for (RequestObserver* observer : observers_) observer->OnTokenInterval(model, profile, interval);
   }
   void OnFinished(const RequestRecord& record) override {
     for (RequestObserver* observer : observers_) observer->OnFinished(record);

@@ -184,6 +184,9 @@ const tests = {
     await page.waitForFunction(() => document.querySelectorAll('#profiles tbody tr').length >= 2);
     const rows = await page.locator('#profiles tbody tr').allTextContents();
     assert.ok(rows.some((row) => row.includes('efficientfp8')), rows.join('\n'));
+    assert.deepEqual(await page.locator('#profiles thead tr').first().locator('th[scope=colgroup]').allTextContents(), ['TTFT', 'ITL']);
+    const cells = await page.locator('#profiles tbody tr').first().locator('td').allTextContents();
+    assert.ok(cells.slice(5, 11).every((time) => /^[\d.,]+ (ms|s)$/.test(time)), `three percentiles of each: ${cells.join(' | ')}`);
     await page.waitForFunction(() => /^Tokens per second: output [\d,.]+, between/.test(
       [...document.querySelectorAll('.chart svg')].map((svg) => svg.getAttribute('aria-label'))
         .find((label) => label?.startsWith('Tokens per second')) ?? ''));

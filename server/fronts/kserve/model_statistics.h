@@ -19,7 +19,8 @@ class ModelStatistics final : public RequestObserver {
   // Calls of models that it does not serve are not counted: their names are the clients'. models outlives this object.
   explicit ModelStatistics(const ModelRepository& models) : models_(models) {}
 
-  void OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) override {}
+  void OnTokenInterval(const std::string& /*model*/, const engine::ExecutionProfile& /*profile*/,
+                       engine::TimeNs /*interval*/) override {}
   void OnFinished(const RequestRecord& record) override;
 
   // All zero for a model without calls. execution_count is the steps of the model's engine.

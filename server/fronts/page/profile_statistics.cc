@@ -35,6 +35,12 @@ void TimeHistogram::Add(engine::TimeNs time) {
   ++counts_[static_cast<size_t>(bucket - kEdgesMs.begin())];
 }
 
+void ProfileStatistics::OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                                        engine::TimeNs interval) {
+  absl::MutexLock lock(&mutex_);
+  counts_[model][{profile.attention_backend, profile.precision}].itl.Add(interval);
+}
+
 void ProfileStatistics::OnFinished(const RequestRecord& record) {
   const bool generated = record.status.ok() && record.num_inputs == 0 && record.first_token != 0;
   if (!generated || !record.profile.has_value() || models_.Lease(record.model) == nullptr) return;
@@ -54,11 +60,13 @@ std::string ProfileStatistics::Document(std::span<const ModelLease> models) cons
     Json profiles = Json::array();
     if (const auto found = counts_.find(model->name); found != counts_.end()) {
       for (const auto& [profile, counts] : found->second) {
+        if (counts.requests == 0) continue;
         profiles.push_back({{"attention_backend", Name(profile.first)},
                             {"precision", Name(profile.second)},
                             {"requests", counts.requests},
                             {"output_tokens", counts.output_tokens},
                             {"ttft", counts.ttft.counts()},
+                            {"itl", counts.itl.counts()},
                             {"per_token", counts.per_token.counts()}});
       }
     }

@@ -173,8 +173,6 @@ void CutLog::OnCut(const std::string& address, const char* reason) {
   spdlog::warn("gRPC connection from {} cut: {}", address, reason);
 }
 
-void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
-
 std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {
   num_refused_.fetch_add(1, std::memory_order_relaxed);
   engine::TimeNs next = next_refusal_line_.load(std::memory_order_relaxed);

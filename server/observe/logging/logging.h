@@ -51,7 +51,8 @@ std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& l
 class RequestLog : public RequestObserver {
  public:
   static constexpr size_t kMaxIgnoredNames = 256;
-  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
+  void OnTokenInterval(const std::string& /*model*/, const engine::ExecutionProfile& /*profile*/,
+                       engine::TimeNs /*interval*/) override {}
   void OnFinished(const RequestRecord& record) override;
   void OnIgnored(std::string_view route, const IgnoredNames& names) override;
 

@@ -256,6 +256,12 @@ const Metric kMetrics[] = {
     // A model's requests.
     {"vllm:inter_token_latency_seconds", "Time between two tokens of an output", kHistogram,
      TokenIntervalValue{&Seconds}, kTokenSeconds},
+    {"dunlin_profile_inter_token_latency_seconds",
+     "Time between two tokens of an output, by attention backend and precision", kHistogram,
+     TokenIntervalValue{&Seconds, true}, kTokenSeconds},
+    {"dunlin_profile_time_to_first_token_seconds",
+     "Time from arrival to first token, by attention backend and precision", kHistogram,
+     RequestValue{[](const Record& r) { return OfFirstToken(r, r.arrival, r.first_token); }, true}, kFirstTokenSeconds},
     {"vllm:request_success_total", "Requests that ended OK by finish reason", kCounter,
      ModelRequestCount{[](const Record& r) {
        return MetricLabels{{"finished_reason", r.finish_reason}};

@@ -75,9 +75,11 @@ struct StepValue {  // observed after each engine step
 };
 struct TokenIntervalValue {  // observed for each pair of consecutive tokens of an output
   double (*value)(engine::TimeNs interval);
+  bool by_profile = false;  // further labels: attention_backend, precision
 };
 struct RequestValue {  // observed for each call that ended OK; nullopt: does not apply to this call
   std::optional<double> (*value)(const RequestRecord& record);
+  bool by_profile = false;  // as above
 };
 struct ModelRequestCount {  // counts calls that ended OK, by further labels
   MetricLabels (*labels)(const RequestRecord& record);

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -16,6 +19,26 @@ constexpr char kModelName[] = "model_name";
 
 bool OfModel(const Metric& metric) {
   return !std::holds_alternative<RpcValue>(metric.source);
+}
+
+constexpr size_t kNumProfiles = size_t{kernels::kNumAttentionBackends} * kernels::kNumPrecisions;
+
+size_t ProfileIndex(const engine::ExecutionProfile& profile) {
+  return static_cast<size_t>(profile.attention_backend) * kernels::kNumPrecisions +
+         static_cast<size_t>(profile.precision);
+}
+
+kernels::AttentionBackend BackendAt(size_t profile_index) {
+  return static_cast<kernels::AttentionBackend>(profile_index / kernels::kNumPrecisions);
+}
+kernels::Precision PrecisionAt(size_t profile_index) {
+  return static_cast<kernels::Precision>(profile_index % kernels::kNumPrecisions);
+}
+
+bool IsByProfile(const Metric& metric) {
+  const auto* interval = std::get_if<TokenIntervalValue>(&metric.source);
+  const auto* request = std::get_if<RequestValue>(&metric.source);
+  return (interval != nullptr && interval->by_profile) || (request != nullptr && request->by_profile);
 }
 
 void AddSample(std::vector<prometheus::ClientMetric::Label> labels, double value, prometheus::MetricFamily* family) {
@@ -27,15 +50,36 @@ void AddSample(std::vector<prometheus::ClientMetric::Label> labels, double value
 
 }  // namespace
 
-// One row: a histogram, or counters by label.
+// One row: a histogram, one for each profile, or counters by label.
 struct ModelMetrics::Series {
-  explicit Series(const Metric& row)
-      : metric(row),
-        histogram(prometheus::Histogram::BucketBoundaries(row.buckets.begin(), row.buckets.end())),
-        counts(row.name, row.help, {}) {}
+  explicit Series(const Metric& row) : metric(row), by_profile(IsByProfile(row)), counts(row.name, row.help, {}) {
+    const prometheus::Histogram::BucketBoundaries edges(row.buckets.begin(), row.buckets.end());
+    for (size_t i = 0; i < (by_profile ? kNumProfiles : 1); ++i) {
+      histograms.push_back(std::make_unique<prometheus::Histogram>(edges));
+    }
+  }
+
+  void Observe(double value) { histograms.front()->Observe(value); }
+  void Observe(const engine::ExecutionProfile& profile, double value) {
+    histograms[by_profile ? ProfileIndex(profile) : 0]->Observe(value);
+  }
+  // A profile that has observed nothing has no series.
+  void Collect(const std::string& model_name, prometheus::MetricFamily* family) const {
+    for (size_t i = 0; i < histograms.size(); ++i) {
+      prometheus::ClientMetric sample = histograms[i]->Collect();
+      if (by_profile && sample.histogram.sample_count == 0) continue;
+      sample.label = {{kModelName, model_name}};
+      if (by_profile) {
+        sample.label.push_back({"attention_backend", kernels::Name(BackendAt(i))});
+        sample.label.push_back({"precision", kernels::Name(PrecisionAt(i))});
+      }
+      family->metric.push_back(std::move(sample));
+    }
+  }
 
   const Metric& metric;
-  prometheus::Histogram histogram;
+  const bool by_profile;
+  std::vector<std::unique_ptr<prometheus::Histogram>> histograms;  // one, or by ProfileIndex
   prometheus::Family<prometheus::Counter> counts;
 };
 
@@ -54,16 +98,16 @@ void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine:
   for (const auto& series : series_) {
     if (series == nullptr) continue;
     if (const auto* step = std::get_if<StepValue>(&series->metric.source)) {
-      series->histogram.Observe(step->value(sample));
+      series->Observe(step->value(sample));
     }
   }
 }
 
-void ModelMetrics::OnTokenInterval(engine::TimeNs interval) {
+void ModelMetrics::OnTokenInterval(const engine::ExecutionProfile& profile, engine::TimeNs interval) {
   for (const auto& series : series_) {
     if (series == nullptr) continue;
     if (const auto* source = std::get_if<TokenIntervalValue>(&series->metric.source)) {
-      series->histogram.Observe(source->value(interval));
+      series->Observe(profile, source->value(interval));
     }
   }
 }
@@ -76,7 +120,9 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
       labels[kModelName] = model_name_;
       series->counts.Add(labels).Increment();
     } else if (const auto* source = std::get_if<RequestValue>(&series->metric.source)) {
-      if (const auto value = source->value(record)) series->histogram.Observe(*value);
+      const auto value = source->value(record);
+      if (!value.has_value() || (series->by_profile && !record.profile.has_value())) continue;
+      series->Observe(record.profile.value_or(engine::ExecutionProfile{}), *value);
     }
   }
 }
@@ -84,8 +130,7 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
 void ModelMetrics::Collect(size_t row, const engine::EngineStats* stats, prometheus::MetricFamily* family) const {
   const Metric& metric = Metrics()[row];
   if (series_[row] != nullptr && metric.type == MetricType::kHistogram) {
-    family->metric.push_back(series_[row]->histogram.Collect());
-    family->metric.back().label = {{kModelName, model_name_}};
+    series_[row]->Collect(model_name_, family);
   } else if (std::holds_alternative<ModelRequestCount>(metric.source)) {
     for (prometheus::MetricFamily& counts : series_[row]->counts.Collect()) {
       for (prometheus::ClientMetric& count : counts.metric) family->metric.push_back(std::move(count));

@@ -20,7 +20,7 @@ class ModelMetrics : public engine::StepObserver {
   ~ModelMetrics() override;
 
   void OnStep(int32_t num_tokens, int32_t num_sequences, engine::TimeNs duration) override;
-  void OnTokenInterval(engine::TimeNs interval);
+  void OnTokenInterval(const engine::ExecutionProfile& profile, engine::TimeNs interval);
   // A call that ended OK.
   void OnServed(const RequestRecord& record);
 

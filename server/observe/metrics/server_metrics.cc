@@ -120,8 +120,9 @@ std::shared_ptr<ModelMetrics> ServerMetrics::Find(const std::string& model) cons
   return found == models_.end() ? nullptr : found->second.metrics;
 }
 
-void ServerMetrics::OnTokenInterval(const std::string& model, engine::TimeNs interval) {
-  if (const auto metrics = Find(model); metrics != nullptr) metrics->OnTokenInterval(interval);
+void ServerMetrics::OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                                    engine::TimeNs interval) {
+  if (const auto metrics = Find(model); metrics != nullptr) metrics->OnTokenInterval(profile, interval);
 }
 
 void ServerMetrics::OnFinished(const RequestRecord& record) {

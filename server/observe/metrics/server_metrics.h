@@ -51,7 +51,8 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   // Where the gRPC port reports its RPCs.
   RpcObserver* rpcs() { return &rpcs_; }
 
-  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
+  void OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                       engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
   void OnIgnored(std::string_view route, const IgnoredNames& names) override;
 

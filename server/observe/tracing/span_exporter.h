@@ -53,7 +53,8 @@ class SpanExporter final : public RequestObserver {
   SpanExporter(const SpanExporter&) = delete;
   SpanExporter& operator=(const SpanExporter&) = delete;
 
-  void OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) override {}
+  void OnTokenInterval(const std::string& /*model*/, const engine::ExecutionProfile& /*profile*/,
+                       engine::TimeNs /*interval*/) override {}
   // Never blocks but for a copy under a lock. Calls without a trace (refused before their message was read) have no
   // span.
   void OnFinished(const RequestRecord& record) override;

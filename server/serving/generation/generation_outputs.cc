@@ -57,6 +57,7 @@ OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, cons
 GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation,
                                      SubmittedRequests* requests, const std::atomic<bool>* writing)
     : model_name_(plan.model->name),
+      profile_(plan.request.profile),
       observer_(core->observer()),
       requests_(requests),
       max_tokens_per_chunk_(MaxTokensPerChunk(plan.request.sampling, core->limits())),
@@ -170,7 +171,7 @@ absl::Status GenerationOutputs::FillFinish(const engine::FinishInfo& info, Outpu
 
 void GenerationOutputs::ObserveInterval(Output* output, engine::TimeNs now) const {
   if (output->last_token != 0 && observer_ != nullptr)
-    observer_->OnTokenInterval(model_name_, now - output->last_token);
+    observer_->OnTokenInterval(model_name_, profile_, now - output->last_token);
   output->last_token = now;
 }
 

@@ -76,6 +76,7 @@ class GenerationOutputs {
   void ObserveInterval(Output* output, engine::TimeNs now) const;
 
   const std::string model_name_;
+  const engine::ExecutionProfile profile_;
   RequestObserver* const observer_;
   SubmittedRequests* const requests_;
   const int32_t max_tokens_per_chunk_;

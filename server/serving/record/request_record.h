@@ -44,8 +44,9 @@ struct RequestRecord {
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
-  // The time between two consecutive tokens of one output, in nanoseconds. On the text pool.
-  virtual void OnTokenInterval(const std::string& model, engine::TimeNs interval) = 0;
+  // The time between two consecutive tokens of one output of a served model, and what runs it. On the text pool.
+  virtual void OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                               engine::TimeNs interval) = 0;
   // Called exactly once for every generation and embedding that reached a front end, refused ones included.
   virtual void OnFinished(const RequestRecord& record) = 0;
   // A request had members, tools or blocks that had no effect. route: one of a fixed set. On the text pool.

@@ -62,7 +62,7 @@ void ExpectHealth(const EdgeServer& edge, HealthCheckResponse::ServingStatus exp
 // Keeps a thread of the text pool with each call that ended OK until it is opened.
 class BlockingObserver final : public RequestObserver {
  public:
-  void OnTokenInterval(const std::string&, engine::TimeNs) override {}
+  void OnTokenInterval(const std::string&, const engine::ExecutionProfile&, engine::TimeNs) override {}
   void OnFinished(const RequestRecord& record) override {
     if (!record.status.ok()) return;  // refusals are reported on gRPC's threads
     ++num_held;

@@ -71,7 +71,7 @@ std::unique_ptr<text::Tokenizer> WithImageToken(const std::string& folder, int32
 
 }  // namespace
 
-void RecordingObserver::OnTokenInterval(const std::string&, engine::TimeNs) {
+void RecordingObserver::OnTokenInterval(const std::string&, const engine::ExecutionProfile&, engine::TimeNs) {
   absl::MutexLock lock(&mutex_);
   ++intervals_;
 }

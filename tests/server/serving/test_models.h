@@ -26,7 +26,8 @@ inline constexpr int32_t kTinyContext = 512;
 
 class RecordingObserver : public RequestObserver {
  public:
-  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
+  void OnTokenInterval(const std::string& model, const engine::ExecutionProfile& profile,
+                       engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
   void OnIgnored(std::string_view route, const IgnoredNames& names) override;
   // Waits until `count` calls have ended, 10 s at most; what has ended so far, in order.

@@ -143,14 +143,14 @@ export class Status {
       el('table', {}, el('thead', {},
         el('tr', {}, ['Model', 'Backend', 'Precision', 'Requests', '', 'Output tokens'].map((name) =>
           (name === '' ? el('td', {rowspan: '2'}) : el('th', {scope: 'col', rowspan: '2'}, name))),
-        el('th', {scope: 'colgroup', colspan: '3'}, 'TTFT'), el('th', {scope: 'colgroup', colspan: '3'}, 'Time per token'),
+        el('th', {scope: 'colgroup', colspan: '3'}, 'TTFT'), el('th', {scope: 'colgroup', colspan: '3'}, 'ITL'),
         el('th', {scope: 'col', rowspan: '2'}, 'Tokens/s of an output')),
         el('tr', {}, [...kQuantiles, ...kQuantiles].map((q) => el('th', {scope: 'col'}, `p${q * 100}`)))),
       el('tbody', {}, rows.map((row) => el('tr', {},
         el('th', {scope: 'row'}, row.name), el('td', {class: 'text'}, row.attention_backend),
         el('td', {class: 'text'}, row.precision),
         el('td', {}, number(row.requests)), el('td', {class: 'share'}, bar(row.requests / all)),
-        el('td', {}, number(row.output_tokens)), times(row.ttft), times(row.per_token),
+        el('td', {}, number(row.output_tokens)), times(row.ttft), times(row.itl),
         el('td', {}, number(speed(row.per_token))))))));
   }
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <regex>
 #include <string>
 
@@ -207,6 +208,8 @@ TEST_F(Page, CountsGenerationsByTheirProfiles) {
   EXPECT_EQ(profile["requests"], 1);
   EXPECT_EQ(profile["output_tokens"], 5);
   EXPECT_EQ(profile["ttft"].size(), document["edges_ms"].size() + 1);
+  const std::vector<uint64_t> itl = profile["itl"];
+  EXPECT_EQ(std::accumulate(itl.begin(), itl.end(), uint64_t{0}), 4U) << "the intervals of 5 tokens";
 }
 
 TEST_F(Page, CanBeTurnedOff) {
@@ -226,6 +229,10 @@ TEST(ProfileStatisticsTest, AddsUpTimesOfServedModelsAlone) {
   statistics.OnFinished(record);
   record.status = absl::CancelledError();
   statistics.OnFinished(record);
+  statistics.OnTokenInterval("bare", *record.profile, 7 * kSecond);
+  engine::ExecutionProfile other = *record.profile;
+  other.precision = engine::Precision::kBf16;
+  statistics.OnTokenInterval("bare", other, 7 * kSecond);  // of a generation that has not ended
   const std::vector<ModelLease> leases = {models.repository().Lease("tiny"), models.repository().Lease("bare")};
   const json document = json::parse(statistics.Document(leases));
   EXPECT_TRUE(document["models"][0]["profiles"].empty());
@@ -242,6 +249,8 @@ TEST(ProfileStatisticsTest, AddsUpTimesOfServedModelsAlone) {
   };
   EXPECT_GE(TimeHistogram::EdgeMs(bucket_of("ttft")), 10e3);
   EXPECT_LT(TimeHistogram::EdgeMs(bucket_of("ttft") - 1), 10e3);
+  EXPECT_GE(TimeHistogram::EdgeMs(bucket_of("itl")), 7e3);
+  EXPECT_LT(TimeHistogram::EdgeMs(bucket_of("itl") - 1), 7e3);
   EXPECT_GE(TimeHistogram::EdgeMs(bucket_of("per_token")), 13e3 / 28);
   EXPECT_LT(TimeHistogram::EdgeMs(bucket_of("per_token") - 1), 13e3 / 28);
 }

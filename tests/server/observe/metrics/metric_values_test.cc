@@ -125,18 +125,28 @@ TEST(MetricValues, AcceptedDraftsAreCountedByTheirPlace) {
   EXPECT_EQ(found.at(name + "\"15\"}"), 67);
 }
 
-// The sums of all histograms of the model, those of `but` with the given value and count 1, all others 0.
+bool IsByProfile(const Metric& metric) {
+  const auto* interval = std::get_if<TokenIntervalValue>(&metric.source);
+  const auto* request = std::get_if<RequestValue>(&metric.source);
+  return (interval != nullptr && interval->by_profile) || (request != nullptr && request->by_profile);
+}
+
+// The sums of all histograms of the model, those of `but` with the given value and count 1, all others 0. By profile
+// there is only that of PrimeRecord, and only where it has observed something.
 Series Histograms(const Series& but) {
   Series expected;
+  size_t num_found = 0;
   for (const Metric& metric : Metrics()) {
     if (metric.type != MetricType::kHistogram || std::holds_alternative<RpcValue>(metric.source)) continue;
     const auto found = but.find(metric.name);
-    expected[OfModel(metric.name + std::string("_sum"))] = found == but.end() ? 0 : found->second;
-    expected[OfModel(metric.name + std::string("_count"))] = found == but.end() ? 0 : 1;
+    num_found += found == but.end() ? 0 : 1;
+    if (found == but.end() && IsByProfile(metric)) continue;
+    const std::string labels =
+        IsByProfile(metric) ? R"({model_name="m",attention_backend="math",precision="fp8"})" : R"({model_name="m"})";
+    expected[metric.name + ("_sum" + labels)] = found == but.end() ? 0 : found->second;
+    expected[metric.name + ("_count" + labels)] = found == but.end() ? 0 : 1;
   }
-  for (const auto& [name, value] : but) {
-    EXPECT_EQ(expected.count(OfModel(name + "_sum")), 1U) << name << " is no histogram";
-  }
+  EXPECT_EQ(num_found, but.size()) << "a name is no histogram's";
   return expected;
 }
 
@@ -166,6 +176,7 @@ TEST(MetricValues, AGenerationIsObservedInEveryRowOfItsFields) {
                                         {"vllm:request_queue_time_seconds", 3},
                                         {"vllm:request_inference_time_seconds", 7 + 13},
                                         {"vllm:time_to_first_token_seconds", 3 + 7},
+                                        {"dunlin_profile_time_to_first_token_seconds", 3 + 7},
                                         {"vllm:request_prefill_time_seconds", 7},
                                         {"vllm:request_decode_time_seconds", 13},
                                         {"vllm:request_time_per_output_token_seconds", 13.0 / 28.0},
@@ -200,13 +211,33 @@ TEST(MetricValues, StepsAndIntervalsAreObservedInTheirRows) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   steps->OnStep(59, 61, 67 * kSecond);
-  metrics.OnTokenInterval("m", 71 * kSecond);
-  metrics.OnTokenInterval("another", 73 * kSecond);
+  metrics.OnTokenInterval("m", *PrimeRecord().profile, 71 * kSecond);
+  metrics.OnTokenInterval("another", *PrimeRecord().profile, 73 * kSecond);
   ExpectNear(HistogramsOf(metrics), Histograms({
                                         {"dunlin_engine_step_seconds", 67},
                                         {"vllm:iteration_tokens_total", 59},
                                         {"vllm:inter_token_latency_seconds", 71},
+                                        {"dunlin_profile_inter_token_latency_seconds", 71},
                                     }));
+}
+
+TEST(MetricValues, EachProfileHasItsOwnTimes) {
+  ServerMetrics metrics;
+  const auto steps = metrics.AddModel("m");
+  engine::ExecutionProfile profile;
+  for (const auto& backend : kernels::kAttentionBackendTable) {
+    for (const auto& precision : kernels::kPrecisionTable) {
+      profile.attention_backend = static_cast<engine::AttentionBackend>(&backend - kernels::kAttentionBackendTable);
+      profile.precision = static_cast<engine::Precision>(&precision - kernels::kPrecisionTable);
+      const auto number = 100 * (&backend - kernels::kAttentionBackendTable) + (&precision - kernels::kPrecisionTable);
+      metrics.OnTokenInterval("m", profile, (1 + number) * kSecond);
+    }
+  }
+  const Series all = Parse(metrics.Render());
+  const std::string name = "dunlin_profile_inter_token_latency_seconds_sum";
+  EXPECT_EQ(all.at(name + R"({model_name="m",attention_backend="math",precision="fp32"})"), 1);
+  EXPECT_EQ(all.at(name + R"({model_name="m",attention_backend="flash",precision="bf16"})"), 102);
+  EXPECT_EQ(all.at(name + R"({model_name="m",attention_backend="efficient",precision="int4"})"), 206);
 }
 
 constexpr char kGoldenBuckets[] = DUNLIN_SOURCE_DIR "/tests/server/observe/metrics/histogram_buckets.txt";
@@ -215,6 +246,8 @@ constexpr char kGoldenBuckets[] = DUNLIN_SOURCE_DIR "/tests/server/observe/metri
 std::string RenderedBuckets() {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
+  metrics.OnTokenInterval("m", *PrimeRecord().profile, kSecond);
+  metrics.OnFinished(PrimeRecord());
   metrics.rpcs()->ForMethod("s/M")->OnEnded({});
   std::ostringstream buckets;
   std::string last;

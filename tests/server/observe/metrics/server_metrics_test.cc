@@ -118,7 +118,7 @@ TEST(ServerMetrics, IntervalsMatchTheRecord) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   metrics.OnFinished(Served());
-  metrics.OnTokenInterval("m", 10 * kMs);
+  metrics.OnTokenInterval("m", engine::ExecutionProfile{}, 10 * kMs);
   const std::string text = metrics.Render();
   EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_sum{model_name=\"m\"} 0.01\n"));
   EXPECT_THAT(text, HasSubstr("vllm:time_to_first_token_seconds_sum{model_name=\"m\"} 0.03\n"));
