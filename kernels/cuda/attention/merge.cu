@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The merge of parts. One instantiation.
 #include "kernels/cuda/attention/merge.h"
+#include "kernels/cuda/ops/launch_after.cuh"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -11,6 +12,7 @@ constexpr unsigned kMergeBlocks = 4;  // per task: 512 threads cover 4 rows of 1
 // blockIdx.x: the task, all of whose rows one block has. Each thread computes elements of its outputs in a stride loop.
 __global__ void __launch_bounds__(kMergeThreads, 8)  // with the bound no target spills
     MergedRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
+  StartEarly();
   const auto task = static_cast<int32_t>(blockIdx.x);
   const int32_t head = task / plan.row_blocks;
   const RowBlock rows =
@@ -23,11 +25,18 @@ __global__ void __launch_bounds__(kMergeThreads, 8)  // with the bound no target
   }
 }
 
+// As LaunchesEarly, of the device that the module has opened.
+bool MergesEarly() {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess && major >= 9;
+}
+
 }  // namespace
 
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream stream) {
+  static const bool early = MergesEarly();
   const auto tasks = static_cast<unsigned>(call.num_sequences * call.num_kv_heads * plan.row_blocks);
-  MergedRows<<<dim3(tasks, kMergeBlocks), kMergeThreads, 0, stream>>>(call, plan);
+  LaunchKernel(MergedRows, dim3(tasks, kMergeBlocks), kMergeThreads, 0, early, stream, call, plan);
 }
 
 }  // namespace dunlin::kernels::cuda

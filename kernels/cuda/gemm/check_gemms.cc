@@ -2,6 +2,7 @@
 // The check of rows of kernel_table.cc that are new to a device, before it computes anything else.
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/device/owned_memory.h"
+#include "kernels/cuda/gemm/check_grouped.h"
 #include "kernels/cuda/gemm/check_problem.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
 
@@ -60,7 +61,7 @@ KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* ag
     (void)cudaGetLastError();
     return KernelStatus::kOk;
   }
-  DeviceProblem problem(context, CheckProblem(kernel));
+  DeviceProblem problem(context, CheckProblem(kernel.operands));
   std::vector<float> expected;
   std::vector<float> first;
   if (!problem.ready || !problem.Poison()) return Checked(context, cudaErrorMemoryAllocation);
@@ -92,26 +93,35 @@ KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* ag
 }  // namespace
 
 KernelStatus CheckGemms(DeviceContext* context, std::string* warning) {
-  const std::span<const GemmKernel> kernels = GemmKernels();
   const uint32_t left_out = context->left_out_gemms;
   context->left_out_gemms |= CheckedGemms();  // the check itself computes with the other kernels
   uint32_t found = left_out;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const bool checked = kernels[i].checked_shapes > 0 && RunsOn(kernels[i], context->shape.sm_version);
-    if (!checked || (left_out >> i & 1) != 0) continue;
+  KernelStatus status = KernelStatus::kOk;
+  const auto check = [&](uint32_t bit, const char* name, auto check_row) {
+    if (status != KernelStatus::kOk || (left_out & bit) != 0) return;
     bool agrees = false;
-    if (CheckRow(context, kernels[i], &agrees) != KernelStatus::kOk) {
-      *warning = std::string("the device failed while the GEMM kernel '") + kernels[i].name + "' was checked";
-      return KernelStatus::kDeviceError;
+    status = check_row(&agrees);
+    if (status != KernelStatus::kOk) {
+      *warning = std::string("the device failed while the GEMM kernel '") + name + "' was checked";
+    } else if (!agrees) {
+      found |= bit;
+      *warning += warning->empty() ? "not used, because they failed their check on this device: GEMM kernel '" : ", '";
+      *warning += std::string(name) + "'";
     }
-    if (agrees) continue;
-    found |= 1U << i;
-    *warning += std::string(warning->empty() ? "not used, because they failed their check on this device: GEMM kernel '"
-                                             : ", '") +
-                kernels[i].name + "'";
+  };
+  const int sm_version = context->shape.sm_version;
+  const std::span<const GemmKernel> kernels = GemmKernels();
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].checked_shapes == 0 || !RunsOn(kernels[i], sm_version)) continue;
+    check(1U << i, kernels[i].name, [&](bool* agrees) { return CheckRow(context, kernels[i], agrees); });
   }
-  context->left_out_gemms = found;
-  return KernelStatus::kOk;
+  const std::span<const GroupedGemmKernel> grouped = GroupedGemmKernels();
+  for (size_t i = 0; i < grouped.size(); ++i) {
+    if (!RunsOn(grouped[i], sm_version)) continue;
+    check(BitOfGrouped(i), grouped[i].name, [&](bool* agrees) { return CheckGroupedRow(context, grouped[i], agrees); });
+  }
+  if (status == KernelStatus::kOk) context->left_out_gemms = found;
+  return status;
 }
 
 }  // namespace dunlin::kernels::cuda

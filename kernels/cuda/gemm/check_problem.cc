@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "kernels/cuda/gemm/coded_weight.h"
+#include "kernels/cuda/ops/element_ops.h"
+#include "kernels/cuda/ops/row_sources.h"
 #include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
@@ -46,8 +48,8 @@ std::vector<unsigned char> MatrixOf(uint64_t seed, Precision precision, int32_t 
   return bytes;
 }
 
-bool Takes(const GemmKernel& kernel, GemmOperand operand) {
-  return (kernel.operands >> static_cast<unsigned>(operand) & 1U) != 0;
+bool Takes(unsigned operands, GemmOperand operand) {
+  return (operands >> static_cast<unsigned>(operand) & 1U) != 0;
 }
 
 // Of int4: codes, and scales of up to 1/16 with zero points.
@@ -70,21 +72,21 @@ std::vector<unsigned char> CodesOf(uint64_t seed) {
   return bytes;
 }
 
-Precision PrecisionOf(const GemmKernel& kernel) {
-  if (Takes(kernel, GemmOperand::kBf16) || Takes(kernel, GemmOperand::kCodes)) return Precision::kBf16;
-  return Takes(kernel, GemmOperand::kFp16) ? Precision::kFp16 : Precision::kFp8;
+Precision PrecisionOf(unsigned operands) {
+  if (Takes(operands, GemmOperand::kBf16) || Takes(operands, GemmOperand::kCodes)) return Precision::kBf16;
+  return Takes(operands, GemmOperand::kFp16) ? Precision::kFp16 : Precision::kFp8;
 }
 
 }  // namespace
 
-CheckProblem::CheckProblem(const GemmKernel& kernel)
-    : precision(PrecisionOf(kernel)),
-      scale_block(Takes(kernel, GemmOperand::kFp8Blocks) ? kScaleBlock : 0),
-      format(Takes(kernel, GemmOperand::kCodes) ? WeightFormat::kInt4 : Traits(precision).format),
-      weight(IsCoded(format) ? CodesOf(1) : MatrixOf(1, precision, scale_block, kColumns)),
+CheckProblem::CheckProblem(unsigned operands, uint64_t seed)
+    : precision(PrecisionOf(operands)),
+      scale_block(Takes(operands, GemmOperand::kFp8Blocks) ? kScaleBlock : 0),
+      format(Takes(operands, GemmOperand::kCodes) ? WeightFormat::kInt4 : Traits(precision).format),
+      weight(IsCoded(format) ? CodesOf(seed + 1) : MatrixOf(seed + 1, precision, scale_block, kColumns)),
       in(MatrixOf(3, precision, scale_block, kRows)),
-      bias(ValuesOf(5, kColumns)),
-      residual(ValuesOf(6, kOuts)) {}
+      bias(ValuesOf(seed + 5, kColumns)),
+      residual(ValuesOf(seed + 6, kOuts)) {}
 
 PackedWeight CheckProblem::Weight(void* data) const {
   return {.data = data,
@@ -110,6 +112,54 @@ RotateAndStoreKvParams CheckProblem::Heads(float* out) const {
   heads.layout.shape.head_dim = kHeadDim;
   heads.layout.shape.v_head_dim = kHeadDim;
   return heads;
+}
+
+GroupedCheckProblem::GroupedCheckProblem(unsigned operands) {
+  for (int32_t group = 0; group < kGroups; ++group) {
+    const CheckProblem& problem = problems.emplace_back(operands, 10 * static_cast<uint64_t>(group));
+    weights.insert(weights.end(), problem.weight.begin(), problem.weight.end());
+    biases.insert(biases.end(), problem.bias.begin(), problem.bias.end());
+  }
+}
+
+std::vector<BiasedWeight> GroupedCheckProblem::Weights(void* data, const float* bias, bool gated) const {
+  std::vector<BiasedWeight> list;
+  for (size_t group = 0; group < problems.size(); ++group) {
+    const CheckProblem& problem = problems[group];
+    list.push_back({problem.Weight(static_cast<unsigned char*>(data) + group * problem.weight.size()),
+                    bias + group * problem.bias.size()});
+    list.back().weight.gated = gated;
+  }
+  return list;
+}
+
+std::vector<float> GatesOf(std::span<const float> rows) {
+  constexpr int64_t kHalf = CheckProblem::kColumns / 2;
+  std::vector<float> gates;
+  for (int64_t row = 0; row < CheckProblem::kRows; ++row) {
+    const float* of_row = rows.data() + row * CheckProblem::kColumns;
+    for (int64_t n = 0; n < kHalf; ++n) {
+      gates.push_back(ApplyActivation(ActivationKind::kSilu, of_row[n]) * of_row[kHalf + n]);
+    }
+  }
+  return gates;
+}
+
+std::vector<float> StoredGates(std::span<const unsigned char> next, Precision precision) {
+  constexpr int64_t kHalf = CheckProblem::kColumns / 2;
+  std::vector<float> gates;
+  for (int64_t row = 0; row < CheckProblem::kRows; ++row) {
+    const unsigned char* of_row = next.data() + row * RowBytes(precision, kHalf);
+    for (int64_t n = 0; n < kHalf; ++n) gates.push_back(PackedElement(precision, of_row, n));
+  }
+  return gates;
+}
+
+bool GatesAgree(std::span<const float> expected, std::span<const float> stored) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!(std::fabs(stored[i] - expected[i]) <= 0x1p-4F + 0x1p-7F * std::fabs(expected[i]))) return false;
+  }
+  return stored.size() == expected.size();
 }
 
 bool ChecksAgree(Precision precision, std::span<const float> expected, std::span<const float> out) {

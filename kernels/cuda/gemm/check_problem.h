@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/api/grouped_gemm.h"
 #include "kernels/cuda/gemm/kernel.h"
 
 namespace dunlin::kernels::cuda {
@@ -17,8 +18,8 @@ struct CheckProblem {
   static constexpr int64_t kDepth = 328;
   static constexpr int64_t kOuts = kRows * kColumns;
 
-  // Of what the row takes first.
-  explicit CheckProblem(const GemmKernel& kernel);
+  // operands: of a row, the first of which counts. seed: of the weight, the bias and the residual.
+  explicit CheckProblem(unsigned operands, uint64_t seed = 0);
 
   // With copies of the vectors in the device's memory, and `out` of kOuts floats.
   PackedWeight Weight(void* data) const;
@@ -34,6 +35,28 @@ struct CheckProblem {
   std::vector<float> bias;      // [kColumns]
   std::vector<float> residual;  // [kOuts]
 };
+
+// Of rows of the grouped table: the rows of the problem in three groups, of which one is empty, with weights that
+// differ.
+struct GroupedCheckProblem {
+  static constexpr int32_t kGroups = 3;
+  static constexpr ExpertRows kGroupRows[kGroups] = {{0, 70, 0}, {70, 0, 0}, {70, CheckProblem::kRows - 70, 0}};
+
+  explicit GroupedCheckProblem(unsigned operands);
+
+  // With a copy of the vectors in the device's memory.
+  std::vector<BiasedWeight> Weights(void* data, const float* bias, bool gated) const;
+
+  std::vector<CheckProblem> problems;  // each group's weight with all rows, the same in all
+  std::vector<unsigned char> weights;  // of all groups
+  std::vector<float> biases;           // [kGroups, kColumns]
+};
+// Rows [kRows, kColumns / 2] of `next` for gates that are SiLU of the first half of the product's rows.
+std::vector<float> GatesOf(std::span<const float> rows);
+// The rows that a kernel stored in place of those, two bytes each.
+std::vector<float> StoredGates(std::span<const unsigned char> next, Precision precision);
+// Of one rounding, and of what the product's tolerance becomes.
+bool GatesAgree(std::span<const float> expected, std::span<const float> stored);
 
 // The largest difference that two orders of summation may give. Operands and scales are at most 1, so a sum's error is
 // some 2^-24 of the magnitudes added, and kDepth additions of at most kDepth terms of 1/4 on average: below 2^-9. E4M3

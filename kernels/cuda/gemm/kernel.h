@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/gemm/paired_outputs.h"
 #include "kernels/cuda/gemm/sm80/tile_call.h"
+#include "kernels/cuda/gemm/sm90/grouped_tile_call.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -47,6 +48,25 @@ constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
 // All rows. Of several that take a call the first is used.
 std::span<const GemmKernel> GemmKernels();
 
+// A kernel of products whose rows are in groups with a weight each. What no row takes is the tile kernel's
+// (sm80/grouped_kernels.h). Each is checked as the rows above.
+struct GroupedGemmKernel {
+  const char* name;
+  unsigned operands;  // bits of GemmOperand
+  int32_t sm_min;
+  int32_t sm_max;
+  int (*prepare)();
+  void (*launch)(const GroupedTileCall&, Stream);
+  int32_t checked_shapes;
+  bool gates = false;  // its calls have TileCall::paired, and others none
+};
+constexpr bool RunsOn(const GroupedGemmKernel& kernel, int sm_version) {
+  return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
+}
+std::span<const GroupedGemmKernel> GroupedGemmKernels();
+// The bit of a grouped kernel's row among those left out: after those of GemmKernels.
+uint32_t BitOfGrouped(size_t index);
+
 // The rows with checked shapes, bits by index.
 uint32_t CheckedGemms();
 
@@ -54,6 +74,9 @@ uint32_t CheckedGemms();
 // Null: products do not take the weight on this device, or not with these outputs.
 const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0,
                                  GemmOutputs outputs = GemmOutputs::kRows);
+
+// Null: the tile kernel multiplies the groups.
+const GroupedGemmKernel* FindGroupedKernel(int sm_version, const PackedWeight& weight, bool gates, uint32_t left_out);
 
 // Whether one row for each phase takes a call with paired outputs, its weight and its shapes.
 bool FusesPairs(int sm_version, const GemmParams& params, uint32_t left_out = 0);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
+#include "kernels/cuda/gemm/sm90/grouped_wgmma_kernels.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 
 namespace dunlin::kernels::cuda {
@@ -62,7 +63,17 @@ constexpr GemmKernel kKernels[] = {
 static_assert(std::ranges::all_of(kKernels, [](const GemmKernel& kernel) {
   return (kernel.prepare == nullptr) == (kernel.launch == nullptr) && kernel.sm_min <= kernel.sm_max;
 }));
-static_assert(std::size(kKernels) <= 32, "a bit each");
+
+constexpr GroupedGemmKernel kGroupedKernels[] = {
+    {"grouped wgmma bf16", kBf16, 90, 90, PrepareGroupedWgmmaBf16, LaunchGroupedWgmmaBf16, kGroupedTileShapes},
+    {"grouped wgmma fp16", kFp16, 90, 90, PrepareGroupedWgmmaFp16, LaunchGroupedWgmmaFp16, kGroupedTileShapes},
+    {"grouped wgmma fp8", kFp8, 90, 90, PrepareGroupedWgmmaFp8, LaunchGroupedWgmmaFp8, kGroupedTileShapes},
+    {"grouped wgmma fp8 blocks", kFp8Blocks, 90, 90, PrepareGroupedWgmmaFp8Blocks, LaunchGroupedWgmmaFp8Blocks,
+     kGroupedTileShapes},
+    {"grouped gates bf16", kBf16, 90, 90, PrepareGroupedGatesBf16, LaunchGroupedGatesBf16, kGroupedTileShapes, true},
+    {"grouped gates fp16", kFp16, 90, 90, PrepareGroupedGatesFp16, LaunchGroupedGatesFp16, kGroupedTileShapes, true},
+};
+static_assert(std::size(kKernels) + std::size(kGroupedKernels) <= 32, "a bit each");
 
 // The weights that a model in a precision may have: some are FP32 in all of them, and some of 16 bits in FP8.
 unsigned OperandsOf(Precision precision) {
@@ -99,8 +110,26 @@ std::span<const GemmKernel> GemmKernels() {
   return kKernels;
 }
 
+std::span<const GroupedGemmKernel> GroupedGemmKernels() {
+  return kGroupedKernels;
+}
+
+uint32_t BitOfGrouped(size_t index) {
+  return 1U << (std::size(kKernels) + index);
+}
+
+const GroupedGemmKernel* FindGroupedKernel(int sm_version, const PackedWeight& weight, bool gates, uint32_t left_out) {
+  const unsigned operand = Bit(OperandOf(weight));
+  const auto* found = std::ranges::find_if(kGroupedKernels, [&](const GroupedGemmKernel& kernel) {
+    return kernel.gates == gates && (kernel.operands & operand) != 0 && RunsOn(kernel, sm_version) &&
+           (left_out & BitOfGrouped(static_cast<size_t>(&kernel - kGroupedKernels))) == 0;
+  });
+  return found == std::end(kGroupedKernels) ? nullptr : found;
+}
+
 uint32_t CheckedGemms() {
   uint32_t rows = 0;
+  for (size_t i = 0; i < std::size(kGroupedKernels); ++i) rows |= BitOfGrouped(i);
   for (const GemmKernel& kernel : kKernels) rows |= (kernel.checked_shapes > 0 ? 1U : 0U) << (&kernel - kKernels);
   return rows;
 }

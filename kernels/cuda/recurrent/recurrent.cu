@@ -3,6 +3,7 @@
 // ones a block.
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/ops/flat.cuh"
+#include "kernels/cuda/ops/launch_after.cuh"
 #include "kernels/cuda/recurrent/causal_conv.h"
 #include "kernels/cuda/recurrent/checks.h"
 #include "kernels/cuda/recurrent/gates.h"
@@ -15,6 +16,7 @@ constexpr int32_t kWarpColumns = 1024;
 // blockIdx.x: a sequence and some of its channels. blockIdx.y: some of its rows.
 __global__ void __launch_bounds__(kConvThreads, 8)
     ConvolveRows(const __grid_constant__ CausalConvParams params, int32_t parts) {
+  StartEarly();
   const int64_t channel = int64_t{blockIdx.x % parts} * kConvThreads + threadIdx.x;
   if (channel >= params.channels) return;
   ConvolveShare(params, blockIdx.x / parts, channel, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(gridDim.y));
@@ -22,6 +24,7 @@ __global__ void __launch_bounds__(kConvThreads, 8)
 
 // One warp per group.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) NormGroupsByWarps(GatedGroupNormParams params, bool vector) {
+  StartEarly();
   const int64_t groups = int64_t{params.num_rows} * params.num_groups;
   const int64_t at = int64_t{blockIdx.x} * (kRowThreads / kWarp) + threadIdx.x / kWarp;
   if (at < groups) NormGroup(WarpLanes(), params, at / params.num_groups, at % params.num_groups, vector);
@@ -30,10 +33,12 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) NormGroupsByWarps(Gat
 // One block per group.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     NormGroupsByBlocks(GatedGroupNormParams params, bool vector) {
+  StartEarly();
   NormGroup(BlockLanes(), params, blockIdx.x / params.num_groups, blockIdx.x % params.num_groups, vector);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GateRows(RowGateParams params) {
+  StartEarly();
   const int64_t count = int64_t{params.num_rows} * params.columns;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) GateAt(params, i / params.columns, i % params.columns);
 }
@@ -47,7 +52,7 @@ KernelStatus CausalConv(DeviceContext* context, const CausalConvParams& params) 
   const ConvPlan plan = ConvPlanOf(params, context->shape.multiprocessors);
   const dim3 grid(static_cast<unsigned>(int64_t{params.num_sequences} * plan.parts),
                   static_cast<unsigned>(plan.workers));
-  ConvolveRows<<<grid, kConvThreads, 0, context->stream>>>(params, plan.parts);
+  LaunchKernel(ConvolveRows, grid, kConvThreads, 0, LaunchesEarly(context), context->stream, params, plan.parts);
   return Launched(context);
 }
 
@@ -60,9 +65,9 @@ KernelStatus GatedGroupNorm(DeviceContext* context, const GatedGroupNormParams& 
   if (params.columns <= kWarpColumns) {
     constexpr int64_t kWarps = kRowThreads / kWarp;
     const auto blocks = static_cast<unsigned>((groups + kWarps - 1) / kWarps);
-    NormGroupsByWarps<<<blocks, kRowThreads, 0, context->stream>>>(params, vector);
+    LaunchAfter(context, NormGroupsByWarps, blocks, params, vector);
   } else {
-    NormGroupsByBlocks<<<static_cast<unsigned>(groups), kRowThreads, 0, context->stream>>>(params, vector);
+    LaunchAfter(context, NormGroupsByBlocks, static_cast<unsigned>(groups), params, vector);
   }
   return Launched(context);
 }
@@ -71,7 +76,7 @@ KernelStatus RowGate(DeviceContext* context, const RowGateParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_rows == 0) return KernelStatus::kOk;
-  GateRows<<<BlocksFor(int64_t{params.num_rows} * params.columns), kRowThreads, 0, context->stream>>>(params);
+  LaunchAfter(context, GateRows, BlocksFor(int64_t{params.num_rows} * params.columns), params);
   return Launched(context);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scans over heads' states. Instantiations: 2 rules x 4 numbers of slices (WithScanSlices), 1 x 2 = 10.
 #include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/ops/launch_after.cuh"
 #include "kernels/cuda/recurrent/checks.h"
 #include "kernels/cuda/recurrent/scan_block.h"
 
@@ -12,6 +13,7 @@ namespace {
 template <typename Rule, int kSlices>
 __global__ void __launch_bounds__(kBlockThreads, kSlices > 4 ? 2 : 4)
     ScanStates(const __grid_constant__ typename Rule::Params params) {
+  StartEarly();
   __shared__ typename ScanBlock<Rule, kSlices>::Memory shared;
   ScanBlock<Rule, kSlices>(params, blockIdx.x, &shared).Run();
 }
@@ -24,8 +26,9 @@ KernelStatus Scan(DeviceContext* context, const typename Rule::Params& params) {
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_sequences == 0) return KernelStatus::kOk;
   const auto blocks = static_cast<unsigned>(int64_t{params.num_sequences} * shape.heads * ScanParts(shape));
-  WithScanSlices<Rule>(
-      shape, [&](auto slices) { ScanStates<Rule, slices()><<<blocks, kBlockThreads, 0, context->stream>>>(params); });
+  WithScanSlices<Rule>(shape, [&](auto slices) {
+    LaunchKernel(ScanStates<Rule, slices()>, blocks, kBlockThreads, 0, LaunchesEarly(context), context->stream, params);
+  });
   return Launched(context);
 }
 

@@ -112,6 +112,23 @@ struct DeviceBlock {
           : "memory");
     }
   }
+  template <bool kStreamed = false>
+  DUNLIN_DEVICE void LoadBox(uint32_t to, const TensorMap& map, uint32_t barrier, int32_t x, int32_t y,
+                             int32_t z) const {
+    if constexpr (kStreamed) {
+      asm volatile(
+          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+          "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+          "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(EvictFirst())
+          : "memory");
+    } else {
+      asm volatile(
+          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+          "[%2];" ::"r"(to),
+          "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+          : "memory");
+    }
+  }
   DUNLIN_DEVICE void LoadBox(uint32_t to, const TensorMap& map, uint32_t barrier, int32_t x, int32_t y, int32_t z,
                              int32_t w) const {
     asm volatile(
@@ -216,6 +233,9 @@ struct DeviceBlock {
   // 8-byte aligned.
   DUNLIN_DEVICE void LoadFloats(float (&to)[2], uint32_t from) const {
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
+  }
+  DUNLIN_DEVICE void StoreWord(uint32_t to, uint32_t value) const {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
   }
   DUNLIN_DEVICE void StorePiece(uint32_t to, const uint32_t (&from)[4]) const {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]),

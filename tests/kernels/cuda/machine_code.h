@@ -66,10 +66,14 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
       };
       count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
              "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL"});
-      count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.4D", "UBLKCP", "USETMAXREG", "WARPGROUP.ARRIVE",
-             "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D"});
+      count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.3D", "UTMALDG.4D", "UBLKCP", "USETMAXREG",
+             "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D"});
       const bool waits = found->count(function) != 0 && (*found)[function].count("ACQBULK") != 0;
-      if (!waits && line.find("LDG") != std::string::npos) ++(*found)[function]["LDG before ACQBULK"];
+      for (const char* load : {"UTMALDG", "LDG"}) {
+        if (waits || line.find(load) == std::string::npos) continue;
+        ++(*found)[function][std::string(load) + " before ACQBULK"];
+        break;
+      }
     }
     return found;
   }();

@@ -106,9 +106,9 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 3 of index keys; 11 of the grouped GEMM; of
   // recurrent layers 10 scans and 4 more; 2 of adapters.
   constexpr int kKernels = 103;
-  // 36 of the wgmma GEMM and 27 with paired outputs, 4 of codes and 8 of FLASH by wgmma, in sm_90a alone, whatever the
-  // other targets.
-  std::map<std::string, int> expected = {{"sm_90a", 36 + 27 + 4 + 8}};
+  // 36 of the wgmma GEMM and 27 with paired outputs, 28 on groups and 14 with gates, 4 of codes and 8 of FLASH by
+  // wgmma, in sm_90a alone, whatever the other targets.
+  std::map<std::string, int> expected = {{"sm_90a", 36 + 27 + 28 + 14 + 4 + 8}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
   for (std::string arch; architectures >> arch;) expected["sm_" + arch] += kKernels;
   EXPECT_EQ(per_target, expected);
@@ -140,15 +140,18 @@ TEST(CudaCode, SmallKernelsWaitBeforeTheyRead) {
                        is("CopyPickedRows") || is("CopyRowBlocks") || is("UpdateInputs") || is("FillRotaryTable") ||
                        is("GatherPackedRows") || is("GatherCodedRows") || is("NormJointHeads") ||
                        is("RotateAndStoreHeads") || is("ChooseExperts") || is("PlaceExpertRows") || is("AddWeighted") ||
-                       is("SampleRows");
+                       is("SampleRows") || is("MergedRows") || is("WgmmaFlash") || is("ScanStates") ||
+                       is("ConvolveRows") || is("NormGroupsBy") || is("GateRows");
     if (kernel.target != "sm_90a" || !early) continue;
     SCOPED_TRACE(kernel.name);
     ++kernels;
     EXPECT_EQ(Count(kernel.name, "ACQBULK"), 1);
     EXPECT_EQ(Count(kernel.name, "PREEXIT"), 1);
     EXPECT_EQ(Count(kernel.name, "LDG before ACQBULK"), 0);
+    EXPECT_EQ(Count(kernel.name, "UTMALDG before ACQBULK"), 0);
   }
-  EXPECT_EQ(kernels, 15 + 10 + 3 + 1) << "of row_ops, element_ops, experts and sampling";
+  EXPECT_EQ(kernels, 15 + 10 + 3 + 1 + 1 + 8 + 10 + 4)
+      << "of row_ops, element_ops, experts, sampling, the merge of attention, FLASH by wgmma, scans, recurrent.cu";
 }
 
 // Tensor cores and matrix loads for 2-byte operands, none for FP32; 16-byte asynchronous copies everywhere.
@@ -227,9 +230,14 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     // With weights on the M side they are loaded before the wait for the preceding kernel, too.
     const bool overlaps = kernel.name.find("SwappedTile") != std::string::npos;
     const bool paired = kernel.name.find("PairedTile") != std::string::npos;
-    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), paired ? 1 : (overlaps ? 3 : 2) * (scaled ? 2 : 1));
-    EXPECT_EQ(Count(kernel.name, "UTMALDG.5D"), paired ? (overlaps ? 2 : 1) : 0) << "weights in pairs";
-    EXPECT_EQ(Count(kernel.name, "ACQBULK"), overlaps ? 2 : 0);
+    const bool grouped = kernel.name.find("GroupedTile") != std::string::npos;
+    const int weights = overlaps ? 2 : 1;
+    const int operands = scaled ? 2 : 1;  // and its scales
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.2D"), (paired || grouped ? 1 : 1 + weights) * operands);
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.3D"), grouped && !paired ? weights * operands : 0) << "of a group";
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.5D"), paired ? weights : 0) << "weights in pairs";
+    // One thread waits before it counts the rows of groups.
+    EXPECT_EQ(Count(kernel.name, "ACQBULK"), (overlaps ? 2 : 0) + (grouped ? 1 : 0));
     EXPECT_EQ(Count(kernel.name, "PREEXIT"), overlaps ? 1 : 0);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.ARRIVE"), parts);
     EXPECT_EQ(Count(kernel.name, "WARPGROUP.DEPBAR"), codes ? parts : 2);
@@ -238,7 +246,7 @@ TEST(CudaCode, TheWgmmaGemmKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "USETMAXREG"), moves ? 2 : 0);
     EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
   }
-  EXPECT_EQ(kernels, 36 + 27);
+  EXPECT_EQ(kernels, 36 + 27 + 28 + 14);
 }
 
 // Codes and numbers by bulk copies, inputs by TMA; the products of each half of a stage in a group, while the other

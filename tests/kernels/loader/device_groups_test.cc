@@ -19,17 +19,21 @@ class DeviceGroupsTest : public DeviceTest {};
 constexpr int32_t kGroupOuts = 70;
 constexpr int32_t kGroupIns = 96;
 
-// One weight for each group.
+// One weight for each group, at equal distances as a model's lie.
 struct Weights {
-  Weights(Device& device, Precision precision, int32_t count) : bias(device, Random(kGroupOuts, 3)) {
+  Weights(Device& device, Precision precision, int32_t count)
+      : bias(device, Random(int64_t{kGroupOuts} * count, 3)),
+        bytes((device.ops->packed_weight_bytes(Traits(precision).format, kGroupOuts, kGroupIns, 0) + 63) / 64 * 64),
+        memory(device, Bytes(bytes * static_cast<size_t>(count))) {
     for (int32_t i = 0; i < count; ++i) {
-      weights.push_back(std::make_unique<Weight>(
-          device, precision, Random(kGroupOuts * kGroupIns, static_cast<uint32_t>(100 + i)), kGroupOuts, kGroupIns));
-      list.push_back({weights.back()->packed, bias.data()});
+      const PackedWeight packed{memory.data() + bytes * static_cast<size_t>(i), precision, kGroupOuts, kGroupIns, 0};
+      PackInto(device, packed, Random(kGroupOuts * kGroupIns, static_cast<uint32_t>(100 + i)));
+      list.push_back({packed, bias.data() + int64_t{kGroupOuts} * i});
     }
   }
   const Array<float> bias;
-  std::vector<std::unique_ptr<Weight>> weights;
+  const size_t bytes;
+  const Array<unsigned char> memory;
   std::vector<BiasedWeight> list;
 };
 
@@ -109,6 +113,54 @@ TEST_P(DeviceGroupsTest, AGroupedRowDoesNotDependOnTheRowsNextToIt) {
     const std::vector<float> among = Grouped(*device_, precision, {50, 30}, in);
     EXPECT_EQ(std::memcmp(alone.data(), among.data(), kGroupOuts * sizeof(float)), 0) << Name(precision);
   }
+}
+
+// Of gated weights in place of FP32 rows: the bytes of the activation.
+TEST_P(DeviceGroupsTest, GatesOfGroupsHaveTheBytesOfTheirActivation) {
+  constexpr int32_t kGates = 32;
+  const std::vector<ExpertRows> rows_of = {{0, 3, 0}, {3, 0, 0}, {3, 1, 0}, {4, 70, 0}};
+  const DeviceOps& ops = *device_->ops;
+  int fused = 0;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    SCOPED_TRACE(Name(precision));
+    Weights weights(*device_, precision, 4);
+    for (BiasedWeight& weight : weights.list) {
+      weight.weight.gated = true;
+      weight.weight.out_features = 2 * kGates;  // the first of its rows
+    }
+    const Array<ExpertRows> groups(*device_, rows_of);
+    const Array<float> in_rows(*device_, Random(74 * kGroupIns, 5));
+    Input input(*device_, precision, 74, kGroupIns);
+    ASSERT_EQ(ops.quantize(device_->context, {in_rows.data(), kGroupIns, &input.activation, 74, nullptr}),
+              KernelStatus::kOk);
+    const Array<float> sums(*device_, std::vector<float>(size_t{74} * 2 * kGates));
+    Input together(*device_, precision, 74, kGates);
+    Input apart(*device_, precision, 74, kGates);
+    GroupedGemmParams params{.in = &input.activation,
+                             .weights = weights.list.data(),
+                             .num_groups = 4,
+                             .groups = groups.data(),
+                             .out = sums.data(),
+                             .out_stride = 2 * kGates,
+                             .num_rows = 74};
+    ASSERT_EQ(ops.grouped_gemm(device_->context, params), KernelStatus::kOk);
+    const ActivateParams activate{ActivationKind::kSilu, true, sums.data(), &apart.activation, 74};
+    ASSERT_EQ(ops.activate(device_->context, activate), KernelStatus::kOk);
+    GemmParams of_one{};
+    of_one.in = &input.activation;
+    of_one.weight = &weights.list[0].weight;
+    of_one.num_rows = 74;
+    of_one.next = params.next = &together.activation;
+    of_one.activation = params.activation = ActivationKind::kSilu;
+    params.out = nullptr;
+    if (!ops.gemm_fuses(device_->context, of_one)) continue;
+    const KernelStatus status = ops.grouped_gemm(device_->context, params);
+    if (status == KernelStatus::kUnsupported) continue;
+    ASSERT_EQ(status, KernelStatus::kOk);
+    ++fused;
+    EXPECT_EQ(Values(*device_, together.activation, 74), Values(*device_, apart.activation, 74));
+  }
+  if (fused == 0) GTEST_SKIP() << "the device fuses no gates";
 }
 
 TEST_P(DeviceGroupsTest, BatchedProductsMatchTheCpusWithAnyScratch) {

@@ -15,23 +15,28 @@ inline constexpr Precision kAllPrecisions[] = {Precision::kFp32, Precision::kBf1
 
 using Bytes = std::vector<unsigned char>;
 
+// In two parts, as fused matrices are packed.
+inline void PackInto(Device& device, const PackedWeight& packed, const std::vector<float>& values) {
+  for (const bool second : {false, true}) {
+    const int64_t cut = packed.out_features / 3;
+    PackedWeight weight = packed;
+    const PackWeightParams params{&weight,
+                                  values.data() + (second ? cut * packed.in_features : 0),
+                                  DType::kF32,
+                                  packed.in_features,
+                                  1,
+                                  second ? cut : 0,
+                                  second ? packed.out_features - cut : cut};
+    EXPECT_EQ(device.ops->pack_weight(device.context, params), KernelStatus::kOk);
+  }
+}
+
 struct Weight {
   Weight(Device& device, Precision precision, const std::vector<float>& values, int64_t out_features,
          int64_t in_features)
       : memory(device, Bytes(device.ops->packed_weight_bytes(Traits(precision).format, out_features, in_features, 0))),
         packed{memory.data(), precision, out_features, in_features, 0} {
-    // In two parts, as fused matrices are packed.
-    for (const bool second : {false, true}) {
-      const int64_t cut = out_features / 3;
-      const PackWeightParams params{&packed,
-                                    values.data() + (second ? cut * in_features : 0),
-                                    DType::kF32,
-                                    in_features,
-                                    1,
-                                    second ? cut : 0,
-                                    second ? out_features - cut : cut};
-      EXPECT_EQ(device.ops->pack_weight(device.context, params), KernelStatus::kOk);
-    }
+    PackInto(device, packed, values);
   }
   Array<unsigned char> memory;
   PackedWeight packed;

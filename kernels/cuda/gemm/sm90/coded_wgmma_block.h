@@ -176,11 +176,11 @@ struct CodedWgmmaBlock : WgmmaBlock<Tile, Block> {
   DUNLIN_DEVICE void Compute() const {
     block.WaitForPreceding();  // residuals
     WgmmaStage<Tile> stage;
-    for (auto tile = static_cast<int32_t>(block.index()); tile < Base::tiles();
-         tile += static_cast<int32_t>(block.count())) {
+    const int32_t count = Base::tiles();
+    for (auto tile = static_cast<int32_t>(block.index()); tile < count; tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
       MultiplyCodes(sums, &stage);
-      Base::template StoreSwapped<false>(PlaceOfTile<Tile>(call, tile), sums);
+      Base::template StoreSwapped<false>(Base::PlaceOf(tile), sums);
     }
   }
 };

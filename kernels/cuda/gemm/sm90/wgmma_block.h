@@ -2,12 +2,14 @@
 // A block of the wgmma GEMM: one warp of the last warpgroup loads stages by TMA, the other warpgroups multiply 64 rows
 // each, and release a stage once the products that read it are done. Sums stay in registers until the tile's end, are
 // then scaled, biased or activated and stored straight from there, while the next tile's stages are loaded.
-// Tile: WgmmaTile, or SwappedTile, whose weights are on the M side; a sum's additions are the same in both.
+// Tile: WgmmaTile, or SwappedTile, whose weights are on the M side; a sum's additions are the same in both. Of a
+// GroupedTile each block first places the groups' tiles, whose rows are known on the device alone (wgmma_groups.h).
 // Block: DeviceBlock, or a host's of the same members.
 #pragma once
 
 #include "kernels/cuda/block/tensor_core.h"
 #include "kernels/cuda/gemm/sm90/wgmma_call.h"
+#include "kernels/cuda/gemm/sm90/wgmma_groups.h"
 #include "kernels/cuda/gemm/sm90/wgmma_pairs.h"
 #include "kernels/cuda/sm90/descriptor.h"
 
@@ -39,7 +41,14 @@ struct WgmmaBlock {
   DUNLIN_DEVICE uint32_t weight(int stage) const { return in(stage) + Tile::kInBytes; }
   DUNLIN_DEVICE uint32_t in_scales(int stage) const { return shared + Tile::kScales + stage * Tile::kScaleBytes; }
   DUNLIN_DEVICE uint32_t weight_scales(int stage) const { return in_scales(stage) + Tile::kInScaleBytes; }
-  DUNLIN_DEVICE int32_t tiles() const { return call.row_tiles * call.column_tiles; }
+  DUNLIN_DEVICE WgmmaGroupTable<Tile, Block> groups() const { return {block, call, shared}; }
+  DUNLIN_DEVICE int32_t tiles() const {
+    if constexpr (Tile::kGrouped) {
+      return groups().tiles();
+    } else {
+      return call.row_tiles * call.column_tiles;
+    }
+  }
 
   DUNLIN_DEVICE void Start() const {
     if (block.thread() == 0) {
@@ -51,15 +60,27 @@ struct WgmmaBlock {
       }
       block.FenceBarrierInit();
     }
+    if constexpr (Tile::kGrouped) {
+      if (block.thread() / kWarpLanes == 1) groups().Fill();
+    }
     block.SyncBlock();
+  }
+
+  DUNLIN_DEVICE WgmmaPlace PlaceOf(int32_t tile) const {
+    if constexpr (Tile::kGrouped) {
+      return groups().PlaceOf(tile);
+    } else {
+      return PlaceOfTile<Tile>(call, call.row_tiles, tile);
+    }
   }
 
   // load(stage, place, k) for the stages of this block's tiles, at most `most` of them, in order.
   template <typename Load>
   DUNLIN_DEVICE void ForStages(int32_t most, const Load& load) const {
     WgmmaStage<Tile> stage;
-    for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
-      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
+    const int32_t count = tiles();
+    for (auto tile = static_cast<int32_t>(block.index()); tile < count; tile += static_cast<int32_t>(block.count())) {
+      const WgmmaPlace place = PlaceOf(tile);
       for (int32_t k = 0; k < call.depth_tiles; ++k, stage.Next()) {
         if (most-- == 0) return;
         load(stage, place, k);
@@ -74,14 +95,20 @@ struct WgmmaBlock {
     // Tiles of few rows read weights once.
     if constexpr (Tile::kPaired) {
       const int32_t eights = place.column / kPairedOutputs;
-      const int32_t span = eights / call.span_eights;
+      // The weights of groups have one span each.
+      const int32_t span = Tile::kGrouped ? place.group : eights / call.span_eights;
       block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements, 0, 0,
-                                             eights - span * call.span_eights, span);
+                                             Tile::kGrouped ? eights : eights - span * call.span_eights, span);
+    } else if constexpr (Tile::kGrouped) {
+      block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
+                                             place.column, place.group);
     } else {
       block.template LoadBox<Tile::kSwapped>(weight(stage.index), call.weight, full(stage.index), k * kElements,
                                              place.column);
     }
-    if constexpr (Tile::kBlockScales) {
+    if constexpr (Tile::kBlockScales && Tile::kGrouped) {
+      block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k, place.group);
+    } else if constexpr (Tile::kBlockScales) {
       block.LoadBox(weight_scales(stage.index), call.weight_scales, full(stage.index), place.column, k);
     }
   }
@@ -210,26 +237,29 @@ struct WgmmaBlock {
     }
   }
 
-  DUNLIN_DEVICE float Scaled(int64_t row, int64_t column, float sum) const {
-    return ScaledSum(call.store, row, column, sum);
+  DUNLIN_DEVICE float Scaled(int32_t group, int64_t row, int64_t column, float sum) const {
+    return ScaledSum<Tile>(call, group, row, column, sum);
   }
-  DUNLIN_DEVICE void StoreSum(int64_t row, int64_t column, float sum) const {
-    const int64_t at = row * call.store.out_stride + column;
-    float value = Scaled(row, column, sum);
+  DUNLIN_DEVICE int64_t OutputOf(int32_t group, int64_t row, int64_t column) const {
+    return row * call.store.out_stride + (Tile::kGrouped ? group * call.groups.out_skip : 0) + column;
+  }
+  DUNLIN_DEVICE void StoreSum(int32_t group, int64_t row, int64_t column, float sum) const {
+    const int64_t at = OutputOf(group, row, column);
+    float value = Scaled(group, row, column, sum);
     if (call.store.residual != nullptr) value += call.store.residual[at];
     call.store.out[at] = value;
   }
   // The sums of two neighbouring columns, the first one even.
-  DUNLIN_DEVICE void StorePair(int64_t row, int64_t column, float first, float second) const {
+  DUNLIN_DEVICE void StorePair(int32_t group, int64_t row, int64_t column, float first, float second) const {
     const TileStore& store = call.store;
     const bool both = column + 1 < store.columns;
     if (!both || !call.pairs) {
-      StoreSum(row, column, first);
-      if (both) StoreSum(row, column + 1, second);
+      StoreSum(group, row, column, first);
+      if (both) StoreSum(group, row, column + 1, second);
       return;
     }
-    const int64_t at = row * store.out_stride + column;
-    Float2 pair{{Scaled(row, column, first), Scaled(row, column + 1, second)}};
+    const int64_t at = OutputOf(group, row, column);
+    Float2 pair{{Scaled(group, row, column, first), Scaled(group, row, column + 1, second)}};
     if (store.residual != nullptr) {
       const Float2 residual = *reinterpret_cast<const Float2*>(store.residual + at);
       pair.values[0] += residual.values[0];
@@ -239,13 +269,13 @@ struct WgmmaBlock {
   }
 
   // The same through the activation; columns are a multiple of 16 then, and there are no scales.
-  DUNLIN_DEVICE void StoreActivatedSum(int64_t row, int64_t column, float sum) const {
+  DUNLIN_DEVICE void StoreActivatedSum(int32_t group, int64_t row, int64_t column, float sum) const {
     unsigned char* next = call.store.next + row * call.store.next_row_bytes + column * 2;
-    *reinterpret_cast<uint16_t*>(next) = Tile::Format::FromFloat(GeluTanh(Scaled(row, column, sum)));
+    *reinterpret_cast<uint16_t*>(next) = Tile::Format::FromFloat(GeluTanh(Scaled(group, row, column, sum)));
   }
-  DUNLIN_DEVICE void StoreActivatedPair(int64_t row, int64_t column, float first, float second) const {
-    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(Scaled(row, column, first)),
-                                                          GeluTanh(Scaled(row, column + 1, second)));
+  DUNLIN_DEVICE void StoreActivatedPair(int32_t group, int64_t row, int64_t column, float first, float second) const {
+    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(Scaled(group, row, column, first)),
+                                                          GeluTanh(Scaled(group, row, column + 1, second)));
     *reinterpret_cast<uint32_t*>(call.store.next + row * call.store.next_row_bytes + column * 2) = pair;
   }
 
@@ -256,11 +286,11 @@ struct WgmmaBlock {
     for (int i = 0; i < Tile::kSums; i += 2) {
       const int64_t row = place.row + warpgroup * 64 + WgmmaSlot::Row(thread, i);
       const int64_t column = place.column + WgmmaSlot::Column(thread, i);
-      if (row >= call.num_rows || column >= call.store.columns) continue;
+      if (row >= place.rows_end || column >= call.store.columns) continue;
       if constexpr (kActivated) {
-        StoreActivatedPair(row, column, sums[i], sums[i + 1]);
+        StoreActivatedPair(place.group, row, column, sums[i], sums[i + 1]);
       } else {
-        StorePair(row, column, sums[i], sums[i + 1]);
+        StorePair(place.group, row, column, sums[i], sums[i + 1]);
       }
     }
   }
@@ -273,11 +303,11 @@ struct WgmmaBlock {
       const int output = WgmmaSlot::Row(thread, i);
       const int64_t row = place.row + WgmmaSlot::Column(thread, i);
       const int64_t column = place.column + output;
-      if (output >= Tile::kColumns || row >= call.num_rows || column >= call.store.columns) continue;
+      if (output >= Tile::kColumns || row >= place.rows_end || column >= call.store.columns) continue;
       if constexpr (kActivated) {
-        StoreActivatedSum(row, column, sums[i]);
+        StoreActivatedSum(place.group, row, column, sums[i]);
       } else {
-        StoreSum(row, column, sums[i]);
+        StoreSum(place.group, row, column, sums[i]);
       }
     }
   }
@@ -297,9 +327,10 @@ struct WgmmaBlock {
   DUNLIN_DEVICE void Compute(int warpgroup) const {
     if constexpr (Tile::kSwapped) block.WaitForPreceding();  // residuals and scales of rows
     WgmmaStage<Tile> stage;
-    for (auto tile = static_cast<int32_t>(block.index()); tile < tiles(); tile += static_cast<int32_t>(block.count())) {
+    const int32_t count = tiles();
+    for (auto tile = static_cast<int32_t>(block.index()); tile < count; tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
-      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
+      const WgmmaPlace place = PlaceOf(tile);
       if constexpr (Tile::Format::kDType == DType::kF8E4M3) {
         MultiplyPromoted(warpgroup, sums, &stage);
       } else {
@@ -317,14 +348,14 @@ struct WgmmaBlock {
 template <typename Tile, typename Block>
 DUNLIN_DEVICE void RunWgmmaGemm(const Block& block, const WgmmaCall& call) {
   const WgmmaBlock<Tile, Block> gemm{block, call, block.SharedBase()};
-  gemm.Start();
   if constexpr (Tile::kSwapped) block.LaunchDependents();
+  gemm.Start();
   const int warpgroup = block.thread() / 128;
   if (warpgroup == Tile::kWarpgroups) {
-    if constexpr (Tile::kMovesRegisters) block.template LowerRegisters<24>();
+    if constexpr (Tile::kMovesRegisters) block.template LowerRegisters<Tile::kLoadRegisters>();
     if (block.thread() == Tile::kWarpgroups * 128) gemm.Load();
   } else {
-    if constexpr (Tile::kMovesRegisters) block.template RaiseRegisters<240>();
+    if constexpr (Tile::kMovesRegisters) block.template RaiseRegisters<Tile::kMultiplyRegisters>();
     gemm.Compute(warpgroup);
   }
 }

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "kernels/api/experts.h"
 #include "kernels/cuda/gemm/sm80/tile_call.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 #include "kernels/cuda/sm90/wgmma.h"
@@ -20,6 +21,7 @@ template <typename Operand, int kRowCount, int kColumnCount>
 struct WgmmaOperands {
   static constexpr bool kCoded = false;
   static constexpr bool kPaired = false;
+  static constexpr bool kGrouped = false;
   static constexpr bool kBlockScales = std::is_same_v<Operand, E4M3Blocks>;
   using Format = std::conditional_t<kBlockScales, E4M3Format, Operand>;
   static constexpr int kRows = kRowCount;
@@ -48,14 +50,17 @@ struct WgmmaTile : WgmmaOperands<Operand, 64 * kWarpgroupCount, kColumnCount> {
   // With two warpgroups that multiply, 65,536 registers are 168 for each of 384 threads: 24 of those that load, 240 of
   // the others. With one, 256 threads have 256 each.
   static constexpr bool kMovesRegisters = kWarpgroups > 1;
+  static constexpr int kLoadRegisters = 24;
+  static constexpr int kMultiplyRegisters = 240;
   static_assert(kSharedBytes <= 227 * 1024);
 };
 
 // For few rows, whose products wait for the weights' bytes: weights on the M side, kRowCount inputs (8, 16, 32 or 64)
 // on the N side, one warpgroup that multiplies and one warp that loads. A product has 64 outputs. With fewer in a tile
 // its other rows are whatever follows in shared memory, and their sums are not stored: so narrow weights fill the
-// device, too. Two blocks share a multiprocessor, each with up to 96 KB of weights in flight.
-template <typename Operand, int kRowCount, int kColumnCount>
+// device, too. Two blocks share a multiprocessor, each with up to 96 KB of weights in flight. kReserved: bytes of
+// shared memory that are left for something else.
+template <typename Operand, int kRowCount, int kColumnCount, uint32_t kReserved = 0>
 struct SwappedTile : WgmmaOperands<Operand, kRowCount, kColumnCount> {
   using Operands = WgmmaOperands<Operand, kRowCount, kColumnCount>;
   static constexpr int kWarpgroups = 1;
@@ -66,7 +71,7 @@ struct SwappedTile : WgmmaOperands<Operand, kRowCount, kColumnCount> {
   static constexpr int kBlocks = 2;
   static constexpr bool kMovesRegisters = false;
   // A multiprocessor has 228 KB, of which 1 KB of each block is the system's.
-  static constexpr uint32_t kBytes = 228 * 1024 / kBlocks - 1024;
+  static constexpr uint32_t kBytes = 228 * 1024 / kBlocks - 1024 - kReserved;
   static constexpr uint32_t kTailBytes = (64 - kColumnCount) * kTileBytes;  // of the last stage's product
   static constexpr int kStagesMax = 24;
   static constexpr int kFitting = (kBytes - 1024 - kTailBytes) / (Operands::kStageBytes + Operands::kScaleBytes + 16);
@@ -85,6 +90,7 @@ struct CodedTile {
   using Format = Bf16Format;
   static constexpr bool kCoded = true;
   static constexpr bool kPaired = false;
+  static constexpr bool kGrouped = false;
   static constexpr bool kBlockScales = false;
   static constexpr bool kSwapped = true;
   static constexpr int kRows = kRowCount;
@@ -113,6 +119,34 @@ struct PairedTile : Tile {
   static constexpr bool kPaired = true;
 };
 
+// Groups of one launch, which all tables in shared memory hold: two words each, and one more of both.
+inline constexpr int32_t kWgmmaGroupsMax = 512;
+inline constexpr uint32_t kGroupBytes = RoundUpTo(2 * 4 * (kWgmmaGroupsMax + 1), 16);
+
+// A tile of either kind for rows in groups with a weight each; a SwappedTile has kGroupBytes reserved.
+template <typename Tile>
+struct GroupedTile : Tile {
+  static constexpr bool kGrouped = true;
+  // Who loads looks for the groups of tiles, too.
+  static constexpr int kLoadRegisters = 40;
+  static constexpr int kMultiplyRegisters = 232;
+  // After the barriers: the first tile of each group and the number of all, then the first row of each and their end.
+  static constexpr uint32_t kFirstTiles = Tile::kBarriers + 2 * 8 * Tile::kStages;
+  static constexpr uint32_t kFirstRows = kFirstTiles + 4 * (kWgmmaGroupsMax + 1);
+  static constexpr uint32_t kSharedBytes = Tile::kSharedBytes + kGroupBytes;
+  static_assert(kSharedBytes <= (Tile::kSwapped ? 228 * 1024 / Tile::kBlocks - 1024 : 227 * 1024));
+};
+
+// The groups of a launch. Weights, their scales and biases lie at equal distances.
+struct WgmmaGroups {
+  const ExpertRows* rows;  // [count], in order and without gaps, or null: each has rows_each
+  int32_t count;           // 0: the launch has no groups
+  int32_t rows_each;
+  int64_t scale_stride;  // floats between the row scales of two weights
+  int64_t bias_stride;   // floats
+  int64_t out_skip;      // floats that rows of `out` lie further with each group, beyond out_stride for each row
+};
+
 struct alignas(8) Float2 {
   float values[2];
 };
@@ -135,31 +169,40 @@ struct WgmmaCall {
   bool pairs;            // rows of out and residual are 8-byte aligned
   int32_t span_eights;   // of PairedTile: eights of pairs in a span; weight has boxes of whole or parts of spans then
   PairedOutputs paired;
-  TileStore store;
+  TileStore store;     // of GroupedTile: scales and bias of the first group
+  WgmmaGroups groups;  // of GroupedTile
 };
-
-// What StoreSums does before the residual, in the same order.
-DUNLIN_DEVICE float ScaledSum(const TileStore& store, int64_t row, int64_t column, float sum) {
-  if (store.weight_scales != nullptr) sum *= store.in_scales[row] * store.weight_scales[column];
-  return store.bias == nullptr ? sum : sum + store.bias[column];
-}
 
 struct WgmmaPlace {
   int32_t row;
   int32_t column;
+  int32_t rows_end;  // rows of the tile from there on are none of its product
+  int32_t group;     // of GroupedTile
 };
 
-// Tiles run through `raster` row tiles of a column, then the next column.
+// What StoreSums does before the residual, in the same order.
 template <typename Tile>
-DUNLIN_DEVICE WgmmaPlace PlaceOfTile(const WgmmaCall& call, int32_t tile) {
+DUNLIN_DEVICE float ScaledSum(const WgmmaCall& call, int32_t group, int64_t row, int64_t column, float sum) {
+  const TileStore& store = call.store;
+  if (store.weight_scales != nullptr) {
+    const float* weight_scales = store.weight_scales + (Tile::kGrouped ? group * call.groups.scale_stride : 0);
+    sum *= store.in_scales[row] * weight_scales[column];
+  }
+  if (store.bias == nullptr) return sum;
+  return sum + store.bias[(Tile::kGrouped ? group * call.groups.bias_stride : 0) + column];
+}
+
+// Tiles of row_tiles by call.column_tiles run through `raster` row tiles of a column, then the next column.
+template <typename Tile>
+DUNLIN_DEVICE WgmmaPlace PlaceOfTile(const WgmmaCall& call, int32_t row_tiles, int32_t tile) {
   const int32_t band_tiles = call.raster * call.column_tiles;
   const int32_t band = tile / band_tiles;
   const int32_t within = tile - band * band_tiles;
-  const int32_t left = call.row_tiles - band * call.raster;
+  const int32_t left = row_tiles - band * call.raster;
   const int32_t rows = left < call.raster ? left : call.raster;
   const int32_t column = within / rows;
   const int32_t row = band * call.raster + within - column * rows;
-  return {row * Tile::kRows, column * Tile::kColumns};
+  return {row * Tile::kRows, column * Tile::kColumns, call.num_rows, 0};
 }
 
 }  // namespace dunlin::kernels::cuda

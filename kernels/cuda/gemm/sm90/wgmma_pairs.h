@@ -13,10 +13,12 @@
 namespace dunlin::kernels::cuda {
 
 // kCount neighbouring pairs of a row, 1 or 2: with 2, of an even pair and the next.
-template <typename Format, int kCount>
+template <typename Tile, int kCount>
 struct PairStore {
+  using Format = typename Tile::Format;
   static_assert(kCount == 1 || kCount == 2);
   const WgmmaCall& call;
+  int32_t group;  // of GroupedTile
   int64_t row;
   int32_t pair;  // of the product
   float first[kCount];
@@ -30,8 +32,8 @@ struct PairStore {
     const int64_t at = feature();
     DUNLIN_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      first[i] = ScaledSum(call.store, row, at + i, first[i]);
-      second[i] = ScaledSum(call.store, row, at + call.paired.half + i, second[i]);
+      first[i] = ScaledSum<Tile>(call, group, row, at + i, first[i]);
+      second[i] = ScaledSum<Tile>(call, group, row, at + call.paired.half + i, second[i]);
     }
     if constexpr (Format::kDType != DType::kF8E4M3) {
       if (call.paired.use == GemmOutputs::kGated) return StoreGated();
@@ -115,8 +117,8 @@ DUNLIN_DEVICE void StorePairs(const WgmmaCall& call, const WgmmaPlace& place, in
     const int64_t row = place.row + warpgroup * 64 + WgmmaSlot::Row(thread, i);
     const int column = WgmmaSlot::Column(thread, i);
     const int32_t pair = place.column / 2 + column / kPairedOutputs * 8 + column % 8;
-    if (row >= call.num_rows || 2 * int64_t{pair} >= call.store.columns) continue;
-    PairStore<typename Tile::Format, 2>{call, row, pair, {sums[i], sums[i + 1]}, {sums[i + 4], sums[i + 5]}}.Run();
+    if (row >= place.rows_end || 2 * int64_t{pair} >= call.store.columns) continue;
+    PairStore<Tile, 2>{call, place.group, row, pair, {sums[i], sums[i + 1]}, {sums[i + 4], sums[i + 5]}}.Run();
   }
 }
 
@@ -130,8 +132,8 @@ DUNLIN_DEVICE void StoreSwappedPairs(const WgmmaCall& call, const WgmmaPlace& pl
     const int output = WgmmaSlot::Row(thread, i);
     const int64_t row = place.row + WgmmaSlot::Column(thread, i);
     const int32_t pair = place.column / 2 + output / kPairedOutputs * 8 + output % 8;
-    if (output >= Tile::kColumns || row >= call.num_rows || 2 * int64_t{pair} >= call.store.columns) continue;
-    PairStore<typename Tile::Format, 1>{call, row, pair, {sums[i]}, {sums[i + 2]}}.Run();
+    if (output >= Tile::kColumns || row >= place.rows_end || 2 * int64_t{pair} >= call.store.columns) continue;
+    PairStore<Tile, 1>{call, place.group, row, pair, {sums[i]}, {sums[i + 2]}}.Run();
   }
 }
 

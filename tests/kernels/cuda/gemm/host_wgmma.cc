@@ -21,6 +21,20 @@ void LaunchPairsOnHost(const TileCall& call) {
   ASSERT_EQ(fault, "");
 }
 
+template <typename Format>
+void LaunchGroupsOnHost(const GroupedTileCall& call) {
+  const std::string fault = WithGroupedTile<Format>(GroupedTileShapeOf(call),
+                                                    [&](auto tile) { return RunGroupedWgmma<decltype(tile)>(call); });
+  ASSERT_EQ(fault, "");
+}
+
+template <typename Format>
+void LaunchGatesOnHost(const GroupedTileCall& call) {
+  const std::string fault = WithGroupedTile<Format>(
+      GroupedTileShapeOf(call), [&](auto tile) { return RunGroupedWgmma<PairedTile<decltype(tile)>>(call); });
+  ASSERT_EQ(fault, "");
+}
+
 }  // namespace
 
 void LaunchWgmmaBf16(const TileCall& call, Stream /*stream*/) {
@@ -71,6 +85,42 @@ int PrepareWgmmaBf16() {
   return 0;
 }
 int PrepareWgmmaFp16() {
+  return 0;
+}
+void LaunchGroupedWgmmaBf16(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGroupsOnHost<Bf16Format>(call);
+}
+void LaunchGroupedWgmmaFp16(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGroupsOnHost<Fp16Format>(call);
+}
+void LaunchGroupedWgmmaFp8(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGroupsOnHost<E4M3Format>(call);
+}
+void LaunchGroupedWgmmaFp8Blocks(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGroupsOnHost<E4M3Blocks>(call);
+}
+void LaunchGroupedGatesBf16(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGatesOnHost<Bf16Format>(call);
+}
+void LaunchGroupedGatesFp16(const GroupedTileCall& call, Stream /*stream*/) {
+  LaunchGatesOnHost<Fp16Format>(call);
+}
+int PrepareGroupedWgmmaBf16() {
+  return 0;
+}
+int PrepareGroupedWgmmaFp16() {
+  return 0;
+}
+int PrepareGroupedWgmmaFp8() {
+  return 0;
+}
+int PrepareGroupedWgmmaFp8Blocks() {
+  return 0;
+}
+int PrepareGroupedGatesBf16() {
+  return 0;
+}
+int PrepareGroupedGatesFp16() {
   return 0;
 }
 

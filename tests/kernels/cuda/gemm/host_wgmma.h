@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/cuda/gemm/sm90/coded_wgmma_block.h"
+#include "kernels/cuda/gemm/sm90/grouped_wgmma_kernels.h"
 #include "kernels/cuda/gemm/sm90/wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 #include "tests/kernels/cuda/sm90/host_block.h"
@@ -17,14 +18,14 @@ constexpr TensorElement kWgmmaElement = Format::kDType == DType::kF8E4M3 ? Tenso
                                                                          : TensorElement::kFp16;
 
 // All blocks of a launch in turn, each running kernel(block, call); "" or the first fault. base: seed and mistake.
-template <typename Tile, typename Kernel>
-std::string RunWgmmaBlocks(const TileCall& call, MachineOptions base, const Kernel& kernel) {
+template <typename Tile, typename Call, typename Kernel>
+std::string RunWgmmaBlocks(const Call& call, int32_t multiprocessors, MachineOptions base, const Kernel& kernel) {
   WgmmaCall planned;
   const TensorElement element = kWgmmaElement<typename Tile::Format>;
   if (WgmmaCallOf(call, element, Tile::kRows, Tile::kColumns, &planned) != 0) return "a tensor map was refused";
   base.threads = Tile::kThreads;
   base.shared_bytes = Tile::kSharedBytes;
-  const int64_t blocks = WgmmaBlocksOf(planned, call.multiprocessors * Tile::kBlocks);
+  const int64_t blocks = WgmmaBlocksOf(planned, multiprocessors * Tile::kBlocks);
   std::string fault;
   for (int64_t block = 0; block < blocks && fault.empty(); ++block, ++base.seed) {
     fault = RunBlock(base, block, blocks, [&](const HostBlock& view) { kernel(view, planned); });
@@ -33,13 +34,21 @@ std::string RunWgmmaBlocks(const TileCall& call, MachineOptions base, const Kern
 }
 template <typename Tile>
 std::string RunWgmma(const TileCall& call, const MachineOptions& base = {}) {
+  return RunWgmmaBlocks<Tile>(call, call.multiprocessors, base, [](const HostBlock& block, const WgmmaCall& planned) {
+    RunWgmmaGemm<Tile>(block, planned);
+  });
+}
+template <typename Tile>
+std::string RunGroupedWgmma(const GroupedTileCall& call, const MachineOptions& base = {}) {
   return RunWgmmaBlocks<Tile>(
-      call, base, [](const HostBlock& block, const WgmmaCall& planned) { RunWgmmaGemm<Tile>(block, planned); });
+      call, call.tile.multiprocessors, base,
+      [](const HostBlock& block, const WgmmaCall& planned) { RunWgmmaGemm<Tile>(block, planned); });
 }
 template <typename Tile>
 std::string RunCodedWgmmaTile(const TileCall& call, const MachineOptions& base = {}) {
-  return RunWgmmaBlocks<Tile>(
-      call, base, [](const HostBlock& block, const WgmmaCall& planned) { RunCodedWgmma<Tile>(block, planned); });
+  return RunWgmmaBlocks<Tile>(call, call.multiprocessors, base, [](const HostBlock& block, const WgmmaCall& planned) {
+    RunCodedWgmma<Tile>(block, planned);
+  });
 }
 
 }  // namespace dunlin::kernels::cuda

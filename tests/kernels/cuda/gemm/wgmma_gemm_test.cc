@@ -140,7 +140,7 @@ TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
   for (const GemmKernel& kernel : GemmKernels()) {
     if (kernel.checked_shapes == 0) continue;
     SCOPED_TRACE(kernel.name);
-    CheckProblem problem(kernel);
+    CheckProblem problem(kernel.operands);
     const PackedWeight weight = problem.Weight(problem.weight.data());
     const Activation input = problem.Input(problem.in.data());
     const auto run = [&](const GemmKernel& by, int32_t shape) {
@@ -205,7 +205,7 @@ TEST(WgmmaPlan, TilesFollowTheShapeAndBandsCoverEveryTileOnce) {
     call.raster = raster;
     std::vector<int> taken(static_cast<size_t>(rows * columns));
     for (int32_t tile = 0; tile < rows * columns; ++tile) {
-      const WgmmaPlace place = PlaceOfTile<Tile>(call, tile);
+      const WgmmaPlace place = PlaceOfTile<Tile>(call, call.row_tiles, tile);
       ++taken.at(static_cast<size_t>(place.row / Tile::kRows * columns + place.column / Tile::kColumns));
     }
     for (const int count : taken) EXPECT_EQ(count, 1);

@@ -105,6 +105,10 @@ class HostBlock {
     CheckAligned(from, 8);
     machine_->Read(from, to, sizeof(to), false);
   }
+  void StoreWord(uint32_t to, uint32_t value) const {
+    CheckAligned(to, 4);
+    machine_->Write(to, &value, sizeof(value), false);
+  }
   void StorePiece(uint32_t to, const uint32_t (&from)[4]) const {
     CheckAligned(to, 16);
     machine_->Write(to, from, 16, false);

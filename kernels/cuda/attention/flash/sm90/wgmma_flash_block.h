@@ -224,6 +224,8 @@ DUNLIN_DEVICE void StartWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at) {
 
 template <typename Shape, typename Block>
 DUNLIN_DEVICE void RunWgmmaFlash(const Block& block, const WgmmaFlashCall& flash) {
+  block.LaunchDependents();
+  block.WaitForPreceding();
   const BlockPlace place = WgmmaFlashPlaceOf(flash, block.index());
   const RowBlock rows = BlockOf(flash.call, place.sequence, place.kv_head, place.row_block, Shape::kRows);
   if (rows.num_rows == 0) return;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
 #include "kernels/cuda/sm90/device_block.h"
+#include "kernels/cuda/sm90/launch.cuh"
 
 namespace dunlin::kernels::cuda {
 
@@ -28,7 +29,7 @@ void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream 
       EncodeTensorMap(WgmmaFlashMapOf(call, call.keys, flash.box_keys), &flash.keys) == cudaSuccess &&
       EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values) == cudaSuccess;
   const auto blocks = encoded ? static_cast<unsigned>(plan.blocks) : 0U;
-  WgmmaFlash<Shape><<<blocks, Shape::kThreads, Shape::kSharedBytes, stream>>>(flash);
+  LaunchKernel(WgmmaFlash<Shape>, blocks, Shape::kThreads, Shape::kSharedBytes, true, stream, flash);
 }
 
 }  // namespace dunlin::kernels::cuda

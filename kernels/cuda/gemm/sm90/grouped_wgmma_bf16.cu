@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wgmma GEMM on groups of rows, BF16 operands.
+#include "kernels/cuda/gemm/sm90/grouped_wgmma_launch.cuh"
+
+namespace dunlin::kernels::cuda {
+
+void LaunchGroupedWgmmaBf16(const GroupedTileCall& call, Stream stream) {
+  LaunchGroupedWgmma<Bf16Format>(call, TensorElement::kBf16, stream);
+}
+int PrepareGroupedWgmmaBf16() {
+  return PrepareGroupedWgmma<Bf16Format>();
+}
+
+}  // namespace dunlin::kernels::cuda
