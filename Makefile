@@ -10,6 +10,10 @@ SECONDS ?= 60
 T ?=
 # Of `make simulate`: FIRST:END. Of `make mutants`: T names some of them.
 SEEDS ?= 1:200001
+# Of `make responses`, `soak`, `overload` and `seeds`: of one slice the seconds, or seeds; how many now; the goal. Empty: tests/campaign.
+SLICE ?=
+SLICES ?=
+GOAL ?=
 # Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
 # folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
 CPU_VARIANTS ?=
@@ -17,9 +21,9 @@ CPU_VARIANTS ?=
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz simulate mutants chaos campaign interop \
-        interop-full python-client arm-test ui-test fmt fmt-check tidy bench loadtest dist dist-test deb service-test image charts advisories \
-        clean
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz fuzz-tally simulate simulate-build \
+        mutants chaos campaign responses soak overload seeds campaign-table interop interop-full python-client arm-test ui-test fmt \
+        fmt-check tidy bench loadtest dist dist-test deb service-test image charts advisories clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -34,7 +38,10 @@ help:
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
 	@echo "make simulate  run seeds of the simulation, SEEDS=1:200001 (tests/simulation); make mutants: the bugs that it has to find"
 	@echo "make chaos  faults of a real server under load, a line each (as root; T=\"SIGKILL full\" for some): tests/chaos"
-	@echo "make campaign  all of these, short: make fuzz SECONDS=20, simulate, chaos; <= 30 minutes once they are built"
+	@echo "make campaign  all of these, short: make fuzz SECONDS=20, simulate, chaos, responses, overload; <= 30 minutes once built"
+	@echo "make responses | soak | overload | seeds  go on with a long campaign, in slices that add up (SLICES=1 for one):"
+	@echo "            1,000,000 answers compared, 8 hours of load, an hour of overload, 1,000,000 seeds (tests/campaign)"
+	@echo "make campaign-table  what those have done; make fuzz-tally: adds what make fuzz has executed to the table of tests/fuzz"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, 3 minutes (deploy/loadtest), and show them in build/loadtest/report.html"
@@ -107,8 +114,13 @@ fuzz: configure
 	cmake --build --preset fuzz --target $(if $(T),write_corpus $(addprefix fuzz_,$(T)),fuzz) -j $(JOBS)
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/fuzz/run.py build/fuzz --seconds $(SECONDS) $(T)
 
-simulate: configure
+fuzz-tally:
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/fuzz/tally.py build/fuzz --write
+
+simulate-build: configure
 	cmake --build --preset $(PRESET) --target simulate -j $(JOBS)
+
+simulate: simulate-build
 	@$(BUILD)/tests/simulate --seeds $(SEEDS)
 
 # Each bug of tests/simulation/mutants.toml in a copy of the tree: half an hour on 2 cores.
@@ -122,7 +134,19 @@ chaos: build
 campaign:
 	@$(MAKE) --no-print-directory simulate
 	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory responses SLICE=60 SLICES=1
+	@$(MAKE) --no-print-directory overload SLICE=60 SLICES=1
 	@$(MAKE) --no-print-directory fuzz SECONDS=20
+
+responses soak overload: build
+seeds: simulate-build
+
+responses soak overload seeds:
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/campaign/campaign.py $(BUILD) $@ $(if $(SLICE),--slice $(SLICE)) \
+	  $(if $(SLICES),--slices $(SLICES)) $(if $(GOAL),--goal $(GOAL))
+
+campaign-table:
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/campaign/campaign.py $(BUILD) table
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop

@@ -13,7 +13,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr const char* kFile = "adapter_config.json";
-constexpr double kMaxAlpha = 1e6;
 constexpr size_t kMaxTargets = 4096;
 constexpr size_t kMaxPatterns = 4096;
 constexpr std::string_view kExpressionCharacters = "*+?()[]{}|\\";  // a dot counts as itself
@@ -120,14 +119,14 @@ absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text) {
   RefuseLists(*object, fields);
   AdapterConfig config;
   config.rank = static_cast<int32_t>(fields.Int("r", 1, kMaxAdapterRank));
-  config.alpha = fields.Number("lora_alpha", -kMaxAlpha, kMaxAlpha);
+  config.alpha = fields.Number("lora_alpha", -kMaxAdapterAlpha, kMaxAdapterAlpha);
   config.rank_stabilized = fields.BoolOr("use_rslora", false);
   (void)fields.BoolOr("fan_in_fan_out", false);  // of the base's own matrices: an adapter's are stored alike
   config.rank_pattern = ReadPattern<int64_t>(fields, "rank_pattern", [](JsonFields& entries, const char* key) {
     return entries.Int(key, 1, kMaxAdapterRank);
   });
   config.alpha_pattern = ReadPattern<double>(fields, "alpha_pattern", [](JsonFields& entries, const char* key) {
-    return entries.Number(key, -kMaxAlpha, kMaxAlpha);
+    return entries.Number(key, -kMaxAdapterAlpha, kMaxAdapterAlpha);
   });
   config.target_modules = ReadTargets(*object, fields);
   if (!fields.status().ok()) return fields.status();

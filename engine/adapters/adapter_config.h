@@ -13,6 +13,8 @@
 
 namespace dunlin::engine {
 
+inline constexpr double kMaxAdapterAlpha = 1e6;  // of either sign; a scale is then finite in FP32
+
 struct AdapterConfig {
   int32_t rank = 0;                             // of modules that no rank_pattern names
   double alpha = 0.0;                           // as that, of alpha_pattern

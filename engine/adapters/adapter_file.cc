@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/adapters/adapter_file.h"
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -117,6 +118,9 @@ absl::StatusOr<double> ReadAlpha(const GgufFile& file) {
   if (kind != "lora") fields.Fail("adapter.type", absl::StrCat("is '", kind, "'; 'lora' is served"));
   const std::optional<double> alpha = fields.Number("adapter.lora.alpha");
   if (!alpha.has_value()) fields.Fail("adapter.lora.alpha", "is missing");
+  if (std::abs(alpha.value_or(0)) > kMaxAdapterAlpha) {
+    fields.Fail("adapter.lora.alpha", absl::StrCat("is ", *alpha, "; limit is ", kMaxAdapterAlpha, " of either sign"));
+  }
   if (!fields.status().ok()) {
     return absl::Status(fields.status().code(), absl::StrCat(file.file().name(), ": ", fields.status().message()));
   }

@@ -172,6 +172,10 @@ class AdapterBuilder {
                        "' is none that adapters of this model may change; those of its layers are ",
                        known.empty() ? "none" : absl::StrJoin(known, ", ")));
     }
+    if (std::any_of(matched_.begin(), matched_.end(),
+                    [module](const MatchedModule& other) { return other.model == module; })) {
+      return Refused(own.down, absl::StrCat("adapts '", module->name, "', which it does under another name already"));
+    }
     const int64_t rank = own.down.shape.empty() ? 0 : own.down.shape.front();
     if (rank < 1 || rank > room_.max_rank) {
       return Refused(own.down, absl::StrCat("has rank ", rank, "; limit is [1, ", room_.max_rank, "]"));

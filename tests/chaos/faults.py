@@ -51,6 +51,7 @@ def stalled_engine(run):
     thread = StoppedThread(server.threads()["engine"][0])
     try:
         run.health = f"503 after {seconds(run.watch_health(503))}"
+        time.sleep(0.5)  # admission follows /readyz within 0.1 s
         outcome = complete(server, "Who is there?", timeout=WAIT_S)[0]
         expect(outcome.startswith("503"), f"a new call was told {outcome}")
         health = server.run("healthcheck", "--address", server.grpc, "--timeout-ms", "30000")

@@ -100,6 +100,22 @@ void AddFiles(const Files& files, Inputs* inputs) {
   for (size_t i = 0; i < paths.size(); i += files.step) inputs->push_back({paths[i], files.input(paths[i])});
 }
 
+// As FuzzAdapterFiles reads them.
+Inputs AdapterFiles() {
+  const std::string folder = "tests/golden/adapters/";
+  Inputs inputs = {{"llama_gqa.gguf", '\1' + ReadTreeFile(folder + "llama_gqa.gguf")}};
+  for (const char* name : {"llama_gqa", "llama_gqa_second", "llama_gqa_third", "qwen3_qk_norm"}) {
+    const std::string path = folder + name + "/";
+    const std::string header = SafetensorsHeader(path + "adapter_model.safetensors");
+    const std::string weights = ReadTreeFile(path + "adapter_model.safetensors");
+    const std::string json = header.substr(5);  // after the bytes of data and the error in its length
+    std::string input = '\0' + header.substr(0, 4) + ReadTreeFile(path + "adapter_config.json") + kPartEnd;
+    input += json + kPartEnd + weights.substr(sizeof(uint64_t) + json.size());
+    inputs.push_back({name, input});
+  }
+  return inputs;
+}
+
 // Two blocks of each type, of bytes that differ.
 Inputs GgmlBlocks() {
   Inputs inputs;
@@ -163,6 +179,7 @@ Inputs RandomBytes() {
 }  // namespace
 
 std::vector<CorpusInput> GoldenSeeds(std::string_view target) {
+  if (target == "adapter_files") return AdapterFiles();
   if (target == "ggml_blocks") return GgmlBlocks();
   if (target == "json_schema") return Schemas();
   if (target == "chat_messages") return Conversations();

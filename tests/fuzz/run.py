@@ -3,8 +3,9 @@
 """Runs libFuzzer's programs one after another, each for a number of seconds, and prints a line for each.
 
 Usage: run.py BUILD [--seconds N] [NAME ...]. BUILD is the folder of the preset fuzz. Inputs that reach something new stay in
-BUILD/inputs/NAME for the next run; what breaks a target goes to BUILD/findings. Exit status 1: a target crashed, hung, leaked
-or took more memory than its limit.
+BUILD/inputs/NAME for the next run; what breaks a target goes to BUILD/findings; what was executed is a line of
+BUILD/campaign/ledger.jsonl, which tally.py adds to the table of README.md. Exit status 1: a target crashed, hung, leaked or took
+more memory than its limit.
 """
 import argparse
 import os
@@ -15,6 +16,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "campaign"))
+
+from ledger import Ledger  # noqa: E402
+
 HANG_SECONDS = 10
 RSS_MB = 1024  # with the shadow memory of AddressSanitizer; models and tokenizers of the tests take some 300
 MALLOC_MB = 64  # of one allocation: no input is larger than MAX_INPUT_BYTES
@@ -32,6 +37,7 @@ DICTIONARIES = {
     "template": ["chat_template"],
     "http": ["http_connection"],
     "gguf": ["gguf"],
+    "adapter": ["adapter_files"],
     "calls": ["chat_output"],
 }
 
@@ -71,6 +77,8 @@ def run(build, name, seconds):
     log = done.stdout.decode(errors="replace")
     (build / "findings" / f"{name}.log").write_text(log)
     executed, rate, edges = figures(log)
+    Ledger(build / "campaign" / "ledger.jsonl").add("fuzz", target=name, executions=executed, edges=edges, seconds=seconds,
+                                                    status=done.returncode)
     print(f"{name:18} {executed:>12} executions {rate:>8} /s {edges:>7} edges  {'ok' if done.returncode == 0 else 'FAILED'}",
           flush=True)
     if done.returncode != 0:

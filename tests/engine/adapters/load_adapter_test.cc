@@ -136,6 +136,10 @@ TEST_F(LoadAdapterTest, RefusesTensorsByName) {
                         "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"));
   EXPECT_THAT(Message(kConfig, Pair("model.layers.2.self_attn.q_proj", 2, 6, 16)),
               HasSubstr("module 'model.layers.2.self_attn.q_proj' is none"));
+  std::vector<TestTensor> twice = QueryAndValue();
+  for (const TestTensor& tensor : Pair("layers.1.self_attn.q_proj", 2, 6, 16)) twice.push_back(tensor);
+  EXPECT_THAT(Message(kConfig, twice),
+              HasSubstr("adapts 'layers.1.self_attn.q_proj', which it does under another name"));
 }
 
 TEST_F(LoadAdapterTest, RefusesShapesTypesAndValues) {

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Long campaigns in slices that add up: stop one at any time (Ctrl-C ends its slice, which counts), and start it again to go on.
+
+Usage: campaign.py BUILD responses|soak|overload|seeds [--goal N] [--slice N] [--slices N]
+       campaign.py BUILD table
+  responses  answers under mixed load, each compared with that of its request alone; goal 1,000,000
+  soak       the same by time, memory, threads, descriptors and pages flat in each slice; goal 8 hours
+  overload   20 times the load that the server can take, while its health is asked for; goal 1 hour without a false alarm
+  seeds      of the simulation, the next ones; goal 1,000,000
+BUILD is the folder of a build; what was done is in BUILD/campaign/ledger.jsonl. Exit status 1: something did not hold.
+"""
+import argparse
+import pathlib
+import sys
+
+from ledger import Ledger
+from slices import SLICES, Stopped
+
+
+def table(ledger):
+    """Markdown: what was done of each goal."""
+    rows = ["| campaign | done | goal | faults |", "|---|---:|---:|---:|"]
+    for name, kind in SLICES.items():
+        faults = sum(1 for line in ledger.lines(name) if line.get("problem"))
+        rows.append(f"| {name} | {kind.done(ledger) / kind.unit:,.7g} {kind.unit_name} | "
+                    f"{kind.goal / kind.unit:,.0f} | {faults} |")
+    return "\n".join(rows)
+
+
+def go_on(ledger, build, name, arguments):
+    """Until the goal is reached; the exit status."""
+    kind = SLICES[name]
+    goal = int(arguments.goal * kind.unit) if arguments.goal else kind.goal
+    left = arguments.slices
+    while kind.done(ledger) < goal and left != 0:
+        left -= 1
+        stopped = False
+        figures = {"problem": ""}
+        try:
+            kind.run(build, ledger, arguments.slice or kind.slice, figures)
+        except Stopped:
+            stopped = True
+        line = ledger.add(name, **figures)
+        print(f"{name}: {kind.done(ledger) / kind.unit:,.7g} of {goal / kind.unit:,.7g} {kind.unit_name}; this slice: "
+              + ", ".join(f"{key} {value}" for key, value in line.items() if key not in ("kind", "date", "commit", "problem")),
+              flush=True)
+        if figures["problem"]:
+            print(f"FAILED: {figures['problem']}", file=sys.stderr)
+            return 1
+        if stopped:
+            return 130
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("name", choices=[*SLICES, "table"])
+    parser.add_argument("--goal", type=float, default=0, help="in all, in the unit that the table has")
+    parser.add_argument("--slice", type=int, default=0, help="seconds of a slice, or seeds")
+    parser.add_argument("--slices", type=int, default=-1, help="at most so many now")
+    arguments = parser.parse_args()
+    ledger = Ledger(arguments.build / "campaign" / "ledger.jsonl")
+    if arguments.name == "table":
+        print(table(ledger))
+        return 0
+    return go_on(ledger, arguments.build.resolve(), arguments.name, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
