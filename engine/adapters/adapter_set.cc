@@ -16,11 +16,11 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t min, int64_t ma
   return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; limit is [", min, ", ", max, "]"));
 }
 
-absl::Status NoneNamed(std::string_view name) {
+}  // namespace
+
+absl::Status AdapterSet::Unknown(std::string_view name) {
   return absl::NotFoundError(absl::StrCat("no adapter '", AbslView(name), "' is loaded"));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<AdapterSet>> AdapterSet::Create(const Model* model, const AdapterLimits& limits) {
   if (absl::Status status = CheckRange("max_adapters", limits.max_adapters, 1, kMaxAdapters); !status.ok()) {
@@ -40,7 +40,11 @@ absl::StatusOr<std::unique_ptr<AdapterSet>> AdapterSet::Create(const Model* mode
     return absl::FailedPreconditionError(
         absl::StrCat(model->config().architecture, " has no projection that adapters may change"));
   }
-  return std::unique_ptr<AdapterSet>(new AdapterSet(model, limits));
+  AdapterLimits own = limits;
+  if (own.max_registered == 0) own.max_registered = own.max_adapters;
+  absl::Status registered = CheckRange("max_registered", own.max_registered, own.max_adapters, kMaxAdapters);
+  if (!registered.ok()) return registered;
+  return std::unique_ptr<AdapterSet>(new AdapterSet(model, own));
 }
 
 absl::StatusOr<uint64_t> AdapterSet::Load(const std::string& name, const std::string& path, IfLoaded if_loaded) {
@@ -49,36 +53,66 @@ absl::StatusOr<uint64_t> AdapterSet::Load(const std::string& name, const std::st
         absl::StrCat("an adapter's name has ", name.size(), " bytes; limit is [1, ", kMaxAdapterNameBytes, "]"));
   }
   const MutexLock one_at_a_time(&loading_);
-  AdapterRoom room{.max_rank = limits_.max_rank, .max_bytes = 0};
+  AdapterRoom room{.max_rank = limits_.max_rank, .max_bytes = limits_.max_bytes};
   {
     const MutexLock lock(&mutex_);
-    if (absl::Status status = CheckRoom(name, if_loaded); !status.ok()) return status;
-    const size_t held = Sweep();
-    room.max_bytes = limits_.max_bytes - std::min(held, limits_.max_bytes);
+    absl::Status status = CheckName(name, if_loaded);
+    if (status.ok() && !evicts()) status = CheckCount(name);
+    if (!status.ok()) return status;
+    if (!evicts()) room.max_bytes = RoomLeft();
   }
-  absl::StatusOr<std::shared_ptr<const Adapter>> adapter = LoadAdapter(*model_, path, room);
-  if (!adapter.ok()) return adapter.status();
-  const uint64_t id = (*adapter)->id();
+  absl::StatusOr<PackedAdapter> packed = ReadAdapter(*model_, path, room);
+  if (!packed.ok()) return packed.status();
+  const uint64_t id = NextAdapterId();
+  bool fits = true;
+  if (evicts()) {
+    const MutexLock lock(&mutex_);
+    fits = CheckCount(name).ok() && packed->layout->bytes <= RoomLeft();
+  }
+  std::shared_ptr<const Adapter> adapter;
+  if (fits) {
+    auto created = Adapter::Create(model_->device(), *packed, id);
+    if (!created.ok())
+      return absl::Status(created.status().code(), absl::StrCat(path, ": ", created.status().message()));
+    adapter = *std::move(created);
+  }
   std::shared_ptr<const Adapter> replaced;  // released after the lock
   const MutexLock lock(&mutex_);
   Entry& entry = entries_[name];
-  replaced = std::exchange(entry.adapter, *std::move(adapter));
-  entry.path = path;
+  replaced = std::move(entry.adapter);
+  entry = {
+      .path = path, .id = id, .layout = packed->layout, .adapter = std::move(adapter), .packed = {}, .used = ++uses_};
   if (replaced != nullptr) unloaded_.emplace_back(replaced);
+  if (!fits) KeepPacked(&entry, *std::move(packed));
   return id;
 }
 
-absl::Status AdapterSet::CheckRoom(std::string_view name, IfLoaded if_loaded) {
+absl::Status AdapterSet::CheckName(std::string_view name, IfLoaded if_loaded) {
   const bool loaded = entries_.find(name) != entries_.end();
   if (loaded && if_loaded == IfLoaded::kRefuse) {
     return absl::AlreadyExistsError(absl::StrCat("an adapter '", AbslView(name), "' is loaded already"));
   }
+  if (!evicts() || loaded || entries_.size() < static_cast<size_t>(limits_.max_registered)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the model has ", entries_.size(), " adapters; limit is ",
+                                                   limits_.max_registered, " (max_registered_adapters)"));
+}
+
+absl::Status AdapterSet::CheckCount(std::string_view name) {
   (void)Sweep();
-  const size_t held = entries_.size() + unloaded_.size();
-  if (held < static_cast<size_t>(limits_.max_adapters) + (loaded ? 1 : 0)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the model has ", entries_.size(), " adapters, and ",
-                                                   unloaded_.size(), " that are unloaded but in use; limit is ",
-                                                   limits_.max_adapters, " (max_adapters)"));
+  size_t resident = 0;
+  bool own = false;
+  for (const auto& [other, entry] : entries_) {
+    resident += entry.adapter != nullptr ? 1 : 0;
+    own = own || (other == name && entry.adapter != nullptr);
+  }
+  if (resident + unloaded_.size() < static_cast<size_t>(limits_.max_adapters) + (own ? 1 : 0)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the model has ", resident, " adapters, and ", unloaded_.size(),
+                                                   " that are unloaded but in use; limit is ", limits_.max_adapters,
+                                                   " (max_adapters)"));
+}
+
+size_t AdapterSet::RoomLeft() const {
+  return limits_.max_bytes - std::min(Sweep(), limits_.max_bytes);
 }
 
 size_t AdapterSet::Sweep() const {
@@ -88,7 +122,7 @@ size_t AdapterSet::Sweep() const {
     if (adapter != nullptr) held += adapter->bytes();
     return adapter == nullptr;
   });
-  for (const auto& [name, entry] : entries_) held += entry.adapter->bytes();
+  for (const auto& [name, entry] : entries_) held += entry.adapter != nullptr ? entry.adapter->bytes() : 0;
   return held;
 }
 
@@ -96,9 +130,9 @@ absl::Status AdapterSet::Unload(std::string_view name) {
   std::shared_ptr<const Adapter> unloaded;  // released after the lock
   const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
-  if (found == entries_.end()) return NoneNamed(name);
+  if (found == entries_.end()) return Unknown(name);
   unloaded = std::move(found->second.adapter);
-  unloaded_.emplace_back(unloaded);
+  if (unloaded != nullptr) unloaded_.emplace_back(unloaded);
   entries_.erase(found);
   return absl::OkStatus();
 }
@@ -106,8 +140,7 @@ absl::Status AdapterSet::Unload(std::string_view name) {
 AdapterLease AdapterSet::Lookup(std::string_view name) const {
   const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
-  if (found == entries_.end()) return {};
-  return {found->second.adapter, found->second.adapter->id()};
+  return found == entries_.end() ? AdapterLease{} : AdapterLease{found->second.adapter, found->second.id};
 }
 
 std::vector<AdapterInfo> AdapterSet::List() const {
@@ -117,10 +150,11 @@ std::vector<AdapterInfo> AdapterSet::List() const {
   for (const auto& [name, entry] : entries_) {
     list.push_back({.name = name,
                     .path = entry.path,
-                    .id = entry.adapter->id(),
-                    .rank = entry.adapter->rank(),
-                    .bytes = entry.adapter->bytes(),
-                    .targets = entry.adapter->targets(),
+                    .id = entry.id,
+                    .rank = entry.layout->rank,
+                    .bytes = entry.layout->bytes,
+                    .targets = entry.layout->targets,
+                    .resident = entry.adapter != nullptr,
                     .in_use = entry.adapter.use_count() > 1});
   }
   return list;

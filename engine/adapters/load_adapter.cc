@@ -118,60 +118,74 @@ absl::StatusOr<std::vector<AdapterModule>> Open(const Model& model, const std::s
   return gguf ? OpenGgufAdapter(path) : OpenPeftAdapter(path);
 }
 
-uint64_t NextId() {
-  static std::atomic<uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+// FNV-1a, eight bytes at a time. REQUIRES: a multiple of eight bytes, as matrices of 64-byte rows are.
+uint64_t HashOf(const std::vector<std::byte>& bytes) {
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    hash = (hash ^ word) * 0x100000001B3U;
+    hash ^= hash >> 32;
+  }
+  return hash;
 }
 
-}  // namespace
-
-class AdapterBuilder {
+class AdapterPacker {
  public:
-  AdapterBuilder(const Model& model, const AdapterRoom& room) : model_(model), room_(room) {}
+  AdapterPacker(const Model& model, const AdapterRoom& room) : model_(model), room_(room) {}
 
-  absl::StatusOr<std::shared_ptr<const Adapter>> Build(const std::vector<AdapterModule>& modules) {
+  absl::StatusOr<PackedAdapter> Pack(const std::vector<AdapterModule>& modules) {
     for (const AdapterModule& module : modules) {
       if (absl::Status status = Match(module); !status.ok()) return status;
     }
     if (absl::Status status = CheckProjections(); !status.ok()) return status;
     if (absl::Status status = CheckBytes(); !status.ok()) return status;
-    return Fill();
+    std::vector<std::byte> matrices(bytes_);
+    for (const MatchedModule& module : matched_) {
+      if (absl::Status status = AddModule(module, matrices.data()); !status.ok()) return status;
+    }
+    return PackedAdapter{std::make_shared<const AdapterLayout>(Layout(HashOf(matrices))), std::move(matrices)};
   }
 
  private:
-  // A pair whose matrices are at offsets of the adapter's memory.
   struct PlacedPair {
-    Projection projection;
     int32_t layer;
-    size_t down;
-    size_t up;
-    kernels::LowRankPair pair;
+    Projection projection;
+    AdapterLayout::Placed at;
   };
 
-  const AdaptableModule* Find(std::string_view name) const {
-    const auto is = [](std::string_view own) {
-      return [own](const AdaptableModule& module) { return module.name == own; };
-    };
-    const std::vector<AdaptableModule>& modules = model_.adaptable().modules;
-    auto found = std::find_if(modules.begin(), modules.end(), is(name));
+  // Those of the name, one for each projection.
+  std::vector<const AdaptableModule*> Find(std::string_view name) const {
+    std::vector<const AdaptableModule*> found = FindExactly(name);
     for (const std::string& prefix : model_.adaptable().prefixes) {
-      if (found != modules.end()) break;
-      if (!name.starts_with(prefix)) continue;
-      found = std::find_if(modules.begin(), modules.end(), is(name.substr(prefix.size())));
+      if (!found.empty()) break;
+      if (name.starts_with(prefix)) found = FindExactly(name.substr(prefix.size()));
     }
-    return found == modules.end() ? nullptr : &*found;
+    return found;
+  }
+  std::vector<const AdaptableModule*> FindExactly(std::string_view name) const {
+    std::vector<const AdaptableModule*> found;
+    for (const AdaptableModule& module : model_.adaptable().modules) {
+      if (module.name == name) found.push_back(&module);
+    }
+    return found;
   }
 
   absl::Status Match(const AdapterModule& own) {
-    const AdaptableModule* module = Find(own.name);
-    if (module == nullptr) {
-      std::set<std::string> known;
-      for (const AdaptableModule& other : model_.adaptable().modules) known.insert(LastComponent(other.name));
-      return absl::InvalidArgumentError(
-          absl::StrCat(own.down.file, ": module '", own.name,
-                       "' is none that adapters of this model may change; those of its layers are ",
-                       known.empty() ? "none" : absl::StrJoin(known, ", ")));
+    const std::vector<const AdaptableModule*> modules = Find(own.name);
+    for (const AdaptableModule* module : modules) {
+      if (absl::Status status = MatchOne(own, module); !status.ok()) return status;
     }
+    if (!modules.empty()) return absl::OkStatus();
+    std::set<std::string> known;
+    for (const AdaptableModule& other : model_.adaptable().modules) known.insert(LastComponent(other.name));
+    return absl::InvalidArgumentError(
+        absl::StrCat(own.down.file, ": module '", own.name,
+                     "' is none that adapters of this model may change; those of its layers are ",
+                     known.empty() ? "none" : absl::StrJoin(known, ", ")));
+  }
+
+  absl::Status MatchOne(const AdapterModule& own, const AdaptableModule* module) {
     if (std::any_of(matched_.begin(), matched_.end(),
                     [module](const MatchedModule& other) { return other.model == module; })) {
       return Refused(own.down, absl::StrCat("adapts '", module->name, "', which it does under another name already"));
@@ -255,17 +269,14 @@ class AdapterBuilder {
     for (const Segment& segment : SegmentsOf(*module.model)) {
       const size_t up_at = Take(UpBytes(module.rank, segment.count, module.dtype));
       FillUp(module, segment, *up, memory + up_at);
-      pairs_.push_back({.projection = module.model->projection,
-                        .layer = module.model->layer,
-                        .down = down_at,
-                        .up = up_at,
-                        .pair = {.down = nullptr,
-                                 .up = nullptr,
-                                 .dtype = module.dtype,
-                                 .rank = module.rank,
-                                 .first_column = static_cast<int32_t>(segment.first_column),
-                                 .out_features = static_cast<int32_t>(segment.count),
-                                 .scale = module.scale}});
+      const kernels::LowRankPair pair{.down = nullptr,
+                                      .up = nullptr,
+                                      .dtype = module.dtype,
+                                      .rank = module.rank,
+                                      .first_column = static_cast<int32_t>(segment.first_column),
+                                      .out_features = static_cast<int32_t>(segment.count),
+                                      .scale = module.scale};
+      pairs_.push_back({module.model->layer, module.model->projection, {pair, down_at, up_at}});
     }
     return absl::OkStatus();
   }
@@ -292,48 +303,26 @@ class AdapterBuilder {
     }
   }
 
-  absl::StatusOr<std::shared_ptr<const Adapter>> Fill() {
-    kernels::Device* device = model_.device();
-    std::shared_ptr<Adapter> adapter(new Adapter(device));
-    std::vector<std::byte> memory(bytes_);
-    for (const MatchedModule& module : matched_) {
-      if (absl::Status status = AddModule(module, memory.data()); !status.ok()) return status;
-    }
-    adapter->memory_ = device->ops->allocate(device->context, bytes_);
-    if (adapter->memory_ == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat("the device has no memory for ", bytes_, " bytes"));
-    }
-    adapter->bytes_ = bytes_;
-    kernels::KernelStatus copied =
-        device->ops->copy_to_device(device->context, adapter->memory_, memory.data(), bytes_);
-    if (copied == kernels::KernelStatus::kOk) copied = device->ops->synchronize(device->context);
-    if (copied != kernels::KernelStatus::kOk) {
-      return absl::InternalError(absl::StrCat("copy of an adapter failed: ", kernels::Name(copied)));
-    }
-    Describe(adapter.get());
-    return adapter;
-  }
-
-  void Describe(Adapter* adapter) {
+  AdapterLayout Layout(uint64_t hash) {
     std::sort(pairs_.begin(), pairs_.end(), [](const PlacedPair& a, const PlacedPair& b) {
-      return std::tuple(a.layer, a.projection, a.pair.first_column) <
-             std::tuple(b.layer, b.projection, b.pair.first_column);
+      return std::tuple(a.layer, a.projection, a.at.pair.first_column) <
+             std::tuple(b.layer, b.projection, b.at.pair.first_column);
     });
-    adapter->id_ = NextId();
-    adapter->ranges_.resize(static_cast<size_t>(model_.config().num_layers) * kNumProjections);
-    const auto* memory = static_cast<const std::byte*>(adapter->memory_);
+    AdapterLayout layout;
+    layout.bytes = bytes_;
+    layout.hash = hash;
+    layout.ranges.resize(static_cast<size_t>(model_.config().num_layers) * kNumProjections);
     for (const PlacedPair& placed : pairs_) {
       const auto projection = static_cast<size_t>(placed.projection);
-      Adapter::Range& range = adapter->ranges_[static_cast<size_t>(placed.layer) * kNumProjections + projection];
-      if (range.count++ == 0) range.first = adapter->pairs_.size();
-      kernels::LowRankPair& pair = adapter->pairs_.emplace_back(placed.pair);
-      pair.down = memory + placed.down;
-      pair.up = memory + placed.up;
-      adapter->rank_ = std::max(adapter->rank_, pair.rank);
+      AdapterLayout::Range& range = layout.ranges[static_cast<size_t>(placed.layer) * kNumProjections + projection];
+      if (range.count++ == 0) range.first = layout.pairs.size();
+      layout.pairs.push_back(placed.at);
+      layout.rank = std::max(layout.rank, placed.at.pair.rank);
     }
     std::set<std::string> targets;
     for (const MatchedModule& module : matched_) targets.insert(LastComponent(module.model->name));
-    adapter->targets_.assign(targets.begin(), targets.end());
+    layout.targets.assign(targets.begin(), targets.end());
+    return layout;
   }
 
   const Model& model_;
@@ -344,19 +333,27 @@ class AdapterBuilder {
   size_t taken_ = 0;
 };
 
+}  // namespace
+
+uint64_t NextAdapterId() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 absl::StatusOr<std::shared_ptr<const Adapter>> MakeAdapter(const Model& model,
                                                            const std::vector<AdapterModule>& modules,
                                                            const AdapterRoom& room) {
-  return AdapterBuilder(model, room).Build(modules);
+  const absl::StatusOr<PackedAdapter> packed = AdapterPacker(model, room).Pack(modules);
+  if (!packed.ok()) return packed.status();
+  return Adapter::Create(model.device(), *packed, NextAdapterId());
 }
 
-absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
-                                                           const AdapterRoom& room) {
+absl::StatusOr<PackedAdapter> ReadAdapter(const Model& model, const std::string& path, const AdapterRoom& room) {
   const absl::StatusOr<std::vector<AdapterModule>> modules = Open(model, path);
-  absl::StatusOr<std::shared_ptr<const Adapter>> adapter =
-      modules.ok() ? MakeAdapter(model, *modules, room) : modules.status();
-  if (adapter.ok()) return adapter;
-  return absl::Status(adapter.status().code(), absl::StrCat(path, ": ", adapter.status().message()));
+  absl::StatusOr<PackedAdapter> packed =
+      modules.ok() ? AdapterPacker(model, room).Pack(*modules) : absl::StatusOr<PackedAdapter>(modules.status());
+  if (packed.ok()) return packed;
+  return absl::Status(packed.status().code(), absl::StrCat(path, ": ", packed.status().message()));
 }
 
 }  // namespace dunlin::engine

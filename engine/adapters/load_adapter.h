@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the files of an adapter to an Adapter in device memory.
+// From the files of an adapter to its matrices, packed in host memory.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,17 @@ struct AdapterRoom {
   size_t max_bytes = 0;
 };
 
-// path: a PEFT directory, or a GGUF file, by the model's own form. Matrices keep the values of the file, and its
-// dtype where both of a pair have the same and the model has no factor for them, else they are FP32. Errors, prefixed with the path: as OpenPeftAdapter and OpenGgufAdapter;
-// INVALID_ARGUMENT for a module that the model does not have or that adapters cannot change, a shape that is not the
-// module's, a rank above max_rank, a value that is not finite; RESOURCE_EXHAUSTED where it takes more than max_bytes,
-// or the device has no memory; INTERNAL when the device fails. Any thread.
-absl::StatusOr<std::shared_ptr<const Adapter>> LoadAdapter(const Model& model, const std::string& path,
-                                                           const AdapterRoom& room);
+// path: a PEFT directory, or a GGUF file, by the model's own form. Matrices keep the values of the file, and its dtype
+// where both of a pair have the same and the model has no factor for them; else they are FP32. Errors, prefixed with
+// the path: as OpenPeftAdapter and OpenGgufAdapter; INVALID_ARGUMENT for a module that the model does not have or that
+// adapters cannot change, a shape that is not the module's, a rank above max_rank, a value that is not finite;
+// RESOURCE_EXHAUSTED where it takes more than max_bytes. Any thread.
+absl::StatusOr<PackedAdapter> ReadAdapter(const Model& model, const std::string& path, const AdapterRoom& room);
 
-// The second half of LoadAdapter, with its errors: of modules whose matrices are read here.
+// AdapterLease::id of another adapter, or of another load.
+uint64_t NextAdapterId();
+
+// In device memory, of modules whose matrices are read here. Errors: as ReadAdapter and Adapter::Create.
 absl::StatusOr<std::shared_ptr<const Adapter>> MakeAdapter(const Model& model,
                                                            const std::vector<AdapterModule>& modules,
                                                            const AdapterRoom& room);

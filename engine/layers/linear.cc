@@ -11,6 +11,30 @@ namespace dunlin::engine {
 
 using kernels::DeviceOps;
 
+namespace {
+
+// Where a layer has the weights of a projection.
+struct ProjectionRow {
+  Projection projection;
+  const LinearWeights& (*of)(const LayerWeights&);
+};
+constexpr ProjectionRow kProjections[] = {
+    {Projection::kQkv, [](const LayerWeights& w) -> const LinearWeights& { return w.qkv; }},
+    {Projection::kAttentionGate, [](const LayerWeights& w) -> const LinearWeights& { return w.attention_gate; }},
+    {Projection::kAttentionOut, [](const LayerWeights& w) -> const LinearWeights& { return w.attention_out; }},
+    {Projection::kMlpUp, [](const LayerWeights& w) -> const LinearWeights& { return w.mlp_up; }},
+    {Projection::kMlpDown, [](const LayerWeights& w) -> const LinearWeights& { return w.mlp_down; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.in; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.short_conv.in; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.mamba.in; }},
+    {Projection::kMixerGates, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.gates; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.out; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.short_conv.out; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.mamba.out; }},
+};
+
+}  // namespace
+
 bool Linear::SharesInputFormat(const kernels::Activation& other) const {
   return other.precision == weight().precision && other.scale_block == weight().scale_block;
 }
@@ -27,19 +51,11 @@ kernels::Activation Linear::InputIn(void* data, int32_t num_rows) const {
 }
 
 std::optional<Projection> Linear::adapted() const {
-  constexpr struct {
-    Projection projection;
-    LinearWeights LayerWeights::*weights;
-  } kProjections[] = {{Projection::kQkv, &LayerWeights::qkv},
-                      {Projection::kAttentionOut, &LayerWeights::attention_out},
-                      {Projection::kMlpUp, &LayerWeights::mlp_up},
-                      {Projection::kMlpDown, &LayerWeights::mlp_down}};
   const AdapterRows* adapters = context_->inputs.adapters;
-  if (adapters == nullptr || input_ >= HeadInputIndex(context_->config)) return std::nullopt;
-  const int32_t index = input_ / kInputsPerLayer;
+  const int32_t index = context_->layer;
+  if (adapters == nullptr || index < 0) return std::nullopt;
   const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(index)];
-  const auto* found =
-      std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == &(layer.*row.weights); });
+  const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == &row.of(layer); });
   if (found == std::end(kProjections)) return std::nullopt;
   const bool adapted = std::ranges::any_of(adapters->all, [&](const AdapterRows::Use& use) {
     return !use.adapter->pairs(found->projection, index).empty();
@@ -63,7 +79,7 @@ bool Linear::AddAdapters(float* out) const {
   const AdapterRows& adapters = *context_->inputs.adapters;
   int32_t num_uses = 0;
   for (const auto& [adapter, rows, num_rows] : context_->rows.picked != nullptr ? adapters.kept : adapters.all) {
-    const std::span pairs = adapter->pairs(*projection, input_ / kInputsPerLayer);
+    const std::span pairs = adapter->pairs(*projection, context_->layer);
     if (pairs.empty()) continue;
     adapters.list[num_uses++] = {
         .pairs = pairs.data(), .num_pairs = static_cast<int32_t>(pairs.size()), .rows = rows, .num_rows = num_rows};

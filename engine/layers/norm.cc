@@ -66,7 +66,7 @@ kernels::NormParams Norm::Params(int32_t num_rows) const {
 }
 
 bool NormAgainFor(LayerContext* context, const NormWeights& weights, const Linear& linear) {
-  if (linear.SharesInputFormat(context->activation)) return true;
+  if (linear.SharesInputFormat(context->activation) && !linear.IsAdapted()) return true;
   return Norm(context, weights).Run("attention norm", &linear, RowsOf(*context));
 }
 

@@ -66,9 +66,9 @@ absl::StatusOr<Json> FitJson(const std::string& path, const std::string& base) {
   const absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::LoadModel(source, cpu.get());
   if (!model.ok()) return model.status();
   const engine::AdapterRoom room{.max_rank = engine::kMaxAdapterRank, .max_bytes = std::numeric_limits<size_t>::max()};
-  const auto adapter = engine::LoadAdapter(**model, path, room);
+  const absl::StatusOr<engine::PackedAdapter> adapter = engine::ReadAdapter(**model, path, room);
   if (!adapter.ok()) return adapter.status();
-  return Json{{"model", base}, {"architecture", (*model)->config().architecture}, {"bytes", (*adapter)->bytes()}};
+  return Json{{"model", base}, {"architecture", (*model)->config().architecture}, {"bytes", adapter->layout->bytes}};
 }
 
 }  // namespace

@@ -15,15 +15,33 @@ std::optional<Projection> ProjectionOf(WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kQkv:
       return Projection::kQkv;
+    case WeightSlot::kAttentionGate:
+      return Projection::kAttentionGate;
     case WeightSlot::kAttentionOut:
       return Projection::kAttentionOut;
     case WeightSlot::kMlpUp:
       return Projection::kMlpUp;
     case WeightSlot::kMlpDown:
       return Projection::kMlpDown;
+    case WeightSlot::kDeltaIn:
+    case WeightSlot::kShortConvIn:
+    case WeightSlot::kMambaIn:
+      return Projection::kMixerIn;
+    case WeightSlot::kDeltaGates:
+      return Projection::kMixerGates;
+    case WeightSlot::kDeltaOut:
+    case WeightSlot::kShortConvOut:
+    case WeightSlot::kMambaOut:
+      return Projection::kMixerOut;
     default:
       return std::nullopt;
   }
+}
+
+// GGUF files have the rows of recurrent mixers and of gates in other orders than their modules.
+bool HasPlainRowsInGguf(Projection projection) {
+  return projection != Projection::kAttentionGate && projection != Projection::kMixerIn &&
+         projection != Projection::kMixerGates && projection != Projection::kMixerOut;
 }
 
 // "layers.0.mlp.up_proj" of "model.layers.0.mlp.up_proj.weight".
@@ -64,6 +82,21 @@ AdaptableModule ModuleOf(const ParsedModel& parsed, const std::string& prefix,
   return module;
 }
 
+using PartsBySlot = std::map<WeightSlot, std::vector<const WeightPart*>>;
+
+// Whether all rows of a tensor lie in projections of one layer, at places that a module's rows are known by.
+bool IsAdaptable(const ParsedModel& parsed, const PartsBySlot& by_slot) {
+  const int32_t layer = by_slot.begin()->second.front()->layer;
+  const bool rotates = parsed.config.rotary.interleaved || parsed.separates_rotation;
+  if (by_slot.size() > 1 && (rotates || parsed.gguf)) return false;
+  return std::all_of(by_slot.begin(), by_slot.end(), [&](const auto& row) {
+    const std::optional<Projection> projection = ProjectionOf(row.first);
+    return projection.has_value() && (!parsed.gguf || HasPlainRowsInGguf(*projection)) &&
+           std::all_of(row.second.begin(), row.second.end(),
+                       [layer](const WeightPart* part) { return part->layer == layer; });
+  });
+}
+
 }  // namespace
 
 AdaptableModules ListAdaptable(const ParsedModel& parsed, const std::string& prefix,
@@ -73,18 +106,14 @@ AdaptableModules ListAdaptable(const ParsedModel& parsed, const std::string& pre
   if (parsed.config.is_encoder()) return adaptable;
   adaptable.prefixes.emplace_back(prefix);
   for (const char* other : parsed.names.prefixes) adaptable.prefixes.emplace_back(other);
-  std::map<std::string_view, std::vector<const WeightPart*>> tensors;
+  std::map<std::string_view, PartsBySlot> tensors;
   for (const WeightPart& part : parts) {
-    if (!part.is_vector()) tensors[part.tensor].push_back(&part);
+    if (!part.is_vector()) tensors[part.tensor][part.slot].push_back(&part);
   }
-  for (const auto& [tensor, of_tensor] : tensors) {
-    const std::optional<Projection> projection = ProjectionOf(of_tensor.front()->slot);
-    const bool whole =
-        std::all_of(of_tensor.begin(), of_tensor.end(), [first = of_tensor.front()](const WeightPart* part) {
-          return part->slot == first->slot && part->layer == first->layer;
-        });
-    if (projection.has_value() && whole) {
-      adaptable.modules.push_back(ModuleOf(parsed, prefix, of_tensor, *projection));
+  for (const auto& [tensor, by_slot] : tensors) {
+    if (!IsAdaptable(parsed, by_slot)) continue;
+    for (const auto& [slot, of_slot] : by_slot) {
+      adaptable.modules.push_back(ModuleOf(parsed, prefix, of_slot, *ProjectionOf(slot)));
     }
   }
   return adaptable;

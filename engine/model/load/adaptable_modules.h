@@ -11,7 +11,7 @@
 
 namespace dunlin::engine {
 
-// The modules of a decoder whose whole matrices lie in one Projection; none of an encoder. prefix: of the checkpoint's
+// The modules of a decoder whose whole matrices lie in Projections; none of an encoder. prefix: of the checkpoint's
 // tensors. parts: with the names that the checkpoint has.
 AdaptableModules ListAdaptable(const ParsedModel& parsed, const std::string& prefix,
                                const std::vector<WeightPart>& parts);

@@ -23,7 +23,8 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
   for (const AdaptableModule& module : model->adaptable.modules) {
-    summary.adaptable_features += module.in_features + module.out_features;
+    summary.adaptable_features += module.in_features;
+    for (const ModuleRows& rows : module.rows) summary.adaptable_features += rows.num_rows;
   }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;

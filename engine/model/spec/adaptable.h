@@ -10,9 +10,19 @@
 
 namespace dunlin::engine {
 
-// Products of every layer that has them: LayerWeights::qkv, attention_out, mlp_up and mlp_down.
-enum class Projection : uint8_t { kQkv, kAttentionOut, kMlpUp, kMlpDown };
-inline constexpr size_t kNumProjections = 4;
+// Products of every layer that has them: LayerWeights::qkv, attention_gate, attention_out, mlp_up and mlp_down; `in`,
+// `gates` and `out` of its recurrent mixer.
+enum class Projection : uint8_t {
+  kQkv,
+  kAttentionGate,
+  kAttentionOut,
+  kMlpUp,
+  kMlpDown,
+  kMixerIn,
+  kMixerGates,
+  kMixerOut
+};
+inline constexpr size_t kNumProjections = 8;
 
 // Rows of a module's matrix that are rows of a projection: row `row` of the projection's is the module's row
 // source_row + (row - row_begin), in the order of the checkpoint unless the rows rotate.
@@ -24,7 +34,7 @@ struct ModuleRows {
   float scale = 1.0F;
 };
 
-// A module whose whole matrix lies in one projection.
+// A module's rows of one projection. A module whose matrix lies in several has one for each, with the same name.
 struct AdaptableModule {
   std::string name;  // as in the checkpoint, without its prefix: "layers.0.self_attn.q_proj", "blk.0.attn_q"
   Projection projection = Projection::kQkv;

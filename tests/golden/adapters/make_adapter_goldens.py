@@ -49,6 +49,15 @@ ADAPTERS = {
     "granite_tiny": ("granite_tiny", torch.float32, {"r": 4, "lora_alpha": 4, "target_modules": "all-linear"}),
     "gemma4_e_tiny": ("gemma4_e_tiny", torch.float32, {
         "r": 4, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]}),
+    # Recurrent layers, queries whose matrix has an output gate.
+    "qwen35_tiny": ("qwen35_tiny", torch.float32, {"r": 4, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "qwen3next_tiny": ("qwen3next_tiny", torch.bfloat16, {
+        "r": 4, "lora_alpha": 4, "target_modules": ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "v_proj"]}),
+    "qwen35_gates": ("qwen35_tiny", torch.float32, {"r": 3, "lora_alpha": 5, "target_modules": ["in_proj_a", "in_proj_b"]}),
+    "lfm2_tiny": ("lfm2_tiny", torch.float16, {"r": 4, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "mamba2_tiny": ("mamba2_tiny", torch.float32, {"r": 4, "lora_alpha": 2, "target_modules": ["in_proj"]}),
+    "falcon_h1_tiny": ("falcon_h1_tiny", torch.float32, {  # PEFT has no out_proj of Mamba's
+        "r": 4, "lora_alpha": 4, "target_modules": ["in_proj", "q_proj", "o_proj", "down_proj"]}),
 }
 
 
@@ -84,7 +93,8 @@ def save(model, folder, dtype):
 def make(name, seed):
     model_name, dtype, fields = ADAPTERS[name]
     base = transformers.AutoModelForCausalLM.from_pretrained(MODELS / model_name, dtype=torch.float32,
-                                                             attn_implementation="eager").eval()
+                                                             attn_implementation="eager",
+                                                             experts_implementation="eager").eval()
     vocab = base.get_input_embeddings().weight.shape[0]
     tokens = torch.randint(3, vocab, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(seed)).tolist()
     plain = logits_of(base, tokens)

@@ -75,7 +75,9 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterBits,
                                            AdapterMix{"gpt2_tiny", {"gpt2_tiny"}},
                                            AdapterMix{"neox_parallel", {"neox_parallel"}},
                                            AdapterMix{"gemma3_tiny", {"gemma3_tiny"}},
-                                           AdapterMix{"gemma4_e_tiny", {"gemma4_e_tiny"}}),
+                                           AdapterMix{"gemma4_e_tiny", {"gemma4_e_tiny"}},
+                                           AdapterMix{"qwen35_tiny", {"qwen35_tiny", "qwen35_gates"}},
+                                           AdapterMix{"falcon_h1_tiny", {"falcon_h1_tiny"}}),
                          [](const auto& test) { return test.param.model; });
 
 // Calls of the CPU's operations, by the fusions that adapters are in the way of.

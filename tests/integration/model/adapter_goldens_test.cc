@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logits of base and adapter in FP32 against PEFT, for each backend and CPU variant, whole prompts and chunks: fused
 // and single projections, GPT-2's transposed ones, rows interleaved by head or in rotation pairs, factors of the model,
-// layers that share keys and values, fused and eager, and a GGUF adapter of a GGUF file.
+// layers that share keys and values, recurrent ones, queries with an output gate, fused and eager, and
+// a GGUF adapter of a GGUF file.
 #include <gtest/gtest.h>
 
 #include "engine/base/check.h"
@@ -66,7 +67,10 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterGoldens,
                                            Of("qwen3_qk_norm", "qwen3_qk_norm"), Of("gemma3_tiny", "gemma3_tiny"),
                                            Of("phi3_tiny", "phi3_tiny"), Of("neox_parallel", "neox_parallel"),
                                            Of("cohere_tiny", "cohere_tiny"), Of("granite_tiny", "granite_tiny"),
-                                           Of("gemma4_e_tiny", "gemma4_e_tiny"),
+                                           Of("gemma4_e_tiny", "gemma4_e_tiny"), Of("qwen35_tiny", "qwen35_tiny"),
+                                           Of("qwen35_gates", "qwen35_tiny"), Of("qwen3next_tiny", "qwen3next_tiny"),
+                                           Of("lfm2_tiny", "lfm2_tiny"), Of("mamba2_tiny", "mamba2_tiny"),
+                                           Of("falcon_h1_tiny", "falcon_h1_tiny"),
                                            AdapterGolden{"llama_gqa.gguf",
                                                          SourcePath("tests/golden/gguf/llama_gqa.gguf"), "llama_gqa"}),
                          [](const auto& test) {
