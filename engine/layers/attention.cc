@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
+#include "engine/model/spec/rank_config.h"
 
 namespace dunlin::engine {
 
@@ -128,13 +130,27 @@ bool Attention::Run(const Linear& next) const {
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, weights_);
   params.next = next.Input(context_->rows.count);
   const bool gated = context_->config.attention.output_gate;
-  if (!gated && !next.IsAdapted() && !context_->eager() && device.ops->attention_fuses(device.context, params)) {
+  const bool fuses = !gated && !next.IsAdapted() && !context_->eager() && !context_->divided();
+  if (fuses && device.ops->attention_fuses(device.context, params)) {
     return context_->Run(&DeviceOps::paged_attention, params, "paged attention");
   }
   params.next = nullptr;
   params.out = context_->buffers.attention;
   return context_->Run(&DeviceOps::paged_attention, params, "paged attention") && (!gated || ApplyGate(params.out)) &&
-         next.Quantize("attention quantize", params.out, context_->rows.count);
+         Quantize(next, params.out);
+}
+
+bool Attention::Quantize(const Linear& next, const float* heads) const {
+  const int32_t num_rows = context_->rows.count;
+  if (context_->divided()) {
+    const ModelConfig& config = context_->config;
+    const HeadShape whole = config.undivided().attention.heads(context_->layer);
+    const RankPart part = HeadsOf(whole, config.rank, config.num_ranks).query;
+    heads = GatherColumns(context_, "attention gather", heads,
+                          {part.first * whole.head_dim, part.count * whole.head_dim}, next.columns(), num_rows);
+    if (heads == nullptr) return false;
+  }
+  return next.Quantize("attention quantize", heads, num_rows);
 }
 
 }  // namespace dunlin::engine

@@ -2,6 +2,7 @@
 #include "engine/layers/classifier.h"
 
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -18,9 +19,21 @@ bool Head::Run(int32_t first, int32_t count) const {
   float* logits = context_->buffers.logits;
   const kernels::SoftcapParams cap{
       .values = logits, .cap = config.head.softcap, .num_rows = count, .columns = config.vocab_size};
-  return Norm(context_, weights.final_norm).Run("final norm", &head, rows) &&
-         head.Run("head", nullptr, logits, count) &&
-         (config.head.softcap == 0.0F || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
+  if (!Norm(context_, weights.final_norm).Run("final norm", &head, rows)) return false;
+  if (!(context_->divided() ? RunDivided(head, first, count) : head.Run("head", nullptr, logits, count))) return false;
+  const bool capped = config.head.softcap > 0.0F && config.rank == 0;  // of several ranks the first one samples
+  return !capped || context_->Run(&DeviceOps::softcap, cap, "logit softcap");
+}
+
+// Logits of the rank's part of the vocabulary. Those of the rows before may still be read by rank 0, which samples.
+bool Head::RunDivided(const Linear& head, int32_t first, int32_t count) const {
+  constexpr char kOp[] = "head";
+  const ModelConfig& config = context_->config;
+  kernels::GemmParams params = head.Params(count);
+  params.bias = head.bias();
+  params.out = context_->buffers.logits + config.part(config.vocab_size).first;
+  params.out_stride = config.vocab_size;
+  return (first == 0 || Meet(context_, kOp)) && context_->Run(&DeviceOps::gemm, params, kOp) && Meet(context_, kOp);
 }
 
 Classifier::Classifier(LayerContext* context)

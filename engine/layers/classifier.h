@@ -17,6 +17,9 @@ class Head {
   bool Run(int32_t first, int32_t count) const;
 
  private:
+  // Of a divided model, from the norm's output.
+  bool RunDivided(const Linear& head, int32_t first, int32_t count) const;
+
   LayerContext* context_;
 };
 

@@ -4,6 +4,7 @@
 #include "engine/layers/decoder_layer.h"
 #include "engine/layers/layer_inputs.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
@@ -19,15 +20,48 @@ float RoundedScale(float scale, Precision precision) {
 // The terms are added in transformers' order: word, type, position.
 bool Embedding::Run() const {
   const ModelConfig& config = context_->config;
+  const float scale = RoundedScale(config.embedding.scale, context_->profile.precision);
+  const bool embedded = context_->divided() ? RunDivided(scale)
+                                            : Gather("embedding", context_->weights.embedding,
+                                                     context_->inputs.token_ids, false, scale) &&
+                                                  AddTypesAndPositions() && NormSum();
+  return embedded && FillRotaryTables() && (!config.has_layer_inputs() || LayerInputs(context_).Fill());
+}
+
+bool Embedding::AddTypesAndPositions() const {
+  const EmbeddingSpec& embedding = context_->config.embedding;
   const PrecisionWeights& weights = context_->weights;
   const PassInputs& inputs = context_->inputs;
-  const float scale = RoundedScale(config.embedding.scale, context_->profile.precision);
-  return Gather("embedding", weights.embedding, inputs.token_ids, false, scale) &&
-         (config.embedding.num_token_types == 0 ||
+  return (embedding.num_token_types == 0 ||
           Gather("token type embedding", weights.token_types, inputs.token_types, true, 1.0F)) &&
-         (!config.embedding.learned_positions ||
-          Gather("position embedding", weights.positions, inputs.positions, true, 1.0F)) &&
-         NormSum() && FillRotaryTables() && (!config.has_layer_inputs() || LayerInputs(context_).Fill());
+         (!embedding.learned_positions ||
+          Gather("position embedding", weights.positions, inputs.positions, true, 1.0F));
+}
+
+// Ranks are on the CPU, whose memory the host reads: it picks the rows.
+bool Embedding::GatherOwn(const char* op, float scale) const {
+  const RankPart part = context_->config.part(context_->config.vocab_size);
+  for (int32_t row = 0; row < context_->rows.count; ++row) {
+    const int32_t id = context_->inputs.token_ids[row] - part.first;
+    if (id < 0 || id >= part.count) continue;
+    const kernels::GatherRowsParams params{.weight = &context_->weights.embedding,
+                                           .ids = &id,
+                                           .out = context_->rows.hidden + int64_t{row} * context_->config.hidden_dim,
+                                           .num_rows = 1,
+                                           .accumulate = false,
+                                           .scale = scale};
+    if (!context_->Run(&DeviceOps::gather_rows, params, op)) return false;
+  }
+  return true;
+}
+
+// The pass before may still read the rows, and rank 0 its logits.
+bool Embedding::RunDivided(float scale) const {
+  constexpr char kOp[] = "embedding";
+  const EmbeddingSpec& embedding = context_->config.embedding;
+  if (!Meet(context_, kOp) || !GatherOwn(kOp, scale) || !Meet(context_, kOp)) return false;
+  if (embedding.num_token_types == 0 && !embedding.learned_positions && !embedding.norm) return true;
+  return (context_->config.rank > 0 || (AddTypesAndPositions() && NormSum())) && Meet(context_, kOp);
 }
 
 bool Embedding::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,

@@ -21,6 +21,10 @@ class Embedding {
  private:
   bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,
               float scale) const;
+  // Word embeddings of the rank's part of the vocabulary, then rank 0 adds the rest.
+  bool RunDivided(float scale) const;
+  bool GatherOwn(const char* op, float scale) const;
+  bool AddTypesAndPositions() const;
   bool NormSum() const;
   bool FillRotaryTables() const;
 

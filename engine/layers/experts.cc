@@ -2,6 +2,7 @@
 #include "engine/layers/experts.h"
 
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -18,18 +19,48 @@ bool Experts::Begin() {
 
 bool Experts::Run() {
   const ModelConfig& config = context_->config;
+  if (context_->divided()) return RunDivided();
   const bool latent = config.experts.latent_dim > 0;
   const bool post_norm = config.norm.has_post();
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
-  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum) && (!latent || LeaveLatent()) &&
-         (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
+  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum, latent || post_norm) &&
+         (!latent || LeaveLatent()) && (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
          (!post_norm ||
           Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
 }
 
+bool Experts::RunDivided() {
+  const bool post_norm = context_->config.norm.has_post();
+  float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
+  const Columns own = OwnColumns(*context_, sum);
+  const Columns apart{context_->buffers.rank_sum, sum_columns()};
+  return (post_norm || CopyOwn(own, apart)) && RunExperts(apart.data, post_norm) &&
+         (context_->config.experts.shared_ffn_dim == 0 || RunShared(apart.data)) && CopyOwn(apart, own) &&
+         Meet(context_, "sum of the experts") &&
+         (!post_norm ||
+          Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
+}
+
+bool Experts::CopyOwn(const Columns& from, const Columns& to) const {
+  const kernels::CopyColumnsParams params{.in = from.data,
+                                          .in_stride = from.stride,
+                                          .in_block_stride = 0,
+                                          .out = to.data,
+                                          .out_stride = to.stride,
+                                          .out_block_stride = 0,
+                                          .num_rows = context_->rows.count,
+                                          .num_blocks = 1,
+                                          .columns = sum_columns()};
+  return context_->Run(&DeviceOps::copy_columns, params, "columns of the experts");
+}
+
+int32_t Experts::sum_columns() const {
+  return context_->config.part(context_->config.expert_dim()).count;
+}
+
 bool Experts::SumApart(const NormWeights& router_norm, const NormWeights& experts_norm) const {
   return Norm(context_, router_norm).Run("router norm", buffers_.normed) && Route() &&
-         Norm(context_, experts_norm).Run("experts norm", buffers_.normed) && RunExperts(buffers_.normed);
+         Norm(context_, experts_norm).Run("experts norm", buffers_.normed) && RunExperts(buffers_.normed, true);
 }
 
 bool Experts::Route() const {
@@ -66,7 +97,7 @@ bool Experts::LeaveLatent() const {
          out.Run("latent out", rows.hidden, rows.hidden, rows.count);
 }
 
-bool Experts::RunExperts(float* out) const {
+bool Experts::RunExperts(float* out, bool from_zero) const {
   const Linear up(context_, weights_.experts.up.front(), InputIndex(context_->layer, LayerInput::kMlpUp));
   const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
@@ -77,12 +108,12 @@ bool Experts::RunExperts(float* out) const {
                                            .sigmoid = false,
                                            .out = out,
                                            .num_rows = context_->rows.count,
-                                           .columns = context_->config.expert_dim(),
-                                           .from_zero = out != context_->rows.hidden};
+                                           .columns = sum_columns(),
+                                           .from_zero = from_zero};
   if (!Gather(up) || !RunUp(up, down)) return false;
   kernels::GroupedGemmParams params = Params(weights_.experts.down);
   params.out = buffers_.output;
-  params.out_stride = context_->config.expert_dim();
+  params.out_stride = sum_columns();
   return context_->Run(&DeviceOps::grouped_gemm, params, "expert down") &&
          context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the experts");
 }
@@ -106,7 +137,7 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   of_one.bias = up.bias();
   of_one.next = &fused;
   of_one.activation = context_->config.mlp.activation;
-  if (context_->Fuses(of_one)) {
+  if (!context_->divided() && context_->Fuses(of_one)) {
     params.next = &fused;
     params.activation = of_one.activation;
     // A device may fuse in gemm alone; then it has written nothing.
@@ -149,7 +180,7 @@ bool Experts::RunShared(float* out) {
                                            .sigmoid = true,
                                            .out = out,
                                            .num_rows = rows.count,
-                                           .columns = config.hidden_dim};
+                                           .columns = config.part(config.hidden_dim).count};
   return shared.down().Run("expert down", nullptr, buffers_.output, rows.count) &&
          context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the shared expert");
 }

@@ -38,8 +38,14 @@ class Experts {
   // ExpertBuffers::latent from the normed rows, and from the experts' sum in it to hidden.
   bool EnterLatent() const;
   bool LeaveLatent() const;
-  // The sum of a row's experts [rows, expert_dim]: added to out if that is hidden, else in its place.
-  bool RunExperts(float* out) const;
+  // The same of a divided model: the rank's columns of the sum, and what the ranks do with all of them.
+  bool RunDivided();
+  // From or to contiguous rows of the rank's columns.
+  bool CopyOwn(const Columns& from, const Columns& to) const;
+  // The sum of a row's experts, [rows, sum_columns()]: added to out or, with from_zero, in its place.
+  bool RunExperts(float* out, bool from_zero) const;
+  // What an expert gives: expert_dim or, of a divided model, the rank's part of it.
+  int32_t sum_columns() const;
   bool Gather(const Linear& up) const;
   bool RunUp(const Linear& up, const Linear& down) const;
   // Added to out.

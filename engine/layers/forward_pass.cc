@@ -5,6 +5,7 @@
 #include "engine/layers/decoder_layer.h"
 #include "engine/layers/embedding.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 namespace {
@@ -49,10 +50,11 @@ bool ForwardPass::RunLayer(int32_t layer) {
   if (layer > last_storing && context_.rows.count == 0) return true;
   DecoderLayer decoder_layer(&context_);
   if (!decoder_layer.AttentionInputs()) return false;
-  if (layer == last_storing &&
-      !context_.Check(KeepRows(context_.config, context_.buffers, context_.inputs.kept, layer, &context_.rows),
-                      "copy of the kept rows")) {
-    return false;
+  if (layer == last_storing) {
+    constexpr char kOp[] = "copy of the kept rows";
+    const KeptRows& kept = context_.inputs.kept;
+    if (!context_.Check(KeepRows(context_.config, context_.buffers, kept, layer, &context_.rows), kOp)) return false;
+    if (kept.spans.count > 0 && !Meet(&context_, kOp)) return false;
   }
   return context_.rows.count == 0 || decoder_layer.AttentionAndMlp();
 }

@@ -2,11 +2,13 @@
 // The device memory that a forward pass computes in. Plain data that borrows the runtime's buffers (StepBuffers).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "engine/parallel/rank_group.h"
 #include "engine/request/kv_groups.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kv_layout.h"
@@ -52,7 +54,14 @@ struct LayerBuffers {
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]
   void* workspace = nullptr;                  // of attention
   size_t workspace_bytes = 0;
-  std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the engine thread alone
+  std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the thread of the pass alone
+  // Of a divided model (rank_rows.h): hidden, term, the hidden rows of kept_rows, logits and `gathered` are one memory
+  // of all ranks, the rest is the rank's.
+  RankGroup* ranks = nullptr;           // null: the model is not divided
+  float* kept_queries = nullptr;        // [K, num_heads * head_dim]; null: they follow the rows of kept_rows
+  std::array<float*, 2> gathered = {};  // rows of all ranks' columns: [T, output_features or ffn_dim], [T * C, ...]
+  float* rank_columns = nullptr;        // the rank's own columns of them, contiguous
+  float* rank_sum = nullptr;            // [T, its part of hidden_dim] the sum of a row's experts
 };
 
 }  // namespace dunlin::engine

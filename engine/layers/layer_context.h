@@ -35,11 +35,14 @@ struct LayerContext {
   int32_t layer = -1;                 // the running layer; -1 outside the layers
   kernels::Activation activation{};   // the input of the next GEMM, in buffers.activation or where a GEMM left it
   const float* input_rows = nullptr;  // the same before it was rounded, [rows.count, K], where that GEMM is adapted
+  uint32_t num_gathers = 0;           // of this pass: GatherColumns
   const char* failed_op = nullptr;
   kernels::KernelStatus failed_status = kernels::KernelStatus::kOk;
 
   // One device operation per step instead of fused ones, with the same bits.
   bool eager() const { return buffers.unfused != nullptr; }
+  // One rank of several: it has columns of what layers compute.
+  bool divided() const { return buffers.ranks != nullptr; }
   // Without norms before the attention and the MLP: their inputs are the rows themselves.
   bool norms_inside() const { return config.norm.placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config.norm.placement == NormPlacement::kPost; }

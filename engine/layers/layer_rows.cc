@@ -21,14 +21,17 @@ KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, co
   if (kept.spans.count == 0) return KernelStatus::kOk;
   const kernels::Device& device = *buffers.device;
   float* hidden = buffers.kept_rows;
-  float* query = hidden + int64_t{buffers.max_kept_rows} * config.hidden_dim;
+  float* query = buffers.kept_queries != nullptr ? buffers.kept_queries
+                                                 : hidden + int64_t{buffers.max_kept_rows} * config.hidden_dim;
   kernels::CopyRowsParams params{.in = rows->hidden,
                                  .in_stride = config.hidden_dim,
                                  .rows = kept.index,
                                  .out = hidden,
                                  .num_rows = kept.count,
                                  .columns = config.hidden_dim};
-  if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
+  if (config.rank == 0) {  // one memory of all ranks
+    if (const auto status = device.ops->copy_rows(device.context, params); status != KernelStatus::kOk) return status;
+  }
   rows->hidden = hidden;
   rows->picked = kept.index;
   rows->spans = kept.spans;

@@ -6,6 +6,7 @@
 
 #include "engine/layers/adapter_rows.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -143,9 +144,23 @@ bool Linear::Run(const char* op, const Columns& out) const {
 
 bool Linear::AddToResidual(const char* op, const NormWeights& post_norm, const float* factor) const {
   const LayerRows& rows = context_->rows;
+  if (context_->divided()) return AddColumns(op, post_norm, factor);
   if (!context_->config.norm.has_post()) return Run(op, rows.hidden, rows.hidden, rows.count);
   float* term = context_->buffers.term;
   return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term, factor);
+}
+
+bool Linear::AddColumns(const char* op, const NormWeights& post_norm, const float* factor) const {
+  const bool has_post = context_->config.norm.has_post();
+  float* sum = has_post ? context_->buffers.term : context_->rows.hidden;
+  const Columns own = OwnColumns(*context_, sum);
+  kernels::GemmParams params = Params(context_->rows.count);
+  params.bias = bias();
+  params.residual = has_post ? nullptr : own.data;
+  params.out = own.data;
+  params.out_stride = own.stride;
+  return context_->Run(&DeviceOps::gemm, params, op) && Meet(context_, op) &&
+         (!has_post || Norm(context_, post_norm).AddToResidual("post norm", sum, factor));
 }
 
 bool Linear::Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const {

@@ -46,6 +46,8 @@ class Linear {
   const float* bias() const { return weights_->bias; }
 
  private:
+  // Of a divided model: the rank's columns of the sum.
+  bool AddColumns(const char* op, const NormWeights& post_norm, const float* factor) const;
   bool Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const;
   bool RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const;
   // The projection of a layer that this is, where it is one and adapters of the batch have it.

@@ -2,6 +2,7 @@
 #include "engine/layers/mlp.h"
 
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -19,8 +20,8 @@ bool MlpMatrices::RunUp() {
   params.bias = up_.bias();
   params.next = &fused_;
   params.activation = context_->config.mlp.activation;
-  const bool adapted = up_.IsAdapted() || down_.IsAdapted();
-  if (!adapted && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
+  const bool apart = up_.IsAdapted() || down_.IsAdapted() || context_->divided();
+  if (!apart && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
   fused_.data = nullptr;
   return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
 }
@@ -31,12 +32,29 @@ bool MlpMatrices::RunActivation() const {
   return true;
 }
 
+namespace {
+
+// The rank's columns, then those of all ranks as the input of `next`.
+bool ActivateAndGather(LayerContext* context, const Linear& next, kernels::ActivateParams params) {
+  const RankPart part = context->config.part(next.columns());
+  kernels::Activation width{.columns = part.count};
+  params.out = &width;
+  params.rows_out = context->buffers.rank_columns;
+  if (!context->Run(&DeviceOps::activate, params, "activate")) return false;
+  const float* rows =
+      GatherColumns(context, "activation gather", params.rows_out, part, next.columns(), params.num_rows);
+  return rows != nullptr && next.Quantize("mlp quantize", rows, params.num_rows);
+}
+
+}  // namespace
+
 bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
   kernels::ActivateParams params{};
   params.kind = context->config.mlp.activation;
   params.gated = context->config.mlp.gated;
   params.in = static_cast<const float*>(context->buffers.mlp);
   params.num_rows = num_rows;
+  if (context->divided()) return ActivateAndGather(context, next, params);
   params.rows_out = next.KeepInput();
   if (!context->eager()) {
     params.out = next.Input(num_rows);

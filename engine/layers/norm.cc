@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/norm.h"
 
+#include "engine/layers/rank_rows.h"
+
 namespace dunlin::engine {
 
 using kernels::DeviceOps;
@@ -33,9 +35,12 @@ bool Norm::Run(const char* op, float* out) const {
 }
 
 bool Norm::AddToResidual(const char* op, float* term, const float* factor) const {
-  float* hidden = context_->rows.hidden;
+  const RankPart rows = OwnRows(*context_, context_->rows.count);
+  const int64_t first = int64_t{rows.first} * context_->config.hidden_dim;
+  float* hidden = context_->rows.hidden + first;
+  term += first;
   kernels::Activation width{.columns = context_->config.hidden_dim};
-  kernels::NormParams params = Params(context_->rows.count);
+  kernels::NormParams params = Params(rows.count);
   const float epsilon = context_->config.norm.post_epsilon;
   if (epsilon > 0.0F) params.epsilon = epsilon;
   params.in = term;
@@ -43,7 +48,7 @@ bool Norm::AddToResidual(const char* op, float* term, const float* factor) const
   if (!context_->eager()) {
     params.residual = params.rows_out = hidden;
     params.factor = factor;
-    return context_->Run(&DeviceOps::norm, params, op);
+    return context_->Run(&DeviceOps::norm, params, op) && Meet(context_, op);
   }
   params.rows_out = term;
   kernels::AddParams add{};

@@ -29,6 +29,7 @@ class Norm {
   // hidden.
   bool Run(const char* op, float* out) const;
   // hidden = (hidden + norm(term)) * factor, for the rows of the running layer. factor: [1] in device memory, or null.
+  // Of a divided model, whose ranks have completed `term`, each changes some of the rows; then they meet.
   bool AddToResidual(const char* op, float* term, const float* factor) const;
 
   // Without input and output.

@@ -23,7 +23,9 @@ const PrecisionWeights& Model::weights(Precision precision) const {
 }
 
 size_t Model::weight_bytes(Precision precision) const {
-  return weight_bytes_[IndexOf(precision)];
+  size_t bytes = weight_bytes_[IndexOf(precision)];
+  for (const std::unique_ptr<Model>& rank : other_ranks_) bytes += rank->weight_bytes(precision);
+  return bytes;
 }
 
 }  // namespace dunlin::engine

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded model: its config and, for each resident precision, its packed weights in device memory.
+// A loaded model: its config and, for each resident precision, its packed weights in device memory. Of a model that is
+// divided among ranks: rank 0's part, which owns those of the other ranks.
 // Thread rule: immutable once loaded (load/load_model.h); any thread may read it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +22,19 @@ class Model {
  public:
   ~Model();
 
-  const ModelConfig& config() const { return config_; }
+  // Of the undivided model.
+  const ModelConfig& config() const { return config_.undivided(); }
+  // As the layers of this rank see it (rank_config.h); config() where the model is not divided.
+  const ModelConfig& rank_config() const { return config_; }
+  int32_t num_ranks() const { return static_cast<int32_t>(other_ranks_.size()) + 1; }
+  // REQUIRES: this is rank 0's, 0 <= rank < num_ranks().
+  const Model& of_rank(int32_t rank) const { return rank == 0 ? *this : *other_ranks_[static_cast<size_t>(rank) - 1]; }
   const std::vector<Precision>& precisions() const { return precisions_; }
-  kernels::Device* device() const { return device_; }
+  kernels::Device* device() const { return device_; }  // the rank's
   // REQUIRES: precision is one of precisions().
   const PrecisionWeights& weights(Precision precision) const;
-  // Bytes of the packed weights of one precision, including the FP32 norms and biases that all precisions share.
+  // Bytes of the packed weights of one precision in all ranks, including the FP32 norms and biases that all precisions
+  // share.
   // REQUIRES: precision is one of precisions().
   size_t weight_bytes(Precision precision) const;
   // The precision in which weights are the integer codes of the checkpoint itself (weight_encodings.h); none where it
@@ -45,7 +54,8 @@ class Model {
   Model() = default;
   size_t IndexOf(Precision precision) const;
 
-  ModelConfig config_;
+  ModelConfig config_;  // rank_config()
+  std::vector<std::unique_ptr<Model>> other_ranks_;
   std::vector<Precision> precisions_;
   std::vector<PrecisionWeights> weights_;  // one per precision
   std::vector<size_t> weight_bytes_;       // one per precision

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/model/spec/attention_shape.h"
+#include "engine/model/spec/rank_config.h"
 #include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
@@ -24,17 +25,24 @@ int32_t TokensPerPage(const ModelConfig& config, const std::vector<Precision>& r
   return fewest;
 }
 
-size_t PageBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
-  return KvLayoutOf(config, resident.front(), HasFp8Pages(resident, options)).page_bytes;
+size_t PageBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                 int32_t num_ranks = 1) {
+  size_t bytes = 0;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const ModelConfig of_rank = RankConfig(config, rank, num_ranks);
+    bytes += KvLayoutOf(of_rank, resident.front(), HasFp8Pages(resident, options)).page_bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
 
-KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
+KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                    int32_t num_ranks) {
   constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max();
   const int32_t per_page = TokensPerPage(config, resident, options);
   KvDemand demand;
-  demand.page_bytes = PageBytes(config, resident, options);
+  demand.page_bytes = PageBytes(config, resident, options, num_ranks);
   demand.context_tokens = ContextLimit(config, options);
   const KvGroups groups = KvGroupsOf(config);
   const auto pages_of = [&](int64_t tokens) { return groups.MostPages(tokens, per_page, options.max_tokens_per_step); };
@@ -77,10 +85,10 @@ int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& re
 }
 
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                        size_t bytes) {
+                        size_t bytes, int32_t num_ranks) {
   constexpr size_t kMaxPages = std::numeric_limits<int32_t>::max();
   bytes -= std::min(bytes, StateBytesOf(config));  // of one: the others take what a context leaves
-  const auto pages = static_cast<int64_t>(std::min(bytes / PageBytes(config, resident, options), kMaxPages));
+  const auto pages = static_cast<int64_t>(std::min(bytes / PageBytes(config, resident, options, num_ranks), kMaxPages));
   return static_cast<int32_t>(KvGroupsOf(config).TokensThatFit(
       pages, ContextLimit(config, options), TokensPerPage(config, resident, options), options.max_tokens_per_step));
 }

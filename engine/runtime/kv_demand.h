@@ -29,8 +29,10 @@ struct KvDemand {
   int32_t context_tokens = 0;
 };
 
-// resident: as PlanMemory. Ignores options.kv_memory_bytes. REQUIRES: the model is a decoder.
-KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options);
+// resident: as PlanMemory. Ignores options.kv_memory_bytes. num_ranks: among which the model is divided, whose pages
+// count together. REQUIRES: the model is a decoder, CheckDivisible.
+KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                    int32_t num_ranks = 1);
 
 // FP32 bytes of a sequence's state, its slot; 0 of a model without recurrent layers.
 size_t StateBytesOf(const ModelConfig& config);
@@ -44,6 +46,6 @@ int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& re
 
 // The longest context of which one fits into `bytes`: KvDemand::one_context <= bytes; 0 when not even one page does.
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                        size_t bytes);
+                        size_t bytes, int32_t num_ranks = 1);
 
 }  // namespace dunlin::engine

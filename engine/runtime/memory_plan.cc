@@ -10,6 +10,7 @@
 #include "engine/layers/indexer_buffers.h"
 #include "engine/layers/latent_buffers.h"
 #include "engine/layers/mamba_buffers.h"
+#include "engine/model/spec/rank_config.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/sampling/logit_edits.h"
 
@@ -50,6 +51,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kSampleRows, "sampled rows", kSequencesKey},
     {BufferId::kSampled, "sampled tokens", "models[].path"},
     {BufferId::kWorkspace, "workspace", kStepKey},
+    {BufferId::kGathered, "gathered columns", kStepKey},
+    {BufferId::kRankColumns, "rank columns", kStepKey},
 };
 
 size_t Floats(int64_t rows, int64_t columns) {
@@ -87,20 +90,32 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
+  const ModelConfig& whole = config.undivided();  // a rank's products have all inputs
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns : {config.hidden_dim, config.attention.output_features(), config.max_ffn_dim(),
-                            config.attention.latent.query_rank, config.attention.latent.plain_dim,
-                            config.attention.latent.kv_rank, config.delta.output_features(), config.delta.gate_rank,
-                            config.mamba.output_features(), config.experts.latent_dim}) {
+    for (int32_t columns :
+         {config.hidden_dim, whole.attention.output_features(), whole.max_ffn_dim(), config.attention.latent.query_rank,
+          config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.delta.output_features(),
+          config.delta.gate_rank, config.mamba.output_features(), config.experts.latent_dim}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
     const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
     if (expert_rows == 0) continue;
-    const int32_t columns = std::max(config.expert_dim(), config.experts.ffn_dim);
+    const int32_t columns = std::max(config.expert_dim(), whole.experts.ffn_dim);
     most = std::max(most, device.ops->activation_bytes(precision, expert_rows, columns));
   }
   return most;
+}
+
+// One of LayerBuffers::gathered.
+size_t GatheredBytes(const ModelConfig& config, int32_t rows) {
+  const ModelConfig& whole = config.undivided();
+  return std::max(Floats(rows, std::max(whole.attention.output_features(), whole.max_ffn_dim())),
+                  Floats(NumExpertRows(whole, rows), whole.experts.ffn_dim));
+}
+
+size_t RankColumnBytes(const ModelConfig& config, int32_t rows) {
+  return std::max(Floats(rows, config.max_ffn_dim()), Floats(NumExpertRows(config, rows), config.experts.ffn_dim));
 }
 
 size_t UnfusedBytes(const ModelConfig& config, const EngineOptions& options) {
@@ -181,6 +196,24 @@ absl::Status PlanKv(const ModelConfig& config, const std::vector<Precision>& res
   return absl::OkStatus();
 }
 
+// What a rank has in addition, and what it uses of rank 0's.
+void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan) {
+  const auto bytes = [plan](BufferId id) -> size_t& { return plan->bytes[static_cast<size_t>(id)]; };
+  const size_t columns = RankColumnBytes(config, tokens);
+  plan->rank_sum_offset = columns / sizeof(float);
+  bytes(BufferId::kRankColumns) =
+      columns + Floats(tokens, config.has_experts() ? config.part(config.hidden_dim).count : 0);
+  if (config.rank == 0) {
+    bytes(BufferId::kGathered) = 2 * GatheredBytes(config, tokens);
+    return;
+  }
+  for (const BufferId shared : {BufferId::kHidden, BufferId::kTerm, BufferId::kLogits, BufferId::kSampled}) {
+    bytes(shared) = 0;
+  }
+  bytes(BufferId::kSampleRows) = kMaxLogitRows * sizeof(kernels::SampleRow);  // without lists: rank 0 samples
+  bytes(BufferId::kKeptRows) = Floats(plan->max_kept_rows, config.attention.query_features());
+}
+
 }  // namespace
 
 const BufferTraits& Traits(BufferId id) {
@@ -254,6 +287,39 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   }
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
   return plan;
+}
+
+absl::StatusOr<std::vector<MemoryPlan>> PlanRanks(const ModelConfig& config, int32_t num_ranks,
+                                                  const std::vector<Precision>& resident, const kernels::Device& device,
+                                                  const EngineOptions& options) {
+  const bool kv_fp8 = options.kv_fp8 && HasFp8(resident);
+  std::vector<ModelConfig> configs;
+  size_t page_bytes = 0;  // of all ranks
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    configs.push_back(RankConfig(config, rank, num_ranks));
+    page_bytes += KvLayoutOf(configs.back(), resident.front(), kv_fp8).page_bytes;
+  }
+  std::vector<MemoryPlan> plans;
+  for (const ModelConfig& rank : configs) {
+    EngineOptions own = options;
+    if (num_ranks > 1) {
+      own.kv_memory_bytes =
+          options.kv_memory_bytes / page_bytes * KvLayoutOf(rank, resident.front(), kv_fp8).page_bytes;
+    }
+    absl::StatusOr<MemoryPlan> plan = PlanMemory(rank, resident, device, own);
+    if (!plan.ok()) return plan.status();
+    if (num_ranks > 1) PlanRankBuffers(rank, options.max_tokens_per_step, &*plan);
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+MemoryPlan SumOf(const std::vector<MemoryPlan>& ranks) {
+  MemoryPlan sum = ranks.front();
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    for (size_t i = 0; i < sum.bytes.size(); ++i) sum.bytes[i] += ranks[rank].bytes[i];
+  }
+  return sum;
 }
 
 absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes) {

@@ -52,8 +52,10 @@ enum class BufferId : uint8_t {
   kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
   kSampled,        // [kMaxLogitRows] SampledToken
   kWorkspace,      // of sampling, or the attention backend and precision that need most
+  kGathered,       // of a divided model's rank 0: LayerBuffers::gathered, one after the other
+  kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
 };
-inline constexpr int kNumBuffers = 29;
+inline constexpr int kNumBuffers = 31;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
@@ -81,9 +83,10 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;           // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
-  int32_t max_kept_rows = 0;  // that a last layer may go on with: T, of an encoder S
-  bool deterministic = true;  // of EngineOptions: what a row gives does not depend on its neighbours
-  bool kv_fp8 = false;        // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
+  int32_t max_kept_rows = 0;   // that a last layer may go on with: T, of an encoder S
+  bool deterministic = true;   // of EngineOptions: what a row gives does not depend on its neighbours
+  size_t rank_sum_offset = 0;  // floats of kRankColumns before LayerBuffers::rank_sum
+  bool kv_fp8 = false;         // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 
   size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }
   size_t total() const;
@@ -97,6 +100,16 @@ int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 // models[].kv_cache.memory_bytes or scheduler.max_tokens_per_step.
 absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
                                       const kernels::Device& device, const EngineOptions& options);
+
+// The plans of a model's ranks, whose KV pages are as many: each has its own heads' part of a page. What all ranks
+// share is in rank 0's. One rank: PlanMemory(config, ...). config: of the undivided model, which is divisible
+// (CheckDivisible). Errors: as PlanMemory.
+absl::StatusOr<std::vector<MemoryPlan>> PlanRanks(const ModelConfig& config, int32_t num_ranks,
+                                                  const std::vector<Precision>& resident, const kernels::Device& device,
+                                                  const EngineOptions& options);
+
+// Their first with the bytes of all.
+MemoryPlan SumOf(const std::vector<MemoryPlan>& ranks);
 
 // RESOURCE_EXHAUSTED when the plan needs more than available_bytes: names the largest part and its key.
 absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes);

@@ -2,13 +2,11 @@
 #include "engine/runtime/model_runtime.h"
 
 #include <algorithm>
-#include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/layers/forward_pass.h"
-#include "engine/runtime/device_status.h"
 #include "engine/runtime/warm_up.h"
 
 namespace dunlin::engine {
@@ -18,71 +16,75 @@ StepHandle After(StepHandle handle) {
   return (handle + 1) & 0x3FFFFFFF;
 }
 
-size_t BytesPerPage(const MemoryPlan& plan) {
-  return plan[BufferId::kKvPool] / static_cast<size_t>(plan.num_pages);
-}
-
-// A page of each group at least: without one, no token can be computed.
-size_t FirstKvBytes(const MemoryPlan& plan, const KvBackingOptions& options) {
-  constexpr size_t kRoundedDown = 4096;
-  return std::max(options.first_bytes, static_cast<size_t>(plan.kv_groups.count()) * BytesPerPage(plan) + kRoundedDown);
+// What ranks of a divided model do not do.
+absl::Status CheckRanks(const Model& model, const EngineOptions& options) {
+  if (model.num_ranks() == 1) return absl::OkStatus();
+  const auto refused = [&](const char* key, const char* limit) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which ", key, " is ", limit));
+  };
+  if (options.adapters.max_adapters > 0) return refused("models[].max_adapters", "0");
+  if (options.execution == ExecutionMode::kEager) return refused("models[].execution", "fused");
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* model, const EngineOptions& options) {
+  const int32_t num_ranks = model->num_ranks();
   if (model->config().is_encoder()) {
     return absl::FailedPreconditionError(
         absl::StrCat(model->config().architecture, " is an encoder: it cannot generate"));
   }
-  absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), model->precisions(), *model->device(), options);
-  if (!plan.ok()) return plan.status();
-  const bool backs_later = options.kv_backing.memory_left != nullptr;
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device(),
-                            backs_later ? FirstKvBytes(*plan, options.kv_backing) : SIZE_MAX);
-  if (!buffers.ok()) return buffers.status();
-  const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
-  absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);
-  if (!constants.ok()) return constants.status();
-  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, model->device(),
-                                                          (*buffers)->floats(BufferId::kFp8Scales));
-  if (!scaling.ok()) return scaling.status();
   DUNLIN_CHECK(options.steps_in_flight >= 1, "a runtime without a step in flight");
-  Slots slots;
-  for (int32_t i = 0; i < options.steps_in_flight; ++i) {
-    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(*plan, model->device());
-    if (!slot.ok()) return slot.status();
-    slots.push_back(*std::move(slot));
-  }
-  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
-  runtime->BackPool(options.kv_backing);
+  if (absl::Status status = CheckRanks(*model, options); !status.ok()) return status;
+  absl::StatusOr<std::vector<MemoryPlan>> plans =
+      PlanRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
+  if (!plans.ok()) return plans.status();
+  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, SumOf(*plans), options.steps_in_flight));
+  if (absl::Status status = runtime->StartRanks(*plans, options); !status.ok()) return status;
   return runtime;
 }
 
-// From now on on a thread of its own, where it is not backed.
-void ModelRuntime::BackPool(const KvBackingOptions& options) {
-  const size_t pool_bytes = memory_plan()[BufferId::kKvPool];
-  const size_t backed = buffers_->kv_backed();
-  if (backed == pool_bytes) return;
-  backing_ = std::make_unique<PoolBacking>(options, memory_plan().num_pages, BytesPerPage(memory_plan()), backed,
-                                           [buffers = buffers_.get()](size_t end) { return buffers->BackKvPool(end); });
-}
+ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth)
+    : model_(model), plan_(std::move(plan)), depth_(depth) {}
 
-KvPoolState ModelRuntime::kv_pool() const {
-  return backing_ != nullptr ? backing_->state() : KvPoolState{memory_plan().num_pages, false};
-}
-
-ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
-    : model_(model),
-      buffers_(std::move(buffers)),
-      scaling_(scaling),
-      graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
-      adapters_(buffers_->plan()),
-      slots_(std::move(slots)) {
-  for (const std::unique_ptr<StepSlot>& slot : slots_) {
-    if (graphs_.on()) slot->inputs().RoundBounds();
+absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options) {
+  const int32_t num_ranks = model_->num_ranks();
+  EngineOptions own = options;
+  if (num_ranks > 1) {
+    cpus_ = CpusOfRanks(num_ranks);
+    if (!cpus_.front().empty()) own.kv_backing = {};  // pages that are backed later lie on all nodes in turn
+    group_ = std::make_unique<RankGroup>(num_ranks);
+    try {
+      threads_ = std::make_unique<RankThreads>(num_ranks,
+                                               [this](int32_t rank) { BindToCpus(cpus_[static_cast<size_t>(rank)]); });
+    } catch (const std::system_error& error) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("could not start the threads of ", num_ranks, " ranks: ", error.what()));
+    }
   }
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const ScopedCpus bound(cpus_.empty() ? std::vector<int>() : cpus_[static_cast<size_t>(rank)]);
+    const RankRuntime::Team team{group_.get(), rank == 0 ? nullptr : ranks_.front().get()};
+    if (rank > 0) own.kv_backing.on_end = nullptr;  // rank 0's says it once
+    absl::StatusOr<std::unique_ptr<RankRuntime>> made =
+        RankRuntime::Create(&model_->of_rank(rank), plans[static_cast<size_t>(rank)], own, team);
+    if (!made.ok()) return made.status();
+    ranks_.push_back(*std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+// Pages that all ranks have memory for.
+KvPoolState ModelRuntime::kv_pool() const {
+  KvPoolState state = ranks_.front()->kv_pool();
+  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
+    const KvPoolState other = ranks_[rank]->kv_pool();
+    state.num_pages = std::min(state.num_pages, other.num_pages);
+    state.grows = state.grows || other.grows;
+  }
+  return state;
 }
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
@@ -95,105 +97,63 @@ bool ModelRuntime::prefill_matches_decode() const {
   return PrefillMatchesDecode(*model_->device(), model_->precisions(), memory_plan().deterministic);
 }
 
+kernels::DeviceMemory ModelRuntime::device_memory() const {
+  kernels::DeviceMemory sum;
+  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
+    const kernels::Device& device = *model_->of_rank(rank).device();
+    const kernels::DeviceMemory memory = device.ops->memory(device.context);
+    sum.bytes_held += memory.bytes_held;
+    sum.bytes_peak += memory.bytes_peak;
+    sum.allocations += memory.allocations;
+  }
+  return sum;
+}
+
+uint64_t ModelRuntime::progress() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<RankRuntime>& rank : ranks_) sum += rank->progress();
+  return sum;
+}
+
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
-  return engine::WarmUp(*model_, profiles, buffers_.get(), notice);
+  if (group_ != nullptr) return absl::OkStatus();  // for devices that divide no models
+  return engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
   DUNLIN_CHECK(num_in_flight_ < depth(), "more steps in flight than the depth");
   DUNLIN_CHECK(plan.sequences.size() <= static_cast<size_t>(memory_plan().max_sequences),
                "a plan holds more sequences than max_sequences");
-  StepSlot& step = slot(next_handle_);
-  step.Restart(plan.sequences.size(), plan.draft_rows.size());
-  for (const SubBatch& batch : plan.sub_batches) {
-    if (absl::Status status = RunSubBatch(plan, batch, &step); !status.ok()) return status;
-  }
-  if (absl::Status status = DeviceStatus(step.Close(), "marking a step's end"); !status.ok()) return status;
+  const size_t slot = SlotOf(next_handle_);
+  absl::Status launched = group_ == nullptr ? ranks_.front()->Launch(plan, slot) : LaunchRanks(plan, slot);
+  if (!launched.ok()) return launched;
   ++num_in_flight_;
   const StepHandle handle = next_handle_;
   next_handle_ = After(handle);
   return handle;
 }
 
+// Steps of the other ranks have nothing to collect: their device has run them when they return.
+absl::Status ModelRuntime::LaunchRanks(const StepPlan& plan, size_t slot) {
+  if (!bound_) BindToCpus(cpus_.front());
+  bound_ = true;
+  threads_->Run([&](int32_t rank) {
+    RankRuntime& runtime = *ranks_[static_cast<size_t>(rank)];
+    absl::Status status = runtime.Launch(plan, slot);
+    if (status.ok() && rank > 0) status = runtime.Wait(slot);
+    if (!status.ok()) group_->Fail(rank, status);
+  });
+  return group_->status();
+}
+
 absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {
   DUNLIN_CHECK(num_in_flight_ > 0 && handle == oldest_, "collecting a step that is not the oldest in flight");
   --num_in_flight_;
   oldest_ = After(handle);
-  StepSlot& step = slot(handle);
-  if (absl::Status status = DeviceStatus(step.Wait(), "waiting for a step"); !status.ok()) return status;
-  step.Read(result);
+  RankRuntime& first = *ranks_.front();
+  if (absl::Status status = first.Wait(SlotOf(handle)); !status.ok()) return status;
+  first.Read(SlotOf(handle), result);
   return absl::OkStatus();
-}
-
-absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot) {
-  StepInputs& inputs = slot->inputs();
-  inputs.Stage(plan, batch, tokens_per_page(batch.profile.precision));
-  absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
-  if (!status.ok()) return status;
-  PassInputs pass_inputs = inputs.pass_inputs();
-  pass_inputs.adapters = adapters_.Stage(plan, batch, inputs.head_rows());
-  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, pass_inputs,
-                   buffers_->layers(), &scaling_);
-  const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
-  const auto count_from = [num_head_rows](int32_t first) { return std::min(kMaxLogitRows, num_head_rows - first); };
-  status = graphs_.Run(batch.profile, pass_inputs, [&] {
-    absl::Status ran = pass.RunLayers();
-    if (ran.ok() && num_head_rows > 0) ran = pass.RunHead(0, count_from(0));
-    return ran;
-  });
-  for (int32_t first = 0; status.ok() && first < num_head_rows; first += kMaxLogitRows) {
-    if (first > 0) status = pass.RunHead(first, count_from(first));
-    if (status.ok()) status = SampleRows(plan, first, count_from(first), slot);
-  }
-  if (!status.ok()) return status;
-  return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
-}
-
-// The layers of the sub-batch are computed by now or, on a device of its own, enqueued.
-void ModelRuntime::FinishGrammarMasks(const StepPlan& plan) {
-  if (plan.has_grammar_masks()) return;
-  const auto began = std::chrono::steady_clock::now();
-  plan.FinishGrammarMasks();
-  const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - began;
-  if (waited.count() > longest_mask_wait_ns()) longest_mask_wait_ns_.store(waited.count(), std::memory_order_relaxed);
-}
-
-absl::Status ModelRuntime::SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
-  FinishGrammarMasks(plan);
-  int32_t launched = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    const HeadRow& row = slot->inputs().head_rows()[static_cast<size_t>(first + i)];
-    if (AddRow(plan, row, slot)) continue;
-    // The lists of earlier rows fill the memory for them: once they are on the device, there is room for any row.
-    absl::Status status = LaunchRows(launched, slot);
-    const kernels::Device* device = model_->device();
-    if (status.ok()) status = DeviceStatus(device->ops->synchronize(device->context), "copy of sampled rows");
-    if (!status.ok()) return status;
-    launched = i;
-    slot->samples().ReuseWords();
-    DUNLIN_CHECK(AddRow(plan, row, slot), "a row's lists exceed the plan");
-  }
-  return LaunchRows(launched, slot);
-}
-
-// The rows added since the last launch; the first of them is row first_logit_row of kLogits.
-absl::Status ModelRuntime::LaunchRows(int32_t first_logit_row, StepSlot* slot) {
-  const int32_t vocab_size = model_->config().vocab_size;
-  const float* logits = buffers_->floats(BufferId::kLogits) + int64_t{first_logit_row} * vocab_size;
-  return DeviceStatus(slot->samples().Launch(logits, vocab_size, buffers_.get()), "sampling");
-}
-
-bool ModelRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
-  const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
-  if (row.scored_position < 0) {
-    const int32_t draw = row.draft_row < 0 ? 0 : row.draft_row - step.draft_rows.first + 1;
-    if (!slot->samples().AddDraw(plan, step, draw)) return false;
-  } else {
-    const auto token = static_cast<size_t>(row.scored_position - step.first_position);
-    slot->samples().AddScore(plan.TokensOf(step)[token], step.prompt_logprobs);
-  }
-  slot->AddRow(row);
-  return true;
 }
 
 }  // namespace dunlin::engine

@@ -75,6 +75,23 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
   return buffers;
 }
 
+void StepBuffers::Share(const StepBuffers& first, RankGroup* ranks) {
+  const LayerBuffers& shared = first.layers_;
+  auto* const gathered = first.floats(BufferId::kGathered);
+  const size_t half = first.plan_[BufferId::kGathered] / sizeof(float) / 2;
+  if (&first != this) {
+    layers_.kept_queries = layers_.kept_rows;
+    layers_.hidden = shared.hidden;
+    layers_.term = shared.term;
+    layers_.kept_rows = shared.kept_rows;
+    layers_.logits = shared.logits;
+  }
+  layers_.ranks = ranks;
+  layers_.gathered = {gathered, gathered + half};
+  layers_.rank_columns = floats(BufferId::kRankColumns);
+  layers_.rank_sum = layers_.rank_columns + plan_.rank_sum_offset;
+}
+
 void* StepBuffers::AllocatePool(size_t first_bytes) {
   const size_t bytes = plan_[BufferId::kKvPool];
   const bool later = first_bytes < bytes && device_->ops->reserve != nullptr;

@@ -40,6 +40,9 @@ class StepBuffers {
   // thread calls this and kv_backed.
   bool BackKvPool(size_t end);
   kernels::Device* device() const { return device_; }
+  // Of a rank of a divided model, which the others meet in `ranks`: takes the buffers that all ranks share from those
+  // of rank 0, which may be these and which outlive these.
+  void Share(const StepBuffers& first, RankGroup* ranks);
   // What a forward pass computes in.
   const LayerBuffers& layers() const { return layers_; }
   // Operations of forward passes so far. Any thread.

@@ -61,7 +61,7 @@ struct BenchRow {
   bool attention;            // has --kv-heads, --causal
   bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
   bool layer;                // has --scale, --fp8-recipe
-  bool grammar;              // has --grammar, --adapters, --rank, --speculation
+  bool grammar;              // has --grammar, --adapters, --rank, --speculation, --tensor
   bool int8_inputs = false;  // has --int8-inputs
 };
 constexpr BenchRow kBenches[] = {
@@ -76,7 +76,8 @@ constexpr BenchRow kBenches[] = {
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n"
-     "  dunlin bench model --case llama-1b --batch 32 --adapters 1,8,32 --rank 16\n",
+     "  dunlin bench model --case llama-1b --batch 32 --adapters 1,8,32 --rank 16\n"
+     "  dunlin bench model --case llama-1b --tensor 2 --threads 2\n",
      tools::bench::BenchModel, false, true, false, true, false, true, true},
     {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
@@ -187,7 +188,12 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_flag("--int8-inputs", options->int8_inputs,
                          "Products of integer codes round their inputs to 8 bits, as models[].int8_inputs; CPU only");
   }
-  if (row.grammar) AddStreamOptions(subcommand, options);
+  if (row.grammar) {
+    AddStreamOptions(subcommand, options);
+    subcommand
+        ->add_option("--tensor", options->tensor, "Ranks that the model is divided among, as models[].parallel.tensor")
+        ->check(CLI::Range(1, 64));
+  }
   if (row.layer) {
     subcommand
         ->add_option("--scale", options->scale,

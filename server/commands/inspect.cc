@@ -19,6 +19,7 @@
 #include "engine/base/status_name.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/model/load/gguf_model.h"
+#include "engine/model/spec/rank_config.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
@@ -40,6 +41,7 @@ struct InspectOptions {
   std::string device;
   std::string adapter;
   kernels::DeviceOptions device_options;
+  int32_t tensor = 1;
   bool json = false;
 };
 
@@ -181,14 +183,32 @@ void PrintModelTable(const Json& json) {
   for (const Json& warning : json["warnings"]) std::cout << "warning: " << warning.get<std::string>() << "\n";
 }
 
+// What each rank of a divided model has.
+Json RanksJson(const engine::ModelConfig& config, int32_t num_ranks) {
+  Json rows = Json::array();
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const engine::ModelConfig part = engine::RankConfig(config, rank, num_ranks);
+    Json row = {{"heads", part.attention.num_heads},
+                {"kv_heads", part.attention.num_kv_heads},
+                {"ffn_dim", part.mlp.ffn_dim},
+                {"hidden_columns", part.part(config.hidden_dim).count},
+                {"vocab_rows", part.part(config.vocab_size).count}};
+    if (config.has_experts()) row["expert_ffn_dim"] = part.experts.ffn_dim;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 absl::StatusOr<Json> Inspect(const InspectOptions& options, kernels::Device* device) {
   const kernels::Device& cpu = *device;
   engine::ModelSource source;
   source.path = options.directory;
   source.random_shape = options.random_shape;
+  source.num_ranks = options.tensor;
   const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *cpu.ops);
   if (!summary.ok()) return summary.status();
   Json json = SummaryJson(*summary, cpu);
+  if (options.tensor > 1) json["ranks"] = RanksJson(summary->config, options.tensor);
   absl::StatusOr<Json> memory = MemoryJson(source, options.precisions, device);
   if (!memory.ok()) return memory.status();
   json["memory"] = *std::move(memory);
@@ -258,6 +278,11 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
                    "directory, whose weights are loaded for that")
       ->excludes(device)
       ->excludes(shape);
+  subcommand
+      ->add_option("--tensor", options->tensor,
+                   "With a model: what each rank has of it, and its memory plan, as of models[].parallel.tensor")
+      ->check(CLI::Range(1, engine::kMaxRanks))
+      ->excludes(device);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {
     if (!options->adapter.empty()) return InspectAdapter(options->adapter, options->directory, options->json);

@@ -23,6 +23,7 @@ absl::StatusOr<Config> ConfigFor(const engine::ModelSource& source, const std::s
     model["path"] = source.path;
   }
   const std::vector<std::string> names = absl::StrSplit(precisions, ',', absl::SkipEmpty());
+  model["parallel"]["tensor"] = source.num_ranks;
   model["precisions"] = names;  // none: the model's default
   return LoadConfigText(Json{{"models", {model}}}.dump(), {});
 }

@@ -202,6 +202,7 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
     settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
   settings.source.int8_inputs = Get<bool>(model, "/int8_inputs");
+  settings.source.num_ranks = Get<int32_t>(model, "/parallel/tensor");
   settings.engine = ReadEngineOptions(document, model);
   settings.chat_template = Get<std::string>(model, "/chat_template");
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
@@ -217,6 +218,11 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   settings.engine.adapters.max_adapters = settings.adapters.max_adapters;
   settings.engine.adapters.max_rank = settings.adapters.max_rank;
   settings.engine.adapters.max_bytes = settings.adapters.memory_bytes;
+  if (settings.source.num_ranks > 1 && settings.adapters.max_adapters > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(at, ".parallel.tensor is ", settings.source.num_ranks,
+                                                   "; limit is 1 with ", at,
+                                                   ".max_adapters: adapters of divided models are not served"));
+  }
   settings.idle_unload_s = Get<int32_t>(model, "/idle_unload_s");
   settings.load_wait_ms = Get<int32_t>(model, "/load_wait_ms");
   settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};

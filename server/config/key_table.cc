@@ -197,8 +197,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "The form in which the model writes what it thinks before it answers; auto: as its chat template shows; none: it "
      "stays text"},
     {"models[].int8_inputs", kBool, "false", 0, 0, nullptr,
-     "Products of int8 and int4 weights round their inputs to 8 bits in groups, with one scale each, instead of to "
-     "BF16; CPU only"},
+     "Products of int8 and int4 weights round inputs to 8 bits in groups with a scale, not to BF16; CPU only"},
+    {"models[].parallel.tensor", kInt, "1", 1, 64, nullptr, "Ranks that the model is divided among; CPU only"},
     {"models[].speculation.tokens", kStr, "\"off\"", 1, 4, "off|auto|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16",
      "Most tokens that a step guesses of a request and verifies, by default; auto: 8. Changes no output; CPU only"},
     {"models[].speculation.draft", kStr, "\"\"", 0, 4 * kKiB, nullptr,

@@ -65,6 +65,7 @@ absl::Status ReadDrafts(const Json& document, std::vector<ModelSettings>* models
       settings.draft.source.path = draft;
     } else {
       settings.draft.source = named->source;
+      settings.draft.source.num_ranks = 1;
       if (named->source.precisions.size() > 1) settings.draft.source.precisions.resize(1);
     }
     settings.draft.max_sequences = section.at("draft_sequences").get<int32_t>();

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/parallel/rank_devices.h"
 
 namespace dunlin::server {
 namespace {
@@ -68,6 +69,25 @@ kernels::Device* Devices::Open(DeviceKind kind, std::string* error) {
   }
   *error = failure;
   return nullptr;
+}
+
+absl::StatusOr<std::vector<kernels::Device*>> Devices::RanksFor(const ModelSettings& settings,
+                                                                kernels::Device* device) {
+  const int32_t num_ranks = settings.source.num_ranks;
+  if (num_ranks == 1) return std::vector{device};
+  std::vector<std::unique_ptr<kernels::Device>>& opened = ranks_[num_ranks];
+  if (opened.empty()) {
+    auto ranks = engine::OpenRankDevices(*device, options_, num_ranks);
+    if (!ranks.ok()) {
+      return absl::Status(ranks.status().code(),
+                          absl::StrCat("model \"", settings.name, "\": ", ranks.status().message()));
+    }
+    opened = *std::move(ranks);
+    for (const auto& rank : opened) spdlog::info("device of one of {} ranks: {}", num_ranks, rank->description);
+  }
+  std::vector<kernels::Device*> ranks;
+  for (const auto& rank : opened) ranks.push_back(rank.get());
+  return ranks;
 }
 
 }  // namespace dunlin::server

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +29,11 @@ class Devices {
   // such device can be opened.
   absl::StatusOr<kernels::Device*> For(const ModelSettings& settings);
 
+  // The devices of the ranks of a model on `device`, which is For's: contexts of their own that share the threads of
+  // compute.threads. Models divided among as many ranks share them. One rank: `device` alone. FAILED_PRECONDITION where
+  // the device is not divided.
+  absl::StatusOr<std::vector<kernels::Device*>> RanksFor(const ModelSettings& settings, kernels::Device* device);
+
  private:
   absl::StatusOr<kernels::Device*> ForAuto(const std::string& model);
   // On failure null, with the reason in *error. Each kind is tried only once.
@@ -35,6 +42,7 @@ class Devices {
 
   const kernels::DeviceOptions options_;
   std::vector<std::unique_ptr<kernels::Device>> opened_;
+  std::map<int32_t, std::vector<std::unique_ptr<kernels::Device>>> ranks_;  // by their number
   // Why a kind could not be opened, by DeviceKind; empty if it was opened or not tried.
   std::array<std::string, kernels::kNumDeviceKinds> failures_;
 };

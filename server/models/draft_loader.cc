@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<engine::BatchDrafter>> LoadDraftModel(const Model
   if (!text.ok()) return OfDraft(text.status());
   const absl::Status same = CheckVocabulary(*served, text->tokenizer.get(), config.vocab_size);
   if (!same.ok()) return OfDraft(same);
-  auto model = engine::LoadOpenedModel(*opened, source, device, &stop);
+  auto model = engine::LoadOpenedModel(*opened, source, {device}, &stop);
   if (!model.ok()) return OfDraft(model.status());
   served->draft_model = *std::move(model);
   engine::EngineOptions options = DraftOptions(settings);

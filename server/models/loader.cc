@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
@@ -45,6 +46,13 @@ double Seconds(engine::TimeNs from) {
 void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine::TimeNs start) {
   spdlog::info("model \"{}\": {} with {} parameters on {}, {:.2f} s", settings.name, model.config().architecture,
                model.num_parameters(), model.device()->description, Seconds(start));
+  for (int32_t rank = 0; model.num_ranks() > 1 && rank < model.num_ranks(); ++rank) {
+    const engine::Model& of_rank = model.of_rank(rank);
+    const engine::AttentionSpec& attention = of_rank.rank_config().attention;
+    spdlog::info("model \"{}\": rank {} of {} on {}: {} heads, {} of keys and values, {} columns of the MLP",
+                 settings.name, rank, model.num_ranks(), of_rank.device()->description, attention.num_heads,
+                 attention.num_kv_heads, of_rank.rank_config().max_ffn_dim());
+  }
   for (const engine::Precision precision : model.precisions()) {
     const bool in_groups = Traits(Traits(precision).format).group != 0;
     spdlog::info("model \"{}\": {} weights {} bytes{}{}", settings.name, Name(precision), model.weight_bytes(precision),
@@ -211,7 +219,8 @@ absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
                                                        std::shared_ptr<engine::StepObserver> step_observer,
-                                                       const std::atomic<bool>& stop) {
+                                                       const std::atomic<bool>& stop,
+                                                       const std::vector<kernels::Device*>& ranks) {
   if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;
   if (absl::Status status = engine::CheckFp8Recipe(settings.engine.fp8, settings.engine.deterministic); !status.ok()) {
     return Named(settings.name, status);
@@ -225,7 +234,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const absl::StatusOr<engine::OpenedModel> opened = engine::OpenModelSource(settings.source, true);
   if (!opened.ok()) return Named(settings.name, opened.status());
   TextLoader text_loader(settings.source.path, opened->parsed.config.vocab_size);
-  auto model = engine::LoadOpenedModel(*opened, settings.source, device, &stop);
+  auto model = engine::LoadOpenedModel(*opened, settings.source, ranks.empty() ? std::vector{device} : ranks, &stop);
   if (!model.ok()) return Named(settings.name, model.status());
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/api/device.h"
@@ -15,9 +16,11 @@ namespace dunlin::server {
 
 // Logs what was loaded and its buffers. device outlives the model; the model keeps step_observer, which may be null.
 // Errors contain the model's name; CANCELLED soon after stop became true.
+// ranks: of a model that is divided, the devices of its ranks (Devices::RanksFor); empty: `device` alone.
 // REQUIRES: a decoder's settings have their kv_memory_bytes (PlanModels).
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
                                                        std::shared_ptr<engine::StepObserver> step_observer,
-                                                       const std::atomic<bool>& stop);
+                                                       const std::atomic<bool>& stop,
+                                                       const std::vector<kernels::Device*>& ranks = {});
 
 }  // namespace dunlin::server

@@ -128,6 +128,14 @@ absl::Status PlanDraftModel(const ModelSettings& settings, const kernels::Device
   return absl::OkStatus();
 }
 
+absl::StatusOr<engine::MemoryPlan> PlanAllRanks(const engine::ModelConfig& config, int32_t num_ranks,
+                                                const std::vector<engine::Precision>& resident,
+                                                const kernels::Device& device, const engine::EngineOptions& options) {
+  const auto plans = engine::PlanRanks(config, num_ranks, resident, device, options);
+  if (!plans.ok()) return plans.status();
+  return engine::SumOf(*plans);
+}
+
 void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   const size_t pool_bytes = static_cast<size_t>(pages) * page_bytes;
   draft->memory.pages = pages;
@@ -168,13 +176,15 @@ absl::Status PlanDraft(Draft* draft) {
   memory.adapters = AdapterBytes(*summary, settings.engine.adapters);
   engine::EngineOptions options = settings.engine;
   const bool encoder = draft->config.is_encoder();
-  if (!encoder) draft->demand = engine::KvDemandOf(draft->config, resident, options);
+  const int32_t num_ranks = settings.source.num_ranks;
+  memory.num_ranks = num_ranks;
+  if (!encoder) draft->demand = engine::KvDemandOf(draft->config, resident, options, num_ranks);
   memory.encoder = encoder;
   memory.kv_auto = !encoder && options.kv_memory_bytes == kAutoBytes;
   if (memory.kv_auto) options.kv_memory_bytes = draft->demand.one_context;
   const absl::StatusOr<engine::MemoryPlan> plan =
       encoder ? engine::PlanEncoderMemory(draft->config, resident, device, options)
-              : engine::PlanMemory(draft->config, resident, device, options);
+              : PlanAllRanks(draft->config, num_ranks, resident, device, options);
   if (!plan.ok()) return plan.status();
   memory.workspace = WorkspaceBytes(*plan);
   draft->index_bytes_per_page += static_cast<size_t>(plan->kv_groups.count() - 1) * sizeof(engine::PageId);
@@ -233,8 +243,9 @@ absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& dra
   });
   const Draft& draft = **largest;
   const size_t others = least - std::min(least, draft.demand.one_context);
-  const int32_t context = engine::ContextThatFits(draft.config, draft.settings->source.precisions,
-                                                  draft.settings->engine, bytes - std::min(bytes, others));
+  const int32_t context =
+      engine::ContextThatFits(draft.config, draft.settings->source.precisions, draft.settings->engine,
+                              bytes - std::min(bytes, others), draft.settings->source.num_ranks);
   return absl::ResourceExhaustedError(context > 0
                                           ? absl::StrCat("Of model \"", draft.memory.name, "\" a context of ", context,
                                                          " tokens would fit (models[].max_context_tokens)")
@@ -247,7 +258,9 @@ std::string Figures(const ModelMemory& model) {
     absl::StrAppend(&text, ", ", model.contexts, model.contexts == 1 ? " context of " : " contexts of ",
                     model.context_tokens, " tokens");
   }
-  absl::StrAppend(&text, "), workspace ", model.workspace, ", tokenizer ", model.text);
+  absl::StrAppend(&text, ")");
+  if (model.num_ranks > 1) absl::StrAppend(&text, " divided among ", model.num_ranks, " ranks");
+  absl::StrAppend(&text, ", workspace ", model.workspace, ", tokenizer ", model.text);
   if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
   if (model.adapters > 0) absl::StrAppend(&text, ", adapters ", model.adapters);
   absl::StrAppend(&text, ": ", model.total(), " bytes");

@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> DeviceModelLoading::Load(
     const PlannedModel& planned, std::shared_ptr<engine::StepObserver> step_observer, const std::atomic<bool>& stop) {
   ModelSettings settings = planned.settings;
   settings.text_worker = text_worker_;
-  return LoadModel(settings, planned.device, std::move(step_observer), stop);
+  return LoadModel(settings, planned.device, std::move(step_observer), stop, planned.ranks);
 }
 
 absl::Status DeviceModelLoading::CheckGolden(const ModelSettings& settings, const ServedModel& model,

@@ -70,6 +70,9 @@ absl::StatusOr<std::vector<PlannedModel>> PlanModels(const Config& config, Devic
   std::vector<PlannedModel> planned;
   for (size_t i = 0; i < opened.size(); ++i) {
     planned.push_back(Planned(completed->models[i], opened[i], budget->models[i], budget->requests));
+    auto ranks = devices->RanksFor(completed->models[i], opened[i]);
+    if (!ranks.ok()) return ranks.status();
+    planned.back().ranks = *std::move(ranks);
   }
   start->num_models = std::max<size_t>(config.models.size(), 1);
   start->budget = *std::move(budget);
@@ -103,7 +106,11 @@ absl::StatusOr<PlannedModel> PlanAddedModel(const StartPlan& start, const ModelS
   for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
   ModelMemory memory = budget->models.back();
   if (keeps_kv) memory.kv_auto = true;
-  return Planned(added, *device, memory, budget->requests);
+  PlannedModel planned = Planned(added, *device, memory, budget->requests);
+  auto ranks = devices->RanksFor(added, *device);
+  if (!ranks.ok()) return ranks.status();
+  planned.ranks = *std::move(ranks);
+  return planned;
 }
 
 }  // namespace dunlin::server

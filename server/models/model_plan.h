@@ -21,6 +21,7 @@ struct PlannedModel {
   ModelSettings settings;  // kv_memory_bytes, kv_backing.memory_left and text_work are set
   kernels::Device* device = nullptr;
   ModelMemory memory;
+  std::vector<kernels::Device*> ranks = {};  // Devices::RanksFor
 };
 
 // What the plan of the start knew, for models that come later.

@@ -53,7 +53,7 @@ const Rule kRules[] = {
 const Rule kThreadRule = {
     "^(kernels|engine|text|server|tools)/",
     "^(kernels/cpu/context/thread_pool|engine/(encoder/encoder_engine|loop/(engine|mask_thread)|model/weights/"
-    "weight_reader|runtime/pool_backing)|"
+    "weight_reader|parallel/rank_threads|runtime/pool_backing)|"
     "server/(serving/core/text_pool|models/(grammar_lane|model_lifecycle|watchdog|text_loader)|"
     "transport/(http/http_server|grpc/connection_acceptor|zmq/event_publisher)|commands/(serve|quantize)|"
     "observe/(logging/log_queue|tracing/span_exporter))|text/rust/src/grammar/mod|tools/quantize/gptq)",
@@ -110,6 +110,7 @@ const Room kRooms[] = {
       "kernels/cpu/low_rank", "kernels/cpu/recurrent", "kernels/cpu/roofs", "kernels/cpu/rows",
       "kernels/cpu/sampling"}},
     {"engine/base", {}},
+    {"engine/parallel", {"engine/base"}},
     {"engine/request", {"engine/base"}},
     {"engine/cache", {"engine/base", "engine/request"}},
     {"engine/sampling", {"engine/base", "engine/request"}},
@@ -119,12 +120,12 @@ const Room kRooms[] = {
     {"engine/model/architectures", {"engine/base", "engine/model/checkpoint", "engine/model/spec", "engine/request"}},
     {"engine/model/weights", {"engine/base", "engine/model/checkpoint", "engine/model/spec"}},
     {"engine/model", {"engine/base", "engine/model/spec", "engine/request"}},
-    {"engine/model/load", {"engine/base", "engine/model", "engine/request"}},
+    {"engine/model/load", {"engine/base", "engine/model", "engine/parallel", "engine/request"}},
     {"engine/adapters", {"engine/base", "engine/model", "engine/request"}},
-    {"engine/layers", {"engine/adapters", "engine/base", "engine/model", "engine/request"}},
+    {"engine/layers", {"engine/adapters", "engine/base", "engine/model", "engine/parallel", "engine/request"}},
     {"engine/runtime",
-     {"engine/adapters", "engine/base", "engine/layers", "engine/model", "engine/plan", "engine/request",
-      "engine/sampling"}},
+     {"engine/adapters", "engine/base", "engine/layers", "engine/model", "engine/parallel", "engine/plan",
+      "engine/request", "engine/sampling"}},
     {"engine/speculation", {"engine/request"}},
     {"engine/draft_model",
      {"engine/base", "engine/cache", "engine/model", "engine/plan", "engine/request", "engine/runtime",

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole models through the runtime that serves them, with step plans like the scheduler's: a prompt at a time, then one
 // token of every sequence per step, sampled greedily.
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -22,6 +18,7 @@
 #include "tools/bench/adapter_bench.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/grammar_bench.h"
+#include "tools/bench/model_ranks.h"
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
@@ -38,14 +35,6 @@ using engine::Precision;
 constexpr int64_t kBatchMax = 1024;
 // Of the process beside the planned memory: the binary, its libraries, thread stacks (the 150 MB of the memory goal).
 constexpr double kProcessBytes = 150e6;
-
-size_t ResidentSetBytes() {
-  std::ifstream file("/proc/self/statm");
-  size_t total = 0;
-  size_t resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
 
 // The duration of a step, and the time of its operations.
 struct Step {
@@ -206,6 +195,7 @@ Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, con
   record.resident_bytes = model_.weight_bytes(profile_.precision) + runtime_->memory_plan().total();
   record.extra["phase"] = phase;
   record.extra["batch"] = batch_;
+  if (model_.num_ranks() > 1) record.extra["tensor"] = model_.num_ranks();
   return record;
 }
 
@@ -347,13 +337,16 @@ absl::StatusOr<ModelPlan> ModelPlanOf(const BenchOptions& options) {
 
 absl::Status RunModel(Session* session, const ModelPlan& plan, const std::string& shape, Precision precision) {
   const BenchOptions& options = session->options();
-  TimedDevice device(session->device());
+  const absl::StatusOr<ModelRanks> ranks = ModelRanks::Open(session);
+  if (!ranks.ok()) return ranks.status();
+  TimedDevice device(ranks->first());  // rank 0's operations are timed
   const engine::ModelSource source{.path = options.model,
                                    .random_shape = shape,
                                    .random_seed = options.seed,
                                    .precisions = {precision},
+                                   .num_ranks = options.tensor,
                                    .int8_inputs = options.int8_inputs};
-  const auto model = engine::LoadModel(source, device.device());
+  const auto model = engine::LoadModel(source, ranks->With(device.device()));
   if (!model.ok()) return model.status();
   if (const int32_t context = (*model)->config().max_context; options.prompt_tokens + options.new_tokens > context) {
     return absl::InvalidArgumentError(absl::StrCat("--prompt-tokens and --new-tokens are ", options.prompt_tokens,

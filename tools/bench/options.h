@@ -35,6 +35,7 @@ struct BenchOptions {
   std::string adapters;                     // comma-separated numbers of low-rank adapters; "": none
   int32_t rank = 16;                        // of these
   std::string speculation = "off";          // not off: speculative against plain decoding (MaxDraftsNamed)
+  int32_t tensor = 1;                       // ranks among which the model is divided, which share the threads
   bool int8_inputs = false;                 // products of integer codes round their inputs to 8 bits
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
   kernels::DeviceOptions device_options{};  // for kernels::OpenDevice

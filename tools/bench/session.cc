@@ -47,6 +47,14 @@ absl::Status CheckMemory(const std::string& what, double bytes) {
       absl::StrFormat("%s needs %.0f bytes; limit is %.0f (80%% of the memory that is free now)", what, bytes, limit));
 }
 
+size_t ResidentSetBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t total = 0;
+  size_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
 absl::Status Session::OpenDevice() {
   constexpr auto& kOrder = kernels::kDeviceAutoOrder;
   const auto* named = kernels::FindByName(kernels::kDeviceKindTable, options_.device);  // null: auto

@@ -69,4 +69,7 @@ class Session {
 // OK when `bytes` fit into the memory available now; RESOURCE_EXHAUSTED names `what`, bytes and limit.
 absl::Status CheckMemory(const std::string& what, double bytes);
 
+// Memory that the process holds now.
+size_t ResidentSetBytes();
+
 }  // namespace dunlin::tools::bench

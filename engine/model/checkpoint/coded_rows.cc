@@ -20,15 +20,20 @@ void CodedRows::Resize(const kernels::CodeTraits& of, int64_t rows, int64_t row_
   wide_factors.resize(of.wide ? blocks : 0);
 }
 
-kernels::WeightCodes CodedRows::View() const {
+kernels::WeightCodes CodedRows::View(int64_t first_row) const {
+  const auto from = [first_row](const auto& values, int64_t per_row) {
+    return values.empty() ? values.data() : values.data() + first_row * per_row;
+  };
+  const int64_t blocks = kernels::BlocksOf(traits, columns);
+  const int64_t groups = kernels::GroupsOf(traits, columns);
   return {.traits = traits,
-          .codes = codes.data(),
-          .factors = factors.data(),
-          .scales = scales.data(),
-          .min_factors = min_factors.data(),
-          .minimums = minimums.data(),
-          .zero_points = zero_points.data(),
-          .wide_factors = wide_factors.data()};
+          .codes = from(codes, columns),
+          .factors = from(factors, blocks),
+          .scales = from(scales, groups),
+          .min_factors = from(min_factors, blocks),
+          .minimums = from(minimums, groups),
+          .zero_points = from(zero_points, groups),
+          .wide_factors = from(wide_factors, blocks)};
 }
 
 void CodedRows::CopyRow(const CodedRows& from, int64_t from_row, int64_t to) {

@@ -23,7 +23,8 @@ struct CodedRows {
 
   // Makes room for rows of such codes; the contents are left to the caller.
   void Resize(const kernels::CodeTraits& of, int64_t rows, int64_t row_columns);
-  kernels::WeightCodes View() const;
+  // Of rows [first_row, num_rows).
+  kernels::WeightCodes View(int64_t first_row = 0) const;
   // Makes row `to` a copy of a row of `from`. REQUIRES: both were resized to the same traits and columns.
   void CopyRow(const CodedRows& from, int64_t from_row, int64_t to);
   // The values, [num_rows, columns]: scale * code - minimum, rounded once.

@@ -3,12 +3,29 @@
 
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/spec/attention_shape.h"
+#include "engine/model/spec/rank_config.h"
 #include "engine/model/weights/weight_storage.h"
 #include "kernels/api/kv_layout.h"
 
 namespace dunlin::engine {
+
+namespace {
+
+absl::StatusOr<size_t> SumOverRanks(const ModelConfig& config, int32_t num_ranks,
+                                    absl::FunctionRef<absl::StatusOr<size_t>(const ModelConfig& rank)> bytes_of) {
+  size_t sum = 0;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const absl::StatusOr<size_t> bytes = bytes_of(RankConfig(config, rank, num_ranks));
+    if (!bytes.ok()) return bytes;
+    sum += *bytes;
+  }
+  return sum;
+}
+
+}  // namespace
 
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops) {
   absl::StatusOr<OpenedModel> model = OpenModelSource(source, false);
@@ -19,7 +36,9 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.skipped = std::move(model->skipped);
   summary.num_parameters = CountParameters(model->parts);
   summary.num_active_parameters = CountActiveParameters(summary.config, model->parts);
-  const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
+  if (absl::Status status = CheckDivisible(summary.config, source.num_ranks); !status.ok()) return status;
+  const absl::StatusOr<size_t> vector_bytes =
+      SumOverRanks(summary.config, source.num_ranks, [](const ModelConfig& rank) { return VectorBytes(rank); });
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
   for (const AdaptableModule& module : model->adaptable.modules) {
@@ -28,7 +47,9 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;
-    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);
+    const absl::StatusOr<size_t> bytes = SumOverRanks(summary.config, source.num_ranks, [&](const ModelConfig& rank) {
+      return MatrixBytes(rank, model->encodings, row.precision, ops);
+    });
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }

@@ -28,15 +28,22 @@ absl::Status CheckPrecisions(const std::vector<Precision>& precisions) {
 
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSource& source, kernels::Device* device,
                                                  const std::atomic<bool>* stop) {
+  return LoadModel(source, std::vector{device}, stop);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSource& source,
+                                                 const std::vector<kernels::Device*>& devices,
+                                                 const std::atomic<bool>* stop) {
   if (absl::Status status = CheckPrecisions(source.precisions); !status.ok()) return status;
   const absl::StatusOr<OpenedModel> opened = OpenModelSource(source, true);
   if (!opened.ok()) return opened.status();
-  return LoadOpenedModel(*opened, source, device, stop);
+  return LoadOpenedModel(*opened, source, devices, stop);
 }
 
 absl::StatusOr<std::unique_ptr<Model>> LoadOpenedModel(const OpenedModel& opened, const ModelSource& source,
-                                                       kernels::Device* device, const std::atomic<bool>* stop) {
-  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(opened, source, device, stop);
+                                                       const std::vector<kernels::Device*>& devices,
+                                                       const std::atomic<bool>* stop) {
+  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(opened, source, devices, stop);
   if (model.ok()) return model;
   const std::string& where = source.path.empty() ? source.random_shape : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

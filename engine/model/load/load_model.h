@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/load/model_source.h"
@@ -21,9 +22,16 @@ namespace dunlin::engine {
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSource& source, kernels::Device* device,
                                                  const std::atomic<bool>* stop = nullptr);
 
+// The same for the devices of source.num_ranks ranks, rank 0's first. FAILED_PRECONDITION, with the reason, where the
+// model is not divided.
+absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSource& source,
+                                                 const std::vector<kernels::Device*>& devices,
+                                                 const std::atomic<bool>* stop = nullptr);
+
 // The second half of LoadModel, with its errors: packs the weights of what OpenModelSource(source, true) gave.
 // REQUIRES: source.precisions are one or more, distinct, as a configuration's are.
 absl::StatusOr<std::unique_ptr<Model>> LoadOpenedModel(const OpenedModel& opened, const ModelSource& source,
-                                                       kernels::Device* device, const std::atomic<bool>* stop);
+                                                       const std::vector<kernels::Device*>& devices,
+                                                       const std::atomic<bool>* stop);
 
 }  // namespace dunlin::engine

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/model/spec/model_traits.h"
 #include "engine/model/weights/weight_scales.h"
@@ -40,77 +41,134 @@ void TransposeTaps(const WeightPart& part, float* weights) {
   }
 }
 
+absl::Status FillVector(const WeightPlace& place, float value, Model* rank, PrecisionWeights* weights) {
+  const std::vector<float> values(
+      static_cast<size_t>(ShapeOf(rank->rank_config(), place.slot, place.layer).out_features), value);
+  auto* vector = const_cast<float*>(*VectorOf(weights, place, false));
+  const kernels::Device& device = *rank->device();
+  const kernels::KernelStatus status =
+      device.ops->copy_to_device(device.context, vector, values.data(), values.size() * sizeof(float));
+  return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(RowOf(place.slot).name, status);
+}
+
+// What the device does not do for the source.
+absl::Status CheckSource(const ModelSource& source, const kernels::DeviceOps& ops) {
+  if (ops.kind == kernels::DeviceKind::kCpu) return absl::OkStatus();
+  if (source.int8_inputs) {
+    return absl::FailedPreconditionError(absl::StrCat("models[].int8_inputs is true; ", kernels::Name(ops.kind),
+                                                      " has no such products (models[].device)"));
+  }
+  if (source.num_ranks == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("models[].parallel.tensor is ", source.num_ranks, "; models on ",
+                                                    kernels::Name(ops.kind), " are not divided (models[].device)"));
+}
+
 }  // namespace
 
+ModelBuilder::ModelBuilder(const OpenedModel& opened, Model* model)
+    : opened_(opened), source_(*opened.tensors), ranks_{model} {
+  for (const std::unique_ptr<Model>& rank : model->other_ranks_) ranks_.push_back(rank.get());
+  if (ranks_.size() == 1) return;
+  const auto num_ranks = static_cast<int32_t>(ranks_.size());
+  const std::vector<std::vector<int>> cpus = CpusOfRanks(num_ranks);
+  bound_ = std::make_unique<ScopedCpus>(cpus.front());
+  threads_ =
+      std::make_unique<RankThreads>(num_ranks, [cpus](int32_t rank) { BindToCpus(cpus[static_cast<size_t>(rank)]); });
+}
+
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened, const ModelSource& source,
-                                                           kernels::Device* device, const std::atomic<bool>* stop) {
+                                                           const std::vector<kernels::Device*>& devices,
+                                                           const std::atomic<bool>* stop) {
+  DUNLIN_CHECK(devices.size() == static_cast<size_t>(source.num_ranks), "a device for each rank");
   const ModelConfig& config = opened.parsed.config;
-  if (absl::Status status = CheckServes(*device->ops, config); !status.ok()) return status;
   const std::vector<Precision>& precisions = source.precisions;
-  if (source.int8_inputs && device->ops->kind != kernels::DeviceKind::kCpu) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "models[].int8_inputs is true; ", kernels::Name(device->ops->kind), " has no such products (models[].device)"));
+  absl::Status served = CheckServes(*devices.front()->ops, config);
+  served.Update(CheckSource(source, *devices.front()->ops));
+  served.Update(CheckDivisible(config, source.num_ranks));
+  if (!served.ok()) return served;
+  std::unique_ptr<Model> model;
+  for (int32_t i = 0; i < source.num_ranks; ++i) {
+    std::unique_ptr<Model> rank(new Model());
+    rank->config_ = RankConfig(config, i, source.num_ranks);
+    rank->precisions_ = precisions;
+    rank->int8_inputs_ = source.int8_inputs;
+    rank->device_ = devices[static_cast<size_t>(i)];
+    rank->own_precision_ = opened.encodings.own_precision();
+    if (i == 0) {
+      model = std::move(rank);
+    } else {
+      model->other_ranks_.push_back(std::move(rank));
+    }
   }
-  std::unique_ptr<Model> model(new Model());
-  model->config_ = config;
-  model->precisions_ = precisions;
-  model->int8_inputs_ = source.int8_inputs;
-  model->device_ = device;
   model->warnings_ = opened.parsed.warnings;
   model->adaptable_ = opened.adaptable;
   model->num_parameters_ = CountParameters(opened.parts);
-  model->num_active_parameters_ = CountActiveParameters(model->config_, opened.parts);
-  model->own_precision_ = opened.encodings.own_precision();
+  model->num_active_parameters_ = CountActiveParameters(config, opened.parts);
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   const auto own = opened.encodings.own_precision();
   const bool codes = own && std::find(precisions.begin(), precisions.end(), *own) != precisions.end();
   WeightReader reader(builder.source_, opened.parts, codes);  // starts reading while memory is allocated
-  if (absl::Status status = builder.Allocate(); !status.ok()) return status;
-  if (absl::Status status = builder.FillFixedNorms(); !status.ok()) return status;
+  absl::Status prepared = builder.ForEachRank([&](Model* rank) {
+    absl::Status status = builder.Allocate(rank);
+    return status.ok() ? builder.FillFixedNorms(rank) : status;
+  });
+  if (!prepared.ok()) return prepared;
   if (absl::Status status = builder.LoadParts(&reader, stop); !status.ok()) return status;
-  if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
-  const kernels::KernelStatus synced = device->ops->synchronize(device->context);
-  if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
+  absl::Status synced = builder.ForEachRank([&](Model* rank) {
+    if (!opened.calibrated.empty()) rank->input_scales_ = opened.calibrated;
+    const kernels::KernelStatus status = rank->device_->ops->synchronize(rank->device_->context);
+    return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError("loading", status);
+  });
+  if (!synced.ok()) return synced;
   if (absl::Status status = opened.tensors->CheckUnchanged(); !status.ok()) return status;
   return model;
 }
 
-absl::StatusOr<std::byte*> ModelBuilder::AllocateBlock(size_t bytes, size_t planned_bytes) {
+absl::Status ModelBuilder::ForEachRank(absl::FunctionRef<absl::Status(Model* rank)> body) {
+  if (threads_ == nullptr) return body(ranks_.front());
+  std::vector<absl::Status> statuses(ranks_.size());
+  threads_->Run([&](int32_t rank) { statuses[static_cast<size_t>(rank)] = body(ranks_[static_cast<size_t>(rank)]); });
+  absl::Status first;
+  for (const absl::Status& status : statuses) first.Update(status);
+  return first;
+}
+
+absl::StatusOr<std::byte*> ModelBuilder::AllocateBlock(size_t bytes, size_t planned_bytes, Model* rank) {
   if (bytes == 0) return nullptr;
-  void* memory = model_->device_->ops->allocate(model_->device_->context, bytes);
+  void* memory = rank->device_->ops->allocate(rank->device_->context, bytes);
   if (memory == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of weights (", planned_bytes,
-                                                     " planned for ", model_->precisions_.size(),
+                                                     " planned for ", rank->precisions_.size(),
                                                      " precision(s)); list fewer in models[].precisions"));
   }
-  model_->allocations_.push_back({.memory = memory, .bytes = bytes});
+  rank->allocations_.push_back({.memory = memory, .bytes = bytes});
   return static_cast<std::byte*>(memory);
 }
 
-absl::Status ModelBuilder::Allocate() {
-  const kernels::DeviceOps& ops = *model_->device_->ops;
-  const absl::StatusOr<size_t> vector_bytes = VectorBytes(model_->config_);
+absl::Status ModelBuilder::Allocate(Model* rank) {
+  const kernels::DeviceOps& ops = *rank->device_->ops;
+  const absl::StatusOr<size_t> vector_bytes = VectorBytes(rank->config_);
   if (!vector_bytes.ok()) return vector_bytes.status();
   std::vector<size_t> matrix_bytes;
   CheckedU64 planned(*vector_bytes);
-  for (const Precision precision : model_->precisions_) {
-    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, opened_.encodings, precision, ops);
+  for (const Precision precision : rank->precisions_) {
+    const absl::StatusOr<size_t> bytes = MatrixBytes(rank->config_, opened_.encodings, precision, ops);
     if (!bytes.ok()) return bytes.status();
     matrix_bytes.push_back(*bytes);
     planned += *bytes;
   }
   if (!planned.ok()) return absl::ResourceExhaustedError("the model's weights need more than 2^64 bytes");
-  const absl::StatusOr<std::byte*> vectors = AllocateBlock(*vector_bytes, planned.value());
+  const absl::StatusOr<std::byte*> vectors = AllocateBlock(*vector_bytes, planned.value(), rank);
   if (!vectors.ok()) return vectors.status();
   for (size_t i = 0; i < matrix_bytes.size(); ++i) {
-    const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
+    const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value(), rank);
     if (!matrices.ok()) return matrices.status();
-    PrecisionWeights& weights = model_->weights_.emplace_back();
-    PlaceWeights(model_->config_, opened_.encodings, model_->precisions_[i], model_->int8_inputs_, ops, *matrices,
-                 *vectors, &weights);
+    PrecisionWeights& weights = rank->weights_.emplace_back();
+    PlaceWeights(rank->config_, opened_.encodings, rank->precisions_[i], rank->int8_inputs_, ops, *matrices, *vectors,
+                 &weights);
     weights.input_amax_limit = opened_.parsed.quantization.input_amax_limit;
-    model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
+    rank->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
   }
   return absl::OkStatus();
 }
@@ -152,33 +210,40 @@ absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
 // Packs the rows' codes into the precisions that keep them, and their values into the others.
 absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
   const WeightPart& part = *rows.part;
-  const kernels::Device& device = *model_->device_;
-  const kernels::WeightCodes codes = rows.codes->View();
-  bool dequantised = false;
-  for (PrecisionWeights& weights : model_->weights_) {
-    kernels::PackedWeight* weight = MatrixOf(&weights, part.place());
-    kernels::PackWeightParams params = {.weight = weight,
-                                        .source = nullptr,
-                                        .source_dtype = kernels::DType::kF32,
-                                        .row_stride = part.shape[1],
-                                        .column_stride = 1,
-                                        .row_begin = part.row_begin + rows.first_row,
-                                        .num_rows = rows.num_rows};
-    const bool integers = Traits(weight->format).scales != kernels::GroupScales::kNone;
-    if (integers && kernels::Holds(weight->format, codes.traits)) {
-      params.codes = &codes;
-    } else {
-      if (!dequantised) {
-        widened_.resize(std::max(widened_.size(), rows.codes->codes.size()));
-        rows.codes->Dequantize(widened_.data());
-        dequantised = true;
-      }
-      params.source = widened_.data();
-    }
-    const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
-    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  const auto keeps_codes = [&](const kernels::PackedWeight& weight) {
+    return Traits(weight.format).scales != kernels::GroupScales::kNone &&
+           kernels::Holds(weight.format, rows.codes->traits);
+  };
+  std::vector<PrecisionWeights>& first = ranks_.front()->weights_;
+  if (!std::ranges::all_of(first, [&](auto& weights) { return keeps_codes(*MatrixOf(&weights, part.place())); })) {
+    widened_.resize(std::max(widened_.size(), rows.codes->codes.size()));
+    rows.codes->Dequantize(widened_.data());
   }
-  return absl::OkStatus();
+  return ForEachRank([&](Model* rank) {
+    const kernels::Device& device = *rank->device_;
+    for (const RankRows& own :
+         RankRowsIn(rank->config_, part.place(), part.row_begin + rows.first_row, rows.num_rows)) {
+      const kernels::WeightCodes codes = rows.codes->View(own.begin);
+      for (PrecisionWeights& weights : rank->weights_) {
+        kernels::PackedWeight* weight = MatrixOf(&weights, part.place());
+        kernels::PackWeightParams params = {.weight = weight,
+                                            .source = nullptr,
+                                            .source_dtype = kernels::DType::kF32,
+                                            .row_stride = part.shape[1],
+                                            .column_stride = 1,
+                                            .row_begin = own.target,
+                                            .num_rows = own.count};
+        if (keeps_codes(*weight)) {
+          params.codes = &codes;
+        } else {
+          params.source = widened_.data() + own.begin * part.shape[1];
+        }
+        const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
+        if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+      }
+    }
+    return absl::OkStatus();
+  });
 }
 
 // Reads the weight and input scales of every FP8 part before the large reads start, so that none waits for those. The
@@ -192,8 +257,10 @@ absl::Status ModelBuilder::LoadScales() {
     if (part.scales.input == nullptr) continue;
     const absl::StatusOr<std::vector<float>> input = ReadScales(source_, *part.scales.input);
     if (!input.ok()) return input.status();
-    float& stored = model_->input_scales_[{part.slot, part.layer}];
-    stored = std::max(stored, input->front());
+    for (Model* rank : ranks_) {
+      float& stored = rank->input_scales_[{part.slot, part.layer}];
+      stored = std::max(stored, input->front());
+    }
   }
   return absl::OkStatus();
 }
@@ -217,18 +284,35 @@ void ModelBuilder::ExpandScales(const WeightRows& rows) {
 // Packs rows with `values` of `dtype` in the layout of rows.data.
 absl::Status ModelBuilder::PackRows(const WeightRows& rows, const void* values, kernels::DType dtype) {
   const WeightPart& part = *rows.part;
-  const kernels::Device& device = *model_->device_;
+  return ForEachRank([&](Model* rank) {
+    absl::Status status;
+    for (const RankRows& own :
+         RankRowsIn(rank->config_, part.place(), part.row_begin + rows.first_row, rows.num_rows)) {
+      if (status.ok()) status = PackPart(rows, values, dtype, own, rank);
+    }
+    return status;
+  });
+}
+
+absl::Status ModelBuilder::PackPart(const WeightRows& rows, const void* values, kernels::DType dtype,
+                                    const RankRows& own, Model* rank) const {
+  const WeightPart& part = *rows.part;
+  const kernels::Device& device = *rank->device_;
   const bool quantized = dtype == kernels::DType::kF8E4M3;
-  for (PrecisionWeights& weights : model_->weights_) {
-    const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.place()),
-                                              .source = values,
-                                              .source_dtype = dtype,
-                                              .row_stride = part.transposed ? 1 : part.shape[1],
-                                              .column_stride = part.transposed ? rows.num_rows : 1,
-                                              .row_begin = part.row_begin + rows.first_row,
-                                              .num_rows = rows.num_rows,
-                                              .source_scales = quantized ? row_scales_.data() : nullptr,
-                                              .source_scale_block = quantized ? part.scales.block : 0};
+  const int64_t row_stride = part.transposed ? 1 : part.shape[1];
+  const int64_t scales_per_row = quantized ? kernels::ScalesPerRow(part.scales.block, part.shape[1]) : 0;
+  const auto* source = static_cast<const std::byte*>(values);
+  for (PrecisionWeights& weights : rank->weights_) {
+    const kernels::PackWeightParams params = {
+        .weight = MatrixOf(&weights, part.place()),
+        .source = source + own.begin * row_stride * static_cast<int64_t>(SizeOf(dtype)),
+        .source_dtype = dtype,
+        .row_stride = row_stride,
+        .column_stride = part.transposed ? rows.num_rows : 1,
+        .row_begin = own.target,
+        .num_rows = own.count,
+        .source_scales = quantized ? row_scales_.data() + own.begin * scales_per_row : nullptr,
+        .source_scale_block = quantized ? part.scales.block : 0};
     const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
     if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
   }
@@ -241,60 +325,61 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   Widen(rows.data, *source_.Find(part.tensor)->dtype->loadable, count);
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
   for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
-  const NormSpec& norm = model_->config_.norm;
+  const ModelConfig& config = opened_.parsed.config;
+  const NormSpec& norm = config.norm;
   if (IsNorm(part.slot) && !part.is_bias && (part.slot != WeightSlot::kFinalNorm || norm.final_offset)) {
     for (size_t i = 0; i < count; ++i) widened_[i] += norm.weight_offset;
   }
   if (IsConvolution(part.slot)) TransposeTaps(part, widened_.data());
   if (part.slot == WeightSlot::kDeltaRate || part.slot == WeightSlot::kMambaRate) {
-    const ModelConfig& config = model_->config_;
     const bool log = part.slot == WeightSlot::kDeltaRate ? config.delta.log_rates : config.mamba.log_rates;
     for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];
   }
-  return CopyVector(part, count);
+  return ForEachRank([&](Model* rank) { return CopyVector(part, count, rank); });
 }
 
-// From widened_. Of a convolution a part has some channels of each tap.
-absl::Status ModelBuilder::CopyVector(const WeightPart& part, size_t count) {
+// From widened_. Of a convolution, which is not divided, a part has some channels of each tap.
+absl::Status ModelBuilder::CopyVector(const WeightPart& part, size_t count, Model* rank) {
   // All precisions share the vectors, so the first precision's pointer serves all.
-  auto* vector = const_cast<float*>(*VectorOf(&model_->weights_.front(), part.place(), part.is_bias));
-  const auto begin = static_cast<size_t>(part.row_begin);
-  const size_t taps = IsConvolution(part.slot) ? static_cast<size_t>(part.shape.back()) : 1;
-  const auto all = static_cast<size_t>(ShapeOf(model_->config_, part.slot, part.layer).out_features);
-  const kernels::Device& device = *model_->device_;
-  for (size_t tap = 0; tap < taps; ++tap) {
-    float* to = vector + tap * (all / taps) + begin / taps;
-    const kernels::KernelStatus status = device.ops->copy_to_device(
-        device.context, to, widened_.data() + tap * (count / taps), count / taps * sizeof(float));
-    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  auto* vector = const_cast<float*>(*VectorOf(&rank->weights_.front(), part.place(), part.is_bias));
+  const kernels::Device& device = *rank->device_;
+  const auto copy = [&](int64_t to, int64_t from, size_t num_floats) {
+    const kernels::KernelStatus status =
+        device.ops->copy_to_device(device.context, vector + to, widened_.data() + from, num_floats * sizeof(float));
+    return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(part.tensor.c_str(), status);
+  };
+  absl::Status status;
+  if (!IsConvolution(part.slot)) {
+    for (const RankRows& own : RankRowsIn(rank->config_, part.place(), part.row_begin, part.num_rows)) {
+      if (status.ok()) status = copy(own.target, own.begin, static_cast<size_t>(own.count));
+    }
+    return status;
   }
-  return absl::OkStatus();
+  const int64_t taps = part.shape.back();
+  const int64_t all = ShapeOf(rank->config_, part.slot, part.layer).out_features;
+  const int64_t channels = static_cast<int64_t>(count) / taps;
+  for (int64_t tap = 0; status.ok() && tap < taps; ++tap) {
+    status = copy(tap * (all / taps) + part.row_begin / taps, tap * channels, static_cast<size_t>(channels));
+  }
+  return status;
 }
 
 // The weights of norms that checkpoints do not have.
-absl::Status ModelBuilder::FillFixedNorms() {
-  const ModelConfig& config = model_->config_;
+absl::Status ModelBuilder::FillFixedNorms(Model* rank) {
+  const ModelConfig& config = rank->config_;
+  PrecisionWeights* weights = &rank->weights_.front();
   if (config.embedding.norm && config.embedding.fixed_norm) {
-    if (absl::Status status = FillVector({WeightSlot::kEmbeddingNorm}, 1.0F); !status.ok()) return status;
+    absl::Status status = FillVector({WeightSlot::kEmbeddingNorm}, 1.0F, rank, weights);
+    if (!status.ok()) return status;
   }
   if (!(config.attention.fixed_query_norm > 0.0F)) return absl::OkStatus();
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     if (!HasSlot(config, WeightSlot::kQueryNorm, layer)) continue;
-    absl::Status status = FillVector({WeightSlot::kQueryNorm, layer}, config.attention.fixed_query_norm);
-    if (status.ok()) status = FillVector({WeightSlot::kKeyNorm, layer}, 1.0F);
+    absl::Status status = FillVector({WeightSlot::kQueryNorm, layer}, config.attention.fixed_query_norm, rank, weights);
+    if (status.ok()) status = FillVector({WeightSlot::kKeyNorm, layer}, 1.0F, rank, weights);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
-}
-
-absl::Status ModelBuilder::FillVector(const WeightPlace& place, float value) {
-  const std::vector<float> values(static_cast<size_t>(ShapeOf(model_->config_, place.slot, place.layer).out_features),
-                                  value);
-  auto* vector = const_cast<float*>(*VectorOf(&model_->weights_.front(), place, false));
-  const kernels::Device& device = *model_->device_;
-  const kernels::KernelStatus status =
-      device.ops->copy_to_device(device.context, vector, values.data(), values.size() * sizeof(float));
-  return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(RowOf(place.slot).name, status);
 }
 
 // Converts `count` values to FP32.

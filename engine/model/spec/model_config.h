@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/model/spec/layer_specs.h"
+#include "engine/model/spec/rank_part.h"
 #include "engine/request/types.h"
 
 namespace dunlin::engine {
@@ -78,8 +80,17 @@ struct ModelConfig {
   HeadSpec head;
   ClassifierSpec classifier;
 
+  // Of a model that is divided among ranks (rank_config.h): the heads and the widths of MLPs above are a rank's, all
+  // other dimensions the model's.
+  int32_t rank = 0;
+  int32_t num_ranks = 1;
+  std::shared_ptr<const ModelConfig> whole;  // the undivided model; null: it is this one
+
   std::vector<TokenId> eos_token_ids;  // from generation_config.json, else config.json; each < vocab_size
 
+  const ModelConfig& undivided() const { return whole != nullptr ? *whole : *this; }
+  // The rank's part of a dimension of the undivided model.
+  RankPart part(int32_t total) const { return PartOf(total, rank, num_ranks); }
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
   MixerKind mixer(int32_t layer) const {
     return mixers.empty() ? MixerKind::kAttention : mixers[static_cast<size_t>(layer)];

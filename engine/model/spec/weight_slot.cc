@@ -147,7 +147,10 @@ constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0;
 // Dimensions.
 constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
 constexpr auto kHidden = [](const C& c, int32_t) { return int64_t{c.hidden_dim}; };
-constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.vocab_size}; };
+constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.part(c.vocab_size).count}; };
+// Of what a layer adds to the residual stream, whose products a rank has all inputs of.
+constexpr auto kHiddenPart = [](const C& c, int32_t) { return int64_t{c.part(c.hidden_dim).count}; };
+constexpr auto kExpertPart = [](const C& c, int32_t) { return int64_t{c.part(c.expert_dim()).count}; };
 constexpr auto kPositionRows = [](const C& c, int32_t) { return int64_t{c.position_rows()}; };
 constexpr auto kTokenTypeRows = [](const C& c, int32_t) { return int64_t{c.embedding.num_token_types}; };
 constexpr auto kQkvRows = [](const C& c, int32_t layer) { return int64_t{c.attention.qkv_features(layer)}; };
@@ -161,7 +164,9 @@ constexpr auto kKeyNormDim = [](const C& c, int32_t layer) {
 };
 constexpr auto kNumHeads = [](const C& c, int32_t layer) { return int64_t{c.attention.heads(layer).num_heads}; };
 constexpr auto kHeadDim = [](const C& c, int32_t) { return int64_t{c.attention.head_dim}; };
-constexpr auto kAttentionDim = [](const C& c, int32_t layer) { return int64_t{c.attention.output_features(layer)}; };
+constexpr auto kAttentionDim = [](const C& c, int32_t layer) {
+  return int64_t{c.undivided().attention.output_features(layer)};
+};
 constexpr auto kGateRows = [](const C& c, int32_t layer) { return int64_t{c.attention.gate_features(layer)}; };
 constexpr auto kDeltaInRows = [](const C& c, int32_t) { return int64_t{c.delta.input_features()}; };
 constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return int64_t{c.delta.gate_features()}; };
@@ -190,15 +195,15 @@ constexpr auto kIndexHeads = [](const C& c, int32_t) { return int64_t{c.attentio
 constexpr auto kKvRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.kv_rank}; };
 constexpr auto kPlainDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.plain_dim}; };
 constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.value_dim}; };
-constexpr auto kFfn = [](const C& c, int32_t layer) { return int64_t{c.mlp.dim_of(layer)}; };
+constexpr auto kFfn = [](const C& c, int32_t layer) { return int64_t{c.undivided().mlp.dim_of(layer)}; };
 constexpr auto kUpRows = [](const C& c, int32_t layer) { return int64_t{c.mlp.up_features(c.mlp.dim_of(layer))}; };
 constexpr auto kLayerInputDim = [](const C& c, int32_t) { return int64_t{c.layer_inputs.width}; };
 constexpr auto kLayerInputsDim = [](const C& c, int32_t) { return int64_t{c.layer_input_features()}; };
 constexpr auto kLayerTableRows = [](const C& c, int32_t) { return int64_t{c.layer_inputs.vocab_size}; };
-constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.experts.ffn_dim}; };
+constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.undivided().experts.ffn_dim}; };
 constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
 constexpr auto kExpertDim = [](const C& c, int32_t) { return int64_t{c.expert_dim()}; };
-constexpr auto kSharedFfn = [](const C& c, int32_t) { return int64_t{c.experts.shared_ffn_dim}; };
+constexpr auto kSharedFfn = [](const C& c, int32_t) { return int64_t{c.undivided().experts.shared_ffn_dim}; };
 constexpr auto kSharedUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
 constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
 constexpr auto kNumExperts = [](const C& c, int32_t) { return int64_t{c.experts.routing.num_experts}; };
@@ -304,7 +309,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Vector(kMambaNorm, "mamba_norm", kPerLayer, kHasMambaNorm, kMambaDim, OfMamba<&MambaWeights::norm>),
     Matrix(kMambaOut, "mamba_out", kPerLayer, kHasMamba, kMambaBias, {kHidden, kMambaDim}, OfMamba<&MambaWeights::out>,
            {.factor = kResidual}),
-    Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHidden, kAttentionDim},
+    Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHiddenPart, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
          OfLayer<&LayerWeights::post_attention_norm>),
@@ -313,7 +318,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfLayer<&LayerWeights::post_mlp_norm>),
     Matrix(kMlpUp, "mlp_up", kPerLayer, kHasMlp, kMlpBias, {kUpRows, kHidden, true}, OfLayer<&LayerWeights::mlp_up>,
            {.input_scale = true}),
-    Matrix(kMlpDown, "mlp_down", kPerLayer, kHasMlp, kMlpBias, {kHidden, kFfn}, OfLayer<&LayerWeights::mlp_down>,
+    Matrix(kMlpDown, "mlp_down", kPerLayer, kHasMlp, kMlpBias, {kHiddenPart, kFfn}, OfLayer<&LayerWeights::mlp_down>,
            {.factor = kResidual, .input_scale = true}),
     Norm(kRouterNorm, "router_norm", kPerLayer, kHasBoth, kNoBias, kHidden, OfLayer<&LayerWeights::router_norm>,
          kRouterInput),
@@ -333,11 +338,11 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfLayer<&LayerWeights::post_experts_norm>),
     Matrix(kExpertUp, "expert_up", kPerExpert, kHasExperts, kExpertBias, {kExpertUpRows, kExpertDim, true},
            OfExpert<&ExpertLists::up>),
-    Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kExpertDim, kExpertFfn},
+    Matrix(kExpertDown, "expert_down", kPerExpert, kHasExperts, kExpertBias, {kExpertPart, kExpertFfn},
            OfExpert<&ExpertLists::down>, {.factor = kResidual}),
     Matrix(kSharedUp, "shared_up", kPerLayer, kHasSharedExpert, kNoBias, {kSharedUpRows, kHidden, true},
            OfShared<&ExpertWeights::up>),
-    Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHidden, kSharedFfn},
+    Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHiddenPart, kSharedFfn},
            OfShared<&ExpertWeights::down>, {.factor = kResidual}),
     Matrix(kLayerInputGate, "layer_input_gate", kPerLayer, kHasLayerInputs, kNoBias, {kLayerInputDim, kHidden},
            OfLayer<&LayerWeights::layer_input_gate>),

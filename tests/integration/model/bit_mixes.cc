@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/runtime/kv_demand.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 
@@ -34,7 +35,13 @@ std::vector<LibraryEntry> BuildLibrary(const Model* model, const MixCase& test, 
 // Several rounds on one engine, so that later ones find pages of earlier ones in the prefix cache.
 void RunMix(const Model* model, bool kv_fp8, const std::vector<LibraryEntry>& library, RequestMix* mix,
             MixTotals* totals) {
-  const EngineOptions options = mix->DrawOptions(model->config(), kv_fp8);
+  EngineOptions options = mix->DrawOptions(model->config(), kv_fp8);
+  if (const int32_t ranks = model->num_ranks(); ranks > 1) {  // as many pages, where ranks have copies of heads, too
+    const auto page_bytes = [&](int32_t num_ranks) {
+      return KvDemandOf(model->config(), model->precisions(), options, num_ranks).page_bytes;
+    };
+    options.kv_memory_bytes = options.kv_memory_bytes / page_bytes(1) * page_bytes(ranks);
+  }
   EngineClient client(model, options);
   for (int round = mix->Draw(1, 3); round > 0; --round) {
     std::vector<std::pair<const LibraryEntry*, std::shared_ptr<RecordingSink>>> running;

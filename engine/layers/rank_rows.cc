@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/rank_rows.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+bool Meet(LayerContext* context, const char* op) {
+  if (!context->divided()) return true;
+  return context->Check(
+      context->buffers.ranks->Meet() ? kernels::KernelStatus::kOk : kernels::KernelStatus::kDeviceError, op);
+}
+
+Columns OwnColumns(const LayerContext& context, float* rows) {
+  const int32_t hidden_dim = context.config.hidden_dim;
+  return {rows + context.config.part(hidden_dim).first, hidden_dim};
+}
+
+// In turns into two buffers: a rank may fill the one that it read the time before last, because all ranks have met
+// since.
+const float* GatherColumns(LayerContext* context, const char* op, const float* own, RankPart part, int32_t columns,
+                           int32_t num_rows) {
+  float* gathered = context->buffers.gathered[context->num_gathers++ % 2];
+  const kernels::CopyColumnsParams params{.in = own,
+                                          .in_stride = part.count,
+                                          .in_block_stride = 0,
+                                          .out = gathered + part.first,
+                                          .out_stride = columns,
+                                          .out_block_stride = 0,
+                                          .num_rows = num_rows,
+                                          .num_blocks = 1,
+                                          .columns = part.count};
+  return context->Run(&DeviceOps::copy_columns, params, op) && Meet(context, op) ? gathered : nullptr;
+}
+
+}  // namespace dunlin::engine

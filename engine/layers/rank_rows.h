@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the layers of a divided model do in addition (engine/model/spec/rank_config.h). Every rank runs the same pass
+// over the same rows. Where a product reads columns that several ranks have computed, these gather them; what a product
+// adds to the residual stream goes to the rank's columns of the one stream that all ranks read. Operations on whole
+// rows run on every rank, but those that change the stream, of which each takes some rows.
+// All of them return at once, without waiting, where the model is not divided.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/layers/layer_context.h"
+
+namespace dunlin::engine {
+
+// Waits until what all ranks have written may be read and what they have read may be written. op: of the message.
+bool Meet(LayerContext* context, const char* op);
+
+// The rank's columns of rows of hidden_dim floats.
+Columns OwnColumns(const LayerContext& context, float* rows);
+
+// The rank's part of `count` rows; all of them where the model is not divided.
+inline RankPart OwnRows(const LayerContext& context, int32_t count) {
+  return context.divided() ? context.config.part(count) : RankPart{0, count};
+}
+
+// The rank's columns `part`, [num_rows, part.count] in `own`, of rows of `columns` floats: puts them together with
+// those of the other ranks. Null after a failure; else [num_rows, columns], valid until the gather after the next one.
+// REQUIRES: the model is divided.
+const float* GatherColumns(LayerContext* context, const char* op, const float* own, RankPart part, int32_t columns,
+                           int32_t num_rows);
+
+}  // namespace dunlin::engine

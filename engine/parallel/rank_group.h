@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a divided model that run one pass together. Each computes columns of rows that all of them read next:
+// Meet is the point where a rank's columns are complete and the others' may be read. No sums are made of what ranks
+// give, so that nothing depends on who comes first.
+// A rank that fails ends the group: the others return from Meet, and the first reason is the model's.
+// Thread rule: Meet and Fail on the rank's own thread; the rest on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/base/mutex.h"
+
+namespace dunlin::engine {
+
+class RankGroup {
+ public:
+  // num_ranks >= 1.
+  explicit RankGroup(int32_t num_ranks) : num_ranks_(static_cast<uint32_t>(num_ranks)) {}
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  int32_t num_ranks() const { return static_cast<int32_t>(num_ranks_); }
+
+  // Waits until every rank has called it as often; what they wrote before is visible then. False, at once, where a rank
+  // has failed.
+  bool Meet();
+
+  // Ends the group for good. The first caller's status stays. REQUIRES: !status.ok().
+  void Fail(int32_t rank, const absl::Status& status);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // OK, or that status with its rank in front of its message.
+  absl::Status status() const;
+
+ private:
+  const uint32_t num_ranks_;
+  alignas(64) std::atomic<uint32_t> arrived_{0};  // ranks at the present meeting
+  alignas(64) std::atomic<uint32_t> meeting_{0};  // meetings that have ended; what ranks wait on
+  std::atomic<bool> failed_{false};
+  mutable Mutex mutex_;  // guards status_
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/runtime/rank_runtime.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/layers/forward_pass.h"
+#include "engine/runtime/device_status.h"
+
+namespace dunlin::engine {
+namespace {
+
+size_t BytesPerPage(const MemoryPlan& plan) {
+  return plan[BufferId::kKvPool] / static_cast<size_t>(plan.num_pages);
+}
+
+// A page of each group at least: without one, no token can be computed.
+size_t FirstKvBytes(const MemoryPlan& plan, const KvBackingOptions& options) {
+  constexpr size_t kRoundedDown = 4096;
+  return std::max(options.first_bytes, static_cast<size_t>(plan.kv_groups.count()) * BytesPerPage(plan) + kRoundedDown);
+}
+
+int32_t TokensPerPage(const MemoryPlan& plan, Precision precision) {
+  return KvLayoutOf(plan.kv_shapes, 0, precision, plan.kv_fp8).tokens_per_page;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankRuntime>> RankRuntime::Create(const Model* model, const MemoryPlan& plan,
+                                                                 const EngineOptions& options, const Team& team) {
+  const bool backs_later = options.kv_backing.memory_left != nullptr;
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
+      StepBuffers::Allocate(plan, model->rank_config().position_constants(), model->device(),
+                            backs_later ? FirstKvBytes(plan, options.kv_backing) : SIZE_MAX);
+  if (!buffers.ok()) return buffers.status();
+  const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
+  absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);
+  if (!constants.ok()) return constants.status();
+  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, model->device(),
+                                                          (*buffers)->floats(BufferId::kFp8Scales));
+  if (!scaling.ok()) return scaling.status();
+  Slots slots;
+  for (int32_t i = 0; i < options.steps_in_flight; ++i) {
+    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device());
+    if (!slot.ok()) return slot.status();
+    slots.push_back(*std::move(slot));
+  }
+  std::unique_ptr<RankRuntime> runtime(new RankRuntime(model, *std::move(buffers), std::move(slots), *scaling));
+  if (team.group != nullptr) {
+    const RankRuntime& first = team.first != nullptr ? *team.first : *runtime;
+    runtime->buffers_->Share(*first.buffers_, team.group);
+  }
+  runtime->BackPool(options.kv_backing);
+  return runtime;
+}
+
+RankRuntime::RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
+    : model_(model),
+      buffers_(std::move(buffers)),
+      scaling_(scaling),
+      graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
+      adapters_(buffers_->plan()),
+      slots_(std::move(slots)) {
+  for (const std::unique_ptr<StepSlot>& slot : slots_) {
+    if (graphs_.on()) slot->inputs().RoundBounds();
+  }
+}
+
+// From now on on a thread of its own, where it is not backed.
+void RankRuntime::BackPool(const KvBackingOptions& options) {
+  const size_t pool_bytes = memory_plan()[BufferId::kKvPool];
+  const size_t backed = buffers_->kv_backed();
+  if (backed == pool_bytes) return;
+  backing_ = std::make_unique<PoolBacking>(options, memory_plan().num_pages, BytesPerPage(memory_plan()), backed,
+                                           [buffers = buffers_.get()](size_t end) { return buffers->BackKvPool(end); });
+}
+
+KvPoolState RankRuntime::kv_pool() const {
+  return backing_ != nullptr ? backing_->state() : KvPoolState{memory_plan().num_pages, false};
+}
+
+absl::Status RankRuntime::Launch(const StepPlan& plan, size_t slot) {
+  StepSlot& step = *slots_[slot];
+  step.Restart(plan.sequences.size(), plan.draft_rows.size());
+  for (const SubBatch& batch : plan.sub_batches) {
+    if (absl::Status status = RunSubBatch(plan, batch, &step); !status.ok()) return status;
+  }
+  return DeviceStatus(step.Close(), "marking a step's end");
+}
+
+absl::Status RankRuntime::Wait(size_t slot) {
+  return DeviceStatus(slots_[slot]->Wait(), "waiting for a step");
+}
+
+absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot) {
+  StepInputs& inputs = slot->inputs();
+  inputs.Stage(plan, batch, TokensPerPage(memory_plan(), batch.profile.precision));
+  absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
+  if (!status.ok()) return status;
+  PassInputs pass_inputs = inputs.pass_inputs();
+  pass_inputs.adapters = adapters_.Stage(plan, batch, inputs.head_rows());
+  ForwardPass pass(model_->rank_config(), model_->weights(batch.profile.precision), batch.profile, pass_inputs,
+                   buffers_->layers(), &scaling_);
+  const bool samples = model_->rank_config().rank == 0;
+  const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
+  const auto count_from = [num_head_rows](int32_t first) { return std::min(kMaxLogitRows, num_head_rows - first); };
+  status = graphs_.Run(batch.profile, pass_inputs, [&] {
+    absl::Status ran = pass.RunLayers();
+    if (ran.ok() && num_head_rows > 0) ran = pass.RunHead(0, count_from(0));
+    return ran;
+  });
+  for (int32_t first = 0; status.ok() && first < num_head_rows; first += kMaxLogitRows) {
+    if (first > 0) status = pass.RunHead(first, count_from(first));
+    if (status.ok() && samples) status = SampleRows(plan, first, count_from(first), slot);
+  }
+  if (!status.ok()) return status;
+  return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
+}
+
+// The layers of the sub-batch are computed by now or, on a device of its own, enqueued.
+void RankRuntime::FinishGrammarMasks(const StepPlan& plan) {
+  if (plan.has_grammar_masks()) return;
+  const auto began = std::chrono::steady_clock::now();
+  plan.FinishGrammarMasks();
+  const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - began;
+  if (waited.count() > longest_mask_wait_ns()) longest_mask_wait_ns_.store(waited.count(), std::memory_order_relaxed);
+}
+
+absl::Status RankRuntime::SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
+  FinishGrammarMasks(plan);
+  int32_t launched = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const HeadRow& row = slot->inputs().head_rows()[static_cast<size_t>(first + i)];
+    if (AddRow(plan, row, slot)) continue;
+    // The lists of earlier rows fill the memory for them: once they are on the device, there is room for any row.
+    absl::Status status = LaunchRows(launched, slot);
+    const kernels::Device* device = model_->device();
+    if (status.ok()) status = DeviceStatus(device->ops->synchronize(device->context), "copy of sampled rows");
+    if (!status.ok()) return status;
+    launched = i;
+    slot->samples().ReuseWords();
+    DUNLIN_CHECK(AddRow(plan, row, slot), "a row's lists exceed the plan");
+  }
+  return LaunchRows(launched, slot);
+}
+
+// The rows added since the last launch; the first of them is row first_logit_row of kLogits.
+absl::Status RankRuntime::LaunchRows(int32_t first_logit_row, StepSlot* slot) {
+  const int32_t vocab_size = model_->config().vocab_size;
+  const float* logits = buffers_->floats(BufferId::kLogits) + int64_t{first_logit_row} * vocab_size;
+  return DeviceStatus(slot->samples().Launch(logits, vocab_size, buffers_.get()), "sampling");
+}
+
+bool RankRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
+  const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
+  if (row.scored_position < 0) {
+    const int32_t draw = row.draft_row < 0 ? 0 : row.draft_row - step.draft_rows.first + 1;
+    if (!slot->samples().AddDraw(plan, step, draw)) return false;
+  } else {
+    const auto token = static_cast<size_t>(row.scored_position - step.first_position);
+    slot->samples().AddScore(plan.TokensOf(step)[token], step.prompt_logprobs);
+  }
+  slot->AddRow(row);
+  return true;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a model's runtime: its KV pool and step buffers, its part of every pass and, of rank 0, the sampling. A
+// model that is not divided has the one rank. Ranks run the same plan at once (model_runtime.h); each stages the inputs
+// of its device itself. Nothing is allocated after Create, except what a device's driver keeps of graphs
+// (step_graphs.h). Thread rule: the rank's thread only, unless a member says otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/layers/fp8_scaling.h"
+#include "engine/model/model.h"
+#include "engine/parallel/rank_group.h"
+#include "engine/plan/step_plan.h"
+#include "engine/plan/step_result.h"
+#include "engine/request/options.h"
+#include "engine/runtime/adapter_stage.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/pool_backing.h"
+#include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_graphs.h"
+#include "engine/runtime/step_slot.h"
+
+namespace dunlin::engine {
+
+class RankRuntime {
+ public:
+  // What rank 0 and the meeting point are to the other ranks; null of a model with one rank, `first` also of rank 0.
+  struct Team {
+    RankGroup* group = nullptr;
+    const RankRuntime* first = nullptr;
+  };
+
+  // Allocates all memory of the plan (StepBuffers::Allocate and StepSlot::Create say which errors); with
+  // options.kv_backing pages of the KV pool get theirs later. model: of the rank. All arguments outlive the runtime.
+  static absl::StatusOr<std::unique_ptr<RankRuntime>> Create(const Model* model, const MemoryPlan& plan,
+                                                             const EngineOptions& options, const Team& team);
+
+  // Runs the plan's pass and marks its end; slot: of this step, < EngineOptions::steps_in_flight, whose step before has
+  // been waited for.
+  absl::Status Launch(const StepPlan& plan, size_t slot);
+  absl::Status Wait(size_t slot);
+  // Of rank 0, once Wait has returned.
+  void Read(size_t slot, StepResult* result) const { slots_[slot]->Read(result); }
+
+  StepBuffers* buffers() { return buffers_.get(); }
+  // Any thread.
+  KvPoolState kv_pool() const;
+  uint64_t progress() const { return buffers_->progress(); }
+  int64_t longest_mask_wait_ns() const { return longest_mask_wait_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  using Slots = std::vector<std::unique_ptr<StepSlot>>;
+  RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling);
+
+  const MemoryPlan& memory_plan() const { return buffers_->plan(); }
+  void BackPool(const KvBackingOptions& options);
+  void FinishGrammarMasks(const StepPlan& plan);
+  absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot);
+  // Head rows [first, first + count) of the sub-batch, whose logits are in kLogits.
+  absl::Status SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot);
+  absl::Status LaunchRows(int32_t first_logit_row, StepSlot* slot);
+  bool AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot);
+
+  const Model* model_;
+  std::unique_ptr<StepBuffers> buffers_;
+  std::unique_ptr<PoolBacking> backing_;  // of buffers_; null: all of the pool has memory
+  Fp8Scaling scaling_;
+  StepGraphs graphs_;
+  AdapterStage adapters_;
+  Slots slots_;
+  std::atomic<int64_t> longest_mask_wait_ns_{0};  // written by the rank's thread
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of the goldens that are divided among ranks on the CPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// A model with the devices of its ranks; they outlive it.
+struct RankedModel {
+  std::vector<std::unique_ptr<kernels::Device>> devices;
+  std::unique_ptr<Model> model;
+};
+
+// Dies with the reason when the model cannot be loaded. Each rank has num_threads threads.
+RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_variant, int num_threads, int32_t num_ranks,
+                            const std::vector<Precision>& precisions);
+
+// Whether the model of a directory or file is divided among so many ranks; false: *reason says why not.
+bool Divides(const std::string& path, int32_t num_ranks, std::string* reason);
+
+}  // namespace dunlin::engine
