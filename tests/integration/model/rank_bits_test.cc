@@ -3,10 +3,12 @@
 // checkpoints with quantised weights, and the mixes of the bit contract.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <ostream>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -24,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr float kClearGap = 1e-3F;  // below it the reference itself may fall either way
-constexpr size_t kNewTokens = 12;
+constexpr size_t kNewTokens = 8;
+constexpr size_t kPrompts = 2;   // of a golden: ranks that share processors with other tests are slow
 constexpr int kMinDivided = 12;  // families of the goldens at least, by two and by four ranks
 
 Request GreedyRequest(const std::vector<TokenId>& tokens, size_t num_new, const ExecutionProfile& profile) {
@@ -55,7 +58,7 @@ TEST_P(RankGoldens, TokensAndBitsAreThoseOfOneRank) {
   const std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16};
   const TestModel whole = LoadTestModel(path, "", 1, precisions);
   EngineOptions options;
-  options.max_tokens_per_step = 13;  // prompts in odd chunks
+  options.max_tokens_per_step = 37;  // prompts in odd chunks
   EngineClient alone(whole.model.get(), options);
   std::string reasons;
   for (const int32_t num_ranks : {2, 4}) {
@@ -68,8 +71,10 @@ TEST_P(RankGoldens, TokensAndBitsAreThoseOfOneRank) {
     ++divided_models[num_ranks];
     const RankedModel ranked = LoadRankedModel(path, "", 1, num_ranks, precisions);
     EngineClient together(ranked.model.get(), options);
+    const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
     for (const Precision precision : precisions) {
-      for (const GoldenPrompt& prompt : ReadGoldens(path)) {
+      if (num_ranks == 4 && precision != Precision::kFp32) continue;
+      for (const GoldenPrompt& prompt : std::span(prompts).first(std::min(prompts.size(), kPrompts))) {
         const Request request =
             GreedyRequest(prompt.tokens, kNewTokens, {DeviceKind::kCpu, AttentionBackend::kFlash, precision});
         const Response response = together.Run(request);
@@ -143,14 +148,10 @@ TEST_P(RankMixes, AResponseEqualsThatOfItsRequestAloneOnOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RankMixes,
-                         ::testing::Values(RankMix{"gpt2_tiny", 2}, RankMix{"gpt2_tiny", 3}, RankMix{"llama_gqa", 2},
-                                           RankMix{"llama_gqa", 3, true}, RankMix{"llama_tied", 2},
-                                           RankMix{"neox_parallel", 3}, RankMix{"mistral_window", 2},
+                         ::testing::Values(RankMix{"gpt2_tiny", 3}, RankMix{"llama_gqa", 2},
                                            RankMix{"mistral_window", 4, true}, RankMix{"qwen3_qk_norm", 2},
-                                           RankMix{"mixtral_tiny", 2}, RankMix{"mixtral_tiny", 4},
-                                           RankMix{"qwen2_moe_tiny", 4}, RankMix{"gemma2_tiny", 4},
-                                           RankMix{"gemma3_tiny", 2}, RankMix{"gemma3_tiny", 4},
-                                           RankMix{"gpt_oss_tiny", 2}, RankMix{"bloom_heads", 2},
+                                           RankMix{"mixtral_tiny", 4}, RankMix{"gemma2_tiny", 4},
+                                           RankMix{"gemma3_tiny", 2}, RankMix{"gpt_oss_tiny", 2},
                                            RankMix{"qwen3_qk_norm", 2, false, "portable"}),
                          [](const auto& test) {
                            return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
