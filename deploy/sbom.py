@@ -5,6 +5,7 @@
   sbom.py BINARY BUILD_DIR          what went into BINARY: Debian packages of the shared libraries that it loads, of the
                                     archives and headers that went into it (ninja's record), and the Rust crates linked in
   sbom.py --extend SBOM PACKAGE...  SBOM with further Debian packages, as they are installed here
+  sbom.py --wheels SBOM LOCK...     SBOM with the Python packages that pip's lock files name; LOCK:NAME,NAME: these of it
 
 SOURCE_DATE_EPOCH is the timestamp. The same inputs give the same bytes.
 """
@@ -103,6 +104,18 @@ def crate_components():
     return list(components.values())
 
 
+def wheel_components(lock):
+    path, _, names = lock.partition(":")
+    pinned = re.findall(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:(\w+)$", pathlib.Path(path).read_text(), re.M)
+    wanted = names.split(",") if names else [name for name, _, _ in pinned]
+    missing = set(wanted) - {name for name, _, _ in pinned}
+    if missing or not wanted:
+        sys.exit(f"sbom: {path} does not pin {', '.join(sorted(missing)) or 'anything'}")
+    return [{"type": "library", "bom-ref": f"pkg:pypi/{name}@{version}", "name": name, "version": version,
+             "purl": f"pkg:pypi/{name}@{version}", "hashes": [{"alg": "SHA-256", "content": checksum}]}
+            for name, version, checksum in pinned if name in wanted]
+
+
 def with_components(document, components):
     by_ref = {component["bom-ref"]: component for component in document["components"] + components}
     document["components"] = [by_ref[ref] for ref in sorted(by_ref)]
@@ -125,11 +138,15 @@ def new_document(binary):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extend", metavar="SBOM")
+    parser.add_argument("--wheels", metavar="SBOM")
     parser.add_argument("arguments", nargs="+")
     options = parser.parse_args()
     if options.extend:
         document = json.loads(pathlib.Path(options.extend).read_text())
         components = [debian_component(package) for package in options.arguments]
+    elif options.wheels:
+        document = json.loads(pathlib.Path(options.wheels).read_text())
+        components = [component for lock in options.arguments for component in wheel_components(lock)]
     else:
         binary, build_dir = options.arguments
         document = new_document(binary)

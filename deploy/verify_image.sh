@@ -78,6 +78,10 @@ if [ "$target" = cuda ]; then
   libraries=$(cd "$tree" && find opt -name libdunlin_cuda.so -o -name 'libcublasLt.so*' | sort | paste -sd' ')
   check "module and cuBLASLt" "$libraries" \
     test "$libraries" = "opt/cublas/libcublasLt.so.13 opt/dunlin/bin/libdunlin_cuda.so"
+  held=$(grep -o 'pkg:pypi/nvidia-[a-z-]*@[0-9.]*' "$tree/opt/dunlin/sbom.cdx.json" | sort -u | sed 's|pkg:pypi/nvidia-||' | paste -sd' ')
+  check "of NVIDIA in the SBOM" "$held" test "$(wc -w <<<"$held")" -eq 4
+  check "licence of cuBLAS" "$(wc -c <"$tree/opt/dunlin/licenses/nvidia-cublas") bytes" \
+    grep -qi nvidia "$tree/opt/dunlin/licenses/nvidia-cublas"
   # The image's own command: what is missing here must be the driver, which the container runtime brings, and nothing else.
   said=$(pod run --rm --read-only --cap-drop all "${run_options[@]}" "$image" 2>&1 || true)
   check "device cuda without a driver" "$(grep -o 'cannot be opened: .*' <<<"$said" | cut -c1-42)" \

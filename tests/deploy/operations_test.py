@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -131,6 +132,23 @@ class Image(unittest.TestCase):
         self.assertIn("server", read)
         sent = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.M))
         self.assertEqual(read - sent, set())
+
+
+class Bill(unittest.TestCase):
+    def test_pinned_wheels_are_listed_with_their_hashes(self):
+        document = {"metadata": {"component": {"bom-ref": "dunlin@1"}}, "components": []}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(document, file)
+            file.flush()
+            command = [sys.executable, ROOT / "deploy/sbom.py", "--wheels", file.name, ROOT / "deploy/cublas.lock",
+                       f"{ROOT}/deploy/cuda_toolkit.lock:nvidia-cuda-runtime"]
+            listed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["components"]
+            unknown = subprocess.run([*command, f"{ROOT}/deploy/cublas.lock:nobody"], capture_output=True, check=False)
+        self.assertEqual([component["name"] for component in listed], ["nvidia-cublas", "nvidia-cuda-runtime"])
+        for component in listed:
+            self.assertEqual(component["purl"], f"pkg:pypi/{component['name']}@{component['version']}")
+            self.assertRegex(component["hashes"][0]["content"], r"^[0-9a-f]{64}$")
+        self.assertIn(b"does not pin nobody", unknown.stderr)
 
 
 class Versions(unittest.TestCase):
