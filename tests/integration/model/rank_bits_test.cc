@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr float kClearGap = 1e-3F;  // below it the reference itself may fall either way
-constexpr size_t kNewTokens = 8;
-constexpr size_t kPrompts = 2;   // of a golden: ranks that share processors with other tests are slow
-constexpr int kMinDivided = 12;  // families of the goldens at least, by two and by four ranks
+constexpr size_t kGoldenTokens = 8;
+constexpr size_t kGoldenPrompts = 2;  // of a golden: ranks that share processors with other tests are slow
+constexpr int kMinDivided = 12;       // families of the goldens at least, by two and by four ranks
 
 Request GreedyRequest(const std::vector<TokenId>& tokens, size_t num_new, const ExecutionProfile& profile) {
   Request request;
@@ -42,8 +42,8 @@ Request GreedyRequest(const std::vector<TokenId>& tokens, size_t num_new, const 
 }
 
 void ExpectGreedyTokens(const Response& response, const GoldenPrompt& prompt) {
-  ASSERT_EQ(response.tokens.size(), kNewTokens);
-  for (size_t step = 0; step < kNewTokens && prompt.greedy_gaps[step] >= kClearGap; ++step) {
+  ASSERT_EQ(response.tokens.size(), kGoldenTokens);
+  for (size_t step = 0; step < kGoldenTokens && prompt.greedy_gaps[step] >= kClearGap; ++step) {
     ASSERT_EQ(response.tokens[step].token_id, prompt.greedy_tokens[step]) << "step " << step;
   }
 }
@@ -74,9 +74,9 @@ TEST_P(RankGoldens, TokensAndBitsAreThoseOfOneRank) {
     const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
     for (const Precision precision : precisions) {
       if (num_ranks == 4 && precision != Precision::kFp32) continue;
-      for (const GoldenPrompt& prompt : std::span(prompts).first(std::min(prompts.size(), kPrompts))) {
+      for (const GoldenPrompt& prompt : std::span(prompts).first(std::min(prompts.size(), kGoldenPrompts))) {
         const Request request =
-            GreedyRequest(prompt.tokens, kNewTokens, {DeviceKind::kCpu, AttentionBackend::kFlash, precision});
+            GreedyRequest(prompt.tokens, kGoldenTokens, {DeviceKind::kCpu, AttentionBackend::kFlash, precision});
         const Response response = together.Run(request);
         std::string why;
         ASSERT_TRUE(SameBits(response, alone.Run(request), &why)) << kernels::Name(precision) << ": " << why;
