@@ -14,6 +14,9 @@ SEEDS ?= 1:200001
 SLICE ?=
 SLICES ?=
 GOAL ?=
+# The cross build has packages for another machine than this one.
+CROSS = $(filter aarch64,$(PRESET))
+DIST = build/dist/dunlin-*-linux-$(if $(CROSS),aarch64,$(shell uname -m)).tar.gz
 # Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
 # folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
 CPU_VARIANTS ?=
@@ -47,7 +50,8 @@ help:
 	@echo "make loadtest  run short load tests with limits, 3 minutes (deploy/loadtest), and show them in build/loadtest/report.html"
 	@echo "make cuda   build the CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make cuda-module  build only that module, into build/cuda-module, without the server's packages"
-	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc"
+	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc (PRESET=aarch64: the cross build's;"
+	@echo "            make dist-test and make deb take it, too)"
 	@echo "make dist-test  test it in a minimal Debian (as root, with debootstrap; SUITE=trixie for another release)"
 	@echo "make deb    build/deb/dunlin_VERSION_ARCH.deb out of the dist, installed and removed again in a minimal Debian (as root)"
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
@@ -59,6 +63,7 @@ help:
 
 deps:
 	@deploy/bootstrap.sh $(DEPS)
+	@$(if $(CROSS),deploy/bootstrap.sh arm64 && deploy/arm64_sysroot.sh)
 
 # Optional test dependencies: with a CUDA toolkit the tests cover the CUDA module, with Prometheus the monitoring.
 # Without them, those tests are not built or are skipped.
@@ -179,17 +184,17 @@ dist: build
 	@deploy/dist.sh $(BUILD) build/dist
 
 dist-test: dist
-	@deploy/verify_dist.sh build/dist/dunlin-*.tar.gz $(SUITE)
+	@$(if $(CROSS),tests/arm/dist.sh,deploy/verify_dist.sh) $(DIST) $(SUITE)
 
 deb: dist
-	@deploy/verify_deb.sh build/dist/dunlin-*.tar.gz build/deb
+	@deploy/$(if $(CROSS),deb.sh,verify_deb.sh) $(DIST) build/deb
 
 service-test: dist
-	@deploy/verify_service.sh build/dist/dunlin-*.tar.gz
+	@deploy/verify_service.sh $(DIST)
 
 image: $(if $(FROM_DIST),dist $(if $(filter cuda,$(TARGET)),image-module))
 	@$(if $(FROM_DIST),$(if $(filter cuda,$(TARGET)),MODULE=build/dist/libdunlin_cuda.so)) \
-	  deploy/verify_image.sh $(if $(FROM_DIST),build/dist/dunlin-*.tar.gz)
+	  deploy/verify_image.sh $(if $(FROM_DIST),$(DIST))
 
 # Next to the dist, which is all that an image sees of build/.
 image-module: cuda

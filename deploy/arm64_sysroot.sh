@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unpacks what a cross build for aarch64 needs into build/aarch64-sysroot: Debian's arm64 packages of the C library, the
 # C++ library and the libraries that bootstrap.sh names (cmake/toolchains/aarch64.cmake), and, in its folder rust, Debian's
-# Rust compiler for this machine with the standard library of both. Needs apt and a Debian 12; no root, and nothing of
-# the system is changed. A second run does nothing.
+# Rust compiler for this machine with the standard library of both. dpkg-query --admindir=.../var/lib/dpkg knows the
+# packages (deploy/sbom.py). Needs apt and a Debian 12; no root, and nothing of the system is changed. A second run does nothing.
 # The compiler and the emulator are packages of the system: deploy/bootstrap.sh arm64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -44,11 +44,25 @@ unpack() {
   for package in "$1"/*.deb; do dpkg-deb -x "$package" "$2"; done
 }
 
+# FOLDER: dpkg's record of the packages that are downloaded there, in the sysroot.
+record() {
+  local admin=$root/var/lib/dpkg package name
+  mkdir -p "$admin"/{info,updates}
+  printf '%s\n' "$host" arm64 >"$admin/arch"
+  for package in "$1"/*.deb; do
+    name=$(dpkg-deb -f "$package" Package)
+    dpkg-deb --fsys-tarfile "$package" | tar -t | sed 's|^\.||; s|/$||; s|^$|/.|' >"$admin/info/$name.list"
+    dpkg-deb -f "$package" | sed '1a Status: install ok installed' >>"$admin/status"
+    echo >>"$admin/status"
+  done
+}
+
 host=$(dpkg --print-architecture)
 echo "arm64 packages: ${packages[*]}"
 apt_of arm64 update
 apt_of arm64 install --yes --download-only "${packages[@]}"
 unpack "$state/arm64/cache/archives" "$root"
+record "$state/arm64/cache/archives"
 # Links that name a place from the root on would leave the sysroot; protoc and gRPC's plugins run on this machine.
 find "$root" -type l -lname '/*' -printf '%p\t%l\n' | while IFS=$'\t' read -r link target; do
   ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$root$target")" "$link"

@@ -9,6 +9,7 @@ dist=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
 cd "$(dirname "$0")/.."
+. deploy/target.sh
 for tool in dpkg-deb dpkg-shlibdeps; do
   command -v "$tool" >/dev/null || { echo "deb: needs $tool (packages dpkg and dpkg-dev)" >&2; exit 1; }
 done
@@ -20,8 +21,9 @@ mkdir -p "$stage"/{DEBIAN,opt,etc/dunlin,usr/bin,usr/lib/systemd/system/dunlin.s
 tar -C "$stage/opt" -xzf "$dist"
 mv "$stage"/opt/dunlin-* "$stage/opt/dunlin"
 home=$stage/opt/dunlin
-version=${3:-$("$home/bin/dunlin" --version)}
-architecture=$(dpkg --print-architecture)
+set_target "$home/bin/dunlin"
+version=${3:-$($EMULATOR "$home/bin/dunlin" --version)}
+architecture=$([ "$machine" = aarch64 ] && echo arm64 || echo amd64)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(stat -c %Y "$home/bin/dunlin")}
 export SOURCE_DATE_EPOCH
 
@@ -38,8 +40,13 @@ printf 'Source: dunlin\n\nPackage: dunlin\nArchitecture: any\n' >"$work/debian/c
 mapfile -t held < <(sed -n 's/.*"bom-ref": "pkg:deb\/[a-z]*\/\([^@]*\)@.*/-x\1/p' "$home/sbom.cdx.json" |
   grep -vx -e -xlibc6)
 [ "${#held[@]}" -gt 0 ] || { echo "deb: the SBOM lists no packages" >&2; exit 1; }
-depends=$(cd "$work" && dpkg-shlibdeps --warnings=0 --ignore-missing-info -O -S"$stage" -l"$home/lib" "${held[@]}" "$home"/bin/dunlin \
-  "$home"/lib/* | sed 's/^shlibs:Depends=//')
+if [ -z "$EMULATOR" ]; then
+  depends=$(cd "$work" && dpkg-shlibdeps --warnings=0 --ignore-missing-info -O -S"$stage" -l"$home/lib" "${held[@]}" "$home"/bin/dunlin \
+    "$home"/lib/* | sed 's/^shlibs:Depends=//')
+else # whose libc6 is not installed here: of the newest symbol
+  depends=$(for file in "$home"/bin/dunlin "$home"/lib/*; do "${tools}objdump" -T "$file"; done |
+    sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -1 | sed 's/.*/libc6 (>= &)/')
+fi
 [ -n "$depends" ] || { echo "deb: dpkg-shlibdeps found no dependencies" >&2; exit 1; }
 
 sed "s|@VERSION@|$version|; s|@ARCHITECTURE@|$architecture|; s|@DEPENDS@|$depends|

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Creates the image's root file system: a dist at /opt/dunlin and, from this system, the parts that a dist does not
-# contain: glibc's loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT
+# contain: glibc's loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT; instead of a dist the folder
+# with that of this machine's architecture.
 set -euo pipefail
 
 dist=$1
 root=$2
 here=$(cd "$(dirname "$0")" && pwd)
 
+[ ! -d "$dist" ] || dist=$(echo "$dist"/dunlin-*-linux-"$(uname -m)".tar.gz)
 mkdir -p "$root/opt" "$root/etc/ssl/certs"
 tar -C "$root/opt" -xzf "$dist"
 mv "$root"/opt/dunlin-* "$root/opt/dunlin"

@@ -7,7 +7,8 @@
   sbom.py --extend SBOM PACKAGE...  SBOM with further Debian packages, as they are installed here
   sbom.py --wheels SBOM LOCK...     SBOM with the Python packages that pip's lock files name; LOCK:NAME,NAME: these of it
 
-SOURCE_DATE_EPOCH is the timestamp. The same inputs give the same bytes.
+SOURCE_DATE_EPOCH is the timestamp. EMULATOR, SYSROOT and DPKG_ADMINDIR are those of deploy/target.sh. The same inputs give the
+same bytes.
 """
 import argparse
 import datetime
@@ -22,6 +23,8 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CRATE = ROOT / "text/rust"
+EMULATOR = os.environ.get("EMULATOR", "").split()
+SYSROOT = os.environ.get("SYSROOT", "")
 
 
 def output_of(*command, **options):
@@ -45,7 +48,8 @@ def packages_of(files):
 
 
 def shared_libraries(binary):
-    return sorted(set(re.findall(r"(/\S+) \(0x", output_of("ldd", binary))))
+    loader = [*EMULATOR, "-E", "LD_TRACE_LOADED_OBJECTS=1"] if EMULATOR else ["ldd"]
+    return sorted(set(re.findall(r"(/\S+) \(0x", output_of(*loader, binary))))
 
 
 def linked_archives(binary, build_dir):
@@ -61,7 +65,8 @@ def included_headers(build_dir):
         if line and not line.startswith(" "):
             ours = not line.startswith("tests/")
         elif ours:
-            headers.add(os.path.normpath(os.path.join(build_dir, line.strip())))  # a compiler cache may make it relative
+            header = os.path.normpath(os.path.join(build_dir, line.strip()))  # a compiler cache may make it relative
+            headers.add(header.removeprefix(SYSROOT))
     system = sorted(header for header in headers if header.startswith("/usr/include/"))
     if not system:
         sys.exit(f"sbom: ninja has no record of the headers of {build_dir}")
@@ -126,7 +131,7 @@ def with_components(document, components):
 
 
 def new_document(binary):
-    version = output_of(binary, "--version").strip()
+    version = output_of(*EMULATOR, binary, "--version").strip()
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     time = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     component = {"type": "application", "bom-ref": f"dunlin@{version}", "name": "dunlin", "version": version,

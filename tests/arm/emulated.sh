@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: emulated.sh COMMAND...: runs COMMAND where aarch64 programs start by themselves, under qemu-user with the libraries
-# of build/aarch64-sysroot, and so do the processes that they start. QEMU_CPU names the processor. Where the system has no
+# of build/aarch64-sysroot (or of QEMU_LD_PREFIX), and so do the processes that they start. QEMU_CPU names the processor. Where the system has no
 # handler for such programs (Debian's qemu-user-binfmt), it registers one in a user namespace of its own, which takes
 # Linux 6.7 and leaves the system as it is.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-export QEMU_LD_PREFIX=$root/build/aarch64-sysroot
+export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-$root/build/aarch64-sysroot}
 handlers=/proc/sys/fs/binfmt_misc
 [ -e $handlers/qemu-aarch64 ] && exec "$@"
 qemu=$(command -v qemu-aarch64) || { echo "qemu-aarch64 is missing: deploy/bootstrap.sh arm64" >&2; exit 1; }
