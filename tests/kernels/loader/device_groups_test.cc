@@ -21,14 +21,14 @@ constexpr int32_t kGroupIns = 96;
 
 // One weight for each group, at equal distances as a model's lie.
 struct Weights {
-  Weights(Device& device, Precision precision, int32_t count)
-      : bias(device, Random(int64_t{kGroupOuts} * count, 3)),
-        bytes((device.ops->packed_weight_bytes(Traits(precision).format, kGroupOuts, kGroupIns, 0) + 63) / 64 * 64),
+  Weights(Device& device, Precision precision, int32_t count, int32_t outs = kGroupOuts)
+      : bias(device, Random(int64_t{outs} * count, 3)),
+        bytes((device.ops->packed_weight_bytes(Traits(precision).format, outs, kGroupIns, 0) + 63) / 64 * 64),
         memory(device, Bytes(bytes * static_cast<size_t>(count))) {
     for (int32_t i = 0; i < count; ++i) {
-      const PackedWeight packed{memory.data() + bytes * static_cast<size_t>(i), precision, kGroupOuts, kGroupIns, 0};
-      PackInto(device, packed, Random(kGroupOuts * kGroupIns, static_cast<uint32_t>(100 + i)));
-      list.push_back({packed, bias.data() + int64_t{kGroupOuts} * i});
+      const PackedWeight packed{memory.data() + bytes * static_cast<size_t>(i), precision, outs, kGroupIns, 0};
+      PackInto(device, packed, Random(int64_t{outs} * kGroupIns, static_cast<uint32_t>(100 + i)));
+      list.push_back({packed, bias.data() + int64_t{outs} * i});
     }
   }
   const Array<float> bias;
@@ -123,11 +123,8 @@ TEST_P(DeviceGroupsTest, GatesOfGroupsHaveTheBytesOfTheirActivation) {
   int fused = 0;
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     SCOPED_TRACE(Name(precision));
-    Weights weights(*device_, precision, 4);
-    for (BiasedWeight& weight : weights.list) {
-      weight.weight.gated = true;
-      weight.weight.out_features = 2 * kGates;  // the first of its rows
-    }
+    Weights weights(*device_, precision, 4, 2 * kGates);
+    for (BiasedWeight& weight : weights.list) weight.weight.gated = true;
     const Array<ExpertRows> groups(*device_, rows_of);
     const Array<float> in_rows(*device_, Random(74 * kGroupIns, 5));
     Input input(*device_, precision, 74, kGroupIns);
