@@ -19,6 +19,12 @@ inline constexpr ConfigKey kAdapterKeys[] = {
     {"models[].max_adapters", KeyType::kInteger, "0", 0, engine::kMaxAdapters, nullptr,
      "Adapters that the model may have at once, those of models[].adapters and those that calls load; 0: as many as "
      "models[].adapters has"},
+    {"models[].max_registered_adapters", KeyType::kInteger, "0", 0, engine::kMaxAdapters, nullptr,
+     "Adapters that the model may have by name; beyond max_adapters, the least recently used ones leave the device's "
+     "memory until their next request; 0: max_adapters"},
+    {"models[].adapter_host_memory_bytes", KeyType::kInteger, "0", 0, int64_t{1} << 40, nullptr,
+     "Host memory for the weights of adapters that have left the device's memory; others are read from their files "
+     "again"},
     {"models[].max_adapter_rank", KeyType::kInteger, "64", 1, engine::kMaxAdapterRank, nullptr,
      "Largest rank of an adapter; buffers of a step and, with adapter_memory_bytes auto, memory are planned for it"},
     {"models[].adapter_memory_bytes", KeyType::kIntegerOrAuto, "\"auto\"", 1 << 20, int64_t{1} << 40, nullptr,

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/request/adapter_lease.h"
 #include "server/config/config.h"
 
 namespace dunlin::server {
@@ -40,6 +41,8 @@ absl::Status CheckAdapterName(std::string_view what, std::string_view name) {
 absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model, const std::string& at) {
   AdapterSettings settings;
   settings.max_adapters = model.at("max_adapters").get<int32_t>();
+  settings.max_registered = model.at("max_registered_adapters").get<int32_t>();
+  settings.host_memory_bytes = model.at("adapter_host_memory_bytes").get<size_t>();
   settings.max_rank = model.at("max_adapter_rank").get<int32_t>();
   const auto& memory = model.at("adapter_memory_bytes");
   settings.memory_bytes = memory.is_string() ? kAutoBytes : memory.get<size_t>();
@@ -54,9 +57,21 @@ absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model
   }
   const auto count = static_cast<int32_t>(settings.list.size());
   if (settings.max_adapters == 0) settings.max_adapters = count;
-  if (count <= settings.max_adapters) return settings;
+  const bool evicts = settings.max_registered != 0;
+  if (!evicts) settings.max_registered = settings.max_adapters;
+  if (settings.max_adapters == 0 && evicts) {
+    return absl::InvalidArgumentError(absl::StrCat(at, ".max_registered_adapters is ", settings.max_registered,
+                                                   "; limit is 0 where ", at, ".max_adapters is 0"));
+  }
+  if (settings.max_registered < settings.max_adapters) {
+    return absl::InvalidArgumentError(absl::StrCat(at, ".max_registered_adapters is ", settings.max_registered,
+                                                   "; limit is [", settings.max_adapters, ", ", engine::kMaxAdapters,
+                                                   "] (", at, ".max_adapters), or 0"));
+  }
+  if (count <= settings.max_registered) return settings;
   return absl::InvalidArgumentError(absl::StrCat(at, ".adapters has ", count, " entries; limit is ",
-                                                 settings.max_adapters, " (", at, ".max_adapters)"));
+                                                 settings.max_registered, " (", at,
+                                                 evicts ? ".max_registered_adapters)" : ".max_adapters)"));
 }
 
 absl::StatusOr<std::string> ResolveAdapterPath(const AdapterSettings& settings, std::string_view path) {

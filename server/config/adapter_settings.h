@@ -25,7 +25,9 @@ struct AdapterSource {
 
 struct AdapterSettings {
   std::vector<AdapterSource> list;
-  int32_t max_adapters = 0;  // at once; 0: the model takes none
+  int32_t max_adapters = 0;    // in the device's memory at once; 0: the model takes none
+  int32_t max_registered = 0;  // by name, >= max_adapters
+  size_t host_memory_bytes = 0;
   int32_t max_rank = 0;
   size_t memory_bytes = 0;  // kAutoBytes: as much as max_adapters of max_rank need
   std::string folder;       // that calls load from, absolute; "": from any absolute path
@@ -37,7 +39,7 @@ struct AdapterSettings {
 absl::Status CheckAdapterName(std::string_view what, std::string_view name);
 
 // Of a model of the config whose keys have been checked. at: its path, "models[0]". Errors: INVALID_ARGUMENT (a name,
-// more adapters than models[].max_adapters).
+// fewer models[].max_registered_adapters than models[].max_adapters, more adapters than that).
 absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model, const std::string& at);
 
 // The path of an adapter that a call names: a relative one is in the folder. Errors: INVALID_ARGUMENT for one that is

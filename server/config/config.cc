@@ -216,6 +216,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   if (!adapters.ok()) return adapters.status();
   settings.adapters = *std::move(adapters);
   settings.engine.adapters.max_adapters = settings.adapters.max_adapters;
+  settings.engine.adapters.max_registered = settings.adapters.max_registered;
+  settings.engine.adapters.max_host_bytes = settings.adapters.host_memory_bytes;
   settings.engine.adapters.max_rank = settings.adapters.max_rank;
   settings.engine.adapters.max_bytes = settings.adapters.memory_bytes;
   if (settings.source.num_ranks > 1 && settings.adapters.max_adapters > 0) {

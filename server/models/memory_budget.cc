@@ -174,6 +174,7 @@ absl::Status PlanDraft(Draft* draft) {
   if (!text.ok()) return text.status();
   memory.text = *text;
   memory.adapters = AdapterBytes(*summary, settings.engine.adapters);
+  memory.evicted_adapters = settings.engine.adapters.max_host_bytes;
   engine::EngineOptions options = settings.engine;
   const bool encoder = draft->config.is_encoder();
   const int32_t num_ranks = settings.source.num_ranks;
@@ -263,6 +264,7 @@ std::string Figures(const ModelMemory& model) {
   absl::StrAppend(&text, ", workspace ", model.workspace, ", tokenizer ", model.text);
   if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
   if (model.adapters > 0) absl::StrAppend(&text, ", adapters ", model.adapters);
+  if (model.evicted_adapters > 0) absl::StrAppend(&text, ", evicted adapters ", model.evicted_adapters);
   absl::StrAppend(&text, ": ", model.total(), " bytes");
   return text;
 }
@@ -334,9 +336,9 @@ absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& conf
       continue;
     }
     size_t on_device = 0;
-    for (const Draft* draft : models) on_device += draft->memory.total() - draft->memory.text;
+    for (const Draft* draft : models) on_device += draft->memory.on_device();
     for (const ModelMemory& resident : budget.models) {
-      if (resident.device == device) on_device += resident.total() - resident.text;
+      if (resident.device == device) on_device += resident.on_device();
     }
     const size_t usable = OwnMemory(*device) / 100 * static_cast<size_t>(config.memory.share_percent);
     advice.Update(Settle(usable, on_device, models));

@@ -23,25 +23,27 @@ struct ModelMemory {
   std::string name;
   const kernels::Device* device = nullptr;
   bool encoder = false;
-  bool on_host = true;    // all of it is in the host's memory; else only the tokenizer is
-  bool kv_auto = false;   // kv was chosen here
-  size_t weights = 0;     // of every precision
-  size_t kv = 0;          // the pages, and the states of a recurrent model
-  size_t workspace = 0;   // buffers of a step, and the index of the pages
-  size_t text = 0;        // the tokenizer
-  size_t draft = 0;       // all of the draft model
-  size_t draft_kv = 0;    // its pages, of these
-  size_t adapters = 0;    // what LoRA adapters may take
-  int32_t num_ranks = 1;  // among which weights and pages are divided
-  int64_t pages = 0;      // and as many as the states take
+  bool on_host = true;          // all of it is in the host's memory; else only the tokenizer is
+  bool kv_auto = false;         // kv was chosen here
+  size_t weights = 0;           // of every precision
+  size_t kv = 0;                // the pages, and the states of a recurrent model
+  size_t workspace = 0;         // buffers of a step, and the index of the pages
+  size_t text = 0;              // the tokenizer
+  size_t draft = 0;             // all of the draft model
+  size_t draft_kv = 0;          // its pages, of these
+  size_t adapters = 0;          // what LoRA adapters may take
+  size_t evicted_adapters = 0;  // what those may take in the host's memory that have left the device's
+  int32_t num_ranks = 1;        // among which weights and pages are divided
+  int64_t pages = 0;            // and as many as the states take
   size_t page_bytes = 0;
   int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
   int32_t context_tokens = 0;  // of one
   bool lacks_context = false;  // the pages hold less than one
   int32_t config_tokens = 0;   // models[].max_context_tokens, if the model has fewer
 
-  size_t total() const { return weights + kv + workspace + text + draft + adapters; }
-  size_t on_host_bytes() const { return on_host ? total() : text; }
+  size_t on_device() const { return weights + kv + workspace + draft + adapters; }
+  size_t total() const { return on_device() + text + evicted_adapters; }
+  size_t on_host_bytes() const { return on_host ? total() : text + evicted_adapters; }
 };
 
 struct MemoryBudget {

@@ -79,16 +79,20 @@ void ModelLifecycle::Stop() {
   stop_ = true;
   std::deque<Call> left;
   std::vector<Done> waits;
+  std::vector<AdapterDone> adapter_waits;
   {
     absl::MutexLock lock(&mutex_);
     accepts_ = false;
     left.swap(calls_);
     for (auto& [name, entry] : entries_) {
       for (auto& [id, wait] : entry.waits) waits.push_back(std::move(wait.done));
+      for (auto& [id, wait] : entry.adapter_waits) adapter_waits.push_back(std::move(wait.done));
       entry.waits.clear();
+      entry.adapter_waits.clear();
     }
   }
   for (const Done& done : waits) done(Stopped());
+  for (const AdapterDone& done : adapter_waits) done(Stopped());
   for (const Call& call : left) {
     if (call.done) call.done(Stopped());
   }
@@ -100,7 +104,8 @@ void ModelLifecycle::Follow(const std::vector<ModelSettings>& models, bool only_
   if (!accepts_) return;
   std::erase_if(entries_, [this](const auto& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const Entry& entry = row.second;
-    return !entry.configured && !entry.status.loading && entry.waits.empty() && !InMemory(row.first);
+    return !entry.configured && !entry.status.loading && entry.waits.empty() && entry.adapter_waits.empty() &&
+           !InMemory(row.first);
   });
   for (auto& [name, entry] : entries_) {
     const auto same_name = [&name = name](const ModelSettings& settings) { return settings.name == name; };
@@ -131,7 +136,8 @@ void ModelLifecycle::Configure(const ModelSettings& settings) {
   entry.held = false;
   entry.configured = true;
   entry.status.name = settings.name;
-  if (settings.idle_unload_s > 0) loads_for_requests_ = true;
+  const bool evicts = settings.adapters.max_registered > settings.adapters.max_adapters;
+  if (settings.idle_unload_s > 0 || evicts) loads_for_requests_ = true;
 }
 
 absl::StatusOr<ModelLifecycle::Use> ModelLifecycle::BeginUse(std::string_view model, absl::Time deadline, Done done) {
@@ -165,22 +171,31 @@ void ModelLifecycle::EndUse(std::string_view model, uint64_t id) {
   const auto found = entries_.find(model);
   if (found == entries_.end()) return;
   found->second.waits.erase(id);
+  found->second.adapter_waits.erase(id);
   if (found->second.uses.erase(id) > 0) found->second.used = loading_->Now();
 }
 
 void ModelLifecycle::EndLateWaits(absl::Time now) {
   std::vector<Done> late;
+  std::vector<AdapterDone> late_adapters;
+  const auto take_late = [now](auto* waits, auto* dones) {
+    std::erase_if(*waits, [&](auto& row) {
+      if (now < row.second.until) return false;
+      dones->push_back(std::move(row.second.done));
+      return true;
+    });
+  };
   {
     absl::MutexLock lock(&mutex_);
     for (auto& [name, entry] : entries_) {
-      std::erase_if(entry.waits, [&](auto& row) {
-        if (now < row.second.until) return false;
-        late.push_back(std::move(row.second.done));
-        return true;
-      });
+      take_late(&entry.waits, &late);
+      take_late(&entry.adapter_waits, &late_adapters);
     }
   }
   for (const Done& done : late) done(absl::DeadlineExceededError("the model is still being loaded"));
+  for (const AdapterDone& done : late_adapters) {
+    done(absl::DeadlineExceededError("the adapter waits for memory that others use"));
+  }
 }
 
 void ModelLifecycle::EndWaits(const std::string& model, const absl::Status& status) {
@@ -239,7 +254,7 @@ ModelStatus ModelLifecycle::StatusOf(const Entry& entry) const {
   if (status.state == ModelState::kUnloaded && InMemory(status.name)) status.state = ModelState::kUnloading;
   const bool just_failed = status.state == ModelState::kFailed && loading_->Now() < entry.failed + kRetryAfter;
   status.on_request = entry.configured && entry.settings.idle_unload_s > 0 && !entry.held && !just_failed;
-  status.waiting = entry.waits.size();
+  status.waiting = entry.waits.size() + entry.adapter_waits.size();
   status.max_adapters = entry.settings.adapters.max_adapters;
   AddAdapters(entry, &status);
   return status;

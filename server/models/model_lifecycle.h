@@ -109,11 +109,26 @@ class ModelLifecycle {
   // after load_wait_ms or at the deadline, NOT_FOUND if the config drops the model, else an error of Load. Errors:
   // ABORTED where scheduler.max_queued_requests wait for the model.
   absl::StatusOr<Use> BeginUse(std::string_view model, absl::Time deadline, Done done);
+  // The same of a request that names an adapter of a served model, once BeginUse is over. The request keeps the lease
+  // to its end: the adapter stays in the device's memory. An empty one that is ready: nothing of that name is there, or
+  // no adapter leaves the memory. done: OK with the lease, as soon as one that no request uses has made room; requests
+  // wait in the order in which they came, those of one adapter together. Errors of done: DEADLINE_EXCEEDED after
+  // load_wait_ms or at the deadline, UNAVAILABLE where the model is unloaded, else those of AdapterSet::Restore. EndUse
+  // ends a wait.
+  struct AdapterUse {
+    uint64_t id = 0;    // for EndUse, of a wait
+    bool ready = true;  // false: `done` is called
+    engine::AdapterLease lease;
+  };
+  using AdapterDone = std::function<void(absl::StatusOr<engine::AdapterLease>)>;
+  absl::StatusOr<AdapterUse> BeginAdapterUse(const std::string& model, const std::string& adapter, absl::Time deadline,
+                                             AdapterDone done);
   // No-op for an id whose wait has ended with an error. `done` may still be called for a short time.
   void EndUse(std::string_view model, uint64_t id);
   // Ends the waits whose time is over: to be called several times a second.
   void EndLateWaits(absl::Time now);
-  // Whether the config has a model with idle_unload_s; false: BeginUse need not be called.
+  // Whether the config has a model with idle_unload_s, or whose adapters leave the memory; false: BeginUse and
+  // BeginAdapterUse need not be called.
   bool loads_for_requests() const { return loads_for_requests_.load(std::memory_order_relaxed); }
 
   // Every model that the config has, and those that drain, by name.
@@ -125,6 +140,12 @@ class ModelLifecycle {
   // A request that waits for its model.
   struct Wait {
     Done done;
+    absl::Time until;
+  };
+  // A request that waits for an adapter of a served model.
+  struct AdapterWait {
+    std::string adapter;
+    AdapterDone done;
     absl::Time until;
   };
   // An adapter that a model should have.
@@ -143,6 +164,7 @@ class ModelLifecycle {
     bool held = false;                                           // a call has unloaded it: requests do not load it
     ModelStatus status;                                          // but for kUnloading, on_request and waiting
     std::map<uint64_t, Wait> waits;                              // by the id of the use
+    std::map<uint64_t, AdapterWait> adapter_waits;               // the same
     std::set<uint64_t> uses;                                     // of requests that do not wait
     absl::Time used = absl::InfinitePast();                      // when the last use ended, or it was loaded
     absl::Time failed = absl::InfinitePast();                    // the last load that did
@@ -181,6 +203,13 @@ class ModelLifecycle {
   absl::Status LoadOneAdapter(const std::string& model, const AdapterSource& adapter) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CarryAdapter(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);
   void UnloadOneAdapter(const std::string& model, const std::string& adapter) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Brings what requests wait for to memory, as far as adapters without requests make room.
+  void RestoreAdapters() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RestoreAdapters(const std::string& model) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the waits for an adapter of the model; "" for any.
+  void EndAdapterWaits(const std::string& model, const std::string& adapter,
+                       const absl::StatusOr<engine::AdapterLease>& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AdaptersAwaited() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adapters that calls have loaded under names that the config has now.
   void DropShadowedAdapters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a call, with its path resolved. Errors: INVALID_ARGUMENT.
@@ -219,6 +248,7 @@ class ModelLifecycle {
   mutable absl::Mutex mutex_;  // guards what follows; not held while models are loaded or freed
   bool accepts_ ABSL_GUARDED_BY(mutex_) = true;
   uint64_t last_use_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool adapter_wait_began_ ABSL_GUARDED_BY(mutex_) = false;  // since the loader's thread has looked
   std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Entry, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
   // Of every model in memory: ServedModel::memory.

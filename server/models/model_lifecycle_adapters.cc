@@ -76,6 +76,7 @@ void ModelLifecycle::AddAdapters(const Entry& entry, ModelStatus* status) const 
     loaded = LoadedAdapters(*served);
     status->waiting_adapters = served->adapter_uses->waiting();
     status->running_adapters = served->adapter_uses->running();
+    if (served->adapters != nullptr) status->adapter_moves = served->adapters->moves();
   }
   for (const auto& [name, wanted] : entry.adapters) {
     const auto of_name = [&name = name](const AdapterStatus& adapter) { return adapter.name == name; };
@@ -189,6 +190,91 @@ absl::Status ModelLifecycle::LoadAdapters(const ModelSettings& settings, ServedM
   absl::MutexLock lock(&mutex_);
   entries_[settings.name].status.adapter_loads += loads;
   return absl::OkStatus();
+}
+
+absl::StatusOr<ModelLifecycle::AdapterUse> ModelLifecycle::BeginAdapterUse(const std::string& model,
+                                                                           const std::string& adapter,
+                                                                           absl::Time deadline, AdapterDone done) {
+  const ModelLease served = repository_->Lease(model);
+  if (served == nullptr || served->adapters == nullptr || !served->adapters->evicts()) return AdapterUse{};
+  AdapterUse use;
+  use.lease = served->adapters->Admit(adapter);
+  if (use.lease.id == 0 || use.lease.adapter != nullptr) return use;
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(model);
+  if (found == entries_.end() || !accepts_) return AdapterUse{};
+  Entry& entry = found->second;
+  const auto limit = static_cast<size_t>(entry.settings.engine.max_queued_requests);
+  if (entry.adapter_waits.size() >= limit) {
+    return absl::AbortedError(absl::StrCat(entry.adapter_waits.size(), " requests wait for adapters; limit is ", limit,
+                                           " (scheduler.max_queued_requests)"));
+  }
+  const absl::Time until = std::min(deadline, loading_->Now() + absl::Milliseconds(entry.settings.load_wait_ms));
+  use.id = ++last_use_;
+  use.ready = false;
+  entry.adapter_waits.emplace(use.id, AdapterWait{adapter, std::move(done), until});
+  adapter_wait_began_ = true;
+  return use;
+}
+
+bool ModelLifecycle::AdaptersAwaited() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& row) { return !row.second.adapter_waits.empty(); });
+}
+
+void ModelLifecycle::RestoreAdapters() {
+  std::vector<std::string> models;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.adapter_waits.empty()) models.push_back(name);
+    }
+  }
+  for (const std::string& model : models) RestoreAdapters(model);
+}
+
+void ModelLifecycle::RestoreAdapters(const std::string& model) {
+  const ModelLease served = repository_->Lease(model);
+  for (;;) {
+    std::string adapter;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = entries_.find(model);
+      if (found == entries_.end() || found->second.adapter_waits.empty()) return;
+      adapter = found->second.adapter_waits.begin()->second.adapter;
+    }
+    absl::StatusOr<engine::AdapterLease> lease = absl::UnavailableError("the model is unloaded");
+    if (served != nullptr && served->adapters != nullptr) {
+      lease = served->adapters->Restore(adapter);
+      if (absl::IsUnavailable(lease.status())) return;  // until a request that runs has ended
+    }
+    if (!lease.ok()) {
+      spdlog::error("model \"{}\": adapter \"{}\": {}", model, adapter, std::string(lease.status().message()));
+    }
+    EndAdapterWaits(model, adapter, lease);
+  }
+}
+
+void ModelLifecycle::EndAdapterWaits(const std::string& model, const std::string& adapter,
+                                     const absl::StatusOr<engine::AdapterLease>& outcome) {
+  std::vector<AdapterDone> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = entries_.find(model);
+    if (found == entries_.end()) return;
+    std::erase_if(found->second.adapter_waits, [&](auto& row) {
+      if (!adapter.empty() && row.second.adapter != adapter) return false;
+      ended.push_back(std::move(row.second.done));
+      return true;
+    });
+    if (!outcome.ok() && !adapter.empty()) {
+      Entry& entry = found->second;
+      ++entry.status.adapter_load_failures;
+      const auto wanted = entry.adapters.find(adapter);
+      if (wanted != entry.adapters.end()) wanted->second.failure = std::string(outcome.status().message());
+    }
+  }
+  for (const AdapterDone& done : ended) done(outcome);
 }
 
 void ModelLifecycle::DropShadowedAdapters() {

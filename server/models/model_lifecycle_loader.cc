@@ -14,6 +14,8 @@ namespace {
 
 constexpr absl::Duration kDrainPollPeriod = absl::Milliseconds(50);
 constexpr absl::Duration kIdlePollPeriod = absl::Milliseconds(500);
+// How soon a request gets the adapter that it waits for, once another one has none left.
+constexpr absl::Duration kAdapterPollPeriod = absl::Milliseconds(5);
 
 // What a caller hears of a load that failed: the code says whether more memory would help.
 absl::Status LoadFailed(const absl::Status& why) {
@@ -26,15 +28,18 @@ absl::Status LoadFailed(const absl::Status& why) {
 }  // namespace
 
 bool ModelLifecycle::RunNext(bool wait) {
-  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calls_.empty() || !accepts_; };
+  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !calls_.empty() || !accepts_ || adapter_wait_began_;
+  };
   Call call;
   {
     absl::MutexLock lock(&mutex_);
     if (wait) {
-      mutex_.AwaitWithTimeout(absl::Condition(&has_work),
-                              loads_for_requests_ ? kIdlePollPeriod : absl::InfiniteDuration());
+      const absl::Duration idle = loads_for_requests_ ? kIdlePollPeriod : absl::InfiniteDuration();
+      mutex_.AwaitWithTimeout(absl::Condition(&has_work), AdaptersAwaited() ? kAdapterPollPeriod : idle);
     }
     if (!accepts_) return false;
+    adapter_wait_began_ = false;
     if (!calls_.empty()) {
       call = std::move(calls_.front());
       calls_.pop_front();
@@ -44,6 +49,7 @@ bool ModelLifecycle::RunNext(bool wait) {
     const absl::Status status = Carry(call);
     if (call.done) call.done(status);
   }
+  RestoreAdapters();
   UnloadIdle();
   return true;
 }
@@ -143,11 +149,12 @@ void ModelLifecycle::Unload(const std::string& model) {
   }
   EndWaits(model, absl::UnavailableError("the model is unloaded"));
   if (repository_->Remove(model)) spdlog::info("model \"{}\": takes no further requests", model);
+  EndAdapterWaits(model, "", absl::UnavailableError("the model is unloaded"));
   absl::MutexLock lock(&mutex_);
   Entry& entry = entries_[model];
   entry.status.state = ModelState::kUnloaded;
   entry.status.failure.clear();
-  if (!entry.configured && !InMemory(model)) entries_.erase(model);
+  if (!entry.configured && entry.adapter_waits.empty() && !InMemory(model)) entries_.erase(model);
 }
 
 absl::StatusOr<std::unique_ptr<ServedModel>> ModelLifecycle::Build(const ModelSettings& settings) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/request/adapter_lease.h"
+
 namespace dunlin::server {
 
 enum class ModelState : uint8_t { kUnloaded, kLoading, kReady, kUnloading, kFailed };
@@ -37,6 +39,7 @@ struct AdapterStatus {
   int32_t rank = 0;
   size_t bytes = 0;          // of its weights in memory
   std::string failure = {};  // why the last load failed; "" if it did not. May name files
+  bool resident = false;     // the weights are in the device's memory; else a request brings them there
 };
 
 struct ModelStatus {
@@ -58,8 +61,9 @@ struct ModelStatus {
   std::vector<std::string> running_adapters = {};  // and of those with requests that have drawn one
   uint64_t adapter_loads = 0;                      // that succeeded
   uint64_t adapter_load_failures = 0;
-  bool encoder = false;            // known once it was planned
-  int32_t max_context_tokens = 0;  // the same
+  engine::AdapterMoves adapter_moves = {};  // of the served version
+  bool encoder = false;                     // known once it was planned
+  int32_t max_context_tokens = 0;           // the same
 
   // What a router needs to know: a request is taken now, or once the model is loaded for it.
   bool takes_requests() const { return state == ModelState::kReady || on_request; }

@@ -69,7 +69,7 @@ inline std::vector<AdapterStatus> LoadedAdapters(const ServedModel& model) {
   std::vector<AdapterStatus> list;
   if (model.adapters == nullptr) return list;
   for (const engine::AdapterInfo& info : model.adapters->List()) {
-    list.push_back({info.name, info.path, true, info.id, info.rank, info.bytes, ""});
+    list.push_back({info.name, info.path, true, info.id, info.rank, info.bytes, "", info.resident});
   }
   return list;
 }

@@ -95,14 +95,16 @@ MetricLabels AdapterLabels(const ModelStatus& status) {
 
 struct LoadedAdapterSums {
   size_t count = 0;
-  size_t bytes = 0;
+  size_t resident = 0;
+  size_t bytes = 0;  // of those that are resident
 };
 LoadedAdapterSums OfLoadedAdapters(const ModelStatus& status) {
   LoadedAdapterSums sums;
   for (const AdapterStatus& adapter : status.adapters) {
     if (!adapter.loaded) continue;
     ++sums.count;
-    sums.bytes += adapter.bytes;
+    sums.resident += adapter.resident ? 1 : 0;
+    sums.bytes += adapter.resident ? adapter.bytes : 0;
   }
   return sums;
 }
@@ -171,7 +173,8 @@ const Metric kMetrics[] = {
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.load_failures); }}},
     {"dunlin_model_last_load_failed", "1 if the last attempt to load the model failed, also if it is served", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return s.failure.empty() ? 0.0 : 1.0; }}},
-    {"dunlin_model_waiting_requests", "Requests that wait for the model to be loaded (models[].idle_unload_s)", kGauge,
+    {"dunlin_model_waiting_requests",
+     "Requests that wait for the model (models[].idle_unload_s), or for an adapter of it, to be in memory", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.waiting); }}},
     {"dunlin_model_idle_unloads_total", "Times that the model was unloaded because nothing had used it", kCounter,
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.idle_unloads); }}},
@@ -186,8 +189,19 @@ const Metric kMetrics[] = {
      kGauge, ModelStatusValue{[](const ModelStatus&) { return SecondsNow(); }, &AdapterLabels, &TakesAdapters}},
     {"dunlin_model_adapters", "LoRA adapters that are loaded", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return double(OfLoadedAdapters(s).count); }, nullptr, &TakesAdapters}},
-    {"dunlin_model_adapter_bytes", "Memory that the weights of loaded adapters take", kGauge,
+    {"dunlin_model_resident_adapters", "LoRA adapters whose weights are in the device's memory", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return double(OfLoadedAdapters(s).resident); }, nullptr,
+                      &TakesAdapters}},
+    {"dunlin_model_adapter_bytes", "Memory that the weights of resident adapters take", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return double(OfLoadedAdapters(s).bytes); }, nullptr, &TakesAdapters}},
+    {"dunlin_model_adapter_host_bytes", "Host memory that the weights of evicted adapters take", kGauge,
+     ModelStatusValue{[](const ModelStatus& s) { return double(s.adapter_moves.host_bytes); }, nullptr,
+                      &TakesAdapters}},
+    {"dunlin_model_adapter_evictions_total", "Times that an adapter left the device's memory for another one", kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.adapter_moves.evictions); }, nullptr, &TakesAdapters}},
+    {"dunlin_model_adapter_restores_total", "Times that a request brought an adapter back to the device's memory",
+     kCounter,
+     ModelStatusValue{[](const ModelStatus& s) { return Double(s.adapter_moves.restores); }, nullptr, &TakesAdapters}},
     {"dunlin_model_adapter_loads_total", "Times that an adapter was loaded", kCounter,
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.adapter_loads); }, nullptr, &TakesAdapters}},
     {"dunlin_model_adapter_load_failures_total", "Times that an adapter could not be loaded", kCounter,

@@ -260,6 +260,9 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   GenerationPlan plan;
   plan.model = std::move(named->model);
   plan.request.adapter = std::move(named->adapter);
+  if (plan.request.adapter.id != 0 && plan.request.adapter.adapter == nullptr) {
+    return ModelNotServed(named->name, "has left the memory (models[].max_adapters)", core.limits().retry_after_ms);
+  }
   const ServedModel& model = *plan.model;
   if (absl::Status s = CheckGenerates(model); !s.ok()) return s;
   const engine::RequestLimits& limits = model.engine->limits();

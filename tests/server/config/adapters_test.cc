@@ -48,6 +48,19 @@ TEST_F(AdapterConfigTest, PathsAreRelativeToTheConfigsFolder) {
   EXPECT_EQ(model.engine.adapters.max_bytes, 2097152U);
 }
 
+TEST_F(AdapterConfigTest, MoreNamesThanAreInMemory) {
+  const auto config = With(R"("max_adapters": 1, "max_registered_adapters": 3, "adapter_host_memory_bytes": 4096,
+                              "adapters": [{"name": "a", "path": "x"}, {"name": "b", "path": "y"}])");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const engine::AdapterLimits& limits = config->models[0].engine.adapters;
+  EXPECT_EQ(limits.max_adapters, 1);
+  EXPECT_EQ(limits.max_registered, 3);
+  EXPECT_EQ(limits.max_host_bytes, 4096U);
+  const auto plain = With(R"("max_adapters": 2)");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->models[0].engine.adapters.max_registered, 2) << "none is evicted";
+}
+
 TEST_F(AdapterConfigTest, TheListIsNoPartOfAModelsVersion) {
   const auto one = With(R"("max_adapters": 4, "adapters": [{"name": "a", "path": "x"}])");
   const auto two = With(R"("max_adapters": 4, "adapters": [{"name": "b", "path": "x"}])");
@@ -70,6 +83,13 @@ TEST_F(AdapterConfigTest, ErrorsNameTheKey) {
   EXPECT_THAT(ErrorOf(R"("adapters": {"name": "a", "path": "x"})"), HasSubstr("models[0].adapters is "));
   EXPECT_THAT(ErrorOf(R"("max_adapters": 1, "adapters": [{"name": "a", "path": "x"}, {"name": "b", "path": "y"}])"),
               HasSubstr("models[0].adapters has 2 entries; limit is 1 (models[0].max_adapters)"));
+  EXPECT_THAT(ErrorOf(R"("max_adapters": 4, "max_registered_adapters": 3)"),
+              HasSubstr("models[0].max_registered_adapters is 3; limit is [4, 1024] (models[0].max_adapters), or 0"));
+  EXPECT_THAT(ErrorOf(R"("max_registered_adapters": 3)"),
+              HasSubstr("models[0].max_registered_adapters is 3; limit is 0 where models[0].max_adapters is 0"));
+  EXPECT_THAT(ErrorOf(R"("max_adapters": 1, "max_registered_adapters": 2, "adapters": [{"name": "a", "path": "x"},
+                          {"name": "b", "path": "y"}, {"name": "c", "path": "z"}])"),
+              HasSubstr("models[0].adapters has 3 entries; limit is 2 (models[0].max_registered_adapters)"));
   EXPECT_THAT(ErrorOf(R"("max_adapter_rank": 257)"), HasSubstr("models[0].max_adapter_rank is 257; limit is [1, 256]"));
 }
 

@@ -269,7 +269,11 @@ TEST(ServerMetrics, AdaptersHaveSeriesOfModelsThatTakeThem) {
     ModelStatus status;
     status.name = "a";
     status.max_adapters = 4;
-    status.adapters = {{"one", "/one", true, 1, 8, 1000}, {"two", "/two", true, 2, 8, 500}, {"three", "/three"}};
+    status.adapters = {{"one", "/one", true, 1, 8, 1000, "", true},
+                       {"two", "/two", true, 2, 8, 500, "", true},
+                       {"three", "/three"},
+                       {"four", "/four", true, 4, 8, 700, "", false}};
+    status.adapter_moves = {.evictions = 6, .restores = 3, .reads = 1, .host_bytes = 700};
     status.running_adapters = {"one", "two"};
     status.waiting_adapters = {"two"};
     status.adapter_loads = 5;
@@ -279,7 +283,11 @@ TEST(ServerMetrics, AdaptersHaveSeriesOfModelsThatTakeThem) {
     return std::vector<ModelStatus>{status, other};
   });
   const std::string text = metrics.Render();
-  EXPECT_EQ(Value(text, R"(dunlin_model_adapters{model_name="a"})"), 2);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapters{model_name="a"})"), 3);
+  EXPECT_EQ(Value(text, R"(dunlin_model_resident_adapters{model_name="a"})"), 2);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_host_bytes{model_name="a"})"), 700);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_evictions_total{model_name="a"})"), 6);
+  EXPECT_EQ(Value(text, R"(dunlin_model_adapter_restores_total{model_name="a"})"), 3);
   EXPECT_EQ(Value(text, R"(dunlin_model_adapter_bytes{model_name="a"})"), 1500);
   EXPECT_EQ(Value(text, R"(dunlin_model_adapter_loads_total{model_name="a"})"), 5);
   EXPECT_EQ(Value(text, R"(dunlin_model_adapter_load_failures_total{model_name="a"})"), 2);
