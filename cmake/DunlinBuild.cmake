@@ -80,7 +80,7 @@ function(dunlin_use_precompiled name precompiled)
   endif()
 endfunction()
 
-option(DUNLIN_UNITY "Compile the sources of server, engine, tools and tests in batches: half of the time from nothing" OFF)
+option(DUNLIN_UNITY "Compile libraries, tests and CUDA sources in batches: half of the time from nothing" OFF)
 
 # NAME's sources are compiled in batches of 16, so that names in anonymous namespaces must differ within a target, and local names
 # from them (-Wshadow). What a batch hides or says wrongly is seen where sources are compiled one by one, in the preset dev and by

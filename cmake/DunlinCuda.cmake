@@ -73,11 +73,13 @@ if("${nvcc_release}" VERSION_EQUAL 13.0)
   list(APPEND DUNLIN_CUDA_WARNINGS -Werror=all-warnings)
 endif()
 
-# dunlin_cuda_objects(OUT [OPTIONS flag ...] [ARCHITECTURES 90a ...] SOURCES a.cu ...): appends the object files to the
-# list OUT. ARCHITECTURES: machine code for these alone, without PTX, whatever DUNLIN_CUDA_ARCHITECTURES says: for sources
+# dunlin_cuda_objects(OUT [NAME name] [OPTIONS flag ...] [ARCHITECTURES 90a ...] SOURCES a.cu ...): appends the object files to
+# the list OUT. ARCHITECTURES: machine code for these alone, without PTX, whatever DUNLIN_CUDA_ARCHITECTURES says: for sources
 # whose instructions other devices lack (wgmma and TMA need 90a), and whose kernels' rows name the same devices.
+# NAME: with DUNLIN_UNITY the sources are one, of this name, because most of a source's compile time is its headers, which nvcc
+# reads once for the host and once for each architecture. Names in their anonymous namespaces must differ.
 function(dunlin_cuda_objects out)
-  cmake_parse_arguments(ARG "" "" "ARCHITECTURES;OPTIONS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "ARCHITECTURES;OPTIONS;SOURCES" ${ARGN})
   set(targets ${DUNLIN_CUDA_TARGETS})
   if(ARG_ARCHITECTURES)
     set(targets "")
@@ -86,20 +88,36 @@ function(dunlin_cuda_objects out)
     endforeach()
   endif()
   set(objects ${${out}})
-  foreach(source ${ARG_SOURCES})
+  file(RELATIVE_PATH room ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(sources ${ARG_SOURCES})
+  if(DUNLIN_UNITY AND ARG_NAME)
+    set(content "")
+    foreach(source ${ARG_SOURCES})
+      string(APPEND content "#include \"${room}/${source}\"\n")
+    endforeach()
+    set(sources ${ARG_NAME}.cu)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${sources} CONTENT "${content}" @ONLY)
+  endif()
+  foreach(source ${sources})
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    set(depends ${source})
+    if(NOT source IN_LIST ARG_SOURCES)
+      set(path ${CMAKE_CURRENT_BINARY_DIR}/${source})
+      set(depends ${path} ${ARG_SOURCES})
+    endif()
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${DUNLIN_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -MD -MF ${object}.d
+      COMMAND ${DUNLIN_NVCC} -c ${path} -o ${object} -MD -MF ${object}.d
               -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${targets} --expt-relaxed-constexpr
               ${ARG_OPTIONS} ${DUNLIN_CUDA_WARNINGS}
               -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
               -I${CMAKE_SOURCE_DIR} -isystem ${DUNLIN_CUDA_INCLUDE} -isystem ${DUNLIN_CUDA_INCLUDE}/cccl
-      DEPENDS ${source}
+      DEPENDS ${depends}
       DEPFILE ${object}.d
-      COMMENT "Building CUDA object kernels/cuda/${source}"
+      COMMENT "Building CUDA object ${room}/${source}"
       VERBATIM)
     list(APPEND objects ${object})
   endforeach()

@@ -6,19 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/context/row_tasks.h"
+
 namespace dunlin::kernels::cpu {
 namespace {
-
-constexpr int64_t kTaskElements = 1 << 14;
-
-template <typename Body>
-void ForEachRow(DeviceContext* context, int64_t num_rows, int64_t columns, const Body& body) {
-  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
-  context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
-    const int64_t end = std::min(num_rows, (task + 1) * rows_per_task);
-    for (int64_t row = task * rows_per_task; row < end; ++row) body(row);
-  });
-}
 
 float Sigmoid(float x) {
   return 1.0F / (1.0F + std::exp(-x));

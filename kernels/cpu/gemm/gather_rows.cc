@@ -15,7 +15,7 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-constexpr int64_t kTaskElements = 1 << 13;
+constexpr int64_t kGatheredElements = 1 << 13;
 
 float LoadSixBits(const std::byte* panel, int64_t k, int64_t column) {
   const std::byte* at = panel + SixBitWords(k, column);
@@ -92,7 +92,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   const PackedWeight& weight = *params.weight;
   const int64_t columns = weight.in_features;
-  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(columns, 1));
+  const int64_t rows_per_task = std::max<int64_t>(1, kGatheredElements / std::max<int64_t>(columns, 1));
   const RowGatherer gather = kGatherers[static_cast<size_t>(weight.format)];
   context->pool.Run((params.num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>(params.num_rows, (task + 1) * rows_per_task);

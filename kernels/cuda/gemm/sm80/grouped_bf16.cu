@@ -6,16 +6,16 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 template <int kGroups>
-using Block = GemmBlock<PlainOperand<Bf16Format>, kGroups, false>;
+using Bf16Block = GemmBlock<PlainOperand<Bf16Format>, kGroups, false>;
 
 }  // namespace
 
 void LaunchGroupedBf16(const GroupedCall& call, Stream stream) {
-  LaunchByRows<Block<1>, Block<4>>(call, Precision::kBf16, stream);
+  LaunchByRows<Bf16Block<1>, Bf16Block<4>>(call, Precision::kBf16, stream);
 }
 
 int PrepareGroupedBf16() {
-  return PrepareEach<Block<1>, Block<4>>();
+  return PrepareEach<Bf16Block<1>, Bf16Block<4>>();
 }
 
 }  // namespace dunlin::kernels::cuda

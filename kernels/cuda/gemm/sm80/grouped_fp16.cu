@@ -6,16 +6,16 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 template <int kGroups>
-using Block = GemmBlock<PlainOperand<Fp16Format>, kGroups, false>;
+using Fp16Block = GemmBlock<PlainOperand<Fp16Format>, kGroups, false>;
 
 }  // namespace
 
 void LaunchGroupedFp16(const GroupedCall& call, Stream stream) {
-  LaunchByRows<Block<1>, Block<4>>(call, Precision::kFp16, stream);
+  LaunchByRows<Fp16Block<1>, Fp16Block<4>>(call, Precision::kFp16, stream);
 }
 
 int PrepareGroupedFp16() {
-  return PrepareEach<Block<1>, Block<4>>();
+  return PrepareEach<Fp16Block<1>, Fp16Block<4>>();
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -7,22 +7,22 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 template <int kGroups, bool kScaled>
-using Block = GemmBlock<CodeOperand, kGroups, kScaled>;
+using Fp8Block = GemmBlock<CodeOperand, kGroups, kScaled>;
 
 }  // namespace
 
 void LaunchGroupedFp8(const GroupedCall& call, Stream stream) {
-  LaunchByRows<Block<1, false>, Block<4, false>>(call, Precision::kFp8, stream);
+  LaunchByRows<Fp8Block<1, false>, Fp8Block<4, false>>(call, Precision::kFp8, stream);
 }
 void LaunchGroupedFp8Blocks(const GroupedCall& call, Stream stream) {
-  LaunchByRows<Block<1, true>, Block<2, true>>(call, Precision::kFp8, stream);
+  LaunchByRows<Fp8Block<1, true>, Fp8Block<2, true>>(call, Precision::kFp8, stream);
 }
 
 int PrepareGroupedFp8() {
-  return PrepareEach<Block<1, false>, Block<4, false>>();
+  return PrepareEach<Fp8Block<1, false>, Fp8Block<4, false>>();
 }
 int PrepareGroupedFp8Blocks() {
-  return PrepareEach<Block<1, true>, Block<2, true>>();
+  return PrepareEach<Fp8Block<1, true>, Fp8Block<2, true>>();
 }
 
 }  // namespace dunlin::kernels::cuda

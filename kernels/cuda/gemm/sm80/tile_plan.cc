@@ -11,10 +11,6 @@ namespace {
 constexpr int64_t kDecodeBlocks = 4 * 132;
 constexpr int64_t kSliceTilesMin = 4;
 
-int64_t DividedUp(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit;
-}
-
 bool Aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Float4) == 0;
 }

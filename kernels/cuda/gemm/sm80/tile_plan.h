@@ -10,6 +10,10 @@
 
 namespace dunlin::kernels::cuda {
 
+constexpr int64_t DividedUp(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit;
+}
+
 // How K is divided: `slices` slices of tiles_per_slice tiles; the last may be smaller.
 struct SliceRule {
   int32_t tiles;

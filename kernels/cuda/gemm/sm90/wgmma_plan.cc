@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/cuda/gemm/sm80/tile_plan.h"
+
 namespace dunlin::kernels::cuda {
 namespace {
 
@@ -62,10 +64,6 @@ static_assert(std::size(kGroupedRules) == kGroupedTileShapes);
 constexpr int64_t kWideColumns = 14336;
 constexpr int32_t kRaster = 16;
 constexpr int32_t kWideRaster = 32;
-
-int64_t DividedUp(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit;
-}
 
 bool IsAligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(float[2]) == 0;
