@@ -74,6 +74,14 @@ absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model
                                                  evicts ? ".max_registered_adapters)" : ".max_adapters)"));
 }
 
+engine::AdapterLimits LimitsOf(const AdapterSettings& settings) {
+  return {.max_adapters = settings.max_adapters,
+          .max_rank = settings.max_rank,
+          .max_bytes = settings.memory_bytes,
+          .max_registered = settings.max_registered,
+          .max_host_bytes = settings.host_memory_bytes};
+}
+
 absl::StatusOr<std::string> ResolveAdapterPath(const AdapterSettings& settings, std::string_view path) {
   if (path.empty() || path.size() > kMaxPathBytes) {
     return absl::InvalidArgumentError(

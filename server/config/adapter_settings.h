@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/request/adapter_lease.h"
 
 namespace dunlin::server {
 
@@ -41,6 +42,9 @@ absl::Status CheckAdapterName(std::string_view what, std::string_view name);
 // Of a model of the config whose keys have been checked. at: its path, "models[0]". Errors: INVALID_ARGUMENT (a name,
 // fewer models[].max_registered_adapters than models[].max_adapters, more adapters than that).
 absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model, const std::string& at);
+
+// What the engine has to know of them.
+engine::AdapterLimits LimitsOf(const AdapterSettings& settings);
 
 // The path of an adapter that a call names: a relative one is in the folder. Errors: INVALID_ARGUMENT for one that is
 // empty, longer than 4096 bytes, relative without a folder, or outside of it, links followed.

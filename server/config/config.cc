@@ -215,11 +215,7 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   absl::StatusOr<AdapterSettings> adapters = ReadAdapters(model, at);
   if (!adapters.ok()) return adapters.status();
   settings.adapters = *std::move(adapters);
-  settings.engine.adapters.max_adapters = settings.adapters.max_adapters;
-  settings.engine.adapters.max_registered = settings.adapters.max_registered;
-  settings.engine.adapters.max_host_bytes = settings.adapters.host_memory_bytes;
-  settings.engine.adapters.max_rank = settings.adapters.max_rank;
-  settings.engine.adapters.max_bytes = settings.adapters.memory_bytes;
+  settings.engine.adapters = LimitsOf(settings.adapters);
   if (settings.source.num_ranks > 1 && settings.adapters.max_adapters > 0) {
     return absl::InvalidArgumentError(absl::StrCat(at, ".parallel.tensor is ", settings.source.num_ranks,
                                                    "; limit is 1 with ", at,
