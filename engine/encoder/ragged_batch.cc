@@ -95,6 +95,7 @@ PassInputs RaggedBatch::pass_inputs() const {
                     .spans = {device_spans_, count, 0, max_input_tokens_, max_input_tokens_},
                     .page_table = device_page_table_,
                     .page_table_stride = page_table_stride_,
+                    .state_parts = {},
                     .kept = {}};
   inputs.kept.count = num_rows();
   if (pools_one_row()) {

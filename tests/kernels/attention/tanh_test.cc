@@ -49,7 +49,7 @@ double LargestError(const TileOps& ops) {
 
 std::vector<const TileOps*> Tables() {
   std::vector<const TileOps*> tables = {&kPortableF32Tiles};
-  for (const std::string& variant : AvailableCpuVariants()) {
+  for ([[maybe_unused]] const std::string& variant : AvailableCpuVariants()) {
 #ifdef DUNLIN_CPU_AVX512
     if (variant == "avx512") tables.push_back(&kAvx512F32Tiles);
 #endif

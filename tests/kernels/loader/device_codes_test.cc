@@ -228,9 +228,9 @@ TEST_P(DeviceCodesTest, AddsWeightedRowsAsTheCpuDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceCodesTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceCodesTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceCodesTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceCodesTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

@@ -123,9 +123,9 @@ TEST_P(DeviceFusionTest, TuningWithoutAFileChangesNoBit) {
   EXPECT_EQ(notice, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceFusionTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceFusionTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceFusionTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceFusionTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

@@ -181,9 +181,9 @@ TEST_P(DeviceGroupsTest, ModelsWithExpertsAndLatentRowsAreSupported) {
   EXPECT_TRUE(reasons.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceGroupsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceGroupsTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGroupsTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGroupsTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

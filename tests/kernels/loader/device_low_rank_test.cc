@@ -15,19 +15,19 @@ namespace {
 
 class DeviceLowRankTest : public DeviceTest {};
 
-constexpr int32_t kIns = 200;
-constexpr int32_t kOuts = 333;
-constexpr int32_t kRows = 90;
+constexpr int32_t kLowRankIns = 200;
+constexpr int32_t kLowRankOuts = 333;
+constexpr int32_t kLowRankRows = 90;
 
 using testing::LowRankAdapter;
 using Rows = std::vector<std::vector<int32_t>>;  // of each adapter
 
 std::vector<LowRankAdapter> MakeAdapters() {
   std::vector<LowRankAdapter> adapters(3);
-  adapters[0].Add(16, kIns, 0, 130, DType::kBF16, 10);
-  adapters[0].Add(5, kIns, 130, 70, DType::kF32, 20);
-  adapters[1].Add(33, kIns, 3, 330, DType::kF16, 30);
-  adapters[2].Add(1, kIns, 332, 1, DType::kBF16, 40);
+  adapters[0].Add(16, kLowRankIns, 0, 130, DType::kBF16, 10);
+  adapters[0].Add(5, kLowRankIns, 130, 70, DType::kF32, 20);
+  adapters[1].Add(33, kLowRankIns, 3, 330, DType::kF16, 30);
+  adapters[2].Add(1, kLowRankIns, 332, 1, DType::kBF16, 40);
   return adapters;
 }
 
@@ -48,16 +48,16 @@ struct OnDevice {
 std::vector<float> Added(Device& device, const Rows& rows) {
   const OnDevice on_device(device, MakeAdapters());
   const testing::LowRankUses uses(on_device.adapters, rows);
-  const Array<float> in(device, Random(int64_t{kRows} * kIns, 1));
-  const Array<float> out(device, Random(int64_t{kRows} * kOuts, 2));
+  const Array<float> in(device, Random(int64_t{kLowRankRows} * kLowRankIns, 1));
+  const Array<float> out(device, Random(int64_t{kLowRankRows} * kLowRankOuts, 2));
   const Array<float> scratch(device, std::vector<float>(uses.scratch_floats));
   const AddLowRankParams params{.in = in.data(),
-                                .in_stride = kIns,
-                                .in_features = kIns,
+                                .in_stride = kLowRankIns,
+                                .in_features = kLowRankIns,
                                 .uses = uses.list.data(),
                                 .num_uses = static_cast<int32_t>(uses.list.size()),
                                 .out = out.data(),
-                                .out_stride = kOuts,
+                                .out_stride = kLowRankOuts,
                                 .scratch = scratch.data()};
   EXPECT_EQ(device.ops->add_low_rank(device.context, params), KernelStatus::kOk);
   return out.Read();
@@ -66,7 +66,7 @@ std::vector<float> Added(Device& device, const Rows& rows) {
 // A prompt of 50 rows of one adapter, and rows of others between them.
 Rows MixedRows() {
   Rows rows(3);
-  for (int32_t row = 0; row < kRows; ++row) {
+  for (int32_t row = 0; row < kLowRankRows; ++row) {
     if (row >= 20 && row < 70) {
       rows[0].push_back(row);
     } else if (row % 4 != 0) {
@@ -89,8 +89,8 @@ TEST_P(DeviceLowRankTest, ARowHasTheBitsThatItHasAlone) {
       Rows one(rows.size());
       one[adapter] = {rows[adapter][i]};
       const std::vector<float> alone = Added(*device_, one);
-      const auto at = static_cast<size_t>(one[adapter].front() * kOuts);
-      EXPECT_EQ(std::memcmp(&alone[at], &together[at], kOuts * sizeof(float)), 0) << one[adapter].front();
+      const auto at = static_cast<size_t>(one[adapter].front() * kLowRankOuts);
+      EXPECT_EQ(std::memcmp(&alone[at], &together[at], kLowRankOuts * sizeof(float)), 0) << one[adapter].front();
     }
   }
 }

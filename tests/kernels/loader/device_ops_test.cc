@@ -318,9 +318,9 @@ TEST_P(DeviceOpsTest, MeasuresItsRoofs) {
   EXPECT_EQ(device_->ops->measure_roofs(device_->context, params), KernelStatus::kInvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceOpsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceOpsTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceOpsTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceOpsTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

@@ -222,9 +222,9 @@ TEST_P(DevicePairsTest, AttentionHasTheBytesOfRowsThatAreQuantised) {
   if (fused == 0) GTEST_SKIP() << "the device's attention writes FP32 rows";
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DevicePairsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DevicePairsTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DevicePairsTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DevicePairsTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

@@ -185,9 +185,9 @@ TEST_P(DeviceStepTest, DelayedScalingMatchesTheCpus) {
   EXPECT_EQ(results[0][6], 8.0F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fake, DeviceStepTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceStepTest, ::testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceStepTest, testing::Values(DUNLIN_CUDA_MODULE));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceStepTest, ::testing::Values(DUNLIN_CUDA_MODULE));
 #endif
 
 }  // namespace

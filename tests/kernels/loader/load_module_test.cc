@@ -14,7 +14,7 @@
 namespace dunlin::kernels {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string ModulePath(const std::string& name) {
   return std::string(DUNLIN_MODULE_DIR "/lib") + name + ".so";
@@ -44,7 +44,7 @@ TEST(LoadModule, OpensADeviceAndForwardsTheOptions) {
   EXPECT_EQ(device->ops->kind, DeviceKind::kCuda);
   EXPECT_EQ(device->description, "cuda (fake, cublas \"x\")");
   EXPECT_NE(device->close, nullptr);
-  EXPECT_THAT(MissingEntries(*device->ops), testing::IsEmpty());
+  EXPECT_THAT(MissingEntries(*device->ops), ::testing::IsEmpty());
 }
 
 TEST(LoadModule, TellsWhatADeviceDoesWithout) {
@@ -86,10 +86,10 @@ TEST(LoadModule, RefusesAnIncompleteTableBeforeOpening) {
 
 TEST(LoadModule, NamesEveryEntryThatATableLacks) {
   DeviceOps ops = *OpenFake()->ops;
-  EXPECT_THAT(MissingEntries(ops), testing::IsEmpty());
+  EXPECT_THAT(MissingEntries(ops), ::testing::IsEmpty());
   ops.gemm = nullptr;
   ops.softcap = nullptr;
-  EXPECT_THAT(MissingEntries(ops), testing::ElementsAre("gemm", "softcap"));
+  EXPECT_THAT(MissingEntries(ops), ::testing::ElementsAre("gemm", "softcap"));
   EXPECT_EQ(MissingEntries(DeviceOps{}).size(), sizeof(DeviceOps) / sizeof(void*) - 3);
 }
 

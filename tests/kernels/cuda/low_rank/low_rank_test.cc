@@ -19,9 +19,9 @@ namespace {
 
 using testing::LowRankAdapter;
 
-constexpr int32_t kIn = 87;
-constexpr int32_t kOut = 700;
-constexpr int32_t kRows = 1400;
+constexpr int32_t kLowRankIn = 87;
+constexpr int32_t kLowRankOut = 700;
+constexpr int32_t kLowRankRows = 1400;
 
 // What lane 0 has after a warp's exchanges: halves of the lanes are added, down to one.
 float Tree(std::array<float, kLowRankLanes> lanes) {
@@ -66,27 +66,27 @@ class CudaLowRank : public ::testing::Test {
  protected:
   void SetUp() override {
     adapters_.resize(4);
-    adapters_[0].Add(16, kIn, 0, 40, DType::kBF16, 10);
-    adapters_[0].Add(3, kIn, 40, 151, DType::kF32, 20);
-    adapters_[1].Add(1, kIn, 7, 1, DType::kF32, 30);
-    adapters_[1].Add(18, kIn, 100, 130, DType::kF16, 50);
-    adapters_[2].Add(131, kIn, 0, 699, DType::kBF16, 40);
+    adapters_[0].Add(16, kLowRankIn, 0, 40, DType::kBF16, 10);
+    adapters_[0].Add(3, kLowRankIn, 40, 151, DType::kF32, 20);
+    adapters_[1].Add(1, kLowRankIn, 7, 1, DType::kF32, 30);
+    adapters_[1].Add(18, kLowRankIn, 100, 130, DType::kF16, 50);
+    adapters_[2].Add(131, kLowRankIn, 0, 699, DType::kBF16, 40);
     for (uint32_t i = 0; i < kLowRankPairsMax; ++i)
-      adapters_[3].Add(2, kIn, static_cast<int32_t>(40 * i), 40, DType::kF16, 60 + i);
-    in_ = testing::LowRankValues(int64_t{kRows} * kIn, 1);
-    before_ = testing::LowRankValues(int64_t{kRows} * kOut, 2);
+      adapters_[3].Add(2, kLowRankIn, static_cast<int32_t>(40 * i), 40, DType::kF16, 60 + i);
+    in_ = testing::LowRankValues(int64_t{kLowRankRows} * kLowRankIn, 1);
+    before_ = testing::LowRankValues(int64_t{kLowRankRows} * kLowRankOut, 2);
   }
 
   AddLowRankParams Params(const testing::LowRankUses& uses, std::vector<float>* out,
                           std::vector<float>* scratch) const {
     scratch->assign(uses.scratch_floats, std::numeric_limits<float>::quiet_NaN());
     return {.in = in_.data(),
-            .in_stride = kIn,
-            .in_features = kIn,
+            .in_stride = kLowRankIn,
+            .in_features = kLowRankIn,
             .uses = uses.list.data(),
             .num_uses = static_cast<int32_t>(uses.list.size()),
             .out = out->data(),
-            .out_stride = kOut,
+            .out_stride = kLowRankOut,
             .scratch = scratch->data()};
   }
 
@@ -106,7 +106,7 @@ class CudaLowRank : public ::testing::Test {
 
   // The sums of kernels/api/low_rank.h, in their order.
   float Defined(const LowRankAdapter& adapter, int32_t row, int64_t column) const {
-    float value = before_[static_cast<size_t>(row * kOut + column)];
+    float value = before_[static_cast<size_t>(row * kLowRankOut + column)];
     for (size_t p = 0; p < adapter.pairs.size(); ++p) {
       const LowRankPair& pair = adapter.pairs[p];
       const int64_t own = column - pair.first_column;
@@ -114,10 +114,10 @@ class CudaLowRank : public ::testing::Test {
       float sum = 0.0F;
       for (int64_t r = 0; r < pair.rank; ++r) {
         std::array<float, kLowRankLanes> lanes{};
-        for (int64_t k = 0; k < kIn; ++k) {
+        for (int64_t k = 0; k < kLowRankIn; ++k) {
           float& lane = lanes[static_cast<size_t>(k % kLowRankLanes)];
-          lane = fmaf(in_[static_cast<size_t>(row * kIn + k)], adapter.down[p].values[static_cast<size_t>(r * kIn + k)],
-                      lane);
+          lane = fmaf(in_[static_cast<size_t>(row * kLowRankIn + k)],
+                      adapter.down[p].values[static_cast<size_t>(r * kLowRankIn + k)], lane);
         }
         sum =
             fmaf(pair.scale * Tree(lanes), adapter.up[p].values[static_cast<size_t>(r * pair.out_features + own)], sum);
@@ -130,7 +130,7 @@ class CudaLowRank : public ::testing::Test {
   // Two long runs of prompts, short ones, and single rows; every seventh row has no adapter.
   static std::vector<std::vector<int32_t>> MixedRows() {
     std::vector<std::vector<int32_t>> rows(4);
-    for (int32_t row = 0; row < kRows; ++row) {
+    for (int32_t row = 0; row < kLowRankRows; ++row) {
       const size_t owner = row < 1040 ? 0 : row < 1080 ? 2 : static_cast<size_t>(row % 4);
       if (row < 1080 || row % 7 != 0) rows[owner].push_back(row);
     }
@@ -151,21 +151,22 @@ TEST_F(CudaLowRank, AddsTheSumsThatAreDefined) {
   std::vector<float> scratch;
   const testing::LowRankUses uses(adapters_, rows);
   ASSERT_EQ(Cpu().ops->add_low_rank(Cpu().context, Params(uses, &cpu, &scratch)), KernelStatus::kOk);
-  std::vector<bool> adapted(kRows);
+  std::vector<bool> adapted(kLowRankRows);
   for (size_t adapter = 0; adapter < rows.size(); ++adapter) {
     for (const int32_t row : rows[adapter]) {
       adapted[static_cast<size_t>(row)] = true;
-      for (int64_t column = row % 13; column < kOut; column += row < 1040 ? 97 : 13) {
-        const auto at = static_cast<size_t>(row * kOut + column);
+      for (int64_t column = row % 13; column < kLowRankOut; column += row < 1040 ? 97 : 13) {
+        const auto at = static_cast<size_t>(row * kLowRankOut + column);
         ASSERT_EQ(out[at], Defined(adapters_[adapter], row, column)) << "row " << row << " column " << column;
-        ASSERT_NEAR(out[at], before_[at] + adapters_[adapter].Exact(in_.data() + row * kIn, kIn, column), 2e-3);
+        ASSERT_NEAR(out[at], before_[at] + adapters_[adapter].Exact(in_.data() + row * kLowRankIn, kLowRankIn, column),
+                    2e-3);
         ASSERT_NEAR(out[at], cpu[at], 2e-3);
       }
     }
   }
-  for (int32_t row = 0; row < kRows; ++row) {
-    const auto begin = before_.begin() + row * kOut;
-    const bool same = std::equal(begin, begin + kOut, out.begin() + row * kOut);
+  for (int32_t row = 0; row < kLowRankRows; ++row) {
+    const auto begin = before_.begin() + row * kLowRankOut;
+    const bool same = std::equal(begin, begin + kLowRankOut, out.begin() + row * kLowRankOut);
     ASSERT_EQ(same, !adapted[static_cast<size_t>(row)]) << "row " << row;
   }
 }
@@ -178,9 +179,9 @@ TEST_F(CudaLowRank, ARowHasTheBitsThatItHasAlone) {
       std::vector<std::vector<int32_t>> one(4);
       one[adapter] = {rows[adapter][i]};
       const std::vector<float> alone = Run(one);
-      const int64_t at = int64_t{rows[adapter][i]} * kOut;
-      ASSERT_TRUE(std::equal(alone.begin() + at, alone.begin() + at + kOut, together.begin() + at))
-          << "row " << at / kOut;
+      const int64_t at = int64_t{rows[adapter][i]} * kLowRankOut;
+      ASSERT_TRUE(std::equal(alone.begin() + at, alone.begin() + at + kLowRankOut, together.begin() + at))
+          << "row " << at / kLowRankOut;
     }
   }
 }
@@ -191,7 +192,7 @@ TEST_F(CudaLowRank, RefusesParametersOutsideTheContract) {
   std::vector<float> scratch(64);
   LowRankPair pair = adapters_[1].pairs[0];
   LowRankUse use{&pair, 1, &row, 1};
-  AddLowRankParams params{in_.data(), kIn, kIn, &use, 1, out.data(), kOut, scratch.data()};
+  AddLowRankParams params{in_.data(), kLowRankIn, kLowRankIn, &use, 1, out.data(), kLowRankOut, scratch.data()};
   EXPECT_TRUE(IsValid(params));
   pair.rank = kLowRankMax + 1;
   EXPECT_FALSE(IsValid(params)) << "rank";
@@ -199,14 +200,14 @@ TEST_F(CudaLowRank, RefusesParametersOutsideTheContract) {
   pair.dtype = DType::kF8E4M3;
   EXPECT_FALSE(IsValid(params)) << "dtype";
   pair.dtype = DType::kF32;
-  pair.first_column = kOut;
+  pair.first_column = kLowRankOut;
   EXPECT_FALSE(IsValid(params)) << "columns past the row";
   pair.first_column = 0;
   use.num_rows = 0;
   EXPECT_FALSE(IsValid(params)) << "no rows";
   params.num_uses = 0;
   EXPECT_TRUE(IsValid(params)) << "nothing to add";
-  params.in_stride = kIn - 1;
+  params.in_stride = kLowRankIn - 1;
   EXPECT_FALSE(IsValid(params)) << "in_stride";
 }
 
