@@ -102,6 +102,7 @@ std::vector<std::vector<int>> CpusOfRanks(int32_t num_ranks) {
 
 std::vector<int> ThreadsOfRanks(int32_t num_ranks, int num_threads) {
   std::vector<int> threads;
+  threads.reserve(static_cast<size_t>(num_ranks));
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     threads.push_back(std::max(1, num_threads * (rank + 1) / num_ranks - num_threads * rank / num_ranks));
   }

@@ -47,8 +47,8 @@ absl::StatusOr<AdapterSettings> ReadAdapters(const nlohmann::ordered_json& model
   const auto& memory = model.at("adapter_memory_bytes");
   settings.memory_bytes = memory.is_string() ? kAutoBytes : memory.get<size_t>();
   settings.folder = model.at("adapter_folder").get<std::string>();
-  if (!model.contains("adapters")) return settings;
-  for (size_t i = 0; i < model["adapters"].size(); ++i) {
+  const size_t entries = model.contains("adapters") ? model["adapters"].size() : 0;
+  for (size_t i = 0; i < entries; ++i) {
     const auto& adapter = model["adapters"][i];
     AdapterSource source{adapter.at("name").get<std::string>(), adapter.at("path").get<std::string>()};
     absl::Status named = CheckAdapterName(absl::StrCat(at, ".adapters[", i, "].name"), source.name);

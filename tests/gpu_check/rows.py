@@ -208,7 +208,7 @@ REST = (
           {"job": "block", "precisions": ["fp16", "bf16"], "batch": 32, "tokens": 128, "hidden": 512, "heads": 8},
           {"job": "block", "precisions": ["bf16"], "batch": 1, "tokens": 8, "hidden": 64, "heads": 1}),
     # What 1, 8 and 32 low-rank adapters of rank 16 leave of the base's tokens.
-    bench("llama_1b_adapters", "2", 14, 50, "model --case llama-1b --precision bf16 --batch 32 --adapters 1,8,32",
+    bench("llama_1b_adapters", "1", 14, 50, "model --case llama-1b --precision bf16 --batch 32 --adapters 1,8,32",
           "model --model ROOT/models/demo --batch 2 --adapters 1,2 --prompt-tokens 8 --new-tokens 3", gib=8),
     bench("encoder", "2", 4, 30, "encoder --case minilm-l6 --precision bf16,fp16 --prompt-tokens 128",
           "encoder --case minilm-l6 --precision bf16 --batch 1 --prompt-tokens 8"),

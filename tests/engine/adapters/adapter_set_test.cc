@@ -107,12 +107,14 @@ TEST_F(AdapterSetTest, RefusesNamesAndLimitsOutsideTheirRanges) {
 }
 
 TEST_F(AdapterSetTest, SaysWhyADeviceHasNoAdapters) {
-  kernels::DeviceOps ops = *device_->ops;
+  const kernels::DeviceOps* const own = device_->ops;
+  kernels::DeviceOps ops = *own;
   ops.supports_model = [](const kernels::ModelTraits& traits, std::vector<std::string>*) { return !traits.adapters; };
   device_->ops = &ops;
   const auto set = AdapterSet::Create(model_.get(), {.max_adapters = 1});
   EXPECT_EQ(set.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(set.status().message()), HasSubstr("models[].device is cpu"));
+  device_->ops = own;  // the model is released by it
 }
 
 TEST_F(AdapterSetTest, LoadsAndLooksUpFromManyThreads) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/plain_device.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,15 +19,16 @@ PlainDeviceState* State(DeviceContext* context) {
 
 void* Allocate(DeviceContext* context, size_t bytes) {
   PlainDeviceState* state = State(context);
-  if (bytes > state->bytes_limit - state->bytes_held) return nullptr;
+  std::atomic_ref held(state->bytes_held);  // adapters come and go on several threads
+  if (bytes > state->bytes_limit - held) return nullptr;
   void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (memory == nullptr) return nullptr;
-  state->bytes_held += bytes;
+  held += bytes;
   return std::memset(memory, 0, bytes);
 }
 
 void Release(DeviceContext* context, void* memory, size_t bytes) {
-  State(context)->bytes_held -= bytes;
+  std::atomic_ref(State(context)->bytes_held) -= bytes;
   std::free(memory);
 }
 

@@ -154,7 +154,8 @@ KernelStatus Gate(DeviceContext* context, const RowGateParams& given) {
   RowGateParams params = given;
   const int64_t columns = params.columns;
   Arrays arrays(context);
-  arrays.Copy(&params.gate, SourceRows(params.rows, params.num_rows) * (columns / params.width));
+  const int64_t width = std::max(params.width, 1);  // what the device refuses is no divisor here
+  arrays.Copy(&params.gate, SourceRows(params.rows, params.num_rows) * (columns / width));
   arrays.Copy(&params.rows, params.num_rows);
   arrays.CopyAndReturn(&params.values, params.num_rows * columns);
   return arrays.Run(&DeviceOps::row_gate, params);

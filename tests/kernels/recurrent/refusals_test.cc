@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "kernels/api/recurrent.h"
 #include "kernels/api/ssm_scan.h"
 #include "tests/kernels/recurrent/recurrent_batch.h"
 #include "tests/kernels/recurrent/recurrent_devices.h"
@@ -55,6 +56,16 @@ TEST_P(RecurrentRefusals, DeltaRule) {
   EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->gates_stride = 3; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->shape.key_dim = kChannelDecaysMax + 1; }),
             KernelStatus::kInvalidArgument);
+}
+
+TEST_P(RecurrentRefusals, RowGate) {
+  const auto status_with = [&](int32_t width) {
+    const RowGateParams params{out_.data(), floats_.data(), nullptr, 2, 45, width};
+    return device_->ops->row_gate(device_->context, params);
+  };
+  EXPECT_EQ(status_with(9), KernelStatus::kOk);
+  EXPECT_EQ(status_with(4), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status_with(0), KernelStatus::kInvalidArgument);
 }
 
 TEST_P(RecurrentRefusals, Mamba2Scan) {
