@@ -50,6 +50,17 @@ def enter_own_network():
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", up))
 
 
+def answer_in(text):
+    """The first whole JSON object with choices, or None. curl ends its answer without a line feed: a line of a server's log may
+    follow on the same line."""
+    if found := re.search(rb'\{"[^\n]*"choices"[^\n]*', text):
+        try:
+            return json.JSONDecoder().raw_decode(found.group(0).decode(errors="replace"))[0]
+        except json.JSONDecodeError:
+            return None  # the rest is still to be read
+    return None
+
+
 def run():
     commands = recipe()
     holds(len(commands.splitlines()) <= 10, f"the recipe has {len(commands.splitlines())} lines")
@@ -58,12 +69,11 @@ def run():
         shell = subprocess.Popen(["bash", "-e", "-c", commands], cwd=checkout(), stdout=subprocess.PIPE, stderr=log,
                                  env={**os.environ, "PATH": path}, start_new_session=True, preexec_fn=enter_own_network)
         try:
-            text = b""  # to be read until the answer: the servers hold the pipe open
-            while not (found := re.search(rb'^.*"choices".*$', text, re.MULTILINE)):
+            text = b""  # to be read until the answer is whole: the servers hold the pipe open
+            while (answer := answer_in(text)) is None:
                 read = os.read(shell.stdout.fileno(), 1 << 16)
                 holds(read, f"the recipe ended without an answer: {text[-500:]!r}")
                 text += read
-            answer = json.loads(found.group(0)[found.group(0).index(b'{"'):])
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
