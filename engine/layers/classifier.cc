@@ -1,39 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/classifier.h"
 
-#include "engine/layers/norm.h"
 #include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
+namespace {
+
+constexpr char kHead[] = "head";
+
+}  // namespace
 
 using kernels::DeviceOps;
 
 bool Head::Run(int32_t first, int32_t count) const {
   const ModelConfig& config = context_->config;
-  const PrecisionWeights& weights = context_->weights;
   const KeptRows& kept = context_->inputs.kept;
   const float* hidden = context_->rows.hidden;
   const NormRows rows = kept.spans.count > 0 ? NormRows{hidden + int64_t{first} * config.hidden_dim, nullptr, count}
                                              : NormRows{hidden, kept.index + first, count};
-  const Linear head(context_, weights.head, HeadInputIndex(config));
-  float* logits = context_->buffers.logits;
-  const kernels::SoftcapParams cap{
-      .values = logits, .cap = config.head.softcap, .num_rows = count, .columns = config.vocab_size};
-  if (!Norm(context_, weights.final_norm).Run("final norm", &head, rows)) return false;
-  if (!(context_->divided() ? RunDivided(head, first, count) : head.Run("head", nullptr, logits, count))) return false;
-  const bool capped = config.head.softcap > 0.0F && config.rank == 0;  // of several ranks the first one samples
-  return !capped || context_->Run(&DeviceOps::softcap, cap, "logit softcap");
+  // Of several ranks the first one, which samples, may still read the logits of the rows before.
+  return (first == 0 || !context_->divided() || Meet(context_, kHead)) && Run(context_->weights.final_norm, rows);
 }
 
-// Logits of the rank's part of the vocabulary. Those of the rows before may still be read by rank 0, which samples.
-bool Head::RunDivided(const Linear& head, int32_t first, int32_t count) const {
-  constexpr char kOp[] = "head";
+bool Head::Run(const NormWeights& final_norm, const NormRows& rows) const {
+  const ModelConfig& config = context_->config;
+  const Linear head(context_, context_->weights.head, HeadInputIndex(config));
+  float* logits = context_->buffers.logits;
+  const kernels::SoftcapParams cap{
+      .values = logits, .cap = config.head.softcap, .num_rows = rows.count, .columns = config.vocab_size};
+  if (!Norm(context_, final_norm).Run("final norm", &head, rows)) return false;
+  const bool ran = context_->divided() ? RunDivided(head, rows.count) : head.Run(kHead, nullptr, logits, rows.count);
+  const bool capped = config.head.softcap > 0.0F && config.rank == 0;  // of several ranks the first one samples
+  return ran && (!capped || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
+}
+
+bool Head::RunDivided(const Linear& head, int32_t count) const {
   const ModelConfig& config = context_->config;
   kernels::GemmParams params = head.Params(count);
   params.bias = head.bias();
   params.out = context_->buffers.logits + config.part(config.vocab_size).first;
   params.out_stride = config.vocab_size;
-  return (first == 0 || Meet(context_, kOp)) && context_->Run(&DeviceOps::gemm, params, kOp) && Meet(context_, kOp);
+  return context_->Run(&DeviceOps::gemm, params, kHead) && Meet(context_, kHead);
 }
 
 Classifier::Classifier(LayerContext* context)

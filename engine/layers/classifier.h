@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/layers/linear.h"
+#include "engine/layers/norm.h"
 
 namespace dunlin::engine {
 
@@ -15,10 +16,12 @@ class Head {
 
   // Of the kept rows [first, first + count) into buffers.logits, from its row 0.
   bool Run(int32_t first, int32_t count) const;
+  // The same of any rows, after the norm `final_norm`.
+  bool Run(const NormWeights& final_norm, const NormRows& rows) const;
 
  private:
   // Of a divided model, from the norm's output.
-  bool RunDivided(const Linear& head, int32_t first, int32_t count) const;
+  bool RunDivided(const Linear& head, int32_t count) const;
 
   LayerContext* context_;
 };

@@ -8,18 +8,6 @@
 #include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
-namespace {
-
-std::array<kernels::KvLayout, kMaxKvShapes> LayoutsOf(const LayerBuffers& buffers, Precision precision) {
-  std::array<kernels::KvLayout, kMaxKvShapes> layouts{};
-  for (size_t i = 0; i < buffers.kv_shapes.size(); ++i) {
-    layouts[i] = KvLayoutOf(buffers.kv_shapes, i, precision, buffers.kv_fp8);
-  }
-  return layouts;
-}
-
-}  // namespace
-
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
                          const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling,
                          InputObserver* observer)
@@ -30,13 +18,17 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
                .buffers = buffers,
                .scaling = scaling,
                .observer = observer,
-               .kv_layouts = LayoutsOf(buffers, profile.precision)} {}
+               .kv_layouts = KvLayoutsOf(buffers, profile.precision)} {}
 
 absl::Status ForwardPass::RunLayers() {
   const ModelConfig& config = context_.config;
   context_.rows = AllRows(config, context_.buffers, context_.inputs);
   bool ran = Embedding(&context_).Run();
   for (int32_t layer = 0; ran && layer < config.num_layers; ++layer) ran = RunLayer(layer);
+  if (ran && context_.config.num_predictors > 0) {
+    ran = context_.Check(KeepHidden(config, context_.buffers, context_.inputs.kept, &context_.rows),
+                         "copy of the kept rows");
+  }
   if (!ran) return context_.Failure();
   context_.layer = -1;
   // What an encoder returns is what a decoder's head would read.
@@ -50,13 +42,19 @@ bool ForwardPass::RunLayer(int32_t layer) {
   if (layer > last_storing && context_.rows.count == 0) return true;
   DecoderLayer decoder_layer(&context_);
   if (!decoder_layer.AttentionInputs()) return false;
-  if (layer == last_storing) {
+  if (layer == last_storing && context_.config.num_predictors == 0) {
     constexpr char kOp[] = "copy of the kept rows";
     const KeptRows& kept = context_.inputs.kept;
     if (!context_.Check(KeepRows(context_.config, context_.buffers, kept, layer, &context_.rows), kOp)) return false;
     if (kept.spans.count > 0 && !Meet(&context_, kOp)) return false;
   }
   return context_.rows.count == 0 || decoder_layer.AttentionAndMlp();
+}
+
+absl::Status ForwardPass::KeepFinalHidden(float* out) {
+  context_.layer = -1;
+  context_.rows = AllRows(context_.config, context_.buffers, context_.inputs);
+  return StatusOf(Norm(&context_, context_.weights.final_norm).Run("final norm", out));
 }
 
 absl::Status ForwardPass::RunModule(Module module, int32_t layer) {

@@ -33,7 +33,8 @@ class ForwardPass {
               InputObserver* observer = nullptr);
 
   // Runs the layers and stores the keys and values of every token in their pages. After those of
-  // ModelConfig::last_storing_layer only the kept rows are computed. INTERNAL names the operation and the layer that
+  // ModelConfig::last_storing_layer only the kept rows are computed, unless a layer behind it needs them all
+  // (num_predictors). INTERNAL names the operation and the layer that
   // failed; the device can no longer be trusted.
   absl::Status RunLayers();
 
@@ -44,6 +45,10 @@ class ForwardPass {
   // Logits of the kept rows [first, first + count) into LayerBuffers::logits, from its row 0. REQUIRES: a decoder,
   // RunLayers has succeeded, count <= kMaxLogitRows.
   absl::Status RunHead(int32_t first, int32_t count);
+
+  // The hidden rows of all tokens after the final norm into `out`, [num_tokens, hidden_dim] in device memory.
+  // REQUIRES: num_predictors > 0, RunLayers has succeeded. Errors: as RunLayers. No RunHead may follow.
+  absl::Status KeepFinalHidden(float* out);
 
   // The logits of hidden()'s rows [0, num_rows) by the head of a sequence classifier: [num_rows, num_labels] in device
   // memory, in the buffer qkv. Overwrites hidden(). REQUIRES: num_labels > 0, RunLayers has succeeded, num_rows <=

@@ -24,7 +24,7 @@ struct LayerBuffers {
   int32_t max_context_tokens = 0;               // of a sequence
   bool kv_fp8 = false;                          // of KvLayoutOf: how the pool is divided into pages
   std::span<const kernels::KvShape> kv_shapes;  // of pages, by KvPlace::shape; at most kMaxKvShapes
-  std::span<const KvPlace> kv_places;           // [num_layers] where a layer's keys and values lie
+  std::span<const KvPlace> kv_places;           // [all_layers] where a layer's keys and values lie
   bool deterministic = true;                    // GemmParams::deterministic
 
   void* kv_pool = nullptr;
@@ -38,18 +38,20 @@ struct LayerBuffers {
   float* term = nullptr;          // [T, hidden_dim] an output that is normalised before it is added to the residual
   void* activation = nullptr;     // GEMM input of T rows, or of all rows of the experts
   size_t activation_bytes = 0;
-  float* kept_rows = nullptr;       // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
-  void* experts = nullptr;          // of ExpertBufferBytes
-  void* latent = nullptr;           // of LatentBufferBytes
-  void* indexer = nullptr;          // of IndexerBufferBytes
-  void* delta = nullptr;            // of DeltaBufferBytes
-  void* mamba = nullptr;            // of MambaBufferBytes
-  float* state = nullptr;           // [state slots, ModelConfig::state_floats]
-  float* unfused = nullptr;         // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
-                                    // ExpertSpec::ffn_dim]; non-null runs eager
-  float* adapter_input = nullptr;   // [T, max(hidden_dim, ffn_dim)] a product's input before it is rounded
-  float* adapter_hidden = nullptr;  // [T, ranks of a projection] AddLowRankParams::scratch
-  float* rotary = nullptr;          // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
+  float* kept_rows = nullptr;         // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
+  void* experts = nullptr;            // of ExpertBufferBytes
+  void* latent = nullptr;             // of LatentBufferBytes
+  void* indexer = nullptr;            // of IndexerBufferBytes
+  void* delta = nullptr;              // of DeltaBufferBytes
+  void* mamba = nullptr;              // of MambaBufferBytes
+  float* predictor = nullptr;         // of PredictorBufferFloats
+  float* predictor_hidden = nullptr;  // [HiddenRows::num_rows, hidden_dim] final hidden rows of the last steps
+  float* state = nullptr;             // [state slots, ModelConfig::state_floats]
+  float* unfused = nullptr;           // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
+                                      // ExpertSpec::ffn_dim]; non-null runs eager
+  float* adapter_input = nullptr;     // [T, max(hidden_dim, ffn_dim)] a product's input before it is rounded
+  float* adapter_hidden = nullptr;    // [T, ranks of a projection] AddLowRankParams::scratch
+  float* rotary = nullptr;            // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]
   void* workspace = nullptr;                  // of attention

@@ -24,4 +24,12 @@ absl::Status LayerContext::Failure() const {
   return absl::InternalError(absl::StrCat(failed_op, where, " failed: ", kernels::Name(failed_status)));
 }
 
+std::array<kernels::KvLayout, kMaxKvShapes> KvLayoutsOf(const LayerBuffers& buffers, Precision precision) {
+  std::array<kernels::KvLayout, kMaxKvShapes> layouts{};
+  for (size_t i = 0; i < buffers.kv_shapes.size(); ++i) {
+    layouts[i] = KvLayoutOf(buffers.kv_shapes, i, precision, buffers.kv_fp8);
+  }
+  return layouts;
+}
+
 }  // namespace dunlin::engine

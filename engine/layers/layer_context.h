@@ -66,6 +66,9 @@ struct LayerContext {
   absl::Status Failure() const;
 };
 
+// Of a profile's precision, for LayerContext::kv_layouts.
+std::array<kernels::KvLayout, kMaxKvShapes> KvLayoutsOf(const LayerBuffers& buffers, Precision precision);
+
 // Some columns of rows that are `stride` floats apart.
 struct Columns {
   float* data;

@@ -23,6 +23,10 @@ struct LayerRows {
 
 LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const PassInputs& inputs);
 
+// Narrows *rows, which are all rows of a batch after the layers, to the kept ones, as KeepRows does.
+kernels::KernelStatus KeepHidden(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept,
+                                 LayerRows* rows);
+
 // Narrows *rows, which are all rows of a batch with the queries of a layer, to the kept ones: copies them to the buffer
 // kept_rows unless every row is kept. kept.count <= max_kept_rows where rows are copied. Returns the device's error.
 kernels::KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept,

@@ -70,6 +70,8 @@ struct PassInputs {
   const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
   StateParts state_parts;  // where the model is recurrent; layer_state.h is how layers read them
+  // Of a layer that predicts (predictor.h): [num_tokens] row of LayerBuffers::predictor_hidden of each; else null.
+  const int32_t* hidden_rows = nullptr;
   KeptRows kept;
   const AdapterRows* adapters = nullptr;  // null: no row has an adapter
   friend bool operator==(const PassInputs&, const PassInputs&) = default;

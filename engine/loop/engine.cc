@@ -78,6 +78,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
                                     const BatchDrafter* drafter) {
   SchedulerOptions scheduler;
   scheduler.max_batch_drafts = drafter == nullptr ? 0 : drafter->max_sequences();
+  scheduler.drafts_write_pages = drafter != nullptr && drafter->writes_pages();
   scheduler.max_sequences = MaxRunning(options, runtime);
   scheduler.cache.num_state_slots = runtime.num_state_slots();
   scheduler.max_tokens_per_step = options.max_tokens_per_step;

@@ -10,7 +10,9 @@
 #include "engine/layers/indexer_buffers.h"
 #include "engine/layers/latent_buffers.h"
 #include "engine/layers/mamba_buffers.h"
+#include "engine/layers/predictor.h"
 #include "engine/model/spec/rank_config.h"
+#include "engine/runtime/hidden_rows.h"
 #include "engine/runtime/kv_demand.h"
 #include "engine/sampling/logit_edits.h"
 
@@ -37,6 +39,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kIndexer, "indexer", kStepKey},
     {BufferId::kDelta, "delta nets", kStepKey},
     {BufferId::kMamba, "mamba layers", kStepKey},
+    {BufferId::kPredictor, "predictor", kStepKey},
+    {BufferId::kPredictorHidden, "hidden rows of steps", kStepKey},
     {BufferId::kGate, "output gate", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kAdapterInput, "adapter inputs", kStepKey},
@@ -95,7 +99,8 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
     for (int32_t columns :
          {config.hidden_dim, whole.attention.output_features(), whole.max_ffn_dim(), config.attention.latent.query_rank,
           config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.delta.output_features(),
-          config.delta.gate_rank, config.mamba.output_features(), config.experts.latent_dim}) {
+          config.delta.gate_rank, config.mamba.output_features(), config.experts.latent_dim,
+          2 * config.hidden_dim * config.num_predictors}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -238,6 +243,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_sequences = options.max_sequences;
   plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
+  plan.steps_in_flight = options.steps_in_flight;
+  plan.predicts = config.num_predictors > 0;
   if (config.is_encoder() && config.is_recurrent()) {
     return absl::FailedPreconditionError(absl::StrCat(
         config.architecture, " has recurrent layers, which are served in decoders alone: it cannot embed texts"));
@@ -249,6 +256,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
   }
   if (absl::Status status = PlanKv(config, resident, options, &plan); !status.ok()) return status;
+  if (plan.predicts && plan.kv_groups.count() != 1) {
+    return absl::FailedPreconditionError(absl::StrCat("models[].speculation.draft is \"mtp\", but the layers of ",
+                                                      config.architecture, " do not share pages"));
+  }
   const auto num_groups = static_cast<size_t>(plan.kv_groups.count());
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
@@ -266,6 +277,11 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kIndexer, IndexerBufferBytes(config, tokens, plan.max_context_tokens));
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kMamba, MambaBufferBytes(config, tokens));
+  set(BufferId::kPredictor, Floats(PredictorBufferFloats(config, tokens), 1));
+  if (plan.predicts) {
+    set(BufferId::kPredictorHidden,
+        Floats(HiddenRows::NumRows(plan.steps_in_flight, tokens, plan.max_sequences), config.hidden_dim));
+  }
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   if (options.adapters.max_adapters > 0) {
     set(BufferId::kAdapterInput, Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())));
@@ -274,7 +290,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
-  set(BufferId::kIndices, (5 + num_groups) * static_cast<size_t>(tokens) * sizeof(int32_t));
+  set(BufferId::kIndices,
+      (5 + num_groups + (plan.predicts ? kPredictorArrays : 0)) * static_cast<size_t>(tokens) * sizeof(int32_t));
   // Of a recurrent model in addition those of the parts in which its rows go through states (StatePart).
   const int64_t num_spans = int64_t{kSpansPerSequence} * options.max_sequences + (config.is_recurrent() ? tokens : 0);
   set(BufferId::kSpans, static_cast<size_t>(num_spans) * sizeof(kernels::SequenceSpan));

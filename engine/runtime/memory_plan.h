@@ -37,15 +37,18 @@ enum class BufferId : uint8_t {
   kIndexer,      // IndexerBufferBytes of T tokens
   kDelta,        // DeltaBufferBytes of T tokens
   kMamba,        // MambaBufferBytes of T tokens
-  kGate,         // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
-  kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
-                 // steps of a module
+  kPredictor,    // PredictorBufferFloats of T tokens
+  kPredictorHidden,  // [HiddenRows::NumRows, hidden_dim] floats where a layer predicts
+  kGate,             // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
+  kUnfused,        // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
+                   // steps of a module
   kAdapterInput,   // [T, max(hidden_dim, ffn_dim)] floats where adapters are served: a product's input in FP32
   kAdapterHidden,  // [T, kAdapterRanks * max_rank] floats, as that: rows between an adapter's two matrices
   kFp8Scales,      // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,         // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
   kFrequencies,    // floats of ModelConfig::position_constants, written once
-  kIndices,        // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
+  kIndices,        // five arrays [T] of int32, and one for each of kv_groups, and those of a layer that predicts: see
+                   // StepInputs, RaggedBatch
   kSpans,          // [kSpansPerSequence S] SequenceSpan, of a recurrent model T more: see StepInputs, RaggedBatch
   kPageTable,      // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,         // [kMaxLogitRows, vocab_size] floats
@@ -55,7 +58,7 @@ enum class BufferId : uint8_t {
   kGathered,       // of a divided model's rank 0: LayerBuffers::gathered, one after the other
   kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
 };
-inline constexpr int kNumBuffers = 31;
+inline constexpr int kNumBuffers = 33;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
@@ -63,6 +66,8 @@ inline constexpr int32_t kMaxLogitRows = 64;
 
 // Spans of one sequence in a sub-batch: all of its rows, those of the head that score, and the one that draws.
 inline constexpr int32_t kSpansPerSequence = 3;
+// Arrays of a layer that predicts: its rows' positions, pages, places in them, and hidden rows.
+inline constexpr int32_t kPredictorArrays = 4;
 
 // One row per buffer; the index is the enumerator. key is what makes it smaller.
 struct BufferTraits {
@@ -83,6 +88,8 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;           // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
+  int32_t steps_in_flight = 1;
+  bool predicts = false;       // ModelConfig::num_predictors
   int32_t max_kept_rows = 0;   // that a last layer may go on with: T, of an encoder S
   bool deterministic = true;   // of EngineOptions: what a row gives does not depend on its neighbours
   size_t rank_sum_offset = 0;  // floats of kRankColumns before LayerBuffers::rank_sum

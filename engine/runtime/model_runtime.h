@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,17 @@ class ModelRuntime : public Runtime {
 
   absl::StatusOr<StepHandle> Launch(const StepPlan& plan) override;
   absl::Status Collect(StepHandle handle, StepResult* result) override;
+
+  // Of a model with a layer that predicts (ModelConfig::num_predictors). The final hidden row of a position that one of
+  // the last steps has computed; -1: it is not known.
+  int32_t FindHidden(RequestId id, int32_t position) const { return ranks_.front()->FindHidden(id, position); }
+  // Runs the layer on the positions of a plan of one token a sequence, each the token after its position, and draws
+  // from its head. hidden_rows: of FindHidden or, for the position after one that a prediction has computed,
+  // PredictedHidden of that. Waits for the result. Errors: as Launch.
+  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
+    return ranks_.front()->Predict(plan, hidden_rows, result);
+  }
+  int32_t PredictedHidden(int32_t sequence_index) const { return ranks_.front()->PredictedHidden(sequence_index); }
   int32_t depth() const override { return depth_; }
   int32_t num_pages() const override { return memory_plan().num_pages; }
   KvPoolState kv_pool() const override;

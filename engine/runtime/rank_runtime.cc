@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/layers/forward_pass.h"
+#include "engine/layers/predictor.h"
 #include "engine/runtime/device_status.h"
 
 namespace dunlin::engine {
@@ -47,7 +47,14 @@ absl::StatusOr<std::unique_ptr<RankRuntime>> RankRuntime::Create(const Model* mo
     if (!slot.ok()) return slot.status();
     slots.push_back(*std::move(slot));
   }
-  std::unique_ptr<RankRuntime> runtime(new RankRuntime(model, *std::move(buffers), std::move(slots), *scaling));
+  std::unique_ptr<StepSlot> prediction;
+  if (plan.predicts) {
+    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device());
+    if (!slot.ok()) return slot.status();
+    prediction = *std::move(slot);
+  }
+  std::unique_ptr<RankRuntime> runtime(
+      new RankRuntime(model, *std::move(buffers), std::move(slots), *scaling, std::move(prediction)));
   if (team.group != nullptr) {
     const RankRuntime& first = team.first != nullptr ? *team.first : *runtime;
     runtime->buffers_->Share(*first.buffers_, team.group);
@@ -56,12 +63,16 @@ absl::StatusOr<std::unique_ptr<RankRuntime>> RankRuntime::Create(const Model* mo
   return runtime;
 }
 
-RankRuntime::RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
+RankRuntime::RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling,
+                         std::unique_ptr<StepSlot> prediction)
     : model_(model),
       buffers_(std::move(buffers)),
       scaling_(scaling),
       graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
       adapters_(buffers_->plan()),
+      hidden_rows_(buffers_->plan().steps_in_flight, buffers_->plan().max_tokens_per_step,
+                   buffers_->plan().max_sequences),
+      prediction_(std::move(prediction)),
       slots_(std::move(slots)) {
   for (const std::unique_ptr<StepSlot>& slot : slots_) {
     if (graphs_.on()) slot->inputs().RoundBounds();
@@ -84,8 +95,11 @@ KvPoolState RankRuntime::kv_pool() const {
 absl::Status RankRuntime::Launch(const StepPlan& plan, size_t slot) {
   StepSlot& step = *slots_[slot];
   step.Restart(plan.sequences.size(), plan.draft_rows.size());
+  hidden_rows_.BeginStep();
+  int32_t first_row = 0;
   for (const SubBatch& batch : plan.sub_batches) {
-    if (absl::Status status = RunSubBatch(plan, batch, &step); !status.ok()) return status;
+    if (absl::Status status = RunSubBatch(plan, batch, first_row, &step); !status.ok()) return status;
+    first_row += batch.num_tokens;
   }
   return DeviceStatus(step.Close(), "marking a step's end");
 }
@@ -94,9 +108,11 @@ absl::Status RankRuntime::Wait(size_t slot) {
   return DeviceStatus(slots_[slot]->Wait(), "waiting for a step");
 }
 
-absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot) {
+absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch, int32_t first_row, StepSlot* slot) {
   StepInputs& inputs = slot->inputs();
-  inputs.Stage(plan, batch, TokensPerPage(memory_plan(), batch.profile.precision));
+  const int32_t page_tokens = TokensPerPage(memory_plan(), batch.profile.precision);
+  inputs.Stage(plan, batch, page_tokens);
+  if (memory_plan().predicts) inputs.StagePredictor(plan, batch, page_tokens, first_row, &hidden_rows_);
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
   if (!status.ok()) return status;
   PassInputs pass_inputs = inputs.pass_inputs();
@@ -115,8 +131,55 @@ absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batc
     if (first > 0) status = pass.RunHead(first, count_from(first));
     if (status.ok() && samples) status = SampleRows(plan, first, count_from(first), slot);
   }
+  if (status.ok() && memory_plan().predicts) status = StorePredictorKv(batch, first_row, inputs, &pass);
   if (!status.ok()) return status;
   return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
+}
+
+float* RankRuntime::HiddenAt(int32_t row) const {
+  return buffers_->floats(BufferId::kPredictorHidden) + int64_t{row} * model_->config().hidden_dim;
+}
+
+absl::Status RankRuntime::StorePredictorKv(const SubBatch& batch, int32_t first_row, const StepInputs& inputs,
+                                           ForwardPass* pass) {
+  absl::Status status = pass->KeepFinalHidden(HiddenAt(hidden_rows_.RowOfStep(first_row)));
+  if (!status.ok()) return status;
+  const PassInputs predictor_inputs = inputs.predictor_inputs();
+  return Predictor(model_->config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
+                   buffers_->layers())
+      .StoreKv();
+}
+
+absl::Status RankRuntime::Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
+  DUNLIN_CHECK(prediction_ != nullptr && plan.num_tokens <= memory_plan().max_sequences, "nothing to predict with");
+  prediction_->Restart(plan.sequences.size(), 0);
+  for (const SubBatch& batch : plan.sub_batches) {
+    if (absl::Status status = PredictSubBatch(plan, batch, hidden_rows); !status.ok()) return status;
+  }
+  absl::Status status = DeviceStatus(prediction_->Close(), "marking a prediction's end");
+  if (status.ok()) status = DeviceStatus(prediction_->Wait(), "waiting for a prediction");
+  if (status.ok()) prediction_->Read(result);
+  return status;
+}
+
+// Of one token a sequence, so that sequences are rows.
+absl::Status RankRuntime::PredictSubBatch(const StepPlan& plan, const SubBatch& batch,
+                                          std::span<const int32_t> hidden_rows) {
+  StepInputs& inputs = prediction_->inputs();
+  inputs.Stage(plan, batch, TokensPerPage(memory_plan(), batch.profile.precision));
+  inputs.StagePrediction(hidden_rows.subspan(static_cast<size_t>(batch.first_sequence)));
+  absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of a prediction's inputs");
+  if (!status.ok()) return status;
+  const PassInputs predictor_inputs = inputs.predictor_inputs();
+  Predictor predictor(model_->config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
+                      buffers_->layers());
+  status = predictor.Run(HiddenAt(PredictedHidden(batch.first_sequence)));
+  for (int32_t first = 0; status.ok() && first < batch.num_tokens; first += kMaxLogitRows) {
+    const int32_t count = std::min(kMaxLogitRows, batch.num_tokens - first);
+    status = predictor.RunHead(first, count);
+    if (status.ok()) status = SampleRows(plan, first, count, prediction_.get());
+  }
+  return status;
 }
 
 // The layers of the sub-batch are computed by now or, on a device of its own, enqueued.

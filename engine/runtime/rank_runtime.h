@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/layers/forward_pass.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
 #include "engine/parallel/rank_group.h"
@@ -20,6 +22,7 @@
 #include "engine/plan/step_result.h"
 #include "engine/request/options.h"
 #include "engine/runtime/adapter_stage.h"
+#include "engine/runtime/hidden_rows.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/pool_backing.h"
 #include "engine/runtime/step_buffers.h"
@@ -48,6 +51,11 @@ class RankRuntime {
   // Of rank 0, once Wait has returned.
   void Read(size_t slot, StepResult* result) const { slots_[slot]->Read(result); }
 
+  // Of a model with a layer that predicts, which has one rank: as of ModelRuntime.
+  int32_t FindHidden(RequestId id, int32_t position) const { return hidden_rows_.Find(id, position); }
+  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result);
+  int32_t PredictedHidden(int32_t sequence_index) const { return hidden_rows_.RowOfPrediction(sequence_index); }
+
   StepBuffers* buffers() { return buffers_.get(); }
   // Any thread.
   KvPoolState kv_pool() const;
@@ -56,12 +64,18 @@ class RankRuntime {
 
  private:
   using Slots = std::vector<std::unique_ptr<StepSlot>>;
-  RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling);
+  RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling,
+              std::unique_ptr<StepSlot> prediction);
 
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
   void BackPool(const KvBackingOptions& options);
   void FinishGrammarMasks(const StepPlan& plan);
-  absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot);
+  // first_row: tokens of the sub-batches before it.
+  absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch, int32_t first_row, StepSlot* slot);
+  // Fills the pages of the layer that predicts, from the rows that the pass has computed.
+  absl::Status StorePredictorKv(const SubBatch& batch, int32_t first_row, const StepInputs& inputs, ForwardPass* pass);
+  absl::Status PredictSubBatch(const StepPlan& plan, const SubBatch& batch, std::span<const int32_t> hidden_rows);
+  float* HiddenAt(int32_t row) const;
   // Head rows [first, first + count) of the sub-batch, whose logits are in kLogits.
   absl::Status SampleRows(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot);
   absl::Status LaunchRows(int32_t first_logit_row, StepSlot* slot);
@@ -73,6 +87,8 @@ class RankRuntime {
   Fp8Scaling scaling_;
   StepGraphs graphs_;
   AdapterStage adapters_;
+  HiddenRows hidden_rows_;
+  std::unique_ptr<StepSlot> prediction_;  // of Predict; null: no layer predicts
   Slots slots_;
   std::atomic<int64_t> longest_mask_wait_ns_{0};  // written by the rank's thread
 };

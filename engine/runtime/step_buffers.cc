@@ -37,6 +37,8 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .indexer = buffers.at(BufferId::kIndexer),
           .delta = buffers.at(BufferId::kDelta),
           .mamba = buffers.at(BufferId::kMamba),
+          .predictor = buffers.floats(BufferId::kPredictor),
+          .predictor_hidden = buffers.floats(BufferId::kPredictorHidden),
           .state = buffers.floats(BufferId::kState),
           .unfused = buffers.floats(BufferId::kUnfused),
           .adapter_input = buffers.floats(BufferId::kAdapterInput),

@@ -41,7 +41,8 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       max_tokens_(plan.max_tokens_per_step),
       max_context_tokens_(plan.max_context_tokens),
       num_groups_(plan.kv_groups.count()),
-      has_state_(plan.num_state_slots > 0) {
+      has_state_(plan.num_state_slots > 0),
+      predicts_(plan.predicts) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
   if (!has_state_) return;
   state_copies_.reserve(static_cast<size_t>(plan.max_sequences) + static_cast<size_t>(plan.max_tokens_per_step));
@@ -231,6 +232,47 @@ void StepInputs::StageHeadSpans(int32_t first_sequence) {
     max_head_query_tokens_ = std::max(max_head_query_tokens_, ++last->query_len);
     max_head_kv_tokens_ = std::max(max_head_kv_tokens_, last->first_position + last->query_len);
   }
+}
+
+// A row whose hidden row is not known, as that before a sequence's first one is not, is computed all the same: it goes
+// to the place of the last position, which the next step writes. The place of the position before a step may be in a
+// page that others have, too: all of them write it with what they know of the token after it.
+void StepInputs::StagePredictor(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page, int32_t first_row,
+                                HiddenRows* rows) {
+  int32_t next = 0;
+  for (int32_t i = 0; i < batch.num_sequences; ++i) {
+    const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
+    const PageId* pages = plan.PagesOf(step).data();
+    const int32_t row = rows->RowOfStep(first_row + next);
+    const int32_t before = step.first_position == 0 ? -1 : rows->Find(step.request_id, step.first_position - 1);
+    for (int32_t k = 0; k < step.num_tokens; ++k, ++next) {
+      const int32_t hidden = k > 0 ? row + k - 1 : before;
+      const int32_t position = step.first_position + (hidden < 0 ? step.num_tokens : k) - 1;
+      const int32_t values[kPredictorArrays] = {position, pages[int64_t{position / tokens_per_page} * num_groups_],
+                                                position % tokens_per_page, hidden < 0 ? row : hidden};
+      for (int array = 0; array < kPredictorArrays; ++array)
+        host_array(predictor_array() + array)[next] = values[array];
+    }
+    rows->Note(step, row);
+  }
+}
+
+void StepInputs::StagePrediction(std::span<const int32_t> hidden_rows) {
+  for (int32_t i = 0; i < num_tokens_; ++i) {
+    const int32_t values[kPredictorArrays] = {host_array(1)[i], host_array(4)[i], host_array(2)[i],
+                                              hidden_rows[static_cast<size_t>(i)]};
+    for (int array = 0; array < kPredictorArrays; ++array) host_array(predictor_array() + array)[i] = values[array];
+  }
+}
+
+PassInputs StepInputs::predictor_inputs() const {
+  PassInputs inputs = pass_inputs();
+  inputs.positions = device_array(predictor_array());
+  inputs.token_page = device_array(predictor_array() + 1);
+  inputs.token_slot = device_array(predictor_array() + 2);
+  inputs.hidden_rows = device_array(predictor_array() + 3);
+  inputs.state_parts = {};
+  return inputs;
 }
 
 PassInputs StepInputs::pass_inputs() const {

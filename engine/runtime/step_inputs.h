@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/layers/pass_inputs.h"
 #include "engine/plan/step_plan.h"
+#include "engine/runtime/hidden_rows.h"
 #include "engine/runtime/step_buffers.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/status.h"
@@ -39,6 +41,12 @@ class StepInputs {
   void Restart() { next_word_ = 0; }
   // Fills the arrays from one sub-batch. REQUIRES: it fits the plan, and its tokens have pages.
   void Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page);
+  // Of a layer that predicts, after Stage: the rows of the positions before the tokens, whose hidden rows `rows` knows,
+  // and the first of which is the running step's row first_row. Notes the shares of the sub-batch there.
+  void StagePredictor(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page, int32_t first_row,
+                      HiddenRows* rows);
+  // The same of a prediction: rows of the positions themselves, with these hidden rows, [num_tokens].
+  void StagePrediction(std::span<const int32_t> hidden_rows);
   // Copies what is staged into kIndices, kSpans and kPageTable.
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
@@ -53,6 +61,8 @@ class StepInputs {
   // What a forward pass reads, valid after Upload until the next Stage. The kept rows are the head's: they give the
   // next token, so all of them run as decode, however few their neighbours make them.
   PassInputs pass_inputs() const;
+  // The same of the layer that predicts, whose rows have no head.
+  PassInputs predictor_inputs() const;
   // In ascending (sequence, position) order.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
   // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
@@ -76,7 +86,8 @@ class StepInputs {
   const int32_t* page_table() const { return device_page_table_; }
 
  private:
-  int num_arrays() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
+  int num_arrays() const { return predictor_array() + (predicts_ ? kPredictorArrays : 0); }
+  int predictor_array() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
   int32_t max_spans() const { return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0); }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
@@ -101,6 +112,7 @@ class StepInputs {
   bool rounds_bounds_ = false;
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
+  bool predicts_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;

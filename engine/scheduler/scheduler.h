@@ -97,6 +97,7 @@ struct SchedulerOptions {
   bool adapt_drafts = true;  // verify guesses only while that is expected to pay; else all that find room
   // With a BatchDrafter: sequences of one call; it rests while more decode. 0: there is none.
   int32_t max_batch_drafts = 0;
+  bool drafts_write_pages = false;  // BatchDrafter::writes_pages
   std::vector<TokenId> eos_token_ids;
   PrefixCacheOptions cache;                // pages of the pool, their groups, the hash, and slots of states
   StateBorders state_borders;              // of a recurrent model
@@ -229,6 +230,8 @@ class Scheduler {
   bool Pays(const DraftLoad& load, int32_t position, double expected) const;
   // Guesses at positions from `first` on that pay, at most `limit`; they are added to *load.
   int32_t CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const;
+  // Pages for tokens at positions from `first` on, `wanted` at most: for how many there are some.
+  int32_t ReserveDraftPages(Sequence* sequence, int32_t first, int32_t wanted);
   int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
   int32_t StatesToLeave() const;
   // Asks for the masks behind the drafts that are planned.

@@ -94,13 +94,17 @@ bool Scheduler::Pays(const DraftLoad& load, int32_t position, double expected) c
 }
 
 // Pages for drafts are free ones of which enough are left for every running sequence to go on.
+int32_t Scheduler::ReserveDraftPages(Sequence* sequence, int32_t first, int32_t wanted) {
+  const int64_t left = int64_t{pages_.groups().count()} * static_cast<int64_t>(running_.size() + 1);
+  int32_t covered = pages_.NumPageSets(*sequence) * sequence->tokens_per_page;
+  while (covered < first + wanted && pages_.pool().num_free() > left) covered = pages_.Reserve(sequence, covered + 1);
+  return std::clamp(covered - first, 0, wanted);
+}
+
 int32_t Scheduler::ReserveDrafts(Sequence* sequence, int32_t wanted) {
   if (wanted == 0) return 0;
   const int32_t known = sequence->next_position() + sequence->num_planned;
-  const int64_t left = int64_t{pages_.groups().count()} * static_cast<int64_t>(running_.size() + 1);
-  int32_t covered = pages_.NumPageSets(*sequence) * sequence->tokens_per_page;
-  while (covered < known + wanted && pages_.pool().num_free() > left) covered = pages_.Reserve(sequence, covered + 1);
-  return pages_.ReserveDrafts(sequence, std::clamp(covered - known, 0, wanted), StatesToLeave());
+  return pages_.ReserveDrafts(sequence, ReserveDraftPages(sequence, known, wanted), StatesToLeave());
 }
 
 // Slots that drafts leave: one for every sequence that may begin beside this step, one that is kept, and some of those

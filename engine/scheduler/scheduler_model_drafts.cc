@@ -45,13 +45,21 @@ std::span<const DraftDemand> Scheduler::WantedDrafts() {
   for (Sequence* sequence : running_) {
     SequenceDrafts& drafts = sequence->drafts;
     if (!sequence->decodes() || !drafts.model.on) continue;
-    const int32_t count = NumModelDrafts(sequence, &load);
+    int32_t count = NumModelDrafts(sequence, &load);
+    if (count > 0 && options_.drafts_write_pages) {
+      count = ReserveDraftPages(sequence, sequence->num_tokens() - 1, count);
+    }
     if (count == 0) continue;
     drafts.model.guessed = true;
     drafts.model.num_shown = sequence->num_tokens();
     drafts.model.looked_up = drafts.guesses.empty() ? kNoToken : drafts.guesses.front();
     drafts.guesses.clear();
-    demands_.push_back({sequence->id, sequence->tokens, count, &drafts.guesses});
+    demands_.push_back({.sequence_id = sequence->id,
+                        .tokens = sequence->tokens,
+                        .profile = sequence->request.profile,
+                        .max_drafts = count,
+                        .pages = sequence->pages,
+                        .guesses = &drafts.guesses});
   }
   return demands_;
 }
@@ -68,7 +76,7 @@ int32_t Scheduler::NumModelDrafts(Sequence* sequence, DraftLoad* load) const {
   if (!drafts.guesses.empty() && drafts.acceptance + kLookUpIsFree >= model.acceptance) return 0;
   if (num_tokens < model.rest_until) return 0;
   const int64_t most_new = int64_t{kCatchUpPerToken} * (sequence->max_kv_tokens() - num_tokens);
-  if (num_tokens - model.num_shown > most_new) return 0;
+  if (!options_.drafts_write_pages && num_tokens - model.num_shown > most_new) return 0;
   const int32_t count = CountThatPays(num_tokens, left, model.acceptance, load);
   if (count > 0) {
     if (model.acceptance >= kPaysWell) model.rest_tokens = kFirstRest;

@@ -202,7 +202,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].speculation.tokens", kStr, "\"off\"", 1, 4, "off|auto|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16",
      "Most tokens that a step guesses of a request and verifies, by default; auto: 8. Changes no output; CPU only"},
     {"models[].speculation.draft", kStr, "\"\"", 0, 4 * kKiB, nullptr,
-     "A small model with the same vocabulary that guesses: a path as models[].path, or the name of another model"},
+     "A small model of the same vocabulary that guesses: a path, another model's name, or mtp: the checkpoint's own"},
     {"models[].speculation.draft_sequences", kInt, "4", 1, 64, nullptr,
      "Requests for which the draft model guesses at once; it rests while more are generating"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 
@@ -11,6 +12,8 @@ namespace dunlin::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPredictingLayer = "mtp";  // in place of a draft model
 
 // Calls use(speculation) for each model that has the section.
 template <typename Use>
@@ -44,7 +47,7 @@ void AnchorDrafts(const std::filesystem::path& folder, Json* document) {
     const bool is_name = std::any_of(models.begin(), models.end(), [&draft](const Json& model) {
       return model.is_object() && model.contains("name") && model["name"] == draft;
     });
-    if (draft.empty() || is_name || std::filesystem::path(draft).is_absolute()) return;
+    if (draft.empty() || draft == kPredictingLayer || is_name || std::filesystem::path(draft).is_absolute()) return;
     (*section)["draft"] = (folder / draft).lexically_normal().string();
   });
 }
@@ -55,6 +58,10 @@ absl::Status ReadDrafts(const Json& document, std::vector<ModelSettings>* models
     const Json& section = document.at("models")[i].at("speculation");
     const auto draft = section.at("draft").get<std::string>();
     if (draft.empty()) continue;
+    if (draft == kPredictingLayer) {
+      settings.source.predictor = true;
+      continue;
+    }
     if (draft == settings.name) {
       return absl::InvalidArgumentError(absl::StrCat("models[", i, "].speculation.draft is \"", draft,
                                                      "\", the model itself; limit is a path, or another model's name"));
@@ -66,6 +73,7 @@ absl::Status ReadDrafts(const Json& document, std::vector<ModelSettings>* models
     } else {
       settings.draft.source = named->source;
       settings.draft.source.num_ranks = 1;
+      settings.draft.source.predictor = false;
       if (named->source.precisions.size() > 1) settings.draft.source.precisions.resize(1);
     }
     settings.draft.max_sequences = section.at("draft_sequences").get<int32_t>();

@@ -18,8 +18,8 @@ void ExpandSpeculation(nlohmann::ordered_json* document);
 // Relative paths of draft models are taken from `folder`, unless they are the name of a model of the document.
 void AnchorDrafts(const std::filesystem::path& folder, nlohmann::ordered_json* document);
 
-// Sets the draft models of `models`, those of the completed document in its order. INVALID_ARGUMENT for a model that
-// is its own.
+// Sets the draft models of `models`, those of the completed document in its order; "mtp" stands for the layer of the
+// checkpoint that predicts further tokens (ModelSource::predictor). INVALID_ARGUMENT for a model that is its own.
 absl::Status ReadDrafts(const nlohmann::ordered_json& document, std::vector<ModelSettings>* models);
 
 }  // namespace dunlin::server

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/draft_model/predicting_layer.h"
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
@@ -175,6 +176,8 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
     auto loaded = LoadDraftModel(settings, device, served, stop);
     if (!loaded.ok()) return loaded.status();
     drafter = *std::move(loaded);
+  } else if (settings.source.predictor) {
+    drafter = std::make_unique<engine::PredictingLayer>(runtime->get(), served->model->config().vocab_size);
   }
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
   if (options.adapters.max_adapters > 0) {
@@ -262,7 +265,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine,
                                              served->model->own_precision(), served->model->int8_inputs());
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
-  absl::Status speculation = served->profiles->CheckSpeculation(settings.engine, settings.draft.given());
+  absl::Status speculation =
+      served->profiles->CheckSpeculation(settings.engine, settings.draft.given() || settings.source.predictor);
   if (!speculation.ok()) return Named(settings.name, speculation);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   absl::Status started = config.is_encoder() ? StartEncoder(settings, files, served.get())

@@ -373,7 +373,7 @@ absl::Status ModelBuilder::FillFixedNorms(Model* rank) {
     if (!status.ok()) return status;
   }
   if (!(config.attention.fixed_query_norm > 0.0F)) return absl::OkStatus();
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     if (!HasSlot(config, WeightSlot::kQueryNorm, layer)) continue;
     absl::Status status = FillVector({WeightSlot::kQueryNorm, layer}, config.attention.fixed_query_norm, rank, weights);
     if (status.ok()) status = FillVector({WeightSlot::kKeyNorm, layer}, 1.0F, rank, weights);

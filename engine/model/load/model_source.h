@@ -17,6 +17,7 @@ struct ModelSource {
       random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
   uint64_t random_seed = 0;
   std::vector<Precision> precisions;  // resident precisions, the default first; >= 1, distinct
+  bool predictor = false;             // with its layer that predicts further tokens (predictor.h)
   // Ranks among which the model is divided (engine/model/spec/rank_config.h); 1: it is not.
   int32_t num_ranks = 1;
   bool int8_inputs = false;  // PackedWeight::int8_inputs of every matrix in groups of integer codes; CPU

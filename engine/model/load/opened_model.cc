@@ -19,6 +19,7 @@
 #include "engine/model/checkpoint/torch/torch_file.h"
 #include "engine/model/load/adaptable_modules.h"
 #include "engine/model/load/gguf_model.h"
+#include "engine/model/load/predictor.h"
 #include "engine/model/spec/model_limits.h"
 #include "engine/model/weights/input_scales.h"
 #include "engine/model/weights/random_tensors.h"
@@ -122,13 +123,19 @@ absl::Status OpenQuantized(OpenedModel* model) {
 }
 
 // Matches the config's parts with the tensors.
-absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
+absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool predictor,
+                                        bool read_weights) {
   OpenedModel model;
   model.parsed = std::move(parsed);
   model.tensors = std::move(tensors);
   CheckpointNames& names = model.parsed.names;
   if (absl::Status status = OpenQuantized(&model); !status.ok()) return status;
   const std::string prefix = FindPrefix(names, *model.tensors);
+  if (predictor) {
+    absl::Status found = FindPredictorTensors(model.parsed.config, prefix, &model.tensors);
+    if (found.ok()) found = AddPredictorLayer(&model.parsed.config);
+    if (!found.ok()) return found;
+  }
   SelectNames(model.parsed.config, prefix, *model.tensors, &names);
   if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
   if (absl::Status status = SplitHeads(prefix, &model); !status.ok()) return status;
@@ -166,14 +173,15 @@ absl::StatusOr<ParsedModel> ReadConfig(const Directory& directory) {
   return ParseModelConfig(*config, "");
 }
 
-absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
-  const absl::StatusOr<Directory> directory = Directory::Open(path);
+absl::StatusOr<OpenedModel> OpenDirectory(const ModelSource& source, bool read_weights) {
+  const absl::StatusOr<Directory> directory = Directory::Open(source.path);
   if (!directory.ok()) return directory.status();
   absl::StatusOr<ParsedModel> parsed = ReadConfig(*directory);
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();
-  absl::StatusOr<OpenedModel> model = OpenTensors(*std::move(parsed), *std::move(checkpoint), read_weights);
+  absl::StatusOr<OpenedModel> model =
+      OpenTensors(*std::move(parsed), *std::move(checkpoint), source.predictor, read_weights);
   if (!model.ok()) return model;
   absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model->parsed.config);
   if (!calibrated.ok()) return calibrated.status();
@@ -181,12 +189,17 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   return model;
 }
 
-absl::StatusOr<OpenedModel> OpenGgufFile(const std::string& path, bool read_weights) {
-  absl::StatusOr<std::unique_ptr<GgufTensors>> tensors = OpenGguf(path);
+absl::StatusOr<OpenedModel> OpenGgufFile(const ModelSource& source, bool read_weights) {
+  if (source.predictor) {
+    return absl::FailedPreconditionError(
+        "models[].speculation.draft is \"mtp\", which is not served for GGUF files; a directory with the same weights "
+        "is");
+  }
+  absl::StatusOr<std::unique_ptr<GgufTensors>> tensors = OpenGguf(source.path);
   if (!tensors.ok()) return tensors.status();
   absl::StatusOr<ParsedModel> parsed = ParseGgufModel(tensors->get());
   if (!parsed.ok()) return parsed.status();
-  return OpenTensors(*std::move(parsed), *std::move(tensors), read_weights);
+  return OpenTensors(*std::move(parsed), *std::move(tensors), false, read_weights);
 }
 
 absl::StatusOr<std::string> ReadShape(const std::string& shape) {
@@ -204,17 +217,20 @@ absl::StatusOr<std::string> ReadShape(const std::string& shape) {
   return directory->ReadFile(slash == std::string::npos ? shape : shape.substr(slash + 1), kMaxConfigBytes);
 }
 
-absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) {
-  const absl::StatusOr<std::string> text = ReadShape(shape);
+absl::StatusOr<OpenedModel> OpenRandom(const ModelSource& source) {
+  const absl::StatusOr<std::string> text = ReadShape(source.random_shape);
   if (!text.ok()) return text.status();
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
   OpenedModel model;
   model.parsed = *std::move(parsed);
+  if (source.predictor) {
+    if (absl::Status added = AddPredictorLayer(&model.parsed.config); !added.ok()) return added;
+  }
   const CheckpointNames& names = model.parsed.names;
   model.parts = ListWeightParts(names, model.parsed.config, names.prefixes.front());
   model.adaptable = ListAdaptable(model.parsed, names.prefixes.front(), model.parts);
-  model.tensors = std::make_unique<RandomTensors>(model.parts, seed);
+  model.tensors = std::make_unique<RandomTensors>(model.parts, source.random_seed);
   return model;
 }
 
@@ -224,9 +240,9 @@ absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read
   const bool random = source.path.empty();
   if (random && source.random_shape.empty())
     return absl::InvalidArgumentError("a model needs a path or a random shape");
-  absl::StatusOr<OpenedModel> model = random                    ? OpenRandom(source.random_shape, source.random_seed)
-                                      : IsGgufPath(source.path) ? OpenGgufFile(source.path, read_weights)
-                                                                : OpenDirectory(source.path, read_weights);
+  absl::StatusOr<OpenedModel> model = random                    ? OpenRandom(source)
+                                      : IsGgufPath(source.path) ? OpenGgufFile(source, read_weights)
+                                                                : OpenDirectory(source, read_weights);
   if (model.ok()) return model;
   const std::string where = random ? absl::StrCat("shape '", source.random_shape, "'") : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

@@ -51,7 +51,7 @@ std::vector<LayerKind> ListKinds(const ModelConfig& config) {
   if (config.is_encoder()) return {{.slides = false, .heads = config.attention.heads(0), .num_layers = 1}};
   std::vector<LayerKind> kinds;
   for (const bool slides : {false, true}) {
-    for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
       if (!HasPlace(config, layer) || Slides(config, layer) != slides) continue;
       auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return IsOf(k, config, layer); });
       if (kind == kinds.end()) {
@@ -110,20 +110,20 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
     groups.layers_per_page = std::max(groups.layers_per_page, kind.per_page);
     (kind.slides ? groups.num_sliding : groups.num_full) += kind.num_groups();
   }
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     if (Slides(config, layer)) groups.window = std::max(groups.window, config.attention.window(layer));
   }
   return groups;
 }
 
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config) {
-  std::vector<KvPlace> places(static_cast<size_t>(config.num_layers));
+  std::vector<KvPlace> places(static_cast<size_t>(config.all_layers()));
   if (config.is_encoder()) return places;
   int32_t first_group = 0;
   int32_t shape = 0;
   for (const LayerKind& kind : KindsOf(config)) {
     int32_t index = 0;
-    for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
       if (!HasPlace(config, layer) || !IsOf(kind, config, layer)) continue;
       places[static_cast<size_t>(layer)] = {
           .group = first_group + index / kind.per_page, .layer_in_page = index % kind.per_page, .shape = shape};
@@ -132,7 +132,7 @@ std::vector<KvPlace> KvPlacesOf(const ModelConfig& config) {
     first_group += kind.num_groups();
     ++shape;
   }
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     places[static_cast<size_t>(layer)] = places[static_cast<size_t>(config.attention.kv_source(layer))];
   }
   return places;

@@ -20,7 +20,7 @@ namespace dunlin::engine {
 inline constexpr int32_t kMaxKvGroups = 16;
 inline constexpr size_t kMaxKvShapes = 2 * kMaxHeadShapes;
 KvGroups KvGroupsOf(const ModelConfig& config);
-// [num_layers] Layers that read the keys and values of another have its place, all layers of an encoder one; what
+// [all_layers] Layers that read the keys and values of another have its place, all layers of an encoder one; what
 // stands for layers without attention is not read.
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config);
 

@@ -56,7 +56,9 @@ struct ModelConfig {
   bool text_part = false;    // of a multimodal model, whose other parts are not served
   ModelKind kind = ModelKind::kDecoder;
 
-  int32_t num_layers = 0;   // 1 to kMaxLayers
+  int32_t num_layers = 0;  // 1 to kMaxLayers
+  // Layers behind these that predict further tokens and are loaded: 0 or 1. Lists by layer have entries for them, too.
+  int32_t num_predictors = 0;
   int32_t hidden_dim = 0;   // 1 to kMaxHiddenDim
   int32_t vocab_size = 0;   // rows of the embedding
   int32_t max_context = 0;  // tokens, 1 to kMaxContextTokens
@@ -92,6 +94,8 @@ struct ModelConfig {
   // The rank's part of a dimension of the undivided model.
   RankPart part(int32_t total) const { return PartOf(total, rank, num_ranks); }
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
+  int32_t all_layers() const { return num_layers + num_predictors; }
+  bool predicts(int32_t layer) const { return layer >= num_layers; }
   MixerKind mixer(int32_t layer) const {
     return mixers.empty() ? MixerKind::kAttention : mixers[static_cast<size_t>(layer)];
   }
@@ -136,7 +140,7 @@ struct ModelConfig {
   bool is_recurrent() const { return num_recurrent_layers() > 0; }
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
   int32_t num_kv_layers() const {
-    if (is_encoder() || mixers.empty()) return is_encoder() ? 1 : num_layers;
+    if (is_encoder() || mixers.empty()) return is_encoder() ? 1 : all_layers();
     return static_cast<int32_t>(std::count_if(mixers.begin(), mixers.end(), [](MixerKind mixer_kind) {
       return mixer_kind == MixerKind::kAttention || mixer_kind == MixerKind::kParallel;
     }));

@@ -90,6 +90,14 @@ struct MambaWeights {
   LinearWeights out;                 // [hidden_dim, output_features], in place of LayerWeights::attention_out
 };
 
+// Of a layer that predicts further tokens (ModelConfig::predicts): what it has besides its mixers.
+struct PredictorWeights {
+  NormWeights embedding_norm;  // of the token's embedding
+  NormWeights hidden_norm;     // of the hidden row
+  LinearWeights in;            // [hidden_dim, 2 * hidden_dim]: of the normed embedding, then the normed hidden row
+  NormWeights final_norm;      // before the head, which is the model's
+};
+
 struct LayerWeights {
   NormWeights attention_norm;    // before the attention; with NormPlacement::kPost after it; see NormSpec::first_absent
   LinearWeights qkv;             // [qkv_features, hidden_dim]: Q heads, K heads, V heads
@@ -126,6 +134,7 @@ struct LayerWeights {
   LinearWeights layer_input_out;        // [hidden_dim, width]
   NormWeights post_layer_input_norm;    // [hidden_dim]
   const float* layer_factor = nullptr;  // [1], with ModelConfig::layer_factor
+  PredictorWeights predictor;           // where the layer predicts
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its

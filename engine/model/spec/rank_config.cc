@@ -27,6 +27,8 @@ constexpr Undivided kUndivided[] = {
      [](const ModelConfig& c) { return c.norm.placement == NormPlacement::kPost; }},
     {"one norm over the heads of its queries", [](const ModelConfig& c) { return c.attention.qk_norm_joint; }},
     {"experts in addition to the MLP of a layer", [](const ModelConfig& c) { return c.experts.beside_mlp; }},
+    {"a layer that predicts further tokens (models[].speculation.draft is \"mtp\")",
+     [](const ModelConfig& c) { return c.num_predictors > 0; }},
     {"experts behind a projection", [](const ModelConfig& c) { return c.experts.latent_dim > 0; }},
 };
 

@@ -60,6 +60,10 @@ WeightField OfMamba(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).mamba.*kMember);
 }
 template <auto kMember>
+WeightField OfPredictor(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).predictor.*kMember);
+}
+template <auto kMember>
 WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
 }
@@ -124,6 +128,7 @@ constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
   return c.experts.shared_ffn_dim > 0 && c.experts.in_layer(layer);
 };
 constexpr auto kHasFactor = [](const C& c, int32_t) { return c.layer_factor; };
+constexpr auto kPredicts = [](const C& c, int32_t layer) { return c.predicts(layer); };
 constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
 constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
 constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
@@ -147,6 +152,7 @@ constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0;
 // Dimensions.
 constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
 constexpr auto kHidden = [](const C& c, int32_t) { return int64_t{c.hidden_dim}; };
+constexpr auto kTwiceHidden = [](const C& c, int32_t) { return 2 * int64_t{c.hidden_dim}; };
 constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.part(c.vocab_size).count}; };
 // Of what a layer adds to the residual stream, whose products a rank has all inputs of.
 constexpr auto kHiddenPart = [](const C& c, int32_t) { return int64_t{c.part(c.hidden_dim).count}; };
@@ -351,6 +357,14 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Norm(kPostLayerInputNorm, "post_layer_input_norm", kPerLayer, kHasLayerInputs, kNoBias, kHidden,
          OfLayer<&LayerWeights::post_layer_input_norm>),
     Vector(kLayerFactor, "layer_factor", kPerLayer, kHasFactor, kOne, OfLayer<&LayerWeights::layer_factor>),
+    Norm(kPredictorEmbeddingNorm, "predictor_embedding_norm", kPerLayer, kPredicts, kNoBias, kHidden,
+         OfPredictor<&PredictorWeights::embedding_norm>),
+    Norm(kPredictorHiddenNorm, "predictor_hidden_norm", kPerLayer, kPredicts, kNoBias, kHidden,
+         OfPredictor<&PredictorWeights::hidden_norm>),
+    Matrix(kPredictorIn, "predictor_in", kPerLayer, kPredicts, kNoBias, {kHidden, kTwiceHidden},
+           OfPredictor<&PredictorWeights::in>),
+    Norm(kPredictorFinalNorm, "predictor_final_norm", kPerLayer, kPredicts, kNoBias, kHidden,
+         OfPredictor<&PredictorWeights::final_norm>),
     Norm(kFinalNorm, "final_norm", kOnce, kHasFinalNorm, kNormBias, kHidden, OfModel<&PrecisionWeights::final_norm>,
          kLogit),
     Matrix(kHead, "head", kOnce, kHasHead, kHeadBias, {kVocabulary, kHidden}, OfModel<&PrecisionWeights::head>,

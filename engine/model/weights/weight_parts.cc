@@ -17,6 +17,13 @@ namespace dunlin::engine {
 namespace {
 
 constexpr size_t kMaxNamedMissing = 4;
+// What a layer that predicts has besides its mixers: DeepSeek V3's names, which RenamedTensors gives others, too.
+constexpr WeightName kPredictorNames[] = {
+    {WeightSlot::kPredictorEmbeddingNorm, FusedPart::kAll, "layers.#.enorm"},
+    {WeightSlot::kPredictorHiddenNorm, FusedPart::kAll, "layers.#.hnorm"},
+    {WeightSlot::kPredictorIn, FusedPart::kAll, "layers.#.eh_proj"},
+    {WeightSlot::kPredictorFinalNorm, FusedPart::kAll, "layers.#.shared_head.norm"},
+};
 constexpr std::string_view kIndex = ".@";  // of an expert or head, in a name
 
 std::string FullName(const WeightName& name, const std::string& prefix, const WeightPlace& place) {
@@ -166,7 +173,7 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
                                     bool (*is_stacked)(WeightSlot)) {
   std::vector<ExpertStack> stacks;
   for (const WeightName& name : names.weights) {
-    for (int32_t layer = 0; is_stacked(name.slot) && layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; is_stacked(name.slot) && layer < config.all_layers(); ++layer) {
       if (!HasSlot(config, name.slot, layer)) continue;
       const std::string one = FullName(name, prefix, {name.slot, layer, -1});
       std::string stack = one;
@@ -220,7 +227,11 @@ std::vector<WeightPart> ListWeightParts(const CheckpointNames& names, const Mode
                                         const std::string& prefix) {
   std::vector<WeightPart> parts;
   AppendParts(names, config, prefix, 0, false, &parts);
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  const CheckpointNames of_predictors{.prefixes = names.prefixes, .weights = kPredictorNames};
+  for (int32_t layer = config.num_layers; layer < config.all_layers(); ++layer) {
+    AppendParts(of_predictors, config, prefix, layer, true, &parts);
+  }
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     AppendParts(names, config, prefix, layer, true, &parts);
   }
   return parts;
@@ -255,7 +266,7 @@ std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const Mode
   const int64_t rows = latent.plain_dim + latent.value_dim;  // of a head
   std::vector<TensorSlice> slices;
   for (const WeightName& name : names.weights) {
-    for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.all_layers(); ++layer) {
       if (!HasSlot(config, name.slot, layer)) continue;
       const bool is_key = name.slot == WeightSlot::kKeyUp;
       const std::string head = FullName(name, prefix, {name.slot, layer, -1});
@@ -279,7 +290,7 @@ std::vector<std::string> ListRearranged(const CheckpointNames& names, const Mode
   }
   for (const WeightName& name : names.weights) {
     const bool rotates = name.slot == WeightSlot::kLatentQuery || name.slot == WeightSlot::kKvDown;
-    for (int32_t layer = 0; rotates && config.rotary.interleaved && layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; rotates && config.rotary.interleaved && layer < config.all_layers(); ++layer) {
       const std::string full = absl::StrCat(FullName(name, prefix, {name.slot, layer}), name.weight);
       tensors.push_back(full);
       for (const NameAlias& alias : names.aliases) {

@@ -15,7 +15,7 @@ void ForEachSlot(const ModelConfig& config, Visit visit) {
   for (const WeightSlotRow& row : kWeightSlotTable) {
     if (!IsPerLayer(row.slot) && HasSlot(config, row.slot, 0)) visit(WeightPlace{row.slot});
   }
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     for (const WeightSlotRow& row : kWeightSlotTable) {
       if (!IsPerLayer(row.slot) || !HasSlot(config, row.slot, layer)) continue;
       for (int32_t i = 0; i < NumWeights(config, row.slot); ++i) visit(WeightPlace{row.slot, layer, i});
@@ -91,8 +91,8 @@ absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
 void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
                   bool int8_inputs, const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors,
                   PrecisionWeights* weights) {
-  weights->layers.resize(static_cast<size_t>(config.num_layers));
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  weights->layers.resize(static_cast<size_t>(config.all_layers()));
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     LayerWeights& of_layer = weights->layers[static_cast<size_t>(layer)];
     if (config.experts.in_layer(layer)) {
       of_layer.experts.up.resize(static_cast<size_t>(config.experts.routing.num_experts));

@@ -145,6 +145,9 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config = DividedConfig(4, 4);
   config.experts.latent_dim = 2;
   EXPECT_THAT(refusal(config, 2), HasSubstr("experts behind a projection"));
+  config = DividedConfig(4, 4);
+  config.num_predictors = 1;
+  EXPECT_THAT(refusal(config, 2), HasSubstr("models[].speculation.draft is \"mtp\""));
   EXPECT_TRUE(CheckDivisible(config, 1).ok());
 }
 

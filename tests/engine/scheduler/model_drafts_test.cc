@@ -106,6 +106,29 @@ TEST(ModelDrafts, AreVerifiedAsOthers) {
   EXPECT_GT(client->info().accepted_tokens, 15);
 }
 
+// A layer of the model itself computes in the sequence's pages: they are there before it is asked.
+TEST(ModelDrafts, ThatAreWrittenToPagesHaveThem) {
+  SchedulerOptions options = ModelDraftOptions();
+  options.drafts_write_pages = true;
+  options.max_batch_drafts = 4;
+  options.cache.num_pages = 13;
+  ModelDraftsHarness test(options);
+  std::vector<Client*> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(test.Add(Ask(Prompt(4, 5 + i), 13)));
+  int32_t short_of_pages = 0;
+  while (true) {
+    for (const DraftDemand& demand : test.harness.scheduler.WantedDrafts()) {
+      const auto end = static_cast<int32_t>(demand.tokens.size()) - 1 + demand.max_drafts;
+      EXPECT_LE(end, 4 * static_cast<int32_t>(demand.pages.size()));
+      if (demand.max_drafts < 6) ++short_of_pages;
+    }
+    if (!test.Step()) break;
+  }
+  EXPECT_GT(short_of_pages, 0);
+  EXPECT_EQ(test.harness.scheduler.counters().preemptions, 0U);
+  for (const Client* client : clients) SchedulerHarness::ExpectAnswerAsAlone(*client);
+}
+
 TEST(ModelDrafts, RestWhileMoreSequencesDecode) {
   ModelDraftsHarness test(ModelDraftOptions());
   test.Add(Ask(Prompt(3), 30));

@@ -88,9 +88,15 @@ const Response& RecordingSink::Wait() {
   return response_;
 }
 
-EngineClient::EngineClient(const Model* model, const EngineOptions& options, std::unique_ptr<BatchDrafter> drafter) {
+EngineClient::EngineClient(const Model* model, const EngineOptions& options, std::unique_ptr<BatchDrafter> drafter)
+    : EngineClient(model, options, [&drafter](ModelRuntime*, const Model&) { return std::move(drafter); }) {}
+
+EngineClient::EngineClient(
+    const Model* model, const EngineOptions& options,
+    const std::function<std::unique_ptr<BatchDrafter>(ModelRuntime*, const Model&)>& make_drafter) {
   absl::StatusOr<std::unique_ptr<ModelRuntime>> runtime = ModelRuntime::Create(model, options);
   DieUnlessOk(runtime.status());
+  std::unique_ptr<BatchDrafter> drafter = make_drafter(runtime->get(), *model);
   engine_ = std::make_unique<Engine>(options, model->config(), *std::move(runtime), &SteadyClock, nullptr,
                                      std::move(drafter));
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -47,6 +48,9 @@ class EngineClient {
  public:
   // drafter: as Engine's.
   EngineClient(const Model* model, const EngineOptions& options, std::unique_ptr<BatchDrafter> drafter = nullptr);
+  // With a drafter that works in the runtime.
+  EngineClient(const Model* model, const EngineOptions& options,
+               const std::function<std::unique_ptr<BatchDrafter>(ModelRuntime*, const Model&)>& make_drafter);
   std::shared_ptr<RecordingSink> Submit(const Request& request);
   Response Run(const Request& request) { return Submit(request)->Wait(); }
   Engine& engine() { return *engine_; }

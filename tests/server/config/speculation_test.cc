@@ -51,6 +51,19 @@ TEST_F(SpeculationConfigTest, HasADraftModelByItsPathOrItsName) {
   EXPECT_EQ(overridden->models[0].engine.max_drafts, 6);
 }
 
+TEST_F(SpeculationConfigTest, HasTheLayerOfTheCheckpointThatPredicts) {
+  const auto config = With(R"({"draft": "mtp"})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->models[0].source.predictor);
+  EXPECT_FALSE(config->models[0].draft.given());
+  EXPECT_EQ(config->models[0].engine.max_drafts, engine::kAutoDrafts) << "it is on";
+  EXPECT_FALSE(config->models[1].source.predictor);
+  const auto folder = With(R"({"draft": "./mtp"})");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(folder->models[0].draft.source.path, folder_ + "/mtp");
+  EXPECT_FALSE(folder->models[0].source.predictor);
+}
+
 TEST_F(SpeculationConfigTest, NamesWhatIsWrong) {
   const auto message = [this](const std::string& speculation) {
     return std::string(With(speculation).status().message());

@@ -18,6 +18,7 @@
 namespace dunlin::server {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kDemo[] = DUNLIN_SOURCE_DIR "/models/demo";
@@ -47,11 +48,13 @@ class DraftLoader : public ::testing::Test {
   }
 
   // The config's first model, its memory planned.
-  absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::string& path, const std::string& draft) {
+  absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::string& path, const std::string& draft,
+                                                    int32_t num_ranks = 1) {
     auto config = LoadConfigText(R"({"models": [{"name": "m", "precisions": ["fp32"], "path": ")" + path +
                                      R"(", "kv_cache": {"memory_bytes": 16777216}, "max_context_tokens": 128,
-                                     "speculation": {"draft": ")" +
-                                     draft + R"(", "draft_sequences": 2}}]})",
+                                     "parallel": {"tensor": )" +
+                                     std::to_string(num_ranks) + R"(}, "speculation": {"draft": ")" + draft +
+                                     R"(", "draft_sequences": 2}}]})",
                                  {});
     if (!config.ok()) return config.status();
     config = WithDefaultPrecisions(*std::move(config), {device_.get()});
@@ -92,6 +95,37 @@ TEST_F(DraftLoader, GivesAModelThatSpeculatesWithTheTokensOfOneThatDoesNot) {
     EXPECT_EQ(output->info.accepted_tokens > 10, max_drafts > 0);
   }
   EXPECT_EQ(tokens[0], tokens[1]);
+}
+
+TEST_F(DraftLoader, TakesTheLayerOfTheCheckpointThatPredicts) {
+  auto served = Load(DUNLIN_SOURCE_DIR "/tests/golden/predictors/glm4_moe_mtp", "mtp");
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ((*served)->draft_model, nullptr);
+  EXPECT_EQ(memory_.draft, 0U);
+  EXPECT_EQ((*served)->model->config().num_predictors, 1);
+  engine::Request request;
+  request.profile = *(*served)->profiles->Resolve({});
+  request.prompt = {5, 9, 13, 21, 9, 13};
+  request.sampling.temperature = 0.0F;
+  request.stopping.max_tokens = 60;
+  request.stopping.ignore_eos = true;
+  std::vector<engine::TokenId> tokens[2];
+  for (const int32_t max_drafts : {0, 4}) {
+    request.max_drafts = max_drafts;
+    const auto output = std::make_shared<Output>();
+    ASSERT_TRUE((*served)->engine->Submit(request, output).ok());
+    output->ended.wait();
+    tokens[max_drafts / 4] = output->tokens;
+    EXPECT_EQ(output->info.drafted_tokens > 0, max_drafts > 0);
+  }
+  EXPECT_EQ(tokens[0], tokens[1]);
+  const auto without = Load(std::string(kGolden) + "llama_gqa", "mtp");
+  EXPECT_EQ(without.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(without.status().message()), HasSubstr("has no layer that predicts further tokens"));
+  const auto divided = Load(DUNLIN_SOURCE_DIR "/tests/golden/predictors/glm4_moe_mtp", "mtp", 2);
+  EXPECT_EQ(divided.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(divided.status().message()),
+              AllOf(HasSubstr("models[].parallel.tensor is 2"), HasSubstr("models[].speculation.draft is \"mtp\"")));
 }
 
 TEST_F(DraftLoader, RefusesAnotherVocabulary) {

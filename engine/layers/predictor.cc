@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/predictor.h"
+
+#include "engine/layers/classifier.h"
+#include "engine/layers/decoder_layer.h"
+#include "engine/layers/embedding.h"
+#include "engine/layers/forward_pass.h"
+#include "engine/layers/norm.h"
+
+namespace dunlin::engine {
+
+using kernels::DeviceOps;
+
+Predictor::Predictor(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
+                     const PassInputs& inputs, const LayerBuffers& buffers)
+    : context_{.config = config,
+               .weights = weights,
+               .profile = profile,
+               .inputs = inputs,
+               .buffers = buffers,
+               .scaling = nullptr,
+               .observer = nullptr,
+               .kv_layouts = KvLayoutsOf(buffers, profile.precision)} {}
+
+const PredictorWeights& Predictor::own() const {
+  return context_.weights.layers[static_cast<size_t>(context_.config.num_layers)].predictor;
+}
+
+// [rows, 2 * hidden_dim] of the two normed halves, then [rows, hidden_dim] of one of them.
+bool Predictor::FillRows() {
+  const int32_t columns = context_.config.hidden_dim;
+  context_.rows = AllRows(context_.config, context_.buffers, context_.inputs);
+  context_.layer = context_.config.num_layers;
+  float* const hidden = context_.rows.hidden;
+  const int32_t count = context_.rows.count;
+  float* const both = context_.buffers.predictor;
+  float* const half = both + 2 * int64_t{context_.buffers.max_tokens} * columns;
+  const kernels::CopyRowsParams gather{.in = context_.buffers.predictor_hidden,
+                                       .in_stride = columns,
+                                       .rows = context_.inputs.hidden_rows,
+                                       .out = half,
+                                       .num_rows = count,
+                                       .columns = columns};
+  const auto join = [&](const float* from, int32_t place) {
+    const kernels::CopyColumnsParams copy{.in = from,
+                                          .in_stride = columns,
+                                          .in_block_stride = 0,
+                                          .out = both + int64_t{place} * columns,
+                                          .out_stride = 2 * int64_t{columns},
+                                          .out_block_stride = columns,
+                                          .num_rows = count,
+                                          .num_blocks = 1,
+                                          .columns = columns};
+    return context_.Run(&DeviceOps::copy_columns, copy, "rows of a predictor");
+  };
+  const auto norm = [&](const NormWeights& weights, float* rows) {
+    context_.rows.hidden = rows;
+    const bool ran = Norm(&context_, weights).Run("norm of a predictor", rows);
+    context_.rows.hidden = hidden;
+    return ran;
+  };
+  const Linear in(&context_, own().in, kUnobservedInput);
+  return Embedding(&context_).Run() && norm(own().embedding_norm, hidden) && join(hidden, 0) &&
+         context_.Run(&DeviceOps::copy_rows, gather, "hidden rows of a predictor") && norm(own().hidden_norm, half) &&
+         join(half, 1) && in.Quantize("input of a predictor", both, count) &&
+         in.Run("input of a predictor", nullptr, hidden, count);
+}
+
+absl::Status Predictor::StoreKv() {
+  return StatusOf(FillRows() && DecoderLayer(&context_).AttentionInputs());
+}
+
+absl::Status Predictor::Run(float* out) {
+  if (!FillRows()) return context_.Failure();
+  DecoderLayer layer(&context_);
+  return StatusOf(layer.AttentionInputs() && layer.AttentionAndMlp() &&
+                  Norm(&context_, own().final_norm).Run("final norm of a predictor", out));
+}
+
+absl::Status Predictor::RunHead(int32_t first, int32_t count) {
+  context_.layer = -1;  // its rows run as decode
+  const float* rows = context_.rows.hidden + int64_t{first} * context_.config.hidden_dim;
+  return StatusOf(Head(&context_).Run(own().final_norm, {rows, nullptr, count}));
+}
+
+}  // namespace dunlin::engine
