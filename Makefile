@@ -17,8 +17,9 @@ GOAL ?=
 # The cross build has packages for another machine than this one.
 CROSS = $(filter aarch64,$(PRESET))
 DIST = build/dist/dunlin-*-linux-$(if $(CROSS),aarch64,$(shell uname -m)).tar.gz
-# Code variants of the CPU kernels: all, native (this machine's, in two thirds of the time) or a list. Empty: as the build
-# folder has them, all in a new one; demo, serve and check take native in a new one, test and dist all in any.
+# Code variants of the CPU kernels: all, native (this machine's best, in two thirds of the time), runnable (all that this
+# machine's processor runs) or a list. Empty: as the build folder has them, all in a new one; demo, serve and check take native
+# in a new one, test takes runnable and dist all in any.
 CPU_VARIANTS ?=
 # Compute capabilities of the CUDA module, "80;90a" for example. Empty: all of them.
 CUDA_ARCHITECTURES ?=
@@ -79,7 +80,8 @@ configure: deps
 	@rm -f $(PRESET).configure.log
 
 demo serve: CPU_VARIANTS := $(or $(CPU_VARIANTS),$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
-test dist: CPU_VARIANTS := $(or $(CPU_VARIANTS),all)
+test: CPU_VARIANTS := $(or $(CPU_VARIANTS),runnable)
+dist: CPU_VARIANTS := $(or $(CPU_VARIANTS),all)
 
 build: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)

@@ -55,23 +55,26 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
   static const auto* counts = [] {
     auto* found = new std::map<std::string, std::map<std::string, int>>();
     std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -sass -arch sm_90a " DUNLIN_CUDA_MODULE));
-    std::string function;
     const std::string mark = "Function : ";
+    std::map<std::string, int>* of_function = nullptr;
     for (std::string line; std::getline(lines, line);) {
-      if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
+      if (const size_t at = line.find(mark); at != std::string::npos)
+        of_function = &(*found)[line.substr(at + mark.size())];
+      if (of_function == nullptr || line.find(';') == std::string::npos)
+        continue;  // every second line is an encoding alone
       const auto count = [&](std::initializer_list<const char*> words) {
         for (const char* word : words) {
-          if (line.find(word) != std::string::npos) ++(*found)[function][word];
+          if (line.find(word) != std::string::npos) ++(*of_function)[word];
         }
       };
       count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
              "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL"});
       count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.3D", "UTMALDG.4D", "UBLKCP", "USETMAXREG",
              "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D"});
-      const bool waits = found->count(function) != 0 && (*found)[function].count("ACQBULK") != 0;
+      const bool waits = of_function->count("ACQBULK") != 0;
       for (const char* load : {"UTMALDG", "LDG"}) {
         if (waits || line.find(load) == std::string::npos) continue;
-        ++(*found)[function][std::string(load) + " before ACQBULK"];
+        ++(*of_function)[std::string(load) + " before ACQBULK"];
         break;
       }
     }
