@@ -141,16 +141,11 @@ bool Attention::Run(const Linear& next) const {
 }
 
 bool Attention::Quantize(const Linear& next, const float* heads) const {
-  const int32_t num_rows = context_->rows.count;
-  if (context_->divided()) {
-    const ModelConfig& config = context_->config;
-    const HeadShape whole = config.undivided().attention.heads(context_->layer);
-    const RankPart part = HeadsOf(whole, config.rank, config.num_ranks).query;
-    heads = GatherColumns(context_, "attention gather", heads,
-                          {part.first * whole.head_dim, part.count * whole.head_dim}, next.columns(), num_rows);
-    if (heads == nullptr) return false;
-  }
-  return next.Quantize("attention quantize", heads, num_rows);
+  const ModelConfig& config = context_->config;
+  const HeadShape whole = config.undivided().attention.heads(context_->layer);
+  const RankPart part = HeadsOf(whole, config.rank, config.num_ranks).query;
+  const RankPart columns{part.first * whole.head_dim, part.count * whole.head_dim};
+  return QuantizeColumns(context_, "attention quantize", next, ColumnsOf(heads, columns), context_->rows.count);
 }
 
 }  // namespace dunlin::engine

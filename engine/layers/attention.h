@@ -28,7 +28,6 @@ class Attention {
 
  private:
   bool StoreHeads() const;
-  // From the attention's output to the input of `next`: of a divided model all heads of all ranks.
   bool Quantize(const Linear& next, const float* heads) const;
   // AttentionSpec::output_gate: of every row, from the layer's input; multiplied into the attention's output.
   bool ComputeGate() const;

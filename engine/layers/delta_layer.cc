@@ -3,6 +3,8 @@
 
 #include "engine/layers/layer_state.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
+#include "engine/model/spec/rank_config.h"
 
 namespace dunlin::engine {
 
@@ -93,7 +95,19 @@ bool DeltaLayer::Run(const Linear& next) const {
                                              .num_rows = rows.count,
                                              .sigmoid_gate = own};
   return context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
-         next.Quantize("delta quantize", params.out, rows.count);
+         QuantizeColumns(context_, "delta quantize", next, OwnValues(params.out), rows.count);
+}
+
+RankColumns DeltaLayer::OwnValues(const float* rows) const {
+  const ModelConfig& config = context_->config;
+  const kernels::DeltaShape& whole = config.undivided().delta.shape;
+  const HeadRuns heads = DeltaHeadsOf(whole, config.rank, config.num_ranks).value;
+  return {.data = rows,
+          .stride = spec_.output_features(),
+          .first = heads.first * whole.value_dim,
+          .count = heads.count * whole.value_dim,
+          .num_blocks = heads.num_runs,
+          .block_stride = int64_t{heads.stride} * whole.value_dim};
 }
 
 }  // namespace dunlin::engine

@@ -7,6 +7,7 @@
 
 #include "engine/layers/delta_buffers.h"
 #include "engine/layers/linear.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -30,6 +31,8 @@ class DeltaLayer {
   bool RoundRank(const Linear& next, const float* rows) const;
   bool Convolve(const StatePart& part) const;
   bool Scan(const StatePart& part) const;
+  // Rows of the rank's heads, as columns of those of all.
+  RankColumns OwnValues(const float* rows) const;
 
   LayerContext* context_;
   const LayerWeights& layer_;

@@ -11,7 +11,8 @@ using kernels::DeviceOps;
 Experts::Experts(LayerContext* context, const LayerWeights& weights)
     : context_(context),
       weights_(weights),
-      buffers_(PlaceExpertBuffers(context->config, context->buffers.max_tokens, context->buffers.experts)) {}
+      buffers_(PlaceExpertBuffers(context->config, context->buffers.max_tokens, context->buffers.experts)),
+      read_rows_(context->config.experts.latent_dim > 0 ? buffers_.latent : buffers_.normed) {}
 
 bool Experts::Begin() {
   return Norm(context_, weights_.mlp_norm).Run("mlp norm", buffers_.normed) && Route();
@@ -24,17 +25,21 @@ bool Experts::Run() {
   const bool post_norm = config.norm.has_post();
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
   return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum, latent || post_norm) &&
-         (!latent || LeaveLatent()) && (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
+         (!latent || LeaveLatent(sum)) && (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
          (!post_norm ||
           Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
 }
 
 bool Experts::RunDivided() {
-  const bool post_norm = context_->config.norm.has_post();
+  const ModelConfig& config = context_->config;
+  const bool latent = config.experts.latent_dim > 0;
+  const bool post_norm = config.norm.has_post();
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
   const Columns own = OwnColumns(*context_, sum);
-  const Columns apart{context_->buffers.rank_sum, sum_columns()};
-  return (post_norm || CopyOwn(own, apart)) && RunExperts(apart.data, post_norm) &&
+  const Columns apart{context_->buffers.rank_sum, config.part(config.hidden_dim).count};
+  return (post_norm || CopyOwn(own, apart)) && (!latent || EnterLatent()) &&
+         RunExperts(latent ? buffers_.latent : apart.data, latent || post_norm) &&
+         (!latent || LeaveLatent(apart.data)) &&
          (context_->config.experts.shared_ffn_dim == 0 || RunShared(apart.data)) && CopyOwn(apart, own) &&
          Meet(context_, "sum of the experts") &&
          (!post_norm ||
@@ -50,7 +55,7 @@ bool Experts::CopyOwn(const Columns& from, const Columns& to) const {
                                           .out_block_stride = 0,
                                           .num_rows = context_->rows.count,
                                           .num_blocks = 1,
-                                          .columns = sum_columns()};
+                                          .columns = context_->config.part(context_->config.hidden_dim).count};
   return context_->Run(&DeviceOps::copy_columns, params, "columns of the experts");
 }
 
@@ -84,17 +89,24 @@ bool Experts::Route() const {
          context_->Run(&DeviceOps::route_experts, params, "routing");
 }
 
-bool Experts::EnterLatent() const {
+bool Experts::EnterLatent() {
+  const int32_t count = context_->rows.count;
   const Linear in(context_, weights_.latent_in, InputIndex(context_->layer, LayerInput::kMlpUp));
-  return in.Quantize("latent input", buffers_.normed, context_->rows.count) &&
-         in.Run("latent in", nullptr, buffers_.latent, context_->rows.count);
+  const bool ran =
+      in.Quantize("latent input", buffers_.normed, count) && in.Run("latent in", nullptr, buffers_.latent, count);
+  if (!ran || !context_->divided()) return ran;
+  const int32_t columns = context_->config.expert_dim();
+  read_rows_ =
+      GatherColumns(context_, "latent in", ColumnsOf(buffers_.latent, context_->config.part(columns)), columns, count);
+  return read_rows_ != nullptr;
 }
 
-bool Experts::LeaveLatent() const {
-  const LayerRows& rows = context_->rows;
+bool Experts::LeaveLatent(float* sum) const {
+  const int32_t count = context_->rows.count;
   const Linear out(context_, weights_.latent_out, InputIndex(context_->layer, LayerInput::kMlpDown));
-  return out.Quantize("latent sum", buffers_.latent, rows.count) &&
-         out.Run("latent out", rows.hidden, rows.hidden, rows.count);
+  const RankPart own = context_->config.part(out.columns());
+  return QuantizeColumns(context_, "latent sum", out, ColumnsOf(buffers_.latent, own), count) &&
+         out.Run("latent out", sum, sum, count);
 }
 
 bool Experts::RunExperts(float* out, bool from_zero) const {
@@ -120,8 +132,7 @@ bool Experts::RunExperts(float* out, bool from_zero) const {
 
 // Not seen by observers: which rows an expert has depends on the text.
 bool Experts::Gather(const Linear& up) const {
-  const bool latent = context_->config.experts.latent_dim > 0;
-  const kernels::QuantizeParams params{.in = latent ? buffers_.latent : buffers_.normed,
+  const kernels::QuantizeParams params{.in = read_rows_,
                                        .in_stride = context_->config.expert_dim(),
                                        .out = up.Input(num_choices()),
                                        .num_rows = num_choices(),

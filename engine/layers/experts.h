@@ -36,8 +36,8 @@ class Experts {
  private:
   bool Route() const;
   // ExpertBuffers::latent from the normed rows, and from the experts' sum in it to hidden.
-  bool EnterLatent() const;
-  bool LeaveLatent() const;
+  bool EnterLatent();
+  bool LeaveLatent(float* sum) const;
   // The same of a divided model: the rank's columns of the sum, and what the ranks do with all of them.
   bool RunDivided();
   // From or to contiguous rows of the rank's columns.
@@ -58,6 +58,7 @@ class Experts {
   LayerContext* context_;
   const LayerWeights& weights_;
   const ExpertBuffers buffers_;
+  const float* read_rows_;  // [rows, expert_dim], which the experts but the shared one read
 };
 
 }  // namespace dunlin::engine

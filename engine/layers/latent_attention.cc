@@ -5,6 +5,8 @@
 
 #include "engine/layers/attention.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
+#include "engine/model/spec/rank_config.h"
 
 namespace dunlin::engine {
 
@@ -114,7 +116,15 @@ bool LatentAttentionLayer::Run(const Linear& next) const {
   const Columns values{buffers_.values, config.attention.output_features()};
   return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&
          HeadProducts("value matrix", weights_.value_up, sums, shape_.kv_rank, values, shape_.value_dim) &&
-         next.Quantize("attention quantize", buffers_.values, context_->rows.count);
+         QuantizeColumns(context_, "attention quantize", next, ColumnsOf(buffers_.values, OwnValues()),
+                         context_->rows.count);
+}
+
+RankPart LatentAttentionLayer::OwnValues() const {
+  const ModelConfig& config = context_->config;
+  const HeadShape whole = config.undivided().attention.heads(context_->layer);
+  const RankPart heads = HeadsOf(whole, config.rank, config.num_ranks).query;
+  return {heads.first * shape_.value_dim, heads.count * shape_.value_dim};
 }
 
 bool LatentAttentionLayer::NormRank(const char* op, const NormWeights& weights, float* rows, int32_t columns) const {

@@ -31,6 +31,8 @@ class LatentAttentionLayer {
   bool RoundQuery(const Linear& query) const;
   bool NormLatent(const Columns& latent) const;
   bool AbsorbKeys() const;
+  // The rank's columns of the output projection's input.
+  RankPart OwnValues() const;
   bool NormRank(const char* op, const NormWeights& weights, float* rows, int32_t columns) const;
   // Each head's columns of `in` times its matrix. Strides from a head to the next.
   bool HeadProducts(const char* op, const std::vector<LinearWeights>& weights, const Columns& in,

@@ -2,6 +2,8 @@
 #include "engine/layers/mamba_layer.h"
 
 #include "engine/layers/layer_state.h"
+#include "engine/layers/rank_rows.h"
+#include "engine/model/spec/rank_config.h"
 
 namespace dunlin::engine {
 
@@ -14,6 +16,24 @@ float* ProjectedRows(const LayerContext& context) {
   const LayerBuffers& buffers = context.buffers;
   if (!context.config.attends(context.layer)) return buffers.qkv;
   return buffers.qkv + int64_t{buffers.max_tokens} * context.config.attention.qkv_features();
+}
+
+// Without rows; spec: of all of a model's groups or of a rank's.
+kernels::GatedGroupNormParams NormParams(const LayerContext& context, const MambaSpec& spec,
+                                         const MambaWeights& weights) {
+  const int32_t group = spec.output_features() / spec.shape.num_groups;
+  return {.in = nullptr,
+          .gate = nullptr,
+          .gate_stride = 0,
+          .rows = context.rows.picked,
+          .weight = weights.norm,
+          .epsilon = context.config.norm.epsilon,
+          .num_groups = spec.shape.num_groups,
+          .columns = group,
+          .out = context.buffers.attention,
+          .num_rows = context.rows.count,
+          .gate_first = spec.norm == MambaNorm::kAfterGate,
+          .weight_stride = group};
 }
 
 }  // namespace
@@ -97,35 +117,51 @@ bool MambaLayer::Gate(const Linear& next) const {
       !context_->Run(&DeviceOps::activate, gate, "mamba gate")) {
     return false;
   }
-  if (rows.picked == nullptr) return next.Quantize("mamba quantize", buffers_.scan, rows.count);
+  const auto quantize = [&](const float* of_rows) {
+    return QuantizeColumns(context_, "mamba quantize", next, ColumnsOf(of_rows, OwnFeatures()), rows.count);
+  };
+  if (rows.picked == nullptr) return quantize(buffers_.scan);
   const kernels::CopyRowsParams kept{.in = buffers_.scan,
                                      .in_stride = width,
                                      .rows = rows.picked,
                                      .out = context_->buffers.attention,
                                      .num_rows = rows.count,
                                      .columns = width};
-  return context_->Run(&DeviceOps::copy_rows, kept, "mamba rows") &&
-         next.Quantize("mamba quantize", kept.out, rows.count);
+  return context_->Run(&DeviceOps::copy_rows, kept, "mamba rows") && quantize(kept.out);
+}
+
+RankPart MambaLayer::OwnFeatures() const {
+  const ModelConfig& config = context_->config;
+  const kernels::SsmShape& whole = config.undivided().mamba.shape;
+  const RankPart heads = MambaHeadsOf(whole, config.rank, config.num_ranks).query;
+  return {heads.first * whole.head_dim, heads.count * whole.head_dim};
 }
 
 bool MambaLayer::Run(const Linear& next) const {
   if (spec_.norm == MambaNorm::kNone) return Gate(next);
-  const LayerRows& rows = context_->rows;
-  const int32_t group = spec_.output_features() / spec_.shape.num_groups;
-  const kernels::GatedGroupNormParams params{.in = buffers_.scan,
-                                             .gate = projected_,
-                                             .gate_stride = spec_.input_features(),
-                                             .rows = rows.picked,
-                                             .weight = weights_.norm,
-                                             .epsilon = context_->config.norm.epsilon,
-                                             .num_groups = spec_.shape.num_groups,
-                                             .columns = group,
-                                             .out = context_->buffers.attention,
-                                             .num_rows = rows.count,
-                                             .gate_first = spec_.norm == MambaNorm::kAfterGate,
-                                             .weight_stride = group};
+  const ModelConfig& config = context_->config;
+  if (SharesMambaNorm(config)) return NormGathered(next);
+  kernels::GatedGroupNormParams params = NormParams(*context_, spec_, weights_);
+  params.in = buffers_.scan;
+  params.gate = projected_;
+  params.gate_stride = spec_.input_features();
+  params.weight += OwnFeatures().first;
   return context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
-         next.Quantize("mamba quantize", params.out, rows.count);
+         QuantizeColumns(context_, "mamba quantize", next, ColumnsOf(params.out, OwnFeatures()), params.num_rows);
+}
+
+bool MambaLayer::NormGathered(const Linear& next) const {
+  const MambaSpec& whole = context_->config.undivided().mamba;
+  const int32_t count = context_->inputs.num_tokens;
+  const RankPart own = OwnFeatures();
+  const RankColumns gate{.data = projected_, .stride = spec_.input_features(), .first = own.first, .count = own.count};
+  kernels::GatedGroupNormParams params = NormParams(*context_, whole, weights_);
+  params.gate = GatherColumns(context_, "mamba gate", gate, next.columns(), count);
+  if (params.gate == nullptr) return false;
+  params.gate_stride = next.columns();
+  params.in = GatherColumns(context_, "mamba scan", ColumnsOf(buffers_.scan, own), next.columns(), count);
+  return params.in != nullptr && context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
+         next.Quantize("mamba quantize", params.out, params.num_rows);
 }
 
 }  // namespace dunlin::engine

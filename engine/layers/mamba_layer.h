@@ -27,6 +27,10 @@ class MambaLayer {
   bool Scan(const StatePart& part) const;
   // The scan times SiLU(z), as the input of `next`.
   bool Gate(const Linear& next) const;
+  // The rank's columns of the output projection's input, all where the model is not divided.
+  RankPart OwnFeatures() const;
+  // Where ranks share a group's norm: of all columns, which every rank gathers.
+  bool NormGathered(const Linear& next) const;
 
   LayerContext* context_;
   const LayerWeights& layer_;

@@ -41,9 +41,7 @@ bool ActivateAndGather(LayerContext* context, const Linear& next, kernels::Activ
   params.out = &width;
   params.rows_out = context->buffers.rank_columns;
   if (!context->Run(&DeviceOps::activate, params, "activate")) return false;
-  const float* rows =
-      GatherColumns(context, "activation gather", params.rows_out, part, next.columns(), params.num_rows);
-  return rows != nullptr && next.Quantize("mlp quantize", rows, params.num_rows);
+  return QuantizeColumns(context, "mlp quantize", next, ColumnsOf(params.rows_out, part), params.num_rows);
 }
 
 }  // namespace

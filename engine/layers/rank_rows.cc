@@ -18,19 +18,26 @@ Columns OwnColumns(const LayerContext& context, float* rows) {
 
 // In turns into two buffers: a rank may fill the one that it read the time before last, because all ranks have met
 // since.
-const float* GatherColumns(LayerContext* context, const char* op, const float* own, RankPart part, int32_t columns,
+const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
                            int32_t num_rows) {
   float* gathered = context->buffers.gathered[context->num_gathers++ % 2];
-  const kernels::CopyColumnsParams params{.in = own,
-                                          .in_stride = part.count,
-                                          .in_block_stride = 0,
-                                          .out = gathered + part.first,
+  const kernels::CopyColumnsParams params{.in = own.data,
+                                          .in_stride = own.stride,
+                                          .in_block_stride = own.count,
+                                          .out = gathered + own.first,
                                           .out_stride = columns,
-                                          .out_block_stride = 0,
+                                          .out_block_stride = own.block_stride,
                                           .num_rows = num_rows,
-                                          .num_blocks = 1,
-                                          .columns = part.count};
+                                          .num_blocks = own.num_blocks,
+                                          .columns = own.count};
   return context->Run(&DeviceOps::copy_columns, params, op) && Meet(context, op) ? gathered : nullptr;
+}
+
+bool QuantizeColumns(LayerContext* context, const char* op, const Linear& next, const RankColumns& own,
+                     int32_t num_rows) {
+  if (!context->divided()) return next.Quantize(op, own.data, num_rows);
+  const float* rows = GatherColumns(context, op, own, next.columns(), num_rows);
+  return rows != nullptr && next.Quantize(op, rows, num_rows);
 }
 
 }  // namespace dunlin::engine

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "engine/layers/layer_context.h"
+#include "engine/layers/linear.h"
 
 namespace dunlin::engine {
 
@@ -23,10 +23,28 @@ inline RankPart OwnRows(const LayerContext& context, int32_t count) {
   return context.divided() ? context.config.part(count) : RankPart{0, count};
 }
 
-// The rank's columns `part`, [num_rows, part.count] in `own`, of rows of `columns` floats: puts them together with
-// those of the other ranks. Null after a failure; else [num_rows, columns], valid until the gather after the next one.
-// REQUIRES: the model is divided.
-const float* GatherColumns(LayerContext* context, const char* op, const float* own, RankPart part, int32_t columns,
+// A rank's columns of rows: from `first` on `count` of them and, where there are several blocks, as many again each
+// `block_stride` further. In `data` a row's blocks lie one after another, rows `stride` floats apart.
+struct RankColumns {
+  const float* data;
+  int64_t stride;
+  int32_t first;
+  int32_t count;
+  int32_t num_blocks = 1;
+  int64_t block_stride = 0;
+};
+// Contiguous rows of the columns `part`.
+inline RankColumns ColumnsOf(const float* data, const RankPart& part) {
+  return {.data = data, .stride = part.count, .first = part.first, .count = part.count};
+}
+
+// Puts the rank's columns of rows of `columns` floats together with those of the other ranks. Null after a failure;
+// else [num_rows, columns], valid until the gather after the next one. REQUIRES: the model is divided.
+const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
                            int32_t num_rows);
+
+// Fills the input of `next` from its rows, of which a rank of a divided model has some columns.
+bool QuantizeColumns(LayerContext* context, const char* op, const Linear& next, const RankColumns& own,
+                     int32_t num_rows);
 
 }  // namespace dunlin::engine

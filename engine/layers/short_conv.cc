@@ -2,6 +2,7 @@
 #include "engine/layers/short_conv.h"
 
 #include "engine/layers/layer_state.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -45,9 +46,12 @@ bool ShortConv::Run(const Linear& next) const {
                                        .out = context_->buffers.qkv,  // which nothing reads after the convolution
                                        .num_rows = rows.count,
                                        .columns = channels};
-  if (rows.picked == nullptr) return next.Quantize("short conv quantize", params.in, rows.count);
-  return context_->Run(&DeviceOps::copy_rows, params, "short conv rows") &&
-         next.Quantize("short conv quantize", params.out, rows.count);
+  const auto quantize = [&](const float* of_rows) {
+    const RankPart part = context_->config.part(next.columns());
+    return QuantizeColumns(context_, "short conv quantize", next, ColumnsOf(of_rows, part), rows.count);
+  };
+  if (rows.picked == nullptr) return quantize(params.in);
+  return context_->Run(&DeviceOps::copy_rows, params, "short conv rows") && quantize(params.out);
 }
 
 }  // namespace dunlin::engine

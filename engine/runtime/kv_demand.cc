@@ -25,8 +25,10 @@ int32_t TokensPerPage(const ModelConfig& config, const std::vector<Precision>& r
   return fewest;
 }
 
-size_t PageBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                 int32_t num_ranks = 1) {
+}  // namespace
+
+size_t PageBytesOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                   int32_t num_ranks) {
   size_t bytes = 0;
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     const ModelConfig of_rank = RankConfig(config, rank, num_ranks);
@@ -35,21 +37,19 @@ size_t PageBytes(const ModelConfig& config, const std::vector<Precision>& reside
   return bytes;
 }
 
-}  // namespace
-
 KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                     int32_t num_ranks) {
   constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max();
   const int32_t per_page = TokensPerPage(config, resident, options);
   KvDemand demand;
-  demand.page_bytes = PageBytes(config, resident, options, num_ranks);
+  demand.page_bytes = PageBytesOf(config, resident, options, num_ranks);
   demand.context_tokens = ContextLimit(config, options);
   const KvGroups groups = KvGroupsOf(config);
   const auto pages_of = [&](int64_t tokens) { return groups.MostPages(tokens, per_page, options.max_tokens_per_step); };
   const int64_t one = pages_of(demand.context_tokens);
   const int64_t usual = pages_of(std::min(demand.context_tokens, kUsualContextTokens));
   const auto bytes_of = [&](int64_t pages, int32_t states) {
-    const size_t state_bytes = static_cast<size_t>(states) * StateBytesOf(config);
+    const size_t state_bytes = static_cast<size_t>(states) * StateBytesOf(config, num_ranks);
     const size_t state_pages = (state_bytes + demand.page_bytes - 1) / demand.page_bytes;
     return (static_cast<size_t>(std::min(pages, kMaxPages)) + state_pages) * demand.page_bytes;
   };
@@ -59,17 +59,20 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
   return demand;
 }
 
-size_t StateBytesOf(const ModelConfig& config) {
-  return static_cast<size_t>(config.state_floats()) * sizeof(float);
+size_t StateBytesOf(const ModelConfig& config, int32_t num_ranks) {
+  if (!config.is_recurrent()) return 0;
+  int64_t floats = 0;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) floats += RankConfig(config, rank, num_ranks).state_floats();
+  return static_cast<size_t>(floats) * sizeof(float);
 }
 
 int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                     size_t bytes) {
-  const size_t state = StateBytesOf(config);
+                     size_t bytes, int32_t num_ranks) {
+  const size_t state = StateBytesOf(config, num_ranks);
   if (state == 0) return 0;
   const KvGroups groups = KvGroupsOf(config);
   const int32_t per_page = TokensPerPage(config, resident, options);
-  const size_t page_bytes = PageBytes(config, resident, options);
+  const size_t page_bytes = PageBytesOf(config, resident, options, num_ranks);
   const auto pages_of = [&](int32_t tokens) {
     return static_cast<size_t>(groups.MostPages(tokens, per_page, options.max_tokens_per_step)) * page_bytes;
   };
@@ -87,8 +90,9 @@ int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& re
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                         size_t bytes, int32_t num_ranks) {
   constexpr size_t kMaxPages = std::numeric_limits<int32_t>::max();
-  bytes -= std::min(bytes, StateBytesOf(config));  // of one: the others take what a context leaves
-  const auto pages = static_cast<int64_t>(std::min(bytes / PageBytes(config, resident, options, num_ranks), kMaxPages));
+  bytes -= std::min(bytes, StateBytesOf(config, num_ranks));  // of one: the others take what a context leaves
+  const auto pages =
+      static_cast<int64_t>(std::min(bytes / PageBytesOf(config, resident, options, num_ranks), kMaxPages));
   return static_cast<int32_t>(KvGroupsOf(config).TokensThatFit(
       pages, ContextLimit(config, options), TokensPerPage(config, resident, options), options.max_tokens_per_step));
 }

@@ -34,15 +34,19 @@ struct KvDemand {
 KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                     int32_t num_ranks = 1);
 
-// FP32 bytes of a sequence's state, its slot; 0 of a model without recurrent layers.
-size_t StateBytesOf(const ModelConfig& config);
+// Of a page of every rank.
+size_t PageBytesOf(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
+                   int32_t num_ranks = 1);
+
+// FP32 bytes of a sequence's state, its slot, of every rank; 0 of a model without recurrent layers.
+size_t StateBytesOf(const ModelConfig& config, int32_t num_ranks = 1);
 
 // Slots for which KV memory of `bytes` has room. Those of sequences that run, at most options.max_sequences, next to
 // the pages of as many usual contexts, half written as they are on average; from what is left further ones for states
 // that the prefix cache keeps, one next to the pages of each kUsualContextTokens. All next to the pages of one full
 // context; at least 1; 0 of a model without recurrent layers.
 int32_t StateSlotsIn(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                     size_t bytes);
+                     size_t bytes, int32_t num_ranks = 1);
 
 // The longest context of which one fits into `bytes`: KvDemand::one_context <= bytes; 0 when not even one page does.
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,

@@ -98,8 +98,8 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
   for (Precision precision : InputPrecisions(config, resident)) {
     for (int32_t columns :
          {config.hidden_dim, whole.attention.output_features(), whole.max_ffn_dim(), config.attention.latent.query_rank,
-          config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.delta.output_features(),
-          config.delta.gate_rank, config.mamba.output_features(), config.experts.latent_dim,
+          config.attention.latent.plain_dim, config.attention.latent.kv_rank, whole.delta.output_features(),
+          config.delta.gate_rank, whole.mamba.output_features(), config.experts.latent_dim,
           2 * config.hidden_dim * config.num_predictors}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
@@ -115,8 +115,10 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
 // One of LayerBuffers::gathered.
 size_t GatheredBytes(const ModelConfig& config, int32_t rows) {
   const ModelConfig& whole = config.undivided();
-  return std::max(Floats(rows, std::max(whole.attention.output_features(), whole.max_ffn_dim())),
-                  Floats(NumExpertRows(whole, rows), whole.experts.ffn_dim));
+  const int32_t widest =
+      std::max({whole.attention.output_features(), whole.delta.output_features(), whole.mamba.output_features(),
+                whole.short_conv.channels, whole.experts.latent_dim, whole.max_ffn_dim()});
+  return std::max(Floats(rows, widest), Floats(NumExpertRows(whole, rows), whole.experts.ffn_dim));
 }
 
 size_t RankColumnBytes(const ModelConfig& config, int32_t rows) {
@@ -168,37 +170,48 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
   return most;
 }
 
-// Pages and states, which share the KV memory.
-absl::Status PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
-                    MemoryPlan* plan) {
-  plan->kv_groups = KvGroupsOf(config);
-  plan->kv_shapes = KvShapesOf(config);
-  plan->kv_places = KvPlacesOf(config);
-  const size_t state_bytes = StateBytesOf(config);
-  const size_t page_bytes = KvLayoutOf(config, resident.front(), plan->kv_fp8).page_bytes;
-  const auto num_groups = static_cast<size_t>(plan->kv_groups.count());
+// Pages and states, which share the KV memory; of all ranks of a divided model as many.
+struct KvCounts {
+  int32_t pages;
+  int32_t state_slots;
+};
+
+absl::StatusOr<KvCounts> CountKv(const ModelConfig& config, const std::vector<Precision>& resident,
+                                 const EngineOptions& options, int32_t num_ranks) {
+  const size_t state_bytes = StateBytesOf(config, num_ranks);
+  const size_t page_bytes = PageBytesOf(config, resident, options, num_ranks);
+  const auto num_groups = static_cast<size_t>(KvGroupsOf(config).count());
   if (state_bytes > 0 && options.kv_memory_bytes < state_bytes + num_groups * page_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds no sequence: its state takes ",
                      state_bytes, " bytes and its first pages ", num_groups * page_bytes, " (", kKvKey, ")"));
   }
-  plan->num_state_slots = StateSlotsIn(config, resident, options, options.kv_memory_bytes);
-  const size_t slot_bytes = static_cast<size_t>(plan->num_state_slots) * state_bytes;
+  const int32_t slots = StateSlotsIn(config, resident, options, options.kv_memory_bytes, num_ranks);
+  const size_t slot_bytes = static_cast<size_t>(slots) * state_bytes;
   const size_t num_pages = (options.kv_memory_bytes - slot_bytes) / page_bytes;
   if (num_pages < num_groups || num_pages > static_cast<size_t>(INT32_MAX)) {
     return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
                                                      num_pages, " pages of ", page_bytes, " bytes; it needs ",
                                                      num_groups, " to 2^31 - 1 (", kKvKey, ")"));
   }
-  plan->num_pages = static_cast<int32_t>(num_pages);
+  return KvCounts{static_cast<int32_t>(num_pages), slots};
+}
+
+void PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, const KvCounts& counts,
+            MemoryPlan* plan) {
+  plan->kv_groups = KvGroupsOf(config);
+  plan->kv_shapes = KvShapesOf(config);
+  plan->kv_places = KvPlacesOf(config);
+  plan->num_pages = counts.pages;
+  plan->num_state_slots = counts.state_slots;
   for (Precision precision : resident) {
     const int32_t per_page = KvLayoutOf(config, precision, plan->kv_fp8).tokens_per_page;
     plan->max_pages_per_sequence =
         std::max(plan->max_pages_per_sequence, (plan->max_context_tokens + per_page - 1) / per_page);
   }
-  plan->bytes[static_cast<size_t>(BufferId::kKvPool)] = num_pages * page_bytes;
-  plan->bytes[static_cast<size_t>(BufferId::kState)] = slot_bytes;
-  return absl::OkStatus();
+  const size_t page_bytes = KvLayoutOf(config, resident.front(), plan->kv_fp8).page_bytes;
+  plan->bytes[static_cast<size_t>(BufferId::kKvPool)] = static_cast<size_t>(counts.pages) * page_bytes;
+  plan->bytes[static_cast<size_t>(BufferId::kState)] = static_cast<size_t>(counts.state_slots) * StateBytesOf(config);
 }
 
 // What a rank has in addition, and what it uses of rank 0's.
@@ -219,24 +232,9 @@ void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan
   bytes(BufferId::kKeptRows) = Floats(plan->max_kept_rows, config.attention.query_features());
 }
 
-}  // namespace
-
-const BufferTraits& Traits(BufferId id) {
-  return kBufferTable[static_cast<size_t>(id)];
-}
-
-size_t MemoryPlan::total() const {
-  size_t sum = 0;
-  for (size_t part : bytes) sum += part;
-  return sum;
-}
-
-int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {
-  return options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
-}
-
-absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
-                                      const kernels::Device& device, const EngineOptions& options) {
+absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vector<Precision>& resident,
+                                       const kernels::Device& device, const EngineOptions& options,
+                                       const absl::StatusOr<KvCounts>& counts) {
   MemoryPlan plan;
   plan.max_context_tokens = ContextLimit(config, options);
   plan.max_tokens_per_step = options.max_tokens_per_step;
@@ -255,7 +253,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
         absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
   }
-  if (absl::Status status = PlanKv(config, resident, options, &plan); !status.ok()) return status;
+  if (!counts.ok()) return counts.status();
+  PlanKv(config, resident, *counts, &plan);
   if (plan.predicts && plan.kv_groups.count() != 1) {
     return absl::FailedPreconditionError(absl::StrCat("models[].speculation.draft is \"mtp\", but the layers of ",
                                                       config.architecture, " do not share pages"));
@@ -265,7 +264,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
   set(BufferId::kQkv, Floats(tokens, config.max_mixer_inputs()));
-  set(BufferId::kAttention, Floats(tokens, config.max_mixer_outputs()));
+  const int32_t normed_columns = SharesMambaNorm(config) ? config.undivided().mamba.output_features() : 0;
+  set(BufferId::kAttention, Floats(tokens, std::max(config.max_mixer_outputs(), normed_columns)));
   set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kLayerInputs, Floats(tokens, config.layer_input_features()));
@@ -306,26 +306,37 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   return plan;
 }
 
+}  // namespace
+
+const BufferTraits& Traits(BufferId id) {
+  return kBufferTable[static_cast<size_t>(id)];
+}
+
+size_t MemoryPlan::total() const {
+  size_t sum = 0;
+  for (size_t part : bytes) sum += part;
+  return sum;
+}
+
+int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {
+  return options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
+}
+
+absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
+                                      const kernels::Device& device, const EngineOptions& options) {
+  return PlanBuffers(config, resident, device, options, CountKv(config, resident, options, 1));
+}
+
 absl::StatusOr<std::vector<MemoryPlan>> PlanRanks(const ModelConfig& config, int32_t num_ranks,
                                                   const std::vector<Precision>& resident, const kernels::Device& device,
                                                   const EngineOptions& options) {
-  const bool kv_fp8 = options.kv_fp8 && HasFp8(resident);
-  std::vector<ModelConfig> configs;
-  size_t page_bytes = 0;  // of all ranks
-  for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    configs.push_back(RankConfig(config, rank, num_ranks));
-    page_bytes += KvLayoutOf(configs.back(), resident.front(), kv_fp8).page_bytes;
-  }
+  const absl::StatusOr<KvCounts> counts = CountKv(config, resident, options, num_ranks);
   std::vector<MemoryPlan> plans;
-  for (const ModelConfig& rank : configs) {
-    EngineOptions own = options;
-    if (num_ranks > 1) {
-      own.kv_memory_bytes =
-          options.kv_memory_bytes / page_bytes * KvLayoutOf(rank, resident.front(), kv_fp8).page_bytes;
-    }
-    absl::StatusOr<MemoryPlan> plan = PlanMemory(rank, resident, device, own);
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const ModelConfig of_rank = RankConfig(config, rank, num_ranks);
+    absl::StatusOr<MemoryPlan> plan = PlanBuffers(of_rank, resident, device, options, counts);
     if (!plan.ok()) return plan.status();
-    if (num_ranks > 1) PlanRankBuffers(rank, options.max_tokens_per_step, &*plan);
+    if (num_ranks > 1) PlanRankBuffers(of_rank, options.max_tokens_per_step, &*plan);
     plans.push_back(*std::move(plan));
   }
   return plans;

@@ -215,7 +215,8 @@ absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
            kernels::Holds(weight.format, rows.codes->traits);
   };
   std::vector<PrecisionWeights>& first = ranks_.front()->weights_;
-  if (!std::ranges::all_of(first, [&](auto& weights) { return keeps_codes(*MatrixOf(&weights, part.place())); })) {
+  const WeightPlace one{part.slot, part.layer};  // all of a layer have one format
+  if (!std::ranges::all_of(first, [&](auto& weights) { return keeps_codes(*MatrixOf(&weights, one)); })) {
     widened_.resize(std::max(widened_.size(), rows.codes->codes.size()));
     rows.codes->Dequantize(widened_.data());
   }
@@ -225,7 +226,7 @@ absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
          RankRowsIn(rank->config_, part.place(), part.row_begin + rows.first_row, rows.num_rows)) {
       const kernels::WeightCodes codes = rows.codes->View(own.begin);
       for (PrecisionWeights& weights : rank->weights_) {
-        kernels::PackedWeight* weight = MatrixOf(&weights, part.place());
+        kernels::PackedWeight* weight = MatrixOf(&weights, PlaceInRank(rank->config_, part.place()));
         kernels::PackWeightParams params = {.weight = weight,
                                             .source = nullptr,
                                             .source_dtype = kernels::DType::kF32,
@@ -304,7 +305,7 @@ absl::Status ModelBuilder::PackPart(const WeightRows& rows, const void* values, 
   const auto* source = static_cast<const std::byte*>(values);
   for (PrecisionWeights& weights : rank->weights_) {
     const kernels::PackWeightParams params = {
-        .weight = MatrixOf(&weights, part.place()),
+        .weight = MatrixOf(&weights, PlaceInRank(rank->config_, part.place())),
         .source = source + own.begin * row_stride * static_cast<int64_t>(SizeOf(dtype)),
         .source_dtype = dtype,
         .row_stride = row_stride,
@@ -338,7 +339,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   return ForEachRank([&](Model* rank) { return CopyVector(part, count, rank); });
 }
 
-// From widened_. Of a convolution, which is not divided, a part has some channels of each tap.
+// From widened_. Of a convolution a part has some channels of each tap.
 absl::Status ModelBuilder::CopyVector(const WeightPart& part, size_t count, Model* rank) {
   // All precisions share the vectors, so the first precision's pointer serves all.
   auto* vector = const_cast<float*>(*VectorOf(&rank->weights_.front(), part.place(), part.is_bias));
@@ -348,18 +349,15 @@ absl::Status ModelBuilder::CopyVector(const WeightPart& part, size_t count, Mode
         device.ops->copy_to_device(device.context, vector + to, widened_.data() + from, num_floats * sizeof(float));
     return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(part.tensor.c_str(), status);
   };
-  absl::Status status;
-  if (!IsConvolution(part.slot)) {
-    for (const RankRows& own : RankRowsIn(rank->config_, part.place(), part.row_begin, part.num_rows)) {
-      if (status.ok()) status = copy(own.target, own.begin, static_cast<size_t>(own.count));
-    }
-    return status;
-  }
-  const int64_t taps = part.shape.back();
-  const int64_t all = ShapeOf(rank->config_, part.slot, part.layer).out_features;
+  const int64_t taps = IsConvolution(part.slot) ? part.shape.back() : 1;
+  const int64_t all = ShapeOf(rank->config_, part.slot, part.layer).out_features / taps;
   const int64_t channels = static_cast<int64_t>(count) / taps;
-  for (int64_t tap = 0; status.ok() && tap < taps; ++tap) {
-    status = copy(tap * (all / taps) + part.row_begin / taps, tap * channels, static_cast<size_t>(channels));
+  absl::Status status;
+  for (const RankRows& own : RankRowsIn(rank->config_, part.place(), part.row_begin, part.num_rows)) {
+    for (int64_t tap = 0; status.ok() && tap < taps; ++tap) {
+      status =
+          copy(tap * all + own.target / taps, tap * channels + own.begin / taps, static_cast<size_t>(own.count / taps));
+    }
   }
   return status;
 }

@@ -182,14 +182,16 @@ constexpr auto kDeltaHeadDim = [](const C& c, int32_t) { return int64_t{c.delta.
 constexpr auto kDeltaDecays = [](const C& c, int32_t) { return int64_t{c.delta.decay_features()}; };
 constexpr auto kDeltaGateRank = [](const C& c, int32_t) { return int64_t{c.delta.gate_rank}; };
 constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.output_features()}; };
+constexpr auto kDeltaOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().delta.output_features()}; };
 constexpr auto kShortConvInRows = [](const C& c, int32_t) { return int64_t{c.short_conv.input_features()}; };
 constexpr auto kShortConvDim = [](const C& c, int32_t) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
 constexpr auto kShortConvChannels = [](const C& c, int32_t) { return int64_t{c.short_conv.channels}; };
+constexpr auto kShortConvOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().short_conv.channels}; };
 constexpr auto kMambaInRows = [](const C& c, int32_t) { return int64_t{c.mamba.input_features()}; };
 constexpr auto kMambaChannels = [](const C& c, int32_t) { return int64_t{c.mamba.channels()}; };
 constexpr auto kMambaConvDim = [](const C& c, int32_t) { return int64_t{c.mamba.conv_taps} * c.mamba.channels(); };
 constexpr auto kMambaHeads = [](const C& c, int32_t) { return int64_t{c.mamba.shape.num_heads}; };
-constexpr auto kMambaDim = [](const C& c, int32_t) { return int64_t{c.mamba.output_features()}; };
+constexpr auto kMambaOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().mamba.output_features()}; };
 constexpr auto kQueryRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.query_rank}; };
 constexpr auto kQueryInput = [](const C& c, int32_t) {
   return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
@@ -295,15 +297,15 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Vector(kDeltaRate, "delta_rate", kPerLayer, kIsDelta, kDeltaHeads, OfDelta<&DeltaWeights::rate>),
     Vector(kDeltaTimeBias, "delta_time_bias", kPerLayer, kIsDelta, kDeltaDecays, OfDelta<&DeltaWeights::time_bias>),
     Vector(kDeltaNorm, "delta_norm", kPerLayer, kIsDelta, kDeltaHeadDim, OfDelta<&DeltaWeights::norm>),
-    Matrix(kDeltaOut, "delta_out", kPerLayer, kIsDelta, kNoBias, {kHidden, kDeltaDim}, OfDelta<&DeltaWeights::out>,
-           {.factor = kResidual}),
+    Matrix(kDeltaOut, "delta_out", kPerLayer, kIsDelta, kNoBias, {kHiddenPart, kDeltaOutputs},
+           OfDelta<&DeltaWeights::out>, {.factor = kResidual}),
     Matrix(kShortConvIn, "short_conv_in", kPerLayer, kIsShortConv, kShortConvsBias, {kShortConvInRows, kHidden},
            OfShortConv<&ShortConvWeights::in>),
     Vector(kShortConvTaps, "short_conv_taps", kPerLayer, kIsShortConv, kShortConvDim,
            OfShortConv<&ShortConvWeights::conv>),
     Vector(kShortConvBias, "short_conv_bias", kPerLayer, kHasShortConvBias, kShortConvChannels,
            OfShortConv<&ShortConvWeights::bias>),
-    Matrix(kShortConvOut, "short_conv_out", kPerLayer, kIsShortConv, kShortConvsBias, {kHidden, kShortConvChannels},
+    Matrix(kShortConvOut, "short_conv_out", kPerLayer, kIsShortConv, kShortConvsBias, {kHiddenPart, kShortConvOutputs},
            OfShortConv<&ShortConvWeights::out>, {.factor = kResidual}),
     Matrix(kMambaIn, "mamba_in", kPerLayer, kHasMamba, kMambaBias, {kMambaInRows, kHidden}, OfMamba<&MambaWeights::in>),
     Vector(kMambaConv, "mamba_conv", kPerLayer, kHasMamba, kMambaConvDim, OfMamba<&MambaWeights::conv>),
@@ -312,9 +314,9 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
     Vector(kMambaRate, "mamba_rate", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::rate>),
     Vector(kMambaTimeBias, "mamba_time_bias", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::time_bias>),
     Vector(kMambaSkip, "mamba_skip", kPerLayer, kHasMamba, kMambaHeads, OfMamba<&MambaWeights::skip>),
-    Vector(kMambaNorm, "mamba_norm", kPerLayer, kHasMambaNorm, kMambaDim, OfMamba<&MambaWeights::norm>),
-    Matrix(kMambaOut, "mamba_out", kPerLayer, kHasMamba, kMambaBias, {kHidden, kMambaDim}, OfMamba<&MambaWeights::out>,
-           {.factor = kResidual}),
+    Vector(kMambaNorm, "mamba_norm", kPerLayer, kHasMambaNorm, kMambaOutputs, OfMamba<&MambaWeights::norm>),
+    Matrix(kMambaOut, "mamba_out", kPerLayer, kHasMamba, kMambaBias, {kHiddenPart, kMambaOutputs},
+           OfMamba<&MambaWeights::out>, {.factor = kResidual}),
     Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHiddenPart, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
@@ -332,9 +334,9 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfLayer<&LayerWeights::router>, {.storage = kFp32}),
     Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
            OfLayer<&LayerWeights::router_correction>),
-    Matrix(kLatentIn, "latent_in", kPerLayer, kHasLatentExperts, kNoBias, {kExpertDim, kHidden},
+    Matrix(kLatentIn, "latent_in", kPerLayer, kHasLatentExperts, kNoBias, {kExpertPart, kHidden},
            OfLayer<&LayerWeights::latent_in>),
-    Matrix(kLatentOut, "latent_out", kPerLayer, kHasLatentExperts, kNoBias, {kHidden, kExpertDim},
+    Matrix(kLatentOut, "latent_out", kPerLayer, kHasLatentExperts, kNoBias, {kHiddenPart, kExpertDim},
            OfLayer<&LayerWeights::latent_out>),
     Vector(kExpertScales, "expert_scales", kPerLayer, kHasBoth, kNumExperts, OfLayer<&LayerWeights::expert_scales>),
     Norm(kExpertsNorm, "experts_norm", kPerLayer, kHasBoth, kNoBias, kHidden, OfLayer<&LayerWeights::experts_norm>),

@@ -37,6 +37,61 @@ ModelConfig DividedConfig(int32_t heads, int32_t kv_heads) {
   return config;
 }
 
+// Gated delta nets, short convolutions and Mamba2, with the groups of heads of a division.
+ModelConfig RecurrentConfig(int32_t heads, int32_t kv_heads) {
+  ModelConfig config = DividedConfig(heads, kv_heads);
+  config.num_layers = 4;
+  config.mixers = {MixerKind::kDelta, MixerKind::kShortConv, MixerKind::kMamba, MixerKind::kParallel};
+  config.experts.dense_layers = {true, false, true, true};
+  config.experts.latent_dim = 24;
+  config.delta.shape = {.key_heads = kv_heads, .value_heads = heads, .key_dim = 4, .value_dim = 5};
+  config.delta.conv_taps = 3;
+  config.short_conv = {.channels = config.hidden_dim, .taps = 4, .bias = true};
+  config.mamba.shape = {.num_heads = heads, .num_groups = kv_heads, .head_dim = 7, .state_dim = 3};
+  config.mamba.conv_taps = 2;
+  config.mamba.conv_bias = true;
+  return config;
+}
+
+// Delta nets with decays of each channel, next to latent attention.
+ModelConfig LatentConfig(int32_t heads, int32_t kv_heads) {
+  ModelConfig config = DividedConfig(heads, 1);
+  config.mixers = {MixerKind::kDelta, MixerKind::kAttention};
+  config.attention.output_gate = config.attention.sinks = false;
+  config.attention.latent = {.kv_rank = 9, .query_rank = 11, .plain_dim = 4, .rope_dim = 2, .value_dim = 5};
+  config.delta.shape = {.key_heads = kv_heads, .value_heads = heads, .key_dim = 4, .value_dim = 5};
+  config.delta.conv_taps = 3;
+  config.delta.gate_rank = 6;
+  return config;
+}
+
+// Whether ranks may have copies of a row: of what several heads read.
+bool MayBeShared(const ModelConfig& config, WeightSlot slot, int64_t row) {
+  const kernels::DeltaShape& delta = config.delta.shape;
+  const kernels::SsmShape& mamba = config.mamba.shape;
+  const int64_t keys = 2 * int64_t{delta.key_heads} * delta.key_dim;
+  const int64_t groups = 2 * int64_t{mamba.num_groups} * mamba.state_dim;
+  const auto between = [row](int64_t first, int64_t count) { return row >= first && row < first + count; };
+  switch (slot) {
+    case WeightSlot::kQkv:
+      return row >= int64_t{config.attention.num_heads} * config.attention.head_dim;
+    case WeightSlot::kDeltaIn:
+      return row < keys;
+    case WeightSlot::kDeltaConv:
+      return row < keys * config.delta.conv_taps;
+    case WeightSlot::kDeltaGates:
+      return config.delta.gate_rank > 0 && row >= delta.value_heads;
+    case WeightSlot::kMambaIn:
+      return between(int64_t{2} * mamba.features(), groups);
+    case WeightSlot::kMambaConv:
+      return row >= int64_t{mamba.features()} * config.mamba.conv_taps;
+    case WeightSlot::kMambaConvBias:
+      return row >= mamba.features();
+    default:
+      return false;
+  }
+}
+
 struct Division {
   int32_t heads;
   int32_t kv_heads;
@@ -49,10 +104,8 @@ void PrintTo(const Division& division, std::ostream* out) {
 class RankDivision : public ::testing::TestWithParam<Division> {};
 
 // Rows of Q, of gate and up, of the vocabulary: once. Rows of K and V: at least once. What is not divided: by all.
-TEST_P(RankDivision, GivesEveryRowToARank) {
-  const Division& division = GetParam();
-  const ModelConfig config = DividedConfig(division.heads, division.kv_heads);
-  ASSERT_TRUE(CheckDivisible(config, division.num_ranks).ok());
+void ExpectEveryRowHasARank(const ModelConfig& config, const Division& division) {
+  ASSERT_TRUE(CheckDivisible(config, division.num_ranks).ok()) << CheckDivisible(config, division.num_ranks);
   for (const WeightSlotRow& slot : kWeightSlotTable) {
     for (int32_t layer = 0; layer < config.num_layers; ++layer) {
       if (!HasSlot(config, slot.slot, layer)) continue;
@@ -71,11 +124,10 @@ TEST_P(RankDivision, GivesEveryRowToARank) {
         EXPECT_EQ(target, shape.out_features) << slot.name << " of rank " << rank;
         EXPECT_GT(target, 0) << slot.name << " of rank " << rank;
       }
-      const int64_t shared_from =
-          slot.slot == WeightSlot::kQkv ? int64_t{division.heads} * config.attention.head_dim : whole.out_features;
-      const bool everybody = owners[0] == division.num_ranks && division.num_ranks > 1;
+      const bool everybody =
+          owners[0] == division.num_ranks && division.num_ranks > 1 && !MayBeShared(config, slot.slot, 0);
       for (size_t row = 0; row < owners.size(); ++row) {
-        const bool once = static_cast<int64_t>(row) < shared_from && !everybody;
+        const bool once = !MayBeShared(config, slot.slot, static_cast<int64_t>(row)) && !everybody;
         EXPECT_GE(owners[row], 1) << slot.name << " row " << row;
         if (once) {
           EXPECT_EQ(owners[row], 1) << slot.name << " row " << row;
@@ -84,6 +136,41 @@ TEST_P(RankDivision, GivesEveryRowToARank) {
         }
       }
     }
+  }
+}
+
+TEST_P(RankDivision, GivesEveryRowToARank) {
+  const Division& division = GetParam();
+  ExpectEveryRowHasARank(DividedConfig(division.heads, division.kv_heads), division);
+}
+
+TEST_P(RankDivision, GivesEveryRowOfRecurrentLayersToARank) {
+  const Division& division = GetParam();
+  ExpectEveryRowHasARank(RecurrentConfig(division.heads, division.kv_heads), division);
+}
+
+TEST_P(RankDivision, GivesEveryRowOfLatentAttentionToARank) {
+  const Division& division = GetParam();
+  if (division.num_ranks > division.heads) GTEST_SKIP() << "fewer heads than ranks";
+  ExpectEveryRowHasARank(LatentConfig(division.heads, division.kv_heads), division);
+}
+
+// Matrices of one head are those of the rank that has it.
+TEST_P(RankDivision, GivesEveryHeadsMatricesToOneRank) {
+  const Division& division = GetParam();
+  const ModelConfig config = LatentConfig(division.heads, division.kv_heads);
+  for (int32_t head = 0; head < division.heads; ++head) {
+    int owners = 0;
+    for (int32_t rank = 0; rank < division.num_ranks; ++rank) {
+      const ModelConfig part = RankConfig(config, rank, division.num_ranks);
+      const WeightPlace place{WeightSlot::kKeyUp, 1, head};
+      const std::vector<RankRows> rows = RankRowsIn(part, place, 0, config.attention.latent.kv_rank);
+      owners += static_cast<int>(rows.size());
+      if (rows.empty()) continue;
+      EXPECT_GE(PlaceInRank(part, place).index, 0);
+      EXPECT_LT(PlaceInRank(part, place).index, NumWeights(part, WeightSlot::kKeyUp));
+    }
+    EXPECT_EQ(owners, 1) << "head " << head;
   }
 }
 
@@ -124,12 +211,15 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config = DividedConfig(4, 4);
   config.kind = ModelKind::kEncoder;
   EXPECT_THAT(refusal(config, 2), HasSubstr("an encoder's layers"));
-  config = DividedConfig(4, 4);
-  config.mixers = {MixerKind::kAttention, MixerKind::kMamba};
-  EXPECT_THAT(refusal(config, 2), HasSubstr("recurrent layers"));
-  config = DividedConfig(4, 4);
-  config.attention.latent.kv_rank = 8;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("latent attention"));
+  config = RecurrentConfig(4, 2);
+  config.delta.shape.value_heads = config.delta.shape.key_heads = 3;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("delta nets of 3 heads of values and 3 of keys"));
+  config = RecurrentConfig(4, 2);
+  config.delta.shape.tiled_values = true;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("4 tiled heads of values and 2 of keys; limit is as many ranks as these"));
+  config = RecurrentConfig(4, 4);
+  config.mamba.shape.num_heads = config.mamba.shape.num_groups = 3;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("Mamba2 layers of 3 heads in 3 groups"));
   config = DividedConfig(4, 4);
   config.attention.qk_norm = config.attention.qk_norm_joint = true;
   EXPECT_THAT(refusal(config, 2), HasSubstr("one norm over the heads"));
@@ -142,9 +232,6 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config = DividedConfig(4, 4);
   config.experts.beside_mlp = true;
   EXPECT_THAT(refusal(config, 2), HasSubstr("experts in addition"));
-  config = DividedConfig(4, 4);
-  config.experts.latent_dim = 2;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("experts behind a projection"));
   config = DividedConfig(4, 4);
   config.num_predictors = 1;
   EXPECT_THAT(refusal(config, 2), HasSubstr("models[].speculation.draft is \"mtp\""));
@@ -160,6 +247,30 @@ TEST(RankConfig, CutsWhatBelongsToHeads) {
   EXPECT_THAT(second.attention.key_bias, ::testing::ElementsAre(2, 2, 3, 3));
   EXPECT_EQ(second.undivided().attention.num_heads, 4);
   EXPECT_EQ(RankConfig(config, 0, 1).num_ranks, 1);
+}
+
+// Tiled heads of values come in a run for each round over the heads of keys.
+TEST(RankConfig, TakesTiledValuesInRuns) {
+  ModelConfig config = RecurrentConfig(6, 3);
+  config.delta.shape.tiled_values = true;
+  const RankDeltaHeads heads = DeltaHeadsOf(config.delta.shape, 1, 2);
+  EXPECT_EQ(heads.key.first, 1);
+  EXPECT_EQ(heads.key.count, 2);
+  EXPECT_EQ(heads.value.first, 1);
+  EXPECT_EQ(heads.value.count, 2);
+  EXPECT_EQ(heads.value.num_runs, 2);
+  EXPECT_EQ(heads.value.stride, 3);
+  ExpectEveryRowHasARank(config, {6, 3, 2});
+}
+
+TEST(RankConfig, TellsWhatARankHas) {
+  const RankShare share = ShareOf(RankConfig(RecurrentConfig(9, 3), 1, 3));
+  EXPECT_EQ(share.heads, 3);
+  EXPECT_EQ(share.kv_heads, 1);
+  EXPECT_EQ(share.recurrent_heads, 3);
+  EXPECT_EQ(share.channels, PartOf(130, 1, 3).count);
+  EXPECT_EQ(share.hidden_columns, PartOf(130, 1, 3).count);
+  EXPECT_EQ(share.vocab_rows, PartOf(517, 1, 3).count);
 }
 
 TEST(RankPart, PartsOfLongDimensionsBeginOnCacheLines) {
