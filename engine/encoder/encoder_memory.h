@@ -17,8 +17,13 @@ namespace dunlin::engine {
 // over batches, because all its tokens attend to each other.
 int32_t BatchTokens(const ModelConfig& config, const EngineOptions& options);
 
-// Ignores kv_memory_bytes of the options: the number of pages follows from the batch. Errors: as PlanMemory.
+// Ignores kv_memory_bytes of the options: the number of pages follows from the batch. Errors: as PlanRanks.
+absl::StatusOr<std::vector<MemoryPlan>> PlanEncoderRanks(const ModelConfig& config, int32_t num_ranks,
+                                                         const std::vector<Precision>& resident,
+                                                         const kernels::Device& device, const EngineOptions& options);
+// Of all ranks.
 absl::StatusOr<MemoryPlan> PlanEncoderMemory(const ModelConfig& config, const std::vector<Precision>& resident,
-                                             const kernels::Device& device, const EngineOptions& options);
+                                             const kernels::Device& device, const EngineOptions& options,
+                                             int32_t num_ranks = 1);
 
 }  // namespace dunlin::engine

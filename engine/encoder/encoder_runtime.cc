@@ -29,25 +29,66 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
     return absl::FailedPreconditionError(
         absl::StrCat("models[].fp8.recipe is ", Traits(options.fp8.recipe).name, "; an encoder runs per_token"));
   }
-  absl::StatusOr<MemoryPlan> plan = PlanEncoderMemory(model->config(), model->precisions(), *model->device(), options);
-  if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
-  if (!buffers.ok()) return buffers.status();
-  return std::unique_ptr<ModelEncoderRuntime>(new ModelEncoderRuntime(model, *std::move(buffers)));
+  const int32_t num_ranks = model->num_ranks();
+  if (num_ranks > 1 && options.execution == ExecutionMode::kEager) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].parallel.tensor is ", num_ranks, ", with which models[].execution is fused"));
+  }
+  const absl::StatusOr<std::vector<MemoryPlan>> plans =
+      PlanEncoderRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
+  if (!plans.ok()) return plans.status();
+  std::unique_ptr<RankTeam> team;
+  if (num_ranks > 1) {
+    absl::StatusOr<std::unique_ptr<RankTeam>> started = RankTeam::Start(num_ranks);
+    if (!started.ok()) return started.status();
+    team = *std::move(started);
+  }
+  RankBuffers buffers;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    const ScopedCpus bound(team == nullptr ? std::vector<int>() : team->cpus(rank));
+    const Model& of_rank = model->of_rank(rank);
+    absl::StatusOr<std::unique_ptr<StepBuffers>> own = StepBuffers::Allocate(
+        (*plans)[static_cast<size_t>(rank)], of_rank.rank_config().position_constants(), of_rank.device());
+    if (!own.ok()) return own.status();
+    buffers.push_back(*std::move(own));
+    if (team != nullptr) buffers.back()->Share(*buffers.front(), team->group());
+  }
+  return std::unique_ptr<ModelEncoderRuntime>(
+      new ModelEncoderRuntime(model, SumOf(*plans), std::move(team), std::move(buffers)));
 }
 
-ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers)
+ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, std::unique_ptr<RankTeam> team,
+                                         RankBuffers buffers)
     : model_(model),
+      plan_(std::move(plan)),
+      team_(std::move(team)),
       buffers_(std::move(buffers)),
-      rows_(model->config(), buffers_->plan()),
+      rows_(model->config(), buffers_.front()->plan()),
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
   if (model->config().classifier.mean) {
-    means_.resize(static_cast<size_t>(buffers_->plan().max_sequences) * sums_.size());
+    means_.resize(static_cast<size_t>(plan_.max_sequences) * sums_.size());
   }
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
-    host_hidden_.resize(buffers_->bytes(BufferId::kHidden) / sizeof(float));
+    host_hidden_.resize(buffers_.front()->bytes(BufferId::kHidden) / sizeof(float));
   }
+}
+
+kernels::DeviceMemory ModelEncoderRuntime::device_memory() const {
+  kernels::DeviceMemory sum;
+  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
+    const kernels::Device& device = *model_->of_rank(rank).device();
+    const kernels::DeviceMemory memory = device.ops->memory(device.context);
+    sum.bytes_held += memory.bytes_held;
+    sum.bytes_peak += memory.bytes_peak;
+    sum.allocations += memory.allocations;
+  }
+  return sum;
+}
+
+uint64_t ModelEncoderRuntime::progress() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<StepBuffers>& rank : buffers_) sum += rank->progress();
+  return sum;
 }
 
 absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
@@ -73,11 +114,10 @@ absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::stri
 absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   const ModelConfig& config = model_->config();
   rows_.Stage(*batch, KvLayoutOf(config, batch->profile.precision).tokens_per_page);
-  absl::Status status = CopyStatus(rows_.Upload(buffers_.get()), "batch inputs");
+  absl::Status status = CopyStatus(rows_.Upload(buffers_.front().get()), "batch inputs");
   if (!status.ok()) return status;
-  ForwardPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_.pass_inputs(),
-                   buffers_->layers());
-  if (status = pass.RunLayers(); !status.ok()) return status;
+  ForwardPass pass = PassOf(0, batch->profile);
+  if (status = RunLayers(batch->profile, &pass); !status.ok()) return status;
   if (batch->classify) return Classify(&pass, batch);
   hidden_ = pass.hidden();
   const absl::StatusOr<const float*> hidden = HostHidden();
@@ -87,6 +127,21 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
     PoolRows(rows, rows_.num_rows(i), config.hidden_dim, &batch->inputs[i], &sums_);
   }
   return absl::OkStatus();
+}
+
+// Ranks are on the CPU, where all of them read what is staged for rank 0.
+ForwardPass ModelEncoderRuntime::PassOf(int32_t rank, const ExecutionProfile& profile) const {
+  const Model& of_rank = model_->of_rank(rank);
+  return ForwardPass(of_rank.rank_config(), of_rank.weights(profile.precision), profile, rows_.pass_inputs(),
+                     buffers_[static_cast<size_t>(rank)]->layers());
+}
+
+absl::Status ModelEncoderRuntime::RunLayers(const ExecutionProfile& profile, ForwardPass* first) {
+  if (team_ == nullptr) return first->RunLayers();
+  return team_->Run([&](int32_t rank) {
+    if (rank == 0) return first->RunLayers();
+    return PassOf(rank, profile).RunLayers();
+  });
 }
 
 // The head reads the first row of each input or the mean of its rows, and gives its vector.

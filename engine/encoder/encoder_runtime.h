@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs batches of an encoder: stages them, runs ForwardPass on the device, pools. The interface is what the engine
-// sees, so that tests can stand in for the device. Thread rule: the engine thread only.
+// Runs batches of an encoder: stages them, runs ForwardPass on the device, pools. The ranks of a divided model read one
+// staged batch, and rank 0 does what follows the layers. The interface is what the engine sees, so that tests can stand
+// in for the device. Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "engine/encoder/ragged_batch.h"
 #include "engine/layers/forward_pass.h"
 #include "engine/model/model.h"
+#include "engine/parallel/rank_team.h"
 #include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
@@ -33,8 +35,9 @@ class EncoderRuntime {
 
 class ModelEncoderRuntime : public EncoderRuntime {
  public:
-  // Plans and allocates all memory (PlanEncoderMemory and StepBuffers::Allocate say which errors); Run allocates
-  // nothing. FAILED_PRECONDITION for a decoder, and for an FP8 recipe but per_token. model outlives the runtime.
+  // Plans and allocates all memory (PlanEncoderRanks and StepBuffers::Allocate say which errors); Run allocates
+  // nothing. FAILED_PRECONDITION for a decoder, for an FP8 recipe but per_token, and for ranks that run eager;
+  // RESOURCE_EXHAUSTED without threads for them. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> Create(const Model* model, const EngineOptions& options);
 
   // Before the first batch: one input in every precision, as long as there may be, where the device chooses algorithms
@@ -42,18 +45,21 @@ class ModelEncoderRuntime : public EncoderRuntime {
   absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
 
   absl::Status Run(EncodeBatch* batch) override;
-  kernels::DeviceMemory device_memory() const override {
-    return model_->device()->ops->memory(model_->device()->context);
-  }
-  uint64_t progress() const override { return buffers_->progress(); }
+  kernels::DeviceMemory device_memory() const override;  // of all ranks' devices
+  uint64_t progress() const override;                    // of all ranks
   // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
   // one for each of its tokens, or, where every input takes but one, that.
   absl::StatusOr<const float*> HostHidden() { return HostRows(hidden_, rows_.num_rows(), model_->config().hidden_dim); }
   int32_t first_row(size_t input) const { return rows_.first_row(input); }
-  const MemoryPlan& memory_plan() const { return buffers_->plan(); }
+  // Of all ranks.
+  const MemoryPlan& memory_plan() const { return plan_; }
 
  private:
-  ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers);
+  using RankBuffers = std::vector<std::unique_ptr<StepBuffers>>;
+  ModelEncoderRuntime(const Model* model, MemoryPlan plan, std::unique_ptr<RankTeam> team, RankBuffers buffers);
+  ForwardPass PassOf(int32_t rank, const ExecutionProfile& profile) const;
+  // Of every rank, where `first` is rank 0's.
+  absl::Status RunLayers(const ExecutionProfile& profile, ForwardPass* first);
   absl::Status Classify(ForwardPass* pass, EncodeBatch* batch);
   // Replaces the pass's hidden states by the mean of each input's, row i for input i.
   absl::Status MeansToDevice(ForwardPass* pass, const EncodeBatch& batch);
@@ -62,7 +68,9 @@ class ModelEncoderRuntime : public EncoderRuntime {
   absl::StatusOr<const float*> HostRows(const float* rows, int32_t num_rows, int32_t columns);
 
   const Model* model_;
-  std::unique_ptr<StepBuffers> buffers_;
+  const MemoryPlan plan_;
+  std::unique_ptr<RankTeam> team_;  // null: the model is not divided
+  RankBuffers buffers_;             // rank 0's first, which has what the others share
   RaggedBatch rows_;
   const float* hidden_ = nullptr;   // of the last batch, on the device
   std::vector<float> host_hidden_;  // empty on the CPU

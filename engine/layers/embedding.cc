@@ -58,10 +58,18 @@ bool Embedding::GatherOwn(const char* op, float scale) const {
 // The pass before may still read the rows, and rank 0 its logits.
 bool Embedding::RunDivided(float scale) const {
   constexpr char kOp[] = "embedding";
+  return Meet(context_, kOp) && GatherOwn(kOp, scale) && Meet(context_, kOp) && FinishDivided();
+}
+
+bool Embedding::FinishDivided() const {
+  constexpr char kOp[] = "embedding";
   const EmbeddingSpec& embedding = context_->config.embedding;
-  if (!Meet(context_, kOp) || !GatherOwn(kOp, scale) || !Meet(context_, kOp)) return false;
-  if (embedding.num_token_types == 0 && !embedding.learned_positions && !embedding.norm) return true;
-  return (context_->config.rank > 0 || (AddTypesAndPositions() && NormSum())) && Meet(context_, kOp);
+  const bool adds = embedding.num_token_types > 0 || embedding.learned_positions;
+  if (adds && !((context_->config.rank > 0 || AddTypesAndPositions()) && Meet(context_, kOp))) return false;
+  const Norm norm(context_, context_->weights.embedding_norm);
+  if (!context_->post_norm()) return !embedding.norm || norm.RunInPlace("embedding norm");
+  const Linear first = DecoderLayer::InputOf(context_, 0);
+  return norm.Run("embedding norm", &first, RowsOf(*context_));
 }
 
 bool Embedding::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,

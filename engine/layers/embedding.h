@@ -25,6 +25,8 @@ class Embedding {
   bool RunDivided(float scale) const;
   bool GatherOwn(const char* op, float scale) const;
   bool AddTypesAndPositions() const;
+  // A divided model's, once the words are there: rank 0 adds, all of them norm.
+  bool FinishDivided() const;
   bool NormSum() const;
   bool FillRotaryTables() const;
 

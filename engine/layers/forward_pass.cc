@@ -33,7 +33,7 @@ absl::Status ForwardPass::RunLayers() {
   context_.layer = -1;
   // What an encoder returns is what a decoder's head would read.
   const bool normed = !config.is_encoder() || context_.post_norm() || context_.rows.count == 0;
-  return StatusOf(normed || Norm(&context_, context_.weights.final_norm).Run("final norm", context_.rows.hidden));
+  return StatusOf(normed || Norm(&context_, context_.weights.final_norm).RunInPlace("final norm"));
 }
 
 bool ForwardPass::RunLayer(int32_t layer) {

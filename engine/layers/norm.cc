@@ -8,6 +8,9 @@ namespace dunlin::engine {
 using kernels::DeviceOps;
 
 bool Norm::Run(const char* op, const Linear* next, const NormRows& rows) const {
+  if (context_->post_norm() && context_->divided()) {
+    return RunInPlace(op) && (next == nullptr || next->Quantize(op, rows.in, rows.count));
+  }
   kernels::NormParams params = Params(rows.count);
   params.in = rows.in;
   params.rows = rows.picked;
@@ -32,6 +35,15 @@ bool Norm::Run(const char* op, float* out) const {
   params.rows_out = out;
   params.out = &width;
   return context_->Run(&DeviceOps::norm, params, op);
+}
+
+bool Norm::RunInPlace(const char* op) const {
+  const RankPart own = OwnRows(*context_, context_->rows.count);
+  kernels::NormParams params = Params(own.count);
+  kernels::Activation width{.columns = context_->config.hidden_dim};
+  params.in = params.rows_out = context_->rows.hidden + int64_t{own.first} * context_->config.hidden_dim;
+  params.out = &width;
+  return context_->Run(&DeviceOps::norm, params, op) && Meet(context_, op);
 }
 
 bool Norm::AddToResidual(const char* op, float* term, const float* factor) const {

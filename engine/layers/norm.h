@@ -22,12 +22,14 @@ class Norm {
  public:
   Norm(LayerContext* context, const NormWeights& weights) : context_(context), weights_(weights) {}
 
-  // Writes the input of `next`. NormPlacement::kPost: normalises the rows of the running layer in place, too; next may
-  // then be null, and nothing else is written.
+  // Writes the input of `next`. NormPlacement::kPost: normalises the rows of the running layer, which `rows` then are,
+  // in place, too; next may then be null, and nothing else is written.
   bool Run(const char* op, const Linear* next, const NormRows& rows) const;
   // out = norm(hidden) for the rows of the running layer, in FP32, without an input of a linear operation. out may be
   // hidden.
   bool Run(const char* op, float* out) const;
+  // hidden = norm(hidden), as AddToResidual changes it.
+  bool RunInPlace(const char* op) const;
   // hidden = (hidden + norm(term)) * factor, for the rows of the running layer. factor: [1] in device memory, or null.
   // Of a divided model, whose ranks have completed `term`, each changes some of the rows; then they meet.
   bool AddToResidual(const char* op, float* term, const float* factor) const;

@@ -228,7 +228,9 @@ void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan
   for (const BufferId shared : {BufferId::kHidden, BufferId::kTerm, BufferId::kLogits, BufferId::kSampled}) {
     bytes(shared) = 0;
   }
-  bytes(BufferId::kSampleRows) = kMaxLogitRows * sizeof(kernels::SampleRow);  // without lists: rank 0 samples
+  if (!config.is_encoder()) {
+    bytes(BufferId::kSampleRows) = kMaxLogitRows * sizeof(kernels::SampleRow);  // without lists: rank 0 samples
+  }
   bytes(BufferId::kKeptRows) = Floats(plan->max_kept_rows, config.attention.query_features());
 }
 
@@ -263,7 +265,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
-  set(BufferId::kQkv, Floats(tokens, config.max_mixer_inputs()));
+  set(BufferId::kQkv, Floats(tokens, std::max(config.max_mixer_inputs(), config.classifier.num_labels)));
   const int32_t normed_columns = SharesMambaNorm(config) ? config.undivided().mamba.output_features() : 0;
   set(BufferId::kAttention, Floats(tokens, std::max(config.max_mixer_outputs(), normed_columns)));
   set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);

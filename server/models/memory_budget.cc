@@ -184,7 +184,7 @@ absl::Status PlanDraft(Draft* draft) {
   memory.kv_auto = !encoder && options.kv_memory_bytes == kAutoBytes;
   if (memory.kv_auto) options.kv_memory_bytes = draft->demand.one_context;
   const absl::StatusOr<engine::MemoryPlan> plan =
-      encoder ? engine::PlanEncoderMemory(draft->config, resident, device, options)
+      encoder ? engine::PlanEncoderMemory(draft->config, resident, device, options, num_ranks)
               : PlanAllRanks(draft->config, num_ranks, resident, device, options);
   if (!plan.ok()) return plan.status();
   memory.workspace = WorkspaceBytes(*plan);

@@ -18,11 +18,8 @@ struct Undivided {
 
 // Layers that exist undivided alone.
 constexpr Undivided kUndivided[] = {
-    {"an encoder's layers", [](const ModelConfig& c) { return c.is_encoder(); }},
     {"heads of several shapes", [](const ModelConfig& c) { return !c.attention.layer_heads.empty(); }},
     {"per-layer embeddings", [](const ModelConfig& c) { return c.has_layer_inputs(); }},
-    {"norms after the sums of its layers",
-     [](const ModelConfig& c) { return c.norm.placement == NormPlacement::kPost; }},
     {"one norm over the heads of its queries", [](const ModelConfig& c) { return c.attention.qk_norm_joint; }},
     {"experts in addition to the MLP of a layer", [](const ModelConfig& c) { return c.experts.beside_mlp; }},
     {"a layer that predicts further tokens (models[].speculation.draft is \"mtp\")",

@@ -208,9 +208,6 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   ModelConfig config = DividedConfig(4, 4);
   config.mlp.ffn_dim = 3;
   EXPECT_THAT(refusal(config, 4), HasSubstr("a dimension of 3"));
-  config = DividedConfig(4, 4);
-  config.kind = ModelKind::kEncoder;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("an encoder's layers"));
   config = RecurrentConfig(4, 2);
   config.delta.shape.value_heads = config.delta.shape.key_heads = 3;
   EXPECT_THAT(refusal(config, 4), HasSubstr("delta nets of 3 heads of values and 3 of keys"));

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// An encoder that is divided among ranks gives the bits of the encoder in one piece: vectors of every pooling, rows,
+// and the logits of a classifier.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "engine/encoder/encoder_runtime.h"
+#include "tests/integration/encoder/encoder_client.h"
+#include "tests/integration/encoder/encoder_goldens.h"
+#include "tests/integration/model/ranked_model.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+EngineOptions BatchOptions() {
+  EngineOptions options;
+  options.max_sequences = 64;
+  options.max_tokens_per_step = 4096;
+  return options;
+}
+
+struct BatchKind {
+  Pooling pooling;
+  bool classify = false;
+};
+
+// The vectors of all inputs, of one batch.
+std::vector<float> VectorsOf(ModelEncoderRuntime* runtime, const ModelConfig& config,
+                             const std::vector<GoldenInput>& inputs, const BatchKind& kind,
+                             const ExecutionProfile& profile) {
+  const int32_t dimensions = kind.classify ? config.classifier.num_labels : config.hidden_dim;
+  std::vector<float> vectors(inputs.size() * static_cast<size_t>(dimensions));
+  EncodeBatch batch{.profile = profile, .classify = kind.classify, .inputs = {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto num_tokens = static_cast<int32_t>(inputs[i].tokens.size());
+    batch.inputs.push_back({.tokens = inputs[i].tokens.data(),
+                            .num_tokens = num_tokens,
+                            .first_length = num_tokens / 2,
+                            .vector = vectors.data() + i * static_cast<size_t>(dimensions),
+                            .dimensions = dimensions,
+                            .pooling = kind.pooling});
+    batch.num_tokens += num_tokens;
+  }
+  EXPECT_TRUE(runtime->Run(&batch).ok());
+  return vectors;
+}
+
+std::vector<BatchKind> KindsOf(const ModelConfig& config) {
+  std::vector<BatchKind> kinds = {{Pooling::kMean}, {Pooling::kCls}, {Pooling::kLast}};
+  if (config.classifier.num_labels > 0)
+    kinds.push_back({config.classifier.mean ? Pooling::kMean : Pooling::kCls, true});
+  return kinds;
+}
+
+class EncoderRanks : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EncoderRanks, VectorsHaveTheBitsOfOneRank) {
+  const std::string path = GoldenEncoderPath(GetParam());
+  const std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16, Precision::kInt8};
+  const TestModel whole = LoadTestModel(path, "", 1, precisions);
+  const ModelConfig& config = whole.model->config();
+  const auto alone = *ModelEncoderRuntime::Create(whole.model.get(), BatchOptions());
+  const std::vector<GoldenInput> inputs = ReadEncoderGoldens(GetParam()).inputs;
+  int num_divided = 0;
+  for (const int32_t num_ranks : {2, 4}) {
+    std::string reason;
+    if (!Divides(path, num_ranks, &reason)) {
+      std::printf("not divided: %s\n", reason.c_str());
+      continue;
+    }
+    SCOPED_TRACE(std::to_string(num_ranks) + " ranks");
+    ++num_divided;
+    const RankedModel ranked = LoadRankedModel(path, "", 1, num_ranks, precisions);
+    const auto together = *ModelEncoderRuntime::Create(ranked.model.get(), BatchOptions());
+    for (const Precision precision : precisions) {
+      for (const AttentionBackend backend : kernels::kAutoOrder) {
+        const ExecutionProfile profile = {DeviceKind::kCpu, backend, precision};
+        for (const BatchKind& kind : KindsOf(config)) {
+          ASSERT_EQ(VectorsOf(together.get(), config, inputs, kind, profile),
+                    VectorsOf(alone.get(), config, inputs, kind, profile))
+              << kernels::Name(precision) << " " << kernels::Name(backend) << (kind.classify ? ", labels" : "");
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_divided, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EncoderRanks, ::testing::ValuesIn(GoldenEncoderNames()),
+                         [](const auto& test) { return test.param; });
+
+TEST(EncoderRankMemory, IsThatOfAllRanks) {
+  const std::string path = GoldenEncoderPath("bert_tiny");
+  const RankedModel ranked = LoadRankedModel(path, "", 1, 2, {Precision::kFp32});
+  const auto held = [&ranked] {
+    size_t bytes = 0;
+    for (const auto& device : ranked.devices) bytes += device->ops->memory(device->context).bytes_held;
+    return bytes;
+  };
+  const size_t before = held();
+  const auto runtime = *ModelEncoderRuntime::Create(ranked.model.get(), BatchOptions());
+  EXPECT_EQ(held(), before + runtime->memory_plan().total());
+  EXPECT_EQ(runtime->device_memory().bytes_held, held());
+  EngineOptions eager = BatchOptions();
+  eager.execution = ExecutionMode::kEager;
+  EXPECT_THAT(ModelEncoderRuntime::Create(ranked.model.get(), eager).status().ToString(),
+              ::testing::HasSubstr("models[].parallel.tensor is 2, with which models[].execution is fused"));
+}
+
+// What a rank's products do.
+bool rank_fails = false;
+
+TEST(EncoderRankFaults, AFailingRankEndsTheEngine) {
+  RankedModel ranked = LoadRankedModel(GoldenEncoderPath("bert_tiny"), "", 1, 2, {Precision::kFp32});
+  static const kernels::DeviceOps* const plain = ranked.devices[1]->ops;
+  static const kernels::DeviceOps faulty = [] {
+    kernels::DeviceOps ops = *plain;
+    ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
+      return rank_fails ? kernels::KernelStatus::kDeviceError : plain->gemm(context, params);
+    };
+    return ops;
+  }();
+  ranked.devices[1]->ops = &faulty;
+  EncoderClient client(ranked.model.get(), BatchOptions());
+  EncodeRequest request;
+  request.tokens = {1, 2, 3};
+  request.lengths = {3};
+  request.dimensions = ranked.model->config().hidden_dim;
+  request.profile = {DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
+  EXPECT_EQ(client.Submit(request)->Wait()->reason, FinishReason::kStop);
+  rank_fails = true;
+  EXPECT_EQ(client.Submit(request)->Wait()->reason, FinishReason::kInternal);
+  rank_fails = false;
+}
+
+}  // namespace
+}  // namespace dunlin::engine
