@@ -14,6 +14,7 @@
 #include "engine/model/spec/rank_config.h"
 #include "engine/runtime/hidden_rows.h"
 #include "engine/runtime/kv_demand.h"
+#include "engine/runtime/step_graphs.h"
 #include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
@@ -57,6 +58,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kWorkspace, "workspace", kStepKey},
     {BufferId::kGathered, "gathered columns", kStepKey},
     {BufferId::kRankColumns, "rank columns", kStepKey},
+    {BufferId::kGraphs, "step graphs", "compute.cuda_graphs"},
 };
 
 size_t Floats(int64_t rows, int64_t columns) {
@@ -214,6 +216,16 @@ void PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, c
   plan->bytes[static_cast<size_t>(BufferId::kState)] = static_cast<size_t>(counts.state_slots) * StateBytesOf(config);
 }
 
+// Steps of an encoder, of a model with states, of one that runs unfused and of ranks, which wait for each other on the
+// host, are not those of one recording.
+void PlanGraphs(const ModelConfig& config, const kernels::Device& device, const EngineOptions& options,
+                MemoryPlan* plan) {
+  if (config.is_encoder() || config.is_recurrent() || config.num_ranks > 1) return;
+  if (options.execution == ExecutionMode::kEager || !device.ops->supports_graphs(device.context)) return;
+  plan->num_graphs = kMaxGraphs;
+  plan->bytes[static_cast<size_t>(BufferId::kGraphs)] = kMaxGraphs * GraphBytes(config.num_layers);
+}
+
 // What a rank has in addition, and what it uses of rank 0's.
 void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan) {
   const auto bytes = [plan](BufferId id) -> size_t& { return plan->bytes[static_cast<size_t>(id)]; };
@@ -305,6 +317,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
     set(BufferId::kSampled, kMaxLogitRows * sizeof(kernels::SampledToken));
   }
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
+  PlanGraphs(config, device, options, &plan);
   return plan;
 }
 

@@ -57,8 +57,9 @@ enum class BufferId : uint8_t {
   kWorkspace,      // of sampling, or the attention backend and precision that need most
   kGathered,       // of a divided model's rank 0: LayerBuffers::gathered, one after the other
   kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
+  kGraphs,         // num_graphs times what a device's driver takes of a recorded step at most: StepGraphs has it
 };
-inline constexpr int kNumBuffers = 33;
+inline constexpr int kNumBuffers = 34;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
@@ -88,6 +89,7 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;           // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
+  int32_t num_graphs = 0;  // recorded decode steps that there may be at once; 0: none is recorded
   int32_t steps_in_flight = 1;
   bool predicts = false;       // ModelConfig::num_predictors
   int32_t max_kept_rows = 0;   // that a last layer may go on with: T, of an encoder S

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/runtime/record_steps.h"
 #include "engine/runtime/warm_up.h"
 
 namespace dunlin::engine {
@@ -117,7 +118,8 @@ uint64_t ModelRuntime::progress() const {
 
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
   if (group_ != nullptr) return absl::OkStatus();  // for devices that divide no models
-  return engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
+  absl::Status status = engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
+  return status.ok() ? RecordDecodeSteps(*model_, profiles, this, notice) : status;
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {

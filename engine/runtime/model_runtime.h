@@ -33,7 +33,7 @@ class ModelRuntime : public Runtime {
   // them. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
 
-  // Before the first step: WarmUp (warm_up.h) on this runtime's memory.
+  // Before the first step: WarmUp (warm_up.h) on this runtime's memory, and RecordDecodeSteps (record_steps.h).
   absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
 
   absl::StatusOr<StepHandle> Launch(const StepPlan& plan) override;
@@ -61,6 +61,7 @@ class ModelRuntime : public Runtime {
   int64_t longest_mask_wait_ns() const override { return ranks_.front()->longest_mask_wait_ns(); }
   // Of all ranks.
   const MemoryPlan& memory_plan() const { return plan_; }
+  StepGraphs* graphs() { return ranks_.front()->graphs(); }
 
  private:
   ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth);

@@ -68,14 +68,14 @@ RankRuntime::RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffer
     : model_(model),
       buffers_(std::move(buffers)),
       scaling_(scaling),
-      graphs_(buffers_->layers().unfused == nullptr ? buffers_->device() : nullptr),
+      graphs_(buffers_->device(), buffers_->plan()),
       adapters_(buffers_->plan()),
       hidden_rows_(buffers_->plan().steps_in_flight, buffers_->plan().max_tokens_per_step,
                    buffers_->plan().max_sequences),
       prediction_(std::move(prediction)),
       slots_(std::move(slots)) {
   for (const std::unique_ptr<StepSlot>& slot : slots_) {
-    if (graphs_.on()) slot->inputs().RoundBounds();
+    if (graphs_.on()) slot->inputs().RoundShapes();
   }
 }
 
@@ -93,6 +93,7 @@ KvPoolState RankRuntime::kv_pool() const {
 }
 
 absl::Status RankRuntime::Launch(const StepPlan& plan, size_t slot) {
+  graphs_.BeginStep();
   StepSlot& step = *slots_[slot];
   step.Restart(plan.sequences.size(), plan.draft_rows.size());
   hidden_rows_.BeginStep();
@@ -124,7 +125,8 @@ absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batc
   const auto count_from = [num_head_rows](int32_t first) { return std::min(kMaxLogitRows, num_head_rows - first); };
   status = graphs_.Run(batch.profile, pass_inputs, [&] {
     absl::Status ran = pass.RunLayers();
-    if (ran.ok() && num_head_rows > 0) ran = pass.RunHead(0, count_from(0));
+    // Rows that repeat others are in the first part.
+    if (ran.ok() && num_head_rows > 0) ran = pass.RunHead(0, std::min(kMaxLogitRows, pass_inputs.kept.count));
     return ran;
   });
   for (int32_t first = 0; status.ok() && first < num_head_rows; first += kMaxLogitRows) {

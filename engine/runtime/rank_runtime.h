@@ -57,6 +57,7 @@ class RankRuntime {
   int32_t PredictedHidden(int32_t sequence_index) const { return hidden_rows_.RowOfPrediction(sequence_index); }
 
   StepBuffers* buffers() { return buffers_.get(); }
+  StepGraphs* graphs() { return &graphs_; }
   // Any thread.
   KvPoolState kv_pool() const;
   uint64_t progress() const { return buffers_->progress(); }

@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
                                                                    kernels::Device* device, size_t first_kv_bytes) {
   std::unique_ptr<StepBuffers> buffers(new StepBuffers(plan, device));
   for (size_t i = 0; i < kNumBuffers; ++i) {
-    if (plan.bytes[i] == 0) continue;
+    if (plan.bytes[i] == 0 || static_cast<BufferId>(i) == BufferId::kGraphs) continue;
     const bool is_pool = static_cast<BufferId>(i) == BufferId::kKvPool;
     buffers->memory_[i] =
         is_pool ? buffers->AllocatePool(first_kv_bytes) : device->ops->allocate(device->context, plan.bytes[i]);

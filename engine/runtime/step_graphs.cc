@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/runtime/device_status.h"
+#include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
 namespace {
@@ -17,13 +18,34 @@ bool Repeats(const PassInputs& inputs) {
 
 }  // namespace
 
-StepGraphs::StepGraphs(kernels::Device* device)
-    : device_(device != nullptr && device->ops->supports_graphs(device->context) ? device : nullptr) {
-  if (on()) entries_.reserve(kMaxGraphs);
+StepGraphs::StepGraphs(kernels::Device* device, const MemoryPlan& plan) : device_(device) {
+  if (device == nullptr || plan.num_graphs == 0 || !device->ops->supports_graphs(device->context)) return;
+  max_graphs_ = plan.num_graphs;
+  Reserve(plan[BufferId::kGraphs] / static_cast<size_t>(plan.num_graphs));
+  entries_.reserve(static_cast<size_t>(max_graphs_) + kMaxMet);
+}
+
+void StepGraphs::Reserve(size_t bytes_each) {
+  if (bytes_each == 0) return;
+  reserve_bytes_ = bytes_each;
+  while (static_cast<int32_t>(reserve_.size()) < max_graphs_) {
+    void* piece = device_->ops->allocate(device_->context, bytes_each);
+    if (piece == nullptr) break;
+    reserve_.push_back(piece);
+  }
+  max_graphs_ = static_cast<int32_t>(reserve_.size());
 }
 
 StepGraphs::~StepGraphs() {
+  TurnOff();
+}
+
+void StepGraphs::TurnOff() {
   for (Entry& entry : entries_) Destroy(&entry);
+  entries_.clear();
+  for (void* piece : reserve_) device_->ops->release(device_->context, piece, reserve_bytes_);
+  reserve_.clear();
+  max_graphs_ = 0;
 }
 
 absl::Status StepGraphs::Run(const ExecutionProfile& profile, const PassInputs& inputs,
@@ -36,7 +58,7 @@ absl::Status StepGraphs::Run(const ExecutionProfile& profile, const PassInputs& 
     return pass();
   }
   entry->last_used = clock_;
-  if (entry->graph == nullptr && !entry->refused) Record(entry, pass);
+  if (entry->graph == nullptr && !entry->refused && may_record_) Record(entry, pass);
   if (entry->graph == nullptr) return pass();
   return DeviceStatus(device_->ops->launch_graph(device_->context, entry->graph), "a recorded step");
 }
@@ -47,30 +69,49 @@ StepGraphs::Entry* StepGraphs::Find(const ExecutionProfile& profile, const PassI
   return found == entries_.end() ? nullptr : &*found;
 }
 
-void StepGraphs::Add(const ExecutionProfile& profile, const PassInputs& inputs) {
-  Entry* entry = nullptr;
-  if (entries_.size() < kMaxGraphs) {
-    entry = &entries_.emplace_back();
-  } else {
-    entry = &*std::ranges::min_element(entries_, {}, &Entry::last_used);
-    Destroy(entry);
+StepGraphs::Entry* StepGraphs::Oldest(bool recorded) {
+  Entry* oldest = nullptr;
+  for (Entry& entry : entries_) {
+    if ((entry.graph != nullptr) != recorded) continue;
+    if (oldest == nullptr || entry.last_used < oldest->last_used) oldest = &entry;
   }
+  return oldest;
+}
+
+// A pass that is met once takes no graph's place.
+void StepGraphs::Add(const ExecutionProfile& profile, const PassInputs& inputs) {
+  const size_t most = static_cast<size_t>(max_graphs_) + kMaxMet;
+  Entry* entry = entries_.size() < most ? &entries_.emplace_back() : Oldest(false);
   *entry = {.profile = profile, .inputs = inputs, .last_used = clock_};
+}
+
+void StepGraphs::MakeRoom() {
+  if (num_graphs_ == max_graphs_) return Destroy(Oldest(true));
+  // The graphs and the pieces that are left are the whole reserve, but for what a recording that failed was given.
+  if (num_graphs_ + static_cast<int32_t>(reserve_.size()) < max_graphs_ || reserve_.empty()) return;
+  device_->ops->release(device_->context, reserve_.back(), reserve_bytes_);
+  reserve_.pop_back();
 }
 
 // Where another thread records, the next step of this kind tries again. A failure in a recording that is the device's
 // own comes again when the pass runs.
 void StepGraphs::Record(Entry* entry, absl::FunctionRef<absl::Status()> pass) {
+  MakeRoom();
   if (!device_->ops->begin_graph(device_->context)) return;
+  may_record_ = false;
   const absl::Status status = pass();
   entry->graph = device_->ops->end_graph(device_->context);
+  if (entry->graph != nullptr) ++num_graphs_;
   if (!status.ok()) Destroy(entry);
   entry->refused = entry->graph == nullptr;
+  if (entry->refused) ++num_failed_;
 }
 
 void StepGraphs::Destroy(Entry* entry) {
-  if (entry->graph != nullptr) device_->ops->destroy_graph(device_->context, entry->graph);
+  if (entry->graph == nullptr) return;
+  device_->ops->destroy_graph(device_->context, entry->graph);
   entry->graph = nullptr;
+  --num_graphs_;
 }
 
 }  // namespace dunlin::engine

@@ -2,10 +2,10 @@
 #include "engine/runtime/step_inputs.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/runtime/decode_shapes.h"
 
 namespace dunlin::engine {
 namespace {
@@ -14,13 +14,9 @@ int32_t PagesOf(const SequenceStep& step, int32_t tokens_per_page) {
   return PagesFor(step.first_position + step.num_tokens, tokens_per_page);
 }
 
-// A power of two, at least one split of keys (kernels/cuda/attention divides them each 512 or 1,024): a bound that is
-// up to twice too large costs thread blocks that find no keys.
-constexpr uint32_t kLeastBound = 512;
-
-int32_t RoundedBound(int32_t kv_tokens, int32_t max_context_tokens) {
-  const auto rounded = static_cast<int64_t>(std::max(kLeastBound, std::bit_ceil(static_cast<uint32_t>(kv_tokens))));
-  return std::max(kv_tokens, static_cast<int32_t>(std::min<int64_t>(rounded, max_context_tokens)));
+bool IsOneDraw(const SequenceStep& step) {
+  return step.num_tokens == 1 && step.samples && step.num_scored == 0 && step.num_drafts() == 0 &&
+         step.adapter == nullptr;
 }
 
 }  // namespace
@@ -39,6 +35,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       arena_(arena == nullptr ? own_.data() : arena),
       max_words_(ArenaBytes(plan) / sizeof(int32_t)),
       max_tokens_(plan.max_tokens_per_step),
+      max_sequences_(plan.max_sequences),
       max_context_tokens_(plan.max_context_tokens),
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0),
@@ -50,12 +47,12 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
 }
 
 // The sub-batch's share of the arena.
-void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
+void StepInputs::Place(const SubBatch& batch, int32_t num_repeated, int32_t pages_per_sequence) {
   DUNLIN_CHECK(batch.num_tokens <= max_tokens_, "a sub-batch exceeds the step's planned tokens");
   if (!own_.empty()) Restart();
-  num_tokens_ = batch.num_tokens;
-  num_decode_tokens_ = batch.num_decode_tokens;
-  num_sequences_ = batch.num_sequences;
+  num_tokens_ = batch.num_tokens + num_repeated;
+  num_decode_tokens_ = batch.num_decode_tokens + num_repeated;
+  num_sequences_ = batch.num_sequences + num_repeated;
   page_table_stride_ = pages_per_sequence;
   const auto sequences = static_cast<size_t>(num_sequences_);
   const size_t index_words = static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_);
@@ -76,18 +73,29 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
   max_query_tokens_ = 0;
   max_kv_tokens_ = 0;
   int32_t most_pages = 0;
+  int32_t shortest = 0;
+  bool all_draw = true;
   for (int32_t i = 0; i < batch.num_sequences; ++i) {
     const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
     most_pages = std::max(most_pages, PagesOf(step, tokens_per_page));
     if (step.num_tokens == 1 && num_one_token_ == i) ++num_one_token_;
     max_query_tokens_ = std::max(max_query_tokens_, step.num_tokens);
     max_kv_tokens_ = std::max(max_kv_tokens_, step.first_position + step.num_tokens);
+    const SequenceStep& best = plan.sequences[static_cast<size_t>(batch.first_sequence + shortest)];
+    if (step.first_position < best.first_position) shortest = i;
+    all_draw = all_draw && IsOneDraw(step);
   }
-  if (rounds_bounds_ && batch.num_decode_tokens == batch.num_tokens) {
+  int32_t num_repeated = 0;
+  if (rounds_shapes_ && batch.num_decode_tokens == batch.num_tokens) {
     max_kv_tokens_ = RoundedBound(max_kv_tokens_, max_context_tokens_);
     most_pages = std::max(most_pages, PagesFor(max_kv_tokens_, tokens_per_page));
+    // The sub-batches of a step share its memory.
+    if (all_draw && !has_state_ && plan.sub_batches.size() == 1) {
+      const auto max_rows = static_cast<int32_t>(std::min(max_tokens_, max_sequences_));
+      num_repeated = RoundedRows(batch.num_tokens, max_rows) - batch.num_tokens;
+    }
   }
-  Place(batch, most_pages);
+  Place(batch, num_repeated, most_pages);
 
   for (int32_t i = 0; i < batch.num_sequences; ++i) {
     const int32_t sequence_index = batch.first_sequence + i;
@@ -101,6 +109,10 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
     StageTokens(plan, step, tokens_per_page);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
+  num_kept_rows_ = static_cast<int32_t>(head_rows_.size()) + num_repeated;
+  repeated_row_ = shortest;
+  for (int32_t i = 0; i < num_repeated; ++i) RepeatRow(shortest, batch.num_tokens + i);
+  num_one_token_ += num_repeated;
   StageHeadSpans(batch.first_sequence);
   if (has_state_) StageStates(plan, batch);
 }
@@ -211,10 +223,19 @@ void StepInputs::AddHeadRow(int32_t row, HeadRow head_row) {
   head_rows_.push_back(head_row);
 }
 
+// Of sub-batches with one token of each sequence: a sequence with the pages of this one. Two rows then write the same
+// keys and values, of equal bits, to one place.
+void StepInputs::RepeatRow(int32_t row, int32_t to) {
+  for (int array = 0; array < predictor_array(); ++array) host_array(array)[to] = host_array(array)[row];
+  host_array(3)[to] = to;
+  spans_[to] = spans_[row];
+  spans_[to].query_start = to;
+}
+
 // One for each run of neighbours.
 void StepInputs::StageHeadSpans(int32_t first_sequence) {
   num_head_spans_ = max_head_query_tokens_ = max_head_kv_tokens_ = 0;
-  if (head_rows_.size() == static_cast<size_t>(num_tokens_)) return;
+  if (num_kept_rows_ == num_tokens_) return;
   kernels::SequenceSpan* spans = spans_ + num_sequences_;
   for (size_t i = 0; i < head_rows_.size(); ++i) {
     const int32_t row = host_array(3)[i];
@@ -255,6 +276,11 @@ void StepInputs::StagePredictor(const StepPlan& plan, const SubBatch& batch, int
     }
     rows->Note(step, row);
   }
+  for (; next < num_tokens_; ++next) {
+    for (int array = predictor_array(); array < num_arrays(); ++array) {
+      host_array(array)[next] = host_array(array)[repeated_row_];
+    }
+  }
 }
 
 void StepInputs::StagePrediction(std::span<const int32_t> hidden_rows) {
@@ -276,7 +302,6 @@ PassInputs StepInputs::predictor_inputs() const {
 }
 
 PassInputs StepInputs::pass_inputs() const {
-  const auto num_head_rows = static_cast<int32_t>(head_rows_.size());
   return {.num_tokens = num_tokens_,
           .num_decode_tokens = num_decode_tokens_,
           .token_ids = token_ids(),
@@ -288,8 +313,8 @@ PassInputs StepInputs::pass_inputs() const {
           .page_table_stride = page_table_stride_,
           .state_parts = state_parts(),
           .kept = {.index = head_row_index(),
-                   .count = num_head_rows,
-                   .num_decode = num_head_rows,
+                   .count = num_kept_rows_,
+                   .num_decode = num_kept_rows_,
                    .spans = has_head_spans() ? head_spans() : QuerySpans{}}};
 }
 

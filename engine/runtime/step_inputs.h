@@ -33,9 +33,11 @@ class StepInputs {
   StepInputs(const MemoryPlan& plan, int32_t* arena);
   static size_t ArenaBytes(const MemoryPlan& plan);
 
-  // From now on the bounds of sub-batches without prefill (QuerySpans::max_kv_tokens, page_table_stride) are rounded
-  // up, within the plan's context: they then change once in a while as sequences grow, not in every step.
-  void RoundBounds() { rounds_bounds_ = true; }
+  // From now on sub-batches without prefill are rounded up to few shapes (decode_shapes.h). Their bounds
+  // (QuerySpans::max_kv_tokens, page_table_stride), within the plan's context, change once in a while as sequences
+  // grow, not in every step. Where each sequence draws one token, and the step has no other sub-batch, rows follow that
+  // repeat the one of fewest keys; what they give is nobody's, head_rows() does not have them.
+  void RoundShapes() { rounds_shapes_ = true; }
 
   // For a new step: what was staged has been copied.
   void Restart() { next_word_ = 0; }
@@ -63,7 +65,7 @@ class StepInputs {
   PassInputs pass_inputs() const;
   // The same of the layer that predicts, whose rows have no head.
   PassInputs predictor_inputs() const;
-  // In ascending (sequence, position) order.
+  // In ascending (sequence, position) order: the first of the kept rows.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
   // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
   // they are. Staged where the head takes some of the rows and not all.
@@ -77,7 +79,7 @@ class StepInputs {
   const int32_t* token_ids() const { return device_array(0); }       // [num_tokens]
   const int32_t* positions() const { return device_array(1); }       // [num_tokens] in the sequence
   const int32_t* token_slot() const { return device_array(2); }      // [num_tokens] index in the page
-  const int32_t* head_row_index() const { return device_array(3); }  // [head_rows().size()] row of the batch
+  const int32_t* head_row_index() const { return device_array(3); }  // [kept rows] row of the batch
   const int32_t* token_page() const { return device_array(4); }      // [groups, num_tokens] page id
   // Of a recurrent model; else empty. Valid after Upload until the next Stage.
   StateParts state_parts() const { return {state_parts_.data(), static_cast<int32_t>(state_parts_.size())}; }
@@ -91,9 +93,10 @@ class StepInputs {
   int32_t max_spans() const { return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0); }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
-  void Place(const SubBatch& batch, int32_t pages_per_sequence);
+  void Place(const SubBatch& batch, int32_t num_repeated, int32_t pages_per_sequence);
   void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_page_sets);
   void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
+  void RepeatRow(int32_t row, int32_t to);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
   void StageHeadSpans(int32_t first_sequence);
@@ -108,15 +111,18 @@ class StepInputs {
   size_t max_words_;
   size_t next_word_ = 0;
   int64_t max_tokens_;
+  int64_t max_sequences_;
   int32_t max_context_tokens_;
-  bool rounds_bounds_ = false;
+  bool rounds_shapes_ = false;
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
   bool predicts_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;
-  int32_t next_token_ = 0;  // while staging
+  int32_t num_kept_rows_ = 0;  // the head's, and those that repeat one
+  int32_t next_token_ = 0;     // while staging
+  int32_t repeated_row_ = 0;   // by the rows after the batch's own
   int64_t page_table_stride_ = 0;
   int32_t num_one_token_ = 0;  // the first of the sequences, which have one token each
   int32_t max_query_tokens_ = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_graphs.h"
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 
@@ -187,6 +188,25 @@ TEST_F(MemoryPlanTest, AlternatingLayersHavePagesOfTheirOwn) {
   EXPECT_EQ(plan[BufferId::kPageTable], 3U * 3 * 8 * 4);
   options_.kv_memory_bytes = 3 * 768 - 1;
   EXPECT_THAT(std::string(Plan(config).status().message()), HasSubstr("holds 2 pages of 768 bytes; it needs 3 to"));
+}
+
+TEST_F(MemoryPlanTest, RecordedStepsOfADeviceThatRecordsHaveRoom) {
+  EXPECT_EQ(Plan(SmallGpt2Config())->num_graphs, 0) << "the device records none";
+  const size_t without = Plan(SmallGpt2Config())->total();
+  support_.graphs = true;
+  const ModelConfig config = SmallGpt2Config();
+  const MemoryPlan plan = *Plan(config);
+  EXPECT_EQ(plan.num_graphs, kMaxGraphs);
+  EXPECT_EQ(plan[BufferId::kGraphs], static_cast<size_t>(kMaxGraphs) * GraphBytes(config.num_layers));
+  EXPECT_EQ(plan.total(), without + plan[BufferId::kGraphs]);
+  EXPECT_THAT(Describe(plan), HasSubstr("step graphs"));
+  EXPECT_EQ(Plan(SmallDeltaConfig())->num_graphs, 0) << "which slots are copied is in host memory";
+  for (const MemoryPlan& rank : *PlanRanks(config, 2, resident_, *device_, options_)) EXPECT_EQ(rank.num_graphs, 0);
+  const auto buffers = StepBuffers::Allocate(plan, {}, device_.get());
+  ASSERT_TRUE(buffers.ok());
+  EXPECT_EQ(log_.bytes_held, without) << "StepGraphs has the rest";
+  options_.execution = ExecutionMode::kEager;
+  EXPECT_EQ(Plan(config)->num_graphs, 0);
 }
 
 TEST_F(MemoryPlanTest, CheckFitsNamesTheLargestPartAndItsKey) {

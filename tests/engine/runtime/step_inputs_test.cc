@@ -206,7 +206,7 @@ TEST_F(StepInputsTest, RoundedBoundsStayWhileSequencesGrow) {
     return inputs_->pass_inputs();
   };
   EXPECT_EQ(stage(16, 4).spans.max_kv_tokens, 17) << "as it is by default";
-  inputs_->RoundBounds();
+  inputs_->RoundShapes();
   const PassInputs inputs = stage(16, 4);
   EXPECT_EQ(inputs.spans.max_kv_tokens, 512);
   EXPECT_EQ(inputs.page_table_stride, 64);
@@ -259,6 +259,76 @@ TEST_F(StepInputsTest, RowsGoThroughStatesInPartsBetweenTheirCuts) {
   EXPECT_THAT(copies(1), ElementsAre(std::pair(6, 7), std::pair(4, 5)));
   EXPECT_THAT(spans(2), ElementsAre(Row{2, 1, 14, 8}));
   EXPECT_THAT(copies(2), ElementsAre(std::pair(7, 8)));
+}
+
+TEST_F(StepInputsTest, RowsThatRepeatTheShortestSequenceFillAShape) {
+  options_.max_sequences = 7;
+  plan_ = *PlanMemory(SmallGpt2Config(), {Precision::kFp32}, *device_, options_);
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  inputs_->RoundShapes();
+  PlanBuilder builder({});
+  for (const int32_t first : {9, 4, 17, 11, 6}) {
+    builder.Add(0, 2, first, 1, {PageId{first}, PageId{first + 1}, PageId{first + 2}}, true);
+  }
+  Stage(builder);
+  const PassInputs inputs = inputs_->pass_inputs();
+  EXPECT_EQ(inputs.num_tokens, 7) << "all sequences of a step; else 8";
+  EXPECT_EQ(inputs.num_decode_tokens, 7);
+  EXPECT_EQ(inputs.spans.count, 7);
+  EXPECT_EQ(inputs.spans.num_one_token, 7);
+  EXPECT_EQ(inputs.kept.count, 7);
+  EXPECT_EQ(inputs.kept.num_decode, 7);
+  EXPECT_EQ(inputs.kept.spans.count, 0) << "every row is kept";
+  EXPECT_EQ(inputs_->head_rows().size(), 5U);
+  for (const int32_t row : {5, 6}) {
+    EXPECT_EQ(inputs.token_ids[row], inputs.token_ids[1]);
+    EXPECT_EQ(inputs.positions[row], 4);
+    EXPECT_EQ(inputs.token_page[row], inputs.token_page[1]);
+    EXPECT_EQ(inputs.token_slot[row], inputs.token_slot[1]);
+    EXPECT_EQ(inputs.kept.index[row], row);
+    EXPECT_EQ(inputs.spans.first[row].query_start, row);
+    EXPECT_EQ(inputs.spans.first[row].query_len, 1);
+    EXPECT_EQ(inputs.spans.first[row].first_position, 4);
+    EXPECT_EQ(inputs.spans.first[row].page_table_row, 1);
+  }
+}
+
+TEST_F(StepInputsTest, RowsThatRepeatASequencePredictWhatItDoes) {
+  plan_.predicts = true;
+  plan_.bytes[static_cast<size_t>(BufferId::kIndices)] *= 2;
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  inputs_->RoundShapes();
+  PlanBuilder builder({});
+  for (const int32_t first : {9, 4, 11}) {
+    builder.Add(0, 2, first, 1, {PageId{first}, PageId{first + 1}, PageId{first + 2}}, true);
+  }
+  HiddenRows rows(1, plan_.max_tokens_per_step, plan_.max_sequences);
+  rows.BeginStep();
+  const StepPlan plan = builder.plan();
+  inputs_->Stage(plan, plan.sub_batches[0], 8);
+  inputs_->StagePredictor(plan, plan.sub_batches[0], 8, 0, &rows);
+  ASSERT_EQ(inputs_->Upload(buffers_.get()), kernels::KernelStatus::kOk);
+  const PassInputs inputs = inputs_->predictor_inputs();
+  ASSERT_EQ(inputs.num_tokens, 4);
+  for (const int32_t* array : {inputs.positions, inputs.token_page, inputs.token_slot, inputs.hidden_rows}) {
+    EXPECT_EQ(array[3], array[1]);
+  }
+  EXPECT_EQ(inputs.hidden_rows[3], rows.RowOfStep(1));
+}
+
+// Drafts, scores and prompts have shapes of their own.
+TEST_F(StepInputsTest, OnlyStepsOfOneDrawEachAreFilled) {
+  inputs_->RoundShapes();
+  PlanBuilder unsampled({});
+  for (int32_t i = 0; i < 3; ++i) unsampled.Add(0, 2, 4, 1, {0}, i > 0);
+  Stage(unsampled);
+  EXPECT_EQ(inputs_->num_tokens(), 3);
+  PlanBuilder prompt({});
+  for (int32_t i = 0; i < 3; ++i) prompt.Add(0, 6, 5, 1, {0}, true);
+  Stage(prompt);
+  EXPECT_EQ(inputs_->num_tokens(), 3);
 }
 
 TEST_F(StepInputsTest, DiesOnATokenWithoutAPage) {

@@ -5,15 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <numeric>
 
 #include "engine/plan/sequence_view.h"
 #include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/graph_count.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
 #include "tests/kernels/loader/fake_cuda.h"
@@ -32,26 +31,6 @@ TestModel LoadModuleModel(const std::string& path, const std::vector<Precision>&
   EXPECT_NE(device, nullptr) << error;
   return LoadTestModel(path, std::move(device), precisions);
 }
-
-// Counts the graphs that the fake device launches while it lives.
-class GraphCount {
- public:
-  GraphCount() { setenv(kernels::kFakeGraphsFile, file_.c_str(), 1); }
-  ~GraphCount() {
-    unsetenv(kernels::kFakeGraphsFile);
-    std::remove(file_.c_str());
-  }
-  GraphCount(const GraphCount&) = delete;
-  GraphCount& operator=(const GraphCount&) = delete;
-
-  int64_t launched() const {
-    std::ifstream file(file_);
-    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
-  }
-
- private:
-  const std::string file_ = "/tmp/dunlin_graphs_" + std::to_string(getpid());
-};
 
 // The fake has no FLASH in FP32.
 std::vector<ExecutionProfile> Profiles(DeviceKind device) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -155,6 +157,7 @@ TEST(Cuda, AlgorithmsAreChosenBeforeReadyAndNeverAfterwards) {
       std::remove(log.file.c_str());
       std::vector<std::string> arguments = encodes ? EncoderOn("cuda") : OnDevice("cuda");
       arguments.insert(arguments.end(), {"--set", "compute.cublas_algorithm_cache=" + cache});
+      arguments.insert(arguments.end(), {"--set", "compute.cuda_graphs=false"});
       ServerProcess server(kDemo, arguments);
       ASSERT_TRUE(server.ready()) << server.Log();
       const auto chosen = log.Read();
@@ -173,11 +176,44 @@ TEST(Cuda, AlgorithmsAreChosenBeforeReadyAndNeverAfterwards) {
   }
 }
 
-TEST(Cuda, WithoutAFileOfAlgorithmsNothingIsComputedBeforeReady) {
+TEST(Cuda, WithoutAFileOfAlgorithmsAndGraphsNothingIsComputedBeforeReady) {
   const ProductLog log("none");
-  ServerProcess server(kDemo, OnDevice("cuda"));
+  std::vector<std::string> arguments = OnDevice("cuda");
+  arguments.insert(arguments.end(), {"--set", "compute.cuda_graphs=false"});
+  ServerProcess server(kDemo, arguments);
   ASSERT_TRUE(server.ready()) << server.Log();
   EXPECT_TRUE(log.Read().empty());
+}
+
+// A recording that fails is a warning; the steps are the same.
+TEST(Cuda, DecodeStepsAreRecordedBeforeReady) {
+  Json tokens[2];
+  for (const bool refuses : {false, true}) {
+    const std::string file = "/tmp/dunlin_recorded_" + std::to_string(getpid());
+    setenv(kernels::kFakeGraphsFile, file.c_str(), 1);
+    if (refuses) setenv(kernels::kFakeRefusesGraphs, "1", 1);
+    std::vector<std::string> arguments = OnDevice("cuda");
+    arguments.insert(arguments.end(), {"--set", "scheduler.max_sequences=4"});
+    ServerProcess server(kDemo, arguments);
+    unsetenv(kernels::kFakeGraphsFile);
+    unsetenv(kernels::kFakeRefusesGraphs);
+    ASSERT_TRUE(server.ready()) << server.Log();
+    const auto launched = [&] {
+      std::ifstream graphs(file);
+      return std::count(std::istreambuf_iterator<char>(graphs), {}, '\n');
+    };
+    const auto before = launched();
+    EXPECT_EQ(before > 0, !refuses);
+    EXPECT_THAT(server.Log(), HasSubstr("step graphs"));
+    EXPECT_EQ(server.Log().find("could not record decode steps") != std::string::npos, refuses) << server.Log();
+    const Json json = GenerateJson(
+        server, {"--precision", "bf16", "--max-tokens", "4", "--ignore-eos", "--temperature", "0", "Rain"});
+    tokens[refuses ? 1 : 0] = json["token_ids"];
+    EXPECT_EQ(launched() - before, refuses ? 0 : 3) << "all but the prompt";
+    std::remove(file.c_str());
+  }
+  EXPECT_EQ(tokens[0].size(), 4U);
+  EXPECT_EQ(tokens[0], tokens[1]);
 }
 
 TEST(Cuda, AnEncodersFailedDeviceEndsItsCallsAndTheProcessToo) {

@@ -20,6 +20,10 @@ inline constexpr char kFakeHangFile[] = "DUNLIN_FAKE_CUDA_HANG_FILE";
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
 // Environment variable: every launch of a graph appends the number of its operations to this file.
 inline constexpr char kFakeGraphsFile[] = "DUNLIN_FAKE_CUDA_GRAPHS_FILE";
+// Environment variable: no graph can be made of what is recorded.
+inline constexpr char kFakeRefusesGraphs[] = "DUNLIN_FAKE_CUDA_REFUSES_GRAPHS";
+// Environment variable: graphs lack the operation of this number, counted from 0.
+inline constexpr char kFakeGraphsLack[] = "DUNLIN_FAKE_CUDA_GRAPHS_LACK";
 // Environment variable: GEMMs and attention return kOk and write nothing.
 inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
 // Environment variable: bytes of device memory; allocations beyond them return null.

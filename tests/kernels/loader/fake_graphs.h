@@ -3,6 +3,7 @@
 // was recorded with, so that a step that changes one of them shows in its results.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -27,7 +28,11 @@ inline bool BeginGraph(DeviceContext* context) {
 
 inline DeviceGraph* EndGraph(DeviceContext* context) {
   auto work = Of(context).stream.End();
-  if (work == nullptr || Of(context).failed) return nullptr;
+  if (work == nullptr || Of(context).failed || std::getenv(kFakeRefusesGraphs) != nullptr) return nullptr;
+  if (const char* text = std::getenv(kFakeGraphsLack); text != nullptr) {
+    const auto lacking = static_cast<size_t>(std::atoi(text));
+    if (lacking < work->size()) work->erase(work->begin() + static_cast<std::ptrdiff_t>(lacking));
+  }
   return reinterpret_cast<DeviceGraph*>(new FakeGraph{std::move(work)});
 }
 
