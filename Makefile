@@ -34,7 +34,8 @@ help:
 	@echo "make serve  run the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make interop  clients of OpenAI's, Anthropic's and Cohere's APIs against the server, 7 minutes; ALLOW_MISSING=1 lets one"
-	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
+	@echo "            that can't be installed pass, ONLY=\"smg openai\" takes these; make interop-full: guidellm and aiperf too (8 GB in"
+	@echo "            build/interop)"
 	@echo "make python-client  build the wheel of clients/python and test it in an environment of its own (PyPI the first time)"
 	@echo "make arm-test  build the kernels for ARM (aarch64) into build/aarch64 and test them under qemu-user (Debian 12)"
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
@@ -158,7 +159,7 @@ campaign-table:
 interop interop-full: build
 	@deploy/bootstrap.sh interop
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/interop/run.py $(BUILD)/dunlin $(if $(ALLOW_MISSING),--allow-missing) \
-	  $(if $(filter interop-full,$@),--full)
+	  $(if $(filter interop-full,$@),--full) $(if $(ONLY),--only $(ONLY))
 
 # The package of clients/python: the wheel build/python-client/dist/*.whl, tested against the server.
 python-client: build

@@ -5,7 +5,8 @@ into an environment of its own, which is kept under --work and made again when w
 
 Usage: run.py BINARY [--full] [--only CLIENT...] [--allow-missing] [--work DIR], as `make interop` and
 `make interop-full` call it. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
-if the server is not idle afterwards or does not end with status 0. Standard library only.
+if the server is not idle afterwards or does not end with status 0. DIR/failed_clients names the clients that failed, a line
+each. Standard library only.
 """
 
 import argparse
@@ -114,9 +115,9 @@ def node_command(client, work):
 
 def cargo_command(client, work):
     crate = (HERE / client.program).parents[1]
-    install(["cargo", "build", "--quiet", "--locked", "--release", "--manifest-path", crate / "Cargo.toml", "--target-dir",
+    install(["cargo", "build", "--quiet", "--locked", "--manifest-path", crate / "Cargo.toml", "--target-dir",
              work / client.name], work / client.name)
-    return [work / client.name / "release/vllm-client"]
+    return [work / client.name / "debug/vllm-client"]
 
 
 COMMANDS = {".py": python_command, ".mjs": node_command, ".rs": cargo_command}
@@ -165,15 +166,18 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     options = parser.parse_args(arguments)
     options.work = options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
+    (options.work / "failed_clients").unlink(missing_ok=True)
     chosen = [client for client in clients
               if (client.name in options.only if options.only else options.full or not client.slow)]
     failed = total = 0
     failures = []  # rows, repeated at the end, where a reader of the last lines sees them
+    failed_clients = {}
 
     def row(client, check, outcome):
         line = f"{client:18}{check:36}{outcome}"
         if outcome.startswith("FAILED"):
             failures.append(line)
+            failed_clients[client] = True
         print(line, flush=True)
 
     row("client", "check", "outcome")
@@ -193,6 +197,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
                 total, failed = total + 1, failed + (error is not None)
             row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
         checks.wait_until_idle(server.base_url)
+    (options.work / "failed_clients").write_text("".join(f"{name}\n" for name in failed_clients))
     print(*failures, sep="\n", end="\n" if failures else "")
     print(f"{total} checks of {len(chosen)} clients, {failed} failed")
     return 0 if failed == 0 else 1

@@ -66,10 +66,13 @@ class RunTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"test-client +models +ok")
         self.assertIn("2 checks of 1 clients, 0 failed", output)
+        failed_clients = self.folder / "work/failed_clients"
+        self.assertEqual(failed_clients.read_text(), "")
         failing = '@checks.add("fails")\ndef fails():\n    same(1, 2, "number")\n'
         status, output = self.run_client(SPEAKS + failing + "checks.run()")
         self.assertEqual(status, 1)
         self.assertRegex(output, r"test-client +fails +FAILED: AssertionError: number is 1, expected 2")
+        self.assertEqual(failed_clients.read_text(), "test-client\n")
         status, output = self.run_client(SPEAKS + "checks.run()\nsys.exit(3)")
         self.assertEqual(status, 1)
         self.assertIn("FAILED: exit status is 3", output)
