@@ -5,13 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . deploy/checks.sh
+. deploy/served_dist.sh
 
 dist=$1
 sysroot=build/aarch64-sysroot
 work=$(mktemp -d)
-server=
 cleanup() {
-  [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+  kill_server
   rm -rf "$work"
 }
 trap cleanup EXIT
@@ -23,23 +23,12 @@ grep -E '/ld-linux-aarch64\.so|/aarch64-linux-gnu/[^/]+\.so' "$sysroot/var/lib/d
 tar -C "$work" -xzf "$dist"
 home=$work/$(basename "$dist" .tar.gz)
 export QEMU_LD_PREFIX=$work/glibc
-on_glibc() { exec tests/arm/emulated.sh "$@"; } # exec, so that $! is the server
+inside() { exec tests/arm/emulated.sh "$@"; }
 
 foreign=$(readelf -h "$home"/bin/* "$home"/lib/* | grep Machine: | grep -v AArch64 || true)
 check "programs and libraries for another machine, none" "${foreign:-none}" test -z "$foreign"
-variant=$( (on_glibc "$home/bin/dunlin" inspect --model "$home/models/demo") 2>&1 | grep -o 'neon[a-z0-9_]*' | head -1 || true)
+variant=$( (inside "$home/bin/dunlin" inspect --model "$home/models/demo") 2>&1 | grep -o 'neon[a-z0-9_]*' | head -1 || true)
 check "dunlin inspect names a variant" "$variant" test -n "$variant"
-(on_glibc "$home/bin/dunlin" serve --config "$home/configs/demo.json" --set listen.grpc=127.0.0.1:0 --set listen.http=127.0.0.1:0) \
-  >"$work/ready" 2>"$work/log" &
-server=$!
-await 120 grep -q '^READY ' "$work/ready" || { tail -5 "$work/log" >&2; echo "arm/dist: not ready" >&2; exit 1; }
-grpc=$(sed -E 's/.* grpc=([^ ]+).*/\1/' "$work/ready")
-text=$( (on_glibc "$home/bin/dunlin" generate --address "$grpc" --model demo --max-tokens 16 --ignore-eos --temperature 0 \
-  "The history of the") 2>"$work/generate.log" || true)
-check "streamed completion" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
-kill -TERM "$server"
-status=0
-wait "$server" || status=$?
-server=
-check "exit status after SIGTERM" "$status" test "$status" -eq 0
+start_server "$home" 120
+check_serving
 end_checks
