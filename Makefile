@@ -46,7 +46,7 @@ help:
 	@echo "make campaign  all of these, short: make fuzz SECONDS=20, simulate, chaos, responses, overload; <= 30 minutes once built"
 	@echo "make responses | soak | overload | seeds  go on with a long campaign, in slices that add up (SLICES=1 for one):"
 	@echo "            1,000,000 answers compared, 8 hours of load, an hour of overload, 1,000,000 seeds (tests/campaign)"
-	@echo "make campaign-table  what those have done; make fuzz-tally: adds what make fuzz has executed to the table of tests/fuzz"
+	@echo "make campaign-table  adds what those have done to the table of tests/campaign; make fuzz-tally: make fuzz, to that of tests/fuzz"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, 3 minutes (deploy/loadtest), and show them in build/loadtest/report.html"
@@ -154,7 +154,7 @@ responses soak overload seeds:
 	  $(if $(SLICES),--slices $(SLICES)) $(if $(GOAL),--goal $(GOAL))
 
 campaign-table:
-	@PYTHONDONTWRITEBYTECODE=1 python3 tests/campaign/campaign.py $(BUILD) table
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/campaign/campaign.py $(BUILD) table --write
 
 interop interop-full: build
 	@deploy/bootstrap.sh interop

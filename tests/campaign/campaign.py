@@ -2,38 +2,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long campaigns in slices that add up: stop one at any time (Ctrl-C ends its slice, which counts), and start it again to go on.
 
-Usage: campaign.py BUILD responses|soak|overload|seeds [--goal N] [--slice N] [--slices N]
-       campaign.py BUILD table
+Usage: campaign.py BUILD responses|soak|overload|seeds [--goal N] [--slice N] [--slices N] [--totals FILE]
+       campaign.py BUILD table [--write]
   responses  answers under mixed load, each compared with that of its request alone; goal 1,000,000
   soak       the same by time, memory, threads, descriptors and pages flat in each slice; goal 8 hours
   overload   20 times the load that the server can take, while its health is asked for; goal 1 hour without a false alarm
   seeds      of the simulation, the next ones; goal 1,000,000
-BUILD is the folder of a build; what was done is in BUILD/campaign/ledger.jsonl. Exit status 1: something did not hold.
+BUILD is the folder of a build; what it has done is in BUILD/campaign/ledger.jsonl, the sums of all builds are the table of README.md, or
+of FILE, to which `table --write` adds what it has not. Exit status 1: something did not hold.
 """
 import argparse
+import datetime
 import pathlib
 import sys
 
 from ledger import Ledger
 from slices import SLICES, Stopped
+from totals import README, Totals
 
 
-def table(ledger):
+def table(ledger, totals):
     """Markdown: what was done of each goal."""
     rows = ["| campaign | done | goal | faults |", "|---|---:|---:|---:|"]
     for name, kind in SLICES.items():
-        faults = sum(1 for line in ledger.lines(name) if line.get("problem"))
-        rows.append(f"| {name} | {kind.done(ledger) / kind.unit:,.7g} {kind.unit_name} | "
-                    f"{kind.goal / kind.unit:,.0f} | {faults} |")
+        rows.append(f"| {name} | {(totals.done(name) + kind.done(ledger)) / kind.unit:,.7g} {kind.unit_name} | "
+                    f"{kind.goal / kind.unit:,.0f} | {totals.faults(name) + kind.faults(ledger)} |")
     return "\n".join(rows)
 
 
-def go_on(ledger, build, name, arguments):
+def write_totals(ledger, totals):
+    """Adds what the table of the tree has not."""
+    sums = {name: (totals.done(name) + kind.done(ledger), totals.faults(name) + kind.faults(ledger))
+            for name, kind in SLICES.items() if kind.done(ledger) or kind.faults(ledger)}
+    if sums:
+        totals.write(sums, f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}")
+        ledger.add("tallied")
+
+
+def go_on(ledger, totals, build, name, arguments):
     """Until the goal is reached; the exit status."""
     kind = SLICES[name]
     goal = int(arguments.goal * kind.unit) if arguments.goal else kind.goal
     left = arguments.slices
-    while kind.done(ledger) < goal and left != 0:
+    while totals.done(name) + kind.done(ledger) < goal and left != 0:
         left -= 1
         stopped = False
         figures = {"problem": ""}
@@ -42,7 +53,7 @@ def go_on(ledger, build, name, arguments):
         except Stopped:
             stopped = True
         line = ledger.add(name, **figures)
-        print(f"{name}: {kind.done(ledger) / kind.unit:,.7g} of {goal / kind.unit:,.7g} {kind.unit_name}; this slice: "
+        print(f"{name}: {(totals.done(name) + kind.done(ledger)) / kind.unit:,.7g} of {goal / kind.unit:,.7g} {kind.unit_name}; this slice: "
               + ", ".join(f"{key} {value}" for key, value in line.items() if key not in ("kind", "date", "commit", "problem")),
               flush=True)
         if figures["problem"]:
@@ -60,12 +71,17 @@ def main():
     parser.add_argument("--goal", type=float, default=0, help="in all, in the unit that the table has")
     parser.add_argument("--slice", type=int, default=0, help="seconds of a slice, or seeds")
     parser.add_argument("--slices", type=int, default=-1, help="at most so many now")
+    parser.add_argument("--totals", type=pathlib.Path, default=README, help="the file with the table of all builds")
+    parser.add_argument("--write", action="store_true", help="of table: add what this build has done to that file")
     arguments = parser.parse_args()
+    totals = Totals(arguments.totals)
     ledger = Ledger(arguments.build / "campaign" / "ledger.jsonl")
     if arguments.name == "table":
-        print(table(ledger))
+        print(table(ledger, totals))
+        if arguments.write:
+            write_totals(ledger, totals)
         return 0
-    return go_on(ledger, arguments.build.resolve(), arguments.name, arguments)
+    return go_on(ledger, totals, arguments.build.resolve(), arguments.name, arguments)
 
 
 if __name__ == "__main__":

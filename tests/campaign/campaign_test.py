@@ -14,10 +14,12 @@ import unittest
 
 BINARY = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 
+from campaign import write_totals  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from mix import answer_bytes, requests  # noqa: E402
 from mixed_load import MixedLoad, References  # noqa: E402
 from slices import SLICES, grew, wait_until  # noqa: E402
+from totals import Totals  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -104,6 +106,26 @@ class Sums(unittest.TestCase):
             self.assertEqual(SLICES["responses"].done(ledger), 12)
             self.assertEqual(SLICES["soak"].done(ledger), 3)
 
+    def test_the_table_of_the_tree_gets_each_slice_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "README.md"
+            path.write_text("| responses | 1,000 responses | 1,000,000 | 2 | 2026-01-01 |\n| soak | 60 seconds | 28,800 | 0 | 2026-01-01 |\n")
+            ledger = Ledger(pathlib.Path(folder) / "ledger.jsonl")
+            ledger.add("responses", responses=5, problem="")
+            ledger.add("soak", responses=7, seconds=3, problem="it grew")
+            for _ in range(2):
+                write_totals(ledger, Totals(path))
+                self.assertEqual([(Totals(path).done(name), Totals(path).faults(name)) for name in ("responses", "soak")],
+                                 [(1012, 2), (63, 1)])
+            ledger.add("overload", seconds=5)
+            with self.assertRaisesRegex(KeyError, "no row of overload"):
+                write_totals(ledger, Totals(path))
+
+    def test_every_campaign_has_its_row(self):
+        self.assertEqual(set(Totals().rows), set(SLICES))
+        for name, row in Totals().rows.items():
+            self.assertEqual(row[4], f"{SLICES[name].goal:,}", name)
+
     def test_what_grows_is_named(self):
         warm = {"rss": 100 << 20, "threads": 20, "descriptors": 30}
         self.assertEqual(grew(warm, {"rss": 110 << 20, "threads": 22, "descriptors": 31}), "")
@@ -117,14 +139,16 @@ class Slice(unittest.TestCase):
     def test_a_short_one_holds(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "dunlin").symlink_to(BINARY)
+            totals = pathlib.Path(folder) / "totals.md"
+            totals.write_text("| responses | 3 responses | 1,000,000 | 0 | 2026-01-01 |\n")
             done = subprocess.run([sys.executable, HERE / "campaign.py", folder, "responses", "--goal", "1000000", "--slice", "6",
-                                   "--slices", "1"], capture_output=True, text=True, check=False)
+                                   "--slices", "1", "--totals", totals], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             line = Ledger(pathlib.Path(folder) / "campaign" / "ledger.jsonl").lines("responses")[0]
             self.assertEqual((line["problem"], line["alarms"]), ("", 0))
             self.assertGreater(line["responses"], 20)
-            table = subprocess.run([sys.executable, HERE / "campaign.py", folder, "table"], capture_output=True, text=True, check=True)
-            self.assertIn(f"| responses | {line['responses']} responses | 1,000,000 | 0 |", table.stdout)
+            table = subprocess.run([sys.executable, HERE / "campaign.py", folder, "table", "--totals", totals], capture_output=True, text=True, check=True)
+            self.assertIn(f"| responses | {3 + line['responses']} responses | 1,000,000 | 0 |", table.stdout)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Ledger:
             file.write(json.dumps(line) + "\n")
         return line
 
-    def lines(self, kind):
+    def lines(self, *kinds):
         """Half a line, of a process that was killed as it wrote, is left out."""
         if not self.path.exists():
             return []
@@ -38,9 +38,12 @@ class Ledger:
                 line = json.loads(text)
             except json.JSONDecodeError:
                 continue
-            if line["kind"] == kind:
+            if line["kind"] in kinds:
                 found.append(line)
         return found
 
-    def total(self, kind, figure):
-        return sum(line.get(figure, 0) for line in self.lines(kind))
+    def untallied(self, *kinds):
+        """The lines of these kinds that no table of the tree has: those after the last "tallied"."""
+        found = self.lines(*kinds, "tallied")
+        last = max((at for at, line in enumerate(found) if line["kind"] == "tallied"), default=-1)
+        return found[last + 1:]

@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "chaos"))
 from fault import reload_model  # noqa: E402
 from mixed_load import MixedLoad, References  # noqa: E402
 from server import Server, wait_until  # noqa: E402
+from totals import Totals  # noqa: E402
 
 CLIENTS = 12
 WARM_S = 20            # a slice's server has its working memory by then
@@ -161,7 +162,8 @@ def load_figure(build, server, name, *options):
 
 
 def seeds_slice(build, ledger, count, figures):
-    first = 1 + max((line["end"] - 1 for line in ledger.lines("seeds")), default=0)
+    """The next ones, of the table or of this build."""
+    first = 1 + max([Totals().done("seeds"), *(line["end"] - 1 for line in ledger.lines("seeds"))])
     process = subprocess.Popen([build / "tests" / "simulate", "--seeds", f"{first}:{first + count}"], stdout=subprocess.PIPE, text=True)
     try:
         output = process.communicate()[0]
@@ -185,7 +187,11 @@ class Kind:
     slice: int
 
     def done(self, ledger):
-        return sum(ledger.total(kind, self.figure) for kind in self.counts)
+        """By this build, besides what the table of the tree has."""
+        return sum(line.get(self.figure, 0) for line in ledger.untallied(*self.counts))
+
+    def faults(self, ledger):
+        return sum(1 for line in ledger.untallied(self.counts[0]) if line.get("problem"))
 
 
 SLICES = {

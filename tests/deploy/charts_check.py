@@ -38,7 +38,7 @@ IMAGE_ENVIRONMENT = dict(re.findall(r"(DUNLIN_\w+)=(\S+)", re.search(r"^ENV (DUN
 
 
 def helm(*arguments):
-    # A helm that `go install` has built takes the cluster for one of 1.20 otherwise.
+    # Each version of helm takes another one for the cluster's otherwise.
     command = [HELM, *map(str, arguments), "--kube-version", "1.35.0"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
