@@ -27,7 +27,7 @@ CUDA_ARCHITECTURES ?=
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test check fuzz fuzz-tally simulate simulate-build \
         mutants chaos campaign responses soak overload seeds campaign-table interop interop-full python-client arm-test ui-test fmt \
-        fmt-check tidy bench loadtest dist dist-test deb service-test image image-module charts advisories clean
+        fmt-check tidy bench loadtest dist dist-test deb service-test image image-module compose-test charts advisories clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
@@ -59,7 +59,8 @@ help:
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
 	@echo "make image  build deploy/Dockerfile and test the image read-only and unprivileged (as root; buildah,"
 	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist; TWICE=1 compares two builds; TARGET=cuda for GPUs"
-	@echo "make charts  lint and render the Helm chart, and run the server as its pods would (helm, or go to build it; PyPI)"
+	@echo "make compose-test  run deploy/compose.yaml in a network of its own (as root; as make image, podman-compose, aardvark-dns)"
+	@echo "make charts  lint and render the Helm chart, and run the server as its pods would (PyPI, for helm too)"
 	@echo "make advisories  RustSec's advisories against the locked crates (builds cargo-audit the first time)"
 	@echo "make fmt | fmt-check | tidy | clean"
 
@@ -202,6 +203,9 @@ image: $(if $(FROM_DIST),dist $(if $(filter cuda,$(TARGET)),image-module))
 # Next to the dist, which is all that an image sees of build/.
 image-module: cuda
 	@install -D -m 755 $(BUILD)/libdunlin_cuda.so build/dist/libdunlin_cuda.so
+
+compose-test: dist
+	@deploy/verify_compose.sh $(DIST)
 
 charts: build
 	@deploy/charts.sh $(BUILD)/dunlin

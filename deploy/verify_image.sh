@@ -11,25 +11,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/checks.sh
 . deploy/containers.sh
+. deploy/image_build.sh
 
 command -v buildah >/dev/null || { echo "needs buildah (a Debian package)" >&2; exit 1; }
-base=${BASE:-$(base_image bookworm)}
 target=${TARGET:-cpu}
 image=localhost/dunlin:verify-$target
-version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/process/version.h)
 started=$SECONDS
-# build_image NAME [OPTION]...: the machine's certificates are used only for fetching crates and Python packages; the image's
-# own come from its base.
-build_image() {
-  buildah "${store[@]}" bud --isolation chroot --format docker --target "$target" --file deploy/Dockerfile --tag "$1" \
-    --build-arg BASE="$base" --build-arg DIST="${dist:-}" --build-arg MODULE="${MODULE:-}" --build-arg VERSION="$version" \
-    --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
-    --build-arg PIP_CERT=/run/host-certs/ca-certificates.crt --timestamp "$(git log -1 --format=%ct)" \
-    --build-arg REVISION="$(git rev-parse HEAD)" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" \
-    "${@:2}" . >build/deploy/image.log 2>&1 || { tail -30 build/deploy/image.log >&2; exit 1; }
-}
 dist=${1:-}
-build_image "$image"
+options=(--target "$target" --build-arg DIST="$dist" --build-arg MODULE="${MODULE:-}")
+build_image "$image" deploy/Dockerfile "${options[@]}"
 echo "$image built in $((SECONDS - started)) s ${dist:+from $(basename "$dist")}"
 
 container=dunlin-verify-$$
@@ -56,7 +46,7 @@ limit=120
 [ "$target" = cpu ] || limit=900 # cuBLASLt alone is 700 MB
 check "uncompressed, <= $limit MB" "$bytes bytes" test "$bytes" -le "${limit}000000"
 if [ -n "${TWICE:-}" ]; then
-  build_image "$image-again" --no-cache
+  build_image "$image-again" deploy/Dockerfile "${options[@]}" --no-cache
   id=$(field '{{.Id}}')
   again=$(pod inspect --format '{{.Id}}' "$image-again")
   check "a second build" "${again:0:12}, the first ${id:0:12}" test "$id" = "$again"

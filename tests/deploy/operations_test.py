@@ -3,6 +3,7 @@
 """docs/operations.md, the alerts and the dashboard speak of what the server has: its metrics, its refusal reasons, its
 sizes. Usage: operations_test.py BINARY
 """
+import hashlib
 import json
 import pathlib
 import re
@@ -134,6 +135,42 @@ class Image(unittest.TestCase):
         self.assertEqual(read - sent, set())
 
 
+class ImageDigest(unittest.TestCase):
+    @staticmethod
+    def built(folder, container, environment):
+        """An image in Docker's format, as buildah saves one that its container has made."""
+        layer = {"mediaType": "application/vnd.docker.image.rootfs.diff.tar", "size": 3, "digest": "sha256:" + "a" * 64}
+        document = {"created": "2023-11-14T22:13:20Z", "container": container, "container_config": {"Hostname": container[:12]},
+                    "config": {"Hostname": container[:12], "Env": environment, "Healthcheck": {"Test": ["CMD", "x"]}},
+                    "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+                    "history": [{"created_by": "COPY", "comment": f"FROM {container[:12]}"}]}
+        config = json.dumps(document).encode()
+        digest = hashlib.sha256(config).hexdigest()
+        (folder / digest).write_bytes(config)
+        (folder / "manifest.json").write_text(json.dumps({"schemaVersion": 2, "layers": [layer], "config": {
+            "mediaType": "application/vnd.docker.container.image.v1+json", "size": len(config), "digest": f"sha256:{digest}"}}))
+
+    def digest_of(self, container, environment):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            self.built(folder, container, environment)
+            id_of = subprocess.run([ROOT / "deploy/normal_image.py", folder], check=True, capture_output=True, text=True).stdout.strip()
+            files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        manifest = json.loads(files.pop("manifest.json"))
+        (name, config), = files.items()
+        self.assertEqual(name, id_of)
+        self.assertEqual(hashlib.sha256(config).hexdigest(), name)
+        self.assertEqual(manifest["config"]["digest"], f"sha256:{name}")
+        self.assertEqual(manifest["config"]["size"], len(config))
+        self.assertEqual(manifest["layers"][0]["digest"], "sha256:" + "a" * 64)
+        self.assertEqual(json.loads(config)["config"], {"Env": environment, "Healthcheck": {"Test": ["CMD", "x"]}})
+        return id_of
+
+    def test_it_does_not_depend_on_the_containers_that_built_it(self):
+        self.assertEqual(self.digest_of("1" * 64, ["A=1"]), self.digest_of("2" * 64, ["A=1"]))
+        self.assertNotEqual(self.digest_of("1" * 64, ["A=1"]), self.digest_of("1" * 64, ["A=2"]))
+
+
 class Bill(unittest.TestCase):
     def test_pinned_wheels_are_listed_with_their_hashes(self):
         document = {"metadata": {"component": {"bom-ref": "dunlin@1"}}, "components": []}
@@ -151,7 +188,30 @@ class Bill(unittest.TestCase):
         self.assertIn(b"does not pin nobody", unknown.stderr)
 
 
+class Nightly(unittest.TestCase):
+    def test_the_workflow_runs_every_step(self):
+        steps = subprocess.run([ROOT / ".ci/nightly", "list"], check=True, capture_output=True, text=True).stdout.split()
+        matrix = re.search(r"^ +steps: (\[.*\])$", (ROOT / ".github/workflows/nightly.yml").read_text(), re.M)[1]
+        self.assertEqual(sorted(" ".join(json.loads(matrix)).split()), sorted(steps))
+
+    def test_each_step_is_a_command_that_is_there(self):
+        targets = set(" ".join(re.findall(r"^([a-z-]+(?: [a-z-]+)*):", (ROOT / "Makefile").read_text(), re.M)).split())
+        steps = re.findall(r'^  "[a-z-]+ (.*)"$', (ROOT / ".ci/nightly").read_text(), re.M)
+        self.assertGreater(len(steps), 10)
+        for step in steps:
+            command = step.split()
+            self.assertTrue(command[1] in targets if command[0] == "make" else (ROOT / command[0]).exists(), step)
+
+
 class Versions(unittest.TestCase):
+    def test_the_router_is_one_version_everywhere(self):
+        version, = re.findall(r"^smg==(\S+)$", (ROOT / "deploy/router/requirements.in").read_text(), re.M)
+        for path, pattern in (("deploy/router/requirements.txt", r"^smg==(\S+)"), ("deploy/compose.yaml", r"image: smg:(\S+)"),
+                              ("deploy/router/Dockerfile", r"docker run .* smg:(\S+)"), ("README.md", r"smg==(\S+)"),
+                              ("deploy/kubernetes/dunlin.yaml", r"image: registry.example/smg:(\S+)"),
+                              ("tests/interop/requirements/smg_router.txt", r"^smg==(\S+)")):
+            self.assertEqual(set(re.findall(pattern, (ROOT / path).read_text(), re.M)), {version}, path)
+
     def test_the_deployment_names_the_version_of_the_binary(self):
         version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
         for path, pattern in (("deploy/Dockerfile", r"ARG VERSION=(\S+)"), ("deploy/compose.yaml", r"image: dunlin:(\S+)"),
