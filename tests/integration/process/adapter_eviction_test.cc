@@ -89,6 +89,7 @@ TEST_F(AdapterEviction, RequestsForAllOfThemAtOnceTakeTurns) {
   const std::map<std::string, std::string> expected = TextsWithoutEviction();
   const auto server = ServeAll(kResident, 0);
   std::vector<std::unique_ptr<SteadyLoad>> loads;
+  loads.reserve(expected.size());
   for (const auto& [name, text] : expected) {
     loads.push_back(std::make_unique<SteadyLoad>(server->http(), name, text, 2));
   }
