@@ -22,6 +22,7 @@ WARM_S = 20            # a slice's server has its working memory by then
 RELOAD_EVERY_S = 20
 RSS_SLACK = 20 << 20   # what the allocator's pools may still take after that, as of deploy/loadtest/soak.sh
 THREAD_SLACK = 4       # gRPC's own come and go
+PATIENCE_MS = 30_000   # for a first token, when the load that a server can take is looked for: the machine may be busy
 
 
 class Stopped(Exception):
@@ -154,7 +155,7 @@ def load_figure(build, server, name, *options):
     """A number of `dunlin load`."""
     out = server.folder / "load.json"
     done = subprocess.run([build / "dunlin", "load", "--address", server.grpc, "--model", "demo", "--input-len", "64", "--output-len",
-                           "32", "--slo", "ttft_ms=3000", "--json", out, *options], capture_output=True, text=True, check=False)
+                           "32", "--slo", f"ttft_ms={PATIENCE_MS}", "--json", out, *options], capture_output=True, text=True, check=False)
     found = re.findall(rf'"{name}":\s*(-?[0-9.e+-]+)', out.read_text() if out.exists() else "")
     if not found:
         raise RuntimeError(f"dunlin load gave no {name}: {done.stderr[-400:]}")
