@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/shared/low_rank_check.h"
+
 namespace dunlin::kernels::cpu {
 namespace {
 
@@ -22,28 +24,6 @@ int64_t TotalRank(const LowRankUse& use) {
   int64_t rank = 0;
   for (int32_t i = 0; i < use.num_pairs; ++i) rank += use.pairs[i].rank;
   return rank;
-}
-
-bool IsStored(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-bool IsValid(const LowRankPair& pair, int64_t out_stride) {
-  return pair.down != nullptr && pair.up != nullptr && IsStored(pair.dtype) && pair.rank >= 1 &&
-         pair.rank <= kLowRankMax && pair.first_column >= 0 && pair.out_features > 0 &&
-         int64_t{pair.first_column} + pair.out_features <= out_stride;
-}
-
-bool IsValid(const AddLowRankParams& params) {
-  if (params.num_uses < 0 || (params.num_uses > 0 && params.uses == nullptr)) return false;
-  if (params.num_uses > 0 && (params.in == nullptr || params.out == nullptr || params.scratch == nullptr)) return false;
-  if (params.in_features <= 0 || params.in_stride < params.in_features) return false;
-  return std::all_of(params.uses, params.uses + params.num_uses, [&](const LowRankUse& use) {
-    return use.pairs != nullptr && use.num_pairs >= 1 && use.num_pairs <= kLowRankPairsMax && use.rows != nullptr &&
-           use.num_rows > 0 && std::all_of(use.pairs, use.pairs + use.num_pairs, [&](const LowRankPair& pair) {
-             return IsValid(pair, params.out_stride);
-           });
-  });
 }
 
 // Both products are cut alike: `of_pair` says into how many blocks besides those of rows.

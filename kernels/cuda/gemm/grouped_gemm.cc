@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/gemm/cublaslt/gemm_form.h"
+#include "kernels/cuda/gemm/grouped_product.h"
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/grouped_kernels.h"
 #include "kernels/cuda/gemm/sm80/grouped_plan.h"
@@ -32,14 +33,6 @@ static_assert(std::ranges::is_sorted(kKernels, {}, &GroupedKernel::operand), "th
 
 const GroupedKernel& KernelOf(const PackedWeight& weight) {
   return kKernels[static_cast<size_t>(OperandOf(weight))];
-}
-
-GemmParams ProductOf(const GroupedGemmParams& params) {
-  GemmParams product{};
-  product.weight = &params.weights[0].weight;
-  product.next = params.next;
-  product.activation = params.activation;
-  return product;
 }
 
 // The kernel of 9.0, whose bits are a lone product's, or null. Which one is used depends on the weights, and on where
@@ -84,7 +77,7 @@ cudaError_t PrepareGroupedGemm() {
 
 KernelStatus GroupedGemm(DeviceContext* context, const GroupedGemmParams& params) {
   if (!IsValid(params)) return KernelStatus::kInvalidArgument;
-  const GemmParams product = ProductOf(params);
+  const GemmParams product = ProductOf(params, 0);
   const bool gates = OutputsOf(product) == GemmOutputs::kGated;
   const GroupedGemmKernel* wgmma = WgmmaOf(context, params.weights[0].weight, gates);
   if (params.next != nullptr && !(gates ? wgmma != nullptr && TakesPairs(product) : TakesActivation(product))) {

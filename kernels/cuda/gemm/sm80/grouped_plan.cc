@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/gemm/grouped_product.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
 
 namespace dunlin::kernels::cuda {
@@ -58,29 +59,13 @@ bool IsValid(const BatchedGemmParams& p) {
 }
 
 GroupedCall CallOf(const GroupedGemmParams& params, int32_t first, int32_t num_groups) {
-  GemmParams product{};
-  product.in = params.in;
-  product.weight = &params.weights[first].weight;
-  product.bias = params.weights[first].bias;
-  product.out = params.out;
-  product.out_stride = params.out_stride;
-  product.num_rows = params.num_rows;
-  product.next = params.next;
-  product.activation = params.activation;
-  GroupedCall call = CallOf(product, params.weights + first, num_groups);
+  GroupedCall call = CallOf(ProductOf(params, first), params.weights + first, num_groups);
   call.groups = params.groups + first;
   return call;
 }
 
 GroupedCall CallOf(const BatchedGemmParams& params, int32_t first, int32_t num_batches) {
-  GemmParams product{};
-  product.in = params.rounded;
-  product.weight = &params.weights[first].weight;
-  product.bias = params.weights[first].bias;
-  product.out = params.out + first * params.out_batch_stride;
-  product.out_stride = params.out_stride;
-  product.num_rows = params.num_rows;
-  GroupedCall call = CallOf(product, params.weights + first, num_batches);
+  GroupedCall call = CallOf(ProductOf(params, first), params.weights + first, num_batches);
   call.tile.num_rows *= num_batches;
   call.rows_per_group = params.num_rows;
   call.out_group_stride = params.out_batch_stride;

@@ -2,6 +2,7 @@
 #include "kernels/cuda/gemm/sm90/grouped_tile_call.h"
 
 #include "kernels/cuda/device/layout.h"
+#include "kernels/cuda/gemm/grouped_product.h"
 #include "kernels/cuda/gemm/sm80/tile_plan.h"
 
 namespace dunlin::kernels::cuda {
@@ -32,29 +33,15 @@ bool PlaceWeights(const BiasedWeight* weights, int32_t count, GroupedTileCall* c
 
 bool GroupedTileCallOf(const GroupedGemmParams& params, int32_t first, int32_t count, GroupedTileCall* call) {
   if (!PlaceWeights(params.weights + first, count, call)) return false;
-  GemmParams product{};
-  product.in = params.in;
-  product.weight = &params.weights[first].weight;
-  product.bias = params.weights[first].bias;
-  product.out = params.out;
-  product.out_stride = params.out_stride;
-  product.num_rows = params.num_rows;
-  product.next = params.next;
-  product.activation = params.activation;
-  call->tile = TileCallOf(product, 0, params.num_rows, false, nullptr);
+  call->tile = TileCallOf(ProductOf(params, first), 0, params.num_rows, false, nullptr);
   call->groups = params.groups + first;
   return true;
 }
 
 bool GroupedTileCallOf(const BatchedGemmParams& params, int32_t first, int32_t count, GroupedTileCall* call) {
   if (!PlaceWeights(params.weights + first, count, call)) return false;
-  GemmParams product{};
-  product.in = params.rounded;
-  product.weight = &params.weights[first].weight;
-  product.bias = params.weights[first].bias;
-  product.out = params.out + first * params.out_batch_stride;
-  product.out_stride = params.out_stride;
-  product.num_rows = params.num_rows * count;
+  GemmParams product = ProductOf(params, first);
+  product.num_rows *= count;
   call->tile = TileCallOf(product, 0, product.num_rows, false, nullptr);
   call->rows_per_group = params.num_rows;
   call->out_skip = params.out_batch_stride - params.num_rows * params.out_stride;
