@@ -10,6 +10,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -29,6 +30,7 @@ import processes
 import ratios
 import results
 import rows
+import tiles
 
 spec = importlib.util.spec_from_file_location("gpu_check_main", FOLDER / "__main__.py")
 main = importlib.util.module_from_spec(spec)
@@ -178,6 +180,38 @@ class Planning(unittest.TestCase):
         self.check.options.part_seconds = 0.2
         verdicts = self.run_rows(rows.named(["operations", "table_1"]), self.work)
         self.assertEqual(verdicts["table_1"], "not begun")
+
+
+# As kernels/cuda/gemm/tile_choices.cc writes it: the shape, then two times to a word.
+TILES = """dunlin cublaslt algorithms 1
+some GPU
+fp8 4096 x 14336 = 0000000000000001 0 0 0 0 0 0 0
+tile wgmma bf16 28672 x 4096 rows 8 = 0000000000000007 0000000000000000 0000000000000000 0000000000000000 """ \
+    """000135f200000000 0000000000016378 0000000000000000 0000000000000000
+tile wgmma codes 16384 x 2048 rows 64 = 0000000000000004 0000000000000000 0000a09600000000 0000000000000000 """ \
+    """0000000000000000 0000000000000000 0000000000000000 0000000000000000
+end 0123456789abcdef
+"""
+
+
+class Tiles(unittest.TestCase):
+    def test_choices_and_times_of_the_file(self):
+        self.assertEqual(tiles.choices(TILES), [
+            ("wgmma bf16", 28672, 4096, 8, "8x64", {"16x16": 79.346, "8x16": 91.0}),
+            ("wgmma codes", 16384, 2048, 64, "64x64", {"64x64": 41.11})])
+        self.assertEqual(tiles.table("the fake's algorithms"), [])
+
+    def test_the_shapes_are_those_of_the_module(self):
+        plan = (FOLDER.parents[1] / "kernels/cuda/gemm/sm90/wgmma_plan.h").read_text()
+        names = re.search(r"enum class WgmmaTileShape[^{]*{(.*?)}", plan, re.S)[1].replace(",", "").split()
+        self.assertEqual(tuple(name.removeprefix("kSwapped").removeprefix("k") for name in names), tiles.SHAPES)
+        rows_of_codes = re.search(r"kCodedTileRows\[\] = {(.*?)}", plan)[1].split(", ")
+        self.assertEqual(tuple(f"{rows}x64" for rows in rows_of_codes), tiles.CODED_SHAPES)
+
+    def test_a_line_names_the_fastest_and_what_the_others_took(self):
+        text = TILES.replace("0000000000000007", "0000000000000008")
+        self.assertEqual(tiles.table(text)[0],
+                         "wgmma bf16          28672 x 4096       8 rows: 16x16 79.3 us; 8x16 91.0")
 
 
 class Ratios(unittest.TestCase):

@@ -68,6 +68,13 @@ constexpr BenchRow kBenches[] = {
     {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
      "  dunlin bench gemm --case gemv --precision bf16 --threads 1\n  dunlin bench gemm --shape 256,3072,768 --json\n",
      tools::bench::BenchGemm, true, false, false, false, false, false, true},
+    {"experts",
+     "The products of a mixture's experts: --case mixtral-8x7b, qwen3-30b, or --shape T,E,C,N,K (tokens that choose C "
+     "of "
+     "E)",
+     "  dunlin bench experts --case qwen3-30b --precision bf16\n"
+     "  dunlin bench experts --shape 32,8,2,1024,512 --json\n",
+     tools::bench::BenchExperts, true, false, false, false, false, false},
     {"attention",
      "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"

@@ -342,8 +342,8 @@ constexpr ConfigKey kServerKeys[] = {
      "several separated by ':'; auto: the system's search path",
      SetIn<&Config::device, &kernels::DeviceOptions::cublas_library>},
     {"compute.cublas_algorithm_cache", kStr, "\"\"", 0, 4096, nullptr,
-     "File that caches the fastest cuBLASLt algorithms for prefill GEMMs on this GPU, driver and cuBLASLt version; "
-     "measured at startup if missing or from another machine; empty: cuBLASLt's first heuristic",
+     "File that caches the fastest cuBLASLt algorithms and tile shapes for GEMMs on this GPU, driver and cuBLASLt "
+     "version; measured at startup if missing or from another machine; empty: cuBLASLt's first heuristic",
      SetIn<&Config::device, &kernels::DeviceOptions::cublas_algorithm_cache>},
     {"compute.sm90_kernels", kBool, "true", 0, 0, nullptr,
      "On a GPU of compute capability 9.0, use the kernels made for it, each checked when the device is opened; false: "

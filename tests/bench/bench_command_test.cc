@@ -76,6 +76,22 @@ TEST(BenchCommand, SamplingDrawsTheSameTokensOnAnyNumberOfThreads) {
   }
 }
 
+// More experts than rows, so that some have none; and every row at one.
+TEST(BenchCommand, ExpertsOfEveryPrecisionMatchFp64OnAnyNumberOfThreads) {
+  for (const char* shape : {"3,9,2,50,70", "5,1,1,50,70"}) {
+    const Arguments arguments = {"experts", "--shape", shape, "--precision", "all"};
+    Arguments three = arguments;
+    three.insert(three.end(), {"--threads", "3"});
+    const auto records = Records(arguments);
+    const auto same = Records(three);
+    ASSERT_EQ(records.size(), size_t{kernels::kNumPrecisions});
+    for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_GT(records[i]["error_samples"], 200);
+      EXPECT_EQ(records[i]["output_sha256"], same[i]["output_sha256"]) << records[i]["precision"];
+    }
+  }
+}
+
 // Sequences of three tokens, in decode from a state.
 TEST(BenchCommand, RecurrentOperationsMatchFp64OnAnyNumberOfThreads) {
   const auto one = Records({"recurrent", "--shape", "2,3", "--threads", "1"});
@@ -250,6 +266,10 @@ TEST(BenchCommand, ErrorsNameTheOption) {
   } kRefused[] = {
       {{"gemm", "--case", "bert"}, "--case is \"bert\"; known are gpt2"},
       {{"sampling", "--shape", "2000,100"}, "--shape has 2000 rows; limit is 1024"},
+      {{"experts", "--case", "dense"}, "--case is \"dense\"; known are mixtral-8x7b, qwen3-30b"},
+      {{"experts", "--shape", "1,4,5,8,8"}, "--shape chooses 5 of 4 experts; limit is all of 1024"},
+      {{"experts", "--shape", "40000,4,2,8,8"}, "--shape has 80000 rows; limit is 65536"},
+      {{"experts", "--precision", "q4_super_min"}, "--precision has q4_super_min, the codes of a checkpoint"},
       {{"recurrent", "--case", "lstm"}, "known are delta-decode"},
       {{"recurrent", "--shape", "2000,1"}, "--shape has 2000 sequences; limit is 1024"},
       {{"gemm", "--shape", "1,2"}, "--shape has 2 numbers; it takes 3"},

@@ -57,6 +57,11 @@ TEST(BenchCuda, GemmOfEveryPrecisionIsVerified) {
   }
 }
 
+TEST(BenchCuda, ExpertsOfEveryPrecisionAreVerified) {
+  const auto records = SameAsCpu({"experts", "--shape", "3,9,2,50,70", "--precision", "all"});
+  ASSERT_EQ(records.size(), size_t{kernels::kNumPrecisions});
+}
+
 // Rows and decode rows of every GEMM that a bench ran on the fake device.
 std::set<std::pair<int, int>> ProductsOf(const Arguments& arguments) {
   const std::string file = "/tmp/dunlin_bench_products_" + std::to_string(getpid());

@@ -19,7 +19,8 @@ import rows
 import served
 from check import Check
 
-KINDS = {"gtest": kinds.tests, "bench": kinds.bench, "sanitizer": kinds.sanitizer, "served": served.run}
+KINDS = {"gtest": kinds.tests, "bench": kinds.bench, "tiles": kinds.measured_tiles, "sanitizer": kinds.sanitizer,
+         "served": served.run}
 
 
 def parsed():

@@ -12,6 +12,7 @@ import sys
 
 import cublas
 import ratios
+import tiles
 from peer import Broken, Missing
 from processes import Failure, Note, failure_in, read
 
@@ -88,6 +89,18 @@ def bench(check, row):
         print("    " + ratios.told(line), file=sys.stderr, flush=True)
     missed = [] if check.options.rehearse else ratios.under(lines, row.goal)
     return "; ".join([f"{len(records)} records within their error bounds", *ratios.ranges(lines), *missed, *note])
+
+
+def measured_tiles(check, row):
+    """A bench that leaves the file of its arguments, and the tile shapes in it as text beside it."""
+    said = bench(check, row)
+    lines = tiles.table(read(check.out / "tiles"))
+    (check.out / "tiles.txt").write_text("".join(line + "\n" for line in lines))
+    for line in lines:
+        print("    " + line, file=sys.stderr, flush=True)
+    if not lines and not check.options.rehearse:
+        raise Failure("no tile shape was measured")
+    return f"{said}; {len(lines)} choices in tiles.txt"
 
 
 def ask_peer(check, row):

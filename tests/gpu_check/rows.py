@@ -92,6 +92,12 @@ def square(precision):
                  {"job": "gemm", "precision": precision, "shape": [32, 48, 64]}, gib=2)
 
 
+def experts(case, part, expected):
+    """The products of a mixture's experts, whose rows the device alone knows, of a step that decodes and a prompt."""
+    return bench(f"experts_{case.split('-')[0]}", part, expected, 50, f"experts --case {case} --precision bf16,fp8",
+                 "experts --shape 3,4,2,48,64 --precision bf16", gib=8)
+
+
 def few_rows(name, rows, precisions, goal):
     """Weights that are read once: the roof is reading. Prototypes reached 0.95 with 1 row and 0.90 with 64 in BF16, 0.68
     and 0.52 of the fewer bytes of integer codes."""
@@ -168,6 +174,7 @@ HEADLINES = (
     few_rows("gemm_codes", 64, "int4,int8", 0.50),
     bench("gemm_decode", "1", 9, 40, "gemm --case gemv --precision bf16,fp8,int4",
           "gemm --shape 1,48,64 --precision fp8,int4"),
+    experts("qwen3-30b", "1", 10),
     bench("decode_shapes", "1", 12, 40, "attention --case decode --backend flash --precision bf16",
           f"attention --case decode --backend all {SMALL_PAGES}"),
     bench("prefill_shapes", "1", 8, 40, "attention --case prefill --backend all --precision bf16",
@@ -193,13 +200,18 @@ REST = (
     served("served_load", 34, 60, gib=24),
     llama_8b("bf16", 40, 34),
     llama_8b("fp8", 38, 30),
-    layer("bf16", "2", 25),
     layer("fp8", "2", 25),
     recipes(),
     bench("gemm_llama_8b", "2", 12, 40, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
     bench("gemm_tuned", "2", 12, 40,
           "gemm --case llama-8b --precision bf16,fp8 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms"),
+    experts("mixtral-8x7b", "2", 13),
+    # Every tile shape of the wgmma GEMM, by rows and weight: what its table should say.
+    dataclasses.replace(
+        bench("gemm_tiles", "2", 12, 40,
+              "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/tiles",
+              "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/tiles", gib=4), kind="tiles"),
     bench("table_2", "2", 8, 40, "attention --case xformers --precision fp16",
           "attention --case xformers --shape 2,4,33,16",
           sdpa((32, 16, 512, 64), 16, 0, True, ["fp16"], uniform=True), SMALL_SDPA, gib=4),

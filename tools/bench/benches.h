@@ -12,6 +12,10 @@ namespace dunlin::tools::bench {
 // or --shape M,N,K.
 absl::Status BenchGemm(Session* session);
 
+// Cases mixtral-8x7b, qwen3-30b: the products of a mixture's experts, of 32 and 2048 tokens; or --shape T,E,C,N,K for
+// tokens that choose C of E experts each.
+absl::Status BenchExperts(Session* session);
+
 // Cases sdpa, xformers (dense), prefill, decode (over KV pages; precision fp8 means E4M3 pages); or --shape B,H,S,D.
 absl::Status BenchAttention(Session* session);
 

@@ -17,6 +17,7 @@
 #include "kernels/cuda/device/graph_recorder.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_api.h"
 #include "kernels/cuda/gemm/cublaslt/gemm_plan.h"
+#include "kernels/cuda/gemm/tile_choices.h"
 #include "kernels/shared/memory_count.h"
 
 namespace dunlin::kernels::cuda {
@@ -31,6 +32,7 @@ struct DeviceContext {
   std::unique_ptr<GemmPlans> plans;
   std::unique_ptr<AlgorithmStore> algorithms;
   std::unique_ptr<ProductClock> clock;  // set while tuning
+  TileChoices tiles;
 
   // Device memory, allocated when the device is opened.
   void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes

@@ -181,6 +181,30 @@ KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64
   return KernelStatus::kOk;
 }
 
+TiledProduct TiledProductOf(const GemmKernel& kernel, const PackedWeight& weight) {
+  return {kernel.name, weight.out_features, weight.in_features};
+}
+
+// A call whose K is not divided.
+KernelStatus RunWhole(DeviceContext* context, const GemmKernel& kernel, TileCall call, int32_t tile_shape) {
+  call.multiprocessors = context->shape.multiprocessors;
+  call.tile_shape = tile_shape;
+  call.overlaps = true;  // PackWeight returns after its kernels have ended
+  kernel.launch(call, context->stream);
+  return Launched(context);
+}
+
+// Which shape the rows [begin, end) of a kernel with several take from now on, and fewer rows of the same weight.
+void MeasureTiles(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
+                  int64_t end) {
+  if (kernel.checked_shapes == 0 || begin == end) return;
+  const auto launch = [&](int32_t count, int32_t tile_shape) {
+    return RunWhole(context, kernel, TileCallOf(params, begin, count, false, nullptr), tile_shape);
+  };
+  context->tiles.Measure(TiledProductOf(kernel, *params.weight), static_cast<int32_t>(end - begin), ShapeRowsOf(kernel),
+                         launch);
+}
+
 // Rows [begin, end), all of one phase unless it divides nothing. Where K is divided, partial sums go to the staging
 // area.
 KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
@@ -188,11 +212,10 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
   decodes = decodes && kernel.divides_depth;
   const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
   if (part_floats == 0) {
-    TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
-    call.multiprocessors = context->shape.multiprocessors;
-    call.overlaps = true;  // PackWeight returns after its kernels have ended
-    kernel.launch(call, context->stream);
-    return Launched(context);
+    const auto count = static_cast<int32_t>(end - begin);
+    const bool shaped = kernel.checked_shapes > 0;
+    const int32_t shape = shaped ? context->tiles.Find(TiledProductOf(kernel, *params.weight), count) : 0;
+    return RunWhole(context, kernel, TileCallOf(params, begin, count, decodes, nullptr), shape);
   }
   const int64_t rows_at_once =
       std::min(static_cast<int64_t>(kStagingBytes / sizeof(float)) / part_floats, kMergeRowsMax);
@@ -251,6 +274,10 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (context->failed) return KernelStatus::kDeviceError;
   // One call suffices where a kernel computes both phases alike.
   const int64_t decode_rows = decode != prefill || decode->divides_depth ? params.decode_rows : 0;
+  if (context->tiles.tunes()) {
+    MeasureTiles(context, *decode, params, 0, decode_rows);
+    MeasureTiles(context, *prefill, params, decode_rows, params.num_rows);
+  }
   const KernelStatus status = RunPhase(context, *decode, params, 0, decode_rows, GemmPhase::kDecode);
   if (status != KernelStatus::kOk) return status;
   return RunPhase(context, *prefill, params, decode_rows, params.num_rows, GemmPhase::kPrefill);

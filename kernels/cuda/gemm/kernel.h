@@ -45,6 +45,9 @@ constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
   return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
 }
 
+// Rows of a tile of each of the kernel's checked shapes, in the order of TileCall::tile_shape.
+std::span<const int32_t> ShapeRowsOf(const GemmKernel& kernel);
+
 // All rows. Of several that take a call the first is used.
 std::span<const GemmKernel> GemmKernels();
 

@@ -75,6 +75,9 @@ constexpr GroupedGemmKernel kGroupedKernels[] = {
 };
 static_assert(std::size(kKernels) + std::size(kGroupedKernels) <= 32, "a bit each");
 
+// Of WgmmaTileShape.
+constexpr int32_t kWgmmaShapeRows[kWgmmaTileShapes] = {128, 128, 64, 64, 32, 16, 8, 16, 8};
+
 // The weights that a model in a precision may have: some are FP32 in all of them, and some of 16 bits in FP8.
 unsigned OperandsOf(Precision precision) {
   switch (precision) {
@@ -104,6 +107,12 @@ GemmOperand OperandOf(const PackedWeight& weight) {
   if (weight.precision == Precision::kBf16) return GemmOperand::kBf16;
   if (weight.precision == Precision::kFp16) return GemmOperand::kFp16;
   return weight.scale_block == 0 ? GemmOperand::kFp8 : GemmOperand::kFp8Blocks;
+}
+
+std::span<const int32_t> ShapeRowsOf(const GemmKernel& kernel) {
+  if (kernel.checked_shapes == 0) return {};
+  if (kernel.operands == kCodes) return kCodedTileRows;
+  return kWgmmaShapeRows;
 }
 
 std::span<const GemmKernel> GemmKernels() {

@@ -135,6 +135,21 @@ TEST(WgmmaGemm, MistakesAreFound) {
   }
 }
 
+// What tuning takes for worth a try.
+TEST(GemmKernelTable, RowsOfShapesAreThoseOfTheirTiles) {
+  for (const GemmKernel& kernel : GemmKernels()) {
+    const std::span<const int32_t> rows = ShapeRowsOf(kernel);
+    ASSERT_EQ(static_cast<int32_t>(rows.size()), kernel.checked_shapes) << kernel.name;
+    const bool coded = std::string_view(kernel.name) == "wgmma codes";
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto rows_of = [](auto tile) { return int32_t{decltype(tile)::kRows}; };
+      const int32_t expected = coded ? WithCodedTile(kCodedTileRows[i], rows_of)
+                                     : WithWgmmaTile<Bf16Format>(static_cast<WgmmaTileShape>(i), rows_of);
+      EXPECT_EQ(rows[i], expected) << kernel.name << " shape " << i + 1;
+    }
+  }
+}
+
 // What the device checks when it is opened, with the kernel that every device has as the other one.
 TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
   for (const GemmKernel& kernel : GemmKernels()) {

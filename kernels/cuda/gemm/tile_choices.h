@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tile shapes that products take on this device where they were measured: by kernel, weight's shape and number of
+// rows. They come from the file of AlgorithmStore or, while tuning, from the clock, and go into it. What was not
+// measured takes the kernel's own table (sm90/wgmma_plan.cc). No bit depends on a choice. Host code.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "kernels/api/status.h"
+#include "kernels/cuda/gemm/cublaslt/algorithm_store.h"
+#include "kernels/cuda/gemm/cublaslt/product_clock.h"
+
+namespace dunlin::kernels::cuda {
+
+// The numbers of rows that are measured. Others take the choice of the next larger one, more the last one's.
+inline constexpr int32_t kMeasuredRows[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+
+struct TiledProduct {
+  std::string_view kernel;  // GemmKernel::name
+  int64_t out_features;
+  int64_t in_features;
+};
+
+// Thread rule: any thread.
+class TileChoices {
+ public:
+  // Starts tuning, where the store has a file. Nulls end it.
+  void Tune(ProductClock* clock, AlgorithmStore* store);
+  bool tunes() const;
+
+  // TileCall::tile_shape of a product of num_rows > 0; 0: by the kernel's own table.
+  int32_t Find(const TiledProduct& product, int32_t num_rows) const;
+
+  // Enqueues the product of the first num_rows rows in a shape, 1 or more.
+  using Launch = std::function<KernelStatus(int32_t num_rows, int32_t shape)>;
+  // While tuning, else nothing: chooses for as many of kMeasuredRows as num_rows holds, the next one if it is not one
+  // of them. shape_rows: rows of a tile of each shape. Results are meaningless, as GemmPlans::Tune says.
+  void Measure(const TiledProduct& product, int32_t num_rows, std::span<const int32_t> shape_rows,
+               const Launch& launch);
+
+ private:
+  using Key = std::tuple<std::string_view, int64_t, int64_t, int32_t>;
+
+  MatmulAlgo FastestOf(int32_t num_rows, std::span<const int32_t> shape_rows, const Launch& launch);
+
+  mutable std::mutex turn_;  // guards all below
+  ProductClock* clock_ = nullptr;
+  AlgorithmStore* store_ = nullptr;
+  std::map<Key, int32_t> chosen_;
+};
+
+// The line of the store: its first word is the shape, those after it hold two times each, in nanoseconds: word 1 + i /
+// 2 of shape i + 1, 0 where it was not measured.
+std::string NameInStore(const TiledProduct& product, int32_t num_rows);
+
+}  // namespace dunlin::kernels::cuda

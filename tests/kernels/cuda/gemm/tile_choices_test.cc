@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing a product's tile shape by time, with a fake clock.
+#include "kernels/cuda/gemm/tile_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int32_t kShapeRows[] = {128, 64, 16, 8};
+constexpr TiledProduct kProduct{"wgmma bf16", 4096, 14336};
+
+// Seconds of the shape and the rows that were launched last.
+class ShapeClock : public ProductClock {
+ public:
+  double ColdSeconds(const std::function<KernelStatus()>& enqueue) override {
+    if (enqueue() != KernelStatus::kOk) return std::numeric_limits<double>::infinity();
+    const auto [rows, shape] = launched.back();
+    return (rows <= 16 ? 1e-6 : 2e-6) * (shape == fastest ? 1.0 : 3.0 + shape);
+  }
+  KernelStatus Launch(int32_t rows, int32_t shape) {
+    launched.emplace_back(rows, shape);
+    return failing.contains(shape) ? KernelStatus::kDeviceError : KernelStatus::kOk;
+  }
+
+  std::vector<std::pair<int32_t, int32_t>> launched;
+  int32_t fastest = 2;
+  std::set<int32_t> failing;
+};
+
+class TileChoicesTest : public ::testing::Test {
+ protected:
+  TileChoicesTest() { std::remove(path_.c_str()); }
+  ~TileChoicesTest() override { std::remove(path_.c_str()); }
+
+  void Measure(TileChoices* choices, int32_t num_rows, const TiledProduct& product = kProduct) {
+    choices->Measure(product, num_rows, kShapeRows,
+                     [this](int32_t rows, int32_t shape) { return clock_.Launch(rows, shape); });
+  }
+
+  const std::string path_ = "/tmp/dunlin_tile_choices_" + std::to_string(getpid());
+  ShapeClock clock_;
+  AlgorithmStore store_{path_, "some GPU"};
+};
+
+TEST_F(TileChoicesTest, TheFastestShapeOfEachNumberOfRowsIsTaken) {
+  TileChoices choices;
+  EXPECT_EQ(choices.Find(kProduct, 8), 0) << "the kernel's own table";
+  choices.Tune(&clock_, &store_);
+  EXPECT_TRUE(choices.tunes());
+  Measure(&choices, 100);
+  // Up to 64 rows no tile of prompts; from 64 on none that would read the weight again for each of many tiles.
+  EXPECT_THAT(clock_.launched, ElementsAre(std::pair(8, 2), std::pair(8, 3), std::pair(8, 4), std::pair(16, 2),
+                                           std::pair(16, 3), std::pair(16, 4), std::pair(32, 2), std::pair(32, 3),
+                                           std::pair(64, 2), std::pair(100, 1), std::pair(100, 2)));
+  for (const int32_t rows : {1, 8, 9, 64, 65, 128}) EXPECT_EQ(choices.Find(kProduct, rows), 2) << rows;
+  EXPECT_EQ(choices.Find(kProduct, 129), 0) << "more rows than were measured";
+  EXPECT_EQ(choices.Find({"wgmma bf16", 4096, 4096}, 8), 0);
+  EXPECT_EQ(choices.Find({"wgmma fp16", 4096, 14336}, 8), 0);
+  clock_.launched.clear();
+  Measure(&choices, 128);
+  EXPECT_TRUE(clock_.launched.empty()) << "once for each";
+  choices.Tune(nullptr, nullptr);
+  Measure(&choices, 4096);
+  EXPECT_TRUE(clock_.launched.empty());
+  EXPECT_EQ(choices.Find(kProduct, 8), 2) << "what was chosen stays";
+}
+
+TEST_F(TileChoicesTest, MoreRowsThanAreMeasuredTakeTheLastChoice) {
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  Measure(&choices, 20000);
+  EXPECT_EQ(clock_.launched.back().first, 8192);
+  EXPECT_EQ(choices.Find(kProduct, 100000), 2);
+}
+
+TEST_F(TileChoicesTest, AnotherStartReadsTheFileAndTimesNothing) {
+  {
+    TileChoices choices;
+    choices.Tune(&clock_, &store_);
+    Measure(&choices, 8);
+    EXPECT_EQ(store_.Write(), "");
+  }
+  clock_.launched.clear();
+  clock_.fastest = 3;
+  AlgorithmStore store(path_, "some GPU");
+  EXPECT_EQ(store.Read(), "");
+  const MatmulAlgo* line = store.Find("tile wgmma bf16 4096 x 14336 rows 8");
+  ASSERT_NE(line, nullptr);
+  EXPECT_THAT(line->data, ElementsAre(2, uint64_t{1000} << 32, 6000 | uint64_t{7000} << 32, 0, 0, 0, 0, 0))
+      << "the shape, then nanoseconds of each";
+  TileChoices choices;
+  choices.Tune(&clock_, &store);
+  Measure(&choices, 8);
+  EXPECT_TRUE(clock_.launched.empty());
+  EXPECT_EQ(choices.Find(kProduct, 8), 2);
+  AlgorithmStore other(path_, "another GPU");
+  EXPECT_NE(other.Read(), "");
+  TileChoices anew;
+  anew.Tune(&clock_, &other);
+  Measure(&anew, 8);
+  EXPECT_EQ(anew.Find(kProduct, 8), 3);
+}
+
+TEST_F(TileChoicesTest, AShapeThatTheKernelDoesNotHaveIsMeasuredAnew) {
+  store_.Add(NameInStore(kProduct, 8), {.data = {5}});
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  Measure(&choices, 8);
+  EXPECT_EQ(choices.Find(kProduct, 8), 2);
+}
+
+TEST_F(TileChoicesTest, AShapeThatFailsIsNotTakenAndADeviceThatFailedChoosesNone) {
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  clock_.failing = {2};
+  Measure(&choices, 8);
+  EXPECT_EQ(choices.Find(kProduct, 8), 3);
+  clock_.failing = {1, 2, 3, 4};
+  Measure(&choices, 8, {"wgmma fp8", 64, 64});
+  EXPECT_EQ(choices.Find({"wgmma fp8", 64, 64}, 8), 0);
+  EXPECT_EQ(store_.Find(NameInStore({"wgmma fp8", 64, 64}, 8)), nullptr);
+}
+
+TEST_F(TileChoicesTest, WithoutAFileTheKernelsOwnTableServes) {
+  AlgorithmStore none("", "some GPU");
+  TileChoices choices;
+  choices.Tune(&clock_, &none);
+  EXPECT_FALSE(choices.tunes());
+  Measure(&choices, 64);
+  EXPECT_TRUE(clock_.launched.empty());
+  EXPECT_EQ(choices.Find(kProduct, 8), 0);
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda
