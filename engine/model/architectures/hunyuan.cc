@@ -75,17 +75,9 @@ constexpr WeightName kHunyuanNorms[] = {
     {kQueryNorm, kAll, "layers.#.self_attn.query_layernorm"},
     {kKeyNorm, kAll, "layers.#.self_attn.key_layernorm"},
 };
-constexpr WeightName kHunyuanExperts[] = {
-    {kRouter, kExperts, "layers.#.mlp.gate.wg"},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
-    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
-    {kSharedUp, kGate, "layers.#.mlp.shared_mlp.gate_proj"},
-    {kSharedUp, kUp, "layers.#.mlp.shared_mlp.up_proj"},
-    {kSharedDown, kAll, "layers.#.mlp.shared_mlp.down_proj"},
-};
+constexpr WeightName kHunyuanRouter[] = {{kRouter, kExperts, "layers.#.mlp.gate.wg"}};
 constexpr auto kHunyuanDenseWeights = WithNorms(kHunyuanNorms);
-constexpr auto kHunyuanMoeWeights = WithNorms(kHunyuanNorms, kHunyuanExperts);
+constexpr auto kHunyuanMoeWeights = WithNorms(kHunyuanNorms, kHunyuanRouter, kHunyuanExperts);
 constexpr const char* kHunyuanDenseTypes[] = {"hunyuan_v1_dense"};
 constexpr const char* kHunyuanMoeTypes[] = {"hunyuan_v1_moe"};
 

@@ -27,17 +27,11 @@ void ParseHyV3(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kHyV3Experts[] = {
+constexpr WeightName kHyV3Router[] = {
     {kRouter, kExperts, "layers.#.mlp.router.gate"},
     {.slot = kRouterCorrection, .part = kAll, .name = "layers.#.mlp.expert_bias", .weight = ""},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
-    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
-    {kSharedUp, kGate, "layers.#.mlp.shared_mlp.gate_proj"},
-    {kSharedUp, kUp, "layers.#.mlp.shared_mlp.up_proj"},
-    {kSharedDown, kAll, "layers.#.mlp.shared_mlp.down_proj"},
 };
-constexpr auto kHyV3Weights = WithNorms(kLlamaQkNorms, kHyV3Experts);
+constexpr auto kHyV3Weights = WithNorms(kLlamaQkNorms, kHyV3Router, kHunyuanExperts);
 constexpr const char* kHyV3Types[] = {"hy_v3"};
 
 }  // namespace

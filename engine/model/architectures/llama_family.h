@@ -107,6 +107,15 @@ inline constexpr WeightName kDeepseekExperts[] = {
     {WeightSlot::kSharedUp, FusedPart::kUp, "layers.#.mlp.shared_experts.up_proj"},
     {WeightSlot::kSharedDown, FusedPart::kAll, "layers.#.mlp.shared_experts.down_proj"},
 };
+// Hunyuan's experts without their router, and an MLP that every token takes.
+inline constexpr WeightName kHunyuanExperts[] = {
+    {WeightSlot::kExpertUp, FusedPart::kGate, "layers.#.mlp.experts.@.gate_proj"},
+    {WeightSlot::kExpertUp, FusedPart::kUp, "layers.#.mlp.experts.@.up_proj"},
+    {WeightSlot::kExpertDown, FusedPart::kAll, "layers.#.mlp.experts.@.down_proj"},
+    {WeightSlot::kSharedUp, FusedPart::kGate, "layers.#.mlp.shared_mlp.gate_proj"},
+    {WeightSlot::kSharedUp, FusedPart::kUp, "layers.#.mlp.shared_mlp.up_proj"},
+    {WeightSlot::kSharedDown, FusedPart::kAll, "layers.#.mlp.shared_mlp.down_proj"},
+};
 inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
 inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};
 // Of families that multimodal models have as their text part, whose head may stand under its prefix.

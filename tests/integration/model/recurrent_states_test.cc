@@ -16,7 +16,8 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int32_t kPrompt = 50;
-constexpr int32_t kOutput = 96;  // 145 tokens in all: 19 pages of FP32
+constexpr int32_t kOutput = 96;     // 145 tokens in all: 19 pages
+constexpr int32_t kPageTokens = 8;  // of FP32
 
 class RecurrentStates : public ::testing::TestWithParam<std::string> {
  protected:
@@ -41,12 +42,16 @@ class RecurrentStates : public ::testing::TestWithParam<std::string> {
     return options;
   }
 
-  // Pages and states that the KV memory has room for.
+  // Pages of full layers and states that the KV memory has room for, with what the sliding layers of two requests take.
   EngineOptions Options(size_t pages, size_t states) const {
     const ModelConfig& config = model().config();
     EngineOptions options;
     options.max_sequences = 4;
     options.max_tokens_per_step = 13;
+    KvGroups sliding = KvGroupsOf(config);
+    sliding.num_full = 0;
+    pages +=
+        2 * static_cast<size_t>(sliding.MostPages(kPrompt + kOutput - 1, kPageTokens, options.max_tokens_per_step));
     options.kv_memory_bytes = pages * KvLayoutOf(config, Precision::kFp32).page_bytes + states * StateBytesOf(config);
     return options;
   }
@@ -113,8 +118,8 @@ TEST_P(RecurrentStates, TurnsOfAChatGoOnFromTheStateOfTheTurnBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
                          ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny", "lfm2_tiny",
-                                           "lfm2moe_tiny", "granite_h_tiny", "nemotron_h_tiny", "kimi_linear_tiny",
-                                           "falcon_h1_tiny", "mamba2_tiny"),
+                                           "lfm2moe_tiny", "lfm3_tiny", "granite_h_tiny", "nemotron_h_tiny",
+                                           "kimi_linear_tiny", "falcon_h1_tiny", "mamba2_tiny"),
                          [](const auto& test) { return test.param; });
 
 // Small hybrids of a context that holds a long chat.
