@@ -3,7 +3,7 @@
 # what those with AVX-512 share. REQUESTED: all, native (what the processor of this machine runs best), runnable (what it runs
 # at all), or a list.
 set(dunlin_variants_of_x86_64 avx2 avx512 avx512_bf16 amx)
-set(dunlin_variants_of_aarch64 neon neon_dot)
+set(dunlin_variants_of_aarch64 neon neon_dot neon_i8mm neon_bf16)
 
 # What this machine's processor runs best, by /proc/cpuinfo.
 function(dunlin_native_variants_of_x86_64 result)
@@ -45,7 +45,10 @@ function(dunlin_runnable_variants_of_x86_64 result)
 endfunction()
 
 function(dunlin_runnable_variants_of_aarch64 result)
-  dunlin_native_variants_of_aarch64(variants)
+  dunlin_native_variants_of_aarch64(best)
+  list(FIND dunlin_variants_of_aarch64 ${best} last)  # each runs where the one after it does
+  math(EXPR count "${last} + 1")
+  list(SUBLIST dunlin_variants_of_aarch64 0 ${count} variants)
   set(${result} ${variants} PARENT_SCOPE)
 endfunction()
 
@@ -54,6 +57,12 @@ function(dunlin_native_variants_of_aarch64 result)
   file(STRINGS /proc/cpuinfo lines REGEX "^Features")
   if(lines MATCHES "asimddp")
     set(variants neon_dot)
+    if(lines MATCHES "i8mm")
+      set(variants neon_i8mm)
+      if(lines MATCHES " bf16")
+        set(variants neon_bf16)
+      endif()
+    endif()
   endif()
   set(${result} ${variants} PARENT_SCOPE)
 endfunction()
@@ -78,8 +87,11 @@ function(dunlin_cpu_variants requested result)
   if("amx" IN_LIST variants)
     list(APPEND variants avx512 avx512_bf16)  # whose kernels it has where it multiplies no tiles
   endif()
-  if("neon_dot" IN_LIST variants)
-    list(APPEND variants neon)  # of which it has all but the products of bytes
+  if("neon_bf16" IN_LIST variants)
+    list(APPEND variants neon_i8mm)  # whose products of bytes it has
+  endif()
+  if("neon_i8mm" IN_LIST variants OR "neon_dot" IN_LIST variants)
+    list(APPEND variants neon)  # whose kernels they have for all that their instructions do not multiply
   endif()
   if("avx512" IN_LIST variants OR "avx512_bf16" IN_LIST variants)
     list(APPEND variants avx512_base)

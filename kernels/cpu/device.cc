@@ -156,6 +156,12 @@ constexpr VariantRow kVariants[] = {
 #ifdef DUNLIN_CPU_AVX2
     {CpuVariant::kAvx2, "avx2", Avx2Kernels, HasAvx2Variant},
 #endif
+#ifdef DUNLIN_CPU_NEON_BF16
+    {CpuVariant::kNeonBf16, "neon_bf16", NeonBf16Kernels, HasNeonBf16Variant},
+#endif
+#ifdef DUNLIN_CPU_NEON_I8MM
+    {CpuVariant::kNeonI8mm, "neon_i8mm", NeonI8mmKernels, HasNeonI8mmVariant},
+#endif
 #ifdef DUNLIN_CPU_NEON_DOT
     {CpuVariant::kNeonDot, "neon_dot", NeonDotKernels, HasNeonDotVariant},
 #endif

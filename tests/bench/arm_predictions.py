@@ -19,6 +19,13 @@ KERNELS = (  # what, its object, and the function, as a regular expression
     ("FP8, tile of 6 rows that widens the slice", "gemm/neon/fp8.cc", r"SliceTile<.*Widen, true, 6>"),
     ("FP32, 2 rows", "gemm/neon/fp32.cc", r"SmallMTile<2>"),
     ("FP32, 1 row", "gemm/neon/fp32.cc", r"SmallMTile<1>"),
+    ("BFMMLA: BF16, tile of 6 rows", "gemm/neon_bf16/bf16.cc", r"SliceTile<.*InPlace, true, 6>"),
+    ("BFMMLA: BF16, tile of 6 rows that widens the slice", "gemm/neon_bf16/bf16.cc", r"SliceTile<.*ToOperands<.*, true, 6>"),
+    ("BFMMLA: FP8, tile of 6 rows that widens the slice", "gemm/neon_bf16/fp8.cc", r"SliceTile<.*ToOperands<.*, true, 6>"),
+    ("BFDOT: BF16, 2 rows", "gemm/neon_bf16/bf16.cc", r"SmallMTile<2>"),
+    ("BFDOT: BF16, 1 row", "gemm/neon_bf16/bf16.cc", r"SmallMTile<1>"),
+    ("BFDOT: scores of 6 rows of BF16 pages", "attention/neon_bf16/bf16.cc", r"ScoreVectors<.*, 6, 1>"),
+    ("SMMLA: INT8, tile of 6 rows", "gemm/neon_i8mm/int8_inputs.cc", r"VectorGemm<.*Int8ToBytes.*SliceTile<.*InPlace, true, 6>"),
 )
 BRANCH = re.compile(r"^(?:b\.\w+|cbn?z|tbn?z)\b.*?\b([0-9a-f]+) <")
 

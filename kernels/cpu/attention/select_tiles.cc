@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a context and KV dtype.
 #include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/neon_bf16/tiles.h"
 #include "kernels/cpu/context/context.h"
 
 namespace dunlin::kernels::cpu {
@@ -38,7 +39,12 @@ const TileOps& SelectTileOps(const DeviceContext& context, [[maybe_unused]] bool
 #ifdef DUNLIN_CPU_NEON
     case CpuVariant::kNeon:
     case CpuVariant::kNeonDot:
+    case CpuVariant::kNeonI8mm:
       return Select({kNeonF32Tiles, kNeonF16Tiles, kNeonBf16Tiles, kNeonF8Tiles}, kv_dtype);
+#endif
+#ifdef DUNLIN_CPU_NEON_BF16
+    case CpuVariant::kNeonBf16:
+      return Select({kNeonF32Tiles, kNeonF16Tiles, kNeonBf16DotTiles, kNeonF8Tiles}, kv_dtype);
 #endif
 #ifdef DUNLIN_CPU_AVX512_BF16
     case CpuVariant::kAvx512Bf16: {

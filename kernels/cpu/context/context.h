@@ -19,8 +19,19 @@ struct DeviceContext;
 namespace dunlin::kernels::cpu {
 
 // kAvx2: AVX2, FMA and F16C; kAvx512: also AVX-512 F, BW, VL and DQ; kAvx512Bf16: also VBMI, VNNI and the BF16 dot
-// product; kAmxBf16: also the tile registers of AMX. kNeon: Armv8.0; kNeonDot: also the dot product of bytes.
-enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16, kNeon, kNeonDot };
+// product; kAmxBf16: also the tile registers of AMX. kNeon: Armv8.0; kNeonDot: also the dot product of bytes;
+// kNeonI8mm: also the matrix product of bytes; kNeonBf16: also products of BF16.
+enum class CpuVariant : uint8_t {
+  kPortable,
+  kAvx2,
+  kAvx512,
+  kAvx512Bf16,
+  kAmxBf16,
+  kNeon,
+  kNeonDot,
+  kNeonI8mm,
+  kNeonBf16
+};
 
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const KernelTable& kernel_table, int num_threads)

@@ -35,4 +35,11 @@ bool HasAmxVariant();
 // Apple's M1). The "neon" variant runs on every aarch64.
 bool HasNeonDotVariant();
 
+// Whether the "neon_i8mm" variant may run: what "neon_dot" needs and the matrix product of bytes (Armv8.6: Neoverse V1,
+// N2 and later, Apple's M2).
+bool HasNeonI8mmVariant();
+
+// Whether the "neon_bf16" variant may run: what "neon_i8mm" needs and the products of BF16, which came with it.
+bool HasNeonBf16Variant();
+
 }  // namespace dunlin::kernels::cpu

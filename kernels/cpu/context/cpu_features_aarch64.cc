@@ -11,6 +11,16 @@ bool HasNeonDotVariant() {
   return (getauxval(AT_HWCAP) & kAsimdDp) != 0;
 }
 
+bool HasNeonI8mmVariant() {
+  constexpr unsigned long kI8mm = 1UL << 13;  // HWCAP2_I8MM
+  return HasNeonDotVariant() && (getauxval(AT_HWCAP2) & kI8mm) != 0;
+}
+
+bool HasNeonBf16Variant() {
+  constexpr unsigned long kBf16 = 1UL << 14;  // HWCAP2_BF16
+  return HasNeonI8mmVariant() && (getauxval(AT_HWCAP2) & kBf16) != 0;
+}
+
 bool HasFastBf16Dot() {
   return false;
 }

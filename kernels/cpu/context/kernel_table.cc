@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "kernels/cpu/context/cpu_features.h"
+#include "kernels/cpu/context/neon_gemm_kernels.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -74,6 +75,30 @@ const KernelTable& NeonKernels() {
 #ifdef DUNLIN_CPU_NEON_DOT
 const KernelTable& NeonDotKernels() {
   static const KernelTable table = {NeonKernels(), NeonKernels(), neon_dot::kInt8Kernels, NeonKernels(), NeonKernels()};
+  return table;
+}
+#endif
+
+#ifdef DUNLIN_CPU_NEON_I8MM
+const KernelTable& NeonI8mmKernels() {
+  static const KernelTable table = {NeonKernels(), NeonKernels(), neon_i8mm::kInt8Kernels, NeonKernels(),
+                                    NeonKernels()};
+  return table;
+}
+#endif
+
+#ifdef DUNLIN_CPU_NEON_BF16
+const KernelTable& NeonBf16Kernels() {
+  static const KernelTable table = {{Join({{neon::GemmFp32, neon_bf16::GemmBf16, neon::GemmFp16, neon_bf16::GemmFp8},
+                                           neon_bf16::kIntegers4Kernels,
+                                           neon_bf16::kIntegers6Kernels,
+                                           neon_bf16::kIntegers8Kernels,
+                                           neon_bf16::kLevelKernels}),
+                                     NeonKernels().gemm_rows},
+                                    kNeonBf16Rows,
+                                    {neon_i8mm::kInt8Kernels.int8_gemm, neon_bf16::RoundInputs},
+                                    kNeonRecurrent,
+                                    kNeonLowRank};
   return table;
 }
 #endif

@@ -27,5 +27,9 @@ const KernelTable& AmxKernels();
 const KernelTable& NeonKernels();
 // REQUIRES: HasNeonDotVariant(). The same, with inputs of 8 bits multiplied by the dot product of bytes.
 const KernelTable& NeonDotKernels();
+// REQUIRES: HasNeonI8mmVariant(). The same; three rows and more of inputs of 8 bits by the matrix product of bytes.
+const KernelTable& NeonI8mmKernels();
+// REQUIRES: HasNeonBf16Variant(). bf16 and fp8 are multiplied in pairs by the dot product and matrix product of BF16.
+const KernelTable& NeonBf16Kernels();
 
 }  // namespace dunlin::kernels::cpu

@@ -50,6 +50,7 @@ struct RowKernels {
 extern const RowKernels kPortableRows;
 extern const RowKernels kAvx2Rows;
 extern const RowKernels kNeonRows;
+extern const RowKernels kNeonBf16Rows;  // of kNeonRows, with BF16 activation rows
 extern const RowKernels kAvx512Rows;
 extern const RowKernels kAvx512Bf16Rows;  // of kAvx512Rows, with BF16 activation rows
 

@@ -17,6 +17,7 @@ float Avx512Bf16DotRounds(int64_t rounds);
 float AmxBf16Rounds(int64_t rounds);
 float NeonRounds(int64_t rounds);
 float NeonFmaRounds(int64_t rounds);
+float NeonBf16Rounds(int64_t rounds);
 
 // Operations of one round: chains * lanes * 2.
 inline constexpr double kSse2RoundFlops = 12.0 * 4 * 2;
@@ -26,6 +27,7 @@ inline constexpr double kAvx512Bf16DotRoundFlops = 20.0 * 32 * 2;
 inline constexpr double kAmxBf16RoundFlops = 6.0 * 16 * 16 * 32 * 2;
 inline constexpr double kNeonRoundFlops = 24.0 * 4 * 2;
 inline constexpr double kNeonFmaRoundFlops = kNeonRoundFlops;
+inline constexpr double kNeonBf16RoundFlops = 24.0 * 16 * 2;  // a matrix product: 16 for each chain
 
 inline constexpr size_t kReadUnit = 256;  // bytes of one iteration of the read loops
 

@@ -5,5 +5,6 @@
 namespace dunlin::kernels::cpu {
 
 constinit const RowKernels kNeonRows = simd::RowKernelsOf<neon::Lanes>(/*bf16_rows=*/false);
+constinit const RowKernels kNeonBf16Rows = simd::RowKernelsOf<neon::Lanes>(/*bf16_rows=*/true);
 
 }  // namespace dunlin::kernels::cpu

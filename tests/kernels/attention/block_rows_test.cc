@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/neon_bf16/tiles.h"
 #include "kernels/cpu/attention/schedule.h"
 
 namespace dunlin::kernels::cpu {
@@ -36,6 +37,9 @@ const std::vector<const TileOps*> kOthers = {
 #endif
 #ifdef DUNLIN_CPU_NEON
     &kNeonF32Tiles,       &kNeonF8Tiles,
+#endif
+#ifdef DUNLIN_CPU_NEON_BF16
+    &kNeonBf16DotTiles,
 #endif
 #ifdef DUNLIN_CPU_AVX512_BF16
     &kAvx512Bf16DotTiles, &kAvx512F8DotTiles,  &kAvx512Bf16DotL2Tiles, &kAvx512F8DotL2Tiles,

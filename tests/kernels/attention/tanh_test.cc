@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/attention/neon_bf16/tiles.h"
 #include "kernels/cpu/attention/tile_ops.h"
 #include "tests/kernels/attention/devices.h"
 
@@ -58,6 +59,9 @@ std::vector<const TileOps*> Tables() {
 #endif
 #ifdef DUNLIN_CPU_NEON
     if (variant == "neon") tables.push_back(&kNeonF32Tiles);
+#endif
+#ifdef DUNLIN_CPU_NEON_BF16
+    if (variant == "neon_bf16") tables.push_back(&kNeonBf16DotTiles);
 #endif
   }
   return tables;

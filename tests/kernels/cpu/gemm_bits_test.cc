@@ -102,6 +102,25 @@ TEST_P(GemmBits, AColumnIsTheSameInAnyWeightThatHoldsIt) {
   }
 }
 
+// Sums below the normal numbers, which some instructions make zeros of either sign.
+TEST_P(GemmBits, ARowIsTheSameWhereSumsUnderflow) {
+  auto a = RandomMatrix(kBitsRows, kBitsDepth, 11);
+  auto w = RandomMatrix(kBitsColumns, kBitsDepth, 12);
+  for (float& value : a) value *= 0x1p-64F;
+  for (float& value : w) value *= 0x1p-64F;
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto weight = Pack(*device_, precision, w, kBitsColumns, kBitsDepth);
+    const auto alone = RowsAlone(*device_, weight->weight, a);
+    for (const int32_t rows : {2, 3, 7, 64}) {
+      const auto activation = Quantized(*device_, precision, a, rows, kBitsDepth);
+      const auto out = RunGemm(*device_, activation->activation, weight->weight, rows);
+      for (int32_t row = 0; row < rows; ++row) {
+        ASSERT_TRUE(SameBits(RowOf(out, row), alone[static_cast<size_t>(row)])) << "row " << row << " of " << rows;
+      }
+    }
+  }
+}
+
 DUNLIN_FOR_EVERY_CPU_VARIANT(GemmBits);
 
 }  // namespace
