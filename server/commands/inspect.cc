@@ -187,13 +187,19 @@ void PrintModelTable(const Json& json) {
 Json RanksJson(const engine::ModelConfig& config, int32_t num_ranks) {
   Json rows = Json::array();
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    const engine::ModelConfig part = engine::RankConfig(config, rank, num_ranks);
-    Json row = {{"heads", part.attention.num_heads},
-                {"kv_heads", part.attention.num_kv_heads},
-                {"ffn_dim", part.mlp.ffn_dim},
-                {"hidden_columns", part.part(config.hidden_dim).count},
-                {"vocab_rows", part.part(config.vocab_size).count}};
-    if (config.has_experts()) row["expert_ffn_dim"] = part.experts.ffn_dim;
+    const engine::RankShare share = engine::ShareOf(engine::RankConfig(config, rank, num_ranks));
+    Json row = Json::object();
+    const auto add = [&row](const char* name, int32_t count) {
+      if (count > 0) row[name] = count;
+    };
+    add("heads", share.heads);
+    add("kv_heads", share.kv_heads);
+    add("recurrent_heads", share.recurrent_heads);
+    add("channels", share.channels);
+    add("ffn_dim", share.ffn_dim);
+    add("expert_ffn_dim", share.expert_ffn_dim);
+    add("hidden_columns", share.hidden_columns);
+    add("vocab_rows", share.vocab_rows);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -64,7 +64,8 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
     spdlog::info(
         "model \"{}\": {} of {} layers are recurrent, with a state of {} bytes for each running request and each that "
         "the prefix cache keeps",
-        settings.name, config.num_recurrent_layers(), config.num_layers, engine::StateBytesOf(config));
+        settings.name, config.num_recurrent_layers(), config.num_layers,
+        engine::StateBytesOf(config, model.num_ranks()));
   }
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
 }

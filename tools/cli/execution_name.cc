@@ -34,6 +34,7 @@ nlohmann::ordered_json ExecutionJson(const v1::Execution& execution) {
                                  {"checkpoint_quantization", execution.checkpoint_quantization()},
                                  {"int8_inputs", execution.int8_inputs()}};
   if (!execution.adapter().empty()) json["adapter"] = execution.adapter();
+  if (execution.ranks() > 1) json["ranks"] = execution.ranks();
   return json;
 }
 

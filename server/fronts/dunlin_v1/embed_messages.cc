@@ -89,6 +89,7 @@ v1::EmbedResponse EmbedResultToWire(const EmbedResult& result) {
     embedding->set_truncated(result.truncated[i]);
   }
   *wire.mutable_execution() = ToWire(request.profile);
+  wire.mutable_execution()->set_ranks(result.num_ranks);
   wire.set_pooling(ToWire(request.pooling));
   wire.set_normalized(request.normalize);
   SetUsage(result, &wire);
@@ -123,6 +124,7 @@ v1::RerankResponse RerankResultToWire(const EmbedResult& result, bool request_or
     row->set_truncated(result.truncated[static_cast<size_t>(document.index)]);
   }
   *wire.mutable_execution() = ToWire(request.profile);
+  wire.mutable_execution()->set_ranks(result.num_ranks);
   wire.set_raw_scores(!result.rerank->sigmoid);
   SetUsage(result, &wire);
   return wire;

@@ -113,6 +113,7 @@ v1::Execution ToWire(const engine::ExecutionProfile& profile) {
   wire.set_kv_dtype(kernels::Name(profile.kv_dtype()));
   wire.set_checkpoint_quantization(profile.checkpoint_quantization);
   wire.set_int8_inputs(profile.int8_inputs);
+  wire.set_ranks(1);
   return wire;
 }
 

@@ -184,6 +184,7 @@ void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire) {
   if (chunk.profile.has_value()) {
     *wire->mutable_execution() = ToWire(*chunk.profile);
     wire->mutable_execution()->set_adapter(chunk.adapter);
+    wire->mutable_execution()->set_ranks(chunk.num_ranks);
   }
   wire->set_index(chunk.index);
   wire->mutable_token_ids()->Add(chunk.token_ids.begin(), chunk.token_ids.end());

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/base/string_view.h"
+#include "engine/model/spec/rank_config.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/grpc_calls/draw_param_fields.h"
@@ -85,6 +86,19 @@ void DescribePool(const engine::EngineStats& stats, v1::KvPool* wire) {
   wire->set_growing(stats.pages_backed + stats.pages_missing < stats.pages_total);
 }
 
+void DescribeRank(const engine::Model& rank, v1::RankShare* wire) {
+  const engine::RankShare share = engine::ShareOf(rank.rank_config());
+  wire->set_heads(share.heads);
+  wire->set_kv_heads(share.kv_heads);
+  wire->set_recurrent_heads(share.recurrent_heads);
+  wire->set_channels(share.channels);
+  wire->set_ffn_dim(share.ffn_dim);
+  wire->set_expert_ffn_dim(share.expert_ffn_dim);
+  wire->set_hidden_columns(share.hidden_columns);
+  wire->set_vocab_rows(share.vocab_rows);
+  wire->set_device(rank.device()->description);
+}
+
 void DescribeModel(const ServedModel& model, v1::Model* wire) {
   const engine::ModelConfig& config = model.model->config();
   wire->set_name(model.name);
@@ -96,6 +110,10 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_device(ToWire(model.profiles->rows().front().profile.device));
   wire->mutable_eos_token_ids()->Assign(config.eos_token_ids.begin(), config.eos_token_ids.end());
   wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
+  const int32_t num_ranks = model.model->num_ranks();
+  for (int32_t rank = 0; num_ranks > 1 && rank < num_ranks; ++rank) {
+    DescribeRank(model.model->of_rank(rank), wire->add_ranks());
+  }
   if (!config.is_encoder()) {
     DescribeGeneration(model, wire->mutable_generation());
     DescribePool(model.engine->stats(), wire->mutable_kv_pool());
@@ -117,8 +135,9 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->mutable_embedding()->set_reranks(CheckReranks(model).ok());
 }
 
-void DescribeProfile(const engine::ProfileSupport& row, v1::Profile* wire) {
+void DescribeProfile(const engine::ProfileSupport& row, int32_t num_ranks, v1::Profile* wire) {
   *wire->mutable_execution() = ToWire(row.profile);
+  wire->mutable_execution()->set_ranks(num_ranks);
   wire->set_supported(row.supported);
   wire->mutable_reasons()->Assign(row.reasons.begin(), row.reasons.end());
 }
@@ -223,7 +242,10 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
     const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(*core_, *caller, lease->name);
     if (adapter.ok()) DescribeAdapter(*adapter, wire.mutable_model()->add_adapters());
   }
-  for (const engine::ProfileSupport& row : model->profiles->rows()) DescribeProfile(row, wire.add_profiles());
+  const int32_t num_ranks = model->model->num_ranks();
+  for (const engine::ProfileSupport& row : model->profiles->rows()) {
+    DescribeProfile(row, num_ranks, wire.add_profiles());
+  }
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
 }

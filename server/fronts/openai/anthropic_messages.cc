@@ -109,7 +109,7 @@ void AnthropicTranslator::Begin(const OutputChunk& first) {
   head_.append(",\"type\":\"message\",\"role\":\"assistant\",");
   AppendJsonMember("model", model_, &head_);
   if (!first.profile.has_value()) return;
-  AppendExecution(*first.profile, &execution_, first.adapter);
+  AppendExecution(*first.profile, &execution_, first.adapter, first.num_ranks);
   fingerprint_ = Fingerprint(facts_, *first.profile);
 }
 

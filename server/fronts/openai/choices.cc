@@ -61,7 +61,7 @@ void ChoicesTranslator::Begin(const OutputChunk& first) {
   if (!first.profile.has_value()) return;
   head_.push_back(',');
   AppendJsonMember("system_fingerprint", Fingerprint(facts_, *first.profile), &head_);
-  AppendExecution(*first.profile, &execution_, first.adapter);
+  AppendExecution(*first.profile, &execution_, first.adapter, first.num_ranks);
 }
 
 void ChoicesTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {

@@ -124,7 +124,7 @@ std::string EmbeddingsTranslator::Document(const EmbedResult& result) const {
   AppendJsonMember("model", model_, &out);
   absl::StrAppend(&out, ",\"usage\":{\"prompt_tokens\":", result.usage.prompt_tokens,
                   ",\"total_tokens\":", result.usage.prompt_tokens, "},\"dunlin\":{\"execution\":");
-  AppendExecution(request.profile, &out);
+  AppendExecution(request.profile, &out, {}, result.num_ranks);
   absl::StrAppend(&out, ",\"pooling\":\"", Name(request.pooling),
                   "\",\"normalized\":", request.normalize ? "true" : "false", ",\"system_fingerprint\":\"",
                   Fingerprint(facts_, request.profile), "\",\"timings\":");

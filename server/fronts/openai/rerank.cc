@@ -116,7 +116,7 @@ std::string RerankTranslator::Document(const EmbedResult& result) const {
     absl::StrAppend(&out, ",\"usage\":{\"prompt_tokens\":", tokens, ",\"total_tokens\":", tokens, "}");
   }
   out.append(",\"dunlin\":{\"execution\":");
-  AppendExecution(request.profile, &out);
+  AppendExecution(request.profile, &out, {}, result.num_ranks);
   absl::StrAppend(&out, ",\"raw_scores\":", result.rerank->sigmoid ? "false" : "true", ",\"system_fingerprint\":\"",
                   Fingerprint(facts_, request.profile), "\",\"timings\":");
   AppendTimings(result.timings, &out);

@@ -13,7 +13,8 @@ std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfi
                       kernels::Name(profile.attention_backend), "-", kernels::Name(profile.precision));
 }
 
-void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter) {
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter,
+                     int32_t num_ranks) {
   absl::StrAppend(out, "{\"device\":\"", kernels::Name(profile.device), "\",\"attention_backend\":\"",
                   kernels::Name(profile.attention_backend), "\",\"precision\":\"", kernels::Name(profile.precision));
   if (profile.precision == engine::Precision::kFp8) {
@@ -26,6 +27,7 @@ void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, 
     out->push_back(',');
     AppendJsonMember("adapter", adapter, out);
   }
+  if (num_ranks > 1) absl::StrAppend(out, ",\"ranks\":", num_ranks);
   out->push_back('}');
 }
 

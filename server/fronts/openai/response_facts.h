@@ -27,8 +27,9 @@ std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfi
 
 // {"device":"cpu","attention_backend":"flash","precision":"bf16","kv_dtype":"bf16"}, with "recipe" for FP8 and
 // "checkpoint_quantization":true where the weights are the integer codes of the model's checkpoint, "int8_inputs":true
-// where products round their inputs to 8 bits, "adapter" where one runs.
-void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter = {});
+// where products round their inputs to 8 bits, "adapter" where one runs, "ranks" where the model has several.
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out, std::string_view adapter = {},
+                     int32_t num_ranks = 1);
 // {"queue_ms":...,"ttft_ms":...,"total_ms":...}
 void AppendTimings(const Timings& timings, std::string* out);
 

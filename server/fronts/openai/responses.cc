@@ -131,7 +131,7 @@ void ResponsesTranslator::Begin(const OutputChunk& first) {
   AppendJsonEscaped(first.request_id, &request_id_);
   head_ = absl::StrCat("{\"id\":\"resp_", request_id_, "\",\"object\":\"response\",\"created_at\":", facts_.created);
   if (!first.profile.has_value()) return;
-  AppendExecution(*first.profile, &execution_, first.adapter);
+  AppendExecution(*first.profile, &execution_, first.adapter, first.num_ranks);
   fingerprint_ = Fingerprint(facts_, *first.profile);
 }
 

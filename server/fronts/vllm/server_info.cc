@@ -41,12 +41,13 @@ void DescribeServer(const ServedModel& model, const std::string& version, const 
   wire->set_max_running_requests(static_cast<uint64_t>(model.engine_options.max_sequences));
   wire->set_max_batched_tokens(static_cast<uint64_t>(model.engine_options.max_tokens_per_step));
   if (model.adapters != nullptr) wire->set_max_loras(static_cast<uint32_t>(model.adapters->limits().max_adapters));
-  ::vllm::ParallelismInfo* parallelism = wire->mutable_parallelism();  // one process, one device
-  parallelism->set_tensor_parallel_size(1);
+  ::vllm::ParallelismInfo* parallelism = wire->mutable_parallelism();  // of the one process
+  const auto num_ranks = static_cast<uint32_t>(model.model->num_ranks());
+  parallelism->set_tensor_parallel_size(num_ranks);
   parallelism->set_pipeline_parallel_size(1);
   parallelism->set_data_parallel_size(1);
   parallelism->set_decode_context_parallel_size(1);
-  parallelism->set_world_size(1);
+  parallelism->set_world_size(num_ranks);
   parallelism->set_data_parallel_size_local(1);
   wire->mutable_rl_capabilities();  // no updates of weights, so that clients ask for pauses and sleep alone
 }

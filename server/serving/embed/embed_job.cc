@@ -118,6 +118,7 @@ void EmbedJob::Respond() {
   const engine::EncodeRequest& request = finished_->request;
   EmbedResult result{*finished_, truncated_, rerank_.has_value() ? &*rerank_ : nullptr, {}, {}};
   result.request_id = record_.request_id;
+  result.num_ranks = model_->model->num_ranks();
   result.usage.prompt_tokens = static_cast<int32_t>(request.tokens.size());
   result.timings.queue_ms = MillisecondsBetween(request.arrival, finished_->first_scheduled);
   result.timings.total_ms = MillisecondsBetween(request.arrival, finished_->finished);

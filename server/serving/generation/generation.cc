@@ -217,6 +217,7 @@ absl::Status Generation::Submit() {
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
   chunk_.adapter = record_.adapter;
+  chunk_.num_ranks = model_->model->num_ranks();
   chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
   chunk_.clamped_max_tokens = plan.clamped_max_tokens;
   if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);

@@ -106,7 +106,8 @@ struct OutputChunk {
   // where it is less than was asked for.
   std::string request_id;
   std::optional<engine::ExecutionProfile> profile;
-  std::string adapter;  // that runs; "": none
+  std::string adapter;    // that runs; "": none
+  int32_t num_ranks = 1;  // of the model
   int32_t num_prompt_tokens = 0;
   std::optional<int32_t> clamped_max_tokens;
   std::vector<engine::TokenId> prompt_token_ids;  // if requested

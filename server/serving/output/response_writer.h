@@ -60,6 +60,7 @@ struct EmbedResult {
   Usage usage;
   Timings timings;
   std::string_view request_id = {};
+  int32_t num_ranks = 1;  // of the model
 };
 
 class EmbedWriter {

@@ -32,6 +32,7 @@ def execution_of(wire: execution_pb2.Execution) -> Execution:
         checkpoint_quantization=wire.checkpoint_quantization,
         int8_inputs=wire.int8_inputs,
         adapter=wire.adapter,
+        ranks=wire.ranks,
     )
 
 

@@ -20,6 +20,7 @@ class Execution:
     checkpoint_quantization: bool
     int8_inputs: bool
     adapter: str  # LoRA adapter that ran; "": the model alone
+    ranks: int = 1  # among which the model is divided
 
 
 @dataclass(frozen=True)
