@@ -103,6 +103,12 @@ bool JsonFields::BoolOr(const char* name, bool fallback) {
   return fallback;
 }
 
+bool JsonFields::FlagOr(const char* name, bool fallback) {
+  const json* value = Find(name);
+  if (value != nullptr && value->is_number_integer()) return *value != 0;
+  return BoolOr(name, fallback);
+}
+
 std::string JsonFields::TextOr(const char* name, const std::string& fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;

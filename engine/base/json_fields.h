@@ -32,6 +32,8 @@ class JsonFields {
   double Number(const char* name, double min, double max);
   double NumberOr(const char* name, double min, double max, double fallback);
   bool BoolOr(const char* name, bool fallback);
+  // A boolean, or an integer, which is true where it is not 0.
+  bool FlagOr(const char* name, bool fallback);
   std::string TextOr(const char* name, const std::string& fallback);
   // An integer or a list of at most `max_count` integers, each in [min, max]; empty when the field is absent.
   std::vector<int64_t> IntListOr(const char* name, int64_t min, int64_t max, size_t max_count);

@@ -26,6 +26,7 @@ const float* CosSinOf(const LayerContext& context) {
 kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const LayerWeights& weights) {
   const ModelConfig& config = context.config;
   const KvPlace& place = context.kv_place();
+  const bool scales_queries = config.attention.scales_queries(config.rotary.index(context.layer) >= 0);
   return {.qkv = context.buffers.qkv,
           .cos_sin = CosSinOf(context),
           .rotary_dim = config.rotary.dim_of(std::max(config.rotary.index(context.layer), 0)),
@@ -44,9 +45,10 @@ kernels::RotateAndStoreKvParams KvParamsOf(const LayerContext& context, const La
           .query_only = !config.attention.stores_kv(context.layer),
           .rows = context.rows.picked,
           .value_norm = config.attention.value_norm,
-          .query_scale = {.positions = config.attention.query_scale_beta > 0.0F ? context.inputs.positions : nullptr,
+          .query_scale = {.positions = scales_queries ? context.inputs.positions : nullptr,
                           .beta = config.attention.query_scale_beta,
-                          .period = config.attention.query_scale_period}};
+                          .period = config.attention.query_scale_period,
+                          .offset = config.attention.query_scale_offset}};
 }
 
 kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, const LayerWeights& weights) {
@@ -63,14 +65,16 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   params.layer = place.layer_in_page;
   params.num_heads = config.attention.heads(context.layer).num_heads;
   params.page_table = inputs.page_table + int64_t{place.group} * inputs.spans.count * inputs.page_table_stride;
-  params.page_table_stride = inputs.page_table_stride;
-  params.sequences = rows.spans.first;
-  params.num_sequences = rows.spans.count;
-  params.num_one_token_sequences = rows.spans.num_one_token;
-  params.max_query_tokens = rows.spans.max_query_tokens;
-  params.max_kv_tokens = rows.spans.max_kv_tokens;
+  const bool chunked = config.attention.chunk(context.layer) > 0;
+  const QuerySpans& spans = chunked ? rows.chunk_spans : rows.spans;
+  params.page_table_stride = chunked ? 1 : inputs.page_table_stride;
+  params.sequences = spans.first;
+  params.num_sequences = spans.count;
+  params.num_one_token_sequences = spans.num_one_token;
+  params.max_query_tokens = spans.max_query_tokens;
+  params.max_kv_tokens = spans.max_kv_tokens;
   params.scale = config.attention.scale;
-  params.window = config.attention.window(context.layer);
+  params.window = chunked ? 0 : config.attention.window(context.layer);
   params.softcap = config.attention.softcap;
   params.causal = config.attention.causal;
   params.alibi_slopes = config.attention.alibi_slopes.empty() ? nullptr : context.buffers.position_constants;

@@ -13,6 +13,7 @@ ExpertBuffers PlaceExperts(const ModelConfig& config, int64_t tokens, BufferCut*
   const int64_t chosen = NumExpertRows(config, static_cast<int32_t>(tokens));
   return {.normed = cut->Take<float>(hidden),
           .latent = cut->Take<float>(tokens * config.experts.latent_dim),
+          .scaled = cut->Take<float>(config.experts.scaled_inputs ? hidden : 0),
           .output = cut->Take<float>(std::max(chosen * config.expert_dim(), hidden)),
           .logits = cut->Take<float>(tokens * config.experts.router_features()),
           .chosen = cut->Take<int32_t>(chosen),

@@ -14,6 +14,7 @@ namespace dunlin::engine {
 struct ExpertBuffers {
   float* normed = nullptr;    // [T, hidden_dim] the rows that the experts and the router read
   float* latent = nullptr;    // [T, latent_dim] what the experts read in place of them; then their sum
+  float* scaled = nullptr;    // [T, hidden_dim] normed rows times their weights, with ExpertSpec::scaled_inputs
   float* output = nullptr;    // [T * C, expert_dim] what the experts make of them; [T, hidden_dim] of the shared one
   float* logits = nullptr;    // [T, router_features]
   int32_t* chosen = nullptr;  // RouteExpertsParams, as what follows

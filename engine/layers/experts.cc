@@ -12,7 +12,9 @@ Experts::Experts(LayerContext* context, const LayerWeights& weights)
     : context_(context),
       weights_(weights),
       buffers_(PlaceExpertBuffers(context->config, context->buffers.max_tokens, context->buffers.experts)),
-      read_rows_(context->config.experts.latent_dim > 0 ? buffers_.latent : buffers_.normed) {}
+      read_rows_(context->config.experts.latent_dim > 0  ? buffers_.latent
+                 : context->config.experts.scaled_inputs ? buffers_.scaled
+                                                         : buffers_.normed) {}
 
 bool Experts::Begin() {
   return Norm(context_, weights_.mlp_norm).Run("mlp norm", buffers_.normed) && Route();
@@ -112,17 +114,18 @@ bool Experts::LeaveLatent(float* sum) const {
 bool Experts::RunExperts(float* out, bool from_zero) const {
   const Linear up(context_, weights_.experts.up.front(), InputIndex(context_->layer, LayerInput::kMlpUp));
   const Linear down(context_, weights_.experts.down.front(), InputIndex(context_->layer, LayerInput::kMlpDown));
+  const bool scaled_inputs = context_->config.experts.scaled_inputs;
   const kernels::AddWeightedRowsParams add{.in = buffers_.output,
                                            .places = buffers_.places,
                                            .num_places = context_->config.experts.routing.num_chosen,
-                                           .weights = buffers_.weights,
+                                           .weights = scaled_inputs ? nullptr : buffers_.weights,
                                            .weight_stride = 1,
                                            .sigmoid = false,
                                            .out = out,
                                            .num_rows = context_->rows.count,
                                            .columns = sum_columns(),
                                            .from_zero = from_zero};
-  if (!Gather(up) || !RunUp(up, down)) return false;
+  if ((scaled_inputs && !ScaleInputs()) || !Gather(up) || !RunUp(up, down)) return false;
   kernels::GroupedGemmParams params = Params(weights_.experts.down);
   params.out = buffers_.output;
   params.out_stride = sum_columns();
@@ -138,6 +141,21 @@ bool Experts::Gather(const Linear& up) const {
                                        .num_rows = num_choices(),
                                        .rows = buffers_.rows};
   return context_->Run(&DeviceOps::quantize, params, "expert input");
+}
+
+// A row has one choice, so that its weight is chosen_weights' of the same index.
+bool Experts::ScaleInputs() const {
+  const kernels::AddWeightedRowsParams params{.in = buffers_.normed,
+                                              .places = nullptr,
+                                              .num_places = 1,
+                                              .weights = buffers_.chosen_weights,
+                                              .weight_stride = 1,
+                                              .sigmoid = false,
+                                              .out = buffers_.scaled,
+                                              .num_rows = context_->rows.count,
+                                              .columns = context_->config.hidden_dim,
+                                              .from_zero = true};
+  return context_->Run(&DeviceOps::add_weighted_rows, params, "expert weights");
 }
 
 // Leaves the input of `down` in LayerContext::activation.

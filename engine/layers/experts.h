@@ -4,7 +4,8 @@
 // adds what its experts gave, those in ascending order and the shared one last, so that its sum depends on the row
 // alone; where the model has a norm after the MLP, that sum goes through it. Which rows an expert has stays on the
 // device. With ExpertSpec::latent_dim, not with such a norm, the experts but the shared one read In(norm(hidden)), and
-// hidden takes Out of their sum.
+// hidden takes Out of their sum. With ExpertSpec::scaled_inputs a row's weight multiplies what its expert reads
+// instead.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,8 @@ class Experts {
   // What an expert gives: expert_dim or, of a divided model, the rank's part of it.
   int32_t sum_columns() const;
   bool Gather(const Linear& up) const;
+  // ExpertBuffers::scaled from the normed rows.
+  bool ScaleInputs() const;
   bool RunUp(const Linear& up, const Linear& down) const;
   // Added to out.
   bool RunShared(float* out);

@@ -10,6 +10,7 @@ LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const 
           .query = buffers.qkv,
           .query_stride = config.attention.qkv_features(),
           .spans = inputs.spans,
+          .chunk_spans = inputs.chunk_spans,
           .count = inputs.num_tokens,
           .num_decode = inputs.num_decode_tokens};
 }
@@ -27,6 +28,7 @@ KernelStatus KeepHidden(const ModelConfig& config, const LayerBuffers& buffers, 
   rows->hidden = buffers.kept_rows;
   rows->picked = kept.index;
   rows->spans = kept.spans;
+  rows->chunk_spans = kept.chunk_spans;
   if (config.rank > 0) return KernelStatus::kOk;  // one memory of all ranks
   return buffers.device->ops->copy_rows(buffers.device->context, params);
 }

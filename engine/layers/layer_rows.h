@@ -16,6 +16,7 @@ struct LayerRows {
   const float* query;    // [count] rows of the layer's query_features floats, query_stride apart
   int64_t query_stride;  // floats
   QuerySpans spans;
+  QuerySpans chunk_spans;  // PassInputs'
   int32_t count;
   int32_t num_decode;               // the first of them run as decode: GemmParams::decode_rows
   const int32_t* picked = nullptr;  // [count] row of the batch of each; null: 0, 1, 2, ...

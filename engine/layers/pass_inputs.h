@@ -26,6 +26,7 @@ struct KeptRows {
   int32_t count = 0;               // 0: the pass ends with those keys and values
   int32_t num_decode = 0;          // the first of them, <= count, that run as decode (GemmParams::decode_rows)
   QuerySpans spans;                // of the kept rows, in their order; empty when every row of the batch is kept
+  QuerySpans chunk_spans;          // as PassInputs has them, of these rows
   friend bool operator==(const KeptRows&, const KeptRows&) = default;
 };
 
@@ -67,7 +68,11 @@ struct PassInputs {
   const int32_t* token_page = nullptr;   // [KvGroups::count, num_tokens] page id
   const int32_t* token_slot = nullptr;   // [num_tokens] index inside the page
   QuerySpans spans;                      // of the sequences, covering all tokens
-  const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
+  // Where layers have chunks of positions (AttentionSpec::chunked_windows): the spans, cut at the chunks' borders.
+  // Their positions count from the start of the chunk, and page_table_row is the entry of a group's table, not the row,
+  // that has its first page.
+  QuerySpans chunk_spans;
+  const int32_t* page_table = nullptr;  // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
   StateParts state_parts;  // where the model is recurrent; layer_state.h is how layers read them
   // Of a layer that predicts (predictor.h): [num_tokens] row of LayerBuffers::predictor_hidden of each; else null.

@@ -204,6 +204,9 @@ void PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, c
   plan->kv_groups = KvGroupsOf(config);
   plan->kv_shapes = KvShapesOf(config);
   plan->kv_places = KvPlacesOf(config);
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    plan->attention_chunk = std::max(plan->attention_chunk, config.attention.chunk(layer));
+  }
   plan->num_pages = counts.pages;
   plan->num_state_slots = counts.state_slots;
   for (Precision precision : resident) {
@@ -306,8 +309,10 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
   set(BufferId::kIndices,
       (5 + num_groups + (plan.predicts ? kPredictorArrays : 0)) * static_cast<size_t>(tokens) * sizeof(int32_t));
-  // Of a recurrent model in addition those of the parts in which its rows go through states (StatePart).
-  const int64_t num_spans = int64_t{kSpansPerSequence} * options.max_sequences + (config.is_recurrent() ? tokens : 0);
+  // Of a recurrent model in addition those of the parts in which its rows go through states (StatePart); of one with
+  // chunks of positions those of all rows and of the head's, cut at the chunks' borders.
+  const int64_t num_spans = int64_t{kSpansPerSequence} * options.max_sequences + (config.is_recurrent() ? tokens : 0) +
+                            (plan.attention_chunk > 0 ? 2 * tokens : 0);
   set(BufferId::kSpans, static_cast<size_t>(num_spans) * sizeof(kernels::SequenceSpan));
   set(BufferId::kPageTable, num_groups * static_cast<size_t>(options.max_sequences) *
                                 static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));

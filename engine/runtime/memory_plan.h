@@ -49,7 +49,7 @@ enum class BufferId : uint8_t {
   kFrequencies,    // floats of ModelConfig::position_constants, written once
   kIndices,        // five arrays [T] of int32, and one for each of kv_groups, and those of a layer that predicts: see
                    // StepInputs, RaggedBatch
-  kSpans,          // [kSpansPerSequence S] SequenceSpan, of a recurrent model T more: see StepInputs, RaggedBatch
+  kSpans,          // [kSpansPerSequence S] SequenceSpan, of some models up to 2 T more: see StepInputs, RaggedBatch
   kPageTable,      // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,         // [kMaxLogitRows, vocab_size] floats
   kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
@@ -87,6 +87,7 @@ struct MemoryPlan {
   std::vector<KvPlace> kv_places;           // [num_layers] of the model
   int32_t max_pages_per_sequence = 0;       // of one group, in the precision that packs fewest tokens into a page
   int32_t max_context_tokens = 0;           // prompt + output
+  int32_t attention_chunk = 0;              // positions, of layers that have chunks of them: AttentionSpec::chunk
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
   int32_t num_graphs = 0;  // recorded decode steps that there may be at once; 0: none is recorded

@@ -39,7 +39,9 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       max_context_tokens_(plan.max_context_tokens),
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0),
-      predicts_(plan.predicts) {
+      predicts_(plan.predicts),
+      chunk_(plan.attention_chunk) {
+  DUNLIN_CHECK(chunk_ == 0 || !has_state_, "chunks of positions next to states are not supported");
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
   if (!has_state_) return;
   state_copies_.reserve(static_cast<size_t>(plan.max_sequences) + static_cast<size_t>(plan.max_tokens_per_step));
@@ -115,6 +117,38 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
   num_one_token_ += num_repeated;
   StageHeadSpans(batch.first_sequence);
   if (has_state_) StageStates(plan, batch);
+  if (chunk_ == 0) return;
+  chunk_spans_ = head_chunk_spans_ = {};
+  chunk_spans_ = StageChunks(0, query_spans(), tokens_per_page);
+  if (has_head_spans()) head_chunk_spans_ = StageChunks(num_sequences_, head_bounds(), tokens_per_page);
+}
+
+// Every piece has a row or more, so that there are no more of them than rows. Those of one row at the start stay that.
+QuerySpans StepInputs::StageChunks(int32_t first, const QuerySpans& whole, int32_t tokens_per_page) {
+  kernels::SequenceSpan* const pieces = spans_ + num_whole_spans() + chunk_spans_.count;
+  QuerySpans cut{.num_one_token = whole.num_one_token,
+                 .max_query_tokens = std::min(whole.max_query_tokens, chunk_),
+                 .max_kv_tokens = std::min(whole.max_kv_tokens, chunk_)};
+  for (int32_t i = 0; i < whole.count; ++i) {
+    const kernels::SequenceSpan& span = spans_[first + i];
+    const int32_t end = span.first_position + span.query_len;
+    for (int32_t position = span.first_position; position < end;) {
+      const int32_t start = position - position % chunk_;
+      const int32_t next = std::min(end, start + chunk_);
+      const int64_t page = span.page_table_row * page_table_stride_ + start / tokens_per_page;
+      pieces[cut.count++] = {.query_start = span.query_start + position - span.first_position,
+                             .query_len = next - position,
+                             .first_position = position - start,
+                             .page_table_row = static_cast<int32_t>(page)};
+      position = next;
+    }
+  }
+  return cut;
+}
+
+int32_t StepInputs::num_staged_spans() const {
+  if (chunk_ > 0) return num_whole_spans() + chunk_spans_.count + head_chunk_spans_.count;
+  return num_sequences_ + num_head_spans_ + (state_parts_.size() > 1 ? num_state_spans_ : 0);
 }
 
 // Parts have rows of their own each, so that all together have at most as many spans as the sub-batch has tokens.
@@ -309,13 +343,15 @@ PassInputs StepInputs::pass_inputs() const {
           .token_page = token_page(),
           .token_slot = token_slot(),
           .spans = query_spans(),
+          .chunk_spans = chunk_spans_,
           .page_table = page_table(),
           .page_table_stride = page_table_stride_,
           .state_parts = state_parts(),
           .kept = {.index = head_row_index(),
                    .count = num_kept_rows_,
                    .num_decode = num_kept_rows_,
-                   .spans = has_head_spans() ? head_spans() : QuerySpans{}}};
+                   .spans = has_head_spans() ? head_spans() : QuerySpans{},
+                   .chunk_spans = head_chunk_spans_}};
 }
 
 kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
@@ -325,8 +361,7 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   auto* page_table = static_cast<int32_t*>(buffers->at(BufferId::kPageTable));
   const size_t page_words =
       static_cast<size_t>(num_groups_) * static_cast<size_t>(num_sequences_) * static_cast<size_t>(page_table_stride_);
-  const int32_t num_state_spans = state_parts_.size() > 1 ? num_state_spans_ : 0;
-  const auto num_spans = static_cast<size_t>(num_sequences_ + num_head_spans_ + num_state_spans);
+  const auto num_spans = static_cast<size_t>(num_staged_spans());
   const struct {
     void* to;
     const void* from;
@@ -345,6 +380,10 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   device_spans_ = spans;
   device_page_table_ = page_table;
   if (has_state_) PointStateParts();
+  if (chunk_ > 0) {
+    chunk_spans_.first = spans + num_whole_spans();
+    head_chunk_spans_.first = chunk_spans_.first + chunk_spans_.count;
+  }
   return kernels::KernelStatus::kOk;
 }
 

@@ -71,8 +71,9 @@ class StepInputs {
   // they are. Staged where the head takes some of the rows and not all.
   bool has_head_spans() const { return num_head_spans_ > 0; }
   QuerySpans head_spans() const {
-    const int32_t one_token = max_head_query_tokens_ == 1 ? num_head_spans_ : 0;
-    return {device_spans_ + num_sequences_, num_head_spans_, one_token, max_head_query_tokens_, max_head_kv_tokens_};
+    QuerySpans spans = head_bounds();
+    spans.first = device_spans_ + num_sequences_;
+    return spans;
   }
 
   // Device arrays, valid after Upload.
@@ -84,13 +85,18 @@ class StepInputs {
   // Of a recurrent model; else empty. Valid after Upload until the next Stage.
   StateParts state_parts() const { return {state_parts_.data(), static_cast<int32_t>(state_parts_.size())}; }
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
+  // PassInputs::chunk_spans, of the sequences and of the head's rows; empty where no layer has chunks.
+  QuerySpans chunk_spans() const { return chunk_spans_; }
+  QuerySpans head_chunk_spans() const { return head_chunk_spans_; }
   // [groups, num_sequences, page_table_stride]. In place of pages that a sequence has given back stands its last one.
   const int32_t* page_table() const { return device_page_table_; }
 
  private:
   int num_arrays() const { return predictor_array() + (predicts_ ? kPredictorArrays : 0); }
   int predictor_array() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
-  int32_t max_spans() const { return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0); }
+  int32_t max_spans() const {
+    return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0) + (chunk_ > 0 ? 2 * num_tokens_ : 0);
+  }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t num_repeated, int32_t pages_per_sequence);
@@ -103,6 +109,15 @@ class StepInputs {
   void StageStates(const StepPlan& plan, const SubBatch& batch);
   void StageStatePart(const StepPlan& plan, const SubBatch& batch, size_t part);
   void PointStateParts();
+  // head_spans() without their place.
+  QuerySpans head_bounds() const {
+    const int32_t one_token = max_head_query_tokens_ == 1 ? num_head_spans_ : 0;
+    return {nullptr, num_head_spans_, one_token, max_head_query_tokens_, max_head_kv_tokens_};
+  }
+  // Cuts spans that begin at spans_[first] at the borders of chunks; `whole`: their count and bounds.
+  QuerySpans StageChunks(int32_t first, const QuerySpans& whole, int32_t tokens_per_page);
+  int32_t num_whole_spans() const { return num_sequences_ + num_head_spans_ + num_state_spans_; }
+  int32_t num_staged_spans() const;
 
   StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena);
 
@@ -117,6 +132,7 @@ class StepInputs {
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
   bool predicts_;
+  int32_t chunk_;  // positions; 0: no layer has chunks
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;
@@ -131,11 +147,14 @@ class StepInputs {
   int32_t num_state_spans_ = 0;  // of parts; one part alone has the sequences' own
   int32_t max_head_query_tokens_ = 0;
   int32_t max_head_kv_tokens_ = 0;
+  QuerySpans chunk_spans_;
+  QuerySpans head_chunk_spans_;
   // Of the sub-batch, in arena_.
-  int32_t* indices_ = nullptr;              // [num_arrays, num_tokens]
-  kernels::SequenceSpan* spans_ = nullptr;  // [max_spans]: the sequences, the head's, and those of several state parts
-  int32_t* page_table_ = nullptr;           // [num_groups, num_sequences, page_table_stride]
-  std::vector<StateCopy> state_copies_;     // of the parts, one after another
+  int32_t* indices_ = nullptr;  // [num_arrays, num_tokens]
+  kernels::SequenceSpan* spans_ =
+      nullptr;  // [max_spans]: the sequences, the head's, those of several state parts, and those cut at chunks
+  int32_t* page_table_ = nullptr;        // [num_groups, num_sequences, page_table_stride]
+  std::vector<StateCopy> state_copies_;  // of the parts, one after another
   std::vector<StatePart> state_parts_;
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;

@@ -16,6 +16,7 @@ enum class ExpertScoring : uint8_t {
   kSoftmax,          // of all experts
   kSoftmaxOfChosen,  // of the chosen experts, which are those of the largest logits
   kSigmoid,
+  kSigmoidOfChosen,  // of each chosen expert; they are those of the largest logits (Llama 4)
 };
 
 // How the score of a group of experts is made, where groups are chosen first.
@@ -76,12 +77,12 @@ struct AddWeightedRowsParams {
   const float* in;        // [*, columns], contiguous
   const int32_t* places;  // [num_rows, num_places] rows of `in`, >= 0; or null: row i has the place i alone
   int32_t num_places;     // > 0; 1 where places is null
-  const float* weights;   // of the rows of `in`, weight_stride apart
+  const float* weights;   // of the rows of `in`, weight_stride apart; or null: all are 1
   int64_t weight_stride;  // floats, > 0
-  bool sigmoid;
-  float* out;        // [num_rows, columns], contiguous; must not overlap `in`
-  int32_t num_rows;  // >= 0
-  int32_t columns;   // > 0
+  bool sigmoid;           // not without weights
+  float* out;             // [num_rows, columns], contiguous; must not overlap `in`
+  int32_t num_rows;       // >= 0
+  int32_t columns;        // > 0
   bool from_zero = false;
 };
 

@@ -104,12 +104,13 @@ struct RotaryTableParams {
   int32_t num_tokens;  // >= 0
 };
 
-// A factor of a token's queries that grows with its position: 1 + beta * ln(1 + position / period), the quotient an
-// integer; in FP32. Source: transformers 5.23, models/ministral3, get_llama_4_attn_scale.
+// A factor of a token's queries that grows with its position: 1 + beta * ln(1 + (position + offset) / period), the
+// quotient an integer; in FP32. Source: transformers 5.23, models/ministral3, get_llama_4_attn_scale; models/llama4.
 struct QueryScale {
   const int32_t* positions = nullptr;  // [num_tokens], >= 0; null: no factor
   float beta = 0.0F;
   int32_t period = 1;  // tokens, > 0
+  int32_t offset = 0;  // tokens, >= 0
 };
 
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.

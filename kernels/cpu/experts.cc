@@ -78,6 +78,8 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
     weights[i] = scores[chosen[i]];
   }
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(weights, rule.num_chosen);
+  if (rule.scoring == ExpertScoring::kSigmoidOfChosen)
+    std::transform(weights, weights + rule.num_chosen, weights, Sigmoid);
   float sum = rule.sum_offset;
   for (int32_t i = 0; i < rule.num_chosen; ++i) sum += weights[i];
   for (int32_t i = 0; i < rule.num_chosen; ++i)
@@ -134,7 +136,7 @@ KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams
   const bool some = params.num_rows > 0;
   if (params.num_rows < 0 || params.columns <= 0 || params.weight_stride < 1 || params.num_places < 1 ||
       (params.places == nullptr && params.num_places != 1) ||
-      (some && (params.in == nullptr || params.weights == nullptr || params.out == nullptr))) {
+      (some && (params.in == nullptr || (params.weights == nullptr && params.sigmoid) || params.out == nullptr))) {
     return KernelStatus::kInvalidArgument;
   }
   const int64_t columns = params.columns;
@@ -143,7 +145,7 @@ KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams
     if (params.from_zero) std::fill_n(out, columns, 0.0F);
     for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
       const int64_t place = params.places == nullptr ? i : params.places[i];
-      const float given = params.weights[place * params.weight_stride];
+      const float given = params.weights == nullptr ? 1.0F : params.weights[place * params.weight_stride];
       const float weight = params.sigmoid ? Sigmoid(given) : given;
       const float* in = params.in + place * columns;
       for (int64_t column = 0; column < columns; ++column) out[column] += weight * in[column];

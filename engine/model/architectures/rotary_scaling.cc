@@ -47,8 +47,8 @@ void ParseLlama3(JsonFields& rope, RotaryScaling* scaling) {
   scaling->factor = rope.Number("factor", 1.0, kMaxFactor);
   scaling->low_freq_factor = rope.Number("low_freq_factor", 1e-3, kMaxFactor);
   scaling->high_freq_factor = rope.Number("high_freq_factor", 1e-3, kMaxFactor);
-  if (scaling->high_freq_factor <= scaling->low_freq_factor) {
-    rope.Fail(absl::StrCat("high_freq_factor is ", scaling->high_freq_factor, "; must be above low_freq_factor ",
+  if (scaling->high_freq_factor < scaling->low_freq_factor) {
+    rope.Fail(absl::StrCat("high_freq_factor is ", scaling->high_freq_factor, "; must be at least low_freq_factor ",
                            scaling->low_freq_factor));
   }
 }
@@ -101,7 +101,7 @@ float Llama3Frequency(const RotaryScaling& scaling, float frequency) {
   const auto factor = static_cast<float>(scaling.factor);
   if (wavelength > static_cast<float>(scaling.original_max_context / scaling.low_freq_factor))
     return frequency / factor;
-  if (wavelength < static_cast<float>(scaling.original_max_context / scaling.high_freq_factor)) return frequency;
+  if (wavelength <= static_cast<float>(scaling.original_max_context / scaling.high_freq_factor)) return frequency;
   const float turns = Divide(scaling.original_max_context, wavelength);
   const float smooth = (turns - static_cast<float>(scaling.low_freq_factor)) /
                        static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);

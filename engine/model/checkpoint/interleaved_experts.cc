@@ -14,7 +14,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstInterleavedFileIndex = 1 << 25;  // above those of any other source
+constexpr int32_t kFirstInterleavedFileIndex = 1 << 21;  // above those of IntegerTensors, below those of WidenedTensors
 constexpr int64_t kBlock = 32;                           // elements of MXFP4 that share a scale
 constexpr int kMaxExponent = 252;  // of a scale, biased: 6 * 2^125 is the largest product that FP32 holds
 constexpr float kE2M1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
@@ -60,8 +60,8 @@ int64_t SplitRow(int64_t row, int64_t num_rows, bool alternates) {
 
 absl::StatusOr<std::unique_ptr<TensorSource>> InterleavedExperts::Open(std::unique_ptr<TensorSource> stored,
                                                                        const std::vector<ExpertStack>& stacks,
-                                                                       int32_t num_experts) {
-  std::unique_ptr<InterleavedExperts> experts(new InterleavedExperts(std::move(stored)));
+                                                                       int32_t num_experts, bool alternating) {
+  std::unique_ptr<InterleavedExperts> experts(new InterleavedExperts(std::move(stored), alternating));
   for (const ExpertStack& names : stacks) {
     if (absl::Status status = experts->AddStack(names, num_experts); !status.ok()) return status;
   }
@@ -79,7 +79,7 @@ absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_
   const absl::StatusOr<std::vector<int64_t>> shape =
       scales == nullptr ? ShapeOfStacked(*stack, num_experts) : ShapeOfMxfp4(*stack, *scales, num_experts);
   if (!shape.ok()) return shape.status();
-  const bool alternates = names.stack.find("gate_up") != std::string::npos;
+  const bool alternates = alternating_ && names.stack.find("gate_up") != std::string::npos;
   if (alternates && shape->front() % 2 != 0) return Unexpected(*stack, "gate and up rows, an even number");
   uint64_t elements = 1;
   for (const int64_t dimension : *shape) elements *= static_cast<uint64_t>(dimension);

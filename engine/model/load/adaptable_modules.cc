@@ -84,7 +84,8 @@ AdaptableModule ModuleOf(const ParsedModel& parsed, const std::string& prefix,
 
 using PartsBySlot = std::map<WeightSlot, std::vector<const WeightPart*>>;
 
-// Whether all rows of a tensor lie in projections of one layer, at places that a module's rows are known by.
+// Whether all rows of a tensor lie in projections of one layer, at places that a module's rows are known by, which
+// those with zeros behind heads of V are not.
 bool IsAdaptable(const ParsedModel& parsed, const PartsBySlot& by_slot) {
   const int32_t layer = by_slot.begin()->second.front()->layer;
   const bool rotates = parsed.config.rotary.interleaved || parsed.separates_rotation;
@@ -92,8 +93,9 @@ bool IsAdaptable(const ParsedModel& parsed, const PartsBySlot& by_slot) {
   return std::all_of(by_slot.begin(), by_slot.end(), [&](const auto& row) {
     const std::optional<Projection> projection = ProjectionOf(row.first);
     return projection.has_value() && (!parsed.gguf || HasPlainRowsInGguf(*projection)) &&
-           std::all_of(row.second.begin(), row.second.end(),
-                       [layer](const WeightPart* part) { return part->layer == layer; });
+           std::all_of(row.second.begin(), row.second.end(), [&](const WeightPart* part) {
+             return part->layer == layer && !IsOfValues(parsed.config, *part);
+           });
   });
 }
 

@@ -14,6 +14,7 @@
 #include "engine/model/checkpoint/integer/integer_tensors.h"
 #include "engine/model/checkpoint/interleaved_experts.h"
 #include "engine/model/checkpoint/microscaled_tensors.h"
+#include "engine/model/checkpoint/padded_heads.h"
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
 #include "engine/model/checkpoint/torch/torch_file.h"
@@ -62,15 +63,38 @@ absl::Status OrderRotaryRows(OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Gives heads of V, where they are narrower than those of Q and K, zeros behind them.
+absl::Status PadHeads(OpenedModel* model) {
+  const AttentionSpec& attention = model->parsed.config.attention;
+  if (attention.stored_value_dim == 0) return absl::OkStatus();
+  std::vector<PaddedHeads::Matrix> padded;
+  std::vector<std::string> names;
+  for (const WeightPart& part : model->parts) {
+    if (!IsOfValues(model->parsed.config, part)) continue;
+    padded.push_back({part.tensor, part.slot == WeightSlot::kAttentionOut});
+    names.push_back(part.tensor);
+  }
+  absl::StatusOr<std::unique_ptr<TensorSource>> tensors =
+      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
+  if (tensors.ok()) {
+    tensors = PaddedHeads::Open(*std::move(tensors), padded, attention.stored_value_dim, attention.head_dim);
+  }
+  if (!tensors.ok()) return tensors.status();
+  model->tensors = *std::move(tensors);
+  return absl::OkStatus();
+}
+
 // Gives every expert its tensors where the checkpoint has stacked them.
 absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_experts()) return absl::OkStatus();
   const std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
-  const bool interleaved = model->parsed.names.expert_layout == ExpertLayout::kInterleaved;
+  const ExpertLayout layout = model->parsed.names.expert_layout;
+  const int32_t num_experts = config.experts.routing.num_experts;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.experts.routing.num_experts)
-                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.experts.routing.num_experts);
+      layout == ExpertLayout::kRows ? ExpertTensors::Open(std::move(model->tensors), stacks, num_experts)
+                                    : InterleavedExperts::Open(std::move(model->tensors), stacks, num_experts,
+                                                               layout == ExpertLayout::kInterleaved);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();
@@ -146,6 +170,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   ApplyAliases(names, *model.tensors, &model.parts);
   ApplyOldNormNames(*model.tensors, &model.parts);
   if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
+  if (absl::Status status = PadHeads(&model); !status.ok()) return status;
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;

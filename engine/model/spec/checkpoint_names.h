@@ -67,6 +67,7 @@ struct NameAlias {
 enum class ExpertLayout : uint8_t {
   kRows,         // [num_experts, out_features, in_features]
   kInterleaved,  // as InterleavedExperts
+  kColumns,      // [num_experts, in_features, out_features]: the same without alternating rows (Llama 4)
 };
 
 // All of it has static storage. Lists may hold more than a model has: a config says which weights exist (HasSlot).

@@ -83,11 +83,15 @@ struct AttentionSpec {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  // Of heads of V in checkpoints, narrower than those of Q and K: at load zeros follow them, and columns of zeros those
+  // of the output projection; 0: head_dim.
+  int32_t stored_value_dim = 0;
   std::vector<HeadShape> layer_heads;  // [num_layers] where layers differ, at most kMaxHeadShapes of them; else empty
   float scale = 0.0F;                  // multiplies Q K^T
   float softcap = 0.0F;                // scaled scores become cap * tanh(score / cap); 0: no cap
   bool causal = true;  // a token attends to itself and the tokens before it; false: to every token of its input
   bool sinks = false;  // PagedAttentionParams::sinks
+  std::vector<bool> sink_layers;  // [num_layers] with sinks: the layers that have them; empty: all
   bool qkv_bias = false;
   bool out_bias = false;
   bool output_gate = false;           // each head's output is multiplied by sigmoid(gate x); not where it is latent
@@ -95,18 +99,25 @@ struct AttentionSpec {
   bool qk_norm = false;               // RMSNorm over each head of Q and K, before the rotation
   bool qk_norm_joint = false;         // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
   bool norms_after_rotation = false;  // those of heads of Q and K
+  bool norms_of_rotated = false;      // layers without positions have none of these norms
   float fixed_query_norm = 0.0F;    // with qk_norm, > 0: all weights for Q are this, all for K 1; checkpoints have none
   bool value_norm = false;          // RMSNorm without a weight over each head of V
   std::vector<int32_t> kv_sources;  // [num_layers] whose K and V a layer reads: its own or an earlier one's; empty: own
   std::vector<bool> keys_as_values;  // [num_layers] V is what K is before its norm and rotation; empty: in none
-  // Ministral 3's: a token's queries take the factor 1 + beta * ln(1 + position / period); a beta of 0: none.
+  // A token's queries take the factor 1 + beta * ln(1 + (position + offset) / period); a beta of 0: none. Ministral 3's
+  // do in all layers, Llama 4's in those without positions.
   float query_scale_beta = 0.0F;
   int32_t query_scale_period = 1;  // tokens
+  int32_t query_scale_offset = 0;
+  bool query_scale_unrotated = false;
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_scale = false;
   // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
   // empty: all.
   std::vector<int32_t> layer_windows;
+  // A layer's window is the size of chunks of positions, a multiple of the tokens of a page: a token sees the keys of
+  // its own chunk (Llama 4). With causal.
+  bool chunked_windows = false;
   std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
   // [num_heads, max_context] added to a scaled score by the position of the key (Falcon's ALiBi), without rotary
   // positions; empty: none.
@@ -120,6 +131,10 @@ struct AttentionSpec {
   // Whether a layer chooses keys itself.
   bool has_indexer(int32_t layer) const { return has_indexer() && !indexer.is_shared(layer); }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
+  // Positions of a chunk; 0: the layer has none.
+  int32_t chunk(int32_t layer) const { return chunked_windows ? window(layer) : 0; }
+  // Whether a layer's queries take a factor by position; rotates: it has positions.
+  bool scales_queries(bool rotates) const { return query_scale_beta > 0.0F && !(query_scale_unrotated && rotates); }
   HeadShape heads(int32_t layer) const {
     if (layer_heads.empty()) return {num_heads, num_kv_heads, head_dim};
     return layer_heads[static_cast<size_t>(layer)];
@@ -129,6 +144,9 @@ struct AttentionSpec {
   }
   // The layer whose keys and values it reads.
   int32_t kv_source(int32_t layer) const { return kv_sources.empty() ? layer : kv_sources[static_cast<size_t>(layer)]; }
+  bool has_sinks(int32_t layer) const {
+    return sinks && (sink_layers.empty() || sink_layers[static_cast<size_t>(layer)]);
+  }
   bool stores_kv(int32_t layer) const { return kv_source(layer) == layer; }
   int32_t latent_query_features() const { return num_heads * (latent.plain_dim + latent.rope_dim); }
   // Of the attention itself: a value, of the latent row where it is in the key.
@@ -309,6 +327,8 @@ struct ExpertSpec {
   bool bias = false;               // of the matrices of the experts
   bool router_bias = false;        // of the router's logits
   bool router_correction = false;  // RouteExpertsParams::correction
+  // A row's one expert (num_chosen is 1) reads it times its weight, and what that gives is not weighted (Llama 4).
+  bool scaled_inputs = false;
   // Elements of the rows that the experts but the shared one read and write, between two projections that all of a
   // layer share; 0: hidden_dim, without projections.
   int32_t latent_dim = 0;

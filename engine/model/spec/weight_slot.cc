@@ -88,11 +88,14 @@ constexpr auto kHasLayerInputs = [](const C& c, int32_t) { return c.has_layer_in
 constexpr auto kAttends = [](const C& c, int32_t layer) { return c.attends(layer); };
 constexpr auto kHasQkv = [](const C& c, int32_t layer) { return c.attends(layer) && !c.attention.is_latent(); };
 constexpr auto kHasGate = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.output_gate; };
-constexpr auto kHasQkNorms = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.qk_norm; };
-constexpr auto kHasKeyNorm = [](const C& c, int32_t layer) {
-  return c.attends(layer) && c.attention.qk_norm && c.attention.stores_kv(layer);
+constexpr auto kHasQkNorms = [](const C& c, int32_t layer) {
+  const bool in_layer = !c.attention.norms_of_rotated || c.rotary.index(layer) >= 0;
+  return c.attends(layer) && c.attention.qk_norm && in_layer;
 };
-constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.sinks; };
+constexpr auto kHasKeyNorm = [](const C& c, int32_t layer) {
+  return kHasQkNorms(c, layer) && c.attention.stores_kv(layer);
+};
+constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.has_sinks(layer); };
 constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
 constexpr auto kIsChannelDelta = [](const C& c, int32_t layer) { return kIsDelta(c, layer) && c.delta.gate_rank > 0; };
 constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };

@@ -73,6 +73,15 @@ std::vector<TensorSlice> ListHeadSlices(const CheckpointNames& names, const Mode
 std::vector<std::string> ListRearranged(const CheckpointNames& names, const ModelConfig& config,
                                         const std::string& prefix);
 
+// Whether a part's rows or columns are those of heads of V, and zeros follow each of them
+// (AttentionSpec::stored_value_dim).
+inline bool IsOfValues(const ModelConfig& config, const WeightPart& part) {
+  if (config.attention.stored_value_dim == 0 || part.is_vector()) return false;
+  const HeadShape heads = config.attention.heads(part.layer);
+  const int64_t first = (int64_t{heads.num_heads} + heads.num_kv_heads) * heads.head_dim;
+  return part.slot == WeightSlot::kAttentionOut || (part.slot == WeightSlot::kQkv && part.row_begin >= first);
+}
+
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
 

@@ -43,7 +43,7 @@ void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
 
 // The factor of a token's queries.
 float QueryFactor(const QueryScale& scale, int32_t token) {
-  const int32_t periods = scale.positions[token] / scale.period;
+  const int32_t periods = (scale.positions[token] + scale.offset) / scale.period;
   return 1.0F + scale.beta * static_cast<float>(std::log(1.0 + periods));
 }
 

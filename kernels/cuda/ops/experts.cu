@@ -56,7 +56,8 @@ KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams
   if (context->failed) return KernelStatus::kDeviceError;
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
-  if (params.in == nullptr || params.weights == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  if (params.in == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  if (params.weights == nullptr && params.sigmoid) return KernelStatus::kInvalidArgument;
   LaunchAfter(context, AddWeighted, BlocksFor(count), params);
   return Launched(context);
 }

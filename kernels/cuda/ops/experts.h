@@ -108,6 +108,10 @@ template <typename Lanes>
 DUNLIN_HD void WeighChosen(const Lanes& lanes, const ExpertRouting& rule, float* weights) {
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(lanes, weights, rule.num_chosen);
   float sum = 0.0F;
+  for (int32_t i = lanes.index(); rule.scoring == ExpertScoring::kSigmoidOfChosen && i < rule.num_chosen;
+       i += lanes.count()) {
+    weights[i] = 1.0F / (1.0F + expf(-weights[i]));
+  }
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) sum += weights[i];
   sum = lanes.Sum(sum) + rule.sum_offset;
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {
@@ -200,7 +204,7 @@ DUNLIN_HD inline void AddWeightedAt(const AddWeightedRowsParams& params, int64_t
   float sum = params.from_zero ? 0.0F : params.out[row * params.columns + column];
   for (int64_t i = row * params.num_places; i < (row + 1) * params.num_places; ++i) {
     const int64_t place = params.places == nullptr ? i : params.places[i];
-    const float given = params.weights[place * params.weight_stride];
+    const float given = params.weights == nullptr ? 1.0F : params.weights[place * params.weight_stride];
     const float weight = params.sigmoid ? 1.0F / (1.0F + expf(-given)) : given;
     sum += weight * params.in[place * params.columns + column];
   }

@@ -66,7 +66,7 @@ DUNLIN_HD void RotateHead(const Lanes& lanes, const float* cos_sin, int32_t rota
 // The queries of a head times their factor.
 template <typename Lanes>
 DUNLIN_HD void ScaleQuery(const Lanes& lanes, const QueryScale& scale, int32_t place, int32_t head_dim, float* row) {
-  const int32_t periods = scale.positions[place] / scale.period;
+  const int32_t periods = (scale.positions[place] + scale.offset) / scale.period;
   const float factor = 1.0F + scale.beta * logf(static_cast<float>(1 + periods));
   for (int32_t d = lanes.index(); d < head_dim; d += lanes.count()) row[d] *= factor;
   lanes.Sync();

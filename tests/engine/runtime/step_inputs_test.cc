@@ -157,6 +157,45 @@ TEST_F(StepInputsTest, TheHeadsSpansHaveBoundsOfTheirOwn) {
   EXPECT_EQ(inputs_->head_spans().max_kv_tokens, 5);
 }
 
+std::vector<std::vector<int32_t>> Described(const QuerySpans& spans) {
+  std::vector<std::vector<int32_t>> all;
+  for (int32_t i = 0; i < spans.count; ++i) {
+    const kernels::SequenceSpan& span = spans.first[i];
+    all.push_back({span.query_start, span.query_len, span.first_position, span.page_table_row});
+  }
+  return all;
+}
+
+// Pages of 8 tokens, chunks of 16: the table's entries 0, 2 and 4 of a row begin one.
+TEST_F(StepInputsTest, SpansAreCutWhereChunksOfPositionsBegin) {
+  ModelConfig config = SmallGpt2Config();
+  config.attention.layer_windows = {16, 0};
+  config.attention.chunked_windows = true;
+  plan_ = *PlanMemory(config, {Precision::kFp32}, *device_, options_);
+  ASSERT_EQ(plan_.attention_chunk, 16);
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  PlanBuilder builder({});
+  builder.Add(0, 2, 20, 1, {0, 1, 2, 3, 4, 5}, true);
+  builder.Add(0, 40, 10, 23, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, false);
+  PlannedSequence* scored = builder.Add(0, 18, 14, 4, {0, 1, 2, 3, 4, 5}, true);
+  scored->sampling.prompt_logprobs = 0;
+  scored->next_scored_position = 16;
+  Stage(builder);
+  ASSERT_EQ(inputs_->page_table_stride(), 5);
+  const QuerySpans chunks = inputs_->pass_inputs().chunk_spans;
+  EXPECT_THAT(Described(chunks),
+              ElementsAre(ElementsAre(0, 1, 4, 2), ElementsAre(1, 6, 10, 5), ElementsAre(7, 16, 0, 7),
+                          ElementsAre(23, 1, 0, 9), ElementsAre(24, 2, 14, 10), ElementsAre(26, 2, 0, 12)));
+  EXPECT_EQ(chunks.num_one_token, 1);
+  EXPECT_EQ(chunks.max_query_tokens, 16);
+  EXPECT_EQ(chunks.max_kv_tokens, 16);
+  EXPECT_THAT(Described(inputs_->pass_inputs().kept.chunk_spans),
+              ElementsAre(ElementsAre(0, 1, 4, 2), ElementsAre(1, 1, 15, 10), ElementsAre(2, 2, 0, 12)));
+  EXPECT_EQ(inputs_->query_spans().count, 3);
+  EXPECT_EQ(inputs_->page_table()[7], 4) << "of the second sequence the third page of this group";
+}
+
 // (position, row) of everything scored by a chunk of tokens first .. first + count - 1.
 std::vector<std::pair<int32_t, int32_t>> Scored(const StepInputs& inputs) {
   std::vector<std::pair<int32_t, int32_t>> scored;

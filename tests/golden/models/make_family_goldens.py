@@ -49,12 +49,18 @@ LFM3_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
 INDEXER = {"index_n_heads": 16, "index_head_dim": 8, "index_topk": 5}
 MINISTRAL3_ROPE = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0, "original_max_position_embeddings": 20,
                    "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}
+LLAMA4_ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+               "original_max_position_embeddings": 40}
+MIMO_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 5e4, "partial_rotary_factor": 0.334},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.334}}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
 PIXTRAL_VISION = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
                   "num_attention_heads": 1, "head_dim": 8, "patch_size": 2, "image_size": 4}
 MUSE_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2}
+LLAMA4_VISION = {"hidden_size": 8, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
+                 "image_size": 4, "vision_output_dim": 8, "projector_input_dim": 8, "projector_output_dim": 8}
 LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 # Two value heads on each key head, of another size; a rotation of 8 of 32 dimensions in three sections.
 GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "sliding_window": 8, "final_logit_softcapping": 30.0,
@@ -227,6 +233,18 @@ FAMILIES = {
                                                            "num_hidden_layers": 5, "sliding_window": 24,
                                                            "output_multiplier": 1.3},
                                            "vision_config": MUSE_VISION, "out_hidden_size": 8, "projector_hidden_size": 8}),
+    # Chunks of 32 positions, in the last layer, too; one full layer without positions; experts in every other layer.
+    "llama4_tiny": ("llama4", {"text_config": {"model_type": "llama4_text", "head_dim": 12, "num_hidden_layers": 4,
+                                               "attention_chunk_size": 32, "no_rope_layers": [1, 0, 1, 1],
+                                               "interleave_moe_layer_step": 2, "num_local_experts": 6, "num_experts_per_tok": 1,
+                                               "intermediate_size": 28, "intermediate_size_mlp": 48, "attn_scale": 0.3,
+                                               "floor_scale": 16, "rope_parameters": LLAMA4_ROPE},
+                               "vision_config": LLAMA4_VISION}),
+    # Heads of V narrower than those of K; sliding layers with twice as many, sinks, and a rotation of their own.
+    "mimo_v2_tiny": ("mimo_v2_flash", {"num_hidden_layers": 4, "head_dim": 12, "v_head_dim": 8, "num_key_value_heads": 1,
+                                       "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                                       "sliding_window": 20, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                                       "moe_intermediate_size": 20, "rope_parameters": MIMO_ROPE}),
     "afmoe_tiny": ("afmoe", {"head_dim": 12, "num_hidden_layers": 4, "num_dense_layers": 1, "num_experts": 8,
                              "num_experts_per_tok": 3, "num_shared_experts": 2, "moe_intermediate_size": 20, "route_scale": 1.5,
                              "sliding_window": 24, "mup_enabled": True}),

@@ -257,6 +257,31 @@ def muse_glimmer(rng):
                             "projector_hidden_size": 8}
 
 
+def llama4(rng):
+    layers = rng.randint(2, 5)
+    rotates = [rng.randint(0, 1) for _ in range(layers - 1)] + [1]
+    fields = {**common(rng), "model_type": "llama4_text", "num_hidden_layers": layers, "no_rope_layers": rotates,
+              "head_dim": rng.choice([4, 8, 12]), "attention_chunk_size": rng.choice([32, 64, 96]),
+              "interleave_moe_layer_step": rng.randint(1, 2), "num_local_experts": rng.randint(2, 8), "num_experts_per_tok": 1,
+              "intermediate_size": rng.randint(8, 40), "intermediate_size_mlp": rng.randint(20, 90),
+              "use_qk_norm": rng.random() < 0.7, "attn_temperature_tuning": rng.random() < 0.7, "attn_scale": rng.choice([0.1, 0.4]),
+              "floor_scale": rng.randint(5, 50), "attention_bias": rng.random() < 0.3}
+    return "llama4", {"text_config": fields, "vision_config": family.LLAMA4_VISION}
+
+
+def mimo_v2(rng):
+    kv_heads = rng.choice([1, 2])
+    kinds = sliding_and_full(rng)
+    rope = {kind: {"rope_type": "default", "rope_theta": theta, "partial_rotary_factor": 0.5}
+            for kind, theta in (("full_attention", 5e4), ("sliding_attention", 1e4))}
+    return "mimo_v2_flash", {"num_attention_heads": 2 * kv_heads * rng.choice([1, 2]), "num_key_value_heads": kv_heads,
+                             "hidden_size": rng.choice([24, 40]), "intermediate_size": rng.randint(20, 90), "num_hidden_layers": len(kinds),
+                             "layer_types": kinds, "head_dim": rng.choice([8, 12, 16]), "v_head_dim": rng.randint(2, 8),
+                             "sliding_window": rng.randint(2, 40), "attention_value_scale": rng.choice([None, 0.707, 1.3]),
+                             "n_routed_experts": 6, "num_experts_per_tok": rng.randint(1, 3), "moe_intermediate_size": rng.randint(8, 40),
+                             "n_group": rng.choice([1, 2, 3]), "topk_group": 1, "mlp_layer_types": None, "rope_parameters": rope}
+
+
 SHAPES = {shape.__name__: shape for shape in (
     gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, falcon_h1, bamba, mamba2,
-    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer)}
+    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2)}

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Models, RankMixes,
                                            RankMix{"qwen35_tiny", 2}, RankMix{"granite_h_tiny", 2},
                                            RankMix{"falcon_h1_norm", 2}, RankMix{"lfm3_tiny", 4},
                                            RankMix{"deepseek_v32_tiny", 4}, RankMix{"kimi_linear_tiny", 2},
-                                           RankMix{"qwen3_qk_norm", 2, false, "portable"}),
+                                           RankMix{"llama4_tiny", 2}, RankMix{"qwen3_qk_norm", 2, false, "portable"}),
                          [](const auto& test) {
                            return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
                                   (test.param.kv_fp8 ? "_fp8_kv" : "") + test.param.variant;

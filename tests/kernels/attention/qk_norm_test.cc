@@ -25,6 +25,7 @@ constexpr int32_t kColumns = (kNormHeads + 2 * kNormKvHeads) * kHeadDim;
 constexpr float kEpsilon = 1e-6F;
 constexpr float kScaleBeta = 0.3F;
 constexpr int32_t kScalePeriod = 16;
+constexpr int32_t kScaleOffset = 3;
 
 class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
@@ -69,7 +70,8 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
     params.joint_norms = joint();
     params.value_norm = value_norm;
     params.norms_after = norms_after;
-    params.query_scale = {.positions = position_.data() + first, .beta = kScaleBeta, .period = kScalePeriod};
+    params.query_scale = {
+        .positions = position_.data() + first, .beta = kScaleBeta, .period = kScalePeriod, .offset = kScaleOffset};
     EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
     return qkv;
@@ -99,7 +101,8 @@ class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>
       out[i + kRotaryDim / 2] = normed[i + kRotaryDim / 2] * cosine + normed[i] * sine;
     }
     if (head >= kNormHeads) return out;
-    for (double& value : out) value *= 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + t / kScalePeriod);
+    for (double& value : out)
+      value *= 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + (t + kScaleOffset) / kScalePeriod);
     return out;
   }
 
@@ -126,7 +129,7 @@ TEST_P(QkNormTest, NormsMayFollowTheRotation) {
       rotated[i + kRotaryDim / 2] = b * cosine + a * sine;
     }
     for (const double value : rotated) square += value * value;
-    const double factor = 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + t / kScalePeriod);
+    const double factor = 1.0 + static_cast<double>(kScaleBeta) * std::log(1.0 + (t + kScaleOffset) / kScalePeriod);
     const std::vector<double> before = Exact(t, 0);
     for (size_t d = 0; d < kHeadDim; ++d) {
       const double exact = rotated[d] / std::sqrt(square / kHeadDim + static_cast<double>(kEpsilon)) *
@@ -210,7 +213,8 @@ TEST_P(QkNormTest, QueriesAloneAreRotatedAlike) {
       .norm_epsilon = kEpsilon,
       .joint_norms = joint(),
       .query_only = true,
-      .query_scale = {.positions = position_.data(), .beta = kScaleBeta, .period = kScalePeriod}};
+      .query_scale = {
+          .positions = position_.data(), .beta = kScaleBeta, .period = kScalePeriod, .offset = kScaleOffset}};
   ASSERT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
   for (int32_t t = 0; t < kTokens; ++t) {
     EXPECT_TRUE(

@@ -37,6 +37,7 @@ inline constexpr RuleCase kRules[] = {
     {"lfm2_moe",
      {.num_experts = 20, .num_chosen = 3, .scoring = ExpertScoring::kSigmoid, .normalized = true, .sum_offset = 0.25F},
      true},
+    {"llama4", {.num_experts = 16, .num_chosen = 1, .scoring = ExpertScoring::kSigmoidOfChosen}, false},
     {"all", {.num_experts = 5, .num_chosen = 5}, false},
 };
 

@@ -78,8 +78,9 @@ ExactRow ExactRouting(const ExpertRouting& rule, const float* logits, const floa
   MaskGroups(rule, &choice);
   ExactRow row{Largest(choice, rule.num_chosen), {}};
   for (const int32_t expert : row.chosen) row.weights.push_back(scores[static_cast<size_t>(expert)]);
-  if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) {
-    for (double& weight : row.weights) weight = std::exp(weight);
+  for (double& weight : row.weights) {
+    if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) weight = std::exp(weight);
+    if (rule.scoring == ExpertScoring::kSigmoidOfChosen) weight = 1.0 / (1.0 + std::exp(-weight));
   }
   const double sum = rule.normalized || rule.scoring == ExpertScoring::kSoftmaxOfChosen
                          ? Sum(row.weights) + static_cast<double>(rule.sum_offset)
@@ -240,6 +241,31 @@ TEST_P(Experts, WeightedRowsMayOverwriteWhatTheirRowsHeld) {
   params.from_zero = true;
   ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
   EXPECT_EQ(out, added);
+}
+
+// Logits whose sigmoids are all 1 in FP32.
+TEST_P(Experts, ChosenByLogitsWhoseSigmoidsAreEqual) {
+  const ExpertRouting rule{.num_experts = 4, .num_chosen = 1, .scoring = ExpertScoring::kSigmoidOfChosen};
+  const Routed routed = Route(rule, {30.0F, 40.0F, 60.0F, 50.0F}, 4);
+  EXPECT_EQ(routed.chosen.front(), 2);
+  EXPECT_EQ(routed.chosen_weights.front(), 1.0F);
+}
+
+TEST_P(Experts, RowsWithoutWeightsAreAddedAsTheyAre) {
+  const auto in = RandomMatrix(3, 19, 41);
+  const std::vector<float> ones(3, 1.0F);
+  const std::vector<int32_t> places = {2, 0, 1, 1};
+  std::vector<float> out(38, 0.5F);
+  std::vector<float> weighted = out;
+  AddWeightedRowsParams params{in.data(), places.data(), 2, nullptr, 1, false, out.data(), 2, 19};
+  ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
+  params.weights = ones.data();
+  params.out = weighted.data();
+  ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
+  EXPECT_EQ(out, weighted);
+  params.weights = nullptr;
+  params.sigmoid = true;
+  EXPECT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kInvalidArgument);
 }
 
 TEST_P(Experts, EachExpertMayHaveAScale) {

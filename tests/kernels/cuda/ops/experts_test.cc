@@ -125,6 +125,10 @@ TEST(CudaExperts, WeightedRowsAreAddedToTheirRows) {
       for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-5) << i;
     }
   }
+  std::vector<float> out = before;
+  const AddWeightedRowsParams unweighted{in.data(), places.data(), 1, nullptr, 1, false, out.data(), 2, kColumns};
+  AddWeightedAt(unweighted, 1, 3);
+  EXPECT_EQ(out[kColumns + 3], before[kColumns + 3] + in[3]) << "the place of row 1 is 0";
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                     .joint_norms = test.joint,
                                     .norms_after = test.norms_after,
                                     .value_norm = test.value_norm,
-                                    .query_scale = {test.norms ? positions : nullptr, 0.1F, 4}};
+                                    .query_scale = {test.norms ? positions : nullptr, 0.1F, 4, 1}};
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
       params.qkv = rows.data();
       params.kv_pool = stored.data();
