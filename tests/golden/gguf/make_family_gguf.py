@@ -39,9 +39,6 @@ TIED = {"tie_word_embeddings": True}
 QWEN_LAYERS = {"mlp_only_layers": [], "decoder_sparse_step": 1, "use_sliding_window": False, "layer_types": None}
 YARN_OF_V3 = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
               "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.8, "mscale_all_dim": 0.8}
-# What readers assume of Llama 4.
-LLAMA4_OF_FILES = {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1, "no_rope_layers": None, "layer_types": None,
-                   "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 # A field of ours: the file is as converters wrote it before the key and value matrices of heads were apart.
 KV_B = "older_converter"
 # Name -> (architecture, fields that the file cannot say, layers that are kept where not all are).
@@ -67,7 +64,7 @@ MODELS = {
     "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "falcon_h1_tiny": (Arch.FALCON_H1,),
     "mamba2_tiny": (Arch.MAMBA2,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
     "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
-    "llama4_tiny": (Arch.LLAMA4, LLAMA4_OF_FILES), "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
+    "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
     "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
 }
@@ -166,9 +163,7 @@ def add_experts(writer, arch, config):
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
-    if arch == Arch.LLAMA4:
-        writer.add_interleave_moe_layer_step(config["interleave_moe_layer_step"])
-    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2, Arch.HUNYUAN_MOE, Arch.LLAMA4) else config.get("moe_intermediate_size")
+    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2, Arch.HUNYUAN_MOE) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
     if arch in (Arch.QWEN2MOE, Arch.QWEN35MOE, Arch.QWEN3NEXT):
@@ -236,8 +231,6 @@ def add_metadata(writer, arch, config, tensors):
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
     if arch == MAMBA2:
         ffn, heads = 0, 0
-    if arch == Arch.LLAMA4:
-        ffn = config["intermediate_size_mlp"]
     if arch in NEMOTRON:
         ffn = widths(config, ("moe",), config["moe_intermediate_size"])
     if arch != Arch.GEMMA4:
@@ -295,21 +288,6 @@ def stacked_experts(tensors):
     return rest | {name: torch.stack([rows[i] for i in range(len(rows))]) for name, rows in stacks.items()}
 
 
-def llama4_experts(tensors):
-    """Stacks of rows, gates and ups apart."""
-    split = {}
-    for name, tensor in tensors.items():
-        if name.endswith("experts.gate_up_proj"):
-            gate, up = tensor.mT.chunk(2, dim=1)
-            stem = name.replace("gate_up_proj", "{}_proj.weight")
-            split |= {stem.format("gate"): gate.contiguous(), stem.format("up"): up.contiguous()}
-        elif name.endswith("experts.down_proj"):
-            split[name + ".weight"] = tensor.mT.contiguous()
-        else:
-            split[name] = tensor
-    return split
-
-
 def converted(name, tensor, arch, config):
     heads, kv_heads, head_dim = heads_of(config)
     if arch in PERMUTED and (".attn_q." in name or ".attn_k." in name):
@@ -337,8 +315,6 @@ def write(path, arch, config, tensors, kinds=None, more=None):
         tensors = delta_tensors(arch, config, tensors)
     if arch in MAMBAS:
         tensors = mamba_tensors(arch, config, tensors)
-    if arch == Arch.LLAMA4:
-        tensors = llama4_experts(tensors)
     if arch == Arch.GPT_OSS:
         tensors = gpt_oss_experts(writer, tensors)
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
