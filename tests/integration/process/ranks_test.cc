@@ -74,7 +74,9 @@ class StoppedThread {
                ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0 && waitpid(thread_, nullptr, __WALL) == thread_;
   }
   ~StoppedThread() {
-    if (stopped_) ptrace(PTRACE_DETACH, thread_, nullptr, nullptr);
+    if (!stopped_) return;
+    // One that has ended meanwhile is there until its tracer has taken note of it.
+    if (ptrace(PTRACE_DETACH, thread_, nullptr, nullptr) != 0) waitpid(thread_, nullptr, __WALL);
   }
   StoppedThread(const StoppedThread&) = delete;
   StoppedThread& operator=(const StoppedThread&) = delete;
