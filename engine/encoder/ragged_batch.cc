@@ -93,6 +93,7 @@ PassInputs RaggedBatch::pass_inputs() const {
                     .token_page = device_array(kPages),
                     .token_slot = device_array(kSlots),
                     .spans = {device_spans_, count, 0, max_input_tokens_, max_input_tokens_},
+                    .chunk_spans = {},
                     .page_table = device_page_table_,
                     .page_table_stride = page_table_stride_,
                     .state_parts = {},

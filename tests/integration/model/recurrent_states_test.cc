@@ -16,8 +16,8 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int32_t kPrompt = 50;
-constexpr int32_t kOutput = 96;     // 145 tokens in all: 19 pages
-constexpr int32_t kPageTokens = 8;  // of FP32
+constexpr int32_t kOutput = 96;          // 145 tokens in all: 19 pages
+constexpr int32_t kStatePageTokens = 8;  // of FP32
 
 class RecurrentStates : public ::testing::TestWithParam<std::string> {
  protected:
@@ -50,8 +50,8 @@ class RecurrentStates : public ::testing::TestWithParam<std::string> {
     options.max_tokens_per_step = 13;
     KvGroups sliding = KvGroupsOf(config);
     sliding.num_full = 0;
-    pages +=
-        2 * static_cast<size_t>(sliding.MostPages(kPrompt + kOutput - 1, kPageTokens, options.max_tokens_per_step));
+    pages += 2 * static_cast<size_t>(
+                     sliding.MostPages(kPrompt + kOutput - 1, kStatePageTokens, options.max_tokens_per_step));
     options.kv_memory_bytes = pages * KvLayoutOf(config, Precision::kFp32).page_bytes + states * StateBytesOf(config);
     return options;
   }
