@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +13,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kFirstInterleavedFileIndex = 1 << 21;  // above those of IntegerTensors, below those of WidenedTensors
-constexpr int64_t kBlock = 32;                           // elements of MXFP4 that share a scale
+constexpr int64_t kBlock = 32;     // elements of MXFP4 that share a scale
 constexpr int kMaxExponent = 252;  // of a scale, biased: 6 * 2^125 is the largest product that FP32 holds
 constexpr float kE2M1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                              -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
@@ -70,10 +68,10 @@ absl::StatusOr<std::unique_ptr<TensorSource>> InterleavedExperts::Open(std::uniq
 
 absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_experts) {
   const TensorInfo* scales = nullptr;
-  const TensorInfo* stack = stored_->Find(names.stack);
+  const TensorInfo* stack = stored().Find(names.stack);
   if (stack == nullptr) {
-    stack = stored_->Find(absl::StrCat(names.stack, "_blocks"));
-    scales = stored_->Find(absl::StrCat(names.stack, "_scales"));
+    stack = stored().Find(absl::StrCat(names.stack, "_blocks"));
+    scales = stored().Find(absl::StrCat(names.stack, "_scales"));
     if (stack == nullptr || scales == nullptr) return absl::OkStatus();
   }
   const absl::StatusOr<std::vector<int64_t>> shape =
@@ -81,72 +79,58 @@ absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_
   if (!shape.ok()) return shape.status();
   const bool alternates = alternating_ && names.stack.find("gate_up") != std::string::npos;
   if (alternates && shape->front() % 2 != 0) return Unexpected(*stack, "gate and up rows, an even number");
-  uint64_t elements = 1;
-  for (const int64_t dimension : *shape) elements *= static_cast<uint64_t>(dimension);
+  const TensorDType& dtype = scales == nullptr ? *stack->dtype : TensorDTypeOf(kernels::DType::kBF16);
   for (int64_t expert = 0; expert < num_experts; ++expert) {
-    TensorInfo info{.name = absl::StrReplaceAll(names.expert, {{"@", absl::StrCat(expert)}}),
-                    .dtype = scales == nullptr ? stack->dtype : &TensorDTypeOf(kernels::DType::kBF16),
-                    .shape = *shape,
-                    .file_index = kFirstInterleavedFileIndex + static_cast<int32_t>(by_file_.size())};
-    info.end = elements * info.dtype->bits / 8;
-    std::string name = info.name;
-    const auto added = entries_.emplace(
-        std::move(name),
-        Entry{.info = std::move(info), .stack = stack, .scales = scales, .expert = expert, .alternates = alternates});
-    by_file_.push_back(&added.first->second);
+    std::string name = absl::StrReplaceAll(names.expert, {{"@", absl::StrCat(expert)}});
+    if (Derives(name)) continue;
+    Derive(std::move(name), dtype, *shape, *stack);
+    experts_.push_back({.scales = scales, .index = expert, .alternates = alternates});
   }
+  Hide(scales);
   return absl::OkStatus();
 }
 
-const InterleavedExperts::Entry* InterleavedExperts::EntryOf(const TensorInfo& tensor) const {
-  if (tensor.file_index < kFirstInterleavedFileIndex) return nullptr;
-  return by_file_[static_cast<size_t>(tensor.file_index - kFirstInterleavedFileIndex)];
-}
-
-const TensorInfo* InterleavedExperts::Find(std::string_view name) const {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? stored_->Find(name) : &found->second.info;
-}
-
 // The stored matrix is [in_features, out_features], a bias [out_features] the case of one input.
-absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadStacked(const Entry& entry) const {
-  const std::vector<int64_t>& shape = entry.info.shape;
+absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadStacked(size_t index) const {
+  const Expert& expert = experts_[index];
+  const std::vector<int64_t>& shape = Info(index).shape;
   const int64_t rows = shape[0];
   const int64_t columns = shape.size() == 2 ? shape[1] : 1;
-  const size_t element = entry.info.dtype->bits / 8;
-  std::vector<std::byte> stored(entry.info.end);
-  absl::Status status = stored_->Read(*entry.stack, static_cast<uint64_t>(entry.expert) * stored.size(), stored);
+  const size_t element = Info(index).dtype->bits / 8;
+  std::vector<std::byte> stacked(Info(index).end);
+  absl::Status status = stored().Read(Source(index), static_cast<uint64_t>(expert.index) * stacked.size(), stacked);
   if (!status.ok()) return status;
-  std::vector<std::byte> bytes(stored.size());
+  std::vector<std::byte> bytes(stacked.size());
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t to = SplitRow(row, rows, entry.alternates) * columns;
+    const int64_t to = SplitRow(row, rows, expert.alternates) * columns;
     for (int64_t column = 0; column < columns; ++column) {
       std::memcpy(bytes.data() + static_cast<size_t>(to + column) * element,
-                  stored.data() + static_cast<size_t>(column * rows + row) * element, element);
+                  stacked.data() + static_cast<size_t>(column * rows + row) * element, element);
     }
   }
   return bytes;
 }
 
-absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadMxfp4(const Entry& entry) const {
-  const int64_t rows = entry.info.shape[0];
-  const int64_t columns = entry.info.shape[1];
+absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadMxfp4(size_t index) const {
+  const Expert& expert = experts_[index];
+  const int64_t rows = Info(index).shape[0];
+  const int64_t columns = Info(index).shape[1];
   const auto count = static_cast<size_t>(rows * columns);
   std::vector<std::byte> codes(count / 2);
   std::vector<std::byte> scales(count / kBlock);
-  const auto expert = static_cast<uint64_t>(entry.expert);
-  absl::Status status = stored_->Read(*entry.stack, expert * codes.size(), codes);
-  if (status.ok()) status = stored_->Read(*entry.scales, expert * scales.size(), scales);
+  const auto before = static_cast<uint64_t>(expert.index);  // experts
+  absl::Status status = stored().Read(Source(index), before * codes.size(), codes);
+  if (status.ok()) status = stored().Read(*expert.scales, before * scales.size(), scales);
   if (!status.ok()) return status;
   std::vector<std::byte> bytes(count * sizeof(uint16_t));
   for (int64_t row = 0; row < rows; ++row) {
-    const auto to = static_cast<size_t>(SplitRow(row, rows, entry.alternates) * columns);
+    const auto to = static_cast<size_t>(SplitRow(row, rows, expert.alternates) * columns);
     for (int64_t column = 0; column < columns; ++column) {
       const auto at = static_cast<size_t>(row * columns + column);
       const int exponent = std::to_integer<int>(scales[at / kBlock]);
       if (exponent > kMaxExponent) {
-        return absl::InvalidArgumentError(absl::StrCat(stored_->FileOf(*entry.scales), ": tensor '", entry.scales->name,
-                                                       "' has ", exponent, " in row ", row,
+        return absl::InvalidArgumentError(absl::StrCat(stored().FileOf(*expert.scales), ": tensor '",
+                                                       expert.scales->name, "' has ", exponent, " in row ", row,
                                                        "; limit of an MXFP4 scale is ", kMaxExponent));
       }
       const int pair = std::to_integer<int>(codes[at / 2]);
@@ -158,47 +142,21 @@ absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadMxfp4(const Entry
   return bytes;
 }
 
-absl::Status InterleavedExperts::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
-  const Entry* entry = EntryOf(tensor);
-  if (entry == nullptr) return stored_->Read(tensor, first_byte, out);
+absl::Status InterleavedExperts::ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const {
   std::shared_ptr<const std::vector<std::byte>> bytes;
   {
     const MutexLock lock(&mutex_);
-    if (converted_ != entry) {
+    if (converted_ != index) {
       absl::StatusOr<std::vector<std::byte>> converted =
-          entry->scales == nullptr ? ReadStacked(*entry) : ReadMxfp4(*entry);
+          experts_[index].scales == nullptr ? ReadStacked(index) : ReadMxfp4(index);
       if (!converted.ok()) return converted.status();
       bytes_ = std::make_shared<const std::vector<std::byte>>(*std::move(converted));
-      converted_ = entry;
+      converted_ = index;
     }
     bytes = bytes_;
   }
   std::memcpy(out.data(), bytes->data() + first_byte, out.size());
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::byte*> InterleavedExperts::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                                        PageBuffer* buffer) const {
-  if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
-  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
-}
-
-std::string InterleavedExperts::FileOf(const TensorInfo& tensor) const {
-  const Entry* entry = EntryOf(tensor);
-  return stored_->FileOf(entry == nullptr ? tensor : *entry->stack);
-}
-
-std::vector<const TensorInfo*> InterleavedExperts::List() const {
-  std::set<const TensorInfo*> replaced;
-  std::vector<const TensorInfo*> list;
-  for (const auto& [name, entry] : entries_) {
-    replaced.insert({entry.stack, entry.scales});
-    list.push_back(&entry.info);
-  }
-  for (const TensorInfo* tensor : stored_->List()) {
-    if (!replaced.contains(tensor)) list.push_back(tensor);
-  }
-  return list;
 }
 
 }  // namespace dunlin::engine

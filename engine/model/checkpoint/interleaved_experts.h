@@ -9,21 +9,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
+#include "engine/model/checkpoint/derived_tensors.h"
 #include "engine/model/checkpoint/expert_tensors.h"
-#include "engine/model/checkpoint/tensor_source.h"
 
 namespace dunlin::engine {
 
-class InterleavedExperts final : public TensorSource {
+class InterleavedExperts final : public DerivedTensors {
  public:
   // stacks: of the gate and up projections ("gate_up" in the name), which may alternate, and the down projections.
   // Those that `stored` does not have, in either form, are left to whoever looks for their experts. INVALID_ARGUMENT
@@ -32,49 +30,27 @@ class InterleavedExperts final : public TensorSource {
                                                             const std::vector<ExpertStack>& stacks, int32_t num_experts,
                                                             bool alternating);
 
-  const TensorInfo* Find(std::string_view name) const override;
-  // INVALID_ARGUMENT where an MXFP4 scale is above 252: 255 is no number, and FP32 does not hold all products of the
-  // others.
-  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
-  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                      PageBuffer* buffer) const override;
-  // Of the tensors that are no experts.
-  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override {
-    return EntryOf(tensor) == nullptr ? stored_->CodesOf(tensor) : std::nullopt;
-  }
-  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override {
-    return stored_->ReadCodes(tensor, first_row, num_rows, out);
-  }
-  std::string WhyNoCodes(const TensorInfo& tensor) const override {
-    return EntryOf(tensor) == nullptr ? stored_->WhyNoCodes(tensor) : "";
-  }
-  std::string FileOf(const TensorInfo& tensor) const override;
-  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
-  std::vector<const TensorInfo*> List() const override;
-
  private:
-  struct Entry {
-    TensorInfo info;           // with a file_index of its own: no two of these are read with one call
-    const TensorInfo* stack;   // or the blocks of MXFP4
+  struct Expert {
     const TensorInfo* scales;  // of MXFP4, or null
-    int64_t expert;
+    int64_t index;
     bool alternates;  // gate and up rows
   };
   InterleavedExperts(std::unique_ptr<TensorSource> stored, bool alternating)
-      : stored_(std::move(stored)), alternating_(alternating) {}
+      : DerivedTensors(std::move(stored)), alternating_(alternating) {}
   absl::Status AddStack(const ExpertStack& names, int32_t num_experts);
-  const Entry* EntryOf(const TensorInfo& tensor) const;
+  // INVALID_ARGUMENT where an MXFP4 scale is above 252: 255 is no number, and FP32 does not hold all products of the
+  // others.
+  absl::Status ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const override;
   // All bytes of an expert's tensor.
-  absl::StatusOr<std::vector<std::byte>> ReadStacked(const Entry& entry) const;
-  absl::StatusOr<std::vector<std::byte>> ReadMxfp4(const Entry& entry) const;
+  absl::StatusOr<std::vector<std::byte>> ReadStacked(size_t index) const;
+  absl::StatusOr<std::vector<std::byte>> ReadMxfp4(size_t index) const;
 
-  const std::unique_ptr<TensorSource> stored_;
   const bool alternating_;
-  std::map<std::string, Entry, std::less<>> entries_;  // by the expert's name
-  std::vector<const Entry*> by_file_;                  // by file_index
+  std::vector<Expert> experts_;  // of the derived tensors
 
   mutable Mutex mutex_;
-  mutable const Entry* converted_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  mutable std::optional<size_t> converted_ ABSL_GUARDED_BY(mutex_);
   mutable std::shared_ptr<const std::vector<std::byte>> bytes_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -17,7 +17,6 @@ namespace {
 using kernels::CodeLevels;
 using kernels::DType;
 
-constexpr int32_t kFirstMicroscaledFileIndex = 1 << 19;  // above those of the files, below those of IntegerTensors
 constexpr std::string_view kPackedEnding = ".weight_packed";
 constexpr std::string_view kPlainEnding = ".weight";
 // Of E8M0 scales, biased: the largest code times 2^(exponent - 127) is in FP32's range.
@@ -49,10 +48,10 @@ int8_t HalvesOfE2M1(const std::vector<std::byte>& codes, size_t index) {
 
 absl::StatusOr<std::unique_ptr<TensorSource>> MicroscaledTensors::Open(std::unique_ptr<TensorSource> stored) {
   std::unique_ptr<MicroscaledTensors> tensors(new MicroscaledTensors(std::move(stored)));
-  for (const TensorInfo* tensor : tensors->stored_->List()) {
+  for (const TensorInfo* tensor : tensors->stored().List()) {
     if (absl::Status status = tensors->Add(*tensor); !status.ok()) return status;
   }
-  if (!tensors->entries_.empty()) return tensors;
+  if (tensors->num_derived() > 0) return tensors;
   return absl::InvalidArgumentError(
       "quantization_config is of NVFP4, MXFP4 or MXFP8; the checkpoint has no such weight");
 }
@@ -63,7 +62,7 @@ absl::Status MicroscaledTensors::Add(const TensorInfo& codes) {
     return absl::OkStatus();
   }
   const std::string module = codes.name.substr(0, codes.name.size() - (packed ? kPackedEnding : kPlainEnding).size());
-  const TensorInfo* scales = stored_->Find(absl::StrCat(module, ".weight_scale"));
+  const TensorInfo* scales = stored().Find(absl::StrCat(module, ".weight_scale"));
   if (scales == nullptr) return absl::OkStatus();
   const bool of_e4m3 = IsE4M3(codes);
   const bool e4m3_scales = IsE4M3(*scales);
@@ -77,97 +76,82 @@ absl::Status MicroscaledTensors::Add(const TensorInfo& codes) {
   const int64_t columns = codes.shape[1] * per_byte;
   const std::vector<int64_t> of_scales = {codes.shape[0], columns / group};
   if (scales->shape != of_scales) return UnexpectedTensor(*scales, ShapeText(of_scales));
-  auto entry = std::make_unique<Entry>(Entry{.info = {}, .kind = kind, .codes = &codes, .scales = scales});
+  Matrix matrix{.kind = kind, .scales = scales};
   if (kind == Kind::kNvFp4) {
     const absl::StatusOr<float> factor = ReadFactor(module, packed);
     if (!factor.ok()) return factor.status();
-    entry->factor = *factor;
+    matrix.factor = *factor;
   }
-  TensorInfo& info = entry->info;
-  info.name = module + std::string(kPlainEnding);
-  info.dtype = &TensorDTypeOf(kind == Kind::kNvFp4 ? DType::kF32 : DType::kBF16);
-  info.shape = {codes.shape[0], columns};
-  info.end = static_cast<uint64_t>(codes.shape[0]) * static_cast<uint64_t>(columns) * info.dtype->bits / 8;
-  info.file_index = kFirstMicroscaledFileIndex + static_cast<int32_t>(entries_.size());
-  used_.insert({&codes, scales});
-  for (const char* ending : {".input_scale", ".input_global_scale"}) {
-    if (const TensorInfo* input = stored_->Find(absl::StrCat(module, ending))) used_.insert(input);
-  }
-  by_name_.emplace(info.name, entry.get());
-  entries_.push_back(std::move(entry));
+  std::string name = module + std::string(kPlainEnding);
+  if (Derives(name)) return absl::InvalidArgumentError(absl::StrCat("weight '", name, "' is quantised twice"));
+  Derive(std::move(name), TensorDTypeOf(kind == Kind::kNvFp4 ? DType::kF32 : DType::kBF16), {codes.shape[0], columns},
+         codes);
+  matrices_.push_back(matrix);
+  Hide(scales);
+  for (const char* ending : {".input_scale", ".input_global_scale"}) Hide(stored().Find(absl::StrCat(module, ending)));
   return absl::OkStatus();
 }
 
 absl::StatusOr<float> MicroscaledTensors::ReadFactor(const std::string& module, bool reciprocal) {
   const std::string name = absl::StrCat(module, reciprocal ? ".weight_global_scale" : ".weight_scale_2");
-  const TensorInfo* tensor = stored_->Find(name);
+  const TensorInfo* tensor = stored().Find(name);
   if (tensor == nullptr) return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is missing"));
   float value = 0.0F;
   if (tensor->dtype->loadable != DType::kF32 || tensor->end - tensor->begin != sizeof(value)) {
     return UnexpectedTensor(*tensor, "F32 [] or [1]");
   }
-  absl::Status status = stored_->Read(*tensor, 0, std::as_writable_bytes(std::span(&value, 1)));
+  absl::Status status = stored().Read(*tensor, 0, std::as_writable_bytes(std::span(&value, 1)));
   if (!status.ok()) return status;
   const float factor = reciprocal ? 1.0F / value : value;
   if (!std::isfinite(value) || !std::isfinite(factor) || !(factor > 0.0F)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(stored_->FileOf(*tensor), ": tensor '", name, "' is ", value, "; a scale is finite and above 0"));
+        absl::StrCat(stored().FileOf(*tensor), ": tensor '", name, "' is ", value, "; a scale is finite and above 0"));
   }
-  used_.insert(tensor);
+  Hide(tensor);
   return factor;
 }
 
-const MicroscaledTensors::Entry* MicroscaledTensors::EntryOf(const TensorInfo& tensor) const {
-  const int64_t index = int64_t{tensor.file_index} - kFirstMicroscaledFileIndex;
-  return index < 0 ? nullptr : entries_[static_cast<size_t>(index)].get();
-}
-
-const TensorInfo* MicroscaledTensors::Find(std::string_view name) const {
-  if (const auto found = by_name_.find(name); found != by_name_.end()) return &found->second->info;
-  const TensorInfo* stored = stored_->Find(name);
-  return used_.contains(stored) ? nullptr : stored;
-}
-
-absl::Status MicroscaledTensors::CheckScales(const Entry& entry, int64_t first_row,
+absl::Status MicroscaledTensors::CheckScales(const Matrix& matrix, int64_t first_row,
                                              const std::vector<std::byte>& scales) const {
-  const int limit = entry.kind == Kind::kMxFp8 ? kMaxE4M3Exponent : kMaxE2M1Exponent;
-  const int64_t per_row = entry.scales->shape[1];
+  const int limit = matrix.kind == Kind::kMxFp8 ? kMaxE4M3Exponent : kMaxE2M1Exponent;
+  const int64_t per_row = matrix.scales->shape[1];
   for (size_t i = 0; i < scales.size(); ++i) {
     const int scale = std::to_integer<int>(scales[i]);
-    const bool nv = entry.kind == Kind::kNvFp4;
+    const bool nv = matrix.kind == Kind::kNvFp4;
     if (nv ? (scale & 0x7F) != 0x7F : scale <= limit) continue;
     const int64_t row = first_row + static_cast<int64_t>(i) / per_row;
     return absl::InvalidArgumentError(absl::StrCat(
-        stored_->FileOf(*entry.scales), ": tensor '", entry.scales->name, "' has ", nv ? "NaN" : absl::StrCat(scale),
+        stored().FileOf(*matrix.scales), ": tensor '", matrix.scales->name, "' has ", nv ? "NaN" : absl::StrCat(scale),
         " in row ", row, nv ? "; a scale is a number" : absl::StrCat("; limit of an E8M0 scale is ", limit)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<MicroscaledTensors::StoredRows> MicroscaledTensors::ReadStored(const Entry& entry, int64_t first_row,
+absl::StatusOr<MicroscaledTensors::StoredRows> MicroscaledTensors::ReadStored(size_t index, int64_t first_row,
                                                                               int64_t num_rows) const {
+  const Matrix& matrix = matrices_[index];
   StoredRows rows;
-  for (const auto& [tensor, bytes] : {std::pair{entry.codes, &rows.codes}, {entry.scales, &rows.scales}}) {
+  for (const auto& [tensor, bytes] : {std::pair{&Source(index), &rows.codes}, {matrix.scales, &rows.scales}}) {
     bytes->resize(static_cast<size_t>(num_rows * tensor->shape[1]));
-    absl::Status status = stored_->Read(*tensor, static_cast<uint64_t>(first_row * tensor->shape[1]), *bytes);
+    absl::Status status = stored().Read(*tensor, static_cast<uint64_t>(first_row * tensor->shape[1]), *bytes);
     if (!status.ok()) return status;
   }
-  if (absl::Status status = CheckScales(entry, first_row, rows.scales); !status.ok()) return status;
+  if (absl::Status status = CheckScales(matrix, first_row, rows.scales); !status.ok()) return status;
   return rows;
 }
 
-absl::StatusOr<std::vector<float>> MicroscaledTensors::Values(const Entry& entry, int64_t first_row,
-                                                              int64_t num_rows) const {
-  const absl::StatusOr<StoredRows> rows = ReadStored(entry, first_row, num_rows);
+absl::StatusOr<std::vector<float>> MicroscaledTensors::Values(size_t index, int64_t first_row, int64_t num_rows) const {
+  const absl::StatusOr<StoredRows> rows = ReadStored(index, first_row, num_rows);
   if (!rows.ok()) return rows.status();
-  std::vector<float> values(static_cast<size_t>(num_rows * entry.info.shape[1]));
-  const auto group = static_cast<size_t>(GroupOf(entry.kind));
+  const Matrix& matrix = matrices_[index];
+  std::vector<float> values(static_cast<size_t>(num_rows * Info(index).shape[1]));
+  const auto group = static_cast<size_t>(GroupOf(matrix.kind));
   for (size_t i = 0; i < values.size(); ++i) {
     const auto scale = std::to_integer<uint8_t>(rows->scales[i / group]);
-    switch (entry.kind) {
+    switch (matrix.kind) {
       case Kind::kNvFp4:  // halves as in ReadCodes
         values[i] =
-            0.5F * entry.factor * kernels::E4M3ToFloat(scale) * static_cast<float>(HalvesOfE2M1(rows->codes, i));
+            0.5F * matrix.factor * kernels::E4M3ToFloat(scale) * static_cast<float>(HalvesOfE2M1(rows->codes, i));
         break;
       case Kind::kMxFp4:
         values[i] = std::ldexp(static_cast<float>(HalvesOfE2M1(rows->codes, i)), scale - 128);
@@ -180,18 +164,15 @@ absl::StatusOr<std::vector<float>> MicroscaledTensors::Values(const Entry& entry
   return values;
 }
 
-absl::Status MicroscaledTensors::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
-  const Entry* entry = EntryOf(tensor);
-  if (entry == nullptr) return stored_->Read(tensor, first_byte, out);
-  if (out.empty()) return absl::OkStatus();
-  const uint64_t element = entry->info.dtype->bits / 8;
-  const uint64_t row_bytes = static_cast<uint64_t>(entry->info.shape[1]) * element;
+absl::Status MicroscaledTensors::ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const {
+  const TensorInfo& tensor = Info(index);
+  const uint64_t row_bytes = static_cast<uint64_t>(tensor.shape[1]) * tensor.dtype->bits / 8;
   const auto first_row = static_cast<int64_t>(first_byte / row_bytes);
   const auto end_row = static_cast<int64_t>((first_byte + out.size() + row_bytes - 1) / row_bytes);
-  const absl::StatusOr<std::vector<float>> values = Values(*entry, first_row, end_row - first_row);
+  const absl::StatusOr<std::vector<float>> values = Values(index, first_row, end_row - first_row);
   if (!values.ok()) return values.status();
   const uint64_t skipped = first_byte - static_cast<uint64_t>(first_row) * row_bytes;
-  if (entry->info.dtype->loadable == DType::kF32) {
+  if (tensor.dtype->loadable == DType::kF32) {
     std::memcpy(out.data(), reinterpret_cast<const std::byte*>(values->data()) + skipped, out.size());
     return absl::OkStatus();
   }
@@ -201,18 +182,10 @@ absl::Status MicroscaledTensors::Read(const TensorInfo& tensor, uint64_t first_b
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::byte*> MicroscaledTensors::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                                        PageBuffer* buffer) const {
-  if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
-  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
-}
-
-std::optional<kernels::CodeTraits> MicroscaledTensors::CodesOf(const TensorInfo& tensor) const {
-  const Entry* entry = EntryOf(tensor);
-  if (entry == nullptr) return stored_->CodesOf(tensor);
-  if (entry->kind != Kind::kNvFp4) return std::nullopt;
+std::optional<kernels::CodeTraits> MicroscaledTensors::DerivedCodes(size_t index) const {
+  if (matrices_[index].kind != Kind::kNvFp4) return std::nullopt;
   // One factor a row.
-  const int64_t blocks = (entry->info.shape[1] + kernels::kSuperBlock - 1) / kernels::kSuperBlock;
+  const int64_t blocks = (Info(index).shape[1] + kernels::kSuperBlock - 1) / kernels::kSuperBlock;
   return kernels::CodeTraits{.code_min = -12,
                              .code_max = 12,
                              .group = 16,
@@ -225,40 +198,21 @@ std::optional<kernels::CodeTraits> MicroscaledTensors::CodesOf(const TensorInfo&
                              .e4m3_scales = true};
 }
 
-absl::Status MicroscaledTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
-                                           CodedRows* out) const {
-  const Entry* entry = EntryOf(tensor);
-  if (entry == nullptr) return stored_->ReadCodes(tensor, first_row, num_rows, out);
-  const absl::StatusOr<StoredRows> rows = ReadStored(*entry, first_row, num_rows);
+absl::Status MicroscaledTensors::ReadDerivedCodes(size_t index, int64_t first_row, int64_t num_rows,
+                                                  CodedRows* out) const {
+  const absl::StatusOr<StoredRows> rows = ReadStored(index, first_row, num_rows);
   if (!rows.ok()) return rows.status();
-  out->Resize(*CodesOf(tensor), num_rows, entry->info.shape[1]);
+  out->Resize(*DerivedCodes(index), num_rows, Info(index).shape[1]);
   for (size_t i = 0; i < out->codes.size(); ++i) out->codes[i] = HalvesOfE2M1(rows->codes, i);
   std::memcpy(out->scales.data(), rows->scales.data(), rows->scales.size());
-  std::fill(out->wide_factors.begin(), out->wide_factors.end(), 0.5F * entry->factor);
+  std::fill(out->wide_factors.begin(), out->wide_factors.end(), 0.5F * matrices_[index].factor);
   return absl::OkStatus();
 }
 
-std::string MicroscaledTensors::WhyNoCodes(const TensorInfo& tensor) const {
-  const Entry* entry = EntryOf(tensor);
-  if (entry == nullptr) return stored_->WhyNoCodes(tensor);
-  if (entry->kind == Kind::kNvFp4) return "";
-  return absl::StrCat(entry->kind == Kind::kMxFp4 ? "MXFP4" : "MXFP8",
-                      " has no products of its own; BF16 holds its values");
-}
-
-std::string MicroscaledTensors::FileOf(const TensorInfo& tensor) const {
-  const Entry* entry = EntryOf(tensor);
-  return stored_->FileOf(entry == nullptr ? tensor : *entry->codes);
-}
-
-std::vector<const TensorInfo*> MicroscaledTensors::List() const {
-  std::vector<const TensorInfo*> list;
-  list.reserve(entries_.size());
-  for (const auto& entry : entries_) list.push_back(&entry->info);
-  for (const TensorInfo* stored : stored_->List()) {
-    if (!used_.contains(stored)) list.push_back(stored);
-  }
-  return list;
+std::string MicroscaledTensors::WhyNoDerivedCodes(size_t index) const {
+  const Kind kind = matrices_[index].kind;
+  if (kind == Kind::kNvFp4) return "";
+  return absl::StrCat(kind == Kind::kMxFp4 ? "MXFP4" : "MXFP8", " has no products of its own; BF16 holds its values");
 }
 
 }  // namespace dunlin::engine

@@ -17,41 +17,23 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/checkpoint/derived_tensors.h"
 
 namespace dunlin::engine {
 
-class MicroscaledTensors final : public TensorSource {
+class MicroscaledTensors final : public DerivedTensors {
  public:
   // INVALID_ARGUMENT names the tensor, its shape or dtype, and what it must be; the checkpoint has no such matrix; a
   // factor is not finite and above 0.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored);
 
-  const TensorInfo* Find(std::string_view name) const override;
-  // INVALID_ARGUMENT names tensor, row and value of a scale that is no number, or with which FP32 does not hold the
-  // largest code; of ReadCodes, too.
-  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
-  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                      PageBuffer* buffer) const override;
-  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override;
-  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
-  std::string WhyNoCodes(const TensorInfo& tensor) const override;
-  std::string FileOf(const TensorInfo& tensor) const override;
-  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
-  std::vector<const TensorInfo*> List() const override;
-
  private:
   enum class Kind : uint8_t { kNvFp4, kMxFp4, kMxFp8 };
-  struct Entry {
-    TensorInfo info;  // with a file_index of its own: no two of these are read with one call
+  struct Matrix {
     Kind kind;
-    const TensorInfo* codes;
     const TensorInfo* scales;
     float factor = 1.0F;  // of kNvFp4
   };
@@ -61,21 +43,24 @@ class MicroscaledTensors final : public TensorSource {
     std::vector<std::byte> scales;
   };
 
-  explicit MicroscaledTensors(std::unique_ptr<TensorSource> stored) : stored_(std::move(stored)) {}
+  explicit MicroscaledTensors(std::unique_ptr<TensorSource> stored) : DerivedTensors(std::move(stored)) {}
   // Of a matrix of these whose codes the tensor holds; OK where it is none.
   absl::Status Add(const TensorInfo& codes);
   absl::StatusOr<float> ReadFactor(const std::string& module, bool reciprocal);
-  const Entry* EntryOf(const TensorInfo& tensor) const;
   static int64_t GroupOf(Kind kind) { return kind == Kind::kNvFp4 ? 16 : 32; }
-  absl::StatusOr<StoredRows> ReadStored(const Entry& entry, int64_t first_row, int64_t num_rows) const;
-  absl::Status CheckScales(const Entry& entry, int64_t first_row, const std::vector<std::byte>& scales) const;
+  // INVALID_ARGUMENT names tensor, row and value of a scale that is no number, or with which FP32 does not hold the
+  // largest code.
+  absl::StatusOr<StoredRows> ReadStored(size_t index, int64_t first_row, int64_t num_rows) const;
+  absl::Status CheckScales(const Matrix& matrix, int64_t first_row, const std::vector<std::byte>& scales) const;
   // Values of rows, [num_rows, columns].
-  absl::StatusOr<std::vector<float>> Values(const Entry& entry, int64_t first_row, int64_t num_rows) const;
+  absl::StatusOr<std::vector<float>> Values(size_t index, int64_t first_row, int64_t num_rows) const;
 
-  const std::unique_ptr<TensorSource> stored_;
-  std::vector<std::unique_ptr<const Entry>> entries_;  // by file_index
-  std::unordered_map<std::string_view, const Entry*> by_name_;
-  std::unordered_set<const TensorInfo*> used_;  // of stored_, not given as they are
+  absl::Status ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const override;
+  std::optional<kernels::CodeTraits> DerivedCodes(size_t index) const override;
+  absl::Status ReadDerivedCodes(size_t index, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
+  std::string WhyNoDerivedCodes(size_t index) const override;
+
+  std::vector<Matrix> matrices_;  // of the derived tensors
 };
 
 }  // namespace dunlin::engine

@@ -9,13 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/checkpoint/derived_tensors.h"
 
 namespace dunlin::engine {
 
@@ -26,47 +24,35 @@ struct RotatedTensor {
   int64_t first;
 };
 
-class RotaryRows final : public TensorSource {
+class RotaryRows final : public DerivedTensors {
  public:
-  // rotated: weights [heads * block_rows, columns] and biases; those that `stored` does not have are left to whoever
+  // rotated: weights [heads * block_rows, columns] and biases; of a tensor that several parts share the first entry
+  // counts, those that `stored` does not have are left to whoever
   // looks for them. 0 < rotary_dim <= block_rows - first, even. Errors: INVALID_ARGUMENT where a tensor is FP8 or its
   // rows are not whole heads.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
                                                             const std::vector<RotatedTensor>& rotated,
                                                             int32_t rotary_dim);
 
-  const TensorInfo* Find(std::string_view name) const override;
-  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
-  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                      PageBuffer* buffer) const override;
-  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override {
-    return stored_->CodesOf(StoredOf(tensor));
-  }
-  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
-  std::string WhyNoCodes(const TensorInfo& tensor) const override { return stored_->WhyNoCodes(StoredOf(tensor)); }
-  std::string FileOf(const TensorInfo& tensor) const override;
-  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
-  std::vector<const TensorInfo*> List() const override;
-
  private:
-  struct Entry {
-    TensorInfo info;  // with a file_index of its own: no two of these are read with one call
-    const TensorInfo* stored;
-    int64_t block_rows;
+  struct Block {
+    int64_t rows;
     int64_t first;
   };
   RotaryRows(std::unique_ptr<TensorSource> stored, int32_t rotary_dim)
-      : stored_(std::move(stored)), rotary_dim_(rotary_dim) {}
-  const Entry* EntryOf(const TensorInfo& tensor) const;
-  // The tensor of stored_ that a tensor of this source is, or has the rows of.
-  const TensorInfo& StoredOf(const TensorInfo& tensor) const;
+      : DerivedTensors(std::move(stored)), rotary_dim_(rotary_dim) {}
+  absl::Status Add(const RotatedTensor& rotated);
+  absl::Status ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const override;
+  std::optional<kernels::CodeTraits> DerivedCodes(size_t index) const override {
+    return stored().CodesOf(Source(index));
+  }
+  absl::Status ReadDerivedCodes(size_t index, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
+  std::string WhyNoDerivedCodes(size_t index) const override { return stored().WhyNoCodes(Source(index)); }
   // Where a row of a block is stored in the block.
-  int64_t StoredRow(const Entry& entry, int64_t row) const;
+  int64_t StoredRow(const Block& block, int64_t row) const;
 
-  const std::unique_ptr<TensorSource> stored_;
   const int64_t rotary_dim_;
-  std::vector<Entry> entries_;                            // by file_index
-  std::unordered_map<std::string_view, size_t> by_name_;  // indices of entries_
+  std::vector<Block> blocks_;  // of the derived tensors
 };
 
 }  // namespace dunlin::engine

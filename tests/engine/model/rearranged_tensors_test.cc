@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/padded_heads.h"
 #include "engine/model/checkpoint/quantization.h"
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/weights/widened_tensors.h"
@@ -113,6 +114,32 @@ TEST(WidenedTensors, AreFoundByName) {
   const std::map<std::string, int> names = Listed(**source);
   EXPECT_EQ(names.size(), size_t{3} * kCount) << "without the scales of those that are widened";
   for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;
+}
+
+// Each knows its own tensors from those of the one below, in any order.
+TEST(DerivedTensors, LieAboveEachOther) {
+  const std::vector<TestTensor> file = {{"query", {4, 2}}, {"value", {2, 2}}, {"plain", {4, 2}}};
+  Quantization quantization;
+  for (const bool padded_first : {true, false}) {
+    std::unique_ptr<TensorSource> source = OpenFile(file);
+    for (const bool pads : {padded_first, !padded_first}) {
+      absl::StatusOr<std::unique_ptr<TensorSource>> next =
+          pads ? PaddedHeads::Open(std::move(source), {{"value", false}}, 1, 2)
+               : RotaryRows::Open(std::move(source), {{"query", 4, 0}}, 4);
+      ASSERT_TRUE(next.ok()) << next.status();
+      next = WidenedTensors::Open(*std::move(next), quantization, {"query", "value", "plain"});
+      ASSERT_TRUE(next.ok()) << next.status();
+      source = *std::move(next);
+    }
+    EXPECT_EQ(Listed(*source), (std::map<std::string, int>{{"query", 1}, {"value", 1}, {"plain", 1}}));
+    EXPECT_EQ(FirstValue(*source, *source->Find("query"), 1), ValueOf("query", 2 * 2));
+    EXPECT_EQ(source->Find("value")->shape, (std::vector<int64_t>{4, 2}));
+    EXPECT_EQ(FirstValue(*source, *source->Find("value"), 1), 0.0F);
+    EXPECT_EQ(FirstValue(*source, *source->Find("value"), 2), ValueOf("value", 1 * 2));
+    EXPECT_EQ(FirstValue(*source, *source->Find("plain"), 1), ValueOf("plain", 1 * 2));
+    EXPECT_NE(source->Find("query")->file_index, source->Find("value")->file_index);
+    EXPECT_EQ(source->FileOf(*source->Find("value")), source->FileOf(*source->Find("plain")));
+  }
 }
 
 TEST(IgnoredModules, AreFullNamesOrTheirEnds) {
