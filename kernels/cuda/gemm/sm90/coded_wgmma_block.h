@@ -180,7 +180,7 @@ struct CodedWgmmaBlock : WgmmaBlock<Tile, Block> {
     for (auto tile = static_cast<int32_t>(block.index()); tile < count; tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
       MultiplyCodes(sums, &stage);
-      Base::template StoreSwapped<false>(Base::PlaceOf(tile), sums);
+      Base::template StoreTile<false>(Base::PlaceOf(tile), 0, sums);
     }
   }
 };

@@ -11,6 +11,7 @@
 #include "kernels/cuda/gemm/sm90/wgmma_call.h"
 #include "kernels/cuda/gemm/sm90/wgmma_groups.h"
 #include "kernels/cuda/gemm/sm90/wgmma_pairs.h"
+#include "kernels/cuda/gemm/sm90/wgmma_store.h"
 #include "kernels/cuda/sm90/descriptor.h"
 
 namespace dunlin::kernels::cuda {
@@ -88,7 +89,7 @@ struct WgmmaBlock {
     }
   }
   static constexpr int32_t kAllStages = INT32_MAX;
-  static constexpr int kElements = kTileBytes / (Tile::Format::kDType == DType::kF8E4M3 ? 1 : 2);
+  static constexpr int kElements = kTileBytes / (Tile::kE4M3 ? 1 : 2);
 
   DUNLIN_DEVICE void LoadWeight(const WgmmaStage<Tile>& stage, const WgmmaPlace& place, int32_t k) const {
     block.ArriveExpecting(full(stage.index), Tile::kLoadedBytes);
@@ -152,6 +153,7 @@ struct WgmmaBlock {
   }
 
   // All of K of one tile; `stage` goes on over tiles.
+  template <typename Format>
   DUNLIN_DEVICE void Multiply(int warpgroup, float (&sums)[Tile::kSums], WgmmaStage<Tile>* stage) const {
     int read = 0;  // the stage that the products in flight read
     for (int32_t k = 0; k < call.depth_tiles; ++k) {
@@ -161,8 +163,8 @@ struct WgmmaBlock {
       block.FenceProducts();
       DUNLIN_UNROLL
       for (int step = 0; step < kSteps; ++step) {
-        block.template Multiply<typename Tile::Format, Tile::kProductColumns>(
-            sums, a + step * kDescriptorStep, b + step * kDescriptorStep, k > 0 || step > 0);
+        block.template Multiply<Format, Tile::kProductColumns>(sums, a + step * kDescriptorStep,
+                                                               b + step * kDescriptorStep, k > 0 || step > 0);
       }
       block.CommitProducts();
       if (k > 0) {
@@ -237,90 +239,31 @@ struct WgmmaBlock {
     }
   }
 
-  DUNLIN_DEVICE float Scaled(int32_t group, int64_t row, int64_t column, float sum) const {
-    return ScaledSum<Tile>(call, group, row, column, sum);
-  }
-  DUNLIN_DEVICE int64_t OutputOf(int32_t group, int64_t row, int64_t column) const {
-    return row * call.store.out_stride + (Tile::kGrouped ? group * call.groups.out_skip : 0) + column;
-  }
-  DUNLIN_DEVICE void StoreSum(int32_t group, int64_t row, int64_t column, float sum) const {
-    const int64_t at = OutputOf(group, row, column);
-    float value = Scaled(group, row, column, sum);
-    if (call.store.residual != nullptr) value += call.store.residual[at];
-    call.store.out[at] = value;
-  }
-  // The sums of two neighbouring columns, the first one even.
-  DUNLIN_DEVICE void StorePair(int32_t group, int64_t row, int64_t column, float first, float second) const {
-    const TileStore& store = call.store;
-    const bool both = column + 1 < store.columns;
-    if (!both || !call.pairs) {
-      StoreSum(group, row, column, first);
-      if (both) StoreSum(group, row, column + 1, second);
-      return;
+  // Gates are of 16 bits, and those of groups have kernels of their own.
+  DUNLIN_DEVICE void StorePaired(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
+    constexpr bool kGates = !Tile::kE4M3;
+    if constexpr (kGates && !Tile::kGrouped) {
+      if (call.paired.use == GemmOutputs::kHeads) return StorePairsAs<GemmOutputs::kHeads>(place, warpgroup, sums);
     }
-    const int64_t at = OutputOf(group, row, column);
-    Float2 pair{{Scaled(group, row, column, first), Scaled(group, row, column + 1, second)}};
-    if (store.residual != nullptr) {
-      const Float2 residual = *reinterpret_cast<const Float2*>(store.residual + at);
-      pair.values[0] += residual.values[0];
-      pair.values[1] += residual.values[1];
+    StorePairsAs<kGates ? GemmOutputs::kGated : GemmOutputs::kHeads>(place, warpgroup, sums);
+  }
+  template <GemmOutputs kUse>
+  DUNLIN_DEVICE void StorePairsAs(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
+    if constexpr (Tile::kSwapped) {
+      StoreSwappedPairs<Tile, kUse>(call, place, block.thread() % 128, sums);
+    } else {
+      StorePairs<Tile, kUse>(call, place, warpgroup, block.thread() % 128, sums);
     }
-    *reinterpret_cast<Float2*>(store.out + at) = pair;
   }
 
-  // The same through the activation; columns are a multiple of 16 then, and there are no scales.
-  DUNLIN_DEVICE void StoreActivatedSum(int32_t group, int64_t row, int64_t column, float sum) const {
-    unsigned char* next = call.store.next + row * call.store.next_row_bytes + column * 2;
-    *reinterpret_cast<uint16_t*>(next) = Tile::Format::FromFloat(GeluTanh(Scaled(group, row, column, sum)));
-  }
-  DUNLIN_DEVICE void StoreActivatedPair(int32_t group, int64_t row, int64_t column, float first, float second) const {
-    const uint32_t pair = PackPair<typename Tile::Format>(GeluTanh(Scaled(group, row, column, first)),
-                                                          GeluTanh(Scaled(group, row, column + 1, second)));
-    *reinterpret_cast<uint32_t*>(call.store.next + row * call.store.next_row_bytes + column * 2) = pair;
-  }
-
-  template <bool kActivated>
-  DUNLIN_DEVICE void Store(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
-    const int thread = block.thread() % 128;
-    DUNLIN_UNROLL
-    for (int i = 0; i < Tile::kSums; i += 2) {
-      const int64_t row = place.row + warpgroup * 64 + WgmmaSlot::Row(thread, i);
-      const int64_t column = place.column + WgmmaSlot::Column(thread, i);
-      if (row >= place.rows_end || column >= call.store.columns) continue;
-      if constexpr (kActivated) {
-        StoreActivatedPair(place.group, row, column, sums[i], sums[i + 1]);
-      } else {
-        StorePair(place.group, row, column, sums[i], sums[i + 1]);
-      }
-    }
-  }
-  // Of a tile with weights on the M side: eight lanes write eight neighbouring outputs of a row.
-  template <bool kActivated>
-  DUNLIN_DEVICE void StoreSwapped(const WgmmaPlace& place, const float (&sums)[Tile::kSums]) const {
-    const int thread = block.thread() % 128;
-    DUNLIN_UNROLL
-    for (int i = 0; i < Tile::kSums; ++i) {
-      const int output = WgmmaSlot::Row(thread, i);
-      const int64_t row = place.row + WgmmaSlot::Column(thread, i);
-      const int64_t column = place.column + output;
-      if (output >= Tile::kColumns || row >= place.rows_end || column >= call.store.columns) continue;
-      if constexpr (kActivated) {
-        StoreActivatedSum(place.group, row, column, sums[i]);
-      } else {
-        StoreSum(place.group, row, column, sums[i]);
-      }
-    }
-  }
   template <bool kActivated>
   DUNLIN_DEVICE void StoreTile(const WgmmaPlace& place, int warpgroup, const float (&sums)[Tile::kSums]) const {
-    if constexpr (Tile::kPaired && Tile::kSwapped) {
-      StoreSwappedPairs<Tile>(call, place, block.thread() % 128, sums);
-    } else if constexpr (Tile::kPaired) {
-      StorePairs<Tile>(call, place, warpgroup, block.thread() % 128, sums);
+    if constexpr (Tile::kPaired) {
+      StorePaired(place, warpgroup, sums);
     } else if constexpr (Tile::kSwapped) {
-      StoreSwapped<kActivated>(place, sums);
+      StoreSwappedRows<Tile, kActivated>(call, place, block.thread() % 128, sums);
     } else {
-      Store<kActivated>(place, warpgroup, sums);
+      StoreRows<Tile, kActivated>(call, place, warpgroup, block.thread() % 128, sums);
     }
   }
 
@@ -331,13 +274,19 @@ struct WgmmaBlock {
     for (auto tile = static_cast<int32_t>(block.index()); tile < count; tile += static_cast<int32_t>(block.count())) {
       float sums[Tile::kSums];
       const WgmmaPlace place = PlaceOf(tile);
-      if constexpr (Tile::Format::kDType == DType::kF8E4M3) {
+      if constexpr (Tile::kE4M3) {
         MultiplyPromoted(warpgroup, sums, &stage);
       } else {
-        Multiply(warpgroup, sums, &stage);
-        if (!Tile::kPaired && call.store.next != nullptr) {
-          StoreTile<true>(place, warpgroup, sums);
-          continue;
+        if (call.fp16) {
+          Multiply<Fp16Format>(warpgroup, sums, &stage);
+        } else {
+          Multiply<Bf16Format>(warpgroup, sums, &stage);
+        }
+        if constexpr (!Tile::kPaired) {
+          if (call.store.next != nullptr) {
+            StoreTile<true>(place, warpgroup, sums);
+            continue;
+          }
         }
       }
       StoreTile<false>(place, warpgroup, sums);

@@ -13,6 +13,9 @@
 
 namespace dunlin::kernels::cuda {
 
+// Operands of 16 bits, BF16 or FP16 as WgmmaCall::fp16 says: one kernel, in which each has a loop over K of its own.
+struct Bf16OrFp16 {};
+
 // E4M3 codes with a scale for each 128 of a row, which come with a stage's codes.
 struct E4M3Blocks : E4M3Format {};
 
@@ -23,6 +26,8 @@ struct WgmmaOperands {
   static constexpr bool kPaired = false;
   static constexpr bool kGrouped = false;
   static constexpr bool kBlockScales = std::is_same_v<Operand, E4M3Blocks>;
+  static constexpr bool kRowScales = std::is_same_v<Operand, E4M3Format>;  // of rows and of outputs, in TileStore
+  static constexpr bool kE4M3 = std::is_base_of_v<E4M3Format, Operand>;
   using Format = std::conditional_t<kBlockScales, E4M3Format, Operand>;
   static constexpr int kRows = kRowCount;
   static constexpr int kColumns = kColumnCount;
@@ -92,6 +97,8 @@ struct CodedTile {
   static constexpr bool kPaired = false;
   static constexpr bool kGrouped = false;
   static constexpr bool kBlockScales = false;
+  static constexpr bool kRowScales = false;
+  static constexpr bool kE4M3 = false;
   static constexpr bool kSwapped = true;
   static constexpr int kRows = kRowCount;
   static constexpr int kColumns = 64;
@@ -166,6 +173,7 @@ struct WgmmaCall {
   int32_t row_tiles;     // of kRows
   int32_t column_tiles;  // of kColumns
   int32_t raster;        // row tiles that are finished for all columns before the next: they share weights in L2
+  bool fp16;             // of Bf16OrFp16
   bool pairs;            // rows of out and residual are 8-byte aligned
   int32_t span_eights;   // of PairedTile: eights of pairs in a span; weight has boxes of whole or parts of spans then
   PairedOutputs paired;
@@ -179,18 +187,6 @@ struct WgmmaPlace {
   int32_t rows_end;  // rows of the tile from there on are none of its product
   int32_t group;     // of GroupedTile
 };
-
-// What StoreSums does before the residual, in the same order.
-template <typename Tile>
-DUNLIN_DEVICE float ScaledSum(const WgmmaCall& call, int32_t group, int64_t row, int64_t column, float sum) {
-  const TileStore& store = call.store;
-  if (store.weight_scales != nullptr) {
-    const float* weight_scales = store.weight_scales + (Tile::kGrouped ? group * call.groups.scale_stride : 0);
-    sum *= store.in_scales[row] * weight_scales[column];
-  }
-  if (store.bias == nullptr) return sum;
-  return sum + store.bias[(Tile::kGrouped ? group * call.groups.bias_stride : 0) + column];
-}
 
 // Tiles of row_tiles by call.column_tiles run through `raster` row tiles of a column, then the next column.
 template <typename Tile>

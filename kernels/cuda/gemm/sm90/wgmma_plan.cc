@@ -177,6 +177,7 @@ int EncodeCall(const TileCall& call, const WeightStack& weights, TensorElement e
   planned->column_tiles = static_cast<int32_t>(DividedUp(call.columns, columns));
   planned->raster = call.columns >= kWideColumns ? kWideRaster : kRaster;
   planned->store = call.store;
+  planned->fp16 = element == TensorElement::kFp16;
   planned->pairs = call.store.out_stride % 2 == 0 && IsAligned(call.store.out) && IsAligned(call.store.residual);
   planned->coded = call.coded;
   planned->groups = {};

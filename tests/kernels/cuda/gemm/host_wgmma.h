@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "kernels/cuda/gemm/sm90/coded_wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/grouped_wgmma_kernels.h"
@@ -16,6 +17,31 @@ template <typename Format>
 constexpr TensorElement kWgmmaElement = Format::kDType == DType::kF8E4M3 ? TensorElement::kByte
                                         : Format::kDType == DType::kBF16 ? TensorElement::kBf16
                                                                          : TensorElement::kFp16;
+
+// The tile of the kernel that launchers run for a tile of BF16 or FP16; others are their own.
+template <typename Tile>
+struct LaunchedTile {
+  using Type = Tile;
+};
+template <typename Operand>
+using LaunchedOperand =
+    std::conditional_t<std::is_same_v<Operand, Bf16Format> || std::is_same_v<Operand, Fp16Format>, Bf16OrFp16, Operand>;
+template <typename Operand, int kWarpgroups, int kColumns, int kStages>
+struct LaunchedTile<WgmmaTile<Operand, kWarpgroups, kColumns, kStages>> {
+  using Type = WgmmaTile<LaunchedOperand<Operand>, kWarpgroups, kColumns, kStages>;
+};
+template <typename Operand, int kRows, int kColumns, uint32_t kReserved>
+struct LaunchedTile<SwappedTile<Operand, kRows, kColumns, kReserved>> {
+  using Type = SwappedTile<LaunchedOperand<Operand>, kRows, kColumns, kReserved>;
+};
+template <typename Tile>
+struct LaunchedTile<PairedTile<Tile>> {
+  using Type = PairedTile<typename LaunchedTile<Tile>::Type>;
+};
+template <typename Tile>
+struct LaunchedTile<GroupedTile<Tile>> {
+  using Type = GroupedTile<typename LaunchedTile<Tile>::Type>;
+};
 
 // All blocks of a launch in turn, each running kernel(block, call); "" or the first fault. base: seed and mistake.
 template <typename Tile, typename Call, typename Kernel>
@@ -35,14 +61,15 @@ std::string RunWgmmaBlocks(const Call& call, int32_t multiprocessors, MachineOpt
 template <typename Tile>
 std::string RunWgmma(const TileCall& call, const MachineOptions& base = {}) {
   return RunWgmmaBlocks<Tile>(call, call.multiprocessors, base, [](const HostBlock& block, const WgmmaCall& planned) {
-    RunWgmmaGemm<Tile>(block, planned);
+    RunWgmmaGemm<typename LaunchedTile<Tile>::Type>(block, planned);
   });
 }
 template <typename Tile>
 std::string RunGroupedWgmma(const GroupedTileCall& call, const MachineOptions& base = {}) {
-  return RunWgmmaBlocks<Tile>(
-      call, call.tile.multiprocessors, base,
-      [](const HostBlock& block, const WgmmaCall& planned) { RunWgmmaGemm<Tile>(block, planned); });
+  return RunWgmmaBlocks<Tile>(call, call.tile.multiprocessors, base,
+                              [](const HostBlock& block, const WgmmaCall& planned) {
+                                RunWgmmaGemm<typename LaunchedTile<Tile>::Type>(block, planned);
+                              });
 }
 template <typename Tile>
 std::string RunCodedWgmmaTile(const TileCall& call, const MachineOptions& base = {}) {
