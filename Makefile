@@ -37,7 +37,7 @@ help:
 	@echo "            that can't be installed pass, ONLY=\"smg openai\" takes these; make interop-full: guidellm and aiperf too (8 GB in"
 	@echo "            build/interop)"
 	@echo "make python-client  build the wheel of clients/python and test it in an environment of its own (PyPI the first time)"
-	@echo "make arm-test  build the kernels for ARM (aarch64) into build/aarch64 and test them under qemu-user (Debian 12)"
+	@echo "make arm-test  build for ARM (aarch64) into build/aarch64 and run a choice of the tests under qemu-user (Debian 12); T=served: a part"
 	@echo "make ui-test  the status page and playground in headless Chromium, 3 minutes at most (npm for two packages)"
 	@echo "make check T=ROOM  build and run the tests of one folder of tests/: T=scheduler, T=server/access"
 	@echo "make fuzz   build the fuzz targets and run each for SECONDS=60, or those of T=\"gguf openai\" (tests/fuzz)"
@@ -166,11 +166,11 @@ interop interop-full: build
 python-client: build
 	@clients/python/build_and_test.sh $(BUILD)/dunlin
 
-# A cross build of the kernels for ARM, and their tests under emulation.
+# A cross build for ARM, and a choice of the tests under emulation.
 arm-test:
 	@deploy/bootstrap.sh arm64
 	@deploy/arm64_sysroot.sh
-	@tests/arm/run.sh $(JOBS)
+	@tests/arm/run.sh $(JOBS) $(T)
 
 ui-test: build
 	@deploy/bootstrap.sh ui

@@ -108,5 +108,8 @@ function(dunlin_add_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)  # of machines that are slow or busy; alone the longest takes two minutes
   endif()
+  if(CMAKE_CROSSCOMPILING)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 10")  # under emulation
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${cost})
 endfunction()
