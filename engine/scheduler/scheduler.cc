@@ -40,7 +40,6 @@ void Scheduler::Add(Sequence* sequence) {
   free_slots_.pop_back();
   slots_[static_cast<size_t>(sequence->slot)] = sequence;
   sequence->tenant = tenants_.Join(sequence->request.tenant, sequence->request.priority);
-  learns_cost_ |= sequence->drafts.drafter != nullptr;
   StartModelDrafts(&sequence->drafts);
   waiting_.Insert(sequence);
   nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);

@@ -22,7 +22,7 @@
 // |                          | run are expected to end in time; always if   | ends with kDeadline before it costs a  |
 // |                          | it has no deadline or nothing runs           | step (service_forecast.h)              |
 // | drafts                   | what the step has left, of sequences that    | a guess costs a row; it pays where it  |
-// |                          | decode, while they are expected to pay       | is right (scheduler_drafts.cc)         |
+// |                          | decode, while they are expected to pay       | is right (draft_choice.h)              |
 // | forced tokens            | one with the drawn token; more of them share | known at once (constrained_output.h)   |
 // |                          | 1/4 of the step                              |                                        |
 // | step time target         | prompts get what decodes leave of it, or as  | short gaps between tokens, and prompts |
@@ -71,6 +71,7 @@
 #include "engine/request/engine_stats.h"
 #include "engine/request/kv_pool_state.h"
 #include "engine/request/types.h"
+#include "engine/scheduler/draft_choice.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
 #include "engine/scheduler/service_forecast.h"
@@ -115,8 +116,8 @@ class Scheduler {
  public:
   // Short prompts are expected until long ones have had the tokens of this many steps with none in between.
   static constexpr int32_t kStepsToForgetShort = 16;
-  // Steps with drafts after which the learned cost of a row decides; until then step_overhead_tokens does.
-  static constexpr int32_t kDraftStepsToTrust = 8;
+  // Calls of a draft model after which their learned cost decides; until then its size is taken for a usual one.
+  static constexpr int32_t kDraftCallsToTrust = 8;
   // Rows of logits that drafts may add to a step.
   static constexpr int32_t kMaxDraftRows = 256;
   // So many times the expected time is what a sequence must have left until its deadline to begin.
@@ -216,20 +217,9 @@ class Scheduler {
   void Preempt(Sequence* sequence);
 
   // Drafts (scheduler_drafts.cc).
-  // What the guesses of a plan are weighed against: its steps' load and outputs, guesses included.
-  struct DraftLoad {
-    StepCost::Load load;
-    double outputs = 0.0;    // expected
-    double drafting = 0.0;   // of a draft model, in the units of StepTime
-    double per_guess = 0.0;  // what a further guess adds to that
-  };
-  bool knows_cost() const;
-  double StepTime(const StepCost::Load& load) const;
   void PlanDrafts();
   void Guess(Sequence* sequence) const;
-  bool Pays(const DraftLoad& load, int32_t position, double expected) const;
-  // Guesses at positions from `first` on that pay, at most `limit`; they are added to *load.
-  int32_t CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const;
+  DraftChoice::Choice ChooseDrafts(const DraftStep& step, double acceptance, int32_t limit) const;
   // Pages for tokens at positions from `first` on, `wanted` at most: for how many there are some.
   int32_t ReserveDraftPages(Sequence* sequence, int32_t first, int32_t wanted);
   int32_t ReserveDrafts(Sequence* sequence, int32_t wanted);
@@ -244,8 +234,8 @@ class Scheduler {
 
   // Drafts of a model (scheduler_model_drafts.cc).
   void StartModelDrafts(SequenceDrafts* drafts) const;
-  int32_t NumModelDrafts(Sequence* sequence, DraftLoad* load) const;
-  double TimePerGuess(double num_sequences, const StepCost::Load& load) const;
+  int32_t NumModelDrafts(Sequence* sequence, DraftStep* step) const;
+  double TimePerGuess(double num_sequences, int32_t rows) const;
 
   void Fill(StepPlan* plan);
   void FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan);
@@ -339,12 +329,10 @@ class Scheduler {
   bool others_served_ = false;  // in the plan being made, beside tenants that are behind: prompts of others
   bool yields_ = false;         // to those; never in two plans after one another
   StepCost cost_;
-  bool learns_cost_ = false;     // a sequence with drafts has been added
-  int32_t drafts_learned_ = 0;   // steps with drafts whose time cost_ has learned, up to kDraftStepsToTrust
-  int32_t drafts_declined_ = 0;  // plans in a row that left drafts out because they would not pay
+  DraftChoice draft_choice_;
   std::vector<DraftDemand> demands_;
   LinearFit<2> drafting_cost_;     // rows and passes of a draft model
-  int32_t drafting_learned_ = 0;   // calls that it has learned from, up to kDraftStepsToTrust
+  int32_t drafting_learned_ = 0;   // calls that it has learned from, up to kDraftCallsToTrust
   double model_acceptance_ = 0.6;  // ModelDrafts::acceptance of recent sequences; before the first one a guess
   ServiceForecast forecast_;
   TimeNs last_commit_ = 0;

@@ -46,8 +46,10 @@ void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
   if (now <= began) return;
   const StepCost::Load load = StepCost::LoadOf(plan);
   const auto num_drafts = static_cast<double>(plan.draft_rows.size());
-  if (options_.step_time_target > 0 || learns_cost_) cost_.Learn(load, now - began);
-  if (num_drafts > 0) drafts_learned_ = std::min(drafts_learned_ + 1, kDraftStepsToTrust);
+  if (options_.step_time_target > 0) cost_.Learn(load, now - began);
+  const bool decodes = std::all_of(plan.sequences.begin(), plan.sequences.end(),
+                                   [](const SequenceStep& step) { return step.first_position >= step.prompt_len; });
+  if (decodes) draft_choice_.Learn(plan.num_tokens, now - began);
   forecast_.LearnStep({.sequences = static_cast<int32_t>(plan.sequences.size()),
                        .prompt_tokens = static_cast<int32_t>(load.prompt_tokens),
                        .outputs = static_cast<int32_t>(load.decodes - num_drafts)},

@@ -3,9 +3,8 @@
 // rows behind it. A draw counts while every draft before it was drawn, so that a sequence has the tokens that it would
 // have without. Pages are published up to the tokens that count; what rejected drafts left in a page is written again.
 //
-// A draft pays where it is likely enough to be drawn for what its row costs: at the chance p it adds p outputs, and the
-// row's time m, to a step of time T with N outputs. So it is planned while p T > kMargin m N. With many sequences the
-// rows' own cost is most of T, so that drafts end by themselves. T and m are learned (step_cost.h).
+// How many of them pay is a DraftChoice's to say (draft_choice.h), by how often the sequence's were right and by the
+// times of the steps so far.
 //
 // Under a constraint the masks behind the drafts are computed while the layers are, up to the first draft that it
 // forbids: a row behind that one is lost. Tokens that are forced behind a draw count against the drafts as draws do.
@@ -17,35 +16,24 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr double kMargin = 1.2;            // errors of the estimates must not cost what plain decode would have given
-constexpr double kGuessWeight = 0.1;       // of the last guess in the estimate of how often they are right
-constexpr double kAverageWeight = 0.01;    // the same of all sequences together
-constexpr int32_t kPlansToTryAgain = 200;  // that leave drafts out, before a row's cost is taken for unknown again
+constexpr double kGuessWeight = 0.1;     // of the last guess in the estimate of how often they are right
+constexpr double kAverageWeight = 0.01;  // the same of all sequences together
 
 }  // namespace
-
-bool Scheduler::knows_cost() const {
-  return drafts_learned_ == kDraftStepsToTrust && drafts_declined_ < kPlansToTryAgain;
-}
-
-// Nanoseconds or, while they are not known, rows.
-double Scheduler::StepTime(const StepCost::Load& load) const {
-  return knows_cost() ? cost_.Predict(load) : load.decodes + options_.step_overhead_tokens;
-}
 
 // Oldest first, after all known tokens have pages: drafts take nothing from other sequences. In a step that is for
 // another tenant's prompts those of tenants that are behind have none.
 void Scheduler::PlanDrafts() {
-  DraftLoad load;
+  DraftStep step;
   int32_t room = options_.max_tokens_per_step;
   for (const Sequence* sequence : running_) {
     room -= sequence->num_planned;
-    if (sequence->num_planned != 1 || sequence->prefills()) continue;
-    load.load.AddDecode(sequence->next_position());
-    load.outputs += 1.0;
+    if (sequence->num_planned == 0 || sequence->prefills()) continue;
+    step.plain_rows += sequence->num_planned;
+    step.outputs += 1.0;
   }
+  step.rows = step.plain_rows;
   room = std::min(room, kMaxDraftRows);
-  bool declined = false;
   for (Sequence* sequence : running_) {
     SequenceDrafts& drafts = sequence->drafts;
     if (drafts.drafter == nullptr || sequence->num_planned == 0) continue;
@@ -53,25 +41,18 @@ void Scheduler::PlanDrafts() {
     if (others_served_ && sequence->tenant->is_behind) continue;
     const int32_t limit = std::min(room, static_cast<int32_t>(drafts.guesses.size()));
     const double acceptance = drafts.model.guessed ? drafts.model.acceptance : drafts.acceptance;
-    const int32_t count = CountThatPays(sequence->num_tokens(), limit, acceptance, &load);
-    declined |= count == 0 && limit > 0;
-    drafts.num_planned = ReserveDrafts(sequence, count);
+    DraftChoice::Choice choice = ChooseDrafts(step, acceptance, limit);
+    drafts.num_planned = choice.count = ReserveDrafts(sequence, choice.count);
+    if (choice.count > 0) draft_choice_.Pay(choice);
     if (sequence->constrained != nullptr) ConstrainDrafts(sequence);
-    room -= count;
+    DraftChoice::Add(choice, acceptance, &step);
+    room -= choice.count;
   }
-  drafts_declined_ = declined ? drafts_declined_ + 1 : 0;
 }
 
-int32_t Scheduler::CountThatPays(int32_t first, int32_t limit, double acceptance, DraftLoad* load) const {
-  double expected = 1.0;
-  for (int32_t count = 0; count < limit; ++count) {
-    expected *= acceptance;
-    if (!Pays(*load, first + count, expected)) return count;
-    load->load.AddDecode(first + count);
-    load->outputs += expected;
-    load->drafting += load->per_guess;
-  }
-  return limit;
+DraftChoice::Choice Scheduler::ChooseDrafts(const DraftStep& step, double acceptance, int32_t limit) const {
+  if (!options_.adapt_drafts) return {.count = limit};
+  return draft_choice_.Choose(step, acceptance, limit);
 }
 
 // Guesses for a sequence whose next draw is planned: those that a draft model has just made, or its own drafter's. The
@@ -84,13 +65,6 @@ void Scheduler::Guess(Sequence* sequence) const {
   drafts.guesses.clear();
   const int32_t left = sequence->max_kv_tokens() - sequence->num_tokens();
   if (draws && left > 0) drafts.drafter->Draft(sequence->tokens, std::min(drafts.max, left), &drafts.guesses);
-}
-
-// Whether a draft at `position` that is drawn with the chance `expected` pays in a step of this load.
-bool Scheduler::Pays(const DraftLoad& load, int32_t position, double expected) const {
-  if (!options_.adapt_drafts) return true;
-  const double row = (knows_cost() ? cost_.PredictDecode(position) : 1.0) + load.per_guess;
-  return expected * (StepTime(load.load) + load.drafting) > kMargin * row * load.outputs;
 }
 
 // Pages for drafts are free ones of which enough are left for every running sequence to go on.

@@ -31,21 +31,22 @@ void Scheduler::StartModelDrafts(SequenceDrafts* drafts) const {
 std::span<const DraftDemand> Scheduler::WantedDrafts() {
   demands_.clear();
   if (options_.max_batch_drafts == 0) return demands_;
-  DraftLoad load;
+  DraftStep step;
   double num_asked = 0.0;
   for (Sequence* sequence : running_) {
     if (!sequence->decodes()) continue;
     sequence->drafts.model.guessed = false;
-    load.load.AddDecode(sequence->next_position());
-    load.outputs += 1.0;
+    ++step.plain_rows;
+    step.outputs += 1.0;
     if (sequence->drafts.model.on) num_asked += 1.0;
   }
-  if (num_asked == 0.0 || load.outputs > options_.max_batch_drafts) return demands_;
-  load.per_guess = TimePerGuess(num_asked, load.load);
+  if (num_asked == 0.0 || step.plain_rows > options_.max_batch_drafts) return demands_;
+  step.rows = step.plain_rows;
+  step.per_guess = TimePerGuess(num_asked, step.rows);
   for (Sequence* sequence : running_) {
     SequenceDrafts& drafts = sequence->drafts;
     if (!sequence->decodes() || !drafts.model.on) continue;
-    int32_t count = NumModelDrafts(sequence, &load);
+    int32_t count = NumModelDrafts(sequence, &step);
     if (count > 0 && options_.drafts_write_pages) {
       count = ReserveDraftPages(sequence, sequence->num_tokens() - 1, count);
     }
@@ -65,7 +66,7 @@ std::span<const DraftDemand> Scheduler::WantedDrafts() {
 }
 
 // Looks up first. 0: the model is not asked.
-int32_t Scheduler::NumModelDrafts(Sequence* sequence, DraftLoad* load) const {
+int32_t Scheduler::NumModelDrafts(Sequence* sequence, DraftStep* step) const {
   SequenceDrafts& drafts = sequence->drafts;
   ModelDrafts& model = drafts.model;
   const int32_t num_tokens = sequence->num_tokens();
@@ -77,10 +78,12 @@ int32_t Scheduler::NumModelDrafts(Sequence* sequence, DraftLoad* load) const {
   if (num_tokens < model.rest_until) return 0;
   const int64_t most_new = int64_t{kCatchUpPerToken} * (sequence->max_kv_tokens() - num_tokens);
   if (!options_.drafts_write_pages && num_tokens - model.num_shown > most_new) return 0;
-  const int32_t count = CountThatPays(num_tokens, left, model.acceptance, load);
-  if (count > 0) {
+  if (options_.adapt_drafts && !draft_choice_.KnowsPlain(step->plain_rows)) return 0;
+  const DraftChoice::Choice choice = ChooseDrafts(*step, model.acceptance, left);
+  if (choice.count > 0) {
+    DraftChoice::Add(choice, model.acceptance, step);
     if (model.acceptance >= kPaysWell) model.rest_tokens = kFirstRest;
-    return count;
+    return choice.count;
   }
   model.rest_until = num_tokens + model.rest_tokens;
   model.rest_tokens = std::min(2 * model.rest_tokens, kLongestRest);
@@ -88,9 +91,9 @@ int32_t Scheduler::NumModelDrafts(Sequence* sequence, DraftLoad* load) const {
   return 0;
 }
 
-double Scheduler::TimePerGuess(double num_sequences, const StepCost::Load& load) const {
-  const bool timed = knows_cost() && drafting_learned_ == kDraftStepsToTrust;
-  const double pass = timed ? drafting_cost_.weight(1) : kPassOfStep * StepTime(load);
+double Scheduler::TimePerGuess(double num_sequences, int32_t rows) const {
+  const bool timed = drafting_learned_ == kDraftCallsToTrust;
+  const double pass = timed ? drafting_cost_.weight(1) : kPassOfStep * draft_choice_.StepTime(rows);
   return (timed ? drafting_cost_.weight(0) : 0.0) + pass / num_sequences;
 }
 
@@ -98,7 +101,7 @@ void Scheduler::LearnDrafting(const DraftWork& work, TimeNs elapsed) {
   if (work.rounds == 0 || elapsed <= 0) return;
   const auto time = static_cast<double>(elapsed);
   drafting_cost_.Learn({static_cast<double>(work.rows), static_cast<double>(work.rounds)}, time, time);
-  drafting_learned_ = std::min(drafting_learned_ + 1, kDraftStepsToTrust);
+  drafting_learned_ = std::min(drafting_learned_ + 1, kDraftCallsToTrust);
 }
 
 }  // namespace dunlin::engine

@@ -63,8 +63,6 @@ class StepCost {
   void Learn(const Load& load, TimeNs elapsed);
   // Nanoseconds; 0 before the first Learn.
   double Predict(const Load& load) const;
-  // What a decode at `position` adds to a step.
-  double PredictDecode(int32_t position) const { return decodes_.weight(0) + decodes_.weight(1) * position; }
   // Without the fixed part: what a prompt adds to a step.
   double PredictPrompt(const Load& load) const { return prompts_.Predict({load.prompt_tokens, load.prompt_context}); }
   // The most tokens of a prompt from `first_position` on that add at most `time` nanoseconds to a step; at most
