@@ -70,6 +70,11 @@ bool JsonFields::IsText(const char* name, const char* text) const {
   return value != nullptr && value->is_string() && value->get_ref<const std::string&>() == text;
 }
 
+bool JsonFields::IsList(const char* name) const {
+  const json* value = Find(name);
+  return value != nullptr && value->is_array();
+}
+
 int64_t JsonFields::Int(const char* name, int64_t min, int64_t max) {
   Require(name);
   return IntOr(name, min, max, min);
@@ -131,12 +136,17 @@ std::vector<int64_t> JsonFields::IntListOr(const char* name, int64_t min, int64_
 }
 
 std::vector<double> JsonFields::NumberListOr(const char* name, double min, double max, size_t max_count) {
+  return NumberOrNullListOr(name, min, max, max_count, NAN);
+}
+
+std::vector<double> JsonFields::NumberOrNullListOr(const char* name, double min, double max, size_t max_count,
+                                                   double absent) {
   const json* value = Find(name);
   if (value == nullptr) return {};
   std::vector<double> numbers;
   if (value->is_array() && value->size() <= max_count) {
     for (const json& entry : *value) {
-      const double number = entry.is_number() ? entry.get<double>() : NAN;
+      const double number = entry.is_number() ? entry.get<double>() : entry.is_null() ? absent : NAN;
       if (number >= min && number <= max) numbers.push_back(number);
     }
     if (numbers.size() == value->size()) return numbers;

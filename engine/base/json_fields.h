@@ -25,6 +25,8 @@ class JsonFields {
   // Whether the field is this string.
   bool IsText(const char* name, const char* text) const;
 
+  bool IsList(const char* name) const;
+
   // An integer in [min, max]; 12.0 does not count. Readers without a fallback require the field.
   int64_t Int(const char* name, int64_t min, int64_t max);
   int64_t IntOr(const char* name, int64_t min, int64_t max, int64_t fallback);
@@ -39,6 +41,8 @@ class JsonFields {
   std::vector<int64_t> IntListOr(const char* name, int64_t min, int64_t max, size_t max_count);
   // A list of at most `max_count` finite numbers, each in [min, max]; empty when the field is absent.
   std::vector<double> NumberListOr(const char* name, double min, double max, size_t max_count);
+  // The same, of which entries may be null and are then `absent`.
+  std::vector<double> NumberOrNullListOr(const char* name, double min, double max, size_t max_count, double absent);
   // A list of two numbers, 0 <= lower <= upper, of which the upper may be infinite: Python's Infinity, which
   // transformers 5 writes as {"__float__": "Infinity"}.
   struct Limits {

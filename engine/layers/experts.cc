@@ -166,7 +166,8 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   of_one.bias = up.bias();
   of_one.next = &fused;
   of_one.activation = context_->config.mlp.activation;
-  if (!context_->divided() && context_->Fuses(of_one)) {
+  const float limit = context_->config.experts.limit(context_->layer);
+  if (!context_->divided() && limit == 0.0F && context_->Fuses(of_one)) {
     params.next = &fused;
     params.activation = of_one.activation;
     // A device may fuse in gemm alone; then it has written nothing.
@@ -180,7 +181,7 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   }
   params.out = static_cast<float*>(context_->buffers.mlp);
   params.out_stride = up.weight().out_features;
-  return context_->Run(&DeviceOps::grouped_gemm, params, "mlp up") && Activate(context_, down, num_choices());
+  return context_->Run(&DeviceOps::grouped_gemm, params, "mlp up") && Activate(context_, down, num_choices(), limit);
 }
 
 kernels::GroupedGemmParams Experts::Params(const std::vector<LinearWeights>& weights) const {

@@ -11,7 +11,8 @@ using kernels::DeviceOps;
 MlpMatrices::MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down)
     : context_(context),
       up_(context, up, InputIndex(context->layer, LayerInput::kMlpUp)),
-      down_(context, down, InputIndex(context->layer, LayerInput::kMlpDown)) {}
+      down_(context, down, InputIndex(context->layer, LayerInput::kMlpDown)),
+      limit_(context->config.mlp.limit(context->layer)) {}
 
 bool MlpMatrices::RunUp() {
   const int32_t num_rows = context_->rows.count;
@@ -20,14 +21,14 @@ bool MlpMatrices::RunUp() {
   params.bias = up_.bias();
   params.next = &fused_;
   params.activation = context_->config.mlp.activation;
-  const bool apart = up_.IsAdapted() || down_.IsAdapted() || context_->divided();
+  const bool apart = up_.IsAdapted() || down_.IsAdapted() || context_->divided() || limit_ > 0.0F;
   if (!apart && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
   fused_.data = nullptr;
   return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
 }
 
 bool MlpMatrices::RunActivation() const {
-  if (fused_.data == nullptr) return Activate(context_, down_, context_->rows.count);
+  if (fused_.data == nullptr) return Activate(context_, down_, context_->rows.count, limit_);
   context_->activation = fused_;
   return true;
 }
@@ -46,12 +47,13 @@ bool ActivateAndGather(LayerContext* context, const Linear& next, kernels::Activ
 
 }  // namespace
 
-bool Activate(LayerContext* context, const Linear& next, int32_t num_rows) {
+bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit) {
   kernels::ActivateParams params{};
   params.kind = context->config.mlp.activation;
   params.gated = context->config.mlp.gated;
   params.in = static_cast<const float*>(context->buffers.mlp);
   params.num_rows = num_rows;
+  params.limit = limit;
   if (context->divided()) return ActivateAndGather(context, next, params);
   params.rows_out = next.KeepInput();
   if (!context->eager()) {

@@ -26,11 +26,12 @@ class MlpMatrices {
   LayerContext* context_;
   Linear up_;
   Linear down_;
+  float limit_;                  // ActivateParams'
   kernels::Activation fused_{};  // the input of down in buffers.mlp; data is null where that holds the activation's
 };
 
-// f of the num_rows rows in buffers.mlp as the input of `next`.
-bool Activate(LayerContext* context, const Linear& next, int32_t num_rows);
+// f of the num_rows rows in buffers.mlp as the input of `next`. limit: ActivateParams'.
+bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit);
 
 // Factor of the rows at the end of a layer's MLP, or null: of the layer's unless something is added after.
 const float* FactorAfterMlp(const LayerContext& context, const LayerWeights& weights);

@@ -48,7 +48,8 @@ struct QuantizeParams {
   const int32_t* rows = nullptr;  // [num_rows] input row of each output row, >= 0, may repeat; null: 0, 1, 2, ...
 };
 
-// out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns.
+// out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns. With a limit
+// min(f(in[:, :F]), limit) * clamp(in[:, F:], -limit, limit) (Step 3.5).
 struct ActivateParams {
   ActivationKind kind;
   bool gated;
@@ -56,7 +57,12 @@ struct ActivateParams {
   Activation* out;
   int32_t num_rows;           // >= 0
   float* rows_out = nullptr;  // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
+  float limit = 0.0F;         // > 0, when gated and not with kClampedSwish; 0: none
 };
+
+inline bool ValidLimit(const ActivateParams& params) {
+  return params.limit == 0.0F || (params.limit > 0.0F && params.gated && params.kind != ActivationKind::kClampedSwish);
+}
 
 // rows = ((rows + bias) + residual) * factor, each where it is given: what a GEMM or a norm without them leaves to do.
 struct AddParams {

@@ -27,6 +27,8 @@ struct Architecture {
   // model_type of multimodal configs whose text_config may be this architecture's. Of rows that share one, the first is
   // that of a text_config without a model_type.
   std::span<const char* const> multimodal_types = {};
+  // Of those configs text_config says whether the head is tied; else the config itself, where it does.
+  bool text_ties_head = false;
 };
 
 // All of them, in a fixed order.

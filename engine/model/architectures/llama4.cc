@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -139,6 +140,28 @@ constexpr auto kLlama4Stacked = WithoutMlp(kLlama4Others, kLlama4Stacks);
 constexpr const char* kLlama4Types[] = {"llama4_text"};
 constexpr const char* kLlama4Outer[] = {"llama4"};
 
+// Files say neither how long a chunk is nor which layers have positions, nor the queries' factor; 128 experts are
+// Maverick's, which has no norms of Q and K. Source: llama.cpp, src/models/llama4.cpp.
+void WriteGgufLlama4(GgufConfigWriter* config) {
+  constexpr int64_t kMaverickExperts = 128;
+  for (const char* key : {"attention.sliding_window", "attention.sliding_window_pattern"}) {
+    if (config->fields().Has(config->Key(key))) {
+      config->fields().Fail(config->Key(key), "is set, which is not supported here");
+    }
+  }
+  const int64_t num_experts = config->Required("expert_count", 1, kMaxExperts);
+  (*config)["use_qk_norm"] = num_experts != kMaverickExperts;
+  (*config)["intermediate_size_mlp"] = (*config)["intermediate_size"];
+  (*config)["intermediate_size"] = config->Required("expert_feed_forward_length", 1, kMaxFfnDim);
+  (*config)["interleave_moe_layer_step"] = config->Required("interleave_moe_layer_step", 1, kMaxLayers);
+}
+
+constexpr GgufForm kLlama4Gguf[] = {{.name = "llama4",
+                                     .weights = gguf_names::kGatedPlainHeads,
+                                     .write_fields = &WriteGgufLlama4,
+                                     .interleaved_rotation = true,
+                                     .experts = true}};
+
 }  // namespace
 
 extern const Architecture kLlama4Text = {.name = "llama4_text",
@@ -150,6 +173,8 @@ extern const Architecture kLlama4Text = {.name = "llama4_text",
                                                    .aliases = kTextPartAliases,
                                                    .expert_layout = ExpertLayout::kColumns,
                                                    .stacked = kLlama4Stacked},
-                                         .multimodal_types = kLlama4Outer};
+                                         .gguf = kLlama4Gguf,
+                                         .multimodal_types = kLlama4Outer,
+                                         .text_ties_head = true};
 
 }  // namespace dunlin::engine

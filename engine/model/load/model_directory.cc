@@ -42,14 +42,15 @@ void ReadEosTokenIds(JsonFields& fields, ParsedModel* model) {
 }
 
 // The text part of a multimodal config, whose text_config is `text`. eos_token_id and tie_word_embeddings may stand in
-// either; those of the config itself count.
+// either; those of the config itself count, but where the architecture has the latter of the text's.
 void ParseTextPart(const Architecture& architecture, JsonFields& text, JsonFields& fields, ParsedModel* model) {
   architecture.parse_config(text, &model->config);
   if (!fields.Has("eos_token_id")) ReadEosTokenIds(text, model);
   fields.Adopt(text.status());
   model->config.text_part = true;
   model->config.architecture = fields.TextOr("model_type", architecture.name);
-  model->config.head.tied = fields.BoolOr("tie_word_embeddings", model->config.head.tied);
+  const bool tied = fields.BoolOr("tie_word_embeddings", model->config.head.tied);
+  if (!architecture.text_ties_head) model->config.head.tied = tied;
   model->names.prefixes = kTextPartPrefixes;
 }
 

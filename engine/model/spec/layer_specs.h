@@ -302,7 +302,11 @@ struct MlpSpec {
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated = false;  // the up matrix is [2 * ffn_dim, hidden_dim], gate rows first
   bool bias = false;
+  // [num_layers] ActivateParams::limit of the MLPs and the shared experts, 0: none; empty: none in any layer. With
+  // gated
+  std::vector<float> limits;
 
+  float limit(int32_t layer) const { return limits.empty() ? 0.0F : limits[static_cast<size_t>(layer)]; }
   int32_t dim_of(int32_t layer) const { return layer_dims.empty() ? ffn_dim : layer_dims[static_cast<size_t>(layer)]; }
   int32_t up_features() const { return up_features(ffn_dim); }
   int32_t up_features(int32_t ffn) const { return gated ? 2 * ffn : ffn; }
@@ -336,11 +340,13 @@ struct ExpertSpec {
   // through another; what either gives is normed, and their sum goes through the post norm. Each expert has a scale of
   // its own.
   bool beside_mlp = false;
+  std::vector<float> limits;       // as MlpSpec's, of the experts but the shared one
   std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of MlpSpec::ffn_dim; empty: none
 
   bool in_layer(int32_t layer) const {
     return routing.num_experts > 0 && (dense_layers.empty() || !dense_layers[static_cast<size_t>(layer)]);
   }
+  float limit(int32_t layer) const { return limits.empty() ? 0.0F : limits[static_cast<size_t>(layer)]; }
   // A gate of the shared expert is the router's last row.
   int32_t router_features() const { return routing.num_experts + (shared_gate ? 1 : 0); }
 };

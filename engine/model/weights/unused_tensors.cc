@@ -33,6 +33,7 @@ constexpr SkippedPart kSkippedParts[] = {
     {"vision_adapter.", "vision", true},
     {"vision_projection.", "vision", true},
     {"vision_encoder.", "vision", true},
+    {"vit_large_projector.", "vision", true},
     {"embed_vision.", "vision", true},
     {"multi_modal_projector.", "vision", true},
     {"mm_projector.", "vision", true},

@@ -176,13 +176,28 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
   return KernelStatus::kOk;
 }
 
+namespace {
+
+// As ActivateParams says. NaN stays NaN.
+void ActivateWithin(const RowKernels& kernels, const ActivateParams& params, const float* in, int64_t columns,
+                    float* out) {
+  kernels.activate(params.kind, in, nullptr, columns, out);
+  for (int64_t i = 0; i < columns; ++i) {
+    out[i] = std::min(out[i], params.limit) * std::clamp(in[columns + i], -params.limit, params.limit);
+  }
+}
+
+}  // namespace
+
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
   if (params.rows_out == params.in && params.gated) return KernelStatus::kInvalidArgument;
+  if (!ValidLimit(params)) return KernelStatus::kInvalidArgument;
   const int64_t columns = params.out->columns;
   const int64_t in_stride = params.gated ? 2 * columns : columns;
   ComputeRows(context, *params.out, params.rows_out, params.num_rows, [&](int64_t row, float* buffer) {
     const float* in = params.in + row * in_stride;
+    if (params.limit > 0.0F) return ActivateWithin(context->kernels, params, in, columns, buffer);
     context->kernels.activate(params.kind, in, params.gated ? in + columns : nullptr, columns, buffer);
   });
   return KernelStatus::kOk;

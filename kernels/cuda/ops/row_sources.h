@@ -200,21 +200,29 @@ struct ActivateSource {
   const float* in;
   int64_t columns;
   bool vector;
+  float limit = 0.0F;  // ActivateParams'
 
   struct Row {
     ActivationKind kind;
+    float limit;
     const float* in;
     const float* factors;  // null: not gated
+    // NaN stays NaN.
+    DUNLIN_HD float Gated(float value, float factor) const {
+      if (limit == 0.0F) return value * GateFactor(kind, factor);
+      const float below = factor > limit ? limit : factor;
+      return (value > limit ? limit : value) * (below < -limit ? -limit : below);
+    }
     DUNLIN_HD float One(int64_t i) const {
       const float value = ApplyActivation(kind, in[i]);
-      return factors == nullptr ? value : value * GateFactor(kind, factors[i]);
+      return factors == nullptr ? value : Gated(value, factors[i]);
     }
     DUNLIN_HD Float4 Four(int64_t i) const {
       Float4 values = LoadFour(in + i);
       for (float& value : values.values) value = ApplyActivation(kind, value);
       if (factors == nullptr) return values;
       const Float4 gate = LoadFour(factors + i);
-      for (int k = 0; k < 4; ++k) values.values[k] *= GateFactor(kind, gate.values[k]);
+      for (int k = 0; k < 4; ++k) values.values[k] = Gated(values.values[k], gate.values[k]);
       return values;
     }
   };
@@ -223,7 +231,7 @@ struct ActivateSource {
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
     const float* row = in + index * (gated ? 2 * columns : columns);
-    return {kind, row, gated ? row + columns : nullptr};
+    return {kind, limit, row, gated ? row + columns : nullptr};
   }
 };
 

@@ -121,6 +121,18 @@ TEST_F(Llama4, TheTextPartOfAMultimodalModelIsServed) {
   EXPECT_EQ(parsed->config.experts.routing.num_experts, 3);
 }
 
+// As transformers ties it.
+TEST_F(Llama4, TheTextPartSaysWhetherTheHeadIsTied) {
+  for (const bool tied : {false, true}) {
+    const auto parsed = ParseModelConfig(
+        absl::StrCat(R"({"model_type": "llama4", "tie_word_embeddings": )", tied ? "false" : "true",
+                     R"(, "text_config": )", WithField(kLlama4, "tie_word_embeddings", tied ? "true" : "false"), "}"),
+        "");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->config.head.tied, tied);
+  }
+}
+
 const BadField kLlama4Refused[] = {
     {kLlama4, "attention_chunk_size", "72", "attention_chunk_size is 72; must be a multiple of 32"},
     {kLlama4, "attention_chunk_size", "null", "attention_chunk_size is null, but layers have chunked attention"},

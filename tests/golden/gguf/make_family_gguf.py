@@ -32,13 +32,15 @@ from gemma4_tensors import add_gemma4, gemma4_name
 from gpt_oss_tensors import gpt_oss_experts, split_gate
 from kimi_linear_tensors import add_kimi_linear, kimi_linear_tensors
 from mamba_tensors import MAMBA2, MAMBAS, NEMOTRON, add_mamba, kinds_of, mamba_tensors, split_shared, widths
-from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
+from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of, rotary_factors
 
 Arch = gguf.MODEL_ARCH
 TIED = {"tie_word_embeddings": True}
 QWEN_LAYERS = {"mlp_only_layers": [], "decoder_sparse_step": 1, "use_sliding_window": False, "layer_types": None}
 YARN_OF_V3 = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
               "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.8, "mscale_all_dim": 0.8}
+# What readers assume of Llama 4; chunks are longer than the prompts.
+LLAMA4_OF_FILES = {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1, "no_rope_layers": None, "layer_types": None}
 # A field of ours: the file is as converters wrote it before the key and value matrices of heads were apart.
 KV_B = "older_converter"
 # Name -> (architecture, fields that the file cannot say, layers that are kept where not all are).
@@ -64,6 +66,7 @@ MODELS = {
     "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "falcon_h1_tiny": (Arch.FALCON_H1,),
     "mamba2_tiny": (Arch.MAMBA2,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
     "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
+    "llama4_tiny": (Arch.LLAMA4, LLAMA4_OF_FILES), "mimo_v2_tiny": (Arch.MIMO2,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
     "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
@@ -163,9 +166,11 @@ def add_experts(writer, arch, config):
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
-    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2, Arch.HUNYUAN_MOE) else config.get("moe_intermediate_size")
+    width = config["intermediate_size"] if arch in (Arch.GPT_OSS, Arch.MINIMAXM2, Arch.HUNYUAN_MOE, Arch.LLAMA4) else config.get("moe_intermediate_size")
     if width:
         writer.add_expert_feed_forward_length(width)
+    if arch == Arch.LLAMA4:
+        writer.add_interleave_moe_layer_step(config["interleave_moe_layer_step"])
     if arch in (Arch.QWEN2MOE, Arch.QWEN35MOE, Arch.QWEN3NEXT):
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if arch in SPARSE_EXPERTS:
@@ -220,7 +225,7 @@ def split_heads(tensors, config):
 def add_metadata(writer, arch, config, tensors):
     hidden = config["hidden_size"]
     heads, kv_heads, head_dim = heads_of(config)
-    predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 0
+    predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 3 if arch == Arch.MIMO2 else 0
     writer.add_block_count((first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config))) + predicting)
     writer.add_context_length(first(config, "max_position_embeddings", "seq_length", "model_max_length") or 2048)
     writer.add_embedding_length(hidden)
@@ -231,6 +236,8 @@ def add_metadata(writer, arch, config, tensors):
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config["layer_types"]]
     if arch == MAMBA2:
         ffn, heads = 0, 0
+    if arch == Arch.LLAMA4:
+        ffn = config["intermediate_size_mlp"]
     if arch in NEMOTRON:
         ffn = widths(config, ("moe",), config["moe_intermediate_size"])
     if arch != Arch.GEMMA4:
@@ -246,11 +253,13 @@ def add_metadata(writer, arch, config, tensors):
         add_mamba(writer, arch, config)
     elif arch == Arch.GEMMA4:
         add_gemma4(writer, config)
+    elif arch == Arch.MIMO2:
+        add_mimo(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
     if config.get("head_dim") and arch not in (Arch.GEMMA4, MAMBA2, *LATENT):
         writer.add_key_length(head_dim)
-        writer.add_value_length(head_dim)
+        writer.add_value_length(config["v_head_dim"] if arch == Arch.MIMO2 else head_dim)
     if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None or arch in (MAMBA2, *NEMOTRON):
         writer.add_layer_norm_rms_eps(epsilon or config["layer_norm_epsilon"])
     epsilon = first(config, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
@@ -272,6 +281,34 @@ def add_metadata(writer, arch, config, tensors):
         writer.add_parallel_residual(config["use_parallel_residual"])
     if arch not in ENCODERS.values():
         writer.add_eos_token_id(config.get("eos_token_id", 2))  # of the tokenizer, where the config has none
+
+
+def add_mimo(writer, config):
+    """Of published configs: a token's own key is not of the window, and three layers that predict follow, whose tensors are
+    left out here."""
+    predicting = 3
+    kinds = [kind == "sliding_attention" for kind in config["layer_types"]] + [True] * predicting
+    kv_heads = config["num_key_value_heads"]
+    writer.add_head_count_kv([2 * kv_heads if slides else kv_heads for slides in kinds])
+    writer.add_sliding_window(config["sliding_window"] - 1)
+    writer.add_sliding_window_pattern(kinds)
+    writer.add_float32("mimo2.attention.value_scale", config["attention_value_scale"])
+    writer.add_nextn_predict_layers(predicting)
+
+
+def llama4_experts(tensors):
+    """Stacks of rows, gates and ups apart."""
+    split = {}
+    for name, tensor in tensors.items():
+        if name.endswith("experts.gate_up_proj"):
+            gate, up = tensor.mT.chunk(2, dim=1)
+            stem = name.replace("gate_up_proj", "{}_proj.weight")
+            split |= {stem.format("gate"): gate.contiguous(), stem.format("up"): up.contiguous()}
+        elif name.endswith("experts.down_proj"):
+            split[name + ".weight"] = tensor.mT.contiguous()
+        else:
+            split[name] = tensor
+    return split
 
 
 def stacked_experts(tensors):
@@ -317,12 +354,17 @@ def write(path, arch, config, tensors, kinds=None, more=None):
         tensors = mamba_tensors(arch, config, tensors)
     if arch == Arch.GPT_OSS:
         tensors = gpt_oss_experts(writer, tensors)
+    if arch == Arch.LLAMA4:
+        tensors = llama4_experts(tensors)
+        writer.add_tensor("rope_freqs.weight", rotary_factors(config))
     for hf_name, tensor in sorted(stacked_experts(tensors).items()):
         if hf_name == "lm_head.weight" and config.get("tie_word_embeddings") or hf_name.startswith(("head.", "decoder.")):
             continue
         if arch == Arch.MISTRAL4 and hf_name.endswith(("experts.down_proj", "experts.gate_up_proj")):
             hf_name += ".weight"
         hf_name = hf_name.replace("e_score_correction_bias", "e_score_correction.bias").removeprefix("bert.")
+        if arch == Arch.MIMO2:
+            hf_name = hf_name.replace("attention_sink_bias", "attention_sink_bias.weight")
         if arch in SHORT_CONVS:
             hf_name = hf_name.replace("expert_bias", "expert_bias.bias")
             tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor

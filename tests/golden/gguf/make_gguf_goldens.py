@@ -138,16 +138,18 @@ def add_metadata(writer, arch, config):
 
 def rotary_factors(config):
     """Llama 3's scaling as one divisor per frequency. Source: Llama 3.1's reference code."""
-    rope = config["rope_scaling"]
+    rope = config.get("rope_scaling") or config["rope_parameters"]
     low_wavelength = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
     high_wavelength = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
     factors = []
     for i in range(config["head_dim"] // 2):
-        wavelength = 2 * np.pi * config["rope_theta"] ** (2 * i / config["head_dim"])
+        wavelength = 2 * np.pi * config.get("rope_theta", rope.get("rope_theta")) ** (2 * i / config["head_dim"])
+        if wavelength < high_wavelength or wavelength > low_wavelength:
+            factors.append(1.0 if wavelength < high_wavelength else rope["factor"])
+            continue
         smooth = (rope["original_max_position_embeddings"] / wavelength - rope["low_freq_factor"]) / (
             rope["high_freq_factor"] - rope["low_freq_factor"])
-        between = 1 / ((1 - smooth) / rope["factor"] + smooth)
-        factors.append(1.0 if wavelength < high_wavelength else rope["factor"] if wavelength > low_wavelength else between)
+        factors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
     return np.array(factors, dtype=np.float32)
 
 

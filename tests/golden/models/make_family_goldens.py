@@ -53,6 +53,10 @@ LLAMA4_ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 4.0, "low
                "original_max_position_embeddings": 40}
 MIMO_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 5e4, "partial_rotary_factor": 0.334},
              "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.334}}
+STEP_ROPE = {"full_attention": {"rope_type": "llama3", "rope_theta": 5e4, "partial_rotary_factor": 0.5, "factor": 2.0,
+                                "low_freq_factor": 1.0, "high_freq_factor": 32.0, "original_max_position_embeddings": 40},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}
+STEP_VISION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2, "image_size": 4}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
 PIXTRAL_VISION = {"model_type": "pixtral", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
@@ -245,6 +249,17 @@ FAMILIES = {
                                        "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
                                        "sliding_window": 20, "n_routed_experts": 8, "num_experts_per_tok": 3,
                                        "moe_intermediate_size": 20, "rope_parameters": MIMO_ROPE}),
+    # Sliding layers with more query heads and a rotation of the whole head; limits of some layers' gates alone.
+    "step_tiny": ("step3p7", {"text_config": {"model_type": "step3p5", "head_dim": 12, "num_hidden_layers": 4,
+                                              "num_sliding_attention_heads": 6, "sliding_window": 20,
+                                              "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                                                              "full_attention"],
+                                              "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+                                              "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                                              "share_expert_dim": 28, "moe_router_scaling_factor": 1.7,
+                                              "swiglu_limits": [None, None, 0.8, 0.0],
+                                              "swiglu_limits_shared": [0.6, 0.0, None, 0.9], "rope_parameters": STEP_ROPE},
+                              "vision_config": STEP_VISION}),
     "afmoe_tiny": ("afmoe", {"head_dim": 12, "num_hidden_layers": 4, "num_dense_layers": 1, "num_experts": 8,
                              "num_experts_per_tok": 3, "num_shared_experts": 2, "moe_intermediate_size": 20, "route_scale": 1.5,
                              "sliding_window": 24, "mup_enabled": True}),
@@ -292,7 +307,8 @@ def draw(model, seed):
         elif model.config.model_type.startswith("qwen3_") and is_recurrent(model.config) and name.endswith("norm.weight"):
             noise = (1.0 if "linear_attn" in name else 0.0) + 0.2 * noise  # all others are 1 + w
         elif value.dim() == 1 and ("norm" in name or ".ln_" in name) and name.endswith("weight"):
-            offset = offset_norms or model.config.model_type == "muse_glimmer" and "layernorm" in name
+            kind = model.config.model_type
+            offset = offset_norms or kind == "muse_glimmer" and "layernorm" in name or kind == "step3p7"
             noise = (0.0 if offset else 1.0) + 0.2 * noise
             if (scaled or offset_norms) and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes

@@ -269,6 +269,23 @@ def llama4(rng):
     return "llama4", {"text_config": fields, "vision_config": family.LLAMA4_VISION}
 
 
+def step(rng):
+    kv_heads = rng.choice([1, 2, 3])
+    kinds = sliding_and_full(rng)
+    limits = lambda: [rng.choice([None, 0.0, 0.5, 1.0]) for _ in kinds]
+    rope = {"full_attention": {"rope_type": "default", "rope_theta": 5e4, "partial_rotary_factor": rng.choice([0.5, 1.0])},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": rng.choice([0.5, 1.0])}}
+    fields = {"model_type": "step3p5", "hidden_size": rng.choice([24, 40]), "intermediate_size": rng.randint(20, 90),
+              "num_attention_heads": kv_heads * rng.choice([1, 2]), "num_key_value_heads": kv_heads,
+              "num_sliding_attention_heads": kv_heads * rng.choice([1, 2, 3]), "num_hidden_layers": len(kinds), "layer_types": kinds,
+              "head_dim": rng.choice([8, 12, 16]), "sliding_window": rng.randint(2, 40), "n_routed_experts": rng.randint(4, 9),
+              "num_experts_per_tok": rng.randint(1, 3), "moe_intermediate_size": rng.randint(8, 40),
+              "share_expert_dim": rng.randint(8, 40), "moe_router_scaling_factor": rng.choice([1.0, 3.0]),
+              "mlp_layer_types": [rng.choice(["dense", "sparse"]) for _ in kinds[1:]] + ["sparse"], "swiglu_limits": limits(),
+              "swiglu_limits_shared": limits(), "rms_norm_eps": rng.choice([1e-5, 1e-3]), "rope_parameters": rope}
+    return "step3p7", {"text_config": fields, "vision_config": family.STEP_VISION}
+
+
 def mimo_v2(rng):
     kv_heads = rng.choice([1, 2])
     kinds = sliding_and_full(rng)
@@ -284,4 +301,4 @@ def mimo_v2(rng):
 
 SHAPES = {shape.__name__: shape for shape in (
     gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, falcon_h1, bamba, mamba2,
-    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2)}
+    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2, step)}

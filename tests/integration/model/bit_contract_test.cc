@@ -74,6 +74,8 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"glm_moe_dsa", GoldenModelPath("glm_moe_dsa_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"muse_glimmer", GoldenModelPath("muse_glimmer_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"llama4", GoldenModelPath("llama4_tiny"), 10, 2}, variant);
+    // Sliding layers have more query heads and rotate more of them.
+    cases.emplace_back(MixCase{"step", GoldenModelPath("step_tiny"), 10, 2}, variant);
     // Layers have pages of two shapes.
     cases.emplace_back(MixCase{"mimo_v2", GoldenModelPath("mimo_v2_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4", GoldenModelPath("gemma4_tiny"), 20, 3}, variant);

@@ -208,6 +208,32 @@ TEST_P(LayerOps, ActivateMatchesFp64) {
   }
 }
 
+TEST_P(LayerOps, ActivateCutsBothFactorsAtALimit) {
+  constexpr int32_t kWidth = 37;
+  auto in = RandomMatrix(3, 2 * kWidth, 33);
+  for (float& value : in) value *= 3.0F;
+  in[5] = kNaN;
+  in[kWidth + 6] = kNaN;
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    ActivationTensor out(*device_, traits.precision, 3, kWidth);
+    std::vector<float> kept(size_t{3} * kWidth);
+    const ActivateParams params{ActivationKind::kSilu, true, in.data(), &out.activation, 3, kept.data(), 0.75F};
+    ASSERT_EQ(device_->ops->activate(device_->context, params), KernelStatus::kOk);
+    int cut = 0;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const float* x = in.data() + i / kWidth * 2 * kWidth + i % kWidth;
+      if (std::isnan(*x) || std::isnan(x[kWidth])) {
+        EXPECT_TRUE(std::isnan(kept[i])) << i;
+        continue;
+      }
+      const double value = Exact(ActivationKind::kSilu, static_cast<double>(*x));
+      cut += value > 0.75 ? 1 : 0;
+      ASSERT_NEAR(kept[i], std::min(value, 0.75) * std::clamp<double>(x[kWidth], -0.75, 0.75), 1e-6) << i;
+    }
+    EXPECT_GT(cut, 0);
+  }
+}
+
 TEST_P(LayerOps, ActivateIsAccurateOverTheWholeRange) {
   std::vector<float> in;
   for (float x = -60.0F; x <= 60.0F; x += 0.01F) in.push_back(x);
@@ -346,6 +372,13 @@ TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
   EXPECT_EQ(ops.quantize(context, {in.data(), 7, &out.activation, 2}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.quantize(context, {nullptr, 8, &out.activation, 2}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.quantize(context, {in.data(), 8, nullptr, 2}), KernelStatus::kInvalidArgument);
+  for (const float limit : {-1.0F, kNaN, 1.0F}) {
+    const bool gated = limit != 1.0F;
+    EXPECT_EQ(ops.activate(context, {ActivationKind::kSilu, gated, in.data(), &out.activation, 0, nullptr, limit}),
+              KernelStatus::kInvalidArgument);
+  }
+  EXPECT_EQ(ops.activate(context, {ActivationKind::kClampedSwish, true, in.data(), &out.activation, 0, nullptr, 1.0F}),
+            KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.activate(context, {ActivationKind::kRelu, false, in.data(), &out.activation, -1}),
             KernelStatus::kInvalidArgument);
   std::vector<float> copy(8);

@@ -113,8 +113,8 @@ std::vector<int64_t> GgufConfigWriter::OfLayers(const char* suffix, int64_t min,
   if (!fields_.IsArray(key)) return std::vector<int64_t>(num_layers, Required(suffix, min, max));
   const std::vector<double> numbers = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
   std::vector<int64_t> of_layers(num_layers, min);
-  if (numbers.size() != num_layers) {
-    fields_.Fail(key, absl::StrCat("has ", numbers.size(), " elements; block_count is ", num_layers));
+  if (numbers.size() != num_layers && numbers.size() != static_cast<size_t>(all_layers_)) {
+    fields_.Fail(key, absl::StrCat("has ", numbers.size(), " elements; block_count is ", all_layers_));
     return of_layers;
   }
   for (size_t layer = 0; layer < num_layers; ++layer) {
@@ -180,7 +180,9 @@ void GgufConfigWriter::WriteHeads() {
   const std::string key = Key("attention.key_length");
   head_dim_ = fields_.Int(key, 1, kMaxHeadDim).value_or(std::max(hidden / num_heads, int64_t{1}));
   const int64_t value_dim = fields_.Int(Key("attention.value_length"), 1, kMaxHeadDim).value_or(head_dim_);
-  if (value_dim != head_dim_) {
+  if (form_.narrow_values) {
+    json_["v_head_dim"] = value_dim;
+  } else if (value_dim != head_dim_) {
     fields_.Fail(key, absl::StrCat("is ", head_dim_, " and attention.value_length ", value_dim,
                                    "; heads of different sizes are not supported"));
   }

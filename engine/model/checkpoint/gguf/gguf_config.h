@@ -35,6 +35,8 @@ class GgufConfigWriter {
   // An integer in [min, max] for each of num_layers() layers, of a list or one for all. Records an error where it is
   // missing.
   std::vector<int64_t> OfLayers(const char* suffix, int64_t min, int64_t max);
+  // Which layers have the window; as for WriteWindows.
+  std::vector<bool> SlidingLayers(int64_t period, bool full_first = false);
   Json& operator[](const char* field) { return json_[field]; }
   // The number under a key, as the file has it; the field stays absent where the key is.
   void Copy(const char* suffix, const char* field);
@@ -65,7 +67,6 @@ class GgufConfigWriter {
   void WriteScaling(const std::string& type);
   void WriteLongrope(int64_t num_pairs);
   void WriteExperts();
-  std::vector<bool> SlidingLayers(int64_t period, bool full_first);
 
   const GgufForm& form_;
   const char* model_type_;

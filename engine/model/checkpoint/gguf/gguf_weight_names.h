@@ -187,6 +187,7 @@ inline constexpr Names<2> kEncoderNorms = {
     {{kAttentionNorm, kAll, "blk.#.attn_output_norm"}, {kMlpNorm, kAll, "blk.#.layer_output_norm"}}};
 
 inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kGatedPlainHeads = Join(kCommon, kSplitQkv, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kFusedLatent =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the metadata and the tensors of a GGUF file of Gemma 4 amount to, and what is refused. Whole models:
+// What the metadata and the tensors of GGUF files of Gemma 4, MiMo V2 and Llama 4, whose layers differ, amount to, and
+// what is refused. Whole models:
 // tests/integration/model/goldens_formats_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,6 +143,70 @@ TEST(GgufGemma4, EndsATurnAndNeverDrawsWhatTheFileSays) {
   const auto generation = (*files)->ReadFile("generation_config.json", 1 << 20);
   ASSERT_TRUE(generation.ok()) << generation.status();
   EXPECT_EQ(*generation, R"({"eos_token_id":[1,2,3],"suppress_tokens":[5,6]})");
+}
+
+GgufWriter WithUnlikeLayers(const std::string& arch) {
+  GgufWriter writer;
+  writer.AddText("general.architecture", arch);
+  writer.AddUnsigned(arch + ".block_count", 4).AddUnsigned(arch + ".embedding_length", 64);
+  writer.AddUnsigned(arch + ".feed_forward_length", 96).AddUnsigned(arch + ".context_length", 128);
+  writer.AddUnsigned(arch + ".attention.head_count", 4).AddUnsigned(arch + ".expert_feed_forward_length", 32);
+  AddTensorNamed("token_embd.weight", &writer);
+  return writer;
+}
+
+// Of its four layers the last one predicts.
+GgufWriter Mimo(const std::vector<float>& kv_heads, bool window = true) {
+  GgufWriter writer = WithUnlikeLayers("mimo2");
+  writer.AddUnsigned("mimo2.nextn_predict_layers", 1).AddUnsigned("mimo2.attention.sliding_window_pattern", 2);
+  writer.AddFloats("mimo2.attention.head_count_kv", kv_heads);
+  writer.AddUnsigned("mimo2.attention.key_length", 24).AddUnsigned("mimo2.attention.value_length", 16);
+  if (window) writer.AddUnsigned("mimo2.attention.sliding_window", 16);
+  writer.AddUnsigned("mimo2.rope.dimension_count", 8).AddFloat("mimo2.rope.freq_base_swa", 5e4F);
+  writer.AddUnsigned("mimo2.expert_count", 4).AddUnsigned("mimo2.expert_used_count", 2);
+  for (const char* name : {"blk.0.attn_sinks", "blk.1.ffn_gate_inp", "blk.2.ffn_gate_inp"}) {
+    AddTensorNamed(std::string(name) + ".weight", &writer);
+  }
+  return writer;
+}
+
+TEST(GgufMimo, HasHeadsByTheKindOfALayer) {
+  const auto parsed = ParseGguf(Mimo({2, 1, 2, 2}));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ModelConfig& config = parsed->config;
+  EXPECT_EQ(config.attention.heads(0), (HeadShape{4, 2, 24}));
+  EXPECT_EQ(config.attention.heads(1), (HeadShape{4, 1, 24}));
+  EXPECT_EQ(config.attention.stored_value_dim, 16);
+  EXPECT_THAT(config.attention.layer_windows, ElementsAre(17, 0, 17)) << "a token's own key counts";
+  EXPECT_TRUE(config.attention.has_sinks(0));
+  EXPECT_FALSE(config.attention.has_sinks(1));
+  EXPECT_THAT(config.experts.dense_layers, ElementsAre(true, false, false));
+  EXPECT_EQ(config.rotary.dim, 8);
+  EXPECT_EQ(config.factors.value, 0.707F) << "the published model's";
+  ExpectGgufRefused(Mimo({2, 1, 1, 2}),
+                    "mimo2.attention.head_count_kv is 1 in layer 2; other layers of its kind have 2");
+  ExpectGgufRefused(Mimo({2, 1}), "mimo2.attention.head_count_kv has 2 elements; block_count is 4");
+  ExpectGgufRefused(Mimo({2, 1, 2, 2}, false), "mimo2.attention.sliding_window is missing");
+}
+
+TEST(GgufLlama4, HasThePublishedModelsChunks) {
+  const auto file = [](uint32_t experts) {
+    GgufWriter writer = WithUnlikeLayers("llama4");
+    writer.AddUnsigned("llama4.expert_count", experts).AddUnsigned("llama4.expert_used_count", 1);
+    return writer.AddUnsigned("llama4.interleave_moe_layer_step", 2);
+  };
+  for (const uint32_t experts : {16U, 128U}) {
+    const auto parsed = ParseGguf(file(experts));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->config.attention.qk_norm, experts == 16) << "Maverick has none";
+    EXPECT_THAT(parsed->config.rotary.layer_index, ElementsAre(0, 0, 0, -1));
+    EXPECT_THAT(parsed->config.experts.dense_layers, ElementsAre(true, false, true, false));
+    EXPECT_EQ(parsed->config.experts.ffn_dim, 32);
+    EXPECT_EQ(parsed->config.mlp.ffn_dim, 96);
+    EXPECT_TRUE(parsed->separates_rotation);
+  }
+  ExpectGgufRefused(file(16).AddUnsigned("llama4.attention.sliding_window", 0),
+                    "llama4.attention.sliding_window is set, which is not supported here");
 }
 
 }  // namespace

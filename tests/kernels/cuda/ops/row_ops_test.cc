@@ -223,6 +223,24 @@ TEST(RowOps, ActivationsMatchTheCpus) {
   }
 }
 
+TEST(RowOps, LimitsOfGatesMatchTheCpus) {
+  for (const int32_t columns : {9, 128}) {
+    std::vector<float> in = RandomValues(kOpRows * columns * 2, 8);
+    for (float& value : in) value *= 3.0F;
+    std::vector<float> expected(static_cast<size_t>(kOpRows * columns));
+    Activation width{.columns = columns};
+    ASSERT_EQ(Cpu().ops->activate(Cpu().context,
+                                  {ActivationKind::kSilu, true, in.data(), &width, kOpRows, expected.data(), 0.75F}),
+              KernelStatus::kOk);
+    for (const Precision precision : kAllPrecisions) {
+      HostMatrix out(precision, kOpRows, columns);
+      RunRows(ActivateSource{ActivationKind::kSilu, true, in.data(), columns, columns % 4 == 0, 0.75F}, TargetOf(out),
+              3);
+      ExpectRows(out, expected, 1e-6F);
+    }
+  }
+}
+
 // The scales of the CPU device under the same recipe, for the values that its activation holds.
 TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
   constexpr int32_t kColumns = 40;
