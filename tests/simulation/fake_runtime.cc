@@ -11,6 +11,7 @@ using engine::StepResult;
 
 FakeRuntime::FakeRuntime(const FakeRuntimeOptions& options)
     : options_(options),
+      ranks_(options.ranks),
       num_backed_(options.first_pages < 0 ? options.num_pages : options.first_pages),
       pool_ended_(options.first_pages < 0),
       slots_per_page_(*std::max_element(options.tokens_per_page.begin(), options.tokens_per_page.end())),
@@ -37,6 +38,7 @@ void FakeRuntime::Violate(const char* what, uint64_t sequence_id) {
 absl::StatusOr<engine::StepHandle> FakeRuntime::Launch(const StepPlan& plan) {
   if (options_.on_launch) options_.on_launch(plan);
   if (num_launched_ == options_.fail_launch_at) return absl::InternalError("launch failed, as asked");
+  if (absl::Status status = ranks_.Run(num_launched_); !status.ok()) return status;
   if (num_launched_ - num_collected_ >= options_.depth) Violate("more steps in flight than the depth", 0);
   CheckPlan(plan);
   launched_[static_cast<size_t>(num_launched_ % options_.depth)] = &plan;
@@ -137,7 +139,7 @@ engine::StepOutput FakeRuntime::DrawAt(const StepPlan& plan, const SequenceStep&
       attended = Attend(attended, Read(pages, group, position));
     }
   }
-  const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended, draw);
+  const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended ^ ranks_.wrong_bits(), draw);
   engine::StepOutput output;
   output.numerical_error = token < 0;
   output.sampled = !output.numerical_error;

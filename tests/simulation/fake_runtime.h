@@ -15,6 +15,7 @@
 
 #include "engine/runtime/runtime.h"
 #include "tests/simulation/fake_model.h"
+#include "tests/simulation/fake_ranks.h"
 
 namespace dunlin::simulation {
 
@@ -33,6 +34,7 @@ struct FakeRuntimeOptions {
   uint64_t version = 0;         // of the weights: each draws other tokens
   int64_t fail_launch_at = -1;  // the step whose Launch returns an error
   int64_t fail_collect_at = -1;
+  FakeRankOptions ranks;
   std::function<void(const engine::StepPlan&)> on_launch;  // may block, to hold the engine in a step
 };
 
@@ -64,6 +66,7 @@ class FakeRuntime : public engine::Runtime {
   int64_t num_in_flight() const { return num_launched_ - num_collected_; }
   int64_t num_launched() const { return num_launched_; }
   const std::string& first_violation() const { return first_violation_; }
+  const FakeRankOptions& ranks() const { return options_.ranks; }
 
  private:
   struct Slot {
@@ -102,6 +105,7 @@ class FakeRuntime : public engine::Runtime {
   void Violate(const char* what, uint64_t sequence_id);
 
   FakeRuntimeOptions options_;
+  FakeRanks ranks_;
   std::atomic<int32_t> num_backed_;
   std::atomic<bool> pool_ended_;
   int32_t slots_per_page_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "tests/simulation/answer_check.h"
 
 namespace dunlin::simulation {
@@ -76,6 +77,8 @@ std::string CheckStopped(const FakeEngine& stopped, const std::deque<Call>& call
   engine::EngineStats counters;
   stopped.counters().Fill(&counters);
   const Scheduler& scheduler = stopped.scheduler();
+  const FakeRankOptions& ranks = stopped.runtime().ranks();
+  if (ranks.fail_at >= 0 && stopped.runtime().num_launched() > ranks.fail_at) return "a failed rank is not noticed";
   if (stopped.num_live() != 0) return "a request was never ended";
   if (stopped.mailbox().live() != 0) return "the mailbox keeps requests";
   if (!scheduler.empty()) return "the scheduler keeps sequences";
@@ -93,6 +96,12 @@ std::string CheckStopped(const FakeEngine& stopped, const std::deque<Call>& call
   if (scheduler.counters().dequeued_requests != submitted) return "requests that left the queue are miscounted";
   if (scheduler.counters().dequeued_tokens != tokens) return "tokens that left the queue are miscounted";
   return "";
+}
+
+std::string CheckRankReason(const FakeRankOptions& ranks, const absl::Status& reason) {
+  if (ranks.fail_at < 0) return "";
+  const std::string expected = absl::StrCat("rank ", ranks.odd_rank, " of ", ranks.num_ranks, ": failed, as asked");
+  return reason.message() == expected ? "" : absl::StrCat("the engine ended with '", reason.ToString(), "'");
 }
 
 std::string CheckEnd(const Call& call, const OutsideEnds& ends, const Workload& workload) {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "tests/simulation/call.h"
+#include "tests/simulation/fake_ranks.h"
 #include "tests/simulation/plan_check.h"
 
 namespace dunlin::simulation {
@@ -23,6 +25,8 @@ struct OutsideEnds {
 std::string CheckLaunch(const FakeEngine& engine, const Workload& workload, const engine::StepPlan& plan,
                         const std::vector<Call*>& open, ProgressCheck* progress);
 std::string CheckStopped(const FakeEngine& stopped, const std::deque<Call>& calls, bool device_failed);
+// Of the error with which an engine has ended: where a rank was to fail, the first reason alone, with that rank.
+std::string CheckRankReason(const FakeRankOptions& ranks, const absl::Status& reason);
 // Of a call that was submitted.
 std::string CheckEnd(const Call& call, const OutsideEnds& ends, const Workload& workload);
 

@@ -46,6 +46,7 @@ class ServerRun {
     limits_.max_live = 2 * (limits_.max_queued_requests + workload_.scheduler.max_sequences);
     workload_.runtime.on_launch = [this](const StepPlan& plan) { OnLaunch(plan); };
     PlanDeviceError();
+    PlanRanks();
     AddEngine();
   }
 
@@ -56,7 +57,7 @@ class ServerRun {
       progress_ = {};
       const absl::Status status = engine_->loop().Run();
       if (!status.ok() && !has_device_error()) Fail("the engine failed: " + status.ToString());
-      if (!status.ok()) OnDeviceError();
+      if (!status.ok()) OnDeviceError(status);
     }
     // What comes after the last engine has stopped is refused.
     while (problem_.empty() && (next_ < timeline_.size() || !open_.empty())) {
@@ -107,19 +108,35 @@ class ServerRun {
     ++workload_.runtime.version;
   }
   FakeEngine* newest() { return engines_.back().get(); }
-
   // One run in four, where no other engine takes over.
   void PlanDeviceError() {
-    const bool reloads = std::any_of(timeline_.begin(), timeline_.end(),
-                                     [](const Happening& h) { return h.kind == Happening::Kind::kReload; });
-    if (reloads || !dice_.OneIn(4)) return;
+    if (Reloads(timeline_) || !dice_.OneIn(4)) return;
     (dice_.OneIn(2) ? workload_.runtime.fail_launch_at : workload_.runtime.fail_collect_at) = dice_.Between(0, 40);
   }
-  bool has_device_error() const {
-    return workload_.runtime.fail_launch_at >= 0 || workload_.runtime.fail_collect_at >= 0;
+  // Threads, which take real time: in few runs.
+  void PlanRanks() {
+    if (!dice_.OneIn(12)) return;
+    FakeRankOptions& ranks = workload_.runtime.ranks;
+    ranks = DrawRanks(&dice_, !Reloads(timeline_) && !has_device_error());
+    if (ranks.slow) Count(Event::kSlowRanks);
+    ranks.on_stall = [this] { OnStalledRank(); };
   }
-  void OnDeviceError() {
-    Count(workload_.runtime.fail_launch_at >= 0 ? Event::kLaunchFailures : Event::kCollectFailures);
+  // On that rank's thread, while the thread of the loop waits for it in its step.
+  void OnStalledRank() {
+    Count(Event::kStalledRanks);
+    Note("a rank stands still");
+    now_ += dice_.Between(20, 200) * kTick;
+    Act();
+  }
+  bool has_device_error() const {
+    const FakeRuntimeOptions& runtime = workload_.runtime;
+    return runtime.fail_launch_at >= 0 || runtime.fail_collect_at >= 0 || runtime.ranks.fail_at >= 0;
+  }
+  void OnDeviceError(const absl::Status& reason) {
+    const FakeRuntimeOptions& runtime = workload_.runtime;
+    const Event of_step = runtime.fail_launch_at >= 0 ? Event::kLaunchFailures : Event::kCollectFailures;
+    Count(runtime.ranks.fail_at >= 0 ? Event::kRankFailures : of_step);
+    Expect(CheckRankReason(runtime.ranks, reason));
     Note("the device has failed");
     ends_.device_failed = true;
     edge_.CloseAdmission(server::AdmissionRefusal::kDeviceFailed);

@@ -43,4 +43,20 @@ std::vector<Happening> MakeTimeline(Dice* dice, const std::vector<PlannedRequest
   return timeline;
 }
 
+bool Reloads(const std::vector<Happening>& timeline) {
+  return std::any_of(timeline.begin(), timeline.end(),
+                     [](const Happening& happening) { return happening.kind == Happening::Kind::kReload; });
+}
+
+FakeRankOptions DrawRanks(Dice* dice, bool may_fail) {
+  FakeRankOptions ranks;
+  ranks.num_ranks = dice->Between(2, 4);
+  ranks.odd_rank = dice->Between(0, ranks.num_ranks - 1);
+  ranks.fault_layer = dice->Between(0, kFakeLayers - 1);
+  ranks.slow = dice->OneIn(2);
+  if (dice->OneIn(2)) ranks.stall_at = dice->Between(0, 20);
+  if (may_fail) ranks.fail_at = dice->Between(0, 40);
+  return ranks;
+}
+
 }  // namespace dunlin::simulation

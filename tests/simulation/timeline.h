@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/simulation/fake_ranks.h"
 #include "tests/simulation/workload.h"
 
 namespace dunlin::simulation {
@@ -35,5 +36,9 @@ struct Happening {
 
 // In order of time. Every pause is followed by a resume.
 std::vector<Happening> MakeTimeline(Dice* dice, const std::vector<PlannedRequest>& requests);
+bool Reloads(const std::vector<Happening>& timeline);
+
+// Several ranks, of which one is slow, stands still or fails; on_stall is the run's.
+FakeRankOptions DrawRanks(Dice* dice, bool may_fail);
 
 }  // namespace dunlin::simulation
