@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -48,8 +49,11 @@ class Server:
     def call(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://{self.http}{path}", data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-            return answer.read().decode()
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            raise RuntimeError(f"{path}: {refusal.read().decode()}") from refusal
 
     def complete(self, precision, backend="flash"):
         body = {"model": "demo", "prompt": "The history of the", "max_tokens": 24, "temperature": 0, "ignore_eos": True,
