@@ -57,7 +57,7 @@ SimulationStats RunSeeds(const Level& level, uint64_t part) {
 TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   const SimulationStats stats = RunSeeds(kLevels[0], 1);
   static constexpr Least kLeast[] = {
-      {Event::kPreemptions, 80},
+      {Event::kPreemptions, 60},
       {Event::kPrefixHits, 100},
       {Event::kSlidingPreemptions, 5},
       {Event::kSlidingPrefixHits, 25},

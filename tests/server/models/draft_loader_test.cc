@@ -63,6 +63,7 @@ class DraftLoader : public ::testing::Test {
     if (!budget.ok()) return budget.status();
     memory_ = budget->models[0];
     config->models[0].draft.kv_memory_bytes = memory_.draft_kv;
+    config->models[0].engine.adapt_drafts = false;  // the demo as its own draft never pays
     const std::atomic<bool> stop{false};
     return LoadModel(config->models[0], device_.get(), nullptr, stop);
   }
