@@ -61,6 +61,8 @@ def arguments():
     parser.add_argument("--install-seconds", type=float, default=3600.0)
     parser.add_argument("--settings", default="", help="run only jobs whose 'engine precision setting' contains one "
                         "of these comma-separated words")
+    parser.add_argument("--files", type=names(("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")), help="GGUF files: make and "
+                        "measure only these, comma-separated")
     parser.add_argument("--gate", type=shlex.split, default=[], help="on a shared machine: a command that runs its "
                         "arguments while nothing else does; every measurement is taken inside it")
     parser.add_argument("--gate-seconds", type=float, default=0.0, help="turns that begin within this long of a "
@@ -116,6 +118,8 @@ def jobs_of(options, args, present, part, shape):
     for peer in present:
         listed += engines.PEERS[peer](options, part, shape)
     words = [word for word in args.settings.split(",") if word]
+    files = [name.lower() for name in args.files or ()]
+    listed = [job for job in listed if not files or job.precision in files]
     return [job for job in listed
             if not words or any(word in f"{job.engine} {job.precision} {job.setting}" for word in words)]
 
@@ -163,6 +167,9 @@ def prepare(args, run):
     for shape in args.shapes if "model" in args.parts or "startup" in args.parts else []:
         print(f"weights of {shape}", file=sys.stderr, flush=True)
         dtypes = engines.gguf_dtypes(shape) if "llama_cpp" in present else ()
+        dtypes = [dtype for dtype in dtypes if not args.files or dtype in args.files]
+        if shape not in shapes.NARROW and not (args.files == ["Q4_K_M"] and shape in shapes.HYBRIDS):
+            dtypes = ["hf", *dtypes]
         subprocess.run([str(env.python), str(HERE / "peers" / "weights.py"), str(args.work), shape, *dtypes],
                        check=True, timeout=args.install_seconds)
     packages = sorted({name for peer in present for name in environment.PACKAGES[peer]})

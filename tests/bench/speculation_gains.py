@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What guesses give one stream: a server of MODEL decodes the same answers with `speculation` off and auto, in turns, and
 the answers must be the same. Prompts: code to edit, a text to repeat and to summarise, greedily, a story, and random words
-at temperature 1, where hardly any guess is right. Rates are of the tokens after the first one.
+at temperature 1, where hardly any guess is right. Rates are of the tokens after the
+first one; the ratio is the median of the turns'.
+
+With --llama-cpp, llama.cpp's own modes answer the same prompts in turns with the server (peers/llama_cpp_speculation.py).
 
 Usage: speculation_gains.py BUILD_DIR MODEL [--draft MODEL|mtp] [--precision bf16] [--prompts edit,...] [--tokens 64]
-       [--turns 2] [--streams 1]
+       [--turns 2] [--streams 1] [--llama-cpp FOLDER [--peer-modes plain,ngram-simple,...]]
 Exit status 1 if an answer changes. Measure with nothing else running.
 """
 
@@ -21,6 +24,10 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+
+import llama_cpp_speculation  # noqa: E402
 
 CODE = '''class Queue:
     def __init__(self, limit):
@@ -109,8 +116,11 @@ def run(server, name, speculation, options):
 def compare(server, name, options):
     server.ask(*PROMPTS[name], "off", 2)  # the prompt is in the prefix cache from now on
     rates, expected = {"off": [], "auto": []}, None
-    for _ in range(options.turns):
-        for speculation in rates:
+    peers = {mode: [] for mode in options.peer_modes.split(",") if options.llama_cpp}
+    for turn in range(options.turns):
+        for mode, of_mode in peers.items():
+            of_mode.append(llama_cpp_speculation.rate(options, *PROMPTS[name], mode))
+        for speculation in ("off", "auto") if turn % 2 == 0 else ("auto", "off"):
             texts, rate, verified, right = run(server, name, speculation, options)
             expected = expected or texts
             if texts != expected:
@@ -118,7 +128,9 @@ def compare(server, name, options):
                 return False
             rates[speculation].append(rate)
     off, auto = (statistics.median(rates[speculation]) for speculation in ("off", "auto"))
-    print(f"| {name} | {off:.2f} | {auto:.2f} | {verified}, {right} | {auto / off:.2f} |", flush=True)
+    ratio = statistics.median(fast / plain for plain, fast in zip(rates["off"], rates["auto"]))
+    cells = [f"{ratio:.2f}", *(f"{statistics.median(of_mode):.2f}" for of_mode in peers.values())]
+    print(f"| {name} | {off:.2f} | {auto:.2f} | {verified}, {right} | {' | '.join(cells)} |", flush=True)
     return True
 
 
@@ -132,11 +144,15 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--llama-cpp", type=pathlib.Path, help="a folder with llama-speculative-simple")
+    parser.add_argument("--peer-modes", default="plain,ngram-simple,ngram-cache")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         server = Server(options, pathlib.Path(folder))
         try:
-            print("| answer | tokens/s, off | auto | verified, right | ratio |\n|---|---|---|---|---|", flush=True)
+            modes = [f"llama.cpp, {mode}" for mode in options.peer_modes.split(",") if options.llama_cpp]
+            head = ["answer", "tokens/s, off", "auto", "verified, right", "ratio", *modes]
+            print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|", flush=True)
             same = [compare(server, name, options) for name in options.prompts.split(",")]
         finally:
             server.stop()

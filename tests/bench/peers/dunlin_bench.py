@@ -51,7 +51,7 @@ def jobs(options, part, shape):
         yield engines.Job(report.OURS, part, shape, "bf16", "", block_command(options, shape), ("block",))
     else:
         precisions = BY_NAME_PRECISIONS if shape in shapes.BY_NAME else MODEL_PRECISIONS
-        sources = [(f"{shape}/hf", precision, precision) for precision in precisions]
+        sources = [(f"{shape}/hf", precision, precision) for precision in precisions if shape not in shapes.NARROW]
         sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()
                     if dtype in engines.gguf_dtypes(shape)]
         for path, precision, name in sources:

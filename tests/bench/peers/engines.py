@@ -16,6 +16,8 @@ BATCHES = (1, 8, 32)
 
 def gguf_dtypes(shape):
     """Files of weights.py."""
+    if shape in shapes.NARROW:
+        return ("Q4_K_M",)
     return ("BF16", "Q4_K_M") if shape in shapes.BY_NAME else ("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")
 
 
@@ -62,6 +64,8 @@ def model_job(options, shape, **more):
 
 
 def torch_jobs(options, part, shape):
+    if shape in shapes.NARROW:
+        return
     precisions = ("fp32", "bf16")
     if part == "attention":
         for precision in precisions:
@@ -91,13 +95,13 @@ def llama_cpp_jobs(options, part, shape):
 
 
 def ctranslate2_jobs(options, part, shape):
-    if part == "model":
+    if part == "model" and shape not in shapes.NARROW:
         job = model_job(options, shape, ct2=str(options.work / shape / "ct2"), compute_type="float32")
         yield Job("ctranslate2", part, shape, "fp32", "", worker(options, "ctranslate2", job), options.metrics())
 
 
 def onnxruntime_jobs(options, part, shape):
-    if part == "model":
+    if part == "model" and shape not in shapes.NARROW:
         job = model_job(options, shape, onnx=str(options.work / shape / "onnx"))
         yield Job("onnxruntime", part, shape, "fp32", "", worker(options, "onnxruntime", job), options.metrics())
 

@@ -66,7 +66,7 @@ def by_name_comparisons():
     mixtures = {"prefill": 1.2, "decode_b1": 1.2}
     hybrids = {"prefill": 1.3, "decode_b1": 1.05, "decode_b8": 1.6}
     goals = {(shape, precision): mixtures for shape in shapes.MIXTURES for precision in ("bf16", "q4_k_m")}
-    goals |= {(shape, "q4_k_m"): hybrids for shape in shapes.HYBRIDS}
+    goals |= {(shape, "q4_k_m"): hybrids for shape in (*shapes.HYBRIDS, *shapes.NARROW)}
     return [Comparison("model", shape, metric, precision, (precision,), goals.get((shape, precision), {}).get(metric, 0.0))
             for shape in shapes.BY_NAME for precision in ("bf16", "q4_k_m")
             for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]

@@ -51,9 +51,34 @@ CONFIGS |= {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "tie_word_embeddings": True, "eos_token_id": 7,
         "bos_token_id": 1, "torch_dtype": "bfloat16"},
 }
+CONFIGS |= {
+    # Qwen3.5-35B-A3B, 8 of its 40 layers: gated delta nets, and a mixture of experts in each layer.
+    "qwen3.5-35b-a3b-8l": {
+        **CONFIGS["qwen3.5-2b"], "architectures": ["Qwen3_5MoeForCausalLM"], "model_type": "qwen3_5_moe_text",
+        "num_hidden_layers": 8, "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2, "intermediate_size": 512,
+        "num_attention_heads": 16, "linear_num_value_heads": 32, "num_experts": 256, "num_experts_per_tok": 8,
+        "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "tie_word_embeddings": False},
+    # Gemma 4 E2B: embeddings of each layer, four windows before each full attention; the last 20 layers have no K and V.
+    "gemma4-e2b": {
+        "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "num_hidden_layers": 35, "hidden_size": 1536,
+        "intermediate_size": 6144, "use_double_wide_mlp": True, "num_attention_heads": 8, "num_key_value_heads": 1,
+        "head_dim": 256, "num_kv_shared_layers": 20, "hidden_size_per_layer_input": 256, "vocab_size": 262144,
+        "vocab_size_per_layer_input": 262144, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "sliding_window": 512,
+        "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
+        "per_layer_config": {str(i): {"head_dim": 512} for i in range(4, 35, 5)},
+        "rope_parameters": {"full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1000000.0,
+                                               "rope_type": "proportional"},
+                            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}},
+        "final_logit_softcapping": 30.0, "hidden_activation": "gelu_pytorch_tanh", "attention_k_eq_v": False,
+        "enable_moe_block": False, "tie_word_embeddings": True, "eos_token_id": 1, "bos_token_id": 2,
+        "torch_dtype": "bfloat16"},
+}
 MIXTURES = ("qwen3-30b-a3b-8l",)        # of experts
 HYBRIDS = ("qwen3.5-2b", "lfm2-1.2b")   # layers with a state beside attention
-BY_NAME = MIXTURES + HYBRIDS            # left out of a run that names no shape; BF16 and Q4_K_M alone
+# Large shapes, Q4_K_M alone, and their fields while repeated.py makes them.
+NARROW = {"qwen3.5-35b-a3b-8l": {"num_experts": 16, "vocab_size": 2560},
+          "gemma4-e2b": {"vocab_size": 4096, "vocab_size_per_layer_input": 4096}}
+BY_NAME = MIXTURES + HYBRIDS + tuple(NARROW)  # left out of a run that names no shape; BF16 and Q4_K_M alone
 NORM = "norm"      # 1 + 0.1 n, n of a standard normal distribution
 VECTOR = "vector"  # 0.02 n: biases
 MATRIX = "matrix"  # 0.02 n
@@ -118,7 +143,10 @@ def qwen35_tensors(config):
         layer = f"model.layers.{i}."
         yield layer + "input_layernorm.weight", (hidden,), VECTOR  # norms here multiply by one plus the weight
         yield layer + "post_attention_layernorm.weight", (hidden,), VECTOR
-        yield from gated_mlp(layer + "mlp", hidden, config["intermediate_size"])
+        if "num_experts" in config:
+            yield from shared_mixture(layer + "mlp", config)
+        else:
+            yield from gated_mlp(layer + "mlp", hidden, config["intermediate_size"])
         if kind == "full_attention":
             for name, rows, columns in (("q_proj", 2 * heads * dim, hidden), ("k_proj", kv_heads * dim, hidden),
                                         ("v_proj", kv_heads * dim, hidden), ("o_proj", hidden, heads * dim)):
@@ -135,6 +163,45 @@ def qwen35_tensors(config):
         for name in ("A_log", "dt_bias"):
             yield f"{layer}linear_attn.{name}", (value_heads,), VECTOR
     yield "model.norm.weight", (hidden,), VECTOR
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (config["vocab_size"], hidden), MATRIX
+
+
+def shared_mixture(prefix, config):
+    """Experts, a router, and one expert that every token passes, with a gate of its own."""
+    hidden = config["hidden_size"]
+    yield prefix + ".gate.weight", (config["num_experts"], hidden), MATRIX
+    for expert in range(config["num_experts"]):
+        yield from gated_mlp(f"{prefix}.experts.{expert}", hidden, config["moe_intermediate_size"])
+    yield from gated_mlp(prefix + ".shared_expert", hidden, config["shared_expert_intermediate_size"])
+    yield prefix + ".shared_expert_gate.weight", (1, hidden), MATRIX
+
+
+def gemma4_tensors(config):
+    hidden, heads, kv_heads = config["hidden_size"], config["num_attention_heads"], config["num_key_value_heads"]
+    layers, width = config["num_hidden_layers"], config["hidden_size_per_layer_input"]
+    own = layers - config["num_kv_shared_layers"]
+    yield "model.embed_tokens.weight", (config["vocab_size"], hidden), MATRIX
+    yield "model.embed_tokens_per_layer.weight", (config["vocab_size_per_layer_input"], layers * width), MATRIX
+    yield "model.per_layer_model_projection.weight", (layers * width, hidden), MATRIX
+    yield "model.per_layer_projection_norm.weight", (width,), NORM
+    for i in range(layers):
+        layer = f"model.layers.{i}."
+        dim = config["per_layer_config"].get(str(i), config)["head_dim"]
+        for norm in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                     "post_feedforward_layernorm", "post_per_layer_input_norm"):
+            yield f"{layer}{norm}.weight", (hidden,), NORM
+        yield layer + "layer_scalar", (1,), NORM
+        matrices = [("q_proj", heads * dim, hidden), ("o_proj", hidden, heads * dim)]
+        matrices += [("k_proj", kv_heads * dim, hidden), ("v_proj", kv_heads * dim, hidden)] if i < own else []
+        for name, rows, columns in matrices:
+            yield f"{layer}self_attn.{name}.weight", (rows, columns), MATRIX
+        for norm in ("q_norm", "k_norm") if i < own else ("q_norm",):
+            yield f"{layer}self_attn.{norm}.weight", (dim,), NORM
+        yield from gated_mlp(layer + "mlp", hidden, config["intermediate_size"] * (1 if i < own else 2))
+        yield layer + "per_layer_input_gate.weight", (width, hidden), MATRIX
+        yield layer + "per_layer_projection.weight", (hidden, width), MATRIX
+    yield "model.norm.weight", (hidden,), NORM
 
 
 def lfm2_tensors(config):
@@ -162,7 +229,7 @@ def lfm2_tensors(config):
 
 
 TENSORS = {"gpt2": gpt2_tensors, "llama": llama_tensors, "qwen3_moe": llama_tensors, "qwen3_5_text": qwen35_tensors,
-           "lfm2": lfm2_tensors}
+           "qwen3_5_moe_text": qwen35_tensors, "gemma4_text": gemma4_tensors, "lfm2": lfm2_tensors}
 
 
 def tensors(config):

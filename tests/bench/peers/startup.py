@@ -25,7 +25,7 @@ PRECISIONS = ("bf16", "fp16", "fp32", "fp8")
 def measure_tokens(run, options, shape):
     """Greedy continuations of the peers' prompt, in each precision."""
     directory = options.work / shape / "hf"
-    for precision in PRECISIONS:
+    for precision in PRECISIONS if directory.exists() else ():
         words = {"engine": report.OURS, "part": "model", "shape": shape, "precision": precision, "setting": "serve",
                  "metric": "tokens"}
         try:

@@ -6,9 +6,12 @@
                            mixture, made by it from BF16.gguf
   DIR/SHAPE/ct2/           the same for CTranslate2 (made by ctranslate2_worker.py)
 
+Without hf a Q4_K_M of a hybrid or of a large shape (shapes.NARROW) is made of a small file (repeated.py). What exists is
+not made again.
+
 Each tensor depends on the seed and its name alone; the vocabulary of GGUF files is synthetic. Runs inside the peers'
 environment (numpy, gguf; llama-cpp-python for mixtures, torch and transformers for hybrids).
-Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0|Q4_0|Q4_K_M]...
+Usage: weights.py DIR SHAPE [hf|BF16|F16|F32|Q8_0|Q4_0|Q4_K_M]...
 """
 
 import json
@@ -36,6 +39,12 @@ def draw(name, shape, kind):
     bits = values.view(np.uint32)
     bits += np.uint32(0x7FFF) + ((bits >> 16) & 1)  # to nearest even
     return (bits >> 16).astype(np.uint16)
+
+OF_VOCABULARY = ("token_embd.weight", "per_layer_token_embd.weight", "output.weight")
+
+
+def floats(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def write_atomically(path, write):
@@ -66,6 +75,20 @@ def make_checkpoint(directory, config):
     return file
 
 
+class Drawn:
+    """The tensors of a config without a file, as Checkpoint gives them. Of matrices the first rows are repeated."""
+
+    def __init__(self, config, rows):
+        self.header = {name: (shape, kind) for name, shape, kind in shapes.tensors(config)}
+        self.rows = rows
+
+    def read(self, name):
+        shape, kind = self.header[name]
+        if len(shape) != 2 or shape[0] % self.rows:
+            return floats(draw(name, shape, kind))
+        return np.tile(floats(draw(name, (self.rows, shape[1]), kind)), (shape[0] // self.rows, 1))
+
+
 class Checkpoint:
     """Tensors of a BF16 safetensors file as FP32 arrays, read through a map."""
 
@@ -80,8 +103,7 @@ class Checkpoint:
         """GPT-2's names may have a prefix."""
         row = self.header.get(name) or self.header["transformer." + name]
         begin, end = row["data_offsets"]
-        bits = self.data[begin:end].view(np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).reshape(row["shape"])
+        return floats(self.data[begin:end].view(np.uint16)).reshape(row["shape"])
 
 
 def gpt2_words(config):
@@ -198,7 +220,7 @@ def make_gguf(file, config, checkpoint, dtype):
     os.replace(temporary, file)
 
 
-def make_hybrid(file, config, checkpoint):
+def make_hybrid(file, config, checkpoint, change=None):
     """As make_gguf in BF16, by the writer of the tests' GGUF files, which knows what llama.cpp's converter does to states'
     tensors. Needs torch and transformers."""
     import torch
@@ -212,9 +234,10 @@ def make_hybrid(file, config, checkpoint):
         vocabulary.add_to_gguf(writer, config["vocab_size"])
 
     temporary = file.with_suffix(".part")
-    architecture = {"qwen3_5_text": family.Arch.QWEN35, "lfm2": family.Arch.LFM2}[config["model_type"]]
+    architecture = {"qwen3_5_text": family.Arch.QWEN35, "qwen3_5_moe_text": family.Arch.QWEN35MOE,
+                    "gemma4_text": family.Arch.GEMMA4, "lfm2": family.Arch.LFM2}[config["model_type"]]
     tensors = {name: torch.from_numpy(checkpoint.read(name)).to(torch.bfloat16) for name in checkpoint.header}
-    family.write(temporary, architecture, config, tensors, more=add_vocabulary)
+    family.write(temporary, architecture, config, tensors, more=add_vocabulary, change=change)
     os.replace(temporary, file)
 
 
@@ -230,20 +253,46 @@ def make_mixture(file, source):
     os.replace(temporary, file)
 
 
+def make_alone(file, config, narrow):
+    """A mixture of a source that is deleted again, in which most rows are left out; `narrow` are its other fields."""
+    import repeated
+
+    source, small, of_source = file.with_name("source.gguf"), file.with_name("small") / file.name, {**config, **narrow}
+    small.parent.mkdir(exist_ok=True)
+    cut = repeated.Cut()
+    make_hybrid(source, of_source, Drawn(of_source, repeated.ROWS), cut)
+    make_mixture(small, source)
+
+    def whole(name, shape):
+        """With all experts and words."""
+        if len(shape) == 3:
+            return (config["num_experts"], *shape[1:])
+        return (config["vocab_size"], *shape[1:]) if name in OF_VOCABULARY else shape
+
+    temporary = file.with_suffix(".part")
+    repeated.repeat(small, temporary, config, {name: whole(name, shape) for name, shape in cut.shapes.items()},
+                    lambda name, shape: floats(draw(name, shape, shapes.MATRIX)))
+    small.unlink()
+    source.unlink()
+    os.replace(temporary, file)
+
+
 def main():
     directory, shape = pathlib.Path(sys.argv[1]) / sys.argv[2], sys.argv[2]
-    config = shapes.CONFIGS[shape]
-    checkpoint = Checkpoint(make_checkpoint(directory / "hf", config))
-    for dtype in sys.argv[3:]:
-        file = directory / f"{dtype}.gguf"
-        if file.exists():
-            continue
-        if dtype in MIXTURES:
+    directory.mkdir(parents=True, exist_ok=True)
+    config, wanted = shapes.CONFIGS[shape], sys.argv[3:]
+    missing = [directory / f"{dtype}.gguf" for dtype in wanted if dtype != "hf"]
+    missing = [file for file in missing if not file.exists()]
+    checkpoint = Checkpoint(make_checkpoint(directory / "hf", config)) if "hf" in wanted else None
+    for file in missing:
+        if checkpoint is None:
+            make_alone(file, config, shapes.NARROW.get(shape, {}))
+        elif file.stem in MIXTURES:
             make_mixture(file, directory / "BF16.gguf")
         elif shape in shapes.HYBRIDS:
             make_hybrid(file, config, checkpoint)
         else:
-            make_gguf(file, config, checkpoint, dtype)
+            make_gguf(file, config, checkpoint, file.stem)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def turn():
         sys.exit("no turn came")
 
 
-def timed(run, seconds, least=5, most=50):
+def timed(run, seconds, least=3, most=50):
     """Times of run(): at least `least` calls, then until the time is up. The caller has warmed up."""
     times, end = [], time.perf_counter() + seconds
     while len(times) < least or (len(times) < most and time.perf_counter() < end):

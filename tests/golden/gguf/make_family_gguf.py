@@ -337,8 +337,8 @@ def converted(name, tensor, arch, config):
     return tensor
 
 
-def write(path, arch, config, tensors, kinds=None, more=None):
-    """kinds: types of matrices by the file's names. more(writer) adds keys."""
+def write(path, arch, config, tensors, kinds=None, more=None, change=None):
+    """kinds: types of matrices by the file's names. more(writer) adds keys. change(name, tensor): what is written of it."""
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
     add_metadata(writer, arch, config, tensors)
     if more is not None:
@@ -390,6 +390,7 @@ def write(path, arch, config, tensors, kinds=None, more=None):
             wide = ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b", "shortconv.conv", "ssm_a", "ssm_conv1d", "ssm_d")
             always_wide = any(part in name for part in wide)
             value = converted(name, value, arch, config)
+            value = value if change is None or always_wide else change(name, value)
             add_tensor(writer, name, value.float() if always_wide else value, (kinds or {}).get(name))
     if arch == Arch.PHI3 and config["rope_parameters"]["rope_type"] == "longrope":
         for length in ("long", "short"):
