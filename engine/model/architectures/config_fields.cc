@@ -37,6 +37,12 @@ constexpr ActivationName kActivationNames[] = {
     {"swish", ActivationKind::kSilu},
 };
 
+void AddFrequencies(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary) {
+  const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
+  rotary->inv_freq.insert(rotary->inv_freq.end(), frequencies.begin(), frequencies.end());
+  rotary->attention_factors.push_back(RotaryAttentionFactor(scaling));
+}
+
 }  // namespace
 
 ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback) {
@@ -137,6 +143,12 @@ void SetQueryScale(JsonFields& fields, ModelConfig* config) {
   fields.Adopt(scale.status());
 }
 
+void AddRotation(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary) {
+  rotary->dims.push_back(dim);
+  rotary->dim = std::max(rotary->dim, dim);
+  AddFrequencies(scaling, dim, rotary);
+}
+
 void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,
                       ModelConfig* config) {
   RotaryScaling scaling;
@@ -147,9 +159,7 @@ void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_st
   }
   if (!fields.status().ok()) return;
   if (scaling.kind == RotaryScalingKind::kLongrope) return fields.Fail("rope_type longrope is not supported here");
-  const std::vector<float> frequencies = InverseFrequencies(scaling, config->rotary.dim);
-  config->rotary.inv_freq.insert(config->rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
-  config->rotary.attention_factors.push_back(RotaryAttentionFactor(scaling));
+  AddFrequencies(scaling, config->rotary.dim, &config->rotary);
   for (const bool slides : sliding) config->rotary.layer_index.push_back(slides ? 1 : 0);
 }
 

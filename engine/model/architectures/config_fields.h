@@ -38,6 +38,9 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, const RotaryScalin
 // rope_parameters, which must be there.
 void SetQueryScale(JsonFields& fields, ModelConfig* config);
 
+// Adds a rotation to those of which each turns a number of dimensions of its own: dim, even, > 0, <= head_dim.
+void AddRotation(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary);
+
 // Gives sliding layers a rotation of their own, `names` of the config: in transformers 4's fields (old_style) a base
 // without scaling. The other layers keep that of SetRotary, which has been called.
 void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,

@@ -171,11 +171,7 @@ void SetRotations(JsonFields& fields, const std::vector<bool>& sliding, ModelCon
     if (scaling.kind == RotaryScalingKind::kLongrope) return fields.Fail("rope_type longrope is not supported here");
     const auto index = static_cast<int32_t>(layer == sliding.end() ? 0 : layer - sliding.begin());
     const int32_t dim = config->attention.heads(index).head_dim;
-    const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
-    rotary.dims.push_back(dim);
-    rotary.dim = std::max(rotary.dim, dim);
-    rotary.inv_freq.insert(rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
-    rotary.attention_factors.push_back(RotaryAttentionFactor(scaling));
+    AddRotation(scaling, dim, &rotary);
   }
   for (const bool slides : sliding) rotary.layer_index.push_back(slides ? 1 : 0);
 }

@@ -16,6 +16,20 @@ void RequireGgufWindow(GgufConfigWriter* config) {
   config->Required("attention.sliding_window", 1, kMaxContextTokens);
 }
 
+int64_t GgufHeadsOfKind(GgufConfigWriter* config, const char* key, const std::vector<bool>& sliding, bool slides) {
+  const std::vector<int64_t> heads = config->OfLayers(key, 1, kMaxHeads);
+  int64_t of_kind = 0;
+  for (size_t layer = 0; layer < sliding.size(); ++layer) {
+    if (sliding[layer] != slides) continue;
+    if (of_kind != 0 && heads[layer] != of_kind) {
+      config->fields().Fail(config->Key(key), absl::StrCat("is ", heads[layer], " in layer ", layer,
+                                                           "; other layers of its kind have ", of_kind));
+    }
+    of_kind = heads[layer];
+  }
+  return of_kind == 0 ? heads.front() : of_kind;
+}
+
 double GgufQueryScalar(GgufConfigWriter* config, int64_t layers_of_27b) {
   const double scale = config->fields().Number(config->Key("attention.scale")).value_or(0.0);
   if (scale > 0.0) return 1.0 / (scale * scale);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/model/checkpoint/gguf/gguf_config.h"
 
@@ -18,6 +19,10 @@ inline constexpr int64_t kGgufSigmoidGating = 2;
 void WriteGgufWindow(GgufConfigWriter* config);
 // A window without which the family's positions have no meaning.
 void RequireGgufWindow(GgufConfigWriter* config);
+
+// The number that all layers of one kind have under a key, of a list or one for all; of the first layer where there is
+// no such layer. Records an error, which names the layer, where they differ.
+int64_t GgufHeadsOfKind(GgufConfigWriter* config, const char* key, const std::vector<bool>& sliding, bool slides);
 
 // Gemma divides queries by the root of this. Without the key, of the published sizes only 27B has another number than a
 // head's size: it is told by its layers. Source: llama.cpp, src/models/gemma2.cpp, gemma3.cpp.

@@ -155,32 +155,15 @@ constexpr const char* kMimoTypes[] = {"mimo_v2_flash"};
 // As published the sinks have the first name, and in transformers' module the second.
 constexpr NameAlias kMimoAliases[] = {{"self_attn.attention_sink_bias", "self_attn.sinks"}};
 
-// The number that all layers of a kind share; the fallback where there is no such layer.
-int64_t HeadsOfKind(GgufConfigWriter* config, const std::vector<int64_t>& heads, const std::vector<bool>& sliding,
-                    bool slides, int64_t fallback) {
-  int64_t of_kind = 0;
-  for (size_t layer = 0; layer < sliding.size(); ++layer) {
-    if (sliding[layer] != slides) continue;
-    if (of_kind != 0 && heads[layer] != of_kind) {
-      config->fields().Fail(
-          config->Key("attention.head_count_kv"),
-          absl::StrCat("is ", heads[layer], " in layer ", layer, "; other layers of its kind have ", of_kind));
-    }
-    of_kind = heads[layer];
-  }
-  return of_kind == 0 ? fallback : of_kind;
-}
-
 // Which layers have sinks or experts is told by their tensors. A file without the factor of values takes the published
 // model's. Source: llama.cpp, src/models/mimo2.cpp.
 void WriteGgufMimo(GgufConfigWriter* config) {
   const std::vector<bool> sliding = config->SlidingLayers(kMimoFullEvery);
-  const std::vector<int64_t> heads = config->OfLayers("attention.head_count_kv", 1, kMaxHeads);
   RequireGgufWindow(config);
   if (!config->fields().status().ok()) return;
   config->WriteWindows("sliding_window_size", kMimoFullEvery);
-  (*config)["num_key_value_heads"] = HeadsOfKind(config, heads, sliding, false, heads.front());
-  (*config)["swa_num_key_value_heads"] = HeadsOfKind(config, heads, sliding, true, heads.front());
+  (*config)["num_key_value_heads"] = GgufHeadsOfKind(config, "attention.head_count_kv", sliding, false);
+  (*config)["swa_num_key_value_heads"] = GgufHeadsOfKind(config, "attention.head_count_kv", sliding, true);
   config->CopyOr("rope.freq_base_swa", "swa_rope_theta", kGgufLocalTheta);
   config->Copy("attention.value_scale", "attention_value_scale");
   (*config)["moe_intermediate_size"] = config->ExpertWidth();

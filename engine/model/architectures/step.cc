@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -23,6 +24,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kStepContext = 128000;
 constexpr int64_t kStepFirstSparse = 3;
+constexpr int64_t kStepFullEvery = 4;  // layer 0 and each fourth, where files do not say
 constexpr RotaryFields kStepRotary = {.partial = true, .nested = "full_attention"};
 constexpr RotaryFields kStepSlidingRotary = {.partial = true, .nested = "sliding_attention"};
 
@@ -173,11 +175,7 @@ void SetStepRotations(JsonFields& fields, const std::vector<bool>& sliding, Mode
     fields.Adopt(of_kind.status());
     if (!fields.status().ok()) return;
     if (!slides) config->max_context = static_cast<int32_t>(scaling.max_context);
-    const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
-    rotary.dims.push_back(dim);
-    rotary.dim = std::max(rotary.dim, dim);
-    rotary.inv_freq.insert(rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
-    rotary.attention_factors.push_back(RotaryAttentionFactor(scaling));
+    AddRotation(scaling, dim, &rotary);
   }
   for (const bool slides : sliding) rotary.layer_index.push_back(slides ? 1 : 0);
 }
@@ -313,6 +311,50 @@ constexpr WeightName kStepOthers[] = {
     {kSharedDown, kAll, "layers.#.share_expert.down_proj"},
 };
 constexpr auto kStepWeights = WithNorms(kStepOthers);
+
+// Experts are where a layer has a router.
+void WriteGgufStepExperts(GgufConfigWriter* config) {
+  (*config)["moe_intermediate_size"] = config->ExpertWidth();
+  (*config)["share_expert_dim"] = config->Required("expert_shared_feed_forward_length", 1, kMaxFfnDim);
+  config->CopyOr("expert_weights_scale", "moe_router_scaling_factor", 1.0);
+  (*config)["norm_expert_weight"] = false;
+  config->CopyFlag("expert_weights_norm", "norm_expert_weight");
+  RequireGgufSigmoidGating(config);
+  for (int64_t layer = 0; layer < config->num_layers(); ++layer) {
+    const bool sparse = config->HasTensor(absl::StrCat("blk.", layer, ".ffn_gate_inp.weight"));
+    (*config)["mlp_layer_types"].push_back(sparse ? "sparse" : "dense");
+  }
+  (*config)["swiglu_limits"] = config->NumbersOfLayers("swiglu_clamp_exp");
+  (*config)["swiglu_limits_shared"] = config->NumbersOfLayers("swiglu_clamp_shexp");
+}
+
+// Full layers rotate half of what the file says. Source: llama.cpp, src/models/step35.cpp.
+void WriteGgufStep(GgufConfigWriter* config) {
+  const std::vector<bool> sliding = config->SlidingLayers(kStepFullEvery, true);
+  RequireGgufWindow(config);
+  if (!config->fields().status().ok()) return;
+  config->WriteWindows("sliding_window", kStepFullEvery, true);
+  (*config)["num_attention_heads"] = GgufHeadsOfKind(config, "attention.head_count", sliding, false);
+  (*config)["num_sliding_attention_heads"] = GgufHeadsOfKind(config, "attention.head_count", sliding, true);
+  const std::vector<bool> alike(sliding.size());
+  (*config)["num_key_value_heads"] = GgufHeadsOfKind(config, "attention.head_count_kv", alike, false);
+  GgufConfigWriter::Json full = GgufConfigWriter::Json::object();
+  if ((*config)["rope_scaling"].is_object()) full = (*config)["rope_scaling"];
+  full["rope_theta"] = (*config)["rope_theta"];
+  full["partial_rotary_factor"] = 0.5;
+  (*config)["rope_parameters"]["full_attention"] = full;
+  (*config)["rope_parameters"]["sliding_attention"]["rope_theta"] =
+      config->fields().Number(config->Key("rope.freq_base_swa")).value_or(kGgufLocalTheta);
+  WriteGgufStepExperts(config);
+}
+
+constexpr GgufForm kStepGguf[] = {{.name = "step35",
+                                   .weights = gguf_names::kGatedHeads,
+                                   .write_fields = &WriteGgufStep,
+                                   .offset_norms = true,
+                                   .experts = true,
+                                   .layer_heads = true}};
+
 constexpr const char* kStepTypes[] = {"step3p5"};
 constexpr const char* kStepOuter[] = {"step3p7"};
 
@@ -322,6 +364,7 @@ extern const Architecture kStep = {.name = "step3p5",
                                    .model_types = kStepTypes,
                                    .parse_config = &ParseStep,
                                    .names = {kLlamaPrefixes, kStepWeights, kLlamaBuffers, kTextPartAliases},
+                                   .gguf = kStepGguf,
                                    .multimodal_types = kStepOuter};
 
 }  // namespace dunlin::engine

@@ -26,8 +26,8 @@ namespace dunlin::engine {
 
 class MicroscaledTensors final : public DerivedTensors {
  public:
-  // INVALID_ARGUMENT names the tensor, its shape or dtype, and what it must be; the checkpoint has no such matrix; a
-  // factor is not finite and above 0.
+  // INVALID_ARGUMENT names the tensor, its shape or dtype, and what it must be; the checkpoint has no such matrix, or
+  // one twice; a factor is not finite and above 0.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored);
 
  private:

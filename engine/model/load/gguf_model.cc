@@ -27,12 +27,17 @@ absl::StatusOr<GgufFile> OpenFirst(const Directory& directory, const std::string
   return GgufFile::Open(directory, std::filesystem::path(path).filename().string());
 }
 
-// The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file.
+// The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file. Of rotations
+// of several widths the file has as many as the widest takes, and the first, that of full layers, is scaled.
 absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config) {
   if (tensors.Find(kGgufRotaryFactors) == nullptr || config->rotary.inv_freq.empty()) return absl::OkStatus();
-  const auto factors = ReadGgufFactors(tensors, kGgufRotaryFactors, config->rotary.inv_freq.size());
+  RotarySpec& rotary = config->rotary;
+  const bool one_width = rotary.dims.empty();
+  const auto stored = one_width ? rotary.inv_freq.size() : static_cast<size_t>(rotary.dim) / 2;
+  const auto factors = ReadGgufFactors(tensors, kGgufRotaryFactors, stored);
   if (!factors.ok()) return factors.status();
-  for (size_t i = 0; i < factors->size(); ++i) config->rotary.inv_freq[i] /= (*factors)[i];
+  const size_t scaled = one_width ? stored : static_cast<size_t>(rotary.dim_of(0)) / 2;
+  for (size_t i = 0; i < scaled; ++i) rotary.inv_freq[i] /= (*factors)[i];
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,12 +85,29 @@ absl::Status PadHeads(OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Stacks of FP8 matrices have stacks of scales beside them.
+void AddScaleStacks(const Quantization& quantization, std::vector<ExpertStack>* stacks) {
+  constexpr std::string_view kScaledEnding = "weight";
+  if (quantization.format == nullptr) return;
+  for (size_t i = stacks->size(); i-- > 0;) {
+    const ExpertStack stack = (*stacks)[i];
+    if (!stack.stack.ends_with(kScaledEnding)) continue;
+    const auto renamed = [&](const std::string& name, const char* ending) {
+      return absl::StrCat(name.substr(0, name.size() - kScaledEnding.size()), ending);
+    };
+    for (const char* ending : quantization.format->weight_scales) {
+      stacks->push_back({renamed(stack.stack, ending), renamed(stack.expert, ending)});
+    }
+  }
+}
+
 // Gives every expert its tensors where the checkpoint has stacked them.
 absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_experts()) return absl::OkStatus();
-  const std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
+  std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
   const ExpertLayout layout = model->parsed.names.expert_layout;
+  if (layout == ExpertLayout::kRows) AddScaleStacks(model->parsed.quantization, &stacks);
   const int32_t num_experts = config.experts.routing.num_experts;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
       layout == ExpertLayout::kRows ? ExpertTensors::Open(std::move(model->tensors), stacks, num_experts)

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "tests/engine/model/safetensors_writer.h"
 
@@ -21,6 +22,15 @@ std::string ReadFile(const std::string& path) {
 void GoldenTensors::Drop(const std::string& name) {
   header["unused" + std::to_string(header.size())] = (*this)[name];
   header.erase("model.layers.0." + name);
+}
+
+void GoldenTensors::Copy(const std::string& from, const std::string& to) {
+  json tensor = (*this)[from];
+  const size_t begin = tensor["data_offsets"][0];
+  const size_t end = tensor["data_offsets"][1];
+  tensor["data_offsets"] = {data.size(), data.size() + end - begin};
+  data.append(data, begin, end - begin);
+  header["model.layers.0." + to] = std::move(tensor);
 }
 
 void WriteChangedGolden(const std::string& golden, const GoldenChange& change, const TempDirectory& directory,

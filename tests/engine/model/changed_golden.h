@@ -22,6 +22,8 @@ struct GoldenTensors {
   nlohmann::json& operator[](const std::string& name) { return header.at("model.layers.0." + name); }
   // Under another name: a file without the bytes would be malformed.
   void Drop(const std::string& name);
+  // Adds a tensor of the same dtype, shape and bytes.
+  void Copy(const std::string& from, const std::string& to);
   // Overwrites an element of a tensor of Ts.
   template <class T>
   void Set(const std::string& name, size_t index, T value) {

@@ -124,6 +124,12 @@ TEST(MicroscaledTensors, RefuseTensorsThatDoNotFit) {
          (*t)[kUpProjection + ".weight_packed"]["shape"] = {128, 24};
        },
        "up_proj.weight_packed' is U8 [128, 24]; must be [rows, columns / 2], columns in groups of 32"},
+      {"nvfp4_compressed",  // beside it ModelOpt's names of the same matrix
+       [&](GoldenTensors* t) {
+         t->Copy(kUpProjection + ".weight_packed", kUpProjection + ".weight");
+         t->Copy(kUpProjection + ".weight_global_scale", kUpProjection + ".weight_scale_2");
+       },
+       "up_proj.weight' is quantised twice"},
   };
   for (const auto& [golden, change, message] : cases) {
     const auto model = OpenGolden(golden, change);

@@ -8,12 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/load/model_directory.h"
+#include "kernels/api/float_formats.h"
 #include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kStepHidden = 6;
@@ -133,6 +135,39 @@ TEST_F(Step, ExpertsAreStackedAndNormsHaveAnOffset) {
   EXPECT_EQ(ElementOf(layer.attention_gate.weight, 2, 5),
             ValueOf(stem + "self_attn.g_proj.weight", 2 * kStepHidden + 5));
   EXPECT_EQ(layer.query_norm.weight[3], 1.0F + ValueOf(stem + "self_attn.q_norm.weight", 3));
+}
+
+// As published in FP8: the blocks' scales are stacked beside the experts' matrices.
+TEST_F(Step, StackedExpertsInFp8HaveStackedScales) {
+  std::vector<TestTensor> tensors = StepTensors();
+  std::vector<TestTensor> scales;
+  for (TestTensor& tensor : tensors) {
+    if (!tensor.name.ends_with("_proj.weight") || !tensor.name.starts_with("model.layers.1.moe.")) continue;
+    tensor.dtype = "F8_E4M3";
+    scales.push_back({tensor.name + "_scale_inv",
+                      {3, (tensor.shape[1] + 3) / 4, 1},
+                      "F32",
+                      {0.5F, 0.25F, 2.0F, 4.0F, 8.0F, 0.125F}});
+  }
+  tensors.insert(tensors.end(), scales.begin(), scales.end());
+  const std::string config =
+      WithField(kStep, "quantization_config", R"({"quant_method": "fp8", "weight_block_size": [4, 128]})");
+  const auto model = Load(config, tensors);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const LayerWeights& layer = (*model)->weights(Precision::kFp32).layers[1];
+  const auto code = [](const char* name, int64_t index) {
+    return kernels::E4M3ToFloat(kernels::FloatToE4M3(ValueOf(absl::StrCat("model.layers.1.moe.", name), index)));
+  };
+  EXPECT_EQ(ElementOf(layer.experts.up[1].weight, 5 + 2, 4), code("up_proj.weight", (5 + 2) * kStepHidden + 4) * 2.0F);
+  EXPECT_EQ(ElementOf(layer.experts.up[1].weight, 5 + 4, 4), code("up_proj.weight", (5 + 4) * kStepHidden + 4) * 4.0F);
+  EXPECT_EQ(ElementOf(layer.experts.down[2].weight, 5, 3),
+            code("down_proj.weight", (2 * kStepHidden + 5) * 5 + 3) * 0.125F);
+
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name == "model.layers.1.moe.up_proj.weight_scale_inv") tensor.shape = {2, 3, 1};
+  }
+  EXPECT_THAT(std::string(Load(config, tensors).status().message()),
+              HasSubstr("moe.up_proj.weight_scale_inv' holds 2 matrices; config.json makes it 3"));
 }
 
 TEST_F(Step, TheTextPartOfAMultimodalModelIsServed) {

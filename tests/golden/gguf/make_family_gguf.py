@@ -66,7 +66,7 @@ MODELS = {
     "nemotron_h_tiny": (Arch.NEMOTRON_H_MOE,), "falcon_h1_tiny": (Arch.FALCON_H1,),
     "mamba2_tiny": (Arch.MAMBA2,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
     "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
-    "llama4_tiny": (Arch.LLAMA4, LLAMA4_OF_FILES), "mimo_v2_tiny": (Arch.MIMO2,),
+    "llama4_tiny": (Arch.LLAMA4, LLAMA4_OF_FILES), "mimo_v2_tiny": (Arch.MIMO2,), "step_tiny": (Arch.STEP35,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
     "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
@@ -76,7 +76,9 @@ SOURCES = {"deepseek_v2_kv_b": "deepseek_v2_tiny"}
 ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
 
 PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arch.SMOLLM3, Arch.ARCEE, Arch.MISTRAL3)
-OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT)
+OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT, Arch.STEP35)
+# Layers that predict further tokens, of published configs; their tensors are left out.
+PREDICTING = {Arch.MIMO2: 3, Arch.STEP35: 1}
 WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
 LATENT = (Arch.DEEPSEEK2, Arch.MISTRAL4, Arch.GLM_DSA, Arch.KIMI_LINEAR)
@@ -132,7 +134,7 @@ def add_rotation(writer, arch, config):
             writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     part = rope.get("partial_rotary_factor", 1.0)
     dim = heads_of(config)[2]
-    if arch in PERMUTED or part != 1.0 and arch not in (Arch.GEMMA4, Arch.MISTRAL4) or arch in (Arch.PHI3, Arch.COHERE2):
+    if arch in PERMUTED or part != 1.0 and arch not in (Arch.GEMMA4, Arch.MISTRAL4, Arch.STEP35) or arch in (Arch.PHI3, Arch.COHERE2):
         writer.add_rope_dimension_count(int(dim * part))
     if arch in (Arch.COMMAND_R, Arch.COHERE2, Arch.NEMOTRON):
         writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
@@ -225,7 +227,7 @@ def split_heads(tensors, config):
 def add_metadata(writer, arch, config, tensors):
     hidden = config["hidden_size"]
     heads, kv_heads, head_dim = heads_of(config)
-    predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 3 if arch == Arch.MIMO2 else 0
+    predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else PREDICTING.get(arch, 0)
     writer.add_block_count((first(config, "num_hidden_layers", "n_layer") or len(kinds_of(config))) + predicting)
     writer.add_context_length(first(config, "max_position_embeddings", "seq_length", "model_max_length") or 2048)
     writer.add_embedding_length(hidden)
@@ -244,7 +246,8 @@ def add_metadata(writer, arch, config, tensors):
         writer.add_feed_forward_length(ffn if ffn or arch == MAMBA2 else config["moe_intermediate_size"])
     if arch in HYBRIDS:
         add_delta(writer, config)
-    writer.add_head_count(heads)
+    if arch != Arch.STEP35:
+        writer.add_head_count(heads)
     if arch in (Arch.DEEPSEEK2, Arch.MISTRAL4, Arch.GLM_DSA):
         add_latent_heads(writer, config)
     elif arch == Arch.KIMI_LINEAR:
@@ -255,6 +258,8 @@ def add_metadata(writer, arch, config, tensors):
         add_gemma4(writer, config)
     elif arch == Arch.MIMO2:
         add_mimo(writer, config)
+    elif arch == Arch.STEP35:
+        add_step(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
     if config.get("head_dim") and arch not in (Arch.GEMMA4, MAMBA2, *LATENT):
@@ -284,9 +289,8 @@ def add_metadata(writer, arch, config, tensors):
 
 
 def add_mimo(writer, config):
-    """Of published configs: a token's own key is not of the window, and three layers that predict follow, whose tensors are
-    left out here."""
-    predicting = 3
+    """Of published configs: a token's own key is not of the window."""
+    predicting = PREDICTING[Arch.MIMO2]
     kinds = [kind == "sliding_attention" for kind in config["layer_types"]] + [True] * predicting
     kv_heads = config["num_key_value_heads"]
     writer.add_head_count_kv([2 * kv_heads if slides else kv_heads for slides in kinds])
@@ -294,6 +298,25 @@ def add_mimo(writer, config):
     writer.add_sliding_window_pattern(kinds)
     writer.add_float32("mimo2.attention.value_scale", config["attention_value_scale"])
     writer.add_nextn_predict_layers(predicting)
+
+
+def add_step(writer, config):
+    predicting = PREDICTING[Arch.STEP35]
+    kinds = [kind == "sliding_attention" for kind in config["layer_types"]] + [True] * predicting
+    writer.add_head_count([config["num_sliding_attention_heads" if slides else "num_attention_heads"] for slides in kinds])
+    writer.add_head_count_kv([config["num_key_value_heads"]] * len(kinds))
+    writer.add_sliding_window(config["sliding_window"])
+    writer.add_sliding_window_pattern(kinds)
+    writer.add_expert_shared_feed_forward_length(config["share_expert_dim"])
+    writer.add_expert_weights_scale(config["moe_router_scaling_factor"])
+    writer.add_expert_weights_norm(True)
+    writer.add_swiglu_clamp_exp([limit or 0.0 for limit in config["swiglu_limits"]] + [0.0] * predicting)
+    writer.add_swiglu_clamp_shexp([limit or 0.0 for limit in config["swiglu_limits_shared"]] + [0.0] * predicting)
+    writer.add_nextn_predict_layers(predicting)
+    full = config["rope_parameters"]["full_attention"]
+    factors = rotary_factors({"head_dim": int(config["head_dim"] * full["partial_rotary_factor"]), "rope_parameters": full})
+    rest = np.ones(config["head_dim"] // 2 - len(factors), dtype=np.float32)  # of sliding layers
+    writer.add_tensor("rope_freqs.weight", np.concatenate([factors, rest]))
 
 
 def llama4_experts(tensors):
@@ -365,6 +388,8 @@ def write(path, arch, config, tensors, kinds=None, more=None, change=None):
         hf_name = hf_name.replace("e_score_correction_bias", "e_score_correction.bias").removeprefix("bert.")
         if arch == Arch.MIMO2:
             hf_name = hf_name.replace("attention_sink_bias", "attention_sink_bias.weight")
+        if arch == Arch.STEP35:
+            hf_name = hf_name.replace("router_bias", "router_bias.bias")
         if arch in SHORT_CONVS:
             hf_name = hf_name.replace("expert_bias", "expert_bias.bias")
             tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor
@@ -432,6 +457,8 @@ def text_part(tensors, config):
     if "text_config" not in config:
         return tensors, config
     prefix = "language_model."
+    if not any(name.startswith(prefix) for name in tensors):
+        tensors = {prefix + name: tensor for name, tensor in tensors.items() if name.startswith(("model.", "lm_head."))}
     inner = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     return inner, config["text_config"] | {"tie_word_embeddings": config["tie_word_embeddings"]}
 

@@ -22,6 +22,7 @@ constexpr int64_t kMaxNumber = INT64_MAX / 2;
 constexpr uint64_t kMaxConfigWordBytes = 64;
 constexpr uint64_t kMaxTokenBytes = uint64_t{64} << 20;  // of all tokens
 constexpr const char* kPattern = "attention.sliding_window_pattern";
+constexpr const char* kHeadCount = "attention.head_count";
 constexpr double kDefaultTheta = 10000.0;
 
 // The number that a config.json had before it was rounded to FP32: 1e-12, not 9.99999996e-13.
@@ -87,6 +88,8 @@ void GgufConfigWriter::WriteFields() {
     const std::string_view key = name.key;
     if (key == "block_count") {
       json_[name.field] = num_layers_;
+    } else if (key == kHeadCount && form_.layer_heads) {
+      json_[name.field] = NumHeads();
     } else if (key == "rope.freq_base") {
       CopyOr(name.key, name.field, kDefaultTheta);
     } else {
@@ -107,16 +110,24 @@ std::vector<float> GgufConfigWriter::Factors(const char* name, int64_t count, fl
   return {};
 }
 
+std::vector<double> GgufConfigWriter::NumbersOfLayers(const char* suffix) {
+  const std::string key = Key(suffix);
+  const auto num_layers = static_cast<size_t>(num_layers_);
+  if (!fields_.IsArray(key)) return std::vector<double>(num_layers, fields_.Number(key).value_or(0.0));
+  std::vector<double> numbers = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
+  if (numbers.size() != num_layers && numbers.size() != static_cast<size_t>(all_layers_)) {
+    fields_.Fail(key, absl::StrCat("has ", numbers.size(), " elements; block_count is ", all_layers_));
+  }
+  numbers.resize(num_layers);
+  return numbers;
+}
+
 std::vector<int64_t> GgufConfigWriter::OfLayers(const char* suffix, int64_t min, int64_t max) {
   const std::string key = Key(suffix);
   const auto num_layers = static_cast<size_t>(num_layers_);
   if (!fields_.IsArray(key)) return std::vector<int64_t>(num_layers, Required(suffix, min, max));
-  const std::vector<double> numbers = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
+  const std::vector<double> numbers = NumbersOfLayers(suffix);
   std::vector<int64_t> of_layers(num_layers, min);
-  if (numbers.size() != num_layers && numbers.size() != static_cast<size_t>(all_layers_)) {
-    fields_.Fail(key, absl::StrCat("has ", numbers.size(), " elements; block_count is ", all_layers_));
-    return of_layers;
-  }
   for (size_t layer = 0; layer < num_layers; ++layer) {
     const double number = numbers[layer];
     if (number >= static_cast<double>(min) && number <= static_cast<double>(max)) {
@@ -152,6 +163,11 @@ void GgufConfigWriter::WriteLatentHeads() {
   json_["v_head_dim"] = Required(length("attention.value_length_mla", "attention.value_length"), 1, kMaxHeadDim);
 }
 
+// Of queries; the first layer's where each has a number.
+int64_t GgufConfigWriter::NumHeads() {
+  return form_.layer_heads ? OfLayers(kHeadCount, 1, kMaxHeads).front() : Required(kHeadCount, 1, kMaxHeads);
+}
+
 // Of hybrids the number stands for each layer, 0 where it does not attend.
 int64_t GgufConfigWriter::KvHeadsOfLayers(const std::string& key) {
   const std::vector<double> heads = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
@@ -170,7 +186,7 @@ int64_t GgufConfigWriter::KvHeadsOfLayers(const std::string& key) {
 void GgufConfigWriter::WriteHeads() {
   if (form_.no_heads) return;
   if (form_.latent_attention) return WriteLatentHeads();
-  const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
+  const int64_t num_heads = NumHeads();
   const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
   if (const std::string kv_heads = Key("attention.head_count_kv"); form_.mixed_layers && fields_.IsArray(kv_heads)) {
     json_["num_key_value_heads"] = KvHeadsOfLayers(kv_heads);
@@ -276,11 +292,7 @@ std::vector<bool> GgufConfigWriter::SlidingLayers(int64_t period, bool full_firs
   const std::string key = Key(kPattern);
   std::vector<bool> sliding(static_cast<size_t>(num_layers_));
   if (fields_.IsArray(key)) {
-    const std::vector<double> flags = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
-    if (flags.size() != sliding.size() && flags.size() != static_cast<size_t>(all_layers_)) {
-      fields_.Fail(key, absl::StrCat("has ", flags.size(), " elements; block_count is ", all_layers_));
-      return sliding;
-    }
+    const std::vector<double> flags = NumbersOfLayers(kPattern);
     for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = flags[i] != 0.0;
     return sliding;
   }

@@ -35,6 +35,8 @@ class GgufConfigWriter {
   // An integer in [min, max] for each of num_layers() layers, of a list or one for all. Records an error where it is
   // missing.
   std::vector<int64_t> OfLayers(const char* suffix, int64_t min, int64_t max);
+  // As OfLayers, of any numbers; 0 where the key is missing.
+  std::vector<double> NumbersOfLayers(const char* suffix);
   // Which layers have the window; as for WriteWindows.
   std::vector<bool> SlidingLayers(int64_t period, bool full_first = false);
   Json& operator[](const char* field) { return json_[field]; }
@@ -62,6 +64,7 @@ class GgufConfigWriter {
   void WriteVocabulary();
   void WriteHeads();
   void WriteLatentHeads();
+  int64_t NumHeads();
   int64_t KvHeadsOfLayers(const std::string& key);
   void WriteRotation();
   void WriteScaling(const std::string& type);

@@ -54,7 +54,7 @@ struct GgufForm {
   bool mixed_layers = false;                   // attention.head_count_kv is 0 for layers that do not attend
   bool image_sections = false;                 // rope.dimension_sections rotate texts as a rotation without them does
   bool tiled_values = false;                   // DeltaShape::tiled_values
-  bool layer_heads = false;                    // of K: write_fields has them, a number for each layer
+  bool layer_heads = false;                    // a number for each layer may stand; those of K are in write_fields
   bool narrow_values = false;                  // heads of V may be narrower: v_head_dim
   bool factors_in_config = false;              // write_fields has what rope_freqs say of the rotation
 };

@@ -74,6 +74,8 @@ inline constexpr Names<4> kIndexer = {{{kIndexQuery, kAll, "blk.#.indexer.attn_q
                                        {kIndexKeyNorm, kAll, "blk.#.indexer.k_norm"},
                                        {kIndexWeights, kAll, "blk.#.indexer.proj"}}};
 
+inline constexpr Names<1> kHeadGate = {{{kAttentionGate, kAll, "blk.#.attn_gate"}}};
+
 // Gated delta nets, whose gates are two tensors or one, and attention whose queries share a matrix with its output
 // gate.
 inline constexpr Names<4> kGatedQkv = {{{kQkv, kQueryOfPairs, "blk.#.attn_q"},
@@ -188,6 +190,7 @@ inline constexpr Names<2> kEncoderNorms = {
 
 inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedPlainHeads = Join(kCommon, kSplitQkv, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kGatedHeads = Join(kCommon, kSplitQkv, kQkNorms, kHeadGate, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
 inline constexpr auto kGatedLatent = Join(kCommon, kLatent, kHeadStacks, kGatedMlp, kExpertNames, kNorms);
 inline constexpr auto kFusedLatent =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the metadata and the tensors of GGUF files of Gemma 4, MiMo V2 and Llama 4, whose layers differ, amount to, and
-// what is refused. Whole models:
-// tests/integration/model/goldens_formats_test.cc.
+// What the metadata and the tensors of GGUF files of Gemma 4, MiMo V2, Step and Llama 4, whose layers differ, amount
+// to, and what is refused. Whole models: tests/integration/model/goldens_formats_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +16,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 struct Gemma4File {
   std::vector<float> kv_heads = {2, 1, 2, 1, 2, 1};
@@ -187,6 +187,54 @@ TEST(GgufMimo, HasHeadsByTheKindOfALayer) {
                     "mimo2.attention.head_count_kv is 1 in layer 2; other layers of its kind have 2");
   ExpectGgufRefused(Mimo({2, 1}), "mimo2.attention.head_count_kv has 2 elements; block_count is 4");
   ExpectGgufRefused(Mimo({2, 1, 2, 2}, false), "mimo2.attention.sliding_window is missing");
+}
+
+// Of its five layers the last one predicts.
+GgufWriter Step(const std::vector<float>& heads) {
+  GgufWriter writer;
+  writer.AddText("general.architecture", "step35");
+  writer.AddUnsigned("step35.block_count", 5).AddUnsigned("step35.embedding_length", 64);
+  writer.AddUnsigned("step35.feed_forward_length", 96).AddUnsigned("step35.context_length", 128);
+  writer.AddFloats("step35.attention.head_count", heads).AddUnsigned("step35.attention.head_count_kv", 2);
+  writer.AddUnsigned("step35.attention.key_length", 16).AddUnsigned("step35.attention.value_length", 16);
+  writer.AddUnsigned("step35.attention.sliding_window", 20).AddUnsigned("step35.nextn_predict_layers", 1);
+  writer.AddUnsigned("step35.expert_count", 4).AddUnsigned("step35.expert_used_count", 2);
+  writer.AddUnsigned("step35.expert_feed_forward_length", 32);
+  writer.AddUnsigned("step35.expert_shared_feed_forward_length", 24);
+  writer.AddFloats("step35.swiglu_clamp_exp", {0.0F, 0.0F, 7.0F, 0.0F, 0.0F});
+  AddTensorNamed("token_embd.weight", &writer);
+  for (const char* layer : {"blk.1", "blk.2", "blk.3"}) {
+    AddTensorNamed(std::string(layer) + ".ffn_gate_inp.weight", &writer);
+  }
+  return writer;
+}
+
+TEST(GgufStep, HasHeadsAndRotationsByTheKindOfALayer) {
+  const auto parsed = ParseGguf(Step({4, 6, 6, 6, 4}));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ModelConfig& config = parsed->config;
+  EXPECT_EQ(config.num_layers, 4);
+  EXPECT_EQ(config.attention.heads(0), (HeadShape{4, 2, 16}));
+  EXPECT_EQ(config.attention.heads(1), (HeadShape{6, 2, 16}));
+  EXPECT_THAT(config.attention.layer_windows, ElementsAre(0, 20, 20, 20)) << "of four layers the first sees all";
+  EXPECT_THAT(config.rotary.dims, ElementsAre(8, 16)) << "full layers rotate half of a head";
+  EXPECT_EQ(config.norm.weight_offset, 0.0F) << "is in the stored weights";
+  EXPECT_THAT(config.experts.dense_layers, ElementsAre(true, false, false, false));
+  EXPECT_EQ(config.experts.shared_ffn_dim, 24);
+  EXPECT_EQ(config.experts.routing.scale, 1.0F);
+  EXPECT_FALSE(config.experts.routing.normalized);
+  EXPECT_THAT(config.experts.limits, ElementsAre(0.0F, 0.0F, 7.0F, 0.0F));
+  EXPECT_THAT(config.mlp.limits, IsEmpty());
+}
+
+TEST(GgufStep, RefusesWhatLayersOfAKindDoNotShare) {
+  ExpectGgufRefused(Step({4, 6, 5, 6, 4}),
+                    "step35.attention.head_count is 5 in layer 2; other layers of its kind have 6");
+  ExpectGgufRefused(Step({4, 6}), "step35.attention.head_count has 2 elements; block_count is 5");
+  ExpectGgufRefused(Step({4, 6, 6, 6, 4}).AddUnsigned("step35.rope.dimension_count", 8),
+                    "step35.rope.dimension_count is 8 of 16; a part of a head is not supported here");
+  ExpectGgufRefused(Step({4, 6, 6, 6, 4}).AddUnsigned("step35.expert_gating_func", 1),
+                    "step35.expert_gating_func is 1; must be 2 (sigmoid)");
 }
 
 TEST(GgufLlama4, HasThePublishedModelsChunks) {
