@@ -3,8 +3,9 @@
 """Runs clients that people have against `dunlin serve` and prints a table of client and check. Each client is installed
 into an environment of its own, which is kept under --work and made again when what it is made of changes.
 
-Usage: run.py BINARY [--full] [--only CLIENT...] [--allow-missing] [--work DIR], as `make interop` and
-`make interop-full` call it. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
+Usage: run.py BINARY [--full] [--only CLIENT...] [--half N --changed FILE] [--allow-missing] [--work DIR], as `make interop`
+and `make interop-full` call it. --half: every second client, from the first where N is even, and those that test one of the
+changed paths, which FILE has a line each. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
 if the server is not idle afterwards or does not end with status 0. DIR/failed_clients names the clients that failed, a line
 each. Standard library only.
 """
@@ -14,6 +15,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,28 +30,33 @@ INSTALL_S = 900
 
 # program: in this folder; its packages are requirements/PROGRAM.txt, requirements/PROGRAM/package-lock.json, or its crate's
 # Cargo.lock.
-# slow: only with --full, as it takes gigabytes, or a minute. limit_s: of the whole program.
-Client = collections.namedtuple("Client", "name program slow limit_s")
+# slow: only with --full, as it takes gigabytes, or a minute. limit_s: of the whole program. tests: a pattern of the paths that
+# it tests, beside its own program, packages and what all share.
+Client = collections.namedtuple("Client", "name program slow limit_s tests")
+OPENAI = "server/fronts/openai/"
+KSERVE = "server/fronts/kserve/"
+VLLM = "server/(fronts/vllm|transport/zmq)/"
+SMG = r"server/fronts/(smg_worker|openai)/|README\.md"
 CLIENTS = [
-    Client("openai", "openai_python.py", False, 180),
-    Client("anthropic", "anthropic_python.py", False, 120),
-    Client("openai-npm", "node/openai_node.mjs", False, 120),
-    Client("langchain-openai", "langchain_python.py", False, 120),
-    Client("ai-sdk", "node/ai_sdk_node.mjs", False, 120),
-    Client("litellm", "litellm_python.py", False, 120),
-    Client("cohere", "cohere_python.py", False, 60),
-    Client("claude-shapes", "claude_code_shapes.py", False, 60),
-    Client("codex", "codex_run.py", False, 180),
-    Client("opencode", "opencode_run.py", False, 240),
-    Client("tritonclient", "triton_python.py", False, 180),
-    Client("tritonclient-http", "triton_http_python.py", False, 120),
-    Client("smg", "smg_router.py", False, 360),
-    Client("kubernetes-validate", "kubernetes_manifests.py", False, 90),
-    Client("vllm-proto", "vllm_client/src/main.rs", False, 120),
-    Client("dynamo", "dynamo_run.py", False, 240),
-    Client("guidellm", "guidellm_run.py", True, 240),
-    Client("aiperf", "aiperf_run.py", True, 300),
-    Client("smg-idle", "smg_idle.py", True, 780),
+    Client("openai", "openai_python.py", False, 180, OPENAI),
+    Client("anthropic", "anthropic_python.py", False, 120, OPENAI),
+    Client("openai-npm", "node/openai_node.mjs", False, 120, OPENAI),
+    Client("langchain-openai", "langchain_python.py", False, 120, OPENAI),
+    Client("ai-sdk", "node/ai_sdk_node.mjs", False, 120, OPENAI),
+    Client("litellm", "litellm_python.py", False, 120, OPENAI),
+    Client("cohere", "cohere_python.py", False, 60, OPENAI),
+    Client("claude-shapes", "claude_code_shapes.py", False, 60, OPENAI),
+    Client("codex", "codex_run.py", False, 180, OPENAI),
+    Client("opencode", "opencode_run.py", False, 240, OPENAI),
+    Client("tritonclient", "triton_python.py", False, 180, KSERVE),
+    Client("tritonclient-http", "triton_http_python.py", False, 120, KSERVE),
+    Client("smg", "smg_router.py", False, 360, SMG),
+    Client("kubernetes-validate", "kubernetes_manifests.py", False, 90, "deploy/kubernetes/"),
+    Client("vllm-proto", "vllm_client/src/main.rs", False, 120, VLLM),
+    Client("dynamo", "dynamo_run.py", False, 240, VLLM),
+    Client("guidellm", "guidellm_run.py", True, 240, OPENAI),
+    Client("aiperf", "aiperf_run.py", True, 300, OPENAI),
+    Client("smg-idle", "smg_idle.py", True, 780, SMG),
 ]
 
 
@@ -127,6 +134,32 @@ def command_of(client, work):
     return COMMANDS[pathlib.Path(client.program).suffix](client, work)
 
 
+def own_files(client):
+    """The client's program, the modules of this folder that it imports, and what runs it."""
+    files, unread = {"run.py", "serving.py"}, [client.program, *(["node/checks.mjs"] if client.program.endswith(".mjs") else [])]
+    while unread:
+        name = unread.pop()
+        files.add(name)
+        imported = re.findall(r"^(?:import|from) (\w+)", (HERE / name).read_text(encoding="utf-8"), re.M)
+        unread += [f"{module}.py" for module in imported if (HERE / f"{module}.py").exists() and f"{module}.py" not in files]
+    return files
+
+
+def tests_change(client, path):
+    name = path.removeprefix("tests/interop/")
+    if name == path:
+        return re.match(client.tests, path) is not None
+    program = pathlib.PurePath(client.program)
+    folder = program.parts[0] if program.suffix == ".rs" else f"requirements/{program.stem}"
+    return name in own_files(client) or name.startswith((f"{folder}/", f"{folder}.txt"))
+
+
+def half_of(clients, turn, changed):
+    """Every second client, and those that test a changed path."""
+    return [client for place, client in enumerate(clients)
+            if place % 2 == turn % 2 or any(tests_change(client, path) for path in changed)]
+
+
 def models():
     """What the server has: the demo model, twice, an encoder and a reranker."""
     encoders = serving.ROOT / "tests/golden/encoders"
@@ -161,6 +194,8 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("--full", action="store_true", help="the slow clients, too")
     parser.add_argument("--only", nargs="*", choices=[client.name for client in clients])
+    parser.add_argument("--half", type=int, metavar="N", help="every second client, and those that test a changed path")
+    parser.add_argument("--changed", type=pathlib.Path, metavar="FILE", help="the changed paths, a line each")
     parser.add_argument("--allow-missing", action="store_true", help="a client that cannot be installed is no failure")
     parser.add_argument("--work", type=pathlib.Path, default=serving.ROOT / "build/interop")
     options = parser.parse_args(arguments)
@@ -169,6 +204,10 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     (options.work / "failed_clients").unlink(missing_ok=True)
     chosen = [client for client in clients
               if (client.name in options.only if options.only else options.full or not client.slow)]
+    if options.half is not None and not options.only:
+        chosen = half_of(chosen, options.half, options.changed.read_text(encoding="utf-8").splitlines())
+        if not chosen:
+            parser.error("no client is in this half")
     failed = total = 0
     failures = []  # rows, repeated at the end, where a reader of the last lines sees them
     failed_clients = {}

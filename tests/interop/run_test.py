@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 
@@ -58,7 +59,7 @@ class RunTest(unittest.TestCase):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             status = run.main([BINARY, "--work", str(self.folder / "work"), *arguments],
-                              [run.Client("test-client", "client.py", slow, 60)])
+                              [run.Client("test-client", "client.py", slow, 60, "server/")])
         return status, output.getvalue()
 
     def test_outcomes_of_checks_are_rows_and_the_exit_status(self):
@@ -95,6 +96,38 @@ class RunTest(unittest.TestCase):
             status, output = self.run_client(SPEAKS + "checks.run()", *asked, slow=True)
             self.assertIn("2 checks of 1 clients, 0 failed", output)
             self.assertEqual(status, 0)
+
+
+class HalfTest(unittest.TestCase):
+    """Which clients a change runs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.enterClassContext(unittest.mock.patch.object(run, "HERE", HERE))
+
+    def names(self, turn, *changed):
+        return {client.name for client in run.half_of(run.CLIENTS, turn, changed)}
+
+    def test_two_halves_are_all_clients(self):
+        self.assertFalse(self.names(0) & self.names(1))
+        self.assertEqual(self.names(2) | self.names(3), {client.name for client in run.CLIENTS})
+        self.assertLessEqual(abs(len(self.names(0)) - len(self.names(1))), 1)
+
+    def test_clients_whose_front_or_recipe_changed_are_in_each_half(self):
+        for turn in (0, 1):
+            self.assertLessEqual({"tritonclient", "tritonclient-http"}, self.names(turn, "server/fronts/kserve/infer.cc"))
+            self.assertIn("codex", self.names(turn, "tests/interop/requirements/codex_run/package-lock.json"))
+            self.assertIn("cohere", self.names(turn, "tests/interop/requirements/cohere_python.txt"))
+            self.assertIn("smg", self.names(turn, "tests/interop/scaling_recipe.py"))
+            self.assertIn("ai-sdk", self.names(turn, "tests/interop/node/ai_sdk_node.mjs"))
+            self.assertIn("vllm-proto", self.names(turn, "tests/interop/vllm_client/Cargo.lock"))
+            self.assertEqual(self.names(turn, "docs/openai.md", ""), self.names(turn))
+            self.assertEqual(len(self.names(turn, "tests/interop/serving.py")), len(run.CLIENTS))
+
+    def test_what_a_client_tests_is_in_the_tree(self):
+        paths = [path.relative_to(serving.ROOT).as_posix() for folder in ("server", "deploy") for path in (serving.ROOT / folder).rglob("*")]
+        for client in run.CLIENTS:
+            self.assertTrue(any(run.tests_change(client, path) for path in paths), client.name)
 
 
 class AgentPartsTest(unittest.TestCase):
