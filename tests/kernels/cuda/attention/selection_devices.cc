@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA device's sparse attention on the host: the lanes of its rows as threads, attention by its block programs.
+// The CUDA device's sparse attention on the host: the lanes of its rows, attention by its block programs.
 #include "tests/kernels/attention/selection_devices.h"
 
 #include <algorithm>

@@ -8,23 +8,36 @@ namespace {
 
 static_assert(sizeof(TensorShape) <= sizeof(TensorMap));
 
-// Calls visit(element's linear byte in the box, its address in the tensor or null outside) for each element of a box.
+// 16 bytes of a box: those from `begin` to `end` are in the tensor, at offset + begin and on; the others are outside.
+struct BoxPiece {
+  uint32_t byte;  // of the box's bytes in a row
+  int64_t offset;
+  uint32_t begin;
+  uint32_t end;
+};
+
 template <typename Visit>
-void ForBox(const TensorShape& shape, const std::vector<int32_t>& at, const Visit& visit) {
+void ForPieces(const TensorShape& shape, const std::vector<int32_t>& at, const Visit& visit) {
   const uint32_t bytes = BytesOf(shape.element);
-  uint64_t elements = 1;
-  for (int i = 0; i < shape.rank; ++i) elements *= shape.box[i];
-  for (uint64_t index = 0; index < elements; ++index) {
-    uint64_t rest = index;
-    uint64_t offset = 0;
+  const uint32_t row_bytes = shape.box[0] * bytes;
+  uint32_t rows = 1;
+  for (int i = 1; i < shape.rank; ++i) rows *= shape.box[i];
+  for (uint32_t row = 0; row < rows; ++row) {
+    uint32_t rest = row;
+    int64_t offset = int64_t{at[0]} * bytes;
     bool inside = true;
-    for (int i = 0; i < shape.rank; ++i) {
+    for (int i = 1; i < shape.rank; ++i) {
       const int64_t place = at[static_cast<size_t>(i)] + static_cast<int64_t>(rest % shape.box[i]);
       rest /= shape.box[i];
       inside = inside && place >= 0 && place < static_cast<int64_t>(shape.dims[i]);
-      offset += static_cast<uint64_t>(place) * (i == 0 ? bytes : shape.strides[i - 1]);
+      offset += place * static_cast<int64_t>(shape.strides[i - 1]);
     }
-    visit(static_cast<uint32_t>(index * bytes), inside ? offset : UINT64_MAX);
+    for (uint32_t byte = 0; byte < row_bytes; byte += 16) {
+      const int64_t start = int64_t{at[0]} * bytes + byte;
+      const int64_t size = inside ? static_cast<int64_t>(shape.dims[0]) * bytes : 0;
+      visit(BoxPiece{row * row_bytes + byte, offset + byte, static_cast<uint32_t>(std::clamp<int64_t>(-start, 0, 16)),
+                     static_cast<uint32_t>(std::clamp<int64_t>(size - start, 0, 16))});
+    }
   }
 }
 
@@ -51,6 +64,30 @@ struct Layout {
 };
 
 }  // namespace
+
+// Four columns at a time: a row's sums stay in registers.
+void AddProducts(const float* const (&left)[2], const float* right, int depth, int columns, float* const (&sums)[2]) {
+  using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+  const auto four = [](auto* values, int index) { return reinterpret_cast<Four*>(const_cast<float*>(values + index)); };
+  for (int n = 0; n < columns; n += 8) {
+    Four low0 = *four(sums[0], n);
+    Four high0 = *four(sums[0], n + 4);
+    Four low1 = *four(sums[1], n);
+    Four high1 = *four(sums[1], n + 4);
+    for (int k = 0; k < depth; ++k) {
+      const Four low = *four(right, k * columns + n);
+      const Four high = *four(right, k * columns + n + 4);
+      low0 += left[0][k] * low;
+      high0 += left[0][k] * high;
+      low1 += left[1][k] * low;
+      high1 += left[1][k] * high;
+    }
+    *four(sums[0], n) = low0;
+    *four(sums[0], n + 4) = high0;
+    *four(sums[1], n) = low1;
+    *four(sums[1], n + 4) = high1;
+  }
+}
 
 // Refuses what cuTensorMapEncodeTiled documents as invalid.
 int EncodeTensorMap(const TensorShape& shape, TensorMap* map) {
@@ -96,10 +133,12 @@ void HostBlock::LoadShape(uint32_t to, const TensorShape& shape, uint32_t barrie
   if (rank != static_cast<size_t>(shape.rank)) machine_->Fail("a load of another rank than its map's");
   machine_->LoadLater(barrier, BoxBytes(shape), [machine = machine_, to, shape, at] {
     const auto* data = static_cast<const unsigned char*>(shape.data);
-    const unsigned char zeros[4] = {};
-    ForBox(shape, at, [&](uint32_t byte, uint64_t offset) {
-      const unsigned char* from = offset == UINT64_MAX ? zeros : data + offset;
-      machine->Write(PlaceIn(shape, to + byte), from, BytesOf(shape.element), true);
+    ForPieces(shape, at, [&](const BoxPiece& piece) {
+      unsigned char bytes[16] = {};
+      if (piece.begin < piece.end) {
+        std::memcpy(bytes + piece.begin, data + piece.offset + piece.begin, piece.end - piece.begin);
+      }
+      machine->Write(PlaceIn(shape, to + piece.byte), bytes, sizeof(bytes), true);
     });
   });
 }
@@ -117,10 +156,12 @@ void HostBlock::StoreBox(const TensorMap& map, uint32_t from, int32_t x, int32_t
   if (shape.rank != 2) machine_->Fail("a store of another rank than its map's");
   machine_->StoreLater([machine = machine_, shape, from, x, y] {
     auto* data = static_cast<unsigned char*>(const_cast<void*>(shape.data));
-    ForBox(shape, {x, y}, [&](uint32_t byte, uint64_t offset) {
-      unsigned char element[4];
-      machine->Read(PlaceIn(shape, from + byte), element, BytesOf(shape.element), true);
-      if (offset != UINT64_MAX) std::memcpy(data + offset, element, BytesOf(shape.element));
+    ForPieces(shape, {x, y}, [&](const BoxPiece& piece) {
+      unsigned char bytes[16];
+      machine->Read(PlaceIn(shape, from + piece.byte), bytes, sizeof(bytes), true);
+      if (piece.begin < piece.end) {
+        std::memcpy(data + piece.offset + piece.begin, bytes + piece.begin, piece.end - piece.begin);
+      }
     });
   });
 }
@@ -128,13 +169,9 @@ void HostBlock::StoreBox(const TensorMap& map, uint32_t from, int32_t x, int32_t
 void HostBlock::StoreMatrices(uint32_t row, const uint32_t (&values)[4]) const {
   CheckAligned(row, 16);
   const int lane = thread_ % 32;
+  const Machine::Words* lanes = machine_->Exchange(std::to_array(values));
   uint32_t piece[4];  // of row lane % 8 of matrix lane / 8, from the four lanes that hold it
-  for (int matrix = 0; matrix < 4; ++matrix) {
-    for (int quad = 0; quad < 4; ++quad) {
-      const auto value = static_cast<uint32_t>(machine_->Exchange(values[matrix], lane % 8 * 4 + quad));
-      if (matrix == lane / 8) piece[quad] = value;
-    }
-  }
+  for (int quad = 0; quad < 4; ++quad) piece[quad] = lanes[lane % 8 * 4 + quad][static_cast<size_t>(lane / 8)];
   machine_->Write(row, piece, 16, false);
 }
 

@@ -3,8 +3,12 @@
 // instantiated with in tests. Products add k in ascending order to FP32 sums.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
+#include <memory>
+#include <type_traits>
 
 #include "kernels/cuda/sm90/descriptor.h"
 #include "kernels/cuda/sm90/tensor_map.h"
@@ -15,10 +19,13 @@ namespace dunlin::kernels::cuda {
 
 // A map of the host holds its shape.
 TensorShape ShapeOf(const TensorMap& map);
-// Where bytes [byte, ..) of row `row` along M or N of an operand lie; `byte` is along K, of one instruction.
+// Where bytes [byte, ..) of row `row` along M or N of an operand lie; `byte` is along K, of one instruction. 16 bytes
+// from a multiple of 16 on are in one piece.
 uint32_t OperandByte(uint64_t descriptor, int row, int byte);
-// The same of an MN-major operand of two-byte elements.
+// The same of an MN-major operand of two-byte elements: 8 rows from a multiple of 8 on are in one piece.
 uint32_t TransposedElement(uint64_t descriptor, int row, int k);
+// sums[r][n] += left[r][k] * right[k][n] for two rows r, k in ascending order. columns: a multiple of 8.
+void AddProducts(const float* const (&left)[2], const float* right, int depth, int columns, float* const (&sums)[2]);
 
 class HostBlock {
  public:
@@ -40,8 +47,7 @@ class HostBlock {
   template <typename T>
   T ShuffleXor(T value, int mask) const {
     static_assert(sizeof(T) == 4);
-    const uint64_t other = machine_->Exchange(std::bit_cast<uint32_t>(value), thread_ % 32 ^ mask);
-    return std::bit_cast<T>(static_cast<uint32_t>(other));
+    return std::bit_cast<T>(machine_->Exchange({std::bit_cast<uint32_t>(value)})[thread_ % 32 ^ mask][0]);
   }
   template <int kRegisters>
   void RaiseRegisters() const {
@@ -142,17 +148,12 @@ class HostBlock {
       Execute<Format, kN, kTransposed>(machine, product, add);
     });
   }
+  // 16 bytes of consecutive elements.
   template <typename Format>
-  static float Element(Machine* machine, uint32_t address) {
-    if constexpr (kElementBytes<Format> == 1) {
-      uint8_t code = 0;
-      machine->Read(address, &code, 1, true);
-      return Format::ToFloat(code);
-    } else {
-      uint16_t bits = 0;
-      machine->Read(address, &bits, 2, true);
-      return Format::ToFloat(bits);
-    }
+  static void ReadPiece(Machine* machine, uint32_t address, float (&to)[16 / kElementBytes<Format>]) {
+    std::conditional_t<kElementBytes<Format> == 1, uint8_t, uint16_t> bits[std::size(to)] = {};
+    machine->Read(address, bits, 16, true);
+    for (size_t i = 0; i < std::size(to); ++i) to[i] = Format::ToFloat(bits[i]);
   }
   // Register r of thread t: row t / 4 % 8 of its warp's 16, 8 more if r is odd; 4 bytes of K from 4 (t % 4), 16 more
   // from r = 2 on.
@@ -176,37 +177,49 @@ class HostBlock {
   }
   template <typename Format, int kN, bool kTransposed>
   static void Execute(Machine* machine, const Machine::Product& product, bool add) {
-    constexpr int kBytes = kElementBytes<Format>;
-    constexpr int kDepth = static_cast<int>(kWgmmaStepBytes) / kBytes;
-    auto left = std::make_unique<float[][kWgmmaStepBytes]>(64);
-    auto right = std::make_unique<float[][kN]>(kDepth);
+    constexpr int kElements = 16 / kElementBytes<Format>;  // of a piece
+    constexpr int kDepth = static_cast<int>(kWgmmaStepBytes) / kElementBytes<Format>;
+    auto left = std::make_unique_for_overwrite<float[][kWgmmaStepBytes]>(64);
+    auto right = std::make_unique_for_overwrite<float[][kN]>(kDepth);
     if (product.registers[0] != nullptr) RowsOfRegisters<Format>(product, left.get());
-    for (int k = 0; k < kDepth; ++k) {
-      for (int row = 0; row < 64 && product.registers[0] == nullptr; ++row) {
-        left[row][k] = Element<Format>(machine, OperandByte(product.a, row, k * kBytes));
-      }
-      for (int n = 0; n < kN; ++n) {
-        right[k][n] = Element<Format>(
-            machine, kTransposed ? TransposedElement(product.b, n, k) : OperandByte(product.b, n, k * kBytes));
+    float piece[kElements];
+    for (int row = 0; row < 64 && product.registers[0] == nullptr; ++row) {
+      for (int k = 0; k < kDepth; k += kElements) {
+        ReadPiece<Format>(machine, OperandByte(product.a, row, k * kElementBytes<Format>), piece);
+        std::ranges::copy(piece, left[row] + k);
       }
     }
-    for (int row = 0; row < 64; ++row) AddRow<kN, kDepth>(product, row, left[row], right.get(), add);
-  }
-  template <int kN, int kDepth>
-  static void AddRow(const Machine::Product& product, int row, const float* left, const float (*right)[kN], bool add) {
-    float sums[kN];
-    const auto for_slots = [&](const auto& visit) {
-      for (int quad = 0; quad < 4; ++quad) {
-        const int thread = row / 16 * 32 + row % 8 * 4 + quad;
-        for (int i = row % 16 / 8 * 2; i < kN / 2; i += 4) {
-          for (int j = i; j < i + 2; ++j) visit(&product.sums[thread][j], &sums[WgmmaSlot::Column(thread, j)]);
+    if constexpr (kTransposed) {
+      for (int k = 0; k < kDepth; ++k) {
+        for (int n = 0; n < kN; n += kElements) {
+          ReadPiece<Format>(machine, TransposedElement(product.b, n, k), piece);
+          std::ranges::copy(piece, right[k] + n);
         }
+      }
+    } else {
+      for (int n = 0; n < kN; ++n) {
+        for (int k = 0; k < kDepth; k += kElements) {
+          ReadPiece<Format>(machine, OperandByte(product.b, n, k * kElementBytes<Format>), piece);
+          for (int i = 0; i < kElements; ++i) right[k + i][n] = piece[i];
+        }
+      }
+    }
+    for (int row = 0; row < 64; row += row % 8 == 7 ? 9 : 1)
+      AddRows<kN, kDepth>(product, row, left.get(), right[0], add);
+  }
+  // Rows `row` and row + 8, which the same four threads hold (WgmmaSlot).
+  template <int kN, int kDepth>
+  static void AddRows(const Machine::Product& product, int row, const float (*left)[kWgmmaStepBytes],
+                      const float* right, bool add) {
+    float sums[2][kN];
+    const auto for_slots = [&](const auto& visit) {
+      for (int thread = row / 16 * 32 + row % 8 * 4, quad = 0; quad < 4; ++quad) {
+        float* slots = product.sums[thread + quad];
+        for (int i = 0; i < kN / 2; ++i) visit(slots + i, &sums[i / 2 % 2][i / 4 * 8 + quad * 2 + i % 2]);
       }
     };
     for_slots([add](const float* slot, float* sum) { *sum = add ? *slot : 0.0F; });
-    for (int k = 0; k < kDepth; ++k) {
-      for (int n = 0; n < kN; ++n) sums[n] += left[k] * right[k][n];
-    }
+    AddProducts({left[row], left[row + 8]}, right, kDepth, kN, {sums[0], sums[1]});
     for_slots([](float* slot, const float* sum) { *slot = *sum; });
   }
 

@@ -9,7 +9,13 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr int kRegistersOfSm = 65536;
-constexpr int kWarpRendezvous = 1000;  // ids from here on: a warp's
+
+// Stacks of a block that ended: pages that were touched are not cleared again.
+struct Stacks {
+  std::unique_ptr<char[]> memory;
+  size_t bytes = 0;
+};
+thread_local Stacks free_stacks;
 
 }  // namespace
 
@@ -18,34 +24,31 @@ Machine::Machine(const MachineOptions& options)
       random_(options.seed),
       shared_(kBase + options.shared_bytes),
       writer_(kBase + options.shared_bytes),
-      fibers_(static_cast<size_t>(options.threads)),
+      threads_(static_cast<size_t>(options.threads)),
       warpgroups_(static_cast<size_t>(options.threads + 127) / 128),
-      exchanged_(fibers_.size()) {
+      rendezvous_(kNamedBarriers + threads_.size() / 32),
+      exchanged_{std::vector<Words>(threads_.size()), std::vector<Words>(threads_.size())},
+      warps_(threads_.size() / 32) {
   const int each = std::min(kRegistersOfSm / options.threads / 8 * 8, 255);
-  for (Fiber& fiber : fibers_) fiber.registers = each;
+  for (Thread& thread : threads_) thread.registers = each;
 }
 
-void Machine::Enter(unsigned low, unsigned high) {
-  auto* machine = reinterpret_cast<Machine*>(uintptr_t{low} | uintptr_t{high} << 32);
-  (*machine->body_)(machine->current_);
-  machine->fiber().done = true;
-  machine->Yield();
+// After a fault threads may stand anywhere: their stacks are not used again.
+Machine::~Machine() {
+  if (fault_.empty()) free_stacks.memory = std::move(stacks_);
 }
 
 std::string Machine::Run(const std::function<void(int)>& body) {
-  body_ = &body;
-  const auto self = reinterpret_cast<uintptr_t>(this);
-  for (Fiber& fiber : fibers_) {
-    fiber.stack = std::make_unique<char[]>(kStackBytes);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Machine::Enter), 2, static_cast<unsigned>(self),
-                static_cast<unsigned>(self >> 32));
+  const size_t bytes = threads_.size() * kStackBytes;
+  if (free_stacks.memory == nullptr || free_stacks.bytes < bytes) {
+    free_stacks = {std::make_unique_for_overwrite<char[]>(bytes), bytes};
+  }
+  stacks_ = std::move(free_stacks.memory);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    threads_[i].fiber.Start([this, &body] { body(current_); }, stacks_.get() + i * kStackBytes, kStackBytes);
   }
   if (options_.preceding_begins != nullptr) options_.preceding_begins();
-  const auto done = [&] { return std::ranges::all_of(fibers_, [](const Fiber& fiber) { return fiber.done; }); };
+  const auto done = [&] { return std::ranges::all_of(threads_, [](const Thread& each) { return each.fiber.done(); }); };
   while (fault_.empty() && !done()) {
     const bool resumed = ResumeReady();
     const bool finished = fault_.empty() && FinishSome(!resumed);
@@ -57,37 +60,31 @@ std::string Machine::Run(const std::function<void(int)>& body) {
 
 // Every thread that can go on, warp by warp in a drawn order. Whether there was one.
 bool Machine::ResumeReady() {
-  std::vector<size_t> warps(fibers_.size() / 32);
-  std::iota(warps.begin(), warps.end(), 0);
-  std::ranges::shuffle(warps, random_);
+  std::iota(warps_.begin(), warps_.end(), 0);
+  std::ranges::shuffle(warps_, random_);
   bool resumed = false;
-  for (const size_t warp : warps) {
+  for (const size_t warp : warps_) {
     for (size_t thread = warp * 32; thread < warp * 32 + 32 && fault_.empty(); ++thread) {
-      Fiber& next = fibers_[thread];
+      Thread& next = threads_[thread];
       current_ = static_cast<int>(thread);
-      if (next.done || (next.ready && !next.ready())) continue;
+      if (next.fiber.done() || (next.ready && !next.ready())) continue;
       next.ready = nullptr;
       resumed = true;
-      swapcontext(&scheduler_, &next.context);
+      next.fiber.Resume();
     }
   }
   return resumed;
 }
 
-void Machine::Yield() {
-  swapcontext(&fiber().context, &scheduler_);
-}
-
-void Machine::WaitUntil(const std::function<bool()>& ready, const std::string& what) {
-  if (ready()) return;
-  fiber().ready = ready;
-  fiber().waits_for = what;
-  Yield();
+void Machine::Suspend(std::function<bool()> ready, std::function<std::string()> waits_for) {
+  current().ready = std::move(ready);
+  current().waits_for = std::move(waits_for);
+  current().fiber.Yield();
 }
 
 void Machine::Fail(const std::string& what) {
   if (fault_.empty()) fault_ = "thread " + std::to_string(current_) + ": " + what;
-  for (;;) Yield();
+  for (;;) current().fiber.Yield();
 }
 
 bool Machine::Makes(Mistake mistake) {
@@ -96,21 +93,21 @@ bool Machine::Makes(Mistake mistake) {
 
 std::string Machine::DescribeWaits() const {
   std::map<std::string, int> counts;
-  for (const Fiber& fiber : fibers_) {
-    if (!fiber.done) ++counts[fiber.waits_for];
+  for (const Thread& thread : threads_) {
+    if (!thread.fiber.done()) ++counts[thread.waits_for()];
   }
   std::string text;
   for (const auto& [what, count] : counts) text += std::to_string(count) + " threads wait for " + what + "; ";
   return text;
 }
 
-// Copies and products that are under way; `all`: every one, because no thread can go on before. Whether there was one.
 void Machine::WaitForPreceding() {
   if (options_.preceding_ends == nullptr || Makes(Mistake::kSkippedPrecedingWait)) return;
   preceding_awaited_ = true;
-  WaitUntil([this] { return preceding_ended_; }, "the preceding kernel");
+  WaitUntil([this] { return preceding_ended_; }, [] { return std::string("the preceding kernel"); });
 }
 
+// Copies and products that are under way; `all`: every one, because no thread can go on before. Whether there was one.
 bool Machine::FinishSome(bool all) {
   bool finished = false;
   if (preceding_awaited_ && !preceding_ended_ && (all || Draw())) {
@@ -133,9 +130,9 @@ bool Machine::FinishSome(bool all) {
   for (size_t i = 0; i < warpgroups_.size(); ++i) {
     if (!Draw()) continue;
     Warpgroup& group = warpgroups_[i];
-    size_t end = group.executed;
-    while (end < group.products.size() && group.products[end].joined == Members(i)) ++end;
-    ExecuteTo(&group, end);
+    size_t count = 0;
+    while (count < group.products.size() && group.products[count].joined == Members(i)) ++count;
+    ExecuteTo(&group, group.executed + count);
   }
   return finished;
 }
@@ -157,34 +154,43 @@ int Machine::Members(size_t warpgroup) const {
 }
 
 void Machine::SyncThreads(int id, int threads, bool waits) {
-  Rendezvous& point = rendezvous_[id];
+  if (id >= kNamedBarriers) Fail("there is no barrier " + std::to_string(id));
+  Sync(id, threads, waits);
+}
+
+void Machine::SyncWarp() {
+  Sync(kNamedBarriers + current_ / 32, 32, true);
+}
+
+void Machine::Sync(int index, int threads, bool waits) {
+  Rendezvous& point = rendezvous_[static_cast<size_t>(index)];
   const uint64_t turn = point.turn;
   if (++point.arrived == threads) {
     point.arrived = 0;
     ++point.turn;
     return;
   }
-  if (waits) WaitUntil([&point, turn] { return point.turn != turn; }, "the threads of barrier " + std::to_string(id));
+  if (waits) {
+    WaitUntil([&point, turn] { return point.turn != turn; },
+              [index] { return "the threads of barrier " + std::to_string(index); });
+  }
 }
 
-void Machine::SyncWarp() {
-  SyncThreads(kWarpRendezvous + current_ / 32, 32, true);
-}
-
-uint64_t Machine::Exchange(uint64_t value, int lane) {
-  exchanged_[static_cast<size_t>(current_)] = value;
+const Machine::Words* Machine::Exchange(const Words& words) {
+  // Who exchanges again has passed an exchange by which all lanes had read the words of the one before it.
+  std::vector<Words>& exchanged = exchanged_[static_cast<size_t>(current().exchanges++ % 2)];
+  exchanged[static_cast<size_t>(current_)] = words;
   SyncWarp();
-  const uint64_t other = exchanged_[static_cast<size_t>(current_ / 32 * 32 + lane)];
-  SyncWarp();
-  return other;
+  return &exchanged[static_cast<size_t>(current_ / 32 * 32)];
 }
 
 void Machine::SetRegisters(int count, bool raises) {
   if (count % 8 != 0 || count < 24 || count > 240) Fail("setmaxnreg of " + std::to_string(count));
-  Fiber& own = fiber();
+  Thread& own = current();
   if (raises ? count < own.registers : count > own.registers) Fail("setmaxnreg in the wrong direction");
   if (raises) {
-    WaitUntil([this, &own, count] { return free_registers_ >= count - own.registers; }, "registers");
+    WaitUntil([this, &own, count] { return free_registers_ >= count - own.registers; },
+              [] { return std::string("registers"); });
   } else if (Makes(Mistake::kSkippedRegisterRelease)) {
     return;
   }
@@ -232,10 +238,11 @@ void Machine::Wait(uint32_t address, uint32_t parity) {
   Barrier& barrier = BarrierAt(address);
   if (Makes(Mistake::kSkippedWait)) return;
   if (Makes(Mistake::kWrongParity)) parity ^= 1;
+  const int64_t phase = barrier.phase;
   WaitUntil([&barrier, parity] { return (barrier.phase & 1) != parity; },
-            "phase " + std::to_string(barrier.phase) + " of barrier " + std::to_string(address));
+            [=] { return "phase " + std::to_string(phase) + " of barrier " + std::to_string(address); });
   const int64_t complete = barrier.phase - 1;
-  const auto [seen, first] = fiber().seen.try_emplace(address, complete);
+  const auto [seen, first] = current().seen.try_emplace(address, complete);
   if (!first && complete > seen->second + 1) Fail("missed a phase of barrier " + std::to_string(address));
   seen->second = complete;
 }
@@ -246,20 +253,20 @@ void Machine::LoadLater(uint32_t barrier, uint32_t bytes, std::function<void()> 
 }
 
 void Machine::StoreLater(std::function<void()> copy) {
-  stores_.push_back({current_, fiber().store_groups, std::move(copy)});
+  stores_.push_back({current_, current().store_groups, std::move(copy)});
 }
 
 void Machine::CommitStores() {
-  ++fiber().store_groups;
+  ++current().store_groups;
 }
 
 void Machine::WaitForStores(int pending) {
   const int thread = current_;
-  const size_t committed = fiber().store_groups;
+  const size_t committed = current().store_groups;
   const auto in_flight = [this, thread, committed, pending](const Store& store) {
     return store.thread == thread && store.group + static_cast<size_t>(pending) < committed;
   };
-  WaitUntil([this, in_flight] { return std::ranges::none_of(stores_, in_flight); }, "stores");
+  WaitUntil([&] { return std::ranges::none_of(stores_, in_flight); }, [] { return std::string("stores"); });
 }
 
 // Asynchronous accesses run on no fiber.
@@ -278,7 +285,7 @@ void Machine::Write(uint32_t address, const void* from, uint32_t bytes, bool asy
   if (!Holds(address, bytes, async)) return;
   std::memcpy(shared_.data() + address, from, bytes);
   std::fill_n(writer_.begin() + address, bytes, async ? uint16_t{0} : static_cast<uint16_t>(current_ + 1));
-  if (!async) fiber().unfenced.emplace_back(address, bytes);
+  if (!async) current().unfenced.emplace_back(address, bytes);
 }
 
 void Machine::Read(uint32_t address, void* to, uint32_t bytes, bool async) {
@@ -293,42 +300,42 @@ void Machine::Read(uint32_t address, void* to, uint32_t bytes, bool async) {
 
 void Machine::FenceAsync() {
   if (Makes(Mistake::kSkippedAsyncFence)) return;
-  for (const auto& [address, bytes] : fiber().unfenced) {
+  for (const auto& [address, bytes] : current().unfenced) {
     for (uint32_t i = 0; i < bytes; ++i) {
       uint16_t& writer = writer_[address + i];
       if (writer == current_ + 1) writer = 0;
     }
   }
-  fiber().unfenced.clear();
+  current().unfenced.clear();
 }
 
 void Machine::FenceProducts() {
-  if (!Makes(Mistake::kSkippedProductFence)) fiber().fenced = true;
+  if (!Makes(Mistake::kSkippedProductFence)) current().fenced = true;
 }
 
-void Machine::JoinProduct(uint64_t a, uint64_t b, float* sums, const uint32_t* registers,
-                          std::function<void(const Product&)> execute) {
-  if (!fiber().fenced) Fail("a product without a fence before it");
+Machine::Product* Machine::Join(uint64_t a, uint64_t b, float* sums, const uint32_t* registers) {
+  if (!current().fenced) Fail("a product without a fence before it");
   Warpgroup& group = warpgroups_[static_cast<size_t>(current_) / 128];
-  const size_t index = fiber().products++;
-  if (index == group.products.size()) group.products.push_back({std::move(execute), a, b, {}, {}, 0});
+  const size_t index = current().products++ - group.executed;
+  if (index == group.products.size()) group.products.push_back({nullptr, a, b, {}, {}, 0});
   Product& product = group.products[index];
   if (product.a != a || product.b != b) Fail("threads of a warpgroup give a product other operands");
   product.sums[current_ % 128] = sums;
   product.registers[current_ % 128] = registers;
   ++product.joined;
+  return &product;
 }
 
 void Machine::ExecuteTo(Warpgroup* group, size_t end) {
   for (; group->executed < end; ++group->executed) {
-    Product& product = group->products[group->executed];
+    const Product& product = group->products.front();
     product.execute(product);
-    product.execute = nullptr;
+    group->products.pop_front();
   }
 }
 
 void Machine::WaitForProducts(int pending) {
-  Fiber& own = fiber();
+  Thread& own = current();
   own.fenced = false;
   if (Makes(Mistake::kSkippedProductWait)) return;
   const auto index = static_cast<size_t>(current_) / 128;
@@ -337,9 +344,9 @@ void Machine::WaitForProducts(int pending) {
   const size_t end =
       committed > static_cast<size_t>(pending) ? own.groups[committed - 1 - static_cast<size_t>(pending)] : 0;
   const int members = Members(index);
-  WaitUntil([&group, end, members] { return end == 0 || group.products[end - 1].joined == members; },
-            "the warpgroup's products");
-  ExecuteTo(&group, std::max(end, group.executed));
+  WaitUntil([&] { return end <= group.executed || group.products[end - 1 - group.executed].joined == members; },
+            [] { return std::string("the warpgroup's products"); });
+  ExecuteTo(&group, end);
 }
 
 void Machine::CheckEnd() {
@@ -351,7 +358,7 @@ void Machine::CheckEnd() {
     }
   }
   for (const Warpgroup& group : warpgroups_) {
-    if (group.executed != group.products.size()) Report("the block ended with products that were not waited for");
+    if (!group.products.empty()) Report("the block ended with products that were not waited for");
   }
   if (!shared_.Intact()) Report("wrote past shared memory");
 }

@@ -9,9 +9,9 @@
 // outside of what the device has. Shared memory starts as NaN and has a guard.
 #pragma once
 
-#include <ucontext.h>
-
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/kernels/attention/devices.h"
+#include "tests/kernels/cuda/device/fiber.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -54,13 +55,18 @@ struct MachineOptions {
 class Machine {
  public:
   explicit Machine(const MachineOptions& options);
+  ~Machine();
   // Runs body(thread) once for each thread. "" or the first fault.
   std::string Run(const std::function<void(int)>& body);
 
   int threads() const { return options_.threads; }
 
   // --- For HostBlock, on a fiber.
-  void WaitUntil(const std::function<bool()>& ready, const std::string& what);
+  // what: its text, for a wait that nothing ends. Both are of the caller's stack, which stays while it waits.
+  template <typename Ready, typename What>
+  void WaitUntil(const Ready& ready, const What& what) {
+    if (!ready()) Suspend(std::cref(ready), std::cref(what));
+  }
   [[noreturn]] void Fail(const std::string& what);
   bool Makes(Mistake mistake);  // whether this call does
   bool Draw() { return (random_() & 1) != 0; }
@@ -68,7 +74,9 @@ class Machine {
   void WaitForPreceding();
   void SyncThreads(int id, int threads, bool waits);
   void SyncWarp();
-  uint64_t Exchange(uint64_t value, int lane);  // the value of another lane of the warp
+  // The words of each of the warp's 32 lanes, valid until this thread's next exchange but one.
+  using Words = std::array<uint32_t, 4>;
+  const Words* Exchange(const Words& words);
   void SetRegisters(int count, bool raises);
 
   void InitBarrier(uint32_t address, uint32_t arrivals);
@@ -96,23 +104,27 @@ class Machine {
     const uint32_t* registers[128] = {};
     int joined = 0;
   };
-  void JoinProduct(uint64_t a, uint64_t b, float* sums, const uint32_t* registers,
-                   std::function<void(const Product&)> execute);
+  template <typename Execute>
+  void JoinProduct(uint64_t a, uint64_t b, float* sums, const uint32_t* registers, const Execute& execute) {
+    Product* product = Join(a, b, sums, registers);
+    if (product->joined == 1) product->execute = execute;
+  }
   void FenceProducts();
-  void CommitProducts() { fiber().groups.push_back(fiber().products); }
+  void CommitProducts() { current().groups.push_back(current().products); }
   void WaitForProducts(int pending);
 
  private:
   static constexpr uint32_t kBase = 16;
-  static constexpr size_t kStackBytes = size_t{128} << 10;
+  static constexpr int kNamedBarriers = 16;
+  // Stacks begin at different sets of a cache.
+  static constexpr size_t kStackBytes = (size_t{128} << 10) + 1088;
 
-  struct Fiber {
-    ucontext_t context{};
-    std::unique_ptr<char[]> stack;
+  struct Thread {
+    Fiber fiber;
     std::function<bool()> ready;  // null: it can go on
-    std::string waits_for;
-    bool done = false;
+    std::function<std::string()> waits_for;
     int registers = 0;
+    int exchanges = 0;
     std::vector<std::pair<uint32_t, uint32_t>> unfenced;  // writes that TMA and wgmma may not see
     std::map<uint32_t, int64_t> seen;                     // the phase of a barrier that a wait returned for
     size_t store_groups = 0;
@@ -142,13 +154,14 @@ class Machine {
     std::function<void()> copy;
   };
   struct Warpgroup {
-    std::vector<Product> products;
+    std::deque<Product> products;  // that were not executed
     size_t executed = 0;
   };
 
-  static void Enter(unsigned low, unsigned high);
-  Fiber& fiber() { return fibers_[static_cast<size_t>(current_)]; }
-  void Yield();
+  Thread& current() { return threads_[static_cast<size_t>(current_)]; }
+  void Suspend(std::function<bool()> ready, std::function<std::string()> waits_for);
+  void Sync(int index, int threads, bool waits);
+  Product* Join(uint64_t a, uint64_t b, float* sums, const uint32_t* registers);
   void Report(const std::string& what);
   bool Holds(uint32_t address, uint32_t bytes, bool async);
   bool ResumeReady();
@@ -165,15 +178,15 @@ class Machine {
   std::mt19937_64 random_;
   testing::PoisonedMemory shared_;
   std::vector<uint16_t> writer_;  // of each byte: thread + 1 of an unfenced write, or 0
-  std::vector<Fiber> fibers_;
+  std::unique_ptr<char[]> stacks_;
+  std::vector<Thread> threads_;
   std::vector<Warpgroup> warpgroups_;
   std::map<uint32_t, Barrier> barriers_;
-  std::map<int, Rendezvous> rendezvous_;
-  std::vector<uint64_t> exchanged_;
+  std::vector<Rendezvous> rendezvous_;  // of named barriers, then of warps
+  std::array<std::vector<Words>, 2> exchanged_;
   std::vector<Load> loads_;
   std::vector<Store> stores_;
-  ucontext_t scheduler_{};
-  const std::function<void(int)>* body_ = nullptr;
+  std::vector<size_t> warps_;  // in the order of the last turn
   int current_ = 0;
   int calls_ = 0;  // that allow the mistake
   int free_registers_ = 0;
