@@ -17,6 +17,8 @@ GOAL ?=
 # The cross build has packages for another machine than this one.
 CROSS = $(filter aarch64,$(PRESET))
 DIST = build/dist/dunlin-*-linux-$(if $(CROSS),aarch64,$(shell uname -m)).tar.gz
+# What installs and runs the cross build's package: a root for arm64, under emulation.
+EMULATED = $(if $(CROSS),ARCHITECTURE=arm64 SLOWER=10 deploy/arm64_run.sh)
 # Code variants of the CPU kernels: all, native (this machine's best, in two thirds of the time), runnable (all that this
 # machine's processor runs) or a list. Empty: as the build folder has them, all in a new one; demo, serve and check take native
 # in a new one, test takes runnable and dist all in any.
@@ -192,7 +194,7 @@ dist-test: dist
 	@$(if $(CROSS),tests/arm/dist.sh,deploy/verify_dist.sh) $(DIST) $(SUITE)
 
 deb: dist
-	@deploy/$(if $(CROSS),deb.sh,verify_deb.sh) $(DIST) build/deb
+	@$(EMULATED) deploy/verify_deb.sh $(DIST) build/deb
 
 service-test: dist
 	@deploy/verify_service.sh $(DIST)

@@ -17,9 +17,9 @@ end_checks() {
   [ "$missed" -eq 0 ] || { echo "$missed checks failed" >&2; exit 1; }
 }
 
-# await SECONDS COMMAND...: waits until COMMAND succeeds; fails after SECONDS.
+# await SECONDS COMMAND...: waits until COMMAND succeeds; fails after SECONDS, or SLOWER times as many (under emulation).
 await() {
-  local tries=$(($1 * 10))
+  local tries=$(($1 * 10 * ${SLOWER:-1}))
   shift
   for _ in $(seq "$tries"); do
     "$@" >/dev/null 2>&1 && return 0

@@ -9,8 +9,12 @@
 
 namespace dunlin::kernels {
 
-// Set in device addresses. Non-canonical on x86-64: dereferencing one faults.
+// Set in device addresses. It makes them non-canonical, so that dereferencing one faults; aarch64 ignores the top byte.
+#if defined(__aarch64__)
+inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 54;
+#else
 inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
+#endif
 
 // Environment variable: the device fails permanently once this file exists.
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
