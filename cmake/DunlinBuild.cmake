@@ -92,12 +92,35 @@ function(dunlin_use_unity name)
   endif()
 endfunction()
 
+# dunlin_link_plain(NAME RESULT): where sanitizers leave the library out, its archive in DUNLIN_PLAIN_BUILD stands for it; RESULT
+# says whether. Always built are libraries of tests, the kernels (DUNLIN_SANITIZE_VARIANTS) and the gRPC transport, which is
+# another one with gRPC's archives (DunlinArchives). What two libraries share are containers of the standard library, which
+# instrumented and plain code handle alike; absl's hash tables poison their free slots, and each belongs to a class of one
+# library.
+function(dunlin_link_plain name result)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE folder)
+  set(${result} FALSE PARENT_SCOPE)
+  set(instrumented "${DUNLIN_SANITIZE_FOLDERS}|^(kernels|tests|server/transport/grpc)/")
+  if(DUNLIN_SANITIZE_FOLDERS AND DUNLIN_PLAIN_BUILD AND NOT "${folder}/" MATCHES "${instrumented}")
+    set(source ${CMAKE_BINARY_DIR}/plain/${name}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "// Its code is in the plain build's archive.\n")
+    add_library(${name} STATIC ${source})
+    target_link_libraries(${name} PUBLIC ${DUNLIN_PLAIN_BUILD}/${folder}/lib${name}.a)
+    set(${result} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
 # dunlin_add_library(NAME SOURCES a.cc ... [DEPS target ...] [PCH engine|edge|none])
 # A static library of our code; includes are written from the repository root. PCH: its precompiled header, engine if
 # not given; kernels have none, because each code variant has compiler options of its own.
 function(dunlin_add_library name)
   cmake_parse_arguments(ARG "" "PCH" "SOURCES;DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  dunlin_link_plain(${name} is_plain)
+  if(is_plain)
+    set(ARG_PCH none)
+  else()
+    add_library(${name} STATIC ${ARG_SOURCES})
+  endif()
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE dunlin_warnings)
   if(NOT ARG_PCH)

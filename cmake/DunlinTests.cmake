@@ -30,7 +30,8 @@ endfunction()
 #                 [DEFINES macro=value ...] [NEEDS target ...])
 # The ctest entry NAME: the tests in SOURCES, in the program DUNLIN_TEST_PROGRAM, or in one of their own where that is not set.
 # Each test is in the entry of its source, and so in exactly one; the target NAME builds the program. With a sanitizer, entries
-# without its label (asan, tsan) are programs of their own, so that a shard of .ci/sanitizer_shard compiles only what it runs.
+# without its label (asan, tsan) are programs of their own, and others share those of their folder, so that a shard of
+# .ci/sanitizer_shard compiles only what it runs.
 # DUNLIN_SOURCE_DIR names the tree, for goldens. NEEDS: targets that are built before. PCH edge: of sources that call an Edge
 # through gRPC, whose headers take as long as the rest of a source.
 # What a program tests is in libraries; its own sources have no optimisation, which takes half of their compile time.
@@ -41,9 +42,13 @@ function(dunlin_add_test name)
   if(DUNLIN_SANITIZE STREQUAL "thread")
     set(sanitizer_label tsan)
   endif()
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/tests OUTPUT_VARIABLE folder)
+  string(REPLACE "/" "_" folder ${folder})
   set(program ${name})
-  if(DUNLIN_TEST_PROGRAM AND (NOT DUNLIN_SANITIZE OR sanitizer_label IN_LIST ARG_LABELS))
+  if(DUNLIN_TEST_PROGRAM AND NOT DUNLIN_SANITIZE)
     set(program ${DUNLIN_TEST_PROGRAM})
+  elseif(DUNLIN_TEST_PROGRAM AND sanitizer_label IN_LIST ARG_LABELS)
+    set(program ${DUNLIN_TEST_PROGRAM}_of_${folder})
   endif()
   if(NOT TARGET ${program})
     dunlin_add_test_program(${program})
@@ -60,8 +65,7 @@ function(dunlin_add_test name)
   elseif(ARG_PCH)
     set(precompiled dunlin_pch_test_${ARG_PCH})
   endif()
-  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/tests OUTPUT_VARIABLE folder)
-  string(REPLACE "/" "_" objects ${program}_of_${folder}_with_${precompiled})
+  set(objects ${program}_of_${folder}_with_${precompiled})
   if(NOT TARGET ${objects})
     add_library(${objects} OBJECT)
     set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

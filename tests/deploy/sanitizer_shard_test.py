@@ -3,19 +3,21 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / ".ci/sanitizer_shard"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / ".ci/sanitizer_shard"
 BUILD = sys.argv[1]
 
 
 def shards():
-    """[(preset, variants, [test])], as ctest names them."""
+    """[(preset, pattern of paths, variants, [test])], as ctest names them."""
     lines = subprocess.run([SCRIPT, "list"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(preset, variants, tests) for preset, _, variants, *tests in map(str.split, lines)]
+    return [(preset, paths, variants, tests) for preset, paths, variants, *tests in map(str.split, lines)]
 
 
 def chosen(*changed):
@@ -41,17 +43,25 @@ class SanitizerShards(unittest.TestCase):
         of_tests = labels()
         for preset in ("asan", "tsan"):
             promised = {name for name, of_test in of_tests.items() if preset in of_test}
-            covered = {test for of_shard, _, tests in shards() if of_shard == preset for test in tests}
+            covered = {test for of_shard, _, _, tests in shards() if of_shard == preset for test in tests}
             self.assertTrue(promised, preset)
             self.assertEqual(promised, covered, f"label {preset}, against the shards")
 
     def test_every_cpu_variant_is_instrumented_in_some_shard(self):
-        variants = {variant for _, names, _ in shards() for variant in names.split(";")}
+        variants = {variant for _, _, names, _ in shards() for variant in names.split(";")}
         self.assertEqual(variants - {"none"}, {"portable", "avx2", "avx512", "avx512_base", "avx512_bf16", "amx"})
+
+    def test_every_library_is_instrumented_in_some_shard(self):
+        patterns = [paths for preset, paths, _, _ in shards() if preset == "asan"]
+        folders = [path.parent.relative_to(ROOT).as_posix() + "/" for room in ("engine", "proto", "server", "text")
+                   for path in (ROOT / room).glob("**/CMakeLists.txt") if re.search(r"^(dunlin_)?add_library\(", path.read_text(), re.M)]
+        self.assertGreater(len(folders), 30)
+        missing = [folder for folder in folders if not any(re.search(pattern, folder) for pattern in patterns)]
+        self.assertEqual(missing, ["server/commands/"], "commands have no test with the label")
 
     def test_a_change_takes_a_shard_that_tests_it(self):
         def tests(*changed):
-            return set(shards()[chosen(*changed)][2])
+            return set(shards()[chosen(*changed)][3])
 
         self.assertIn("grammar_test", tests("docs/chat.md", "text/rust/src/limits.rs"))
         self.assertIn("attention_paged_test", tests("kernels/cpu/attention/flash.cc"))
