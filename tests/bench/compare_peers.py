@@ -67,6 +67,8 @@ def arguments():
                         "arguments while nothing else does; every measurement is taken inside it")
     parser.add_argument("--gate-seconds", type=float, default=0.0, help="turns that begin within this long of a "
                         "gate's opening share it")
+    parser.add_argument("--whole", action="store_true", help="a peer's turn begins before it loads, as Dunlin's: where "
+                        "the machine is too busy to load and warm up outside the gate")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "peers")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "release" / "dunlin")
     parser.add_argument("--out", type=pathlib.Path, help="append each measurement as a JSON line")
@@ -96,7 +98,7 @@ class Run:
         start = time.monotonic()
         with open(self.args.work / "workers.log", "ab") as log:
             lines, error = turns.run(job.command, self.gate, self.args.job_seconds, self.variables(), log,
-                                     whole=job.engine == report.OURS)
+                                     whole=self.args.whole or job.engine == report.OURS)
         for line in lines:
             for fields in dunlin_bench.measurements(line, job):
                 self.keep(**{**words, **fields})

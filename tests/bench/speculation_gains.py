@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What guesses give one stream: a server of MODEL decodes the same answers with `speculation` off and auto, in turns, and
 the answers must be the same. Prompts: code to edit, a text to repeat and to summarise, greedily, a story, and random words
-at temperature 1, where hardly any guess is right. Rates are of the tokens after the
-first one; the ratio is the median of the turns'.
+at temperature 1, where hardly any guess is right. Rates are of the tokens after the first one; the ratio is the median of
+the turns'.
 
-With --llama-cpp, llama.cpp's own modes answer the same prompts in turns with the server (peers/llama_cpp_speculation.py).
+With --peer-python, llama.cpp's own modes answer the same prompts in turns with the server (peers/llama_cpp_speculation.py).
 
-Usage: speculation_gains.py BUILD_DIR MODEL [--draft MODEL|mtp] [--precision bf16] [--prompts edit,...] [--tokens 64]
-       [--turns 2] [--streams 1] [--llama-cpp FOLDER [--peer-modes plain,ngram-simple,...]]
+Usage: speculation_gains.py BUILD_DIR MODEL [--draft MODEL|mtp] [--precision bf16] [--int8-inputs] [--prompts edit,...]
+       [--tokens 64] [--turns 2] [--streams 1] [--peer-python PYTHON_WITH_XLLAMACPP [--peer-modes plain,ngram-simple,...]]
 Exit status 1 if an answer changes. Measure with nothing else running.
 """
 
@@ -62,6 +62,8 @@ class Server:
                  "kv_cache": {"memory_bytes": 1 << 29}, "speculation": {"tokens": "off"}}
         if options.precision:
             model["precisions"] = [options.precision]
+        if options.int8_inputs:
+            model["int8_inputs"] = True
         if options.draft:
             model["speculation"]["draft"] = options.draft if options.draft == "mtp" else str(
                 pathlib.Path(options.draft).resolve())
@@ -113,15 +115,19 @@ def run(server, name, speculation, options):
     return [text for text, _, _ in answers], sum(rate for _, rate, _ in answers), right + wrong, right
 
 
-def compare(server, name, options):
+def compare(server, peers, name, options):
     server.ask(*PROMPTS[name], "off", 2)  # the prompt is in the prefix cache from now on
     rates, expected = {"off": [], "auto": []}, None
-    peers = {mode: [] for mode in options.peer_modes.split(",") if options.llama_cpp}
+    of_peers = {peer.mode: [] for peer in peers}
+    for peer in peers:
+        peer.rate(*PROMPTS[name], 2)
+    verified, right = 0, 0
     for turn in range(options.turns):
-        for mode, of_mode in peers.items():
-            of_mode.append(llama_cpp_speculation.rate(options, *PROMPTS[name], mode))
+        for peer in peers:
+            of_peers[peer.mode].append(peer.rate(*PROMPTS[name], options.tokens))
         for speculation in ("off", "auto") if turn % 2 == 0 else ("auto", "off"):
-            texts, rate, verified, right = run(server, name, speculation, options)
+            texts, rate, *guesses = run(server, name, speculation, options)
+            verified, right = guesses if speculation == "auto" else (verified, right)
             expected = expected or texts
             if texts != expected:
                 print(f"{name}: speculation {speculation} changed the answer", flush=True)
@@ -129,7 +135,7 @@ def compare(server, name, options):
             rates[speculation].append(rate)
     off, auto = (statistics.median(rates[speculation]) for speculation in ("off", "auto"))
     ratio = statistics.median(fast / plain for plain, fast in zip(rates["off"], rates["auto"]))
-    cells = [f"{ratio:.2f}", *(f"{statistics.median(of_mode):.2f}" for of_mode in peers.values())]
+    cells = [f"{ratio:.2f}", *(f"{statistics.median(of_mode):.2f}" for of_mode in of_peers.values())]
     print(f"| {name} | {off:.2f} | {auto:.2f} | {verified}, {right} | {' | '.join(cells)} |", flush=True)
     return True
 
@@ -140,22 +146,26 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--draft")
     parser.add_argument("--precision")
+    parser.add_argument("--int8-inputs", action="store_true", help="as models[].int8_inputs")
     parser.add_argument("--prompts", default=",".join(PROMPTS))
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--streams", type=int, default=1)
-    parser.add_argument("--llama-cpp", type=pathlib.Path, help="a folder with llama-speculative-simple")
+    parser.add_argument("--peer-python", help="a Python with the package xllamacpp")
     parser.add_argument("--peer-modes", default="plain,ngram-simple,ngram-cache")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        peers = [llama_cpp_speculation.Peer(options.peer_python, options.model, mode, options.draft)
+                 for mode in options.peer_modes.split(",") if options.peer_python]
         server = Server(options, pathlib.Path(folder))
         try:
-            modes = [f"llama.cpp, {mode}" for mode in options.peer_modes.split(",") if options.llama_cpp]
-            head = ["answer", "tokens/s, off", "auto", "verified, right", "ratio", *modes]
+            head = ["answer", "tokens/s, off", "auto", "verified, right", "ratio", *(f"llama.cpp, {peer.mode}" for peer in peers)]
             print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|", flush=True)
-            same = [compare(server, name, options) for name in options.prompts.split(",")]
+            same = [compare(server, peers, name, options) for name in options.prompts.split(",")]
         finally:
             server.stop()
+            for peer in peers:
+                peer.stop()
     return 0 if all(same) else 1
 
 

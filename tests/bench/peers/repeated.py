@@ -52,8 +52,9 @@ def repeat(source, target, config, whole_shapes, draw_router):
     def rows_of(tensor):
         if tensor.name.endswith(ROUTER):
             return draw_router(tensor.name, shape_of(tensor))
-        copies = [whole // part for whole, part in zip(shape_of(tensor), tensor.data.shape)]
-        return np.tile(tensor.data, copies)
+        whole = shape_of(tensor)
+        part = tensor.data.reshape((1,) * (len(whole) - tensor.data.ndim) + tensor.data.shape)  # one expert is no dimension
+        return np.tile(part, [count // of_part for count, of_part in zip(whole, part.shape)])
 
     for tensor in reader.tensors:
         shape = shape_of(tensor)
