@@ -94,9 +94,8 @@ endfunction()
 
 # dunlin_link_plain(NAME RESULT): where sanitizers leave the library out, its archive in DUNLIN_PLAIN_BUILD stands for it; RESULT
 # says whether. Always built are libraries of tests, the kernels (DUNLIN_SANITIZE_VARIANTS) and the gRPC transport, which is
-# another one with gRPC's archives (DunlinArchives). What two libraries share are containers of the standard library, which
-# instrumented and plain code handle alike; absl's hash tables poison their free slots, and each belongs to a class of one
-# library.
+# another one with gRPC's archives (DunlinArchives). Instrumented and plain code share containers: those of the standard library
+# need nothing, and absl's, which poison their free slots, the option allow_user_poisoning=0 of AddressSanitizer.
 function(dunlin_link_plain name result)
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE folder)
   set(${result} FALSE PARENT_SCOPE)
