@@ -14,10 +14,17 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/spec/adaptable.h"
+#include "engine/request/adapter_lease.h"
 #include "kernels/api/device.h"
 #include "kernels/api/low_rank.h"
 
 namespace dunlin::engine {
+
+// AdapterLimits::max_rank may be used so often in a projection of a layer: by Q, K and V. A rank of a divided model may
+// have several parts of one module's rows, each a pair of its own.
+constexpr int32_t AdapterRanks(int32_t num_ranks) {
+  return num_ranks > 1 ? 2 * kAdapterRanks : kAdapterRanks;
+}
 
 // Where the matrices of an adapter lie among its bytes.
 struct AdapterLayout {
@@ -36,7 +43,8 @@ struct AdapterLayout {
   uint64_t hash = 0;                 // of the bytes
   std::vector<std::string> targets;  // the modules that it adapts, without their layers: "q_proj"; sorted, distinct
   std::vector<Placed> pairs;
-  std::vector<Range> ranges;  // [num_layers, kNumProjections] of pairs
+  std::vector<Range> ranges;  // [num_ranks, num_layers, kNumProjections] of pairs
+  size_t ranges_of_rank = 0;  // num_layers * kNumProjections
 };
 
 // An adapter in host memory.
@@ -61,9 +69,11 @@ class Adapter {
   size_t bytes() const { return layout_->bytes; }  // of device memory
   const std::vector<std::string>& targets() const { return layout_->targets; }
 
-  // The matrices of a projection of a layer, of distinct columns, in their order; empty where it has none.
-  std::span<const kernels::LowRankPair> pairs(Projection projection, int32_t layer) const {
-    const size_t index = static_cast<size_t>(layer) * kNumProjections + static_cast<size_t>(projection);
+  // The matrices of a projection of a layer, of distinct columns, in their order; empty where it has none. Of a divided
+  // model the rank's columns of it.
+  std::span<const kernels::LowRankPair> pairs(Projection projection, int32_t layer, int32_t rank = 0) const {
+    const size_t index = static_cast<size_t>(rank) * layout_->ranges_of_rank +
+                         static_cast<size_t>(layer) * kNumProjections + static_cast<size_t>(projection);
     const AdapterLayout::Range& range = layout_->ranges[index];
     return std::span(pairs_).subspan(range.first, range.count);
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,15 +18,18 @@
 #include "engine/base/checked_math.h"
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/load/gguf_model.h"
+#include "engine/model/spec/rank_config.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
 
-// Columns of a projection that a module's rows follow one another in.
+// Columns of a projection that a module's rows follow one another in, and where a rank of a divided model has them.
 struct Segment {
   int64_t first_column;
   int64_t count;
+  int64_t target;
+  int32_t rank = 0;
 };
 
 // A module of the adapter and of the model.
@@ -45,13 +49,28 @@ size_t UpBytes(int32_t rank, int64_t out_features, kernels::DType dtype) {
          kernels::SizeOf(dtype);
 }
 
-std::vector<Segment> SegmentsOf(const AdaptableModule& module) {
+std::vector<Segment> WholeSegments(const AdaptableModule& module) {
   std::vector<Segment> segments;
   for (const ModuleRows& rows : module.rows) {
     if (!segments.empty() && segments.back().first_column + segments.back().count == rows.row_begin) {
       segments.back().count += rows.num_rows;
     } else {
-      segments.push_back({rows.row_begin, rows.num_rows});
+      segments.push_back({rows.row_begin, rows.num_rows, rows.row_begin});
+    }
+  }
+  return segments;
+}
+
+std::vector<Segment> SegmentsOf(const Model& model, const AdaptableModule& module) {
+  const std::vector<Segment> whole = WholeSegments(module);
+  if (model.num_ranks() == 1) return whole;
+  std::vector<Segment> segments;
+  for (int32_t rank = 0; rank < model.num_ranks(); ++rank) {
+    const ModelConfig& config = model.of_rank(rank).rank_config();
+    for (const Segment& all : whole) {
+      for (const RankRows& own : RankRowsIn(config, {module.slot, module.layer}, all.first_column, all.count)) {
+        segments.push_back({all.first_column + own.begin, own.count, own.target, rank});
+      }
     }
   }
   return segments;
@@ -149,6 +168,7 @@ class AdapterPacker {
 
  private:
   struct PlacedPair {
+    int32_t rank;  // of a divided model
     int32_t layer;
     Projection projection;
     AdapterLayout::Placed at;
@@ -215,17 +235,17 @@ class AdapterPacker {
       int64_t rank = 0;
       size_t pairs = 0;
     };
-    std::map<std::pair<int32_t, Projection>, Sum> sums;
-    const int64_t limit = int64_t{kAdapterRanks} * room_.max_rank;
+    std::map<std::tuple<int32_t, int32_t, Projection>, Sum> sums;
+    const int64_t limit = int64_t{AdapterRanks(model_.num_ranks())} * room_.max_rank;
     for (const MatchedModule& module : matched_) {
-      Sum& sum = sums[{module.model->layer, module.model->projection}];
-      const size_t pairs = SegmentsOf(*module.model).size();
-      sum.pairs += pairs;
-      sum.rank += static_cast<int64_t>(pairs) * module.rank;
-      if (sum.rank > limit || sum.pairs > static_cast<size_t>(kernels::kLowRankPairsMax)) {
-        return Refused(module.own->down,
-                       absl::StrCat("makes the ranks of its projection ", sum.rank, " in ", sum.pairs,
-                                    " parts; limits are ", limit, " and ", kernels::kLowRankPairsMax));
+      for (const Segment& segment : SegmentsOf(model_, *module.model)) {
+        Sum& sum = sums[{segment.rank, module.model->layer, module.model->projection}];
+        sum.rank += module.rank;
+        if (++sum.pairs > static_cast<size_t>(kernels::kLowRankPairsMax) || sum.rank > limit) {
+          return Refused(module.own->down,
+                         absl::StrCat("makes the ranks of its projection ", sum.rank, " in ", sum.pairs,
+                                      " parts; limits are ", limit, " and ", kernels::kLowRankPairsMax));
+        }
       }
     }
     return absl::OkStatus();
@@ -235,7 +255,7 @@ class AdapterPacker {
     CheckedU64 bytes(0);
     for (const MatchedModule& module : matched_) {
       bytes += DownBytes(module.rank, module.model->in_features, module.dtype);
-      for (const Segment& segment : SegmentsOf(*module.model)) {
+      for (const Segment& segment : SegmentsOf(model_, *module.model)) {
         bytes += UpBytes(module.rank, segment.count, module.dtype);
       }
     }
@@ -266,17 +286,17 @@ class AdapterPacker {
       const auto row = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
       Store(down->data() + r * in_features, in_features, module.dtype, memory + down_at + row);
     }
-    for (const Segment& segment : SegmentsOf(*module.model)) {
+    for (const Segment& segment : SegmentsOf(model_, *module.model)) {
       const size_t up_at = Take(UpBytes(module.rank, segment.count, module.dtype));
       FillUp(module, segment, *up, memory + up_at);
       const kernels::LowRankPair pair{.down = nullptr,
                                       .up = nullptr,
                                       .dtype = module.dtype,
                                       .rank = module.rank,
-                                      .first_column = static_cast<int32_t>(segment.first_column),
+                                      .first_column = static_cast<int32_t>(segment.target),
                                       .out_features = static_cast<int32_t>(segment.count),
                                       .scale = module.scale};
-      pairs_.push_back({module.model->layer, module.model->projection, {pair, down_at, up_at}});
+      pairs_.push_back({segment.rank, module.model->layer, module.model->projection, {pair, down_at, up_at}});
     }
     return absl::OkStatus();
   }
@@ -288,8 +308,7 @@ class AdapterPacker {
     for (int32_t r = 0; r < module.rank; ++r) {
       for (const ModuleRows& rows : module.model->rows) {
         const int64_t at = rows.row_begin - segment.first_column;
-        if (at < 0 || at >= segment.count) continue;
-        for (int64_t i = 0; i < rows.num_rows; ++i) {
+        for (int64_t i = std::max(int64_t{0}, -at); i < std::min(rows.num_rows, segment.count - at); ++i) {
           const float factor = rows.row_begin + i < rows.scaled_rows ? rows.scale : 1.0F;
           const int64_t stored = module.model->StoredRow(rows.source_row + i);
           row[static_cast<size_t>(at + i)] = factor * values[static_cast<size_t>(stored * module.rank + r)];
@@ -305,16 +324,18 @@ class AdapterPacker {
 
   AdapterLayout Layout(uint64_t hash) {
     std::sort(pairs_.begin(), pairs_.end(), [](const PlacedPair& a, const PlacedPair& b) {
-      return std::tuple(a.layer, a.projection, a.at.pair.first_column) <
-             std::tuple(b.layer, b.projection, b.at.pair.first_column);
+      return std::tuple(a.rank, a.layer, a.projection, a.at.pair.first_column) <
+             std::tuple(b.rank, b.layer, b.projection, b.at.pair.first_column);
     });
     AdapterLayout layout;
     layout.bytes = bytes_;
     layout.hash = hash;
-    layout.ranges.resize(static_cast<size_t>(model_.config().num_layers) * kNumProjections);
+    layout.ranges_of_rank = static_cast<size_t>(model_.config().num_layers) * kNumProjections;
+    layout.ranges.resize(static_cast<size_t>(model_.num_ranks()) * layout.ranges_of_rank);
     for (const PlacedPair& placed : pairs_) {
-      const auto projection = static_cast<size_t>(placed.projection);
-      AdapterLayout::Range& range = layout.ranges[static_cast<size_t>(placed.layer) * kNumProjections + projection];
+      const size_t of_rank = static_cast<size_t>(placed.rank) * layout.ranges_of_rank;
+      const size_t of_layer = of_rank + static_cast<size_t>(placed.layer) * kNumProjections;
+      AdapterLayout::Range& range = layout.ranges[of_layer + static_cast<size_t>(placed.projection)];
       if (range.count++ == 0) range.first = layout.pairs.size();
       layout.pairs.push_back(placed.at);
       layout.rank = std::max(layout.rank, placed.at.pair.rank);

@@ -59,7 +59,7 @@ std::optional<Projection> Linear::adapted() const {
   const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == &row.of(layer); });
   if (found == std::end(kProjections)) return std::nullopt;
   const bool adapted = std::ranges::any_of(adapters->all, [&](const AdapterRows::Use& use) {
-    return !use.adapter->pairs(found->projection, index).empty();
+    return !use.adapter->pairs(found->projection, index, context_->config.rank).empty();
   });
   return adapted ? std::optional(found->projection) : std::nullopt;
 }
@@ -74,13 +74,13 @@ float* Linear::KeepInput() const {
   return context_->buffers.adapter_input;
 }
 
-bool Linear::AddAdapters(float* out) const {
+bool Linear::AddAdapters(const Columns& out) const {
   const std::optional<Projection> projection = adapted();
   if (!projection.has_value()) return true;
   const AdapterRows& adapters = *context_->inputs.adapters;
   int32_t num_uses = 0;
   for (const auto& [adapter, rows, num_rows] : context_->rows.picked != nullptr ? adapters.kept : adapters.all) {
-    const std::span pairs = adapter->pairs(*projection, context_->layer);
+    const std::span pairs = adapter->pairs(*projection, context_->layer, context_->config.rank);
     if (pairs.empty()) continue;
     adapters.list[num_uses++] = {
         .pairs = pairs.data(), .num_pairs = static_cast<int32_t>(pairs.size()), .rows = rows, .num_rows = num_rows};
@@ -91,8 +91,8 @@ bool Linear::AddAdapters(float* out) const {
                                          .in_features = columns(),
                                          .uses = adapters.list,
                                          .num_uses = num_uses,
-                                         .out = out,
-                                         .out_stride = weight().out_features,
+                                         .out = out.data,
+                                         .out_stride = out.stride,
                                          .scratch = context_->buffers.adapter_hidden};
   return context_->Run(&DeviceOps::add_low_rank, params, "adapters");
 }
@@ -115,7 +115,7 @@ bool Linear::Quantize(const char* op, const float* in, int32_t num_rows) const {
 bool Linear::Run(const char* op, const float* residual, float* out, int32_t num_rows) const {
   const bool ran =
       context_->eager() ? RunUnfused(op, residual, out, num_rows) : Gemm(op, bias(), residual, out, num_rows);
-  return ran && AddAdapters(out);
+  return ran && AddAdapters({out, weight().out_features});
 }
 
 bool Linear::RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const {
@@ -159,7 +159,7 @@ bool Linear::AddColumns(const char* op, const NormWeights& post_norm, const floa
   params.residual = has_post ? nullptr : own.data;
   params.out = own.data;
   params.out_stride = own.stride;
-  return context_->Run(&DeviceOps::gemm, params, op) && Meet(context_, op) &&
+  return context_->Run(&DeviceOps::gemm, params, op) && AddAdapters(own) && Meet(context_, op) &&
          (!has_post || Norm(context_, post_norm).AddToResidual("post norm", sum, factor));
 }
 

@@ -52,8 +52,8 @@ class Linear {
   bool RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const;
   // The projection of a layer that this is, where it is one and adapters of the batch have it.
   std::optional<Projection> adapted() const;
-  // Adds the products of the rows' adapters to contiguous rows.
-  bool AddAdapters(float* out) const;
+  // Adds the products of the rows' adapters.
+  bool AddAdapters(const Columns& out) const;
 
   LayerContext* context_;
   const LinearWeights* weights_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter.h"
 #include "engine/layers/delta_buffers.h"
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
@@ -302,7 +303,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   if (options.adapters.max_adapters > 0) {
     set(BufferId::kAdapterInput, Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())));
-    set(BufferId::kAdapterHidden, Floats(tokens, int64_t{kAdapterRanks} * options.adapters.max_rank));
+    set(BufferId::kAdapterHidden, Floats(tokens, int64_t{AdapterRanks(config.num_ranks)} * options.adapters.max_rank));
   }
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));

@@ -24,7 +24,6 @@ absl::Status CheckRanks(const Model& model, const EngineOptions& options) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which ", key, " is ", limit));
   };
-  if (options.adapters.max_adapters > 0) return refused("models[].max_adapters", "0");
   if (options.execution == ExecutionMode::kEager) return refused("models[].execution", "fused");
   return absl::OkStatus();
 }

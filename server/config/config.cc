@@ -216,11 +216,6 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   if (!adapters.ok()) return adapters.status();
   settings.adapters = *std::move(adapters);
   settings.engine.adapters = LimitsOf(settings.adapters);
-  if (settings.source.num_ranks > 1 && settings.adapters.max_adapters > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(at, ".parallel.tensor is ", settings.source.num_ranks,
-                                                   "; limit is 1 with ", at,
-                                                   ".max_adapters: adapters of divided models are not served"));
-  }
   settings.idle_unload_s = Get<int32_t>(model, "/idle_unload_s");
   settings.load_wait_ms = Get<int32_t>(model, "/load_wait_ms");
   settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};

@@ -70,6 +70,7 @@ AdaptableModule ModuleOf(const ParsedModel& parsed, const std::string& prefix,
   AdaptableModule module;
   module.name = ModuleName(first.tensor, prefix);
   module.projection = projection;
+  module.slot = first.slot;
   module.layer = first.layer;
   module.in_features = first.shape[first.transposed ? 0 : 1];
   module.out_features = first.shape[first.transposed ? 1 : 0];

@@ -43,7 +43,10 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.vector_bytes = *vector_bytes;
   for (const AdaptableModule& module : model->adaptable.modules) {
     summary.adaptable_features += module.in_features;
-    for (const ModuleRows& rows : module.rows) summary.adaptable_features += rows.num_rows;
+    for (const ModuleRows& rows : module.rows) {
+      // Each rank of a divided model has panels of its own, the last not full.
+      summary.adaptable_features += rows.num_rows + (source.num_ranks - 1) * kernels::kLowRankPanel;
+    }
   }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;

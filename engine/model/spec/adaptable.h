@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/spec/weight_slot.h"
+
 namespace dunlin::engine {
 
 // Products of every layer that has them: LayerWeights::qkv, attention_gate, attention_out, mlp_up and mlp_down; `in`,
@@ -38,6 +40,7 @@ struct ModuleRows {
 struct AdaptableModule {
   std::string name;  // as in the checkpoint, without its prefix: "layers.0.self_attn.q_proj", "blk.0.attn_q"
   Projection projection = Projection::kQkv;
+  WeightSlot slot = WeightSlot::kQkv;  // of that projection in that layer
   int32_t layer = 0;
   int64_t in_features = 0;
   int64_t out_features = 0;      // of the module

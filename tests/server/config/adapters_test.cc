@@ -48,6 +48,13 @@ TEST_F(AdapterConfigTest, PathsAreRelativeToTheConfigsFolder) {
   EXPECT_EQ(model.engine.adapters.max_bytes, 2097152U);
 }
 
+TEST_F(AdapterConfigTest, AreThoseOfDividedModelsToo) {
+  const auto config = With(R"("parallel": {"tensor": 2}, "adapters": [{"name": "a", "path": "x"}])");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].source.num_ranks, 2);
+  EXPECT_EQ(config->models[0].engine.adapters.max_adapters, 1);
+}
+
 TEST_F(AdapterConfigTest, MoreNamesThanAreInMemory) {
   const auto config = With(R"("max_adapters": 1, "max_registered_adapters": 3, "adapter_host_memory_bytes": 4096,
                               "adapters": [{"name": "a", "path": "x"}, {"name": "b", "path": "y"}])");
