@@ -193,6 +193,7 @@ EngineStats EncoderEngine::stats() const {
   stats.idle = live == 0;
   stats.steps = state_->batches.load(std::memory_order_relaxed);
   stats.progress = stats.steps + state_->runtime->progress();
+  stats.rank_at_fault = state_->runtime->rank_at_fault();
   stats.longest_step_ns = state_->longest_batch_ns.load(std::memory_order_relaxed);
   stats.failed = state_->failed.load(std::memory_order_relaxed);
   stats.prompt_tokens = state_->computed_tokens.load(std::memory_order_relaxed);

@@ -73,24 +73,6 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, st
   }
 }
 
-kernels::DeviceMemory ModelEncoderRuntime::device_memory() const {
-  kernels::DeviceMemory sum;
-  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
-    const kernels::Device& device = *model_->of_rank(rank).device();
-    const kernels::DeviceMemory memory = device.ops->memory(device.context);
-    sum.bytes_held += memory.bytes_held;
-    sum.bytes_peak += memory.bytes_peak;
-    sum.allocations += memory.allocations;
-  }
-  return sum;
-}
-
-uint64_t ModelEncoderRuntime::progress() const {
-  uint64_t sum = 0;
-  for (const std::unique_ptr<StepBuffers>& rank : buffers_) sum += rank->progress();
-  return sum;
-}
-
 absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
   const Tuning tuning(model_->device(), notice);
   if (!tuning.on()) return absl::OkStatus();

@@ -29,8 +29,9 @@ class EncoderRuntime {
   virtual absl::Status Run(EncodeBatch* batch) = 0;
   // What the device has given out, to all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
-  // As Runtime::progress.
+  // As Runtime's.
   virtual uint64_t progress() const { return 0; }
+  virtual int32_t rank_at_fault() const { return -1; }
 };
 
 class ModelEncoderRuntime : public EncoderRuntime {
@@ -45,8 +46,9 @@ class ModelEncoderRuntime : public EncoderRuntime {
   absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
 
   absl::Status Run(EncodeBatch* batch) override;
-  kernels::DeviceMemory device_memory() const override;  // of all ranks' devices
-  uint64_t progress() const override;                    // of all ranks
+  kernels::DeviceMemory device_memory() const override { return model_->device_memory(); }
+  uint64_t progress() const override { return ProgressOf(buffers_); }
+  int32_t rank_at_fault() const override { return team_ == nullptr ? -1 : team_->group()->rank_at_fault(); }
   // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
   // one for each of its tokens, or, where every input takes but one, that.
   absl::StatusOr<const float*> HostHidden() { return HostRows(hidden_, rows_.num_rows(), model_->config().hidden_dim); }

@@ -7,8 +7,9 @@ using kernels::DeviceOps;
 
 bool Meet(LayerContext* context, const char* op) {
   if (!context->divided()) return true;
-  return context->Check(
-      context->buffers.ranks->Meet() ? kernels::KernelStatus::kOk : kernels::KernelStatus::kDeviceError, op);
+  return context->Check(context->buffers.ranks->Meet(context->config.rank) ? kernels::KernelStatus::kOk
+                                                                           : kernels::KernelStatus::kDeviceError,
+                        op);
 }
 
 Columns OwnColumns(const LayerContext& context, float* rows) {

@@ -248,6 +248,7 @@ EngineStats Engine::stats() const {
   stats.progress =
       stats.steps + state_->runtime->progress() + static_cast<uint64_t>(pool.num_pages - state_->first_pages);
   if (state_->drafter != nullptr) stats.progress += state_->drafter->progress();
+  stats.rank_at_fault = state_->runtime->rank_at_fault();
   const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));

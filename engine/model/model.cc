@@ -22,6 +22,18 @@ const PrecisionWeights& Model::weights(Precision precision) const {
   return weights_[IndexOf(precision)];
 }
 
+kernels::DeviceMemory Model::device_memory() const {
+  kernels::DeviceMemory sum;
+  for (int32_t rank = 0; rank < num_ranks(); ++rank) {
+    const kernels::Device& device = *of_rank(rank).device_;
+    const kernels::DeviceMemory memory = device.ops->memory(device.context);
+    sum.bytes_held += memory.bytes_held;
+    sum.bytes_peak += memory.bytes_peak;
+    sum.allocations += memory.allocations;
+  }
+  return sum;
+}
+
 size_t Model::weight_bytes(Precision precision) const {
   size_t bytes = weight_bytes_[IndexOf(precision)];
   for (const std::unique_ptr<Model>& rank : other_ranks_) bytes += rank->weight_bytes(precision);

@@ -31,6 +31,8 @@ class Model {
   const Model& of_rank(int32_t rank) const { return rank == 0 ? *this : *other_ranks_[static_cast<size_t>(rank) - 1]; }
   const std::vector<Precision>& precisions() const { return precisions_; }
   kernels::Device* device() const { return device_; }  // the rank's
+  // What the devices of all ranks have given out, to all their models. REQUIRES: this is rank 0's.
+  kernels::DeviceMemory device_memory() const;
   // REQUIRES: precision is one of precisions().
   const PrecisionWeights& weights(Precision precision) const;
   // Bytes of the packed weights of one precision in all ranks, including the FP32 norms and biases that all precisions

@@ -27,7 +27,8 @@ absl::Status RankTeam::Run(absl::FunctionRef<absl::Status(int32_t rank)> body) {
   bound_ = true;
   threads_.Run([&](int32_t rank) {
     const absl::Status status = body(rank);
-    if (!status.ok()) group_.Fail(rank, status);
+    if (!status.ok()) return group_.Fail(rank, status);
+    group_.Meet(rank);  // so that who is late at the end is known, too
   });
   return group_.status();
 }

@@ -25,8 +25,8 @@ class RankTeam {
   // That the rank's threads are bound to; empty: none in particular.
   const std::vector<int>& cpus(int32_t rank) const { return cpus_[static_cast<size_t>(rank)]; }
 
-  // Calls body(rank) for every rank, all at once; rank 0's is the calling thread, which is bound from the first call
-  // on. A rank's error ends the group for good; returns the group's status.
+  // Calls body(rank) for every rank, all at once, after which they meet; rank 0's is the calling thread, which is bound
+  // from the first call on. A rank's error ends the group for good; returns the group's status.
   absl::Status Run(absl::FunctionRef<absl::Status(int32_t rank)> body);
 
  private:

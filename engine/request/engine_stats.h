@@ -43,6 +43,7 @@ struct EngineStats : SequenceCounters {
   bool idle = true;                     // nothing queued, running or in flight
   bool paused = false;                  // no step is computed until Engine::Resume; requests wait
   bool failed = false;                  // the device failed; nothing is served from then on
+  int32_t rank_at_fault = -1;           // of a divided model that has failed or stands still: the rank; -1: unknown
   size_t device_memory_peak_bytes = 0;  // of the device, over all its models; 0 if unknown
 };
 

@@ -2,7 +2,6 @@
 #include "engine/runtime/model_runtime.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,20 +52,15 @@ absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, cons
   const int32_t num_ranks = model_->num_ranks();
   EngineOptions own = options;
   if (num_ranks > 1) {
-    cpus_ = CpusOfRanks(num_ranks);
-    if (!cpus_.front().empty()) own.kv_backing = {};  // pages that are backed later lie on all nodes in turn
-    group_ = std::make_unique<RankGroup>(num_ranks);
-    try {
-      threads_ = std::make_unique<RankThreads>(num_ranks,
-                                               [this](int32_t rank) { BindToCpus(cpus_[static_cast<size_t>(rank)]); });
-    } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("could not start the threads of ", num_ranks, " ranks: ", error.what()));
-    }
+    absl::StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::Start(num_ranks);
+    if (!team.ok()) return team.status();
+    team_ = *std::move(team);
+    if (!team_->cpus(0).empty()) own.kv_backing = {};  // pages that are backed later lie on all nodes in turn
   }
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    const ScopedCpus bound(cpus_.empty() ? std::vector<int>() : cpus_[static_cast<size_t>(rank)]);
-    const RankRuntime::Team team{group_.get(), rank == 0 ? nullptr : ranks_.front().get()};
+    const ScopedCpus bound(team_ == nullptr ? std::vector<int>() : team_->cpus(rank));
+    const RankRuntime::Team team{team_ == nullptr ? nullptr : team_->group(),
+                                 rank == 0 ? nullptr : ranks_.front().get()};
     if (rank > 0) own.kv_backing.on_end = nullptr;  // rank 0's says it once
     absl::StatusOr<std::unique_ptr<RankRuntime>> made =
         RankRuntime::Create(&model_->of_rank(rank), plans[static_cast<size_t>(rank)], own, team);
@@ -97,26 +91,8 @@ bool ModelRuntime::prefill_matches_decode() const {
   return PrefillMatchesDecode(*model_->device(), model_->precisions(), memory_plan().deterministic);
 }
 
-kernels::DeviceMemory ModelRuntime::device_memory() const {
-  kernels::DeviceMemory sum;
-  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
-    const kernels::Device& device = *model_->of_rank(rank).device();
-    const kernels::DeviceMemory memory = device.ops->memory(device.context);
-    sum.bytes_held += memory.bytes_held;
-    sum.bytes_peak += memory.bytes_peak;
-    sum.allocations += memory.allocations;
-  }
-  return sum;
-}
-
-uint64_t ModelRuntime::progress() const {
-  uint64_t sum = 0;
-  for (const std::unique_ptr<RankRuntime>& rank : ranks_) sum += rank->progress();
-  return sum;
-}
-
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
-  if (group_ != nullptr) return absl::OkStatus();  // for devices that divide no models
+  if (team_ != nullptr) return absl::OkStatus();  // for devices that divide no models
   absl::Status status = engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
   return status.ok() ? RecordDecodeSteps(*model_, profiles, this, notice) : status;
 }
@@ -126,7 +102,7 @@ absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
   DUNLIN_CHECK(plan.sequences.size() <= static_cast<size_t>(memory_plan().max_sequences),
                "a plan holds more sequences than max_sequences");
   const size_t slot = SlotOf(next_handle_);
-  absl::Status launched = group_ == nullptr ? ranks_.front()->Launch(plan, slot) : LaunchRanks(plan, slot);
+  absl::Status launched = team_ == nullptr ? ranks_.front()->Launch(plan, slot) : LaunchRanks(plan, slot);
   if (!launched.ok()) return launched;
   ++num_in_flight_;
   const StepHandle handle = next_handle_;
@@ -136,15 +112,11 @@ absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
 
 // Steps of the other ranks have nothing to collect: their device has run them when they return.
 absl::Status ModelRuntime::LaunchRanks(const StepPlan& plan, size_t slot) {
-  if (!bound_) BindToCpus(cpus_.front());
-  bound_ = true;
-  threads_->Run([&](int32_t rank) {
+  return team_->Run([&](int32_t rank) {
     RankRuntime& runtime = *ranks_[static_cast<size_t>(rank)];
     absl::Status status = runtime.Launch(plan, slot);
-    if (status.ok() && rank > 0) status = runtime.Wait(slot);
-    if (!status.ok()) group_->Fail(rank, status);
+    return status.ok() && rank > 0 ? runtime.Wait(slot) : status;
   });
-  return group_->status();
 }
 
 absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {

@@ -14,9 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
-#include "engine/parallel/rank_devices.h"
-#include "engine/parallel/rank_group.h"
-#include "engine/parallel/rank_threads.h"
+#include "engine/parallel/rank_team.h"
 #include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
@@ -56,8 +54,9 @@ class ModelRuntime : public Runtime {
   KvGroups kv_groups() const override { return memory_plan().kv_groups; }
   int32_t num_state_slots() const override { return memory_plan().num_state_slots; }
   bool prefill_matches_decode() const override;
-  kernels::DeviceMemory device_memory() const override;  // of all ranks' devices
-  uint64_t progress() const override;                    // of all ranks
+  kernels::DeviceMemory device_memory() const override { return model_->device_memory(); }
+  uint64_t progress() const override { return ProgressOf(ranks_); }
+  int32_t rank_at_fault() const override { return team_ == nullptr ? -1 : team_->group()->rank_at_fault(); }
   int64_t longest_mask_wait_ns() const override { return ranks_.front()->longest_mask_wait_ns(); }
   // Of all ranks.
   const MemoryPlan& memory_plan() const { return plan_; }
@@ -73,11 +72,8 @@ class ModelRuntime : public Runtime {
   const Model* model_;
   const MemoryPlan plan_;
   const int32_t depth_;
-  std::vector<std::vector<int>> cpus_;               // of several ranks: CpusOfRanks
-  std::unique_ptr<RankGroup> group_;                 // of several ranks; else null
+  std::unique_ptr<RankTeam> team_;                   // null: the model is not divided
   std::vector<std::unique_ptr<RankRuntime>> ranks_;  // rank 0's first, which has what the others share
-  std::unique_ptr<RankThreads> threads_;             // as group_
-  bool bound_ = false;                               // whether the engine thread is rank 0's
   StepHandle next_handle_ = 0;                       // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;                            // of Collect
   int32_t num_in_flight_ = 0;

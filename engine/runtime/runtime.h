@@ -45,6 +45,8 @@ class Runtime {
   // Advances while a step is being launched: operations so far, so that a long step can be told from a stall. Any
   // thread.
   virtual uint64_t progress() const { return 0; }
+  // Of a divided model: the rank that has failed or that others wait for; -1: there is none. Any thread.
+  virtual int32_t rank_at_fault() const { return -1; }
   // The longest that a step has waited for the masks of constrained outputs, or computed them itself, since start. Any
   // thread.
   virtual int64_t longest_mask_wait_ns() const { return 0; }

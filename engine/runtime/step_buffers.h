@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -59,5 +60,12 @@ class StepBuffers {
   LayerBuffers layers_;  // points into memory_
   std::atomic<uint64_t> progress_{0};
 };
+
+// Of all ranks of a model: StepBuffers, or what counts its own progress as they do. Any thread.
+template <typename Ranks>
+uint64_t ProgressOf(const Ranks& ranks) {
+  return std::accumulate(ranks.begin(), ranks.end(), uint64_t{0},
+                         [](uint64_t sum, const auto& rank) { return sum + rank->progress(); });
+}
 
 }  // namespace dunlin::engine

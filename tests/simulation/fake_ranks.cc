@@ -67,7 +67,7 @@ absl::Status FakeRanks::RunRank(int64_t step, int32_t rank) {
     }
     std::vector<uint64_t>& columns = columns_[static_cast<size_t>(layer)];
     columns[static_cast<size_t>(rank)] = ColumnOf(row, static_cast<size_t>(rank));
-    if (!team_->group()->Meet()) return absl::AbortedError("left alone by another");
+    if (!team_->group()->Meet(rank)) return absl::AbortedError("left alone by another");
     row = RowOf(columns);
   }
   rows_[static_cast<size_t>(rank)] = row;

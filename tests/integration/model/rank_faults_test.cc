@@ -112,11 +112,13 @@ TEST_F(RankFaults, AStalledRankHoldsTheStepAndItsProgress) {
   const uint64_t before = runtime->progress();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(runtime->progress(), before);  // what a watchdog looks at
+  EXPECT_EQ(runtime->rank_at_fault(), 1);
   EXPECT_FALSE(launched);
   Set(Fault::kNone, 0);
   engine.join();
   EXPECT_TRUE(launched);
   EXPECT_GT(runtime->progress(), before);
+  EXPECT_EQ(runtime->rank_at_fault(), -1);
 }
 
 // Wherever it fails: in the first layer, in the last product, which is the head.
@@ -146,6 +148,7 @@ TEST_F(RankFaults, AFailingRankEndsTheEngineAndItsRequests) {
     EXPECT_LT(response.tokens.size(), 60U);
   }
   EXPECT_TRUE(client.engine().stats().failed) << "what health asks";
+  EXPECT_EQ(client.engine().stats().rank_at_fault, 1);
 }
 
 TEST_F(RankFaults, MemoryIsThatOfAllRanks) {
