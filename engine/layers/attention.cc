@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/layers/joint_norms.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/rank_rows.h"
 #include "engine/model/spec/rank_config.h"
@@ -118,7 +119,8 @@ bool Attention::StoreHeads() const {
   const Linear qkv = InputOf(context_, weights_, context_->layer);
   context_->rows.query = context_->buffers.qkv;
   context_->rows.query_stride = qkv.weight().out_features;
-  const kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
+  kernels::RotateAndStoreKvParams heads = KvParamsOf(*context_, weights_);
+  if (heads.joint_norms && context_->divided()) return StoreJointHeads(qkv, &heads);
   kernels::GemmParams params = qkv.Params(context_->rows.count);
   params.bias = qkv.bias();
   params.out = heads.qkv;
@@ -126,6 +128,16 @@ bool Attention::StoreHeads() const {
   if (!qkv.IsAdapted() && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "qkv");
   return qkv.Run("qkv", nullptr, heads.qkv, context_->rows.count) &&
          context_->Run(&DeviceOps::rotate_and_store_kv, heads, "rotate and store kv");
+}
+
+bool Attention::StoreJointHeads(const Linear& qkv, kernels::RotateAndStoreKvParams* heads) const {
+  if (!qkv.Run("qkv", nullptr, heads->qkv, context_->rows.count) ||
+      !NormJointly(context_, weights_, heads->qkv, qkv.weight().out_features)) {
+    return false;
+  }
+  heads->query_norm = heads->key_norm = nullptr;
+  heads->joint_norms = false;
+  return context_->Run(&DeviceOps::rotate_and_store_kv, *heads, "rotate and store kv");
 }
 
 // One operation where the device rounds what it attends.

@@ -28,6 +28,8 @@ class Attention {
 
  private:
   bool StoreHeads() const;
+  // Of a divided model with norms over all heads together.
+  bool StoreJointHeads(const Linear& qkv, kernels::RotateAndStoreKvParams* heads) const;
   bool Quantize(const Linear& next, const float* heads) const;
   // AttentionSpec::output_gate: of every row, from the layer's input; multiplied into the attention's output.
   bool ComputeGate() const;

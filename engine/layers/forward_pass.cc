@@ -25,15 +25,19 @@ absl::Status ForwardPass::RunLayers() {
   context_.rows = AllRows(config, context_.buffers, context_.inputs);
   bool ran = Embedding(&context_).Run();
   for (int32_t layer = 0; ran && layer < config.num_layers; ++layer) ran = RunLayer(layer);
-  if (ran && context_.config.num_predictors > 0) {
-    ran = context_.Check(KeepHidden(config, context_.buffers, context_.inputs.kept, &context_.rows),
-                         "copy of the kept rows");
-  }
+  if (ran && context_.config.num_predictors > 0) ran = KeepAfterLayers();
   if (!ran) return context_.Failure();
   context_.layer = -1;
   // What an encoder returns is what a decoder's head would read.
   const bool normed = !config.is_encoder() || context_.post_norm() || context_.rows.count == 0;
   return StatusOf(normed || Norm(&context_, context_.weights.final_norm).RunInPlace("final norm"));
+}
+
+bool ForwardPass::KeepAfterLayers() {
+  constexpr char kOp[] = "copy of the kept rows";
+  const KeptRows& kept = context_.inputs.kept;
+  return context_.Check(KeepHidden(context_.config, context_.buffers, kept, &context_.rows), kOp) &&
+         (kept.spans.count == 0 || Meet(&context_, kOp));
 }
 
 bool ForwardPass::RunLayer(int32_t layer) {

@@ -6,6 +6,7 @@
 #include "engine/layers/embedding.h"
 #include "engine/layers/forward_pass.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -26,7 +27,8 @@ const PredictorWeights& Predictor::own() const {
   return context_.weights.layers[static_cast<size_t>(context_.config.num_layers)].predictor;
 }
 
-// [rows, 2 * hidden_dim] of the two normed halves, then [rows, hidden_dim] of one of them.
+// [rows, 2 * hidden_dim] of the two normed halves, then [rows, hidden_dim] of one of them: of a divided model, each
+// rank's own.
 bool Predictor::FillRows() {
   const int32_t columns = context_.config.hidden_dim;
   context_.rows = AllRows(context_.config, context_.buffers, context_.inputs);
@@ -53,17 +55,25 @@ bool Predictor::FillRows() {
                                           .columns = columns};
     return context_.Run(&DeviceOps::copy_columns, copy, "rows of a predictor");
   };
-  const auto norm = [&](const NormWeights& weights, float* rows) {
-    context_.rows.hidden = rows;
-    const bool ran = Norm(&context_, weights).Run("norm of a predictor", rows);
+  const auto norm = [&](const NormWeights& weights, float* from) {
+    context_.rows.hidden = from;
+    const bool ran = Norm(&context_, weights).Run("norm of a predictor", half);
     context_.rows.hidden = hidden;
     return ran;
   };
-  const Linear in(&context_, own().in, kUnobservedInput);
-  return Embedding(&context_).Run() && norm(own().embedding_norm, hidden) && join(hidden, 0) &&
+  return Embedding(&context_).Run() && norm(own().embedding_norm, hidden) && join(half, 0) &&
          context_.Run(&DeviceOps::copy_rows, gather, "hidden rows of a predictor") && norm(own().hidden_norm, half) &&
-         join(half, 1) && in.Quantize("input of a predictor", both, count) &&
-         in.Run("input of a predictor", nullptr, hidden, count);
+         join(half, 1) && RunInput(both);
+}
+
+// Ranks have some columns of the one stream, and all of them have read the embeddings in it before it changes.
+bool Predictor::RunInput(const float* both) {
+  constexpr char kOp[] = "input of a predictor";
+  const Linear in(&context_, own().in, kUnobservedInput);
+  float* const hidden = context_.rows.hidden;
+  if (!in.Quantize(kOp, both, context_.rows.count)) return false;
+  if (!context_.divided()) return in.Run(kOp, nullptr, hidden, context_.rows.count);
+  return Meet(&context_, kOp) && in.Run(kOp, OwnColumns(context_, hidden)) && Meet(&context_, kOp);
 }
 
 absl::Status Predictor::StoreKv() {
@@ -79,6 +89,8 @@ absl::Status Predictor::Run(float* out) {
 
 absl::Status Predictor::RunHead(int32_t first, int32_t count) {
   context_.layer = -1;  // its rows run as decode
+  // Of several ranks the first one may still read the logits of the rows before.
+  if (first > 0 && !Meet(&context_, "head")) return context_.Failure();
   const float* rows = context_.rows.hidden + int64_t{first} * context_.config.hidden_dim;
   return StatusOf(Head(&context_).Run(own().final_norm, {rows, nullptr, count}));
 }

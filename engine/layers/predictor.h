@@ -4,7 +4,7 @@
 //   x = In([EmbeddingNorm(embedding), HiddenNorm(hidden)]);  logits = Head(FinalNorm(Layer(x)))
 // Layer is a decoder layer with keys and values of its own in the sequence's pages, at p; the head is the model's.
 // Source: DeepSeek-V3 Technical Report, section 2.2; transformers and vLLM, models qwen3_next_mtp and deepseek_mtp.
-// A Predictor lives for one batch on the engine thread. It allocates nothing unless an operation fails.
+// A Predictor lives for one batch on the thread of its rank. It allocates nothing unless an operation fails.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ class Predictor {
   const PredictorWeights& own() const;
   // The layer's input into the rows.
   bool FillRows();
+  bool RunInput(const float* both);
   absl::Status StatusOf(bool ran) const { return ran ? absl::OkStatus() : context_.Failure(); }
 
   LayerContext context_;

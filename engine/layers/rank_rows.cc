@@ -19,9 +19,13 @@ Columns OwnColumns(const LayerContext& context, float* rows) {
 
 // In turns into two buffers: a rank may fill the one that it read the time before last, because all ranks have met
 // since.
+float* NextGathered(LayerContext* context) {
+  return context->buffers.gathered[context->num_gathers++ % 2];
+}
+
 const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
                            int32_t num_rows) {
-  float* gathered = context->buffers.gathered[context->num_gathers++ % 2];
+  float* gathered = NextGathered(context);
   const kernels::CopyColumnsParams params{.in = own.data,
                                           .in_stride = own.stride,
                                           .in_block_stride = own.count,

@@ -38,6 +38,10 @@ inline RankColumns ColumnsOf(const float* data, const RankPart& part) {
   return {.data = data, .stride = part.count, .first = part.first, .count = part.count};
 }
 
+// Where rows that several ranks fill next lie: LayerBuffers::gathered, in turns. Valid until the gather after the next
+// one. REQUIRES: the model is divided.
+float* NextGathered(LayerContext* context);
+
 // Puts the rank's columns of rows of `columns` floats together with those of the other ranks. Null after a failure;
 // else [num_rows, columns], valid until the gather after the next one. REQUIRES: the model is divided.
 const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,

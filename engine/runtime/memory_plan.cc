@@ -118,8 +118,10 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
 // One of LayerBuffers::gathered.
 size_t GatheredBytes(const ModelConfig& config, int32_t rows) {
   const ModelConfig& whole = config.undivided();
+  const AttentionSpec& attention = whole.attention;
+  const int32_t normed = attention.qk_norm_joint ? attention.qkv_features() : 0;  // queries and keys at once
   const int32_t widest =
-      std::max({whole.attention.output_features(), whole.delta.output_features(), whole.mamba.output_features(),
+      std::max({normed, whole.attention.output_features(), whole.delta.output_features(), whole.mamba.output_features(),
                 whole.short_conv.channels, whole.experts.latent_dim, whole.max_ffn_dim()});
   return std::max(Floats(rows, widest), Floats(NumExpertRows(whole, rows), whole.experts.ffn_dim));
 }

@@ -119,6 +119,13 @@ absl::Status ModelRuntime::LaunchRanks(const StepPlan& plan, size_t slot) {
   });
 }
 
+absl::Status ModelRuntime::Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
+  const auto predict = [&](int32_t rank) { return ranks_[static_cast<size_t>(rank)]->Predict(plan, hidden_rows); };
+  absl::Status status = team_ == nullptr ? predict(0) : team_->Run(predict);
+  if (status.ok()) ranks_.front()->ReadPrediction(result);
+  return status;
+}
+
 absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {
   DUNLIN_CHECK(num_in_flight_ > 0 && handle == oldest_, "collecting a step that is not the oldest in flight");
   --num_in_flight_;

@@ -43,9 +43,7 @@ class ModelRuntime : public Runtime {
   // Runs the layer on the positions of a plan of one token a sequence, each the token after its position, and draws
   // from its head. hidden_rows: of FindHidden or, for the position after one that a prediction has computed,
   // PredictedHidden of that. Waits for the result. Errors: as Launch.
-  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
-    return ranks_.front()->Predict(plan, hidden_rows, result);
-  }
+  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result);
   int32_t PredictedHidden(int32_t sequence_index) const { return ranks_.front()->PredictedHidden(sequence_index); }
   int32_t depth() const override { return depth_; }
   int32_t num_pages() const override { return memory_plan().num_pages; }

@@ -147,21 +147,19 @@ absl::Status RankRuntime::StorePredictorKv(const SubBatch& batch, int32_t first_
   absl::Status status = pass->KeepFinalHidden(HiddenAt(hidden_rows_.RowOfStep(first_row)));
   if (!status.ok()) return status;
   const PassInputs predictor_inputs = inputs.predictor_inputs();
-  return Predictor(model_->config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
+  return Predictor(model_->rank_config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
                    buffers_->layers())
       .StoreKv();
 }
 
-absl::Status RankRuntime::Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
+absl::Status RankRuntime::Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows) {
   DUNLIN_CHECK(prediction_ != nullptr && plan.num_tokens <= memory_plan().max_sequences, "nothing to predict with");
   prediction_->Restart(plan.sequences.size(), 0);
   for (const SubBatch& batch : plan.sub_batches) {
     if (absl::Status status = PredictSubBatch(plan, batch, hidden_rows); !status.ok()) return status;
   }
   absl::Status status = DeviceStatus(prediction_->Close(), "marking a prediction's end");
-  if (status.ok()) status = DeviceStatus(prediction_->Wait(), "waiting for a prediction");
-  if (status.ok()) prediction_->Read(result);
-  return status;
+  return status.ok() ? DeviceStatus(prediction_->Wait(), "waiting for a prediction") : status;
 }
 
 // Of one token a sequence, so that sequences are rows.
@@ -173,13 +171,14 @@ absl::Status RankRuntime::PredictSubBatch(const StepPlan& plan, const SubBatch& 
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of a prediction's inputs");
   if (!status.ok()) return status;
   const PassInputs predictor_inputs = inputs.predictor_inputs();
-  Predictor predictor(model_->config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
+  Predictor predictor(model_->rank_config(), model_->weights(batch.profile.precision), batch.profile, predictor_inputs,
                       buffers_->layers());
+  const bool samples = model_->rank_config().rank == 0;
   status = predictor.Run(HiddenAt(PredictedHidden(batch.first_sequence)));
   for (int32_t first = 0; status.ok() && first < batch.num_tokens; first += kMaxLogitRows) {
     const int32_t count = std::min(kMaxLogitRows, batch.num_tokens - first);
     status = predictor.RunHead(first, count);
-    if (status.ok()) status = SampleRows(plan, first, count, prediction_.get());
+    if (status.ok() && samples) status = SampleRows(plan, first, count, prediction_.get());
   }
   return status;
 }

@@ -51,9 +51,11 @@ class RankRuntime {
   // Of rank 0, once Wait has returned.
   void Read(size_t slot, StepResult* result) const { slots_[slot]->Read(result); }
 
-  // Of a model with a layer that predicts, which has one rank: as of ModelRuntime.
+  // Of a model with a layer that predicts: as of ModelRuntime.
   int32_t FindHidden(RequestId id, int32_t position) const { return hidden_rows_.Find(id, position); }
-  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result);
+  absl::Status Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows);
+  // Of rank 0, once Predict has returned.
+  void ReadPrediction(StepResult* result) const { prediction_->Read(result); }
   int32_t PredictedHidden(int32_t sequence_index) const { return hidden_rows_.RowOfPrediction(sequence_index); }
 
   StepBuffers* buffers() { return buffers_.get(); }

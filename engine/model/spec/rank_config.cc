@@ -20,10 +20,7 @@ struct Undivided {
 constexpr Undivided kUndivided[] = {
     {"heads of several shapes", [](const ModelConfig& c) { return !c.attention.layer_heads.empty(); }},
     {"per-layer embeddings", [](const ModelConfig& c) { return c.has_layer_inputs(); }},
-    {"one norm over the heads of its queries", [](const ModelConfig& c) { return c.attention.qk_norm_joint; }},
     {"experts in addition to the MLP of a layer", [](const ModelConfig& c) { return c.experts.beside_mlp; }},
-    {"a layer that predicts further tokens (models[].speculation.draft is \"mtp\")",
-     [](const ModelConfig& c) { return c.num_predictors > 0; }},
 };
 
 absl::Status Refused(const ModelConfig& config, int32_t num_ranks, const std::string& why) {
@@ -34,7 +31,7 @@ absl::Status Refused(const ModelConfig& config, int32_t num_ranks, const std::st
 // Whether a layer has an MLP of MlpSpec::ffn_dim.
 bool HasMlps(const ModelConfig& config) {
   if (config.mlp.ffn_dim == 0) return false;
-  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+  for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
     if (config.has_mlp(layer) && (!config.experts.in_layer(layer) || config.experts.beside_mlp)) return true;
   }
   return false;
@@ -350,6 +347,7 @@ std::vector<RankRows> RankRowsOf(const ModelConfig& config, WeightSlot slot, int
     case WeightSlot::kLatentOut:
     case WeightSlot::kExpertDown:
     case WeightSlot::kSharedDown:
+    case WeightSlot::kPredictorIn:
     case WeightSlot::kEmbedding:
     case WeightSlot::kHead:
       rows.AddUnits(0, config.part(static_cast<int32_t>(all)), 1);

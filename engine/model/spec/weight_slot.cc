@@ -164,11 +164,11 @@ constexpr auto kPositionRows = [](const C& c, int32_t) { return int64_t{c.positi
 constexpr auto kTokenTypeRows = [](const C& c, int32_t) { return int64_t{c.embedding.num_token_types}; };
 constexpr auto kQkvRows = [](const C& c, int32_t layer) { return int64_t{c.attention.qkv_features(layer)}; };
 constexpr auto kQueryNormDim = [](const C& c, int32_t layer) {
-  const HeadShape shape = c.attention.heads(layer);
+  const HeadShape shape = c.undivided().attention.heads(layer);
   return int64_t{c.attention.qk_norm_joint ? shape.num_heads : 1} * shape.head_dim;
 };
 constexpr auto kKeyNormDim = [](const C& c, int32_t layer) {
-  const HeadShape shape = c.attention.heads(layer);
+  const HeadShape shape = c.undivided().attention.heads(layer);
   return int64_t{c.attention.qk_norm_joint ? shape.num_kv_heads : 1} * shape.head_dim;
 };
 constexpr auto kNumHeads = [](const C& c, int32_t layer) { return int64_t{c.attention.heads(layer).num_heads}; };
@@ -366,7 +366,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfPredictor<&PredictorWeights::embedding_norm>),
     Norm(kPredictorHiddenNorm, "predictor_hidden_norm", kPerLayer, kPredicts, kNoBias, kHidden,
          OfPredictor<&PredictorWeights::hidden_norm>),
-    Matrix(kPredictorIn, "predictor_in", kPerLayer, kPredicts, kNoBias, {kHidden, kTwiceHidden},
+    Matrix(kPredictorIn, "predictor_in", kPerLayer, kPredicts, kNoBias, {kHiddenPart, kTwiceHidden},
            OfPredictor<&PredictorWeights::in>),
     Norm(kPredictorFinalNorm, "predictor_final_norm", kPerLayer, kPredicts, kNoBias, kHidden,
          OfPredictor<&PredictorWeights::final_norm>),

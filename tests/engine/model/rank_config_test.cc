@@ -107,7 +107,7 @@ class RankDivision : public ::testing::TestWithParam<Division> {};
 void ExpectEveryRowHasARank(const ModelConfig& config, const Division& division) {
   ASSERT_TRUE(CheckDivisible(config, division.num_ranks).ok()) << CheckDivisible(config, division.num_ranks);
   for (const WeightSlotRow& slot : kWeightSlotTable) {
-    for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
       if (!HasSlot(config, slot.slot, layer)) continue;
       const SlotShape whole = ShapeOf(config, slot.slot, layer);
       std::vector<int> owners(static_cast<size_t>(whole.out_features), 0);
@@ -142,6 +142,22 @@ void ExpectEveryRowHasARank(const ModelConfig& config, const Division& division)
 TEST_P(RankDivision, GivesEveryRowToARank) {
   const Division& division = GetParam();
   ExpectEveryRowHasARank(DividedConfig(division.heads, division.kv_heads), division);
+}
+
+// A norm over all heads is every rank's.
+TEST_P(RankDivision, GivesJointNormsToEveryRank) {
+  const Division& division = GetParam();
+  ModelConfig config = DividedConfig(division.heads, division.kv_heads);
+  config.attention.qk_norm = config.attention.qk_norm_joint = true;
+  ExpectEveryRowHasARank(config, division);
+}
+
+TEST_P(RankDivision, GivesEveryRowOfAPredictingLayerToARank) {
+  const Division& division = GetParam();
+  ModelConfig config = DividedConfig(division.heads, division.kv_heads);
+  config.num_predictors = 1;
+  config.experts.dense_layers = {true, false, true};
+  ExpectEveryRowHasARank(config, division);
 }
 
 TEST_P(RankDivision, GivesEveryRowOfRecurrentLayersToARank) {
@@ -218,9 +234,6 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config.mamba.shape.num_heads = config.mamba.shape.num_groups = 3;
   EXPECT_THAT(refusal(config, 4), HasSubstr("Mamba2 layers of 3 heads in 3 groups"));
   config = DividedConfig(4, 4);
-  config.attention.qk_norm = config.attention.qk_norm_joint = true;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("one norm over the heads"));
-  config = DividedConfig(4, 4);
   config.attention.layer_heads = {HeadShape{4, 4, 6}, HeadShape{4, 2, 6}};
   EXPECT_THAT(refusal(config, 2), HasSubstr("heads of several shapes"));
   config = DividedConfig(4, 4);
@@ -229,9 +242,6 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config = DividedConfig(4, 4);
   config.experts.beside_mlp = true;
   EXPECT_THAT(refusal(config, 2), HasSubstr("experts in addition"));
-  config = DividedConfig(4, 4);
-  config.num_predictors = 1;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("models[].speculation.draft is \"mtp\""));
   EXPECT_TRUE(CheckDivisible(config, 1).ok());
 }
 

@@ -7,12 +7,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <ostream>
 
 #include "engine/draft_model/predicting_layer.h"
 #include "engine/model/load/load_model.h"
 #include "engine/plan/sequence_view.h"
 #include "engine/sampling/sample_rows.h"
 #include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/ranked_model.h"
 #include "tests/integration/model/test_model.h"
 
 namespace dunlin::engine {
@@ -24,19 +26,12 @@ std::string PathOf(const std::string& name) {
   return SourcePath("tests/golden/predictors/" + name);
 }
 
-TestModel LoadWithPredictor(const std::string& name, const std::vector<Precision>& precisions) {
-  TestModel test;
-  std::string error;
-  test.device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {2, ""}, &error);
-  EXPECT_NE(test.device, nullptr) << error;
+RankedModel LoadWithPredictor(const std::string& name, int32_t num_ranks, const std::vector<Precision>& precisions) {
   ModelSource source;
   source.path = PathOf(name);
   source.precisions = precisions;
   source.predictor = true;
-  auto model = LoadModel(source, test.device.get());
-  EXPECT_TRUE(model.ok()) << model.status();
-  if (model.ok()) test.model = *std::move(model);
-  return test;
+  return LoadRankedModel(source, "", 2, num_ranks);
 }
 
 // A sequence of known tokens in a runtime of its own, without a scheduler.
@@ -115,15 +110,23 @@ std::vector<float> LogProbabilities(const std::vector<float>& logits) {
   return logprobs;
 }
 
-class Predictors : public ::testing::TestWithParam<const char*> {};
+struct PredictorCase {
+  const char* name;
+  int32_t num_ranks;
+};
+void PrintTo(const PredictorCase& test, std::ostream* out) {
+  *out << test.name << ", " << test.num_ranks << " ranks";
+}
+
+class Predictors : public ::testing::TestWithParam<PredictorCase> {};
 
 // By single tokens and by chunks, which store keys and values of several rows; the last position of each is predicted
 // from.
 TEST_P(Predictors, HaveTheLogitsOfTheReference) {
-  std::ifstream file(PathOf(GetParam()) + "/golden.json");
+  std::ifstream file(PathOf(GetParam().name) + "/golden.json");
   const auto golden = nlohmann::json::parse(file);
   const auto tokens = golden.at("tokens").get<std::vector<TokenId>>();
-  const TestModel test = LoadWithPredictor(GetParam(), {Precision::kFp32});
+  const RankedModel test = LoadWithPredictor(GetParam().name, GetParam().num_ranks, {Precision::kFp32});
   for (const int32_t chunk : {1, 3, 8, 24}) {
     KnownSequence sequence(test.model.get(), tokens);
     for (int32_t end = chunk; end < static_cast<int32_t>(tokens.size()); end += chunk) {
@@ -142,10 +145,35 @@ TEST_P(Predictors, HaveTheLogitsOfTheReference) {
   }
 }
 
+TEST_P(Predictors, HaveTheBitsOfOneRank) {
+  std::ifstream file(PathOf(GetParam().name) + "/golden.json");
+  const auto tokens = nlohmann::json::parse(file).at("tokens").get<std::vector<TokenId>>();
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const RankedModel whole = LoadWithPredictor(GetParam().name, 1, {precision});
+    const RankedModel divided = LoadWithPredictor(GetParam().name, GetParam().num_ranks, {precision});
+    KnownSequence alone(whole.model.get(), tokens);
+    KnownSequence together(divided.model.get(), tokens);
+    for (int32_t end = 5; end < static_cast<int32_t>(tokens.size()); end += 5) {
+      SCOPED_TRACE("position " + std::to_string(end - 1));
+      alone.Compute(5);
+      together.Compute(5);
+      const TokenOutput expected = alone.Predict();
+      const TokenOutput predicted = together.Predict();
+      EXPECT_EQ(predicted.token_id, expected.token_id);
+      EXPECT_EQ(predicted.logprob, expected.logprob);
+      ASSERT_EQ(predicted.num_top, expected.num_top);
+      for (size_t i = 0; i < static_cast<size_t>(expected.num_top); ++i) {
+        EXPECT_EQ(predicted.top[i].token_id, expected.top[i].token_id);
+        EXPECT_EQ(predicted.top[i].logprob, expected.top[i].logprob);
+      }
+    }
+  }
+}
+
 TEST_P(Predictors, ChangeNoTokenAndNoBit) {
   const std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16, Precision::kInt8};
-  const TestModel plain_model = LoadTestModel(PathOf(GetParam()), "", 2, precisions);
-  const TestModel test = LoadWithPredictor(GetParam(), precisions);
+  const TestModel plain_model = LoadTestModel(PathOf(GetParam().name), "", 2, precisions);
+  const RankedModel test = LoadWithPredictor(GetParam().name, GetParam().num_ranks, precisions);
   std::vector<Request> requests;
   for (const Precision precision : precisions) {
     for (int i = 0; i < 4; ++i) {
@@ -182,8 +210,15 @@ TEST_P(Predictors, ChangeNoTokenAndNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Predictors, ::testing::Values("qwen35_mtp", "glm4_moe_mtp", "deepseek_v3_mtp"),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Models, Predictors,
+                         ::testing::Values(PredictorCase{"qwen35_mtp", 1}, PredictorCase{"qwen35_mtp", 2},
+                                           PredictorCase{"qwen35_mtp", 4}, PredictorCase{"glm4_moe_mtp", 1},
+                                           PredictorCase{"glm4_moe_mtp", 2}, PredictorCase{"glm4_moe_mtp", 4},
+                                           PredictorCase{"deepseek_v3_mtp", 1}, PredictorCase{"deepseek_v3_mtp", 2},
+                                           PredictorCase{"deepseek_v3_mtp", 4}),
+                         [](const auto& test) {
+                           return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks);
+                         });
 
 TEST(PredictorLoading, NamesWhatIsMissingAndWhatIsNotServed) {
   std::string error;

@@ -148,19 +148,19 @@ TEST_P(RankMixes, AResponseEqualsThatOfItsRequestAloneOnOneRank) {
   RunMixes(*alone.model, *together.model, test, &rank_totals);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RankMixes,
-                         ::testing::Values(RankMix{"gpt2_tiny", 3}, RankMix{"llama_gqa", 2},
-                                           RankMix{"mistral_window", 4, true}, RankMix{"qwen3_qk_norm", 2},
-                                           RankMix{"mixtral_tiny", 4}, RankMix{"gemma2_tiny", 4},
-                                           RankMix{"gemma3_tiny", 2}, RankMix{"gpt_oss_tiny", 2},
-                                           RankMix{"qwen35_tiny", 2}, RankMix{"granite_h_tiny", 2},
-                                           RankMix{"falcon_h1_norm", 2}, RankMix{"lfm3_tiny", 4},
-                                           RankMix{"deepseek_v32_tiny", 4}, RankMix{"kimi_linear_tiny", 2},
-                                           RankMix{"llama4_tiny", 2}, RankMix{"qwen3_qk_norm", 2, false, "portable"}),
-                         [](const auto& test) {
-                           return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
-                                  (test.param.kv_fp8 ? "_fp8_kv" : "") + test.param.variant;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, RankMixes,
+    ::testing::Values(RankMix{"gpt2_tiny", 3}, RankMix{"llama_gqa", 2}, RankMix{"mistral_window", 4, true},
+                      RankMix{"qwen3_qk_norm", 2}, RankMix{"mixtral_tiny", 4}, RankMix{"gemma2_tiny", 4},
+                      RankMix{"gemma3_tiny", 2}, RankMix{"gpt_oss_tiny", 2}, RankMix{"qwen35_tiny", 2},
+                      RankMix{"granite_h_tiny", 2}, RankMix{"falcon_h1_norm", 2}, RankMix{"lfm3_tiny", 4},
+                      RankMix{"deepseek_v32_tiny", 4}, RankMix{"kimi_linear_tiny", 2}, RankMix{"llama4_tiny", 2},
+                      RankMix{"olmo2_tiny", 4}, RankMix{"minimax_m2_tiny", 2},
+                      RankMix{"qwen3_qk_norm", 2, false, "portable"}),
+    [](const auto& test) {
+      return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
+             (test.param.kv_fp8 ? "_fp8_kv" : "") + test.param.variant;
+    });
 
 // Ranks with a pool of threads each, on a model whose products several threads share.
 TEST(RankPools, TwoRanksOfTwoThreadsHaveTheBitsOfOne) {

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
@@ -20,6 +21,13 @@ namespace {
 
 RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_variant, int num_threads, int32_t num_ranks,
                             const std::vector<Precision>& precisions) {
+  ModelSource source;
+  source.path = path;
+  source.precisions = precisions;
+  return LoadRankedModel(std::move(source), cpu_variant, num_threads, num_ranks);
+}
+
+RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, int num_threads, int32_t num_ranks) {
   RankedModel ranked;
   std::vector<kernels::Device*> devices;
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
@@ -28,9 +36,6 @@ RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_vari
     if (ranked.devices.back() == nullptr) DieBecause(error);
     devices.push_back(ranked.devices.back().get());
   }
-  ModelSource source;
-  source.path = path;
-  source.precisions = precisions;
   source.num_ranks = num_ranks;
   absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(source, devices);
   if (!model.ok()) DieBecause(model.status().ToString());

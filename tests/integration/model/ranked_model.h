@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/load/model_source.h"
 #include "engine/model/model.h"
 #include "kernels/api/device.h"
 
@@ -21,6 +22,8 @@ struct RankedModel {
 // Dies with the reason when the model cannot be loaded. Each rank has num_threads threads.
 RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_variant, int num_threads, int32_t num_ranks,
                             const std::vector<Precision>& precisions);
+// The same of all that the source says, but for its num_ranks.
+RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, int num_threads, int32_t num_ranks);
 
 // Whether the model of a directory or file is divided among so many ranks; false: *reason says why not.
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason);
