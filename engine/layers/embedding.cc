@@ -38,27 +38,13 @@ bool Embedding::AddTypesAndPositions() const {
           Gather("position embedding", weights.positions, inputs.positions, true, 1.0F));
 }
 
-// Ranks are on the CPU, whose memory the host reads: it picks the rows.
-bool Embedding::GatherOwn(const char* op, float scale) const {
-  const RankPart part = context_->config.part(context_->config.vocab_size);
-  for (int32_t row = 0; row < context_->rows.count; ++row) {
-    const int32_t id = context_->inputs.token_ids[row] - part.first;
-    if (id < 0 || id >= part.count) continue;
-    const kernels::GatherRowsParams params{.weight = &context_->weights.embedding,
-                                           .ids = &id,
-                                           .out = context_->rows.hidden + int64_t{row} * context_->config.hidden_dim,
-                                           .num_rows = 1,
-                                           .accumulate = false,
-                                           .scale = scale};
-    if (!context_->Run(&DeviceOps::gather_rows, params, op)) return false;
-  }
-  return true;
-}
-
 // The pass before may still read the rows, and rank 0 its logits.
 bool Embedding::RunDivided(float scale) const {
   constexpr char kOp[] = "embedding";
-  return Meet(context_, kOp) && GatherOwn(kOp, scale) && Meet(context_, kOp) && FinishDivided();
+  const ModelConfig& config = context_->config;
+  const OwnTable table{&context_->weights.embedding, config.part(config.vocab_size), config.hidden_dim};
+  return Meet(context_, kOp) && GatherOwnRows(context_, kOp, table, scale, context_->rows.hidden) &&
+         Meet(context_, kOp) && FinishDivided();
 }
 
 bool Embedding::FinishDivided() const {

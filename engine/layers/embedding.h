@@ -23,7 +23,6 @@ class Embedding {
               float scale) const;
   // Word embeddings of the rank's part of the vocabulary, then rank 0 adds the rest.
   bool RunDivided(float scale) const;
-  bool GatherOwn(const char* op, float scale) const;
   bool AddTypesAndPositions() const;
   // A divided model's, once the words are there: rank 0 adds, all of them norm.
   bool FinishDivided() const;

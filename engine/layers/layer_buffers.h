@@ -57,8 +57,8 @@ struct LayerBuffers {
   void* workspace = nullptr;                  // of attention
   size_t workspace_bytes = 0;
   std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the thread of the pass alone
-  // Of a divided model (rank_rows.h): hidden, term, the hidden rows of kept_rows, logits and `gathered` are one memory
-  // of all ranks, the rest is the rank's.
+  // Of a divided model (rank_rows.h): hidden, layer_inputs, term, the hidden rows of kept_rows, logits and `gathered`
+  // are one memory of all ranks, the rest is the rank's.
   RankGroup* ranks = nullptr;           // null: the model is not divided
   float* kept_queries = nullptr;        // [K, num_heads * head_dim]; null: they follow the rows of kept_rows
   std::array<float*, 2> gathered = {};  // rows of all ranks' columns: [T, output_features or ffn_dim], [T * C, ...]

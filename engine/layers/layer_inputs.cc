@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "engine/layers/embedding.h"
+#include "engine/layers/mlp.h"
+#include "engine/layers/rank_rows.h"
 
 namespace dunlin::engine {
 
@@ -20,43 +22,61 @@ bool QuantizeRows(LayerContext* context, const float* rows, const Linear& next, 
 }  // namespace
 
 bool LayerInputs::Fill() const {
-  auto* projected = static_cast<float*>(context_->buffers.mlp);
-  return Gather() && Project(projected) && Normalize(projected);
+  constexpr char kOp[] = "layer projection";
+  const ModelConfig& config = context_->config;
+  const int64_t columns = config.layer_input_features();
+  if (!context_->divided()) {
+    auto* projected = static_cast<float*>(context_->buffers.mlp);
+    return Gather() && Project({projected, columns}) && Normalize(projected);
+  }
+  float* const projected = NextGathered(context_);
+  const RankPart own = config.part(config.layer_input_features());
+  return Gather() && Project({projected + own.first, columns}) && Meet(context_, kOp) && Normalize(projected) &&
+         Meet(context_, kOp);
 }
 
 // The table's rows as a term of the sum: divided by sqrt(2).
 bool LayerInputs::Gather() const {
-  const float scale = RoundedScale(context_->config.layer_inputs.scale, context_->profile.precision);
+  const LayerInputSpec& inputs = context_->config.layer_inputs;
+  const float scale = RoundedScale(inputs.scale, context_->profile.precision) * static_cast<float>(std::sqrt(0.5));
+  if (context_->divided()) {
+    const OwnTable table{&context_->weights.layer_table, context_->config.part(inputs.vocab_size),
+                         context_->config.layer_input_features()};
+    return GatherOwnRows(context_, "layer embeddings", table, scale, context_->buffers.layer_inputs);
+  }
   const kernels::GatherRowsParams params{.weight = &context_->weights.layer_table,
                                          .ids = context_->inputs.token_ids,
                                          .out = context_->buffers.layer_inputs,
                                          .num_rows = context_->rows.count,
                                          .accumulate = false,
-                                         .scale = scale * static_cast<float>(std::sqrt(0.5))};
+                                         .scale = scale};
   return context_->Run(&DeviceOps::gather_rows, params, "layer embeddings");
 }
 
-bool LayerInputs::Project(float* out) const {
+bool LayerInputs::Project(const Columns& out) const {
   const Linear projection(context_, context_->weights.layer_projection, HeadInputIndex(context_->config));
   if (!QuantizeRows(context_, context_->rows.hidden, projection, "layer projection input")) return false;
   kernels::GemmParams params = projection.Params(context_->rows.count);
   params.decode_rows = context_->rows.num_decode;
-  params.out = out;
+  params.out = out.data;
+  params.out_stride = out.stride;
   return context_->Run(&DeviceOps::gemm, params, "layer projection");
 }
 
 // The norm of c / sqrt(hidden_dim) with an epsilon e is that of c with e * hidden_dim.
 bool LayerInputs::Normalize(const float* projected) const {
   const ModelConfig& config = context_->config;
+  const RankPart rows = OwnRows(*context_, context_->rows.count);
+  const int64_t first = int64_t{rows.first} * config.layer_input_features();
   kernels::Activation width{.columns = config.layer_inputs.width};
   kernels::NormParams params{};
   params.kind = kernels::NormKind::kRmsNorm;
-  params.in = projected;
+  params.in = projected + first;
   params.weight = context_->weights.layer_projection_norm.weight;
   params.epsilon = config.norm.epsilon * static_cast<float>(config.hidden_dim);
   params.out = &width;
-  params.num_rows = context_->rows.count * config.num_layers;
-  params.residual = params.rows_out = context_->buffers.layer_inputs;
+  params.num_rows = rows.count * config.num_layers;
+  params.residual = params.rows_out = context_->buffers.layer_inputs + first;
   return context_->Run(&DeviceOps::norm, params, "layer projection norm");
 }
 
@@ -68,7 +88,7 @@ bool LayerInputTerm::Run() const {
 
 bool LayerInputTerm::Gate() const {
   const Linear gate(context_, weights_.layer_input_gate, InputIndex(context_->layer, LayerInput::kMlpUp));
-  const int32_t width = context_->config.layer_inputs.width;
+  const int32_t width = own_.count;
   auto* gated = static_cast<float*>(context_->buffers.mlp);
   return QuantizeRows(context_, context_->rows.hidden, gate, "layer input") &&
          gate.Run("layer input gate", Columns{gated, 2 * int64_t{width}}) && CopyInputs(gated + width);
@@ -77,8 +97,9 @@ bool LayerInputTerm::Gate() const {
 bool LayerInputTerm::CopyInputs(float* out) const {
   const ModelConfig& config = context_->config;
   const LayerRows& rows = context_->rows;
-  const int32_t width = config.layer_inputs.width;
-  kernels::CopyColumnsParams columns{.in = context_->buffers.layer_inputs + int64_t{context_->layer} * width,
+  const int32_t width = own_.count;
+  const int64_t first = int64_t{context_->layer} * config.layer_inputs.width + own_.first;
+  kernels::CopyColumnsParams columns{.in = context_->buffers.layer_inputs + first,
                                      .in_stride = config.layer_input_features(),
                                      .in_block_stride = width,
                                      .out = out,
@@ -88,12 +109,13 @@ bool LayerInputTerm::CopyInputs(float* out) const {
                                      .num_blocks = 1,
                                      .columns = width};
   if (rows.picked == nullptr) return context_->Run(&DeviceOps::copy_columns, columns, "layer inputs");
-  const kernels::CopyRowsParams picked{.in = columns.in,
-                                       .in_stride = columns.in_stride,
-                                       .rows = rows.picked,
-                                       .out = context_->buffers.term,
-                                       .num_rows = rows.count,
-                                       .columns = width};
+  const kernels::CopyRowsParams picked{
+      .in = columns.in,
+      .in_stride = columns.in_stride,
+      .rows = rows.picked,
+      .out = context_->divided() ? context_->buffers.rank_columns : context_->buffers.term,
+      .num_rows = rows.count,
+      .columns = width};
   columns.in = picked.out;
   columns.in_stride = width;
   return context_->Run(&DeviceOps::copy_rows, picked, "kept layer inputs") &&
@@ -101,6 +123,7 @@ bool LayerInputTerm::CopyInputs(float* out) const {
 }
 
 bool LayerInputTerm::Activate(const Linear& next) const {
+  if (context_->divided()) return engine::Activate(context_, next, context_->rows.count, 0.0F);
   kernels::ActivateParams params{};
   params.kind = context_->config.mlp.activation;
   params.gated = true;

@@ -17,7 +17,9 @@ class LayerInputs {
 
  private:
   bool Gather() const;
-  bool Project(float* out) const;
+  // The rank's columns.
+  bool Project(const Columns& out) const;
+  // The rank's rows.
   bool Normalize(const float* projected) const;
 
   LayerContext* context_;
@@ -26,12 +28,13 @@ class LayerInputs {
 // hidden = (hidden + PostNorm(Out(Activation(Gate(hidden)) * r))) * the layer's factor, for the rows of the layer.
 class LayerInputTerm {
  public:
-  LayerInputTerm(LayerContext* context, const LayerWeights& weights) : context_(context), weights_(weights) {}
+  LayerInputTerm(LayerContext* context, const LayerWeights& weights)
+      : context_(context), weights_(weights), own_(context->config.part(context->config.layer_inputs.width)) {}
 
   bool Run() const;
 
  private:
-  // What the activation reads, in buffers.mlp: [rows, 2 * width], the gate first.
+  // What the activation reads, in buffers.mlp: [rows, 2 * own_.count], the gate first.
   bool Gate() const;
   bool CopyInputs(float* out) const;
   // From that: the input of `next`.
@@ -39,6 +42,7 @@ class LayerInputTerm {
 
   LayerContext* context_;
   const LayerWeights& weights_;
+  const RankPart own_;  // of the width
 };
 
 }  // namespace dunlin::engine

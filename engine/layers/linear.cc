@@ -139,7 +139,7 @@ bool Linear::Run(const char* op, const Columns& out) const {
   params.bias = bias();
   params.out = out.data;
   params.out_stride = out.stride;
-  return context_->Run(&DeviceOps::gemm, params, op);
+  return context_->Run(&DeviceOps::gemm, params, op) && AddAdapters(out);
 }
 
 bool Linear::AddToResidual(const char* op, const NormWeights& post_norm, const float* factor) const {

@@ -35,7 +35,7 @@ class Linear {
 
   // out = x W^T + bias + residual for num_rows contiguous rows, and what their adapters add. residual is null or out.
   bool Run(const char* op, const float* residual, float* out, int32_t num_rows) const;
-  // The same without a residual, to some columns of the rows of the running layer. REQUIRES: !IsAdapted().
+  // The same without a residual, to some columns of the rows of the running layer.
   bool Run(const char* op, const Columns& out) const;
   // hidden += x W^T + bias for the rows of the running layer, normalised first where the model has post norms; then
   // the sum may take a factor, [1] in device memory.

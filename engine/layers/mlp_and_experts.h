@@ -21,8 +21,9 @@ class MlpAndExperts {
   bool Run();
 
  private:
-  // The MLP's rows, normed, in buffers.term.
+  // The MLP's rows, normed, in buffers.term: of a divided model the rank's share of the rows.
   bool RunMlp();
+  bool RunDown(float* term) const;
   // In place: term += Norm2(the experts' sum).
   bool AddExperts() const;
 

@@ -5,6 +5,22 @@ namespace dunlin::engine {
 
 using kernels::DeviceOps;
 
+// Ranks are on the CPU, whose memory the host reads: it picks the rows.
+bool GatherOwnRows(LayerContext* context, const char* op, const OwnTable& table, float scale, float* out) {
+  for (int32_t row = 0; row < context->rows.count; ++row) {
+    const int32_t id = context->inputs.token_ids[row] - table.part.first;
+    if (id < 0 || id >= table.part.count) continue;
+    const kernels::GatherRowsParams params{.weight = table.weight,
+                                           .ids = &id,
+                                           .out = out + int64_t{row} * table.columns,
+                                           .num_rows = 1,
+                                           .accumulate = false,
+                                           .scale = scale};
+    if (!context->Run(&DeviceOps::gather_rows, params, op)) return false;
+  }
+  return true;
+}
+
 bool Meet(LayerContext* context, const char* op) {
   if (!context->divided()) return true;
   return context->Check(context->buffers.ranks->Meet(context->config.rank) ? kernels::KernelStatus::kOk

@@ -12,6 +12,15 @@
 
 namespace dunlin::engine {
 
+// Rows [0, rows.count) of a table whose rows [part.first, part.first + part.count) are the rank's, by the tokens' ids,
+// times `scale`: those of other ranks are left alone. out: [rows.count, columns].
+struct OwnTable {
+  const kernels::PackedWeight* weight;
+  RankPart part;
+  int32_t columns;
+};
+bool GatherOwnRows(LayerContext* context, const char* op, const OwnTable& table, float scale, float* out);
+
 // Waits until what all ranks have written may be read and what they have read may be written. op: of the message.
 bool Meet(LayerContext* context, const char* op);
 

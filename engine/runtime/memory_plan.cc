@@ -120,14 +120,15 @@ size_t GatheredBytes(const ModelConfig& config, int32_t rows) {
   const ModelConfig& whole = config.undivided();
   const AttentionSpec& attention = whole.attention;
   const int32_t normed = attention.qk_norm_joint ? attention.qkv_features() : 0;  // queries and keys at once
-  const int32_t widest =
-      std::max({normed, whole.attention.output_features(), whole.delta.output_features(), whole.mamba.output_features(),
-                whole.short_conv.channels, whole.experts.latent_dim, whole.max_ffn_dim()});
+  const int32_t widest = std::max({normed, whole.layer_input_features(), whole.attention.output_features(),
+                                   whole.delta.output_features(), whole.mamba.output_features(),
+                                   whole.short_conv.channels, whole.experts.latent_dim, whole.max_ffn_dim()});
   return std::max(Floats(rows, widest), Floats(NumExpertRows(whole, rows), whole.experts.ffn_dim));
 }
 
 size_t RankColumnBytes(const ModelConfig& config, int32_t rows) {
-  return std::max(Floats(rows, config.max_ffn_dim()), Floats(NumExpertRows(config, rows), config.experts.ffn_dim));
+  return std::max(Floats(rows, std::max(config.max_ffn_dim(), config.layer_inputs.width)),
+                  Floats(NumExpertRows(config, rows), config.experts.ffn_dim));
 }
 
 size_t UnfusedBytes(const ModelConfig& config, const EngineOptions& options) {
@@ -243,7 +244,8 @@ void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan
     bytes(BufferId::kGathered) = 2 * GatheredBytes(config, tokens);
     return;
   }
-  for (const BufferId shared : {BufferId::kHidden, BufferId::kTerm, BufferId::kLogits, BufferId::kSampled}) {
+  for (const BufferId shared :
+       {BufferId::kHidden, BufferId::kLayerInputs, BufferId::kTerm, BufferId::kLogits, BufferId::kSampled}) {
     bytes(shared) = 0;
   }
   if (!config.is_encoder()) {

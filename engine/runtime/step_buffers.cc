@@ -84,6 +84,7 @@ void StepBuffers::Share(const StepBuffers& first, RankGroup* ranks) {
   if (&first != this) {
     layers_.kept_queries = layers_.kept_rows;
     layers_.hidden = shared.hidden;
+    layers_.layer_inputs = shared.layer_inputs;
     layers_.term = shared.term;
     layers_.kept_rows = shared.kept_rows;
     layers_.logits = shared.logits;

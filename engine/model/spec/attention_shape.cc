@@ -28,6 +28,7 @@ int32_t CeilDiv(int32_t a, int32_t b) {
 struct LayerKind {
   bool slides;
   HeadShape heads;
+  int32_t first_layer = 0;
   int32_t num_layers = 0;
   int32_t per_page = 0;
 
@@ -55,7 +56,7 @@ std::vector<LayerKind> ListKinds(const ModelConfig& config) {
       if (!HasPlace(config, layer) || Slides(config, layer) != slides) continue;
       auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return IsOf(k, config, layer); });
       if (kind == kinds.end()) {
-        kind = kinds.insert(kind, {.slides = slides, .heads = config.attention.heads(layer)});
+        kind = kinds.insert(kind, {.slides = slides, .heads = config.attention.heads(layer), .first_layer = layer});
       }
       ++kind->num_layers;
     }
@@ -79,8 +80,9 @@ std::set<int64_t> PageWidths(const std::vector<LayerKind>& kinds) {
   return widths;
 }
 
-// The kinds of a model's layers, with the layers of each in a page.
-std::vector<LayerKind> KindsOf(const ModelConfig& config) {
+// The kinds of a model's layers, with the layers of each in a page: of all ranks of a divided model the same.
+std::vector<LayerKind> KindsOf(const ModelConfig& rank_config) {
+  const ModelConfig& config = rank_config.undivided();
   std::vector<LayerKind> kinds = ListKinds(config);
   int64_t used = 0;
   for (const LayerKind& kind : kinds) used += kind.num_layers * WidthOf(kind);
@@ -124,7 +126,7 @@ std::vector<KvPlace> KvPlacesOf(const ModelConfig& config) {
   for (const LayerKind& kind : KindsOf(config)) {
     int32_t index = 0;
     for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
-      if (!HasPlace(config, layer) || !IsOf(kind, config, layer)) continue;
+      if (!HasPlace(config, layer) || !IsOf(kind, config.undivided(), layer)) continue;
       places[static_cast<size_t>(layer)] = {
           .group = first_group + index / kind.per_page, .layer_in_page = index % kind.per_page, .shape = shape};
       ++index;
@@ -142,7 +144,7 @@ std::vector<kernels::KvShape> KvShapesOf(const ModelConfig& config) {
   std::vector<kernels::KvShape> shapes;
   for (const LayerKind& kind : KindsOf(config)) {
     shapes.push_back({.num_layers = kind.per_page,
-                      .num_kv_heads = kind.heads.num_kv_heads,
+                      .num_kv_heads = config.attention.heads(kind.first_layer).num_kv_heads,
                       .head_dim = kind.heads.head_dim,
                       .v_head_dim = config.attention.is_latent() ? config.attention.value_dim() : kind.heads.head_dim,
                       .values_in_keys = config.attention.is_latent(),

@@ -11,18 +11,6 @@
 namespace dunlin::engine {
 namespace {
 
-struct Undivided {
-  const char* part;
-  bool (*has)(const ModelConfig& config);
-};
-
-// Layers that exist undivided alone.
-constexpr Undivided kUndivided[] = {
-    {"heads of several shapes", [](const ModelConfig& c) { return !c.attention.layer_heads.empty(); }},
-    {"per-layer embeddings", [](const ModelConfig& c) { return c.has_layer_inputs(); }},
-    {"experts in addition to the MLP of a layer", [](const ModelConfig& c) { return c.experts.beside_mlp; }},
-};
-
 absl::Status Refused(const ModelConfig& config, int32_t num_ranks, const std::string& why) {
   return absl::FailedPreconditionError(
       absl::StrCat("models[].parallel.tensor is ", num_ranks, ", but ", config.architecture, " has ", why));
@@ -47,8 +35,10 @@ bool Divides(const HeadShape& heads, int32_t num_ranks) {
 absl::Status CheckHeads(const ModelConfig& config, int32_t num_ranks) {
   const kernels::DeltaShape& delta = config.delta.shape;
   const kernels::SsmShape& mamba = config.mamba.shape;
-  const HeadShape attention = config.attention.heads(0);
-  if (config.num_kv_layers() > 0 && !Divides(attention, num_ranks)) {
+  const int32_t num_shapes = config.attention.layer_heads.empty() ? 1 : config.all_layers();
+  for (int32_t layer = 0; config.num_kv_layers() > 0 && layer < num_shapes; ++layer) {
+    const HeadShape attention = config.attention.heads(layer);
+    if (Divides(attention, num_ranks)) continue;
     return Refused(config, num_ranks,
                    absl::StrCat(attention.num_heads, " heads that read ", attention.num_kv_heads,
                                 " heads of keys and values; limit is as many ranks as these, or a multiple up to the "
@@ -70,9 +60,15 @@ absl::Status CheckHeads(const ModelConfig& config, int32_t num_ranks) {
 
 void DivideHeads(const ModelConfig& whole, int32_t rank, int32_t num_ranks, AttentionSpec* attention) {
   if (whole.num_kv_layers() == 0) return;
-  const auto [query, kv] = HeadsOf(whole.attention.heads(0), rank, num_ranks);
+  const HeadShape widest = {whole.attention.num_heads, whole.attention.num_kv_heads, whole.attention.head_dim};
+  const auto [query, kv] = HeadsOf(widest, rank, num_ranks);
   attention->num_heads = query.count;
   attention->num_kv_heads = kv.count;
+  for (HeadShape& heads : attention->layer_heads) {
+    const RankHeads part = HeadsOf(heads, rank, num_ranks);
+    heads.num_heads = part.query.count;
+    heads.num_kv_heads = part.kv.count;
+  }
   const auto cut = [&whole, own = query](const std::vector<float>& all) {
     const auto per_head = static_cast<std::ptrdiff_t>(all.size()) / whole.attention.num_heads;
     const auto first = all.begin() + own.first * per_head;
@@ -210,6 +206,31 @@ void AddUp(const ModelConfig& config, int32_t ffn_dim, RowList* rows) {
   if (config.mlp.gated) rows->Add(int64_t{ffn_dim} + part.first, part.count);
 }
 
+// Whether ranks have equal parts of a matrix's rows, whatever these are.
+bool IsCutEvenly(WeightSlot slot) {
+  switch (slot) {
+    case WeightSlot::kAttentionOut:
+    case WeightSlot::kDeltaOut:
+    case WeightSlot::kShortConvOut:
+    case WeightSlot::kMambaOut:
+    case WeightSlot::kMlpDown:
+    case WeightSlot::kLatentIn:
+    case WeightSlot::kLatentOut:
+    case WeightSlot::kExpertDown:
+    case WeightSlot::kSharedDown:
+    case WeightSlot::kPredictorIn:
+    case WeightSlot::kLayerTable:
+    case WeightSlot::kLayerProjection:
+    case WeightSlot::kLayerInputGate:
+    case WeightSlot::kLayerInputOut:
+    case WeightSlot::kEmbedding:
+    case WeightSlot::kHead:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 RankHeads HeadsOf(const HeadShape& whole, int32_t rank, int32_t num_ranks) {
@@ -241,10 +262,6 @@ bool SharesMambaNorm(const ModelConfig& config) {
 
 absl::Status CheckDivisible(const ModelConfig& config, int32_t num_ranks) {
   if (num_ranks == 1) return absl::OkStatus();
-  for (const Undivided& row : kUndivided) {
-    if (row.has(config))
-      return Refused(config, num_ranks, absl::StrCat(row.part, "; models with such parts are not divided"));
-  }
   if (absl::Status status = CheckHeads(config, num_ranks); !status.ok()) return status;
   std::vector<int32_t> widths = {config.hidden_dim, config.vocab_size};
   if (HasMlps(config)) widths.push_back(config.mlp.ffn_dim);
@@ -253,6 +270,7 @@ absl::Status CheckDivisible(const ModelConfig& config, int32_t num_ranks) {
   if (config.has_experts()) widths.push_back(config.expert_dim());
   if (config.short_conv.channels > 0) widths.push_back(config.short_conv.channels);
   if (config.has_experts() && config.experts.shared_ffn_dim > 0) widths.push_back(config.experts.shared_ffn_dim);
+  if (config.has_layer_inputs()) widths.push_back(config.layer_inputs.width);
   const int32_t least = *std::min_element(widths.begin(), widths.end());
   if (least >= num_ranks) return absl::OkStatus();
   return Refused(config, num_ranks, absl::StrCat("a dimension of ", least, "; limit is as many ranks"));
@@ -338,22 +356,12 @@ std::vector<RankRows> RankRowsOf(const ModelConfig& config, WeightSlot slot, int
     case WeightSlot::kSharedUp:
       AddUp(config, whole.experts.shared_ffn_dim, &rows);
       break;
-    case WeightSlot::kAttentionOut:
-    case WeightSlot::kDeltaOut:
-    case WeightSlot::kShortConvOut:
-    case WeightSlot::kMambaOut:
-    case WeightSlot::kMlpDown:
-    case WeightSlot::kLatentIn:
-    case WeightSlot::kLatentOut:
-    case WeightSlot::kExpertDown:
-    case WeightSlot::kSharedDown:
-    case WeightSlot::kPredictorIn:
-    case WeightSlot::kEmbedding:
-    case WeightSlot::kHead:
-      rows.AddUnits(0, config.part(static_cast<int32_t>(all)), 1);
-      break;
     default:
-      rows.Add(0, all);
+      if (IsCutEvenly(slot)) {
+        rows.AddUnits(0, config.part(static_cast<int32_t>(all)), 1);
+      } else {
+        rows.Add(0, all);
+      }
   }
   return rows.Take();
 }

@@ -3,8 +3,8 @@
 // each output is the whole sum that an undivided model computes, in the same order: the bits of a response do not
 // depend on the number of ranks, and no group of quantised weights is cut. A rank has some heads of Q with those of K
 // and V that they read, heads or channels of recurrent layers with their states, columns of gate and up, of what layers
-// add to the residual stream, and rows of the vocabulary. Norms, routers, latent rows and position tables are every
-// rank's. Pure.
+// add to the residual stream, of per-layer embeddings, and rows of the vocabulary. Norms, routers, latent rows and
+// position tables are every rank's. Pure.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ RankHeads MambaHeadsOf(const kernels::SsmShape& whole, int32_t rank, int32_t num
 // Whether ranks have parts of one group, whose norm reads all of it. config: RankConfig's.
 bool SharesMambaNorm(const ModelConfig& config);
 
-// FAILED_PRECONDITION, with the part of the model that is not divided or the dimension that is too small.
+// FAILED_PRECONDITION, with the heads or the dimension that are too few.
 absl::Status CheckDivisible(const ModelConfig& config, int32_t num_ranks);
 
 // The model as layers of a rank see it: ModelConfig::undivided is `config`. Of one rank `config` itself.

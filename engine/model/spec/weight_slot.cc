@@ -209,8 +209,10 @@ constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.
 constexpr auto kFfn = [](const C& c, int32_t layer) { return int64_t{c.undivided().mlp.dim_of(layer)}; };
 constexpr auto kUpRows = [](const C& c, int32_t layer) { return int64_t{c.mlp.up_features(c.mlp.dim_of(layer))}; };
 constexpr auto kLayerInputDim = [](const C& c, int32_t) { return int64_t{c.layer_inputs.width}; };
+constexpr auto kLayerInputPart = [](const C& c, int32_t) { return int64_t{c.part(c.layer_inputs.width).count}; };
 constexpr auto kLayerInputsDim = [](const C& c, int32_t) { return int64_t{c.layer_input_features()}; };
-constexpr auto kLayerTableRows = [](const C& c, int32_t) { return int64_t{c.layer_inputs.vocab_size}; };
+constexpr auto kLayerInputsPart = [](const C& c, int32_t) { return int64_t{c.part(c.layer_input_features()).count}; };
+constexpr auto kLayerTableRows = [](const C& c, int32_t) { return int64_t{c.part(c.layer_inputs.vocab_size).count}; };
 constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.undivided().experts.ffn_dim}; };
 constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
 constexpr auto kExpertDim = [](const C& c, int32_t) { return int64_t{c.expert_dim()}; };
@@ -258,7 +260,7 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfModel<&PrecisionWeights::embedding_norm>),
     Matrix(kLayerTable, "layer_table", kOnce, kHasLayerInputs, kNoBias, {kLayerTableRows, kLayerInputsDim},
            OfModel<&PrecisionWeights::layer_table>),
-    Matrix(kLayerProjection, "layer_projection", kOnce, kHasLayerInputs, kNoBias, {kLayerInputsDim, kHidden},
+    Matrix(kLayerProjection, "layer_projection", kOnce, kHasLayerInputs, kNoBias, {kLayerInputsPart, kHidden},
            OfModel<&PrecisionWeights::layer_projection>),
     Norm(kLayerProjectionNorm, "layer_projection_norm", kOnce, kHasLayerInputs, kNoBias, kLayerInputDim,
          OfModel<&PrecisionWeights::layer_projection_norm>, kLayerInput),
@@ -355,9 +357,9 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfShared<&ExpertWeights::up>),
     Matrix(kSharedDown, "shared_down", kPerLayer, kHasSharedExpert, kNoBias, {kHiddenPart, kSharedFfn},
            OfShared<&ExpertWeights::down>, {.factor = kResidual}),
-    Matrix(kLayerInputGate, "layer_input_gate", kPerLayer, kHasLayerInputs, kNoBias, {kLayerInputDim, kHidden},
+    Matrix(kLayerInputGate, "layer_input_gate", kPerLayer, kHasLayerInputs, kNoBias, {kLayerInputPart, kHidden},
            OfLayer<&LayerWeights::layer_input_gate>),
-    Matrix(kLayerInputOut, "layer_input_out", kPerLayer, kHasLayerInputs, kNoBias, {kHidden, kLayerInputDim},
+    Matrix(kLayerInputOut, "layer_input_out", kPerLayer, kHasLayerInputs, kNoBias, {kHiddenPart, kLayerInputDim},
            OfLayer<&LayerWeights::layer_input_out>),
     Norm(kPostLayerInputNorm, "post_layer_input_norm", kPerLayer, kHasLayerInputs, kNoBias, kHidden,
          OfLayer<&LayerWeights::post_layer_input_norm>),

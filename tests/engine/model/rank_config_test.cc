@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/spec/attention_shape.h"
+
 namespace dunlin::engine {
 namespace {
 
@@ -66,7 +68,7 @@ ModelConfig LatentConfig(int32_t heads, int32_t kv_heads) {
 }
 
 // Whether ranks may have copies of a row: of what several heads read.
-bool MayBeShared(const ModelConfig& config, WeightSlot slot, int64_t row) {
+bool MayBeShared(const ModelConfig& config, WeightSlot slot, int32_t layer, int64_t row) {
   const kernels::DeltaShape& delta = config.delta.shape;
   const kernels::SsmShape& mamba = config.mamba.shape;
   const int64_t keys = 2 * int64_t{delta.key_heads} * delta.key_dim;
@@ -74,7 +76,7 @@ bool MayBeShared(const ModelConfig& config, WeightSlot slot, int64_t row) {
   const auto between = [row](int64_t first, int64_t count) { return row >= first && row < first + count; };
   switch (slot) {
     case WeightSlot::kQkv:
-      return row >= int64_t{config.attention.num_heads} * config.attention.head_dim;
+      return row >= config.attention.query_features(layer);
     case WeightSlot::kDeltaIn:
       return row < keys;
     case WeightSlot::kDeltaConv:
@@ -125,9 +127,9 @@ void ExpectEveryRowHasARank(const ModelConfig& config, const Division& division)
         EXPECT_GT(target, 0) << slot.name << " of rank " << rank;
       }
       const bool everybody =
-          owners[0] == division.num_ranks && division.num_ranks > 1 && !MayBeShared(config, slot.slot, 0);
+          owners[0] == division.num_ranks && division.num_ranks > 1 && !MayBeShared(config, slot.slot, layer, 0);
       for (size_t row = 0; row < owners.size(); ++row) {
-        const bool once = !MayBeShared(config, slot.slot, static_cast<int64_t>(row)) && !everybody;
+        const bool once = !MayBeShared(config, slot.slot, layer, static_cast<int64_t>(row)) && !everybody;
         EXPECT_GE(owners[row], 1) << slot.name << " row " << row;
         if (once) {
           EXPECT_EQ(owners[row], 1) << slot.name << " row " << row;
@@ -158,6 +160,45 @@ TEST_P(RankDivision, GivesEveryRowOfAPredictingLayerToARank) {
   config.num_predictors = 1;
   config.experts.dense_layers = {true, false, true};
   ExpectEveryRowHasARank(config, division);
+}
+
+// Heads of two shapes, per-layer embeddings, experts next to an MLP.
+ModelConfig TwoShapesConfig(int32_t heads, int32_t kv_heads) {
+  ModelConfig config = DividedConfig(heads, kv_heads);
+  config.attention.layer_heads = {HeadShape{heads, kv_heads, 6}, HeadShape{2 * heads, kv_heads, 4}};
+  config.attention.layer_windows = {0, 16};
+  config.layer_inputs = {.width = 17, .vocab_size = 600};
+  config.experts.beside_mlp = true;
+  config.experts.shared_ffn_dim = 0;
+  config.norm.placement = NormPlacement::kPreAndPost;
+  return config;
+}
+
+TEST_P(RankDivision, GivesEveryRowOfLayersThatDifferToARank) {
+  const Division& division = GetParam();
+  ExpectEveryRowHasARank(TwoShapesConfig(division.heads, division.kv_heads), division);
+}
+
+// A sequence's pages have one list: each rank finds a layer's keys and values in the same page.
+TEST_P(RankDivision, RanksHaveLayersInTheSamePages) {
+  const Division& division = GetParam();
+  ModelConfig config = TwoShapesConfig(division.heads, division.kv_heads);
+  config.num_layers = 6;
+  config.attention.layer_heads.resize(6, HeadShape{division.heads, 1, 8});
+  config.attention.layer_heads[1] = config.attention.layer_heads[0];
+  config.attention.layer_windows = {0, 0, 16, 16, 16, 16};
+  const std::vector<KvPlace> of_all = KvPlacesOf(config);
+  for (int32_t rank = 0; rank < division.num_ranks; ++rank) {
+    const ModelConfig part = RankConfig(config, rank, division.num_ranks);
+    EXPECT_EQ(KvGroupsOf(part).count(), KvGroupsOf(config).count());
+    const std::vector<KvPlace> places = KvPlacesOf(part);
+    for (size_t layer = 0; layer < places.size(); ++layer) {
+      EXPECT_EQ(places[layer].group, of_all[layer].group);
+      EXPECT_EQ(places[layer].layer_in_page, of_all[layer].layer_in_page);
+      const HeadShape heads = part.attention.heads(static_cast<int32_t>(layer));
+      EXPECT_EQ(KvShapesOf(part)[static_cast<size_t>(places[layer].shape)].num_kv_heads, heads.num_kv_heads);
+    }
+  }
 }
 
 TEST_P(RankDivision, GivesEveryRowOfRecurrentLayersToARank) {
@@ -234,14 +275,11 @@ TEST(RankConfig, RefusesWhatIsNotDivided) {
   config.mamba.shape.num_heads = config.mamba.shape.num_groups = 3;
   EXPECT_THAT(refusal(config, 4), HasSubstr("Mamba2 layers of 3 heads in 3 groups"));
   config = DividedConfig(4, 4);
-  config.attention.layer_heads = {HeadShape{4, 4, 6}, HeadShape{4, 2, 6}};
-  EXPECT_THAT(refusal(config, 2), HasSubstr("heads of several shapes"));
+  config.attention.layer_heads = {HeadShape{4, 4, 6}, HeadShape{4, 3, 6}};
+  EXPECT_THAT(refusal(config, 4), HasSubstr("4 heads that read 3 heads of keys and values"));
   config = DividedConfig(4, 4);
-  config.layer_inputs.width = 2;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("per-layer embeddings"));
-  config = DividedConfig(4, 4);
-  config.experts.beside_mlp = true;
-  EXPECT_THAT(refusal(config, 2), HasSubstr("experts in addition"));
+  config.layer_inputs = {.width = 3, .vocab_size = 600};
+  EXPECT_THAT(refusal(config, 4), HasSubstr("a dimension of 3"));
   EXPECT_TRUE(CheckDivisible(config, 1).ok());
 }
 
