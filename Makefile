@@ -17,7 +17,7 @@ GOAL ?=
 # The cross build has packages for another machine than this one.
 CROSS = $(filter aarch64,$(PRESET))
 DIST = build/dist/dunlin-*-linux-$(if $(CROSS),aarch64,$(shell uname -m)).tar.gz
-# What installs and runs the cross build's package: a root for arm64, under emulation.
+# What the cross build's packages are installed and run with: roots and images for arm64, under emulation.
 EMULATED = $(if $(CROSS),ARCHITECTURE=arm64 SLOWER=10 deploy/arm64_run.sh)
 # Code variants of the CPU kernels: all, native (this machine's best, in two thirds of the time), runnable (all that this
 # machine's processor runs) or a list. Empty: as the build folder has them, all in a new one; demo, serve and check take native
@@ -55,7 +55,7 @@ help:
 	@echo "make cuda   build the CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make cuda-module  build only that module, into build/cuda-module, without the server's packages"
 	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc (PRESET=aarch64: the cross build's;"
-	@echo "            make dist-test and make deb take it, too)"
+	@echo "            make dist-test, deb and image take it, too)"
 	@echo "make dist-test  test it in a minimal Debian (as root, with debootstrap; SUITE=trixie for another release)"
 	@echo "make deb    build/deb/dunlin_VERSION_ARCH.deb out of the dist, installed and removed again in a minimal Debian (as root)"
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
@@ -199,9 +199,9 @@ deb: dist
 service-test: dist
 	@deploy/verify_service.sh $(DIST)
 
-image: $(if $(FROM_DIST),dist $(if $(filter cuda,$(TARGET)),image-module))
+image: $(if $(or $(FROM_DIST),$(CROSS)),dist $(if $(filter cuda,$(TARGET)),image-module))
 	@$(if $(FROM_DIST),$(if $(filter cuda,$(TARGET)),MODULE=build/dist/libdunlin_cuda.so)) \
-	  deploy/verify_image.sh $(if $(FROM_DIST),$(DIST))
+	  $(EMULATED) deploy/verify_image.sh $(if $(or $(FROM_DIST),$(CROSS)),$(DIST))
 
 # Next to the dist, which is all that an image sees of build/.
 image-module: cuda

@@ -14,13 +14,13 @@ pod() { podman "${store[@]}" --runtime runc --cgroup-manager cgroupfs "$@"; }
 # not changed.
 run_options=(--network host --ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
 
-# base_image SUITE [PACKAGE...]: prints the name of an image of that clean root (clean_root.sh).
+# base_image SUITE [PACKAGE...]: prints the name of an image of that clean root (clean_root.sh), of ARCHITECTURE.
 base_image() {
   local image root
-  image=localhost/dunlin-base:$(tr ' ' - <<<"$*")
+  image=localhost/dunlin-base:$(tr ' ' - <<<"$*")${ARCHITECTURE:+-$ARCHITECTURE}
   if ! pod image exists "$image"; then
     root=$(deploy/clean_root.sh "$@")
-    tar -C "$root" --exclude './proc/*' -c . | pod import -q - "$image" >/dev/null
+    tar -C "$root" --exclude './proc/*' -c . | pod import -q ${ARCHITECTURE:+--arch "$ARCHITECTURE"} - "$image" >/dev/null
   fi
   echo "$image"
 }

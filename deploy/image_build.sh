@@ -7,7 +7,7 @@
 build_image() {
   local version folder id
   version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/process/version.h)
-  buildah "${store[@]}" bud --isolation chroot --format docker --file "$2" --tag "$1" \
+  buildah "${store[@]}" bud --isolation chroot --format docker ${ARCHITECTURE:+--arch "$ARCHITECTURE"} --file "$2" --tag "$1" \
     --build-arg BASE="${BASE:-$(base_image bookworm)}" --build-arg VERSION="$version" \
     --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
     --build-arg PIP_CERT=/run/host-certs/ca-certificates.crt --timestamp "$(git log -1 --format=%ct)" \
@@ -16,7 +16,7 @@ build_image() {
   folder=$(mktemp -d)
   pod image save -q --format docker-dir -o "$folder/image" "$1" >/dev/null
   id=$(deploy/normal_image.py "$folder/image")
-  pod pull -q "dir:$folder/image" >/dev/null
+  pod pull -q ${ARCHITECTURE:+--arch "$ARCHITECTURE"} "dir:$folder/image" >/dev/null
   pod untag "$1" # which leaves it without a name
   pod tag "$id" "$1"
   pod image prune --force >/dev/null

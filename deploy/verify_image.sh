@@ -6,7 +6,8 @@
 # root, buildah, podman and runc. Exit status 1 if a check failed.
 # TARGET=cuda checks that target on a CPU: the same, and that a model on the CUDA device is refused for want of a driver alone.
 # MODULE is then a libdunlin_cuda.so under build/dist to use instead of building one.
-# TWICE=1 builds a second time without the first's layers, and compares both.
+# TWICE=1 builds a second time without the first's layers, and compares both. ARCHITECTURE=arm64, from a dist for it: that image,
+# under emulation (arm64_run.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/checks.sh
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 command -v buildah >/dev/null || { echo "needs buildah (a Debian package)" >&2; exit 1; }
 target=${TARGET:-cpu}
-image=localhost/dunlin:verify-$target
+image=localhost/dunlin:verify-$target${ARCHITECTURE:+-$ARCHITECTURE}
 started=$SECONDS
 dist=${1:-}
 options=(--target "$target" --build-arg DIST="$dist" --build-arg MODULE="${MODULE:-}")
