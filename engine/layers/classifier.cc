@@ -40,7 +40,9 @@ bool Head::RunDivided(const Linear& head, int32_t count) const {
   params.bias = head.bias();
   params.out = context_->buffers.logits + config.part(config.vocab_size).first;
   params.out_stride = config.vocab_size;
-  return context_->Run(&DeviceOps::gemm, params, kHead) && Meet(context_, kHead);
+  return context_->Run(&DeviceOps::gemm, params, kHead) &&
+         ShareColumns(context_, kHead, context_->buffers.logits, config.vocab_size, config.part(config.vocab_size),
+                      count, 0);
 }
 
 Classifier::Classifier(LayerContext* context)

@@ -38,20 +38,23 @@ bool Embedding::AddTypesAndPositions() const {
           Gather("position embedding", weights.positions, inputs.positions, true, 1.0F));
 }
 
-// The pass before may still read the rows, and rank 0 its logits.
+// The pass before may still read the rows, and rank 0 its logits. Linked ranks gather apart from their copy of the
+// stream, which the others write at the same time.
 bool Embedding::RunDivided(float scale) const {
   constexpr char kOp[] = "embedding";
   const ModelConfig& config = context_->config;
   const OwnTable table{&context_->weights.embedding, config.part(config.vocab_size), config.hidden_dim};
-  return Meet(context_, kOp) && GatherOwnRows(context_, kOp, table, scale, context_->rows.hidden) &&
-         Meet(context_, kOp) && FinishDivided();
+  float* rows = context_->linked() ? context_->buffers.gathered[0] : context_->rows.hidden;
+  return Meet(context_, kOp) && GatherOwnRows(context_, kOp, table, scale, rows) &&
+         ShareTokenRows(context_, kOp, rows) && FinishDivided();
 }
 
 bool Embedding::FinishDivided() const {
   constexpr char kOp[] = "embedding";
   const EmbeddingSpec& embedding = context_->config.embedding;
   const bool adds = embedding.num_token_types > 0 || embedding.learned_positions;
-  if (adds && !((context_->config.rank > 0 || AddTypesAndPositions()) && Meet(context_, kOp))) return false;
+  const bool others_add = context_->config.rank > 0 && !context_->linked();
+  if (adds && !((others_add || AddTypesAndPositions()) && MeetOverRows(context_, kOp))) return false;
   const Norm norm(context_, context_->weights.embedding_norm);
   if (!context_->post_norm()) return !embedding.norm || norm.RunInPlace("embedding norm");
   const Linear first = DecoderLayer::InputOf(context_, 0);

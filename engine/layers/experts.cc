@@ -43,7 +43,8 @@ bool Experts::RunDivided() {
          RunExperts(latent ? buffers_.latent : apart.data, latent || post_norm) &&
          (!latent || LeaveLatent(apart.data)) &&
          (context_->config.experts.shared_ffn_dim == 0 || RunShared(apart.data)) && CopyOwn(apart, own) &&
-         Meet(context_, "sum of the experts") &&
+         ShareColumns(context_, "sum of the experts", sum, config.hidden_dim, config.part(config.hidden_dim),
+                      context_->rows.count) &&
          (!post_norm ||
           Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
 }

@@ -50,7 +50,7 @@ bool ForwardPass::RunLayer(int32_t layer) {
     constexpr char kOp[] = "copy of the kept rows";
     const KeptRows& kept = context_.inputs.kept;
     if (!context_.Check(KeepRows(context_.config, context_.buffers, kept, layer, &context_.rows), kOp)) return false;
-    if (kept.spans.count > 0 && !Meet(&context_, kOp)) return false;
+    if (kept.spans.count > 0 && !MeetOverRows(&context_, kOp)) return false;
   }
   return context_.rows.count == 0 || decoder_layer.AttentionAndMlp();
 }

@@ -58,8 +58,10 @@ struct LayerBuffers {
   size_t workspace_bytes = 0;
   std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the thread of the pass alone
   // Of a divided model (rank_rows.h): hidden, layer_inputs, term, the hidden rows of kept_rows, logits and `gathered`
-  // are one memory of all ranks, the rest is the rank's.
-  RankGroup* ranks = nullptr;           // null: the model is not divided
+  // are one memory of all ranks, the rest is the rank's. Where ranks are linked, each has a copy of these.
+  RankGroup* ranks = nullptr;                                               // null: the model is not divided
+  kernels::RankLinks* links = nullptr;                                      // null: ranks share their memory
+  std::array<const LayerBuffers*, kernels::kMaxLinkedRanks> of_ranks = {};  // of linked ranks, by rank
   float* kept_queries = nullptr;        // [K, num_heads * head_dim]; null: they follow the rows of kept_rows
   std::array<float*, 2> gathered = {};  // rows of all ranks' columns: [T, output_features or ffn_dim], [T * C, ...]
   float* rank_columns = nullptr;        // the rank's own columns of them, contiguous

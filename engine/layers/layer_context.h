@@ -43,6 +43,8 @@ struct LayerContext {
   bool eager() const { return buffers.unfused != nullptr; }
   // One rank of several: it has columns of what layers compute.
   bool divided() const { return buffers.ranks != nullptr; }
+  // One of those whose rows are copies, in memory of its own.
+  bool linked() const { return buffers.links != nullptr; }
   // Without norms before the attention and the MLP: their inputs are the rows themselves.
   bool norms_inside() const { return config.norm.placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config.norm.placement == NormPlacement::kPost; }

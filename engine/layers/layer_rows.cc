@@ -29,7 +29,7 @@ KernelStatus KeepHidden(const ModelConfig& config, const LayerBuffers& buffers, 
   rows->picked = kept.index;
   rows->spans = kept.spans;
   rows->chunk_spans = kept.chunk_spans;
-  if (config.rank > 0) return KernelStatus::kOk;  // one memory of all ranks
+  if (config.rank > 0 && buffers.links == nullptr) return KernelStatus::kOk;  // one memory of all ranks
   return buffers.device->ops->copy_rows(buffers.device->context, params);
 }
 

@@ -159,7 +159,9 @@ bool Linear::AddColumns(const char* op, const NormWeights& post_norm, const floa
   params.residual = has_post ? nullptr : own.data;
   params.out = own.data;
   params.out_stride = own.stride;
-  return context_->Run(&DeviceOps::gemm, params, op) && AddAdapters(own) && Meet(context_, op) &&
+  const RankPart part = context_->config.part(context_->config.hidden_dim);
+  return context_->Run(&DeviceOps::gemm, params, op) && AddAdapters(own) &&
+         ShareColumns(context_, op, sum, context_->config.hidden_dim, part, context_->rows.count) &&
          (!has_post || Norm(context_, post_norm).AddToResidual("post norm", sum, factor));
 }
 

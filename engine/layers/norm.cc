@@ -43,7 +43,7 @@ bool Norm::RunInPlace(const char* op) const {
   kernels::Activation width{.columns = context_->config.hidden_dim};
   params.in = params.rows_out = context_->rows.hidden + int64_t{own.first} * context_->config.hidden_dim;
   params.out = &width;
-  return context_->Run(&DeviceOps::norm, params, op) && Meet(context_, op);
+  return context_->Run(&DeviceOps::norm, params, op) && MeetOverRows(context_, op);
 }
 
 bool Norm::AddToResidual(const char* op, float* term, const float* factor) const {
@@ -60,7 +60,7 @@ bool Norm::AddToResidual(const char* op, float* term, const float* factor) const
   if (!context_->eager()) {
     params.residual = params.rows_out = hidden;
     params.factor = factor;
-    return context_->Run(&DeviceOps::norm, params, op) && Meet(context_, op);
+    return context_->Run(&DeviceOps::norm, params, op) && MeetOverRows(context_, op);
   }
   params.rows_out = term;
   kernels::AddParams add{};

@@ -62,7 +62,7 @@ struct AdapterRows;  // adapter_rows.h
 struct PassInputs {
   int32_t num_tokens = 0;
   int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
-  const int32_t* token_ids = nullptr;    // [num_tokens]
+  const int32_t* token_ids = nullptr;    // [num_tokens] of linked ranks counted from the first of the rank's embedding
   const int32_t* positions = nullptr;    // [num_tokens] row of the position table, or position of the rotation
   const int32_t* token_types = nullptr;  // [num_tokens] row of the type table; read where the model has one
   const int32_t* token_page = nullptr;   // [KvGroups::count, num_tokens] page id

@@ -5,17 +5,54 @@ namespace dunlin::engine {
 
 using kernels::DeviceOps;
 
-// Ranks are on the CPU, whose memory the host reads: it picks the rows.
+namespace {
+
+// Of another rank, where these rows lie in one of the buffers that are copies.
+float* InRank(const LayerBuffers& own, const LayerBuffers& other, const float* rows) {
+  if (rows == own.hidden) return other.hidden;
+  if (rows == own.term) return other.term;
+  if (rows == own.kept_rows) return other.kept_rows;
+  if (rows == own.logits) return other.logits;
+  return rows == own.gathered[0] ? other.gathered[0] : other.gathered[1];
+}
+
+// Without rows.
+kernels::ShareColumnsParams ShareOf(const LayerContext& context) {
+  kernels::ShareColumnsParams params{};
+  params.links = context.buffers.links;
+  params.rank = context.config.rank;
+  params.num_blocks = 1;
+  return params;
+}
+
+// The places of `rows` from `first` on, in all ranks or in one.
+void SetTargets(const LayerContext& context, const float* rows, int32_t first, int32_t to,
+                kernels::ShareColumnsParams* params) {
+  for (int32_t rank = 0; rank < context.config.num_ranks; ++rank) {
+    if (to >= 0 && rank != to) continue;
+    const auto index = static_cast<size_t>(rank);
+    params->out[index] = InRank(context.buffers, *context.buffers.of_ranks[index], rows) + first;
+  }
+}
+
+}  // namespace
+
+// Where ranks share their memory the host reads it, and picks the rows. Linked ones gather zeros in place of the
+// others' rows: PassInputs::token_ids count from the first of the rank's.
 bool GatherOwnRows(LayerContext* context, const char* op, const OwnTable& table, float scale, float* out) {
+  kernels::GatherRowsParams params{.weight = table.weight,
+                                   .ids = context->inputs.token_ids,
+                                   .out = out,
+                                   .num_rows = context->rows.count,
+                                   .accumulate = false,
+                                   .scale = scale};
+  if (context->linked()) return context->Run(&DeviceOps::gather_rows, params, op);
+  params.num_rows = 1;
   for (int32_t row = 0; row < context->rows.count; ++row) {
     const int32_t id = context->inputs.token_ids[row] - table.part.first;
     if (id < 0 || id >= table.part.count) continue;
-    const kernels::GatherRowsParams params{.weight = table.weight,
-                                           .ids = &id,
-                                           .out = out + int64_t{row} * table.columns,
-                                           .num_rows = 1,
-                                           .accumulate = false,
-                                           .scale = scale};
+    params.ids = &id;
+    params.out = out + int64_t{row} * table.columns;
     if (!context->Run(&DeviceOps::gather_rows, params, op)) return false;
   }
   return true;
@@ -23,9 +60,37 @@ bool GatherOwnRows(LayerContext* context, const char* op, const OwnTable& table,
 
 bool Meet(LayerContext* context, const char* op) {
   if (!context->divided()) return true;
+  if (context->linked()) return context->Run(&DeviceOps::share_columns, ShareOf(*context), op);
   return context->Check(context->buffers.ranks->Meet(context->config.rank) ? kernels::KernelStatus::kOk
                                                                            : kernels::KernelStatus::kDeviceError,
                         op);
+}
+
+bool ShareColumns(LayerContext* context, const char* op, float* rows, int32_t columns, const RankPart& own,
+                  int32_t num_rows, int32_t to) {
+  if (!context->linked()) return Meet(context, op);
+  kernels::ShareColumnsParams params = ShareOf(*context);
+  params.in = rows + own.first;
+  params.in_stride = params.out_stride = columns;
+  params.num_rows = num_rows;
+  params.columns = own.count;
+  SetTargets(*context, rows, own.first, to, &params);
+  return context->Run(&DeviceOps::share_columns, params, op);
+}
+
+// Tokens count from the rank's first row of the vocabulary: PassInputs::token_ids.
+bool ShareTokenRows(LayerContext* context, const char* op, const float* rows) {
+  if (!context->linked()) return Meet(context, op);
+  const ModelConfig& config = context->config;
+  kernels::ShareColumnsParams params = ShareOf(*context);
+  params.in = rows;
+  params.in_stride = params.out_stride = config.hidden_dim;
+  params.ids = context->inputs.token_ids;
+  params.num_ids = config.part(config.vocab_size).count;
+  params.num_rows = context->rows.count;
+  params.columns = config.hidden_dim;
+  SetTargets(*context, context->rows.hidden, 0, -1, &params);
+  return context->Run(&DeviceOps::share_columns, params, op);
 }
 
 Columns OwnColumns(const LayerContext& context, float* rows) {
@@ -42,6 +107,19 @@ float* NextGathered(LayerContext* context) {
 const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
                            int32_t num_rows) {
   float* gathered = NextGathered(context);
+  if (context->linked()) {
+    kernels::ShareColumnsParams params = ShareOf(*context);
+    params.in = own.data;
+    params.in_stride = own.stride;
+    params.in_block_stride = own.count;
+    params.out_stride = columns;
+    params.out_block_stride = own.block_stride;
+    params.num_rows = num_rows;
+    params.num_blocks = own.num_blocks;
+    params.columns = own.count;
+    SetTargets(*context, gathered, own.first, -1, &params);
+    return context->Run(&DeviceOps::share_columns, params, op) ? gathered : nullptr;
+  }
   const kernels::CopyColumnsParams params{.in = own.data,
                                           .in_stride = own.stride,
                                           .in_block_stride = own.count,

@@ -4,6 +4,10 @@
 // adds to the residual stream goes to the rank's columns of the one stream that all ranks read. Operations on whole
 // rows run on every rank, but those that change the stream, of which each takes some rows.
 // All of them return at once, without waiting, where the model is not divided.
+//
+// Where ranks are linked (kernels/api/rank_links.h), the stream and the gathered rows are copies, one of a rank: Share
+// and Gather write what a rank has into the others', in the order of its device's operations, and each rank changes all
+// rows of its stream, since that takes less time than sending them.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +28,26 @@ bool GatherOwnRows(LayerContext* context, const char* op, const OwnTable& table,
 // Waits until what all ranks have written may be read and what they have read may be written. op: of the message.
 bool Meet(LayerContext* context, const char* op);
 
+// The same, once the rank has written its columns `own` of rows of `columns` floats, which are one of the buffers that
+// all ranks read. to: the one rank that reads them on; -1: all do.
+bool ShareColumns(LayerContext* context, const char* op, float* rows, int32_t columns, const RankPart& own,
+                  int32_t num_rows, int32_t to = -1);
+
+// The same of whole rows of the stream, of which a rank has those whose token is one of its vocabulary's rows. rows:
+// where it has written them; linked ranks get them from there.
+bool ShareTokenRows(LayerContext* context, const char* op, const float* rows);
+
 // The rank's columns of rows of hidden_dim floats.
 Columns OwnColumns(const LayerContext& context, float* rows);
 
-// The rank's part of `count` rows; all of them where the model is not divided.
+// The rank's part of `count` rows that all ranks read; all of them where it alone reads them.
 inline RankPart OwnRows(const LayerContext& context, int32_t count) {
-  return context.divided() ? context.config.part(count) : RankPart{0, count};
+  return context.divided() && !context.linked() ? context.config.part(count) : RankPart{0, count};
+}
+
+// Meet, after operations on OwnRows.
+inline bool MeetOverRows(LayerContext* context, const char* op) {
+  return context->linked() || Meet(context, op);
 }
 
 // A rank's columns of rows: from `first` on `count` of them and, where there are several blocks, as many again each

@@ -111,23 +111,28 @@ std::vector<int> ThreadsOfRanks(int32_t num_ranks, int num_threads) {
 
 absl::StatusOr<std::vector<std::unique_ptr<kernels::Device>>> OpenRankDevices(const kernels::Device& whole,
                                                                               const kernels::DeviceOptions& options,
-                                                                              int32_t num_ranks) {
-  if (whole.ops->kind != kernels::DeviceKind::kCpu) {
-    return absl::FailedPreconditionError(absl::StrCat("models[].parallel.tensor is ", num_ranks, "; models on ",
-                                                      kernels::Name(whole.ops->kind),
-                                                      " are not divided (models[].device)"));
-  }
-  const std::vector<int> threads = ThreadsOfRanks(num_ranks, ThreadsIn(whole.description));
+                                                                              int32_t num_ranks,
+                                                                              const std::vector<int32_t>& ids) {
+  const kernels::DeviceKind kind = whole.ops->kind;
+  const bool shares_threads = kind == kernels::DeviceKind::kCpu;
+  const std::vector<int> threads = ThreadsOfRanks(num_ranks, shares_threads ? ThreadsIn(whole.description) : num_ranks);
   const std::vector<std::vector<int>> cpus = CpusOfRanks(num_ranks);
   std::vector<std::unique_ptr<kernels::Device>> ranks;
   for (size_t rank = 0; rank < threads.size(); ++rank) {
     const ScopedCpus bound(cpus[rank]);  // the pool's threads inherit it
     kernels::DeviceOptions own = options;
-    own.num_threads = threads[rank];
+    if (shares_threads) own.num_threads = threads[rank];
+    own.cuda_device = ids.empty() ? static_cast<int32_t>(rank) : ids[rank];
+    own.cublas_algorithm_cache.clear();  // one device's choices, in one file
     std::string error;
-    ranks.push_back(kernels::OpenDevice(kernels::DeviceKind::kCpu, own, &error));
-    if (ranks.back() != nullptr) continue;
-    return absl::FailedPreconditionError(absl::StrCat("the device of rank ", rank, " cannot be opened: ", error));
+    ranks.push_back(kernels::OpenDevice(kind, own, &error));
+    if (ranks.back() == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat("the device of rank ", rank, " cannot be opened: ", error));
+    }
+    if (shares_threads || ranks.back()->description == ranks.front()->description) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the devices of a model's ranks are not alike: ", ranks.front()->description, " of rank 0, ",
+                     ranks.back()->description, " of rank ", rank, " (models[].parallel.devices)"));
   }
   return ranks;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a model's ranks: contexts of the CPU that share its compute threads. On a machine with several memory
-// nodes (NUMA) each rank is bound to one: its threads run there, and what they touch first lies there.
+// The devices of a model's ranks: GPUs, or contexts of the CPU that share its compute threads. On a machine with
+// several memory nodes (NUMA) each rank is bound to one: its threads run there, and what they touch first lies there.
 // Source: kernel documentation, ABI/stable/sysfs-devices-node. Any thread.
 #pragma once
 
@@ -53,10 +53,12 @@ std::vector<std::vector<int>> CpusOfRanks(int32_t num_ranks);
 // [num_ranks] Compute threads of each rank, out of num_threads: as equal as possible, at least one.
 std::vector<int> ThreadsOfRanks(int32_t num_ranks, int num_threads);
 
-// Opens a device for each rank of a model on `whole`, which is the CPU and was opened with `options`: the ranks share
-// as many threads as it has. FAILED_PRECONDITION, with the reason, for another device and where one cannot be opened.
+// Opens a device for each rank of a model on `whole`, which was opened with `options`. On the CPU the ranks share as
+// many threads as it has. On CUDA each has the device of its number in `ids`, which are as many, or of its rank where
+// ids is empty. FAILED_PRECONDITION, with the reason, where one cannot be opened, and for devices that are not alike.
 absl::StatusOr<std::vector<std::unique_ptr<kernels::Device>>> OpenRankDevices(const kernels::Device& whole,
                                                                               const kernels::DeviceOptions& options,
-                                                                              int32_t num_ranks);
+                                                                              int32_t num_ranks,
+                                                                              const std::vector<int32_t>& ids = {});
 
 }  // namespace dunlin::engine

@@ -32,6 +32,7 @@ void RankGroup::Fail(int32_t rank, const absl::Status& status) {
     }
   }
   failed_.store(true, std::memory_order_release);
+  if (links_ != nullptr) links_->Stop();
   meeting_.fetch_add(1, std::memory_order_release);
   meeting_.notify_all();
 }

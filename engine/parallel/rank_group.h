@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
+#include "engine/parallel/device_links.h"
 
 namespace dunlin::engine {
 
@@ -31,6 +32,9 @@ class RankGroup {
   // has failed. rank: the caller's.
   bool Meet(int32_t rank);
 
+  // Of ranks on devices with memory of their own: what Fail stops, too. Before ranks run; null: there is none.
+  void set_links(DeviceLinks* links) { links_ = links; }
+
   // Ends the group for good. The first caller's status stays. REQUIRES: !status.ok().
   void Fail(int32_t rank, const absl::Status& status);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -45,6 +49,7 @@ class RankGroup {
   };
 
   const uint32_t num_ranks_;
+  DeviceLinks* links_ = nullptr;
   alignas(64) std::atomic<uint32_t> arrived_{0};  // ranks at the present meeting
   alignas(64) std::atomic<uint32_t> meeting_{0};  // meetings that have ended; what ranks wait on
   std::vector<Rank> ranks_;

@@ -223,25 +223,28 @@ void PlanKv(const ModelConfig& config, const std::vector<Precision>& resident, c
   plan->bytes[static_cast<size_t>(BufferId::kState)] = static_cast<size_t>(counts.state_slots) * StateBytesOf(config);
 }
 
-// Steps of an encoder, of a model with states, of one that runs unfused and of ranks, which wait for each other on the
-// host, are not those of one recording.
+// Steps of an encoder, of a model with states, of one that runs unfused and of ranks that wait for each other on the
+// host are not those of one recording.
 void PlanGraphs(const ModelConfig& config, const kernels::Device& device, const EngineOptions& options,
                 MemoryPlan* plan) {
-  if (config.is_encoder() || config.is_recurrent() || config.num_ranks > 1) return;
+  const bool waits = config.num_ranks > 1 && device.ops->link_ranks == nullptr;
+  if (config.is_encoder() || config.is_recurrent() || waits) return;
   if (options.execution == ExecutionMode::kEager || !device.ops->supports_graphs(device.context)) return;
   plan->num_graphs = kMaxGraphs;
   plan->bytes[static_cast<size_t>(BufferId::kGraphs)] = kMaxGraphs * GraphBytes(config.num_layers);
 }
 
-// What a rank has in addition, and what it uses of rank 0's.
-void PlanRankBuffers(const ModelConfig& config, int32_t tokens, MemoryPlan* plan) {
+// What a rank has in addition, and what it uses of rank 0's; linked ranks have copies, and gather embeddings apart.
+void PlanRankBuffers(const ModelConfig& config, bool linked, int32_t tokens, MemoryPlan* plan) {
   const auto bytes = [plan](BufferId id) -> size_t& { return plan->bytes[static_cast<size_t>(id)]; };
   const size_t columns = RankColumnBytes(config, tokens);
   plan->rank_sum_offset = columns / sizeof(float);
   bytes(BufferId::kRankColumns) =
       columns + Floats(tokens, config.has_experts() ? config.part(config.hidden_dim).count : 0);
-  if (config.rank == 0) {
-    bytes(BufferId::kGathered) = 2 * GatheredBytes(config, tokens);
+  const size_t gathered = std::max(GatheredBytes(config, tokens), linked ? Floats(tokens, config.hidden_dim) : 0);
+  if (linked) plan->first_token = config.part(config.vocab_size).first;
+  if (linked || config.rank == 0) {
+    bytes(BufferId::kGathered) = 2 * gathered;
     return;
   }
   for (const BufferId shared :
@@ -361,7 +364,7 @@ absl::StatusOr<std::vector<MemoryPlan>> PlanRanks(const ModelConfig& config, int
     const ModelConfig of_rank = RankConfig(config, rank, num_ranks);
     absl::StatusOr<MemoryPlan> plan = PlanBuffers(of_rank, resident, device, options, counts);
     if (!plan.ok()) return plan.status();
-    if (num_ranks > 1) PlanRankBuffers(of_rank, options.max_tokens_per_step, &*plan);
+    if (num_ranks > 1) PlanRankBuffers(of_rank, device.ops->link_ranks != nullptr, options.max_tokens_per_step, &*plan);
     plans.push_back(*std::move(plan));
   }
   return plans;

@@ -55,7 +55,7 @@ enum class BufferId : uint8_t {
   kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
   kSampled,        // [kMaxLogitRows] SampledToken
   kWorkspace,      // of sampling, or the attention backend and precision that need most
-  kGathered,       // of a divided model's rank 0: LayerBuffers::gathered, one after the other
+  kGathered,       // of a divided model's rank 0, of linked ranks each: LayerBuffers::gathered, one after the other
   kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
   kGraphs,         // num_graphs times what a device's driver takes of a recorded step at most: StepGraphs has it
 };
@@ -96,6 +96,7 @@ struct MemoryPlan {
   int32_t max_kept_rows = 0;   // that a last layer may go on with: T, of an encoder S
   bool deterministic = true;   // of EngineOptions: what a row gives does not depend on its neighbours
   size_t rank_sum_offset = 0;  // floats of kRankColumns before LayerBuffers::rank_sum
+  int32_t first_token = 0;     // from which PassInputs::token_ids count
   bool kv_fp8 = false;         // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 
   size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }

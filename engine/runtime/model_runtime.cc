@@ -23,6 +23,8 @@ absl::Status CheckRanks(const Model& model, const EngineOptions& options) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which ", key, " is ", limit));
   };
+  const bool linked = model.device()->ops->link_ranks != nullptr;
+  if (linked && options.adapters.max_adapters > 0) return refused("models[].max_adapters", "0 on this device");
   if (options.execution == ExecutionMode::kEager) return refused("models[].execution", "fused");
   return absl::OkStatus();
 }
@@ -48,6 +50,16 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
 ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth)
     : model_(model), plan_(std::move(plan)), depth_(depth) {}
 
+absl::Status ModelRuntime::LinkRanks() {
+  std::vector<kernels::Device*> devices;
+  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) devices.push_back(model_->of_rank(rank).device());
+  absl::StatusOr<std::unique_ptr<DeviceLinks>> links = DeviceLinks::Link(devices);
+  if (!links.ok()) return links.status();
+  links_ = *std::move(links);
+  team_->group()->set_links(links_.get());
+  return absl::OkStatus();
+}
+
 absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options) {
   const int32_t num_ranks = model_->num_ranks();
   EngineOptions own = options;
@@ -56,18 +68,33 @@ absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, cons
     if (!team.ok()) return team.status();
     team_ = *std::move(team);
     if (!team_->cpus(0).empty()) own.kv_backing = {};  // pages that are backed later lie on all nodes in turn
+    if (absl::Status status = LinkRanks(); !status.ok()) return status;
   }
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     const ScopedCpus bound(team_ == nullptr ? std::vector<int>() : team_->cpus(rank));
-    const RankRuntime::Team team{team_ == nullptr ? nullptr : team_->group(),
-                                 rank == 0 ? nullptr : ranks_.front().get()};
+    const bool shares = team_ != nullptr && links_ == nullptr;
+    const RankRuntime::Team team{shares ? team_->group() : nullptr, rank == 0 ? nullptr : ranks_.front().get()};
     if (rank > 0) own.kv_backing.on_end = nullptr;  // rank 0's says it once
     absl::StatusOr<std::unique_ptr<RankRuntime>> made =
         RankRuntime::Create(&model_->of_rank(rank), plans[static_cast<size_t>(rank)], own, team);
     if (!made.ok()) return made.status();
     ranks_.push_back(*std::move(made));
   }
+  if (links_ == nullptr) return absl::OkStatus();
+  std::vector<StepBuffers*> buffers;
+  for (const std::unique_ptr<RankRuntime>& rank : ranks_) buffers.push_back(rank->buffers());
+  for (StepBuffers* of_rank : buffers) of_rank->Link(buffers, team_->group(), links_->get());
   return absl::OkStatus();
+}
+
+// What is in flight ends before its memory does.
+ModelRuntime::~ModelRuntime() {
+  if (links_ == nullptr) return;
+  links_->Stop();
+  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
+    const kernels::Device& device = *model_->of_rank(rank).device();
+    (void)device.ops->synchronize(device.context);
+  }
 }
 
 // Pages that all ranks have memory for.
@@ -92,7 +119,9 @@ bool ModelRuntime::prefill_matches_decode() const {
 }
 
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
-  if (team_ != nullptr) return absl::OkStatus();  // for devices that divide no models
+  if (team_ != nullptr) {
+    return links_ != nullptr ? RecordDecodeSteps(*model_, profiles, this, notice) : absl::OkStatus();
+  }
   absl::Status status = engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
   return status.ok() ? RecordDecodeSteps(*model_, profiles, this, notice) : status;
 }
@@ -110,15 +139,6 @@ absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
   return handle;
 }
 
-// Steps of the other ranks have nothing to collect: their device has run them when they return.
-absl::Status ModelRuntime::LaunchRanks(const StepPlan& plan, size_t slot) {
-  return team_->Run([&](int32_t rank) {
-    RankRuntime& runtime = *ranks_[static_cast<size_t>(rank)];
-    absl::Status status = runtime.Launch(plan, slot);
-    return status.ok() && rank > 0 ? runtime.Wait(slot) : status;
-  });
-}
-
 absl::Status ModelRuntime::Predict(const StepPlan& plan, std::span<const int32_t> hidden_rows, StepResult* result) {
   const auto predict = [&](int32_t rank) { return ranks_[static_cast<size_t>(rank)]->Predict(plan, hidden_rows); };
   absl::Status status = team_ == nullptr ? predict(0) : team_->Run(predict);
@@ -126,12 +146,31 @@ absl::Status ModelRuntime::Predict(const StepPlan& plan, std::span<const int32_t
   return status;
 }
 
+// Where ranks share their memory, steps of the others have nothing to collect: their device has run them when they
+// return.
+absl::Status ModelRuntime::LaunchRanks(const StepPlan& plan, size_t slot) {
+  return team_->Run([&](int32_t rank) {
+    RankRuntime& runtime = *ranks_[static_cast<size_t>(rank)];
+    absl::Status status = runtime.Launch(plan, slot);
+    if (status.ok() && rank > 0 && links_ == nullptr) status = runtime.Wait(slot);
+    return status;
+  });
+}
+
+void ModelRuntime::TurnOffGraphs() {
+  for (const std::unique_ptr<RankRuntime>& rank : ranks_) rank->graphs()->TurnOff();
+}
+
 absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {
   DUNLIN_CHECK(num_in_flight_ > 0 && handle == oldest_, "collecting a step that is not the oldest in flight");
   --num_in_flight_;
   oldest_ = After(handle);
   RankRuntime& first = *ranks_.front();
-  if (absl::Status status = first.Wait(SlotOf(handle)); !status.ok()) return status;
+  const size_t slot = SlotOf(handle);
+  // Each linked rank on its thread, so that one that fails ends what the others wait for.
+  const auto wait = [&](int32_t rank) { return ranks_[static_cast<size_t>(rank)]->Wait(slot); };
+  const absl::Status status = links_ == nullptr ? first.Wait(slot) : team_->Run(wait);
+  if (!status.ok()) return status;
   first.Read(SlotOf(handle), result);
   return absl::OkStatus();
 }

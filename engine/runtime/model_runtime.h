@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
+#include "engine/parallel/device_links.h"
 #include "engine/parallel/rank_team.h"
 #include "engine/request/options.h"
 #include "engine/runtime/memory_plan.h"
@@ -30,6 +32,7 @@ class ModelRuntime : public Runtime {
   // encoder and, of a divided model, for options that its ranks do not have; RESOURCE_EXHAUSTED without threads for
   // them. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
+  ~ModelRuntime() override;
 
   // Before the first step: WarmUp (warm_up.h) on this runtime's memory, and RecordDecodeSteps (record_steps.h).
   absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
@@ -59,11 +62,13 @@ class ModelRuntime : public Runtime {
   // Of all ranks.
   const MemoryPlan& memory_plan() const { return plan_; }
   StepGraphs* graphs() { return ranks_.front()->graphs(); }
+  void TurnOffGraphs();  // of all ranks; REQUIRES: no step is in flight
 
  private:
   ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth);
 
   absl::Status StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options);
+  absl::Status LinkRanks();
   absl::Status LaunchRanks(const StepPlan& plan, size_t slot);
   size_t SlotOf(StepHandle handle) const { return static_cast<size_t>(handle) % static_cast<size_t>(depth_); }
 
@@ -71,6 +76,7 @@ class ModelRuntime : public Runtime {
   const MemoryPlan plan_;
   const int32_t depth_;
   std::unique_ptr<RankTeam> team_;                   // null: the model is not divided
+  std::unique_ptr<DeviceLinks> links_;               // of linked ranks; else null
   std::vector<std::unique_ptr<RankRuntime>> ranks_;  // rank 0's first, which has what the others share
   StepHandle next_handle_ = 0;                       // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;                            // of Collect

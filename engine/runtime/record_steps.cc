@@ -122,11 +122,12 @@ void Note(const std::string& what, std::string* notice) {
 
 constexpr char kPlain[] = "every operation of a step is launched by itself, as with compute.cuda_graphs: false";
 
-absl::Status NoteFailed(StepGraphs* graphs, std::string* notice) {
+absl::Status NoteFailed(ModelRuntime* runtime, std::string* notice) {
+  const StepGraphs* graphs = runtime->graphs();
   const int32_t failed = graphs->num_failed();
   if (failed == 0) return absl::OkStatus();
   if (graphs->num_graphs() == 0) {
-    graphs->TurnOff();
+    runtime->TurnOffGraphs();
     Note(absl::StrCat("the device could not record decode steps, so that ", kPlain), notice);
   } else {
     Note(absl::StrCat("the device recorded ", graphs->num_graphs(), " shapes of decode steps and could not record ",
@@ -148,18 +149,18 @@ absl::Status RecordDecodeSteps(const Model& model, const ProfileTable& profiles,
   const std::vector<ExecutionProfile> recorded = ProfilesToRecord(model, profiles, memory);
   for (const DecodeShape& shape : DecodeShapes(max_rows, memory.max_context_tokens)) {
     for (const ExecutionProfile& profile : recorded) {
-      if (graphs.is_full() || graphs.num_failed() == kMaxFailed) return NoteFailed(&graphs, notice);
+      if (graphs.is_full() || graphs.num_failed() == kMaxFailed) return NoteFailed(runtime, notice);
       const absl::StatusOr<bool> same = recorder.Record(profile, shape);
       if (!same.ok()) return same.status();
       if (*same) continue;
-      graphs.TurnOff();
+      runtime->TurnOffGraphs();
       Note(absl::StrCat("a recorded decode step of ", shape.rows, " rows in ", kernels::Name(profile.precision),
                         " has other bits than its operations, so that ", kPlain),
            notice);
       return absl::OkStatus();
     }
   }
-  return NoteFailed(&graphs, notice);
+  return NoteFailed(runtime, notice);
 }
 
 }  // namespace dunlin::engine

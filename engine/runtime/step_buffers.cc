@@ -79,8 +79,6 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
 
 void StepBuffers::Share(const StepBuffers& first, RankGroup* ranks) {
   const LayerBuffers& shared = first.layers_;
-  auto* const gathered = first.floats(BufferId::kGathered);
-  const size_t half = first.plan_[BufferId::kGathered] / sizeof(float) / 2;
   if (&first != this) {
     layers_.kept_queries = layers_.kept_rows;
     layers_.hidden = shared.hidden;
@@ -89,6 +87,18 @@ void StepBuffers::Share(const StepBuffers& first, RankGroup* ranks) {
     layers_.kept_rows = shared.kept_rows;
     layers_.logits = shared.logits;
   }
+  SetRankBuffers(first, ranks);
+}
+
+void StepBuffers::Link(const std::vector<StepBuffers*>& ranks, RankGroup* group, kernels::RankLinks* links) {
+  SetRankBuffers(*this, group);
+  layers_.links = links;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) layers_.of_ranks[rank] = &ranks[rank]->layers_;
+}
+
+void StepBuffers::SetRankBuffers(const StepBuffers& gathers, RankGroup* ranks) {
+  auto* const gathered = gathers.floats(BufferId::kGathered);
+  const size_t half = gathers.plan_[BufferId::kGathered] / sizeof(float) / 2;
   layers_.ranks = ranks;
   layers_.gathered = {gathered, gathered + half};
   layers_.rank_columns = floats(BufferId::kRankColumns);

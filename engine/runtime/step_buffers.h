@@ -44,6 +44,8 @@ class StepBuffers {
   // Of a rank of a divided model, which the others meet in `ranks`: takes the buffers that all ranks share from those
   // of rank 0, which may be these and which outlive these.
   void Share(const StepBuffers& first, RankGroup* ranks);
+  // Of linked ranks: what Share says, but that each has its own. ranks: by rank, one of them these; they outlive these.
+  void Link(const std::vector<StepBuffers*>& ranks, RankGroup* group, kernels::RankLinks* links);
   // What a forward pass computes in.
   const LayerBuffers& layers() const { return layers_; }
   // Operations of forward passes so far. Any thread.
@@ -52,6 +54,7 @@ class StepBuffers {
  private:
   StepBuffers(const MemoryPlan& plan, kernels::Device* device) : plan_(plan), device_(device) {}
   void* AllocatePool(size_t first_bytes);
+  void SetRankBuffers(const StepBuffers& gathers, RankGroup* ranks);
 
   MemoryPlan plan_;
   kernels::Device* device_;

@@ -40,7 +40,8 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0),
       predicts_(plan.predicts),
-      chunk_(plan.attention_chunk) {
+      chunk_(plan.attention_chunk),
+      first_token_(plan.first_token) {
   DUNLIN_CHECK(chunk_ == 0 || !has_state_, "chunks of positions next to states are not supported");
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
   if (!has_state_) return;
@@ -227,7 +228,7 @@ void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int
   DUNLIN_CHECK(next_token_ + step.num_tokens <= num_tokens_, "a sub-batch miscounts its tokens");
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    host_array(0)[next_token_] = tokens[i];
+    host_array(0)[next_token_] = tokens[i] - first_token_;
     host_array(1)[next_token_] = position;
     host_array(2)[next_token_] = position % tokens_per_page;
     const PageId* set = pages + int64_t{position / tokens_per_page} * num_groups_;

@@ -132,7 +132,8 @@ class StepInputs {
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
   bool predicts_;
-  int32_t chunk_;  // positions; 0: no layer has chunks
+  int32_t chunk_;        // positions; 0: no layer has chunks
+  int32_t first_token_;  // MemoryPlan's
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;

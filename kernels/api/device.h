@@ -22,6 +22,7 @@
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/low_rank.h"
 #include "kernels/api/model_traits.h"
+#include "kernels/api/rank_links.h"
 #include "kernels/api/recurrent.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
@@ -111,6 +112,7 @@ struct DeviceOps {
   // DeviceOptions::cublas_algorithm_cache. False: the device has nothing to tune. *notice: one sentence for the log, or
   // left unchanged.
   bool (*set_tuning)(DeviceContext*, bool on, std::string* notice);
+  // Where ranks are linked (link_ranks), ids that the weight has no row of give rows of zeros.
   KernelStatus (*gather_rows)(DeviceContext*, const GatherRowsParams&);
 
   // Between the GEMMs.
@@ -154,6 +156,16 @@ struct DeviceOps {
   KernelStatus (*measure_roofs)(DeviceContext*, const RoofParams&);
   KernelStatus (*probe_roof)(DeviceContext*, const RoofProbe&);
 
+  // Ranks of a divided model on devices with memory of their own (rank_links.h). All null: ranks share their memory,
+  // and the host makes them wait for each other. link_ranks: num_ranks of 2 to kMaxLinkedRanks; null, with *reason,
+  // where devices cannot write each other's memory, which it names. The contexts outlive the links, and may be of one
+  // device. stop_ranks, on any thread: operations of these links end without waiting, now and from then on, with rows
+  // that nobody may use. unlink_ranks stops them, and waits for those in flight.
+  RankLinks* (*link_ranks)(DeviceContext* const* ranks, int32_t num_ranks, std::string* reason) = nullptr;
+  void (*unlink_ranks)(RankLinks*) = nullptr;
+  void (*stop_ranks)(RankLinks*) = nullptr;
+  KernelStatus (*share_columns)(DeviceContext*, const ShareColumnsParams&) = nullptr;
+
   // Sampling: rows of logits to tokens.
   size_t (*sample_workspace)(const DeviceContext*, int32_t num_rows, int32_t vocab_size);
   KernelStatus (*sample)(DeviceContext*, const SampleParams&);
@@ -165,6 +177,8 @@ struct DeviceOptions {
   std::string cpu_variant;  // "": the best one that this processor supports, AvailableCpuVariants()[0]
   // CUDA: path of the shared library that implements the device (device_module.h); "": no CUDA device.
   std::string cuda_module = {};
+  // CUDA: the device's number, as the driver counts those that the process sees.
+  int32_t cuda_device = 0;
   // CUDA: path or name of the cuBLASLt library; "": the dynamic linker's search path.
   std::string cublas_library = {};
   // CUDA: a file that caches the fastest algorithm per GEMM, read and written by set_tuning; "": cuBLASLt's first

@@ -18,6 +18,7 @@ inline constexpr uint32_t kDeviceModuleAbi = 2;
 inline constexpr char kDeviceModuleEntry[] = "dunlin_device_module";
 
 struct DeviceModuleOptions {
+  int32_t device;                      // DeviceOptions::cuda_device
   const char* cublas_library;          // as DeviceOptions
   const char* cublas_algorithm_cache;  // as DeviceOptions
   bool sm90_kernels;                   // as DeviceOptions

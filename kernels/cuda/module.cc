@@ -8,11 +8,12 @@
 #include "kernels/api/device_module.h"
 #include "kernels/cuda/attention/check_problem.h"
 #include "kernels/cuda/device/launchers.h"
+#include "kernels/cuda/device/use_device.h"
 #include "kernels/cuda/gemm/cublaslt/cublaslt_library.h"
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/low_rank/low_rank.h"
+#include "kernels/cuda/ranks/links.h"
 #include "kernels/cuda/recurrent/scan_rules.h"
-#include "kernels/shared/device_entry.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -32,65 +33,69 @@ bool PrefillMatchesDecode(const DeviceContext* context, Precision precision, boo
 
 constexpr DeviceOps kCudaOps = {
     .kind = DeviceKind::kCuda,
-    .prefill_matches_decode = kEntry<PrefillMatchesDecode>,
+    .prefill_matches_decode = kOnDevice<PrefillMatchesDecode>,
     .supports_model = SupportsModel,
-    .allocate = kEntry<Allocate>,
-    .release = kEntry<Release>,
-    .copy_to_device = kEntry<CopyToDevice>,
-    .copy_to_host = kEntry<CopyToHost>,
-    .allocate_host = kEntry<AllocateHost>,
-    .release_host = kEntry<ReleaseHost>,
-    .synchronize = kEntry<Synchronize>,
-    .memory = kEntry<Memory>,
-    .create_event = kEntry<CreateEvent>,
-    .destroy_event = kEntry<DestroyEvent>,
-    .record_event = kEntry<RecordEvent>,
-    .wait_event = kEntry<WaitEvent>,
-    .supports_graphs = kEntry<SupportsGraphs>,
-    .begin_graph = kEntry<BeginGraph>,
-    .end_graph = kEntry<EndGraph>,
-    .launch_graph = kEntry<LaunchGraph>,
-    .destroy_graph = kEntry<DestroyGraph>,
+    .allocate = kOnDevice<Allocate>,
+    .release = kOnDevice<Release>,
+    .copy_to_device = kOnDevice<CopyToDevice>,
+    .copy_to_host = kOnDevice<CopyToHost>,
+    .allocate_host = kOnDevice<AllocateHost>,
+    .release_host = kOnDevice<ReleaseHost>,
+    .synchronize = kOnDevice<Synchronize>,
+    .memory = kOnDevice<Memory>,
+    .create_event = kOnDevice<CreateEvent>,
+    .destroy_event = kOnDevice<DestroyEvent>,
+    .record_event = kOnDevice<RecordEvent>,
+    .wait_event = kOnDevice<WaitEvent>,
+    .supports_graphs = kOnDevice<SupportsGraphs>,
+    .begin_graph = kOnDevice<BeginGraph>,
+    .end_graph = kOnDevice<EndGraph>,
+    .launch_graph = kOnDevice<LaunchGraph>,
+    .destroy_graph = kOnDevice<DestroyGraph>,
     .packed_weight_bytes = PackedWeightBytes,
-    .pack_weight = kEntry<PackWeight>,
+    .pack_weight = kOnDevice<PackWeight>,
     .activation_bytes = ActivationBytes,
-    .gemm = kEntry<Gemm>,
-    .gemm_fuses = kEntry<GemmFuses>,
-    .grouped_gemm = kEntry<GroupedGemm>,
-    .batched_gemm = kEntry<BatchedGemm>,
-    .add_low_rank = kEntry<AddLowRank>,
-    .set_tuning = kEntry<SetTuning>,
-    .gather_rows = kEntry<GatherRows>,
-    .norm = kEntry<Norm>,
-    .softcap = kEntry<Softcap>,
-    .quantize = kEntry<Quantize>,
-    .activate = kEntry<Activate>,
-    .add = kEntry<Add>,
-    .copy_rows = kEntry<CopyRows>,
-    .copy_columns = kEntry<CopyColumns>,
-    .route_experts = kEntry<RouteExperts>,
-    .add_weighted_rows = kEntry<AddWeightedRows>,
-    .update_delayed_scaling = kEntry<UpdateDelayedScaling>,
-    .rotary_table = kEntry<RotaryTable>,
-    .rotate_and_store_kv = kEntry<RotateAndStoreKv>,
-    .causal_conv = kEntry<CausalConv>,
-    .delta_scan = kEntry<DeltaScan>,
-    .ssm_scan = kEntry<SsmScan>,
-    .gated_group_norm = kEntry<GatedGroupNorm>,
-    .row_gate = kEntry<RowGate>,
-    .store_index_keys = kEntry<StoreIndexKeys>,
-    .select_keys = kEntry<SelectKeys>,
-    .supports_attention = kEntry<SupportsAttention>,
-    .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
-    .paged_attention = kEntry<PagedAttention>,
-    .attention_fuses = kEntry<AttentionFuses>,
-    .dense_attention_workspace = kEntry<DenseAttentionWorkspace>,
-    .dense_attention = kEntry<DenseAttention>,
-    .measure_roofs = kEntry<MeasureRoofs>,
+    .gemm = kOnDevice<Gemm>,
+    .gemm_fuses = kOnDevice<GemmFuses>,
+    .grouped_gemm = kOnDevice<GroupedGemm>,
+    .batched_gemm = kOnDevice<BatchedGemm>,
+    .add_low_rank = kOnDevice<AddLowRank>,
+    .set_tuning = kOnDevice<SetTuning>,
+    .gather_rows = kOnDevice<GatherRows>,
+    .norm = kOnDevice<Norm>,
+    .softcap = kOnDevice<Softcap>,
+    .quantize = kOnDevice<Quantize>,
+    .activate = kOnDevice<Activate>,
+    .add = kOnDevice<Add>,
+    .copy_rows = kOnDevice<CopyRows>,
+    .copy_columns = kOnDevice<CopyColumns>,
+    .route_experts = kOnDevice<RouteExperts>,
+    .add_weighted_rows = kOnDevice<AddWeightedRows>,
+    .update_delayed_scaling = kOnDevice<UpdateDelayedScaling>,
+    .rotary_table = kOnDevice<RotaryTable>,
+    .rotate_and_store_kv = kOnDevice<RotateAndStoreKv>,
+    .causal_conv = kOnDevice<CausalConv>,
+    .delta_scan = kOnDevice<DeltaScan>,
+    .ssm_scan = kOnDevice<SsmScan>,
+    .gated_group_norm = kOnDevice<GatedGroupNorm>,
+    .row_gate = kOnDevice<RowGate>,
+    .store_index_keys = kOnDevice<StoreIndexKeys>,
+    .select_keys = kOnDevice<SelectKeys>,
+    .supports_attention = kOnDevice<SupportsAttention>,
+    .paged_attention_workspace = kOnDevice<PagedAttentionWorkspace>,
+    .paged_attention = kOnDevice<PagedAttention>,
+    .attention_fuses = kOnDevice<AttentionFuses>,
+    .dense_attention_workspace = kOnDevice<DenseAttentionWorkspace>,
+    .dense_attention = kOnDevice<DenseAttention>,
+    .measure_roofs = kOnDevice<MeasureRoofs>,
     // A bench has the GPU to itself, so the rates measured before and after a case apply to it.
     .probe_roof = [](kernels::DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
-    .sample_workspace = kEntry<SampleWorkspace>,
-    .sample = kEntry<Sample>,
+    .link_ranks = LinkRanks,
+    .unlink_ranks = UnlinkRanks,
+    .stop_ranks = StopRanks,
+    .share_columns = kOnDevice<ShareColumns>,
+    .sample_workspace = kOnDevice<SampleWorkspace>,
+    .sample = kOnDevice<Sample>,
 };
 
 void Close(DeviceContext* context) {
@@ -115,8 +120,8 @@ std::string Reason(const char* what, cudaError_t error) {
   return std::string(what) + ": " + cudaGetErrorString(error);
 }
 
-// Empty when device 0 can run the kernels.
-std::string CheckDevice(cudaDeviceProp* properties) {
+// Empty when the device can run the kernels.
+std::string CheckDevice(int32_t device, cudaDeviceProp* properties) {
   int driver = 0;
   if (const cudaError_t error = cudaDriverGetVersion(&driver); error != cudaSuccess) {
     return Reason("the CUDA driver does not answer", error);
@@ -127,7 +132,10 @@ std::string CheckDevice(cudaDeviceProp* properties) {
     return Reason("no CUDA device", error);
   }
   if (count == 0) return "there is no CUDA device";
-  if (const cudaError_t error = cudaGetDeviceProperties(properties, 0); error != cudaSuccess) {
+  if (device < 0 || device >= count) {
+    return "there is no CUDA device " + std::to_string(device) + "; the process sees " + std::to_string(count);
+  }
+  if (const cudaError_t error = cudaGetDeviceProperties(properties, device); error != cudaSuccess) {
     return Reason("the CUDA device does not answer", error);
   }
   if (properties->major * 10 + properties->minor >= kSmVersionMin) return "";
@@ -195,9 +203,11 @@ std::string FactsOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
 
 kernels::DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
   cudaDeviceProp properties{};
-  std::string error = CheckDevice(&properties);
+  std::string error = CheckDevice(options->device, &properties);
   std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
+  context->device = options->device;
   if (error.empty()) {
+    UseDevice(context->device);
     context->shape = {.multiprocessors = properties.multiProcessorCount,
                       .block_shared_bytes = static_cast<int32_t>(properties.sharedMemPerBlockOptin),
                       .sm_version = properties.major * 10 + properties.minor};
@@ -225,7 +235,7 @@ constexpr DeviceModule kModule = {
     .api_digest = DUNLIN_API_DIGEST,
     .ops = &kCudaOps,
     .open = Open,
-    .close = kEntry<Close>,
+    .close = kOnDevice<Close>,
 };
 
 }  // namespace

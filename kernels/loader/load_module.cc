@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <span>
 
 #include "kernels/api/device_module.h"
 
@@ -49,6 +50,14 @@ struct TableEntry {
   const char* name;
   bool present;
 };
+
+std::vector<std::string> NamesOfMissing(std::span<const TableEntry> entries) {
+  std::vector<std::string> missing;
+  for (const TableEntry& entry : entries) {
+    if (!entry.present) missing.emplace_back(entry.name);
+  }
+  return missing;
+}
 
 }  // namespace
 
@@ -111,15 +120,15 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"dense_attention", ops.dense_attention != nullptr},
       {"measure_roofs", ops.measure_roofs != nullptr},
       {"probe_roof", ops.probe_roof != nullptr},
+      {"link_ranks", ops.link_ranks != nullptr},
+      {"unlink_ranks", ops.unlink_ranks != nullptr},
+      {"stop_ranks", ops.stop_ranks != nullptr},
+      {"share_columns", ops.share_columns != nullptr},
       {"sample_workspace", ops.sample_workspace != nullptr},
       {"sample", ops.sample != nullptr},
   };
   static_assert(sizeof(DeviceOps) == (3 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
-  std::vector<std::string> missing;
-  for (const TableEntry& entry : entries) {
-    if (!entry.present) missing.emplace_back(entry.name);
-  }
-  return missing;
+  return NamesOfMissing(entries);
 }
 
 std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::string* error) {
@@ -131,7 +140,8 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   if (module == nullptr) return nullptr;
   *error = ReasonAgainst(*module, options.cuda_module);
   if (!error->empty()) return nullptr;
-  const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str(),
+  const DeviceModuleOptions module_options{.device = options.cuda_device,
+                                           .cublas_library = options.cublas_library.c_str(),
                                            .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str(),
                                            .sm90_kernels = options.sm90_kernels,
                                            .cuda_graphs = options.cuda_graphs};

@@ -15,6 +15,7 @@
 #include "engine/request/speculation.h"
 #include "server/config/key_table.h"
 #include "server/config/model_folder.h"
+#include "server/config/parallel.h"
 #include "server/config/speculation.h"
 #include "server/config/validate.h"
 
@@ -202,7 +203,7 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
     settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
   settings.source.int8_inputs = Get<bool>(model, "/int8_inputs");
-  settings.source.num_ranks = Get<int32_t>(model, "/parallel/tensor");
+  if (absl::Status status = ReadParallel(model, at, &settings); !status.ok()) return status;
   settings.engine = ReadEngineOptions(document, model);
   settings.chat_template = Get<std::string>(model, "/chat_template");
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");

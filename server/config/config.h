@@ -47,6 +47,7 @@ struct ModelSettings {
   std::string name;
   engine::ModelSource source;
   std::string device;                     // "auto", "cpu" or "cuda"
+  std::vector<int32_t> rank_devices;      // CUDA: of the ranks of source.num_ranks; empty: 0, 1, 2, ...
   engine::EngineOptions engine;           // kv_memory_bytes and adapters.max_bytes may be kAutoBytes
   std::string chat_template;              // a template's text or file; "": the model's own
   std::string text_worker;                // program of its text workers; "": none. No key: serve.cc sets it

@@ -75,9 +75,9 @@ absl::StatusOr<std::vector<kernels::Device*>> Devices::RanksFor(const ModelSetti
                                                                 kernels::Device* device) {
   const int32_t num_ranks = settings.source.num_ranks;
   if (num_ranks == 1) return std::vector{device};
-  std::vector<std::unique_ptr<kernels::Device>>& opened = ranks_[num_ranks];
+  std::vector<std::unique_ptr<kernels::Device>>& opened = ranks_[{device->ops->kind, num_ranks, settings.rank_devices}];
   if (opened.empty()) {
-    auto ranks = engine::OpenRankDevices(*device, options_, num_ranks);
+    auto ranks = engine::OpenRankDevices(*device, options_, num_ranks, settings.rank_devices);
     if (!ranks.ok()) {
       return absl::Status(ranks.status().code(),
                           absl::StrCat("model \"", settings.name, "\": ", ranks.status().message()));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,9 +30,9 @@ class Devices {
   // such device can be opened.
   absl::StatusOr<kernels::Device*> For(const ModelSettings& settings);
 
-  // The devices of the ranks of a model on `device`, which is For's: contexts of their own that share the threads of
-  // compute.threads. Models divided among as many ranks share them. One rank: `device` alone. FAILED_PRECONDITION where
-  // the device is not divided.
+  // The devices of the ranks of a model on `device`, which is For's: contexts of their own, on the CPU sharing the
+  // threads of compute.threads, on CUDA one for each of settings.rank_devices. Models with the same ranks share them.
+  // One rank: `device` alone. Errors: as OpenRankDevices.
   absl::StatusOr<std::vector<kernels::Device*>> RanksFor(const ModelSettings& settings, kernels::Device* device);
 
  private:
@@ -42,7 +43,9 @@ class Devices {
 
   const kernels::DeviceOptions options_;
   std::vector<std::unique_ptr<kernels::Device>> opened_;
-  std::map<int32_t, std::vector<std::unique_ptr<kernels::Device>>> ranks_;  // by their number
+  // By the kind of their device, their number and rank_devices.
+  using RankKey = std::tuple<kernels::DeviceKind, int32_t, std::vector<int32_t>>;
+  std::map<RankKey, std::vector<std::unique_ptr<kernels::Device>>> ranks_;
   // Why a kind could not be opened, by DeviceKind; empty if it was opened or not tried.
   std::array<std::string, kernels::kNumDeviceKinds> failures_;
 };

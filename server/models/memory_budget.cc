@@ -336,11 +336,17 @@ absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& conf
       continue;
     }
     size_t on_device = 0;
-    for (const Draft* draft : models) on_device += draft->memory.on_device();
+    int32_t num_devices = models.front()->memory.num_ranks;  // that all of these models have
+    for (const Draft* draft : models) {
+      on_device += draft->memory.on_device();
+      num_devices = std::min(num_devices, draft->memory.num_ranks);
+    }
     for (const ModelMemory& resident : budget.models) {
       if (resident.device == device) on_device += resident.on_device();
     }
-    const size_t usable = OwnMemory(*device) / 100 * static_cast<size_t>(config.memory.share_percent);
+    const size_t of_one = OwnMemory(*device) / 100 * static_cast<size_t>(config.memory.share_percent);
+    const size_t of_all = of_one * static_cast<size_t>(num_devices);
+    const size_t usable = of_all / static_cast<size_t>(num_devices) == of_one ? of_all : of_one;
     advice.Update(Settle(usable, on_device, models));
   }
   for (Draft& draft : drafts) budget.models.push_back(std::move(draft.memory));

@@ -20,7 +20,7 @@ import served
 from check import Check
 
 KINDS = {"gtest": kinds.tests, "bench": kinds.bench, "tiles": kinds.measured_tiles, "sanitizer": kinds.sanitizer,
-         "served": served.run}
+         "meetings": kinds.meetings, "served": served.run}
 
 
 def parsed():

@@ -72,6 +72,18 @@ def passed(text, pattern):
     return f"{counts['PASSED']} passed, {counts['SKIPPED']} not taken by the device"
 
 
+def meetings(check, row):
+    """What ranks of a divided model take to meet; a note where there are not two GPUs."""
+    program, pattern = check.arguments(row)
+    text = check.run([check.folder / "tests" / program, f"--gtest_filter={pattern}"], row.name + ".log")
+    if reason := re.search("one CUDA device: .*$|cannot access each other.*$", text, re.M):
+        raise Note(reason[0])
+    lines = re.findall("^meeting of 2 devices.*$", text, re.M)
+    for line in lines:
+        print("    " + line, file=sys.stderr, flush=True)
+    return "; ".join([passed(text, pattern), *lines])
+
+
 def bench(check, row):
     if row.gib and 0 < check.gpu_gib < row.gib:
         raise Note(f"not measured: needs {row.gib} GiB of GPU memory, there are {check.gpu_gib:.0f}")

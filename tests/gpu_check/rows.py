@@ -130,6 +130,8 @@ CORRECTNESS = (
                      "Fake/DeviceGoldens.*/gpt2_tiny")),
     *shards(2, gtest("goldens_greedy", "1", 35, 110, "device_models_test", "Cuda/GoldensGreedy.*",
                      "Fake/GoldensGreedy.*/gpt2_tiny")),
+    # Models divided between two GPUs, or on one and the same.
+    gtest("linked_models", "1", 20, 80, "device_models_test", "Cuda/LinkedMixes.*", "Fake/LinkedMixes.*/gpt2_tiny_2"),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("recurrent", "1", 10, 60, "kernels_device_ops_test", "Devices/*/cuda", "Devices/*/fake"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",
@@ -148,6 +150,8 @@ HEADLINES = (
           f"attention --case decode --backend all {SMALL_PAGES}",
           sdpa((32, 32, 4096, 128), 8, 1, False, ["bf16"], cold=True),
           sdpa((2, 4, 40, 32), 2, 1, False, ["bf16"], cold=True), gib=8),
+    Row("rank_meetings", "1", 4, 30, "meetings", ("kernels_device_ops_test", "Cuda/DeviceRanksSpeed.*"),
+        ("kernels_device_ops_test", "Fake/DeviceRanksTest.*")),
     square("bf16"),
     square("fp8"),
     # What gemm_8192_bf16 and gemm_8192_fp16 are compared with on compute capability 9.0, where prompts are wgmma's.

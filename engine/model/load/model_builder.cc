@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
-#include "engine/model/spec/model_traits.h"
+#include "engine/model/load/check_source.h"
 #include "engine/model/weights/weight_scales.h"
 #include "engine/model/weights/weight_storage.h"
 #include "kernels/api/float_formats.h"
@@ -20,15 +19,6 @@ namespace {
 
 absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
   return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));
-}
-
-// Whether the device has the operations of the model's layers.
-absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& config) {
-  std::vector<std::string> missing;
-  if (ops.supports_model(ModelTraitsOf(config), &missing)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("model_type ", config.architecture, " has ", absl::StrJoin(missing, " and "), ", which ",
-                   kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
 }
 
 // [channels, taps] to [taps, channels].
@@ -51,18 +41,6 @@ absl::Status FillVector(const WeightPlace& place, float value, Model* rank, Prec
   return status == kernels::KernelStatus::kOk ? absl::OkStatus() : DeviceError(RowOf(place.slot).name, status);
 }
 
-// What the device does not do for the source.
-absl::Status CheckSource(const ModelSource& source, const kernels::DeviceOps& ops) {
-  if (ops.kind == kernels::DeviceKind::kCpu) return absl::OkStatus();
-  if (source.int8_inputs) {
-    return absl::FailedPreconditionError(absl::StrCat("models[].int8_inputs is true; ", kernels::Name(ops.kind),
-                                                      " has no such products (models[].device)"));
-  }
-  if (source.num_ranks == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("models[].parallel.tensor is ", source.num_ranks, "; models on ",
-                                                    kernels::Name(ops.kind), " are not divided (models[].device)"));
-}
-
 }  // namespace
 
 ModelBuilder::ModelBuilder(const OpenedModel& opened, Model* model)
@@ -82,8 +60,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   DUNLIN_CHECK(devices.size() == static_cast<size_t>(source.num_ranks), "a device for each rank");
   const ModelConfig& config = opened.parsed.config;
   const std::vector<Precision>& precisions = source.precisions;
-  absl::Status served = CheckServes(*devices.front()->ops, config);
-  served.Update(CheckSource(source, *devices.front()->ops));
+  absl::Status served = CheckSource(source, config, *devices.front()->ops);
   served.Update(CheckDivisible(config, source.num_ranks));
   if (!served.ok()) return served;
   std::unique_ptr<Model> model;

@@ -23,6 +23,7 @@
 namespace dunlin::kernels::cuda {
 
 struct DeviceContext {
+  int32_t device = 0;  // its number
   DeviceShape shape{};
   size_t l2_bytes = 0;
   uint32_t left_out_gemms = 0;  // bits by index of rows of gemm/kernel_table.cc that are not used

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/spec/rank_config.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_graphs.h"
 #include "tests/engine/runtime/fake_device.h"
@@ -207,6 +208,29 @@ TEST_F(MemoryPlanTest, RecordedStepsOfADeviceThatRecordsHaveRoom) {
   EXPECT_EQ(log_.bytes_held, without) << "StepGraphs has the rest";
   options_.execution = ExecutionMode::kEager;
   EXPECT_EQ(Plan(config)->num_graphs, 0);
+}
+
+TEST_F(MemoryPlanTest, LinkedRanksHaveCopiesAndRecordSteps) {
+  const ModelConfig config = SmallGpt2Config();
+  kernels::DeviceOps linked = *device_->ops;
+  linked.link_ranks = [](kernels::DeviceContext* const*, int32_t, std::string*) -> kernels::RankLinks* {
+    return nullptr;
+  };
+  support_.graphs = true;
+  const std::vector<MemoryPlan> sharing = *PlanRanks(config, 2, resident_, *device_, options_);
+  device_->ops = &linked;
+  const std::vector<MemoryPlan> ranks = *PlanRanks(config, 2, resident_, *device_, options_);
+  for (const BufferId copied :
+       {BufferId::kHidden, BufferId::kTerm, BufferId::kLogits, BufferId::kKeptRows, BufferId::kGathered}) {
+    EXPECT_EQ(ranks[1][copied], ranks[0][copied]) << Traits(copied).name;
+  }
+  EXPECT_GE(ranks[0][BufferId::kGathered], sharing[0][BufferId::kGathered]);
+  EXPECT_GE(ranks[0][BufferId::kGathered], 2 * ranks[0][BufferId::kHidden]) << "embeddings are gathered there";
+  EXPECT_EQ(sharing[1][BufferId::kGathered], 0U);
+  EXPECT_EQ(ranks[0].first_token, 0);
+  EXPECT_EQ(ranks[1].first_token, RankConfig(config, 1, 2).part(config.vocab_size).first);
+  EXPECT_EQ(sharing[1].first_token, 0);
+  for (const MemoryPlan& rank : ranks) EXPECT_EQ(rank.num_graphs, kMaxGraphs);
 }
 
 TEST_F(MemoryPlanTest, CheckFitsNamesTheLargestPartAndItsKey) {

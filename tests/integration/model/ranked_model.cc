@@ -8,6 +8,7 @@
 #include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/spec/rank_config.h"
+#include "tests/kernels/loader/open_module.h"
 
 namespace dunlin::engine {
 namespace {
@@ -15,6 +16,18 @@ namespace {
 [[noreturn]] void DieBecause(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());
   std::abort();
+}
+
+RankedModel Load(ModelSource source, std::vector<std::unique_ptr<kernels::Device>> opened) {
+  RankedModel ranked;
+  ranked.devices = std::move(opened);
+  std::vector<kernels::Device*> devices;
+  for (const auto& device : ranked.devices) devices.push_back(device.get());
+  source.num_ranks = static_cast<int32_t>(devices.size());
+  absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(source, devices);
+  if (!model.ok()) DieBecause(model.status().ToString());
+  ranked.model = *std::move(model);
+  return ranked;
 }
 
 }  // namespace
@@ -28,19 +41,34 @@ RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_vari
 }
 
 RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, int num_threads, int32_t num_ranks) {
-  RankedModel ranked;
-  std::vector<kernels::Device*> devices;
+  std::vector<std::unique_ptr<kernels::Device>> devices;
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     std::string error;
-    ranked.devices.push_back(kernels::OpenDevice(kernels::DeviceKind::kCpu, {num_threads, cpu_variant}, &error));
-    if (ranked.devices.back() == nullptr) DieBecause(error);
-    devices.push_back(ranked.devices.back().get());
+    devices.push_back(kernels::OpenDevice(kernels::DeviceKind::kCpu, {num_threads, cpu_variant}, &error));
+    if (devices.back() == nullptr) DieBecause(error);
   }
-  source.num_ranks = num_ranks;
-  absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(source, devices);
-  if (!model.ok()) DieBecause(model.status().ToString());
-  ranked.model = *std::move(model);
-  return ranked;
+  return Load(std::move(source), std::move(devices));
+}
+
+RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t num_ranks,
+                            const std::vector<Precision>& precisions) {
+  std::vector<std::unique_ptr<kernels::Device>> devices;
+  int32_t number = 0;
+  while (static_cast<int32_t>(devices.size()) < num_ranks) {
+    std::string error;
+    auto device = kernels::OpenModule(place.module, &error, number++);
+    if (device != nullptr) {
+      devices.push_back(std::move(device));
+    } else if (number == 1) {
+      DieBecause(error);
+    } else {
+      number = 0;  // the machine has no more
+    }
+  }
+  ModelSource source;
+  source.path = path;
+  source.precisions = precisions;
+  return Load(std::move(source), std::move(devices));
 }
 
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of the goldens that are divided among ranks on the CPU.
+// Models of the goldens that are divided among ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "engine/model/load/model_source.h"
 #include "engine/model/model.h"
 #include "kernels/api/device.h"
+#include "tests/integration/model/test_model.h"
 
 namespace dunlin::engine {
 
@@ -24,6 +25,10 @@ RankedModel LoadRankedModel(const std::string& path, const std::string& cpu_vari
                             const std::vector<Precision>& precisions);
 // The same of all that the source says, but for its num_ranks.
 RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, int num_threads, int32_t num_ranks);
+
+// The same on the devices of a module, which are linked: as many as the machine has, in turn. The first one opens.
+RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t num_ranks,
+                            const std::vector<Precision>& precisions);
 
 // Whether the model of a directory or file is divided among so many ranks; false: *reason says why not.
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason);

@@ -57,7 +57,8 @@ TEST(CudaModule, IsComplete) {
 
 TEST(CudaModule, ReportsWhyItHasNoDevice) {
   ASSERT_NE(Module(), nullptr);
-  const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13",
+  const DeviceModuleOptions options{.device = 0,
+                                    .cublas_library = "/nowhere/libcublasLt.so.13",
                                     .cublas_algorithm_cache = "",
                                     .sm90_kernels = true,
                                     .cuda_graphs = true};
@@ -109,8 +110,8 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // 18 of row_ops, 9 of element_ops, 4 of roof_loops, 3 of efficient, 10 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts; 3 of index keys; 11 of the grouped GEMM; of
-  // recurrent layers 10 scans and 4 more; 2 of adapters.
-  constexpr int kKernels = 103;
+  // recurrent layers 10 scans and 4 more; 2 of adapters; one of linked ranks.
+  constexpr int kKernels = 104;
   // 27 of the wgmma GEMM and 18 with paired outputs, 21 on groups and 7 with gates, 4 of codes and 8 of FLASH by
   // wgmma, in sm_90a alone, whatever the other targets.
   std::map<std::string, int> expected = {{"sm_90a", 27 + 18 + 21 + 7 + 4 + 8}};
@@ -157,6 +158,28 @@ TEST(CudaCode, SmallKernelsWaitBeforeTheyRead) {
   }
   EXPECT_EQ(kernels, 15 + 10 + 3 + 1 + 1 + 8 + 10 + 4)
       << "of row_ops, element_ops, experts, sampling, the merge of attention, FLASH by wgmma, scans, recurrent.cu";
+}
+
+// Columns go to other devices 16 bytes at a time; signals and the count of blocks are released and acquired for the
+// whole system. It waits for what it reads, and lets nothing begin before its end.
+TEST(CudaCode, LinkedRanksReleaseAndAcquireForTheSystem) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    if (kernel.target != "sm_90a" || kernel.name.find("ShareRankColumns") == std::string::npos) continue;
+    ++kernels;
+    EXPECT_EQ(Count(kernel.name, "STG.E.128"), kMaxLinkedRanks);
+    EXPECT_GE(Count(kernel.name, "LDG.E.128"), 1);
+    EXPECT_EQ(Count(kernel.name, "ATOMG.E.ADD.STRONG.SYS"), 1) << "the count of blocks";
+    EXPECT_GE(Count(kernel.name, "STG.E.STRONG.SYS"), 1) << "the signal";
+    EXPECT_GE(Count(kernel.name, "LDG.E.STRONG.SYS"), 2) << "other ranks' signals, and the host's word";
+    EXPECT_GE(Count(kernel.name, "MEMBAR.ALL.SYS"), 2) << "before the count and before the signal";
+    EXPECT_EQ(Count(kernel.name, "MEMBAR.ALL.GPU"), 0);
+    EXPECT_EQ(Count(kernel.name, "ACQBULK"), 1);
+    EXPECT_EQ(Count(kernel.name, "PREEXIT"), 0);
+    EXPECT_EQ(Count(kernel.name, "LDG before ACQBULK"), 0);
+    EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
+  }
+  EXPECT_EQ(kernels, 1);
 }
 
 // Tensor cores and matrix loads for 2-byte operands, none for FP32; 16-byte asynchronous copies everywhere.

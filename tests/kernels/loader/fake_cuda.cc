@@ -9,8 +9,10 @@
 
 #include "kernels/api/device_module.h"
 #include "tests/kernels/loader/fake_context.h"
+#include "tests/kernels/loader/fake_events.h"
 #include "tests/kernels/loader/fake_graphs.h"
 #include "tests/kernels/loader/fake_groups.h"
+#include "tests/kernels/loader/fake_ranks.h"
 #include "tests/kernels/loader/fake_recurrent.h"
 #include "tests/kernels/loader/fake_translation.h"
 
@@ -127,25 +129,6 @@ KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, 
   return Of(context).pinned.Hold(host) ? KernelStatus::kOk : Synchronize(context);
 }
 
-// An event is the number of operations before it.
-DeviceEvent* CreateEvent(DeviceContext* /*context*/) {
-  return reinterpret_cast<DeviceEvent*>(new uint64_t(0));
-}
-
-void DestroyEvent(DeviceContext* /*context*/, DeviceEvent* event) {
-  delete reinterpret_cast<uint64_t*>(event);
-}
-
-KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event) {
-  *reinterpret_cast<uint64_t*>(event) = Of(context).stream.num_added();
-  return Of(context).failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
-}
-
-KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
-  HangWhileToldTo();
-  return Waited(context, Of(context).stream.DoFirst(*reinterpret_cast<uint64_t*>(event)));
-}
-
 // The source is the caller's again on return, and a refusal is the call's.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
   Held<PackWeightParams> held{};
@@ -181,7 +164,7 @@ bool GemmFuses(DeviceContext*, const GemmParams& params) {
 }
 
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
-  return Run(context, Cpu().ops->gather_rows, params, [](Translation& to_host, Held<GatherRowsParams>& held) {
+  return Run(context, GatherKnownRows, params, [](Translation& to_host, Held<GatherRowsParams>& held) {
     HoldWeight(to_host, held);
     to_host(&held.params.ids);
     to_host(&held.params.out);
@@ -362,6 +345,10 @@ constexpr DeviceOps kFakeCudaOps = {
     .dense_attention = DenseAttention,
     .measure_roofs = MeasureRoofs,
     .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
+    .link_ranks = LinkRanks,
+    .unlink_ranks = UnlinkRanks,
+    .stop_ranks = StopRanks,
+    .share_columns = ShareColumns,
     .sample_workspace =
         [](const DeviceContext*, int32_t num_rows, int32_t vocab_size) {
           return Cpu().ops->sample_workspace(Cpu().context, num_rows, vocab_size);
@@ -372,6 +359,11 @@ constexpr DeviceOps kFakeCudaOps = {
 DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
   if (const char* error = std::getenv(kFakeOpenError); error != nullptr) {
     std::snprintf(reply->error, sizeof(reply->error), "%s", error);
+    return nullptr;
+  }
+  if (options->device >= kFakeDevices) {
+    std::snprintf(reply->error, sizeof(reply->error), "there is no CUDA device %d; the process sees %d",
+                  static_cast<int>(options->device), static_cast<int>(kFakeDevices));
     return nullptr;
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (fake, cublas \"%s\")", options->cublas_library);

@@ -32,8 +32,12 @@ inline constexpr char kFakeGraphsLack[] = "DUNLIN_FAKE_CUDA_GRAPHS_LACK";
 inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
 // Environment variable: bytes of device memory; allocations beyond them return null.
 inline constexpr char kFakeMemoryBytes[] = "DUNLIN_FAKE_CUDA_MEMORY_BYTES";
+// Environment variable: ranks are not linked, for this reason.
+inline constexpr char kFakeLinkError[] = "DUNLIN_FAKE_CUDA_LINK_ERROR";
 // Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
+
+inline constexpr int32_t kFakeDevices = 4;  // that a process sees
 
 // What the fake writes to DeviceOptions::cublas_algorithm_cache; with such a file it has something to tune. Any other
 // content is ignored, with a notice.

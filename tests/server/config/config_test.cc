@@ -311,5 +311,19 @@ TEST(Configs, EveryConfigInTheTreeLoads) {
   }
 }
 
+// Of a divided model on CUDA, in the order of its ranks.
+TEST_F(ConfigTest, RanksHaveTheDevicesThatAreListed) {
+  const auto with = [&](const std::string& parallel) {
+    return Load(R"({"models": [{"name": "m", "path": "here", "parallel": )" + parallel + "}]}");
+  };
+  EXPECT_TRUE(with(R"({"tensor": 2})")->models[0].rank_devices.empty());
+  EXPECT_EQ(with(R"({"tensor": 2, "devices": ["3", "1"]})")->models[0].rank_devices, (std::vector<int32_t>{3, 1}));
+  EXPECT_THAT(
+      std::string(with(R"({"tensor": 2, "devices": ["0"]})").status().message()),
+      testing::HasSubstr("parallel.devices has 1 entries; limit is one for each rank, 2 (models[0].parallel.tensor)"));
+  EXPECT_FALSE(with(R"({"tensor": 2, "devices": ["0", "0"]})").ok());
+  EXPECT_FALSE(with(R"({"tensor": 2, "devices": ["0", "gpu1"]})").ok());
+}
+
 }  // namespace
 }  // namespace dunlin::server
