@@ -44,7 +44,7 @@ struct Server {
         return TracingSnapshot{counts.exported, counts.dropped};
       });
     }
-    metrics.WatchModels([this] { return lifecycle.List(); });
+    metrics.WatchModels([this] { return watchdog.WithHealth(lifecycle.List()); });
     repository.Subscribe(&metrics);
     repository.Subscribe(&watchdog);
   }

@@ -64,6 +64,8 @@ struct ModelStatus {
   engine::AdapterMoves adapter_moves = {};  // of the served version
   bool encoder = false;                     // known once it was planned
   int32_t max_context_tokens = 0;           // the same
+  bool unhealthy = false;                   // its engine stands still, or its device has failed
+  int32_t rank_at_fault = -1;               // then, of a divided model: the rank; -1: unknown
 
   // What a router needs to know: a request is taken now, or once the model is loaded for it.
   bool takes_requests() const { return state == ModelState::kReady || on_request; }

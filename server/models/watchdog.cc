@@ -75,13 +75,21 @@ struct Watchdog::State {
   }
 
   void PollModel(WatchedModel* watched, HealthReport* found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
-    const std::string name = absl::StrCat("model ", watched->model->name);
     const engine::EngineStats stats = watched->model->any_engine()->stats();
+    const int32_t rank = stats.rank_at_fault;
+    const std::string name =
+        absl::StrCat("model ", watched->model->name, rank < 0 ? "" : absl::StrCat(", rank ", rank));
     LogLongStep(stats, watched);
     const engine::TimeNs still = watched->stall_timer.For({stats.progress, stats.idle || stats.paused}, watched_time);
-    if (!stats.failed) return Note(Part::kEngine, name, still, found);
-    if (found->state == HealthReport::State::kFailed) return;
-    *found = {HealthReport::State::kFailed, Part::kEngine, absl::StrCat(name, ": the device failed"), 0};
+    const HealthReport::State before = found->state;
+    if (!stats.failed) {
+      Note(Part::kEngine, name, still, found);
+    } else if (before != HealthReport::State::kFailed) {
+      *found = {HealthReport::State::kFailed, Part::kEngine, absl::StrCat(name, ": the device failed"), 0};
+    }
+    if (found->state == before) return;
+    found->model = watched->model->name;
+    found->rank = rank;
   }
 
   void Note(Part part, const std::string& name, engine::TimeNs still, HealthReport* found) const {
@@ -176,6 +184,16 @@ void Watchdog::Poll() {
 Watchdog::HealthReport Watchdog::report() const {
   absl::MutexLock lock(&state_->report_mutex);
   return state_->report;
+}
+
+std::vector<ModelStatus> Watchdog::WithHealth(std::vector<ModelStatus> models) const {
+  const HealthReport found = report();
+  for (ModelStatus& model : models) {
+    if (found.model.empty() || model.name != found.model) continue;
+    model.unhealthy = true;
+    model.rank_at_fault = found.rank;
+  }
+  return models;
 }
 
 }  // namespace dunlin::server

@@ -11,8 +11,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/request/model_engine.h"
+#include "server/models/model_state.h"
 #include "server/models/repository.h"
 
 namespace dunlin::server {
@@ -32,6 +34,8 @@ class Watchdog : public RepositoryListener {
     Part part = Part::kEngine;       // the part at fault
     std::string reason;              // empty if healthy
     engine::TimeNs stalled_for = 0;  // since the state became kStalled
+    std::string model = {};          // whose engine that is; empty: another part
+    int32_t rank = -1;               // of a divided model, where it is known which one it is
   };
 
   // stall_limit: a part with work whose counter has not advanced for longer than this has stalled.
@@ -58,6 +62,8 @@ class Watchdog : public RepositoryListener {
   // Of the last poll. A failed device is reported before a stalled part.
   HealthReport report() const;
   std::string unhealthy_reason() const { return report().reason; }
+  // `models`, of which the one at fault is marked.
+  std::vector<ModelStatus> WithHealth(std::vector<ModelStatus> models) const;
 
  private:
   struct State;

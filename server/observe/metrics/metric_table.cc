@@ -87,6 +87,10 @@ bool TakesAdapters(const ModelStatus& status) {
   return status.max_adapters > 0;
 }
 
+MetricLabels FaultLabels(const ModelStatus& status) {
+  return {{"rank", status.rank_at_fault < 0 ? std::string() : std::to_string(status.rank_at_fault)}};
+}
+
 MetricLabels AdapterLabels(const ModelStatus& status) {
   return {{"max_lora", std::to_string(status.max_adapters)},
           {"running_lora_adapters", absl::StrJoin(status.running_adapters, ",")},
@@ -173,6 +177,10 @@ const Metric kMetrics[] = {
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.load_failures); }}},
     {"dunlin_model_last_load_failed", "1 if the last attempt to load the model failed, also if it is served", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return s.failure.empty() ? 0.0 : 1.0; }}},
+    {"dunlin_model_unhealthy",
+     "1 while the model's engine stands still, or once its device has failed; label rank: of a divided model the rank "
+     "at fault",
+     kGauge, ModelStatusValue{[](const ModelStatus& s) { return s.unhealthy ? 1.0 : 0.0; }, &FaultLabels}},
     {"dunlin_model_waiting_requests",
      "Requests that wait for the model (models[].idle_unload_s), or for an adapter of it, to be in memory", kGauge,
      ModelStatusValue{[](const ModelStatus& s) { return Double(s.waiting); }}},

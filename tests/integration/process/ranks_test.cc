@@ -142,12 +142,15 @@ TEST(Ranks, AStoppedRankFailsHealthAndItsRequestGoesOnWhereItStood) {
     ASSERT_TRUE(rank.found());
     if (!rank.stopped()) GTEST_SKIP() << "a child's threads cannot be traced: " << std::strerror(errno);
     EXPECT_TRUE(ComesToHealth(server, 1)) << server.Log();
-    EXPECT_THAT(HttpGet(server.http(), "/healthz"), HasSubstr("demo")) << "which model it is";
+    EXPECT_THAT(HttpGet(server.http(), "/healthz"), HasSubstr("model demo, rank 1: no progress for"));
+    EXPECT_TRUE(ComesToLog(server, "stalled: model demo, rank 1: no progress for")) << server.Log();
+    EXPECT_TRUE(ComesToMetric(server.http(), R"(dunlin_model_unhealthy{model_name="demo",rank="1"})", 1));
     const CommandResult refused = RunDunlin(GenerateOn(server, 4));
     EXPECT_EQ(refused.status, 1) << refused.out;
     EXPECT_THAT(refused.out, HasSubstr("UNAVAILABLE"));
   }
   EXPECT_TRUE(ComesToHealth(server, 0)) << server.Log();
+  EXPECT_TRUE(ComesToMetric(server.http(), R"(dunlin_model_unhealthy{model_name="demo",rank=""})", 0));
   EXPECT_EQ(JsonOf(client.Wait(120))["token_ids"], expected["token_ids"]);
 }
 

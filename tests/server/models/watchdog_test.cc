@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/server/models/fake_clock.h"
 #include "tests/server/serving/test_models.h"
@@ -133,6 +134,25 @@ TEST_F(EngineWatchdogTest, EngineWithWorkAndNoStepStalls) {
   EXPECT_EQ(watchdog_.report().state, State::kHealthy);
 }
 
+TEST_F(EngineWatchdogTest, NamesTheRankOfADividedModel) {
+  models_.control().held = true;
+  models_.control().rank_at_fault = 1;
+  SubmitOne();
+  Pass(11 * kSecond);
+  EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("model bare, rank 1: no progress for"));
+  std::vector<ModelStatus> models(2);
+  models[0].name = "bare";
+  models[1].name = "tiny";
+  models = watchdog_.WithHealth(models);
+  EXPECT_TRUE(models[0].unhealthy);
+  EXPECT_EQ(models[0].rank_at_fault, 1);
+  EXPECT_FALSE(models[1].unhealthy);
+  models_.control().held = false;
+  ASSERT_TRUE(Eventually([this] { return Idle(); }));
+  Pass(kPeriod);
+  EXPECT_FALSE(watchdog_.WithHealth({{"bare"}})[0].unhealthy);
+}
+
 TEST_F(EngineWatchdogTest, RemovedModelIsNotWatched) {
   models_.control().held = true;
   SubmitOne();
@@ -151,6 +171,9 @@ TEST_F(EngineWatchdogTest, FailedDeviceIsReportedBeforeAStalledPart) {
   Pass(11 * kSecond);
   EXPECT_EQ(watchdog_.report().state, State::kFailed);
   EXPECT_EQ(watchdog_.unhealthy_reason(), "model bare: the device failed");
+  models_.control().rank_at_fault = 2;
+  Pass(kPeriod);
+  EXPECT_EQ(watchdog_.unhealthy_reason(), "model bare, rank 2: the device failed");
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct RuntimeControl {
   std::atomic<bool> held{false};   // steps wait while set
   std::atomic<bool> fail{false};   // the next Launch reports a broken device
   std::atomic<int64_t> tokens{0};  // drawn so far
+  std::atomic<int32_t> rank_at_fault{-1};
 };
 
 class ScriptedRuntime final : public engine::Runtime {
@@ -40,6 +41,7 @@ class ScriptedRuntime final : public engine::Runtime {
   int32_t num_pages() const override { return num_pages_; }
   int32_t tokens_per_page(engine::Precision) const override { return kPageTokens; }
   bool prefill_matches_decode() const override { return true; }
+  int32_t rank_at_fault() const override { return control_->rank_at_fault; }
 
  private:
   static constexpr int32_t kPageTokens = 16;

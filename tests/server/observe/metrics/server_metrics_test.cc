@@ -263,6 +263,24 @@ TEST(ServerMetrics, TheStateOfEveryKnownModelHasItsSeries) {
   EXPECT_EQ(Value(text, R"(dunlin_model_last_load_failed{model_name="c"})"), 0);
 }
 
+TEST(ServerMetrics, AModelAtFaultHasItsRankAsALabel) {
+  ServerMetrics metrics;
+  metrics.WatchModels([] {
+    std::vector<ModelStatus> models(3);
+    models[0].name = "a";
+    models[1].name = "b";
+    models[1].unhealthy = true;
+    models[2].name = "c";
+    models[2].unhealthy = true;
+    models[2].rank_at_fault = 1;
+    return models;
+  });
+  const std::string text = metrics.Render();
+  EXPECT_EQ(Value(text, R"(dunlin_model_unhealthy{model_name="a",rank=""})"), 0);
+  EXPECT_EQ(Value(text, R"(dunlin_model_unhealthy{model_name="b",rank=""})"), 1);
+  EXPECT_EQ(Value(text, R"(dunlin_model_unhealthy{model_name="c",rank="1"})"), 1);
+}
+
 TEST(ServerMetrics, AdaptersHaveSeriesOfModelsThatTakeThem) {
   ServerMetrics metrics;
   metrics.WatchModels([] {
