@@ -41,7 +41,7 @@ bool Embedding::AddTypesAndPositions() const {
 // The pass before may still read the rows, and rank 0 its logits. Linked ranks gather apart from their copy of the
 // stream, which the others write at the same time.
 bool Embedding::RunDivided(float scale) const {
-  constexpr char kOp[] = "embedding";
+  static constexpr char kOp[] = "embedding";
   const ModelConfig& config = context_->config;
   const OwnTable table{&context_->weights.embedding, config.part(config.vocab_size), config.hidden_dim};
   float* rows = context_->linked() ? context_->buffers.gathered[0] : context_->rows.hidden;
@@ -50,7 +50,7 @@ bool Embedding::RunDivided(float scale) const {
 }
 
 bool Embedding::FinishDivided() const {
-  constexpr char kOp[] = "embedding";
+  static constexpr char kOp[] = "embedding";
   const EmbeddingSpec& embedding = context_->config.embedding;
   const bool adds = embedding.num_token_types > 0 || embedding.learned_positions;
   const bool others_add = context_->config.rank > 0 && !context_->linked();

@@ -34,7 +34,7 @@ absl::Status ForwardPass::RunLayers() {
 }
 
 bool ForwardPass::KeepAfterLayers() {
-  constexpr char kOp[] = "copy of the kept rows";
+  static constexpr char kOp[] = "copy of the kept rows";
   const KeptRows& kept = context_.inputs.kept;
   return context_.Check(KeepHidden(context_.config, context_.buffers, kept, &context_.rows), kOp) &&
          (kept.spans.count == 0 || Meet(&context_, kOp));
@@ -47,7 +47,7 @@ bool ForwardPass::RunLayer(int32_t layer) {
   DecoderLayer decoder_layer(&context_);
   if (!decoder_layer.AttentionInputs()) return false;
   if (layer == last_storing && context_.config.num_predictors == 0) {
-    constexpr char kOp[] = "copy of the kept rows";
+    static constexpr char kOp[] = "copy of the kept rows";
     const KeptRows& kept = context_.inputs.kept;
     if (!context_.Check(KeepRows(context_.config, context_.buffers, kept, layer, &context_.rows), kOp)) return false;
     if (kept.spans.count > 0 && !MeetOverRows(&context_, kOp)) return false;

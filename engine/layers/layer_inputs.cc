@@ -22,7 +22,7 @@ bool QuantizeRows(LayerContext* context, const float* rows, const Linear& next, 
 }  // namespace
 
 bool LayerInputs::Fill() const {
-  constexpr char kOp[] = "layer projection";
+  static constexpr char kOp[] = "layer projection";
   const ModelConfig& config = context_->config;
   const int64_t columns = config.layer_input_features();
   if (!context_->divided()) {

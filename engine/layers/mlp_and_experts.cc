@@ -35,14 +35,14 @@ bool MlpAndExperts::RunMlp() {
 }
 
 bool MlpAndExperts::RunDown(float* term) const {
-  constexpr char kOp[] = "mlp down";
+  static constexpr char kOp[] = "mlp down";
   const Linear& down = matrices_.down();
   if (!context_->divided()) return down.Run(kOp, nullptr, term, context_->rows.count);
   return down.Run(kOp, OwnColumns(*context_, term)) && Meet(context_, kOp);
 }
 
 bool MlpAndExperts::AddExperts() const {
-  constexpr char kOp[] = "post experts norm";
+  static constexpr char kOp[] = "post experts norm";
   const int32_t columns = context_->config.hidden_dim;
   const float* sums = experts_.normed_rows();
   if (context_->divided()) {

@@ -68,7 +68,7 @@ bool Predictor::FillRows() {
 
 // Ranks have some columns of the one stream, and all of them have read the embeddings in it before it changes.
 bool Predictor::RunInput(const float* both) {
-  constexpr char kOp[] = "input of a predictor";
+  static constexpr char kOp[] = "input of a predictor";
   const Linear in(&context_, own().in, kUnobservedInput);
   float* const hidden = context_.rows.hidden;
   if (!in.Quantize(kOp, both, context_.rows.count)) return false;

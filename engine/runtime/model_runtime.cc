@@ -52,6 +52,7 @@ ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth)
 
 absl::Status ModelRuntime::LinkRanks() {
   std::vector<kernels::Device*> devices;
+  devices.reserve(static_cast<size_t>(model_->num_ranks()));
   for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) devices.push_back(model_->of_rank(rank).device());
   absl::StatusOr<std::unique_ptr<DeviceLinks>> links = DeviceLinks::Link(devices);
   if (!links.ok()) return links.status();
@@ -169,7 +170,7 @@ absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {
   const size_t slot = SlotOf(handle);
   // Each linked rank on its thread, so that one that fails ends what the others wait for.
   const auto wait = [&](int32_t rank) { return ranks_[static_cast<size_t>(rank)]->Wait(slot); };
-  const absl::Status status = links_ == nullptr ? first.Wait(slot) : team_->Run(wait);
+  absl::Status status = links_ == nullptr ? first.Wait(slot) : team_->Run(wait);
   if (!status.ok()) return status;
   first.Read(SlotOf(handle), result);
   return absl::OkStatus();

@@ -52,7 +52,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 61 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 65 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.prefill_matches_decode = Forwarded<&DeviceOps::prefill_matches_decode>::Call;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
@@ -109,6 +109,10 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.dense_attention = Timed<OpKind::kAttention, kernels::DenseAttentionParams, &DeviceOps::dense_attention>;
   ops.measure_roofs = Forwarded<&DeviceOps::measure_roofs>::Call;
   ops.probe_roof = Forwarded<&DeviceOps::probe_roof>::Call;
+  ops.link_ranks = nullptr;  // one device is measured
+  ops.unlink_ranks = nullptr;
+  ops.stop_ranks = nullptr;
+  ops.share_columns = nullptr;
   ops.sample_workspace = Forwarded<&DeviceOps::sample_workspace>::Call;
   ops.sample = Forwarded<&DeviceOps::sample>::Call;
   return ops;

@@ -19,7 +19,7 @@ absl::StatusOr<size_t> SumOverRanks(const ModelConfig& config, int32_t num_ranks
   size_t sum = 0;
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     const absl::StatusOr<size_t> bytes = bytes_of(RankConfig(config, rank, num_ranks));
-    if (!bytes.ok()) return bytes;
+    if (!bytes.ok()) return bytes.status();
     sum += *bytes;
   }
   return sum;

@@ -202,7 +202,9 @@ TEST_F(MemoryPlanTest, RecordedStepsOfADeviceThatRecordsHaveRoom) {
   EXPECT_EQ(plan.total(), without + plan[BufferId::kGraphs]);
   EXPECT_THAT(Describe(plan), HasSubstr("step graphs"));
   EXPECT_EQ(Plan(SmallDeltaConfig())->num_graphs, 0) << "which slots are copied is in host memory";
-  for (const MemoryPlan& rank : *PlanRanks(config, 2, resident_, *device_, options_)) EXPECT_EQ(rank.num_graphs, 0);
+  const auto ranks = PlanRanks(config, 2, resident_, *device_, options_);
+  ASSERT_TRUE(ranks.ok());
+  for (const MemoryPlan& rank : *ranks) EXPECT_EQ(rank.num_graphs, 0);
   const auto buffers = StepBuffers::Allocate(plan, {}, device_.get());
   ASSERT_TRUE(buffers.ok());
   EXPECT_EQ(log_.bytes_held, without) << "StepGraphs has the rest";

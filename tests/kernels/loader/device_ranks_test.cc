@@ -21,7 +21,7 @@ namespace {
 constexpr int32_t kRanks = 2;
 
 // Rows of which each rank has some columns, with a copy of all in each rank's memory.
-class DeviceRanksTest : public testing::TestWithParam<const char*> {
+class DeviceRanksTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     std::string error;

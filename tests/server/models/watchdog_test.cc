@@ -150,7 +150,8 @@ TEST_F(EngineWatchdogTest, NamesTheRankOfADividedModel) {
   models_.control().held = false;
   ASSERT_TRUE(Eventually([this] { return Idle(); }));
   Pass(kPeriod);
-  EXPECT_FALSE(watchdog_.WithHealth({{"bare"}})[0].unhealthy);
+  models[0].unhealthy = false;
+  EXPECT_FALSE(watchdog_.WithHealth(models)[0].unhealthy);
 }
 
 TEST_F(EngineWatchdogTest, RemovedModelIsNotWatched) {

@@ -18,7 +18,7 @@ namespace {
 // An A100's shape, and one whose blocks have less shared memory (compute capability 8.6, 8.9 and 12.0).
 constexpr cuda::DeviceShape kLarge{132, 163 * 1024, 80};
 constexpr cuda::DeviceShape kSmall{132, 99 * 1024, 86};
-constexpr cuda::DeviceShape kHopper{132, 227 * 1024, 90};
+constexpr cuda::DeviceShape kHopperOfRunner{132, 227 * 1024, 90};
 
 void Run(const cuda::AttentionKernel& kernel, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
          size_t workspace_bytes, Division division) {
@@ -117,7 +117,7 @@ const std::vector<RunnerRow>& Runners() {
                                                            }},
                                                           {"sm90",
                                                            [](std::string*) -> const AttentionRunner* {
-                                                             static const HostRunner runner(kHopper);
+                                                             static const HostRunner runner(kHopperOfRunner);
                                                              return &runner;
                                                            },
                                                            OnHopper}};

@@ -16,7 +16,7 @@ namespace dunlin::kernels {
 namespace cuda {
 namespace {
 
-constexpr DeviceShape kHopper{132, 227 * 1024, 90};
+constexpr DeviceShape kHopperOfSelection{132, 227 * 1024, 90};
 constexpr int32_t kLanesMax = 8;
 
 struct HostSelection {
@@ -77,7 +77,7 @@ constexpr DeviceOps SelectionOps() {
   ops.select_keys = Select;
   ops.supports_attention = [](const kernels::DeviceContext*, AttentionBackend backend, const AttentionTraits& traits,
                               std::vector<std::string>* reasons) {
-    return SupportsAttentionOn(kHopper, backend, traits, reasons);
+    return SupportsAttentionOn(kHopperOfSelection, backend, traits, reasons);
   };
   ops.paged_attention_workspace = [](const kernels::DeviceContext*, AttentionBackend, const PagedAttentionPlan&) {
     return size_t{0};  // Attend has its own
