@@ -20,7 +20,7 @@ class DeviceCheck {
   DeviceCheck(DeviceContext* context, const AttentionCheck& check)
       : context_(context),
         check_(check),
-        pool_(context, check.pool.size() * sizeof(uint16_t)),
+        pool_(context, check.pool.size()),
         page_table_(context, check.page_table.size() * sizeof(int32_t)),
         spans_(context, check.spans.size() * sizeof(SequenceSpan)),
         query_(context, check.query.size() * sizeof(float)),

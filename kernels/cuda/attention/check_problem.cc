@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -29,15 +28,34 @@ float Number(uint32_t* state) {
   return static_cast<float>(static_cast<int32_t>(*state >> 24) - 128) / 128.0F;
 }
 
-uint16_t Rounded(DType dtype, float value) {
-  return dtype == DType::kBF16 ? ToBf16(value) : ToFp16(value);
+DType CheckedDType(const AttentionKernel& kernel) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    if ((kernel.dtypes & Bit(dtype)) != 0) return dtype;
+  }
+  return DType::kF8E4M3;
+}
+
+// A key or value in its block. Codes have a scale of their token, from 2^-9 to 2^-8, and magnitudes of at most 1, too.
+void StoreRow(const KvLayout& layout, int32_t slot, uint32_t* state, unsigned char* block) {
+  const int32_t dim = layout.shape.head_dim;
+  const int64_t first = KvElement(dim, slot, 0);
+  for (int32_t d = 0; d < dim; ++d) {
+    const float value = Number(state);
+    if (layout.dtype == DType::kF8E4M3) {
+      block[first + d] = ToE4M3(value * 256.0F);
+    } else {
+      reinterpret_cast<uint16_t*>(block)[first + d] = layout.dtype == DType::kBF16 ? ToBf16(value) : ToFp16(value);
+    }
+  }
+  if (layout.dtype != DType::kF8E4M3) return;
+  const float scale = (3.0F + Number(state)) * 0x1p-10F;
+  *reinterpret_cast<float*>(block + KvScaleOffset(dim, layout.tokens_per_page, slot)) = scale;
 }
 
 }  // namespace
 
 AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
-    : dtype((kernel.dtypes & Bit(DType::kBF16)) != 0 ? DType::kBF16 : DType::kF16),
-      head_dim(kernel.limits.max_head_dim) {
+    : dtype(CheckedDType(kernel)), head_dim(kernel.limits.max_head_dim) {
   const KvLayout layout = CheckedLayout(dtype, head_dim);
   const auto pages_of = [&layout](const CheckedSequence& sequence) {
     return (sequence.first_position + sequence.query_len + layout.tokens_per_page - 1) / layout.tokens_per_page;
@@ -51,8 +69,7 @@ AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
     tokens += sequence.query_len;
     num_one_token_ += sequence.query_len == 1 ? 1 : 0;
   }
-  pool.assign(static_cast<size_t>(num_pages) * layout.page_bytes / 2,
-              Rounded(dtype, std::numeric_limits<float>::quiet_NaN()));
+  pool.assign(static_cast<size_t>(num_pages) * layout.page_bytes, 0xFF);  // NaN in every format
   page_table.assign(std::size(kSequences) * static_cast<size_t>(stride), 0);
   uint32_t state = 1;
   int32_t query_start = 0;
@@ -70,8 +87,7 @@ AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
         for (int32_t head = 0; head < kNumKvHeads; ++head) {
           for (const int64_t block :
                {KeyBlockOffset(layout, id, kLayer, head), ValueBlockOffset(layout, id, kLayer, head)}) {
-            uint16_t* row = pool.data() + block / 2 + KvElement(head_dim, slot, 0);
-            for (int32_t d = 0; d < head_dim; ++d) row[d] = Rounded(dtype, Number(&state));
+            StoreRow(layout, slot, &state, pool.data() + block);
           }
         }
       }

@@ -34,7 +34,7 @@ struct AttentionCheck {
 
   DType dtype;
   int32_t head_dim;
-  std::vector<uint16_t> pool;
+  std::vector<unsigned char> pool;
   std::vector<int32_t> page_table;
   std::vector<SequenceSpan> spans;
   std::vector<float> query;  // [tokens, kNumHeads, head_dim]

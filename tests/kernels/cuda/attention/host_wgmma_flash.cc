@@ -34,6 +34,10 @@ template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>();
 template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>();
 template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>();
 template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>();
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>();
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>();
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>();
 template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
@@ -42,5 +46,12 @@ template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>(const Attention
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&,
+                                                                        Stream);
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
+                                                                         Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&, Stream);
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
+                                                                        Stream);
 
 }  // namespace dunlin::kernels::cuda

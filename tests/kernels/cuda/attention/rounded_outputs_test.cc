@@ -55,6 +55,7 @@ TEST(RoundedOutputs, HaveTheBytesOfRowsThatAreQuantised) {
     CheckRounded(DType::kBF16, Precision::kBf16, {4, 2, 64}, backend);
     CheckRounded(DType::kF16, Precision::kFp16, {2, 2, 128}, backend);
     CheckRounded(DType::kBF16, Precision::kFp16, {6, 1, 96}, backend);
+    CheckRounded(DType::kF8E4M3, Precision::kBf16, {4, 2, 128}, backend);
   }
 }
 
@@ -74,7 +75,9 @@ TEST(RoundedOutputs, AreThoseOfKernelsThatNeedNoTotalsInThem) {
   EXPECT_TRUE(rounds(kGeneralDevice, AttentionBackend::kEfficient, DType::kBF16, 256, nothing));
   EXPECT_TRUE(rounds(kGeneralDevice, AttentionBackend::kMath, DType::kF8E4M3, 64, nothing));
   EXPECT_FALSE(rounds(kGeneralDevice, AttentionBackend::kFlash, DType::kBF16, 128, nothing));
-  EXPECT_FALSE(rounds(kRoundingDevice, AttentionBackend::kFlash, DType::kF8E4M3, 128, nothing));
+  EXPECT_TRUE(rounds(kRoundingDevice, AttentionBackend::kFlash, DType::kF8E4M3, 128, nothing));
+  EXPECT_FALSE(rounds(kGeneralDevice, AttentionBackend::kFlash, DType::kF8E4M3, 128, nothing));
+  EXPECT_FALSE(rounds(kRoundingDevice, AttentionBackend::kFlash, DType::kF8E4M3, 256, nothing));
   float amax = 0.0F;
   const auto with_amax = [&amax](Activation* next) { next->amax = &amax; };
   EXPECT_FALSE(rounds(kRoundingDevice, AttentionBackend::kFlash, DType::kBF16, 128, with_amax));

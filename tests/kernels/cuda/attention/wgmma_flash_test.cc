@@ -18,7 +18,7 @@ using testing::BatchSequence;
 using testing::HeadShape;
 using testing::PagedBatch;
 
-constexpr DeviceShape kHopper{132, 227 * 1024, 90};
+constexpr DeviceShape kWgmmaDevice{132, 227 * 1024, 90};
 
 const testing::AttentionRunner& Hopper() {
   std::string reason;
@@ -34,7 +34,7 @@ const AttentionKernel& RowOfCall(const PagedBatch& batch, const DeviceShape& dev
 
 TEST(WgmmaFlash, TakesWhatItSaysAndLeavesTheRestToGeneralRows) {
   alignas(16) float out[4];
-  const auto takes = [&out](const PagedBatch& batch, const DeviceShape& device = kHopper) {
+  const auto takes = [&out](const PagedBatch& batch, const DeviceShape& device = kWgmmaDevice) {
     bool both = true;
     for (const AttentionPhase phase : kAttentionPhases) {
       const AttentionKernel& row = RowOfCall(batch, device, phase, out);
@@ -46,11 +46,12 @@ TEST(WgmmaFlash, TakesWhatItSaysAndLeavesTheRestToGeneralRows) {
   const auto batch_of = [](DType dtype, HeadShape shape) {
     return PagedBatch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
   };
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
     for (const int32_t head_dim : {32, 64, 80, 96, 128}) EXPECT_TRUE(takes(batch_of(dtype, {4, 2, head_dim})));
     for (const int32_t head_dim : {20, 65, 136, 256}) EXPECT_FALSE(takes(batch_of(dtype, {4, 2, head_dim})));
   }
-  EXPECT_FALSE(takes(batch_of(DType::kF8E4M3, {4, 2, 64})));
+  EXPECT_TRUE(takes(batch_of(DType::kBF16, {4, 2, 72})));
+  EXPECT_FALSE(takes(batch_of(DType::kF8E4M3, {4, 2, 72}))) << "72 codes are no whole pieces";
   PagedBatch batch = batch_of(DType::kBF16, {4, 2, 64});
   for (const int32_t sm : {80, 89, 100, 120}) EXPECT_FALSE(takes(batch, {132, 227 * 1024, sm})) << sm;
   batch.window = 7;
@@ -73,12 +74,12 @@ TEST(WgmmaFlash, AWorkspaceServesEveryRowThatMayTakeACallOfThePlan) {
   const PagedAttentionPlan plan{.traits = {.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8},
                                 .max_query_tokens = 16,
                                 .max_kv_tokens = 40000};
-  const size_t bytes = PagedWorkspaceBytes(kHopper, AttentionBackend::kFlash, plan);
+  const size_t bytes = PagedWorkspaceBytes(kWgmmaDevice, AttentionBackend::kFlash, plan);
   int rows = 0;
   for (const AttentionKernel& row : AttentionKernels()) {
     if (row.backend != AttentionBackend::kFlash || (row.dtypes & Bit(DType::kBF16)) == 0) continue;
     if (row.limits.max_head_dim != 128) continue;
-    EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kHopper), bytes);
+    EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kWgmmaDevice), bytes);
     ++rows;
   }
   EXPECT_EQ(rows, 3);
@@ -142,14 +143,80 @@ TEST_P(WgmmaFlashBits, DecodingSequencesOfAnyLengthShareALaunch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, WgmmaFlashBits,
-                         ::testing::Values(std::pair{DType::kBF16, HeadShape{4, 1, 128}},
-                                           std::pair{DType::kBF16, HeadShape{2, 2, 64}},
-                                           std::pair{DType::kF16, HeadShape{2, 1, 96}}),
-                         [](const auto& test) {
-                           return std::string(Name(test.param.first)) + "_" +
-                                  std::to_string(test.param.second.head_dim);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, WgmmaFlashBits,
+    ::testing::Values(std::pair{DType::kBF16, HeadShape{4, 1, 128}}, std::pair{DType::kBF16, HeadShape{2, 2, 64}},
+                      std::pair{DType::kF16, HeadShape{2, 1, 96}}, std::pair{DType::kF8E4M3, HeadShape{4, 1, 128}},
+                      std::pair{DType::kF8E4M3, HeadShape{2, 2, 48}}),
+    [](const auto& test) {
+      return std::string(Name(test.param.first)) + "_" + std::to_string(test.param.second.head_dim);
+    });
+
+// Values that E4M3 holds, as codes with scales of 1 or in BF16.
+void StoreExact(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
+                const float* key, const float* value) {
+  auto* bytes = reinterpret_cast<unsigned char*>(pool);
+  const int32_t dim = layout.shape.head_dim;
+  for (const auto& [offset, row] : {std::pair{KeyBlockOffset(layout, page, layer, kv_head), key},
+                                    {ValueBlockOffset(layout, page, layer, kv_head), value}}) {
+    for (int32_t d = 0; d < dim; ++d) {
+      const int64_t at = KvElement(dim, slot, d);
+      const uint8_t code = FloatToE4M3(Bf16ToFloat(FloatToBf16(row[d])));
+      if (layout.dtype == DType::kF8E4M3) {
+        bytes[offset + at] = code;
+      } else {
+        reinterpret_cast<uint16_t*>(bytes + offset)[at] = FloatToBf16(E4M3ToFloat(code));
+      }
+    }
+    if (layout.dtype != DType::kF8E4M3) continue;
+    *reinterpret_cast<float*>(bytes + offset + KvScaleOffset(dim, layout.tokens_per_page, slot)) = 1.0F;
+  }
+}
+
+// Codes are widened, not rounded: with scales of 1 every bit is that of BF16 pages with the same values, in prefill and
+// decode, over splits and tails.
+TEST(WgmmaFlash, CodesGiveTheBitsOfTheirValuesInBf16) {
+  for (const int32_t head_dim : {64, 80, 128}) {
+    const HeadShape shape{4, 2, head_dim};
+    for (const BatchSequence& sequence : {BatchSequence{kSeed, 1000, 70}, {kSeed, 1309, 1}, {kSeed, 0, 33}}) {
+      const testing::PageFormat exact = {StoreExact, nullptr};
+      const PagedBatch codes(DType::kF8E4M3, shape, {sequence}, 1, exact);
+      const PagedBatch values(DType::kBF16, shape, {sequence}, 2, exact);
+      EXPECT_EQ(Hopper().Paged(codes, AttentionBackend::kFlash, testing::Division::kAsPlanned),
+                Hopper().Paged(values, AttentionBackend::kFlash, testing::Division::kAsPlanned))
+          << head_dim << " from " << sequence.first_position;
+    }
+  }
+}
+
+// A NaN among the codes of a tile that some rows see only in part is NaN for the rows that see it, and nothing for the
+// others, as in BF16.
+TEST(WgmmaFlash, CodesThatAreNotFiniteReachTheRowsThatSeeThem) {
+  constexpr int32_t kDim = 5;
+  const testing::PageFormat exact = {[](const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer,
+                                        int32_t kv_head, int32_t slot, const float* key, const float* value) {
+                                       std::vector<float> poisoned(value, value + layout.shape.head_dim);
+                                       if (poisoned[kDim] > 0.98F) poisoned[kDim] = NAN;
+                                       StoreExact(layout, pool, page, layer, kv_head, slot, key, poisoned.data());
+                                     },
+                                     nullptr};
+  const HeadShape shape{2, 2, 64};
+  const PagedBatch codes(DType::kF8E4M3, shape, {{kSeed, 0, 300}}, 1, exact);
+  const PagedBatch values(DType::kBF16, shape, {{kSeed, 0, 300}}, 2, exact);
+  const std::vector<float> of_codes = Hopper().Paged(codes, AttentionBackend::kFlash, testing::Division::kAsPlanned);
+  const std::vector<float> of_values = Hopper().Paged(values, AttentionBackend::kFlash, testing::Division::kAsPlanned);
+  size_t rows = 0;
+  for (size_t i = 0; i < of_codes.size(); ++i) {
+    if (std::isnan(of_values[i])) {
+      EXPECT_TRUE(std::isnan(of_codes[i]) && i % 64 == kDim) << i;
+      ++rows;
+    } else {
+      ASSERT_EQ(of_codes[i], of_values[i]) << i;
+    }
+  }
+  EXPECT_GT(rows, 0U);
+  EXPECT_LT(rows, of_codes.size() / 64);
+}
 
 // Dense tensors: other alignments of the causal mask, no mask, more and fewer keys than queries, outputs of 16 bits.
 using testing::DenseShape;
@@ -234,9 +301,9 @@ TEST(WgmmaFlash, DenseCallsStayWithinTwiceTheUnfusedError) {
 
 // What is compared when a device is opened: by its own rows, by general ones, and in both phases.
 TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
-  DeviceShape general = kHopper;
-  general.left_out_attention = CheckedAttention(kHopper);
-  EXPECT_EQ(general.left_out_attention, 0xFU);
+  DeviceShape general = kWgmmaDevice;
+  general.left_out_attention = CheckedAttention(kWgmmaDevice);
+  EXPECT_EQ(general.left_out_attention, 0x3FU);
   std::vector<unsigned char> workspace(size_t{8} << 20);
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if (kernel.check_bit == 0) continue;
@@ -253,7 +320,7 @@ TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
       const AttentionCall call = check.Call(
           {check.pool.data(), check.page_table.data(), check.spans.data(), check.query.data(), out.data()}, decode);
       EXPECT_TRUE(kernel.takes(call));
-      LaunchRow(checked ? kernel : behind, call, kHopper, workspace.data(), workspace.size(), nullptr);
+      LaunchRow(checked ? kernel : behind, call, kWgmmaDevice, workspace.data(), workspace.size(), nullptr);
     }
     EXPECT_TRUE(OutputsAgree(outs[0], outs[1])) << Name(check.dtype) << " " << check.head_dim;
     outs[1].back() += 0x1p-6F;
@@ -275,9 +342,9 @@ TEST(WgmmaFlash, KeysAreDividedIntoSplitsWhereOneBlockHasAllRows) {
     call.max_kv_tokens = keys;
     const AttentionPhase phase = tokens == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
     const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8};
-    const AttentionKernel& row = *FindKernel(AttentionKernels(), kHopper, AttentionBackend::kFlash, phase, traits);
+    const AttentionKernel& row = *FindKernel(AttentionKernels(), kWgmmaDevice, AttentionBackend::kFlash, phase, traits);
     LaunchPlan plan;
-    EXPECT_TRUE(row.plan.divide(row.geometry, call, kHopper, workspace, size_t{64} << 20, &plan));
+    EXPECT_TRUE(row.plan.divide(row.geometry, call, kWgmmaDevice, workspace, size_t{64} << 20, &plan));
     return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
   };
   EXPECT_EQ(parts_of(1, 1, 8192), 8);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of FLASH by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in prefill, one in
-// decode, with the same bits. Keys and values in FP16 or BF16, heads of up to 64 or 128 dims that are whole 16-byte
-// pieces, windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
+// decode, with the same bits. Keys and values in FP16, BF16 or E4M3, heads of up to 64 or 128 dims that are whole
+// 16-byte pieces, windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -25,10 +25,17 @@ int PrepareWgmmaFlash();
 template <typename Shape>
 void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream stream);
 
-template <typename Format, int kDim>
-using WgmmaFlashPrefill = WgmmaFlashShape<Format, kDim, 2>;
-template <typename Format, int kDim>
-using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1>;
+template <typename Format, int kDim, bool kCodes = false>
+using WgmmaFlashPrefill = WgmmaFlashShape<Format, kDim, 2, kCodes>;
+template <typename Format, int kDim, bool kCodes = false>
+using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1, kCodes>;
+
+// Of AttentionKernel::check_bit.
+template <typename Shape>
+constexpr unsigned WgmmaFlashCheck() {
+  const unsigned dtype = Shape::kCodes ? 4 : Shape::Format::kDType == DType::kBF16 ? 0 : 2;
+  return 1U << (dtype + (Shape::kDim == 64 ? 0 : 1));
+}
 
 template <typename Shape>
 constexpr AttentionKernel WgmmaFlashKernel() {
@@ -36,7 +43,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .phases = Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
           .sm_min = 90,
           .sm_max = 90,
-          .dtypes = Bit(Shape::Format::kDType),
+          .dtypes = Bit(Shape::kDType),
           .limits = {Shape::kDim, false, false},
           .geometry = {.threads = Shape::kThreads,
                        .rows = Shape::kRows,
@@ -49,7 +56,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .launch = LaunchWgmmaFlash<Shape>,
           .merge = LaunchMerge,
           .takes = TakesWgmmaFlash,
-          .check_bit = 1U << ((Shape::Format::kDType == DType::kBF16 ? 0 : 2) + (Shape::kDim == 64 ? 0 : 1))};
+          .check_bit = WgmmaFlashCheck<Shape>()};
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -6,6 +6,7 @@
 // Block: DeviceBlock, or a host's of the same members. Source: Shah et al. 2024 (FlashAttention-3), section 3.
 #pragma once
 
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_codes.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_rows.h"
 
@@ -105,12 +106,30 @@ struct WgmmaFlashWork {
   DUNLIN_DEVICE void EndTile(int32_t tile, int stage, State* own) const {
     bool non_finite = false;
     if (at.Cut(tile)) {
-      uint32_t flag[4];
-      at.block.LoadPiece(flag, at.flag(stage));
-      non_finite = flag[0] != 0;
+      constexpr int kWords = Shape::kCodes ? Shape::kWideners : 1;
+      DUNLIN_UNROLL
+      for (int word = 0; word < kWords; ++word) {
+        if (at.block.LoadWord(at.flag(stage) + 4 * word) != 0) non_finite = true;
+      }
     }
     Release(at.values_empty(stage));
     if (non_finite) of.AddNonFinite(tile, thread, own);
+  }
+
+  // The products of `tile` have been waited for: they become weights, and its keys' stage is free.
+  DUNLIN_DEVICE void ToWeights(int32_t tile, bool begins_split, const WgmmaFlashStage& keys, float (&rescale)[2],
+                               State* own) const {
+    if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, thread, own);
+    Release(at.keys_empty(keys.index));
+    if (at.Cut(tile)) of.Mask(tile, thread, own);
+    if (begins_split) of.BeginSplit(own);
+    of.Weigh(own, rescale);
+    if constexpr (Shape::kCodes) {
+      static_assert(kWgmmaStages == 2, "the scales' phase is the place of the tile in the ring of keys");
+      at.block.Wait(at.value_scales_full(), static_cast<uint32_t>(keys.index));
+      of.ScaleWeights(thread, own);
+      Release(at.value_scales_empty());
+    }
   }
 
   // Scores of `tile`, whose keys have been waited for, while the previous tile's weights are multiplied by its values;
@@ -126,14 +145,11 @@ struct WgmmaFlashWork {
     IssueValues(values->index, add, own);
     PassTurn(warpgroup == 1 && tile + 1 == at.tiles.end);
     at.block.template WaitForProducts<1>();
-    Release(at.keys_empty(keys->index));
-    keys->Next();
-    if (at.Cut(tile)) of.Mask(tile, thread, own);
     const float maximum[2] = {own->maximum[0], own->maximum[1]};
     const float sum[2] = {own->sum[0], own->sum[1]};
-    if (begins_split) of.BeginSplit(own);
     float rescale[2];
-    of.Weigh(own, rescale);
+    ToWeights(tile, begins_split, *keys, rescale, own);
+    keys->Next();
     // Waits for the next keys here: its branches keep ptxas from moving the wait for the values' products in front of
     // the exponentials.
     if (tile + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
@@ -158,10 +174,8 @@ struct WgmmaFlashWork {
     at.block.FenceProducts();
     IssueScores(0, own);
     at.block.template WaitForProducts<0>();
-    Release(at.keys_empty(0));
+    ToWeights(at.tiles.first, false, keys, rescale, own);
     keys.Next();
-    if (at.Cut(at.tiles.first)) of.Mask(at.tiles.first, thread, own);
-    of.Weigh(own, rescale);
     if (at.tiles.first + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys.index), keys.parity);
     of.RoundWeights(own);
     bool add = false;
@@ -211,15 +225,40 @@ DUNLIN_DEVICE void StartWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at) {
     const auto readers = static_cast<uint32_t>(4 * at.warpgroups());  // one arrival per warp
     DUNLIN_UNROLL
     for (int stage = 0; stage < kWgmmaStages; ++stage) {
-      at.block.InitBarrier(at.keys_full(stage), 1);
-      at.block.InitBarrier(at.values_full(stage), 1);
+      at.block.InitBarrier(at.keys_full(stage), Shape::kCodes ? Shape::kWideners : 1);
+      at.block.InitBarrier(at.values_full(stage), Shape::kCodes ? Shape::kWideners : 1);
       at.block.InitBarrier(at.keys_empty(stage), readers);
       at.block.InitBarrier(at.values_empty(stage), readers);
     }
     at.block.InitBarrier(at.values_arrived(), 1);
+    if constexpr (Shape::kCodes) {
+      at.block.InitBarrier(at.value_scales_empty(), readers);
+      DUNLIN_UNROLL
+      for (int stage = 0; stage < kWgmmaStages; ++stage) {
+        at.block.InitBarrier(at.key_codes_arrived(stage), 1);
+        at.block.InitBarrier(at.value_codes_arrived(stage), 1);
+      }
+    }
     at.block.FenceBarrierInit();
   }
   at.block.SyncBlock();
+}
+
+// What the warps of the last warpgroups do. warp: of these.
+template <typename Shape, typename Block>
+DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warp, int lane) {
+  if constexpr (Shape::kCodes) {
+    const WgmmaFlashCodes<Shape, Block> codes{at};
+    if (warp == 0) {
+      codes.Load(lane);
+    } else {
+      codes.Widen(warp - 1, lane);
+    }
+  } else {
+    const WgmmaFlashLoader<Shape, Block> loader{at};
+    if (warp == 0) loader.LoadKeys(lane);
+    if (warp == 1) loader.LoadValues(lane);
+  }
 }
 
 template <typename Shape, typename Block>
@@ -235,16 +274,12 @@ DUNLIN_DEVICE void RunWgmmaFlash(const Block& block, const WgmmaFlashCall& flash
   if (in_parts && at.tiles.first >= at.tiles.end) return;
   StartWgmmaFlash(at);
   const int warpgroup = block.thread() / 128;
-  if (warpgroup == Shape::kWarpgroups) {
+  if (warpgroup >= Shape::kWarpgroups) {
     if constexpr (Shape::kMovesRegisters) block.template LowerRegisters<40>();
-    const WgmmaFlashLoader<Shape, Block> loader{at};
-    const int warp = block.thread() % 128 / kWarpLanes;
-    const int lane = block.thread() % kWarpLanes;
-    if (warp == 0) loader.LoadKeys(lane);
-    if (warp == 1) loader.LoadValues(lane);
+    LoadWgmmaFlash(at, block.thread() / kWarpLanes - 4 * Shape::kWarpgroups, block.thread() % kWarpLanes);
     return;
   }
-  if constexpr (Shape::kMovesRegisters) block.template RaiseRegisters<232>();
+  if constexpr (Shape::kMovesRegisters) block.template RaiseRegisters<Shape::kRegisters>();
   if (warpgroup >= at.warpgroups()) return;
   const float scale = flash.call.scale < 0.0F ? -flash.call.scale : flash.call.scale;
   const float factor = scale * kLog2E;

@@ -17,18 +17,10 @@ struct WgmmaFlashLoader {
   // The lane's boxes of a tile into a stage. Boxes past the sequence's end are zeros: in pages those of no page, in
   // dense tensors what lies outside of the map.
   DUNLIN_DEVICE void LoadTile(const TensorMap& map, int32_t tile, uint32_t to, uint32_t barrier, int lane) const {
-    const AttentionCall& call = at.flash.call;
-    const SequenceView& sequence = at.rows.sequence;
     const int32_t box_keys = at.flash.box_keys;
     DUNLIN_NO_UNROLL
     for (int32_t first = lane * box_keys; first < kWgmmaKeys; first += kWarpLanes * box_keys) {
-      const int32_t key = tile * kWgmmaKeys + first;
-      int32_t slot = key;
-      int32_t page = sequence.index;
-      if (sequence.pages != nullptr) {
-        page = key < sequence.kv_len ? sequence.pages[key >> call.page_shift] : kWgmmaPagesEnd;
-        slot = key & ((1 << call.page_shift) - 1);
-      }
+      const auto [slot, page] = at.PlaceOfBox(tile * kWgmmaKeys + first);
       DUNLIN_UNROLL
       for (int slice = 0; slice < Shape::kSlices; ++slice) {
         at.block.LoadBox(to + slice * Shape::kSliceBytes + first * kSwizzleRowBytes, map, barrier, slice * 64, slot,

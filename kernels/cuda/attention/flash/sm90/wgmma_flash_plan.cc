@@ -54,18 +54,21 @@ WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& pla
 // Strides of dimensions of one element must be valid, too.
 TensorShape WgmmaFlashMapOf(const AttentionCall& call, const KvTensor& tensor, int32_t box_keys) {
   const bool dense = IsDense(call);
+  const bool codes = tensor.dtype == DType::kF8E4M3;  // not swizzled: threads read them
   const int64_t rows = dense ? call.dense_kv_len : int64_t{1} << call.page_shift;
   const int64_t outer = dense ? tensor.sequence_bytes : call.page_bytes;
   return {
       .data = tensor.data,
-      .element = tensor.dtype == DType::kF16 ? TensorElement::kFp16 : TensorElement::kBf16,
-      .swizzled = true,
+      .element = codes                         ? TensorElement::kByte
+                 : tensor.dtype == DType::kF16 ? TensorElement::kFp16
+                                               : TensorElement::kBf16,
+      .swizzled = !codes,
       .rank = 4,
       .dims = {static_cast<uint64_t>(tensor.dim), static_cast<uint64_t>(rows), static_cast<uint64_t>(call.num_kv_heads),
                static_cast<uint64_t>(dense ? call.num_sequences : kWgmmaPagesEnd)},
       .strides = {static_cast<uint64_t>(tensor.row_bytes), static_cast<uint64_t>(tensor.head_bytes),
                   static_cast<uint64_t>(outer)},
-      .box = {kSwizzleRowBytes / 2, static_cast<uint32_t>(box_keys), 1, 1}};
+      .box = {kSwizzleRowBytes / static_cast<uint32_t>(SizeOf(tensor.dtype)), static_cast<uint32_t>(box_keys), 1, 1}};
 }
 
 }  // namespace dunlin::kernels::cuda

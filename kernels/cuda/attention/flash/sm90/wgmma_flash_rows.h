@@ -125,6 +125,32 @@ struct WgmmaFlashRows {
     for (int half = 0; half < 2; ++half) own->sum[half] = fmaf(own->sum[half], rescale[half], sum[half]);
   }
 
+  // Of E4M3 codes: products times the scales of a stage's keys, and weights times those of the values. A weight of 0
+  // stays 0, whatever the scale.
+  DUNLIN_DEVICE void ScaleProducts(int stage, int thread, State* own) const {
+    const uint32_t scales = at.key_scales(stage) + WgmmaSlot::Column(thread, 0) * 4;
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 2; i += 4) {
+      float pair[2];
+      at.block.LoadFloats(pair, scales + i * 8);
+      DUNLIN_UNROLL
+      for (int j = 0; j < 4; ++j) own->scores[i + j] *= pair[j % 2];
+    }
+  }
+  DUNLIN_DEVICE void ScaleWeights(int thread, State* own) const {
+    const uint32_t scales = at.value_scales() + WgmmaSlot::Column(thread, 0) * 4;
+    DUNLIN_UNROLL
+    for (int i = 0; i < kWgmmaKeys / 2; i += 4) {
+      float pair[2];
+      at.block.LoadFloats(pair, scales + i * 8);
+      DUNLIN_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        float& weight = own->scores[i + j];
+        if (weight != 0.0F) weight = weight * pair[j % 2];
+      }
+    }
+  }
+
   DUNLIN_DEVICE static void RoundWeights(State* own) {
     DUNLIN_UNROLL
     for (int i = 0; i < kWgmmaKeys / 4; ++i) {
@@ -137,8 +163,17 @@ struct WgmmaFlashRows {
     for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] *= rescale[i / 2 % 2];
   }
 
-  // Adds the values of a tile that are not finite, which Clean took out, to the rows that see their keys. A loop of
-  // compared registers: they cannot be indexed, and the case is rare.
+  // A value that is not finite, or 0.
+  DUNLIN_DEVICE static float NonFinite(const unsigned char* row, int dim) {
+    if constexpr (Shape::kCodes) {
+      return E4M3IsFinite(row[dim]) ? 0.0F : FromE4M3(row[dim]);
+    } else {
+      const uint16_t bits = reinterpret_cast<const uint16_t*>(row)[dim];
+      return Format::IsFinite(bits) ? 0.0F : Format::ToFloat(bits);
+    }
+  }
+  // Adds the values of a tile that are not finite, which were taken out on the way, to the rows that see their keys. A
+  // loop of compared registers: they cannot be indexed, and the case is rare.
   DUNLIN_DEVICE void AddNonFinite(int32_t tile, int thread, State* own) const {
     const KvRows values = RowsOf(at.flash.call, at.flash.call.values, at.rows.sequence, at.rows.kv_head);
     DUNLIN_NO_UNROLL
@@ -151,8 +186,7 @@ struct WgmmaFlashRows {
       float added = 0.0F;
       DUNLIN_NO_UNROLL
       for (int32_t key = start; key < limit; ++key) {
-        const uint16_t bits = reinterpret_cast<const uint16_t*>(values.Row(key))[dim];
-        if (!Format::IsFinite(bits)) added += Format::ToFloat(bits);
+        added += NonFinite(values.Row(key), dim);
       }
       DUNLIN_UNROLL
       for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] = i == r ? own->out[i] + added : own->out[i];
