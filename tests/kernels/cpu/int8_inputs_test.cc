@@ -39,17 +39,20 @@ struct Reference {
   std::vector<double> magnitudes;
 };
 
-Reference OfCodes(Device& device, const CodedForm& form, int32_t rows, int32_t columns, uint32_t seed) {
-  const CodedMatrix matrix(form.traits, rows, columns, seed);
+Reference OfMatrix(Device& device, const CodedForm& form, const CodedMatrix& matrix) {
   Reference reference{PackCoded(device, form.format, matrix), {}, {}};
-  for (int64_t n = 0; n < rows; ++n) {
-    for (int64_t k = 0; k < columns; ++k) {
+  for (int64_t n = 0; n < matrix.rows; ++n) {
+    for (int64_t k = 0; k < matrix.columns; ++k) {
       const double scaled = matrix.Scale(n, k) * matrix.Code(n, k);
       reference.values.push_back(scaled - matrix.Minimum(n, k));
       reference.magnitudes.push_back(std::fabs(scaled) + std::fabs(matrix.Minimum(n, k)));
     }
   }
   return reference;
+}
+
+Reference OfCodes(Device& device, const CodedForm& form, int32_t rows, int32_t columns, uint32_t seed) {
+  return OfMatrix(device, form, CodedMatrix(form.traits, rows, columns, seed));
 }
 
 Reference OfWideWeights(Device& device, WeightFormat format, int32_t rows, int32_t columns, uint32_t seed) {
@@ -116,6 +119,37 @@ TEST_P(Int8Inputs, MatchFp64OfTheRoundedInputs) {
   }
 }
 
+// Where products are summed in 16 bits.
+TEST_P(Int8Inputs, SumsHoldTheLargestCodesAndInputs) {
+  constexpr int32_t kN = 48;
+  constexpr int32_t kDepth = 96;
+  for (const CodedForm& form : kCodedForms) {
+    CodedMatrix matrix(form.traits, kN, kDepth, 9);
+    const auto half = matrix.codes.begin() + kN / 2 * kDepth;
+    std::fill(matrix.codes.begin(), half, static_cast<int8_t>(form.traits.code_max));
+    std::fill(half, matrix.codes.end(), static_cast<int8_t>(form.traits.code_min));
+    const Reference reference = OfMatrix(*device_, form, matrix);
+    reference.weight->weight.int8_inputs = true;
+    for (const int32_t rows : {1, 2, 3, 9, 40}) {
+      for (const double input : {1.0, -1.0}) {
+        const std::vector<float> a(static_cast<size_t>(rows * kDepth), static_cast<float>(input));
+        const auto in = Quantized(*device_, Precision::kBf16, a, rows, kDepth);
+        const auto out = RunGemm(*device_, in->activation, reference.weight->weight, rows);
+        for (int32_t i = 0; i < rows * kN; ++i) {
+          double value = 0.0;
+          double magnitude = 0.0;
+          for (int32_t k = 0; k < kDepth; ++k) {
+            const auto at = static_cast<size_t>(i % kN * kDepth + k);
+            value += input * reference.values[at];
+            magnitude += reference.magnitudes[at];
+          }
+          ASSERT_NEAR(out[static_cast<size_t>(i)], value, 0x1p-19 * magnitude) << form.name << " " << rows << " " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Int8Inputs, RowsAreRoundedAsTheScalarCodeDoes) {
   constexpr int32_t kRows = 3;
   for (const int32_t columns : {1, 15, 16, 17, 32, 40, 48, 257}) {
@@ -166,7 +200,7 @@ TEST_P(Int8Inputs, ARowIsTheSameForEveryNumberOfRowsAndThreads) {
     const PackedWeight& weight = reference.weight->weight;
     const auto all = Quantized(*device_, Precision::kBf16, a, kRowsMax, kDepth);
     const auto expected = RunGemm(*device_, all->activation, weight, kRowsMax);
-    for (const int32_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 64, 129}) {
+    for (const int32_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 32, 33, 129}) {
       for (Device* device : {device_.get(), many_threads.get()}) {
         const auto in = Quantized(*device, Precision::kBf16, a, rows, kDepth);
         const auto out = RunGemm(*device, in->activation, weight, rows);

@@ -23,8 +23,9 @@
 //   kMaxBlockScaledM  up to so many rows weights with block scales use one such tile; 0: none has block scales
 //   kLocality         cache level of prefetches (PanelLocality has the exceptions)
 //   kGrouped          codes come in groups, each with a scale; then also Scales (group_scales.h)
-//   kIntegers         sums of groups are integers (byte_products.h)
-// Instantiations: up to 8 small-M tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice
+//   kIntegers         sums of groups are integers (byte_products.h); then also kBiased: they start with
+//   InputGroup::start
+// Instantiations: up to 8 small-M tiles (FP8 also with block scales), and kSliceRowsMin to kTileRows rows of slice
 // tiles, with prefetches and (but of integers) without (twice that where slices are widened).
 #pragma once
 
@@ -32,6 +33,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/gemm/vector/few_rows.h"
+#include "kernels/cpu/gemm/vector/few_rows_int8.h"
 #include "kernels/cpu/gemm/vector/tile.h"
 
 namespace dunlin::kernels::cpu::simd {
@@ -55,6 +57,9 @@ struct VectorGemm {
   // Where a tile decodes a weight for few products of floats, slices are of floats, and few rows have their own way
   // (few_rows.h).
   static constexpr bool kWidensOnce = !Tile::kLarge && Precision::kStepDepth == 1;
+  static constexpr bool kFewRowsInt8 = !Tile::kLarge && MultipliesPairs<Multiply>;
+  // Where few rows have their own way, slices have more than 32, but for those with block scales.
+  static constexpr int kSliceRowsMin = (kWidensOnce || kFewRowsInt8) && !kScaled ? 5 : Tile::kTileRowsMin;
   // Of floats so many that a tile's columns stay in L1.
   static constexpr int64_t kSliceSteps = kWidensOnce ? 256 : kGemmDepthBlock;
   static constexpr Locality kSliceLocality = kWidensOnce ? kIntoL2 : Precision::kLocality;
@@ -244,7 +249,7 @@ struct VectorGemm {
 
   template <typename WidenOfTile, bool kPrefetches, int kRows>
   static void SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows) {
-    if constexpr (kRows >= Tile::kTileRowsMin) {
+    if constexpr (kRows >= kSliceRowsMin) {
       if (rows == kRows) return SliceTile<WidenOfTile, kPrefetches, kRows>(block, slice, row);
       SliceTileOf<WidenOfTile, kPrefetches, kRows - 1>(block, slice, row, rows);
     }
@@ -371,6 +376,10 @@ struct VectorGemm {
     }
     if constexpr (kWidensOnce) {
       using FewRows = FewRowsGemm<V, Precision>;
+      if (block.rows > kPanelRows && block.rows <= FewRows::kMaxRows) return FewRows::Run(block);
+    }
+    if constexpr (kFewRowsInt8) {
+      using FewRows = FewRowsInt8Gemm<V, Precision>;
       if (block.rows > kPanelRows && block.rows <= FewRows::kMaxRows) return FewRows::Run(block);
     }
     if constexpr (kPanelRows < kGemmRowsMax) {

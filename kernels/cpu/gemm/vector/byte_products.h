@@ -102,10 +102,20 @@ struct Int8ToBytes {
 };
 
 // How products without an instruction for four bytes are summed. Pairs of products have 16 bits; unsigned codes of 4
-// bits and inputs within 127 leave room for the eight steps of 32 K in them: 8 * 2 * 15 * 127 < 2^15.
+// bits and inputs within 127 leave room for the eight steps of 32 K in them: 8 * 2 * 15 * 127 < 2^15. So do two steps
+// of codes of 6 bits: 2 * 2 * 63 * 127 < 2^15.
 template <typename V, int32_t kCodeBits, bool kInWords>
 struct BytePairs {
   static constexpr bool kStarts = kCodeBits != 8 && !kInWords;
+  static constexpr bool kAddsTwo = kCodeBits == 6 && !kInWords;
+  // Two steps, where kAddsTwo.
+  DUNLIN_INLINE typename V::Floats AddTwo(typename V::Floats sum, typename V::Factor a, typename V::Floats w,
+                                          typename V::Factor next_a, typename V::Floats next_w) {
+    const typename V::Ints pairs = V::MulBytePairs(V::AsInts(w), V::AsInts(V::OfFactor(a)));
+    const typename V::Ints next_pairs = V::MulBytePairs(V::AsInts(next_w), V::AsInts(V::OfFactor(next_a)));
+    const typename V::Ints both = V::AccumulateWords(pairs, next_pairs);
+    return V::AsFloats(V::AccumulateInts(V::AsInts(sum), V::SumWordPairs(both)));
+  }
   DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Factor a, typename V::Floats w) {
     const typename V::Ints inputs = V::AsInts(V::OfFactor(a));
     const typename V::Ints codes = V::AsInts(w);
@@ -149,6 +159,7 @@ struct GroupedBytes {
   static constexpr Locality kLocality = kIntoL1;
   static constexpr bool kGrouped = true;
   static constexpr bool kIntegers = true;
+  static constexpr bool kBiased = !kSignedBytes || (IntegerBits(kFormat) != 8 && UnsignedBias(kFormat) != 0);
 };
 
 // As RoundInputGroup: the scale of a group whose magnitudes have the largest bits `bits`, and what its values are
