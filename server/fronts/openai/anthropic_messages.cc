@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "server/fronts/openai/anthropic_input.h"
+#include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/error_body.h"
 #include "server/json/json_text.h"
 
@@ -18,11 +19,6 @@ void BeginEvent(const char* type, std::string* out) {
 }
 void EndEvent(std::string* out) {
   out->append("}\n\n");
-}
-
-// A call that was cut off is no JSON, and a client expects an object.
-bool IsObject(std::string_view text) {
-  return !text.empty() && text.front() == '{' && Json::accept(text);
 }
 
 // `started`: as content_block_start shows a block, before its text.
@@ -44,7 +40,8 @@ void AppendBlock(const OutputBlock& block, bool started, std::string* out) {
       AppendJsonMember("id", block.call_id, out);
       out->push_back(',');
       AppendJsonMember("name", block.name, out);
-      absl::StrAppend(out, ",\"input\":", engine::AbslView(IsObject(text) ? text : std::string_view("{}")), "}");
+      // A call that was cut off is no JSON, and a client expects an object.
+      absl::StrAppend(out, ",\"input\":", engine::AbslView(IsJsonObject(text) ? text : std::string_view("{}")), "}");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
@@ -19,7 +20,7 @@ using B = GenerationBody;
 
 constexpr FieldRow<ChatToolCall> kFunction[] = {
     Honoured<ChatToolCall>("name", [](const V& v, ChatToolCall* c) { c->name = v.Text(); }),
-    Honoured<ChatToolCall>("arguments", [](const V& v, ChatToolCall* c) { c->arguments_json = v.Text(); }),
+    Honoured<ChatToolCall>("arguments", [](const V& v, ChatToolCall* c) { c->arguments_json = CallArguments(v); }),
 };
 
 constexpr FieldRow<ChatToolCall> kCustom[] = {
@@ -109,6 +110,20 @@ void ReadPart(const V& part, std::string_view types, text::ChatPart* out) {
 
 std::string InputArguments(const JsonValue& input) {
   return DumpJson(Json{{"input", input.Text()}});
+}
+
+bool IsJsonObject(std::string_view text) {
+  const size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos || text[start] != '{') return false;
+  // nlohmann's lexer takes a NUL for the end of the text.
+  return text.find('\0') == std::string_view::npos && Json::accept(text);
+}
+
+std::string CallArguments(const JsonValue& arguments) {
+  std::string text = arguments.Text();
+  if (absl::StripAsciiWhitespace(text).empty()) return "";
+  if (IsJsonObject(text)) return text;
+  return InputArguments(arguments);
 }
 
 void ReadContent(const JsonValue& content, std::string_view types, text::ChatMessage* message) {

@@ -43,7 +43,7 @@ constexpr GenerationRow kCompletionsFields[] = {
     Honoured<B>("parse_special_tokens", [](const V& v, B* b) { b->request->parse_special_tokens = v.Bool(); }),
     Ignored<B>("user"),
     Ignored<B>("service_tier"),
-    Refused<B>("suffix", "models here continue a text at its end"),
+    Refused<B>("suffix", "models here continue a text at its end", "\"\""),
     Refused<B>("add_special_tokens", "the tokenizer decides; send token ids instead", "true"),
     Refused<B>("prompt_embeds", "models here read tokens alone"),
     Refused<B>("logits_processors", "no code of requests is run"),

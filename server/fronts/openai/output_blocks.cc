@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/output_blocks.h"
 
+#include <span>
+
 #include "server/fronts/openai/logprobs_text.h"
 
 namespace dunlin::server {
@@ -36,7 +38,19 @@ void OutputBlocks::AddEmptyText(Listener* listener) {
   Open(Kind::kText, {}, listener);
 }
 
+bool OutputBlocks::Continues(const ToolCallDelta& delta) const {
+  return open_ && blocks_.back().kind == Kind::kToolCall && delta.tool_index == tool_index_;
+}
+
+void OutputBlocks::AddCall(const ToolCallDelta& delta, Listener* listener) {
+  if (!Continues(delta)) Open(Kind::kToolCall, delta, listener);
+  tool_index_ = delta.tool_index;
+  if (!delta.arguments.empty()) Extend(Kind::kToolCall, delta.arguments, {}, listener);
+}
+
 void OutputBlocks::Add(const OutputChunk& chunk, Listener* listener) {
+  std::span<const ToolCallDelta> calls = chunk.tool_calls;
+  for (; !calls.empty() && Continues(calls.front()); calls = calls.subspan(1)) AddCall(calls.front(), listener);
   if (!chunk.reasoning.empty()) Extend(Kind::kReasoning, chunk.reasoning, {}, listener);
   // Tokens whose text is held back are scored with the next text.
   if (chunk.reasoning.empty()) AppendChatLogprobs(chunk.logprobs, &logprobs_);
@@ -44,12 +58,7 @@ void OutputBlocks::Add(const OutputChunk& chunk, Listener* listener) {
     Extend(Kind::kText, chunk.text, logprobs_, listener);
     logprobs_.clear();
   }
-  for (const ToolCallDelta& delta : chunk.tool_calls) {
-    const bool begins = !open_ || blocks_.back().kind != Kind::kToolCall || delta.tool_index != tool_index_;
-    if (begins) Open(Kind::kToolCall, delta, listener);
-    tool_index_ = delta.tool_index;
-    if (!delta.arguments.empty()) Extend(Kind::kToolCall, delta.arguments, {}, listener);
-  }
+  for (const ToolCallDelta& delta : calls) AddCall(delta, listener);
 }
 
 }  // namespace dunlin::server

@@ -34,7 +34,8 @@ class OutputBlocks {
     virtual void OnClose(size_t index, const OutputBlock& block) = 0;
   };
 
-  // Reasoning of a chunk comes before its text, and text before its tool calls. listener: may be null.
+  // Of a chunk, what continues an open call comes first, then reasoning, text and the calls that begin. listener: may
+  // be null.
   void Add(const OutputChunk& chunk, Listener* listener);
   // For an output without any block, where a client expects one.
   void AddEmptyText(Listener* listener);
@@ -46,6 +47,8 @@ class OutputBlocks {
  private:
   void Extend(OutputBlock::Kind kind, std::string_view delta, std::string_view logprobs, Listener* listener);
   void Open(OutputBlock::Kind kind, const ToolCallDelta& call, Listener* listener);
+  bool Continues(const ToolCallDelta& delta) const;
+  void AddCall(const ToolCallDelta& delta, Listener* listener);
 
   std::vector<OutputBlock> blocks_;
   bool open_ = false;

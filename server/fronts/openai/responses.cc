@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/responses_input.h"
@@ -150,6 +151,9 @@ void ResponsesTranslator::AppendFunctionName(const std::string& offered, std::st
 void ResponsesTranslator::AppendItem(size_t index, const OutputBlock& block, std::string_view status,
                                      std::string* out) const {
   const bool added = status == "in_progress";
+  // A call that broke has no arguments that could be read.
+  const bool broken = !added && block.kind == Kind::kToolCall && !IsJsonObject(block.text);
+  if (broken) status = "incomplete";
   absl::StrAppend(out, "{\"id\":\"", ItemId(index, block), "\",\"status\":\"", engine::AbslView(status), "\",");
   switch (block.kind) {
     case Kind::kReasoning:

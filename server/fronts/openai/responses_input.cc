@@ -69,8 +69,7 @@ class InputReader {
   void ReadCall(const V& item) {
     item.IgnoreAllBut("type id call_id name arguments namespace status caller");
     const V space = item.At("namespace");
-    const std::string arguments = item.At("arguments").Text();
-    AddCall(item.At("call_id").Text(), item.At("name").Text(), arguments);
+    AddCall(item.At("call_id").Text(), item.At("name").Text(), CallArguments(item.At("arguments")));
     if (space.is_null()) return;
     const std::vector<ChatMessage>& messages = body_->chat.messages;
     body_->namespaced_calls.push_back({messages.size() - 1, messages.back().tool_calls.size() - 1, space.Text()});

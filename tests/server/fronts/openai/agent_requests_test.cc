@@ -299,6 +299,41 @@ TEST(Chats, HistoriesOfOtherVendorsAreRead) {
 }
 
 // Each place of a body that has members of its own.
+// As models write them, and agents bring them back with the error of the tool.
+TEST(Chats, ArgumentsThatAreNoObjectAreATextInOne) {
+  constexpr struct {
+    const char* written;
+    const char* read;
+  } kRows[] = {
+      {R"({\"a\": [1, {}]} )", R"({"a": [1, {}]} )"},
+      {R"({\"a\": 1, \"a\": 2})", R"({"a": 1, "a": 2})"},
+      {R"()", ""},
+      {R"( \n)", ""},
+      {R"({\"city\": \"Os)", R"({"input":"{\"city\": \"Os"})"},
+      {R"([1])", R"({"input":"[1]"})"},
+      {R"({}{})", R"({"input":"{}{}"})"},
+      {R"({}\u0000])", R"({"input":"{}\u0000]"})"},
+  };
+  for (const auto& row : kRows) {
+    const std::string function = absl::StrCat(R"("name":"f","arguments":")", row.written, "\"}");
+    ClientRequest chat;
+    ASSERT_TRUE(Read<ChatCompletionsTranslator>(
+                    absl::StrCat(R"({"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c",)",
+                                 R"("type":"function","function":{)", function, R"(}]},)",
+                                 R"({"role":"assistant","function_call":{)", function, "}]}"),
+                    &chat)
+                    .ok());
+    EXPECT_EQ(ChatOf(chat).messages[0].tool_calls[0].arguments_json, row.read);
+    EXPECT_EQ(ChatOf(chat).messages[1].tool_calls[0].arguments_json, row.read);
+    ClientRequest responses;
+    ASSERT_TRUE(
+        Read<ResponsesTranslator>(
+            absl::StrCat(R"({"model":"m","input":[{"type":"function_call","call_id":"c",)", function, "]}"), &responses)
+            .ok());
+    EXPECT_EQ(ChatOf(responses).messages[0].tool_calls[0].arguments_json, row.read);
+  }
+}
+
 TEST(Members, ThatAreUnknownAreNamedWhereverTheyStand) {
   const std::pair<const char*, const char*> bodies[] = {
       {R"({"messages":[],"response_format":{"type":"json_schema","z":1,"json_schema":{"name":"n","schema":{},"y":1}}})",

@@ -303,7 +303,7 @@ const Refusal kRefusals[] = {
     {Read<CompletionsTranslator>, R"({"prompt":[1,2.5]})",
      "prompt[1] is 2.5; limit is an integer in [-2147483648, 2147483647]"},
     {Read<CompletionsTranslator>, R"({"prompt":"a","suffix":"b"})",
-     "suffix is not supported: models here continue a text at its end"},
+     "suffix has a value that is not supported: models here continue a text at its end; limit is \"\""},
     {Read<CompletionsTranslator>, R"({"prompt":"a","best_of":3})", "best_of is 3; limit is n, which is 1"},
     {Read<CompletionsTranslator>, R"({"prompt":"a","echo":true,"logprobs":1,"n":2})",
      "n is 2 beside echo with logprobs; limit is 1"},

@@ -161,6 +161,22 @@ TEST(OutputBlocks, OpenForEachKindAndEachCall) {
   EXPECT_EQ(blocks.blocks()[3].name, "g");
 }
 
+// The last chunk of an output that was cut off has the rest of the arguments, and all that the model wrote as text.
+TEST(OutputBlocks, ACallThatBreaksIsOneBlockBeforeItsText) {
+  ChunkScript script;
+  script.Chunk().Tokens(1).Call(0, "c", "f", "{\"a\":");
+  script.Chunk().Tokens(1).Call(0, "", "", "\"b").Text("<call>f").Finish(engine::FinishReason::kLength);
+  const std::string messages = R"({"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]})";
+  EXPECT_EQ(Json::parse(Respond<AnthropicTranslator>(messages, script))["content"].dump(),
+            R"([{"type":"tool_use","id":"c","name":"f","input":{}},{"type":"text","text":"<call>f"}])");
+  const Json output = Json::parse(Respond<ResponsesTranslator>(R"({"model":"m","input":"x"})", script))["output"];
+  ASSERT_EQ(output.size(), 2U) << output;
+  EXPECT_EQ(output[0]["call_id"], "c");
+  EXPECT_EQ(output[0]["arguments"], "{\"a\":\"b");
+  EXPECT_EQ(output[0]["status"], "incomplete");
+  EXPECT_EQ(output[1]["content"][0]["text"], "<call>f");
+}
+
 TEST(Errors, EveryReasonHasATypeForBothApis) {
   for (int i = 0; i <= static_cast<int>(Reason::kInternal); ++i) {
     const absl::Status status = MakeError(static_cast<Reason>(i), "what \"it\" is\n");
