@@ -268,6 +268,9 @@ std::string Missing(const Protection& protection) {
 absl::Status CheckExposure(const char* key, const std::string& address, const Protection& protection) {
   const std::string missing = Missing(protection);
   if (missing.empty() || protection.behind_proxy || IsLoopback(address)) return absl::OkStatus();
+  if (address.find(':') == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(key, " is \"", address, "\"; limit is HOST:PORT"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(key, " is \"", address, "\", which other machines can reach, ", missing,
                    "; limit is a loopback address such as 127.0.0.1, unless "

@@ -115,6 +115,7 @@ TEST(CheckExposure, SaysWhatIsMissing) {
     EXPECT_EQ(error(address, {.has_tls = true, .has_keys = true}), "") << address;
     EXPECT_EQ(error(address, {.behind_proxy = true}), "") << address;
   }
+  EXPECT_EQ(error("0.0.0.0", {}), "listen.grpc is \"0.0.0.0\"; limit is HOST:PORT");
 }
 
 TEST_F(ConfigTest, KvEventsArePublishedOnLoopbackUnlessToldOtherwise) {

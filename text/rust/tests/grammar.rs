@@ -90,7 +90,10 @@ fn keywords_that_are_not_enforced_are_refused_by_name() {
         (json!({"type": "array", "contains": {}}), "contains"),
         (json!({"properties": {"a": {"if": true, "else": {"type": "null"}}}}), "\"if\" at #/properties/a"),
         (json!({"dependentRequired": {}}), "dependentRequired"),
-        (json!({"propertyNames": {}}), "propertyNames"),
+        (json!({"propertyNames": {"type": "string", "maxLength": 3}}), "propertyNames"),
+        (json!({"propertyNames": {"type": "null"}}), "propertyNames"),
+        (json!({"propertyNames": {"enum": ["a"]}}), "propertyNames"),
+        (json!({"propertyNames": false}), "propertyNames"),
         (json!({"unevaluatedProperties": false}), "unevaluatedProperties"),
         (json!({"properties": {"a": {"items": {"not": {}}}}}), "\"not\" at #/properties/a/items"),
         (json!({"if": {"type": "null"}, "then": false}), "\"if\" at #"),
@@ -109,6 +112,16 @@ fn keywords_that_are_not_enforced_are_refused_by_name() {
         let error = model.schema_refusal(&schema);
         assert_eq!(error.code, Code::Unimplemented, "{schema}: {error}");
         assert!(error.message.contains(name), "{schema}: {error}");
+    }
+}
+
+#[test]
+fn names_of_properties_that_are_any_text_have_no_effect() {
+    let model = model();
+    for names in [json!(true), json!({}), json!({"type": "string"}), json!({"type": "string", "title": "Key"})] {
+        let map = json!({"type": "object", "propertyNames": names, "additionalProperties": {"type": "integer"}});
+        assert!(model.schema_matches(&map, "{\"a\": 1, \"b c\": 2}"), "{map}");
+        assert!(!model.schema_matches(&map, "{\"a\": true}"), "{map}");
     }
 }
 

@@ -291,8 +291,15 @@ pub(super) fn constrains(keyword: &str, schema: &Map<String, Value>) -> bool {
     match keyword {
         "format" => schema[keyword].as_str().is_none_or(|name| formats::regex(name).is_some()),
         "if" => schema.contains_key("then") || schema.contains_key("else"),
+        "propertyNames" => !allows_every_name(&schema[keyword]),
         _ => [&REFUSED[..], &SCALARS, &OF_OBJECTS, &COMBINING].iter().any(|list| list.contains(&keyword)),
     }
+}
+
+/// `propertyNames` that says what every name is: a text. Generators of schemas write it for maps.
+fn allows_every_name(names: &Value) -> bool {
+    let Value::Object(map) = names else { return names == &Value::Bool(true) };
+    map.iter().all(|(keyword, value)| if keyword == "type" { value == "string" } else { !constrains(keyword, map) })
 }
 
 pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<()> {
