@@ -5,6 +5,7 @@
 
 #include "engine/layers/layer_inputs.h"
 #include "engine/layers/norm.h"
+#include "engine/layers/residual_streams.h"
 
 namespace dunlin::engine {
 namespace {
@@ -81,6 +82,17 @@ bool DecoderLayer::AttentionAndMlp() {
   const bool parallel = context_->config.parallel_residual;
   return (!parallel || begin_mlp()) && RunAttention() && AddAttention() && (parallel || begin_mlp()) && run_mlp() &&
          AddLayerInput() && (!context_->post_norm() || FinalPostNorm());
+}
+
+bool DecoderLayer::AttentionInputsOfStreams() {
+  return ResidualStreams(context_).Read(weights_.attention_streams) && AttentionInputs();
+}
+
+bool DecoderLayer::AttentionAndMlpOfStreams() {
+  const ResidualStreams streams(context_);
+  const LayerRows& rows = context_->rows;
+  return RunAttention() && attention_out().Run("attention out", nullptr, rows.hidden, rows.count) && streams.Write() &&
+         streams.Read(weights_.mlp_streams) && RunMlp() && streams.Write();
 }
 
 bool DecoderLayer::RunMlp() {

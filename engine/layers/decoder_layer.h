@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "engine/layers/attention.h"
+#include "engine/layers/compressed_attention.h"
 #include "engine/layers/delta_layer.h"
 #include "engine/layers/experts.h"
 #include "engine/layers/latent_attention.h"
@@ -25,7 +26,8 @@ namespace dunlin::engine {
 // what later tokens read, of every row, and leaves queries in LayerRows::query; after those of
 // ModelConfig::last_storing_layer only kept rows go on. Run(next): from the queries to the input of the output
 // projection.
-using TokenMixer = std::variant<DeltaLayer, MambaLayer, ParallelMixer, ShortConv, LatentAttentionLayer, Attention>;
+using TokenMixer = std::variant<DeltaLayer, MambaLayer, ParallelMixer, ShortConv, LatentAttentionLayer,
+                                CompressedAttention, Attention>;
 // A channel mixer changes each row alone. Begin() reads hidden; with a parallel residual before the token mixer's
 // output is added, else after it. Run() adds to hidden.
 using ChannelMixer = std::variant<MlpAndExperts, Experts, Mlp>;
@@ -42,6 +44,10 @@ class DecoderLayer {
   bool AttentionInputs();
   bool AttentionAndMlp();
   bool RunMlp();
+
+  // The same where there are several residual streams, each term of which reads and writes them.
+  bool AttentionInputsOfStreams();
+  bool AttentionAndMlpOfStreams();
 
   // Without norm and residual: hidden = Out(attention(hidden W_qkv^T)).
   bool RunAttentionAlone();

@@ -26,7 +26,8 @@ bool Experts::Run() {
   const bool latent = config.experts.latent_dim > 0;
   const bool post_norm = config.norm.has_post();
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
-  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum, latent || post_norm) &&
+  const bool alone = latent || post_norm || config.has_streams();  // the term is not added to what is in hidden
+  return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum, alone) &&
          (!latent || LeaveLatent(sum)) && (config.experts.shared_ffn_dim == 0 || RunShared(sum)) &&
          (!post_norm ||
           Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
@@ -86,7 +87,9 @@ bool Experts::Route() const {
                                            .rows = buffers_.rows,
                                            .weights = buffers_.weights,
                                            .places = buffers_.places,
-                                           .expert_scales = weights_.expert_scales};
+                                           .expert_scales = weights_.expert_scales,
+                                           .token_experts = weights_.token_experts,
+                                           .tokens = context_->inputs.token_ids};
   return router.Quantize("router input", buffers_.normed, rows.count) &&
          router.Run("router", nullptr, buffers_.logits, rows.count) &&
          context_->Run(&DeviceOps::route_experts, params, "routing");

@@ -6,6 +6,7 @@
 #include "engine/layers/embedding.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/rank_rows.h"
+#include "engine/layers/residual_streams.h"
 
 namespace dunlin::engine {
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
@@ -23,14 +24,21 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
 absl::Status ForwardPass::RunLayers() {
   const ModelConfig& config = context_.config;
   context_.rows = AllRows(config, context_.buffers, context_.inputs);
-  bool ran = Embedding(&context_).Run();
+  bool ran = Embedding(&context_).Run() && (!config.has_streams() || ResidualStreams(&context_).Begin());
   for (int32_t layer = 0; ran && layer < config.num_layers; ++layer) ran = RunLayer(layer);
-  if (ran && context_.config.num_predictors > 0) ran = KeepAfterLayers();
+  if (ran && config.has_streams()) ran = ReadLastStreams();
+  if (ran && (config.num_predictors > 0 || config.has_streams())) ran = KeepAfterLayers();
   if (!ran) return context_.Failure();
   context_.layer = -1;
   // What an encoder returns is what a decoder's head would read.
   const bool normed = !config.is_encoder() || context_.post_norm() || context_.rows.count == 0;
   return StatusOf(normed || Norm(&context_, context_.weights.final_norm).RunInPlace("final norm"));
+}
+
+// The kept rows are picked after it, of all rows.
+bool ForwardPass::ReadLastStreams() {
+  if (context_.inputs.kept.count == 0) return true;
+  return ResidualStreams(&context_).Read(context_.weights.head_streams, true);
 }
 
 bool ForwardPass::KeepAfterLayers() {
@@ -45,6 +53,10 @@ bool ForwardPass::RunLayer(int32_t layer) {
   const int32_t last_storing = context_.config.last_storing_layer();
   if (layer > last_storing && context_.rows.count == 0) return true;
   DecoderLayer decoder_layer(&context_);
+  if (context_.config.has_streams()) {
+    const bool ends = layer == last_storing && context_.inputs.kept.count == 0;
+    return decoder_layer.AttentionInputsOfStreams() && (ends || decoder_layer.AttentionAndMlpOfStreams());
+  }
   if (!decoder_layer.AttentionInputs()) return false;
   if (layer == last_storing && context_.config.num_predictors == 0) {
     static constexpr char kOp[] = "copy of the kept rows";

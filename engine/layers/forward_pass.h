@@ -63,6 +63,7 @@ class ForwardPass {
 
  private:
   bool RunLayer(int32_t layer);
+  bool ReadLastStreams();
   bool KeepAfterLayers();
   bool RunModuleOf(Module module);
   absl::Status StatusOf(bool ran) const { return ran ? absl::OkStatus() : context_.Failure(); }

@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, con
         "models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
         " has experts, whose inputs are other rows in every step; the recipe of such a model is per_token"));
   }
-  if (model.config().attention.is_latent()) {
+  if (model.config().attention.values_in_keys()) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
                      " has latent attention, whose products take a scale per token; the recipe of such a model is "

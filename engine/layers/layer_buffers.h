@@ -24,7 +24,7 @@ struct LayerBuffers {
   int32_t max_context_tokens = 0;               // of a sequence
   bool kv_fp8 = false;                          // of KvLayoutOf: how the pool is divided into pages
   std::span<const kernels::KvShape> kv_shapes;  // of pages, by KvPlace::shape; at most kMaxKvShapes
-  std::span<const KvPlace> kv_places;           // [all_layers] where a layer's keys and values lie
+  std::span<const KvPlace> kv_places;           // where keys and values of a layer lie: KvPlacesOf's
   bool deterministic = true;                    // GemmParams::deterministic
 
   void* kv_pool = nullptr;
@@ -42,6 +42,8 @@ struct LayerBuffers {
   void* experts = nullptr;            // of ExpertBufferBytes
   void* latent = nullptr;             // of LatentBufferBytes
   void* indexer = nullptr;            // of IndexerBufferBytes
+  void* compressed = nullptr;         // of CompressedBufferBytes
+  void* streams = nullptr;            // of StreamBufferBytes
   void* delta = nullptr;              // of DeltaBufferBytes
   void* mamba = nullptr;              // of MambaBufferBytes
   float* predictor = nullptr;         // of PredictorBufferFloats

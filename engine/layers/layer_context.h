@@ -51,6 +51,8 @@ struct LayerContext {
 
   // Where the running layer's keys and values lie.
   const KvPlace& kv_place() const { return buffers.kv_places[static_cast<size_t>(layer)]; }
+  // Where its entries lie (AttentionSpec::compressed).
+  const KvPlace& entry_place() const { return buffers.kv_places[static_cast<size_t>(config.all_layers() + layer)]; }
   const kernels::KvLayout& kv_layout() const { return kv_layouts[static_cast<size_t>(kv_place().shape)]; }
 
   // False after a failure, which it records; the steps of every layer return what it returns. op: of the message.

@@ -54,6 +54,7 @@ bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float
   params.in = static_cast<const float*>(context->buffers.mlp);
   params.num_rows = num_rows;
   params.limit = limit;
+  params.cuts_before = limit > 0.0F && context->config.mlp.cuts_before;
   if (context->divided()) return ActivateAndGather(context, next, params);
   params.rows_out = next.KeepInput();
   if (!context->eager()) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter.h"
+#include "engine/layers/compressed_buffers.h"
 #include "engine/layers/delta_buffers.h"
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
@@ -12,6 +13,7 @@
 #include "engine/layers/latent_buffers.h"
 #include "engine/layers/mamba_buffers.h"
 #include "engine/layers/predictor.h"
+#include "engine/layers/residual_streams.h"
 #include "engine/model/spec/rank_config.h"
 #include "engine/runtime/hidden_rows.h"
 #include "engine/runtime/kv_demand.h"
@@ -22,45 +24,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr const char* kKvKey = "models[].kv_cache.memory_bytes";
-constexpr const char* kStepKey = "scheduler.max_tokens_per_step";
-constexpr const char* kSequencesKey = "scheduler.max_sequences";
-
-constexpr BufferTraits kBufferTable[kNumBuffers] = {
-    {BufferId::kKvPool, "kv pool", kKvKey},
-    {BufferId::kState, "state slots", kKvKey},
-    {BufferId::kHidden, "hidden", kStepKey},
-    {BufferId::kQkv, "qkv", kStepKey},
-    {BufferId::kAttention, "attention", kStepKey},
-    {BufferId::kMlp, "mlp", kStepKey},
-    {BufferId::kLayerInputs, "layer inputs", kStepKey},
-    {BufferId::kTerm, "layer term", kStepKey},
-    {BufferId::kActivation, "activation", kStepKey},
-    {BufferId::kKeptRows, "kept rows", kStepKey},
-    {BufferId::kExperts, "experts", kStepKey},
-    {BufferId::kLatent, "latent attention", kStepKey},
-    {BufferId::kIndexer, "indexer", kStepKey},
-    {BufferId::kDelta, "delta nets", kStepKey},
-    {BufferId::kMamba, "mamba layers", kStepKey},
-    {BufferId::kPredictor, "predictor", kStepKey},
-    {BufferId::kPredictorHidden, "hidden rows of steps", kStepKey},
-    {BufferId::kGate, "output gate", kStepKey},
-    {BufferId::kUnfused, "unfused rows", "models[].execution"},
-    {BufferId::kAdapterInput, "adapter inputs", kStepKey},
-    {BufferId::kAdapterHidden, "adapter ranks", kStepKey},
-    {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
-    {BufferId::kRotary, "rotary", kStepKey},
-    {BufferId::kFrequencies, "position constants", "models[].path"},
-    {BufferId::kIndices, "indices", kStepKey},
-    {BufferId::kSpans, "spans", kSequencesKey},
-    {BufferId::kPageTable, "page table", kSequencesKey},
-    {BufferId::kLogits, "logits", "models[].path"},
-    {BufferId::kSampleRows, "sampled rows", kSequencesKey},
-    {BufferId::kSampled, "sampled tokens", "models[].path"},
-    {BufferId::kWorkspace, "workspace", kStepKey},
-    {BufferId::kGathered, "gathered columns", kStepKey},
-    {BufferId::kRankColumns, "rank columns", kStepKey},
-    {BufferId::kGraphs, "step graphs", "compute.cuda_graphs"},
-};
 
 size_t Floats(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
@@ -101,9 +64,9 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
   for (Precision precision : InputPrecisions(config, resident)) {
     for (int32_t columns :
          {config.hidden_dim, whole.attention.output_features(), whole.max_ffn_dim(), config.attention.latent.query_rank,
-          config.attention.latent.plain_dim, config.attention.latent.kv_rank, whole.delta.output_features(),
-          config.delta.gate_rank, whole.mamba.output_features(), config.experts.latent_dim,
-          2 * config.hidden_dim * config.num_predictors}) {
+          config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.streams.count * config.hidden_dim,
+          config.attention.out_group_features(), whole.delta.output_features(), config.delta.gate_rank,
+          whole.mamba.output_features(), config.experts.latent_dim, 2 * config.hidden_dim * config.num_predictors}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -158,14 +121,15 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
                       const EngineOptions& options, const MemoryPlan& memory) {
   size_t most =
       config.is_encoder() ? 0 : device.ops->sample_workspace(device.context, kMaxLogitRows, config.vocab_size);
+  const int32_t gathered = config.attention.gathered_keys(memory.max_context_tokens);
   for (Precision precision : resident) {
     const kernels::DType dtype = KvLayoutOf(config, precision, memory.kv_fp8).dtype;
     for (const kernels::AttentionTraits& traits : AttentionTraitsOf(config, dtype)) {
       const kernels::PagedAttentionPlan plan{
           .traits = traits,
           .max_query_tokens = std::min(options.max_tokens_per_step, memory.max_context_tokens),
-          .max_kv_tokens = memory.max_context_tokens,
-          .selected_keys = config.attention.indexer.top_k};
+          .max_kv_tokens = std::max(memory.max_context_tokens, gathered),
+          .selected_keys = gathered};
       for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
         if (!options.enabled(backend)) continue;
         if (!device.ops->supports_attention(device.context, backend, traits, nullptr)) continue;
@@ -268,12 +232,13 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   plan.deterministic = options.deterministic;
   plan.steps_in_flight = options.steps_in_flight;
   plan.predicts = config.num_predictors > 0;
-  if (config.is_encoder() && config.is_recurrent()) {
+  if (config.is_encoder() && (config.is_recurrent() || config.attention.is_compressed())) {
     return absl::FailedPreconditionError(absl::StrCat(
-        config.architecture, " has recurrent layers, which are served in decoders alone: it cannot embed texts"));
+        config.architecture, config.is_recurrent() ? " has recurrent layers" : " has entries of groups of tokens",
+        ", which are served in decoders alone: it cannot embed texts"));
   }
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
-  if (plan.kv_fp8 && config.attention.is_latent()) {
+  if (plan.kv_fp8 && config.attention.values_in_keys()) {
     return absl::FailedPreconditionError(
         absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
@@ -300,6 +265,8 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   set(BufferId::kLatent, LatentBufferBytes(config, tokens));
   set(BufferId::kIndexer, IndexerBufferBytes(config, tokens, plan.max_context_tokens));
+  set(BufferId::kCompressed, CompressedBufferBytes(config, tokens, plan.max_context_tokens));
+  set(BufferId::kStreams, StreamBufferBytes(config, tokens));
   set(BufferId::kDelta, DeltaBufferBytes(config, tokens));
   set(BufferId::kMamba, MambaBufferBytes(config, tokens));
   set(BufferId::kPredictor, Floats(PredictorBufferFloats(config, tokens), 1));
@@ -335,10 +302,6 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
 }
 
 }  // namespace
-
-const BufferTraits& Traits(BufferId id) {
-  return kBufferTable[static_cast<size_t>(id)];
-}
 
 size_t MemoryPlan::total() const {
   size_t sum = 0;
@@ -381,7 +344,7 @@ MemoryPlan SumOf(const std::vector<MemoryPlan>& ranks) {
 absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes) {
   if (plan.total() <= available_bytes) return absl::OkStatus();
   const auto largest = std::max_element(plan.bytes.begin(), plan.bytes.end());
-  const BufferTraits& traits = kBufferTable[static_cast<size_t>(largest - plan.bytes.begin())];
+  const BufferTraits& traits = Traits(static_cast<BufferId>(largest - plan.bytes.begin()));
   return absl::ResourceExhaustedError(absl::StrCat("the runtime needs ", plan.total(), " bytes beside the weights; ",
                                                    available_bytes, " are available. Largest part: ", traits.name,
                                                    " with ", *largest, " bytes (", traits.key, ")"));
@@ -389,7 +352,8 @@ absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes) {
 
 std::string Describe(const MemoryPlan& plan) {
   std::string text;
-  for (const BufferTraits& traits : kBufferTable) {
+  for (int i = 0; i < kNumBuffers; ++i) {
+    const BufferTraits& traits = Traits(static_cast<BufferId>(i));
     if (plan[traits.id] == 0) continue;
     absl::StrAppend(&text, text.empty() ? "" : ", ", traits.name, " ", plan[traits.id]);
   }

@@ -35,6 +35,8 @@ enum class BufferId : uint8_t {
   kExperts,      // ExpertBufferBytes of T tokens
   kLatent,       // LatentBufferBytes of T tokens
   kIndexer,      // IndexerBufferBytes of T tokens
+  kCompressed,   // CompressedBufferBytes of T tokens
+  kStreams,      // StreamBufferBytes of T tokens
   kDelta,        // DeltaBufferBytes of T tokens
   kMamba,        // MambaBufferBytes of T tokens
   kPredictor,    // PredictorBufferFloats of T tokens
@@ -59,7 +61,7 @@ enum class BufferId : uint8_t {
   kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
   kGraphs,         // num_graphs times what a device's driver takes of a recorded step at most: StepGraphs has it
 };
-inline constexpr int kNumBuffers = 34;
+inline constexpr int kNumBuffers = 36;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the buffer small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

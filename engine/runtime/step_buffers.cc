@@ -35,6 +35,8 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .experts = buffers.at(BufferId::kExperts),
           .latent = buffers.at(BufferId::kLatent),
           .indexer = buffers.at(BufferId::kIndexer),
+          .compressed = buffers.at(BufferId::kCompressed),
+          .streams = buffers.at(BufferId::kStreams),
           .delta = buffers.at(BufferId::kDelta),
           .mamba = buffers.at(BufferId::kMamba),
           .predictor = buffers.floats(BufferId::kPredictor),

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/api/attention.h"
+#include "kernels/api/compressed_attention.h"
 #include "kernels/api/delayed_scaling.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/experts.h"
@@ -24,6 +25,7 @@
 #include "kernels/api/model_traits.h"
 #include "kernels/api/rank_links.h"
 #include "kernels/api/recurrent.h"
+#include "kernels/api/residual_streams.h"
 #include "kernels/api/roofs.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/ssm_scan.h"
@@ -139,6 +141,15 @@ struct DeviceOps {
   // The keys of sparse attention (key_selection.h).
   KernelStatus (*store_index_keys)(DeviceContext*, const StoreIndexKeysParams&);
   KernelStatus (*select_keys)(DeviceContext*, const SelectKeysParams&);
+
+  // Entries of groups of tokens, and attention over them and a window (compressed_attention.h); several residual
+  // streams (residual_streams.h).
+  KernelStatus (*rotate_heads)(DeviceContext*, const RotateHeadsParams&);
+  KernelStatus (*compress_keys)(DeviceContext*, const CompressKeysParams&);
+  KernelStatus (*select_entries)(DeviceContext*, const SelectEntriesParams&);
+  KernelStatus (*compressed_attention)(DeviceContext*, const CompressedAttentionParams&);
+  KernelStatus (*read_streams)(DeviceContext*, const ReadStreamsParams&);
+  KernelStatus (*write_streams)(DeviceContext*, const WriteStreamsParams&);
 
   // Attention. supports_attention appends one sentence per unmet condition to *reasons (may be null) and returns
   // whether there was none. What it accepts, a launch does not refuse as kUnsupported.

@@ -17,6 +17,7 @@ enum class ExpertScoring : uint8_t {
   kSoftmaxOfChosen,  // of the chosen experts, which are those of the largest logits
   kSigmoid,
   kSigmoidOfChosen,  // of each chosen expert; they are those of the largest logits (Llama 4)
+  kRootSoftplus,     // sqrt(ln(1 + exp(logit))) (DeepSeek V4)
 };
 
 // How the score of a group of experts is made, where groups are chosen first.
@@ -69,6 +70,10 @@ struct RouteExpertsParams {
   float* weights;           // [num_rows * num_chosen] in the order of `rows`
   int32_t* places;          // [num_rows, num_chosen] where a row stands in `rows`, ascending
   const float* expert_scales = nullptr;  // [num_experts], or null: factors of the experts' weights
+  // Where a row's experts are those of its token, whatever their scores: [*, num_chosen] indices of experts, as floats,
+  // and the token of each row; or null.
+  const float* token_experts = nullptr;
+  const int32_t* tokens = nullptr;  // [num_rows]
 };
 
 // out[i, :] += w[j] * in[j, :] for each place j of row i, in their order; w[j] is weights[j * weight_stride], or

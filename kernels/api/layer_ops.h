@@ -49,7 +49,8 @@ struct QuantizeParams {
 };
 
 // out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns. With a limit
-// min(f(in[:, :F]), limit) * clamp(in[:, F:], -limit, limit) (Step 3.5).
+// min(f(in[:, :F]), limit) * clamp(in[:, F:], -limit, limit) (Step 3.5) or, with cuts_before,
+// f(min(in[:, :F], limit)) * clamp(in[:, F:], -limit, limit) (DeepSeek V4).
 struct ActivateParams {
   ActivationKind kind;
   bool gated;
@@ -58,6 +59,7 @@ struct ActivateParams {
   int32_t num_rows;           // >= 0
   float* rows_out = nullptr;  // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
   float limit = 0.0F;         // > 0, when gated and not with kClampedSwish; 0: none
+  bool cuts_before = false;   // with a limit
 };
 
 inline bool ValidLimit(const ActivateParams& params) {

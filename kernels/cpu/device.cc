@@ -16,6 +16,7 @@
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/low_rank/low_rank.h"
 #include "kernels/cpu/recurrent/recurrent.h"
+#include "kernels/cpu/residual_streams.h"
 #include "kernels/cpu/roofs/roofs.h"
 #include "kernels/cpu/rows/layer_ops.h"
 #include "kernels/cpu/sampling/sample.h"
@@ -123,6 +124,12 @@ constexpr DeviceOps kCpuOps = {
     .row_gate = kEntry<RowGate>,
     .store_index_keys = kEntry<StoreIndexKeys>,
     .select_keys = kEntry<SelectKeys>,
+    .rotate_heads = kEntry<RotateHeads>,
+    .compress_keys = kEntry<CompressKeys>,
+    .select_entries = kEntry<SelectEntries>,
+    .compressed_attention = kEntry<CompressedAttention>,
+    .read_streams = kEntry<ReadStreams>,
+    .write_streams = kEntry<WriteStreams>,
     .supports_attention = kEntry<SupportsAttention>,
     .paged_attention_workspace = kEntry<PagedAttentionWorkspace>,
     .paged_attention = kEntry<PagedAttention>,

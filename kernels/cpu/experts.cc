@@ -15,6 +15,11 @@ float Sigmoid(float x) {
   return 1.0F / (1.0F + std::exp(-x));
 }
 
+// As torch does, x itself where the rest is less than its last bit.
+float RootSoftplus(float x) {
+  return std::sqrt(x > 20.0F ? x : std::log1p(std::exp(x)));
+}
+
 // values -> exp(values - largest) / sum.
 void Softmax(float* values, int32_t count) {
   const float largest = *std::max_element(values, values + count);
@@ -58,6 +63,11 @@ void OpenGroups(const ExpertRouting& rule, const float* values, bool* open) {
   }
 }
 
+int32_t OfToken(const RouteExpertsParams& params, int64_t row, int32_t index) {
+  const float expert = params.token_experts[int64_t{params.tokens[row]} * params.rule.num_chosen + index];
+  return std::clamp(static_cast<int32_t>(expert), 0, params.rule.num_experts - 1);
+}
+
 void RouteRow(const RouteExpertsParams& params, int64_t row) {
   const ExpertRouting& rule = params.rule;
   int32_t* chosen = params.chosen + row * rule.num_chosen;
@@ -67,6 +77,9 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
   std::copy_n(params.logits + row * params.logits_stride, rule.num_experts, scores);
   if (rule.scoring == ExpertScoring::kSoftmax) Softmax(scores, rule.num_experts);
   if (rule.scoring == ExpertScoring::kSigmoid) std::transform(scores, scores + rule.num_experts, scores, Sigmoid);
+  if (rule.scoring == ExpertScoring::kRootSoftplus) {
+    std::transform(scores, scores + rule.num_experts, scores, RootSoftplus);
+  }
   for (int32_t e = 0; params.correction != nullptr && e < rule.num_experts; ++e) {
     corrected[e] = scores[e] + params.correction[e];
   }
@@ -74,7 +87,7 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
   bool open[kExpertsMax];
   OpenGroups(rule, choice, open);
   for (int32_t i = 0; i < rule.num_chosen; ++i) {
-    chosen[i] = TakeBest(choice, rule.num_experts, open);
+    chosen[i] = params.token_experts == nullptr ? TakeBest(choice, rule.num_experts, open) : OfToken(params, row, i);
     weights[i] = scores[chosen[i]];
   }
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(weights, rule.num_chosen);
@@ -126,6 +139,7 @@ KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& para
                 params.rows == nullptr || params.weights == nullptr || params.places == nullptr))) {
     return KernelStatus::kInvalidArgument;
   }
+  if (some && params.token_experts != nullptr && params.tokens == nullptr) return KernelStatus::kInvalidArgument;
   const int64_t work = int64_t{params.rule.num_experts} * (params.rule.num_chosen + 1);
   ForEachRow(context, params.num_rows, work, [&](int64_t row) { RouteRow(params, row); });
   GroupByExpert(params);

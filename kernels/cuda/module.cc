@@ -22,9 +22,24 @@ constexpr int kSmVersionMin = 80;
 
 static_assert(kStateRowsMax == 256, "what SupportsModel says");
 bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons) {
-  const bool supported = traits.state_rows <= kStateRowsMax;
-  if (!supported && reasons != nullptr) reasons->emplace_back("states of more than 256 rows");
+  const struct {
+    bool asked;
+    const char* name;
+  } absent[] = {{traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
+                {traits.compressed_keys, "entries of groups of tokens"},
+                {traits.residual_streams, "residual streams"},
+                {traits.token_experts, "experts by token"}};
+  bool supported = true;
+  for (const auto& [asked, name] : absent) {
+    if (asked && reasons != nullptr) reasons->emplace_back(name);
+    supported = supported && !asked;
+  }
   return supported;
+}
+
+template <typename Params>
+KernelStatus Refuse(kernels::DeviceContext* /*context*/, const Params& /*params*/) {
+  return KernelStatus::kUnsupported;
 }
 
 bool PrefillMatchesDecode(const DeviceContext* context, Precision precision, bool deterministic) {
@@ -81,6 +96,12 @@ constexpr DeviceOps kCudaOps = {
     .row_gate = kOnDevice<RowGate>,
     .store_index_keys = kOnDevice<StoreIndexKeys>,
     .select_keys = kOnDevice<SelectKeys>,
+    .rotate_heads = Refuse<RotateHeadsParams>,
+    .compress_keys = Refuse<CompressKeysParams>,
+    .select_entries = Refuse<SelectEntriesParams>,
+    .compressed_attention = Refuse<CompressedAttentionParams>,
+    .read_streams = Refuse<ReadStreamsParams>,
+    .write_streams = Refuse<WriteStreamsParams>,
     .supports_attention = kOnDevice<SupportsAttention>,
     .paged_attention_workspace = kOnDevice<PagedAttentionWorkspace>,
     .paged_attention = kOnDevice<PagedAttention>,

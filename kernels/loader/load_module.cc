@@ -3,8 +3,12 @@
 
 #include <dlfcn.h>
 
+#include <array>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "kernels/api/device_module.h"
 
@@ -57,6 +61,17 @@ std::vector<std::string> NamesOfMissing(std::span<const TableEntry> entries) {
     if (!entry.present) missing.emplace_back(entry.name);
   }
   return missing;
+}
+
+// Of entries of groups of tokens, and of residual streams.
+constexpr size_t kStreamEntries = 6;
+std::array<TableEntry, kStreamEntries> EntriesOfStreams(const DeviceOps& ops) {
+  return {{{"rotate_heads", ops.rotate_heads != nullptr},
+           {"compress_keys", ops.compress_keys != nullptr},
+           {"select_entries", ops.select_entries != nullptr},
+           {"compressed_attention", ops.compressed_attention != nullptr},
+           {"read_streams", ops.read_streams != nullptr},
+           {"write_streams", ops.write_streams != nullptr}}};
 }
 
 }  // namespace
@@ -127,8 +142,10 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"sample_workspace", ops.sample_workspace != nullptr},
       {"sample", ops.sample != nullptr},
   };
-  static_assert(sizeof(DeviceOps) == (3 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
-  return NamesOfMissing(entries);
+  static_assert(sizeof(DeviceOps) == (3 + kStreamEntries + std::size(entries)) * sizeof(void*), "one row per entry");
+  std::vector<std::string> missing = NamesOfMissing(entries);
+  for (std::string& name : NamesOfMissing(EntriesOfStreams(ops))) missing.push_back(std::move(name));
+  return missing;
 }
 
 std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::string* error) {

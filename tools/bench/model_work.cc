@@ -63,10 +63,11 @@ double StateFlops(const ModelConfig& config, int32_t layer) {
 double QkvParameters(const ModelConfig& config, int32_t layer) {
   const double hidden = config.hidden_dim;
   const engine::LatentAttentionSpec& latent = config.attention.latent;
-  if (!config.attention.is_latent()) return hidden * config.attention.qkv_features(layer);
+  if (!config.attention.values_in_keys()) return hidden * config.attention.qkv_features(layer);
   const double rank = latent.query_rank;
   const double query = (rank > 0 ? rank : hidden) * config.attention.latent_query_features() + rank * hidden;
-  return hidden * config.attention.head_dim + query +
+  const double rows = config.attention.compressed_row_features(layer);  // of entries
+  return hidden * (config.attention.head_dim + rows) + query +
          static_cast<double>(config.attention.num_heads) * latent.plain_dim * latent.kv_rank;
 }
 // Parameters of what a layer multiplies its input with to mix tokens.
@@ -95,7 +96,9 @@ double OutputParameters(const ModelConfig& config, int32_t layer) {
     case MixerKind::kAttention: {
       const double value_matrices = static_cast<double>(config.attention.latent.kv_rank) *
                                     config.attention.latent.value_dim * config.attention.num_heads;
-      return value_matrices + hidden * config.attention.output_features(layer);
+      const double of_groups =
+          static_cast<double>(config.attention.out_group_features()) * config.attention.compressed.out_features();
+      return value_matrices + of_groups + hidden * config.attention.output_features(layer);
     }
     case MixerKind::kNone:
       return 0.0;

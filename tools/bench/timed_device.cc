@@ -50,9 +50,20 @@ struct Forwarded<kOp> {
   }
 };
 
+// Of entries of groups of tokens, and of residual streams.
+void TimeStreams(DeviceOps* ops) {
+  ops->rotate_heads = Timed<OpKind::kStoreKv, kernels::RotateHeadsParams, &DeviceOps::rotate_heads>;
+  ops->compress_keys = Timed<OpKind::kStoreKv, kernels::CompressKeysParams, &DeviceOps::compress_keys>;
+  ops->select_entries = Timed<OpKind::kAttention, kernels::SelectEntriesParams, &DeviceOps::select_entries>;
+  ops->compressed_attention =
+      Timed<OpKind::kAttention, kernels::CompressedAttentionParams, &DeviceOps::compressed_attention>;
+  ops->read_streams = Timed<OpKind::kNorm, kernels::ReadStreamsParams, &DeviceOps::read_streams>;
+  ops->write_streams = Timed<OpKind::kActivate, kernels::WriteStreamsParams, &DeviceOps::write_streams>;
+}
+
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 65 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 71 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.prefill_matches_decode = Forwarded<&DeviceOps::prefill_matches_decode>::Call;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
@@ -100,6 +111,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.row_gate = Timed<OpKind::kActivate, kernels::RowGateParams, &DeviceOps::row_gate>;
   ops.store_index_keys = Timed<OpKind::kAttention, kernels::StoreIndexKeysParams, &DeviceOps::store_index_keys>;
   ops.select_keys = Timed<OpKind::kAttention, kernels::SelectKeysParams, &DeviceOps::select_keys>;
+  TimeStreams(&ops);
   ops.update_delayed_scaling = Forwarded<&DeviceOps::update_delayed_scaling>::Call;
   ops.supports_attention = Forwarded<&DeviceOps::supports_attention>::Call;
   ops.paged_attention_workspace = Forwarded<&DeviceOps::paged_attention_workspace>::Call;

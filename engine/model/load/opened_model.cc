@@ -13,6 +13,7 @@
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/integer/integer_tensors.h"
+#include "engine/model/checkpoint/integer_tables.h"
 #include "engine/model/checkpoint/interleaved_experts.h"
 #include "engine/model/checkpoint/microscaled_tensors.h"
 #include "engine/model/checkpoint/padded_heads.h"
@@ -164,6 +165,17 @@ absl::Status OpenQuantized(OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Gives the tables of experts by token as numbers.
+void ReadTokenExperts(OpenedModel* model) {
+  std::vector<std::string> names;
+  for (const WeightPart& part : model->parts) {
+    if (part.slot == WeightSlot::kTokenExperts) names.push_back(part.tensor);
+  }
+  if (names.empty()) return;
+  const int64_t num_experts = model->parsed.config.experts.routing.num_experts;
+  model->tensors = IntegerTables::Open(std::move(model->tensors), names, num_experts);
+}
+
 // Matches the config's parts with the tensors.
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool predictor,
                                         bool read_weights) {
@@ -187,6 +199,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   if (!tying.ok()) return tying;
   ApplyAliases(names, *model.tensors, &model.parts);
   ApplyOldNormNames(*model.tensors, &model.parts);
+  ReadTokenExperts(&model);
   if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
   if (absl::Status status = PadHeads(&model); !status.ok()) return status;
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);

@@ -19,6 +19,7 @@ const char* Hindrance(const ModelConfig& config) {
     return "its layers are not two terms with a norm before each";
   }
   if (attention.has_indexer()) return "its attention is sparse";
+  if (attention.is_compressed()) return "its attention goes over entries of groups of tokens";
   if (config.head.scale != 1.0F) return "its logits have a factor";
   if (!attention.layer_heads.empty() || !attention.kv_sources.empty() || !attention.layer_windows.empty() ||
       !attention.keys_as_values.empty() || !config.rotary.layer_index.empty() || !config.mlp.layer_dims.empty()) {

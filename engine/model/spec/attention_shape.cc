@@ -6,18 +6,52 @@
 #include <set>
 #include <tuple>
 
+#include "kernels/api/compressed_attention.h"
+
 namespace dunlin::engine {
 namespace {
 
-// Whether a layer's tokens may stop seeing the first ones before the context ends.
-bool Slides(const ModelConfig& config, int32_t layer) {
-  return !config.is_encoder() && config.attends(layer) && config.attention.causal &&
-         config.attention.window(layer) > 0 && config.attention.window(layer) < config.max_context;
+// What lies in pages: keys and values of layers, in their order, and after these, where attention is compressed, the
+// entries of layers in the same order.
+int32_t NumUnits(const ModelConfig& config) {
+  return config.all_layers() * (config.attention.is_compressed() ? 2 : 1);
+}
+bool IsOfEntries(const ModelConfig& config, int32_t unit) {
+  return unit >= config.all_layers();
+}
+int32_t LayerOfUnit(const ModelConfig& config, int32_t unit) {
+  return unit % config.all_layers();
 }
 
-// Whether a layer has keys and values of its own.
-bool HasPlace(const ModelConfig& config, int32_t layer) {
-  return config.attends(layer) && config.attention.stores_kv(layer);
+// Whether a layer's tokens may stop reading the first ones before the context ends.
+bool Slides(const ModelConfig& config, int32_t unit) {
+  if (config.is_encoder() || IsOfEntries(config, unit)) return false;
+  const int32_t kept = config.attention.kept_tokens(unit);
+  return config.attends(unit) && config.attention.causal && kept > 0 && kept < config.max_context;
+}
+
+// Whether there are such keys and values, or entries.
+bool HasPlace(const ModelConfig& config, int32_t unit) {
+  if (IsOfEntries(config, unit)) return config.attention.compressed.rate(LayerOfUnit(config, unit)) > 0;
+  return config.attends(unit) && config.attention.stores_kv(unit);
+}
+
+// Of a token: heads of keys, and elements next to them.
+struct UnitShape {
+  int32_t num_kv_heads;
+  int32_t head_dim;
+  int32_t index_dim;
+
+  friend bool operator==(const UnitShape&, const UnitShape&) = default;
+};
+
+UnitShape UnitShapeOf(const ModelConfig& config, int32_t unit) {
+  const AttentionSpec& attention = config.attention;
+  const int32_t layer = LayerOfUnit(config, unit);
+  const HeadShape heads = attention.heads(layer);
+  if (!attention.is_compressed()) return {heads.num_kv_heads, heads.head_dim, attention.indexer.dim};
+  if (!IsOfEntries(config, unit)) return {heads.num_kv_heads, heads.head_dim, attention.compressed_row_features(layer)};
+  return {0, heads.head_dim, kernels::EntryIndexDim(attention.entry_dim(layer), attention.compressed.rate(layer))};
 }
 
 int32_t CeilDiv(int32_t a, int32_t b) {
@@ -27,42 +61,40 @@ int32_t CeilDiv(int32_t a, int32_t b) {
 // Layers whose keys and values are given back alike and have one shape: they share pages.
 struct LayerKind {
   bool slides;
-  HeadShape heads;
-  int32_t first_layer = 0;
+  UnitShape shape;
+  int32_t first_unit = 0;
   int32_t num_layers = 0;
   int32_t per_page = 0;
 
   int32_t num_groups() const { return CeilDiv(num_layers, per_page); }
 };
 
-bool IsOf(const LayerKind& kind, const ModelConfig& config, int32_t layer) {
-  const HeadShape heads = config.attention.heads(layer);
-  return kind.slides == Slides(config, layer) && kind.heads.num_kv_heads == heads.num_kv_heads &&
-         kind.heads.head_dim == heads.head_dim;
+bool IsOf(const LayerKind& kind, const ModelConfig& config, int32_t unit) {
+  return kind.slides == Slides(config, unit) && kind.shape == UnitShapeOf(config, unit);
 }
 
 // Elements of a token in a layer.
 int64_t WidthOf(const LayerKind& kind) {
-  const int64_t padded_dim = (kind.heads.head_dim + 1) / 2 * int64_t{2};
-  return kind.heads.num_kv_heads * padded_dim;
+  const int64_t padded_dim = (kind.shape.head_dim + 1) / 2 * int64_t{2};
+  return kind.shape.num_kv_heads * padded_dim + kind.shape.index_dim;
 }
 
 // Without those that slide, then these.
 std::vector<LayerKind> ListKinds(const ModelConfig& config) {
-  if (config.is_encoder()) return {{.slides = false, .heads = config.attention.heads(0), .num_layers = 1}};
+  if (config.is_encoder()) return {{.slides = false, .shape = UnitShapeOf(config, 0), .num_layers = 1}};
   std::vector<LayerKind> kinds;
   for (const bool slides : {false, true}) {
-    for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
-      if (!HasPlace(config, layer) || Slides(config, layer) != slides) continue;
-      auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return IsOf(k, config, layer); });
+    for (int32_t unit = 0; unit < NumUnits(config); ++unit) {
+      if (!HasPlace(config, unit) || Slides(config, unit) != slides) continue;
+      auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return IsOf(k, config, unit); });
       if (kind == kinds.end()) {
-        kind = kinds.insert(kind, {.slides = slides, .heads = config.attention.heads(layer), .first_layer = layer});
+        kind = kinds.insert(kind, {.slides = slides, .shape = UnitShapeOf(config, unit), .first_unit = unit});
       }
       ++kind->num_layers;
     }
   }
   // Of a model that never attends pages hold nothing: the prefix cache and the scheduler count tokens by them.
-  if (kinds.empty()) kinds.push_back({.slides = false, .heads = config.attention.heads(0), .num_layers = 1});
+  if (kinds.empty()) kinds.push_back({.slides = false, .shape = UnitShapeOf(config, 0), .num_layers = 1});
   return kinds;
 }
 
@@ -113,21 +145,21 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
     (kind.slides ? groups.num_sliding : groups.num_full) += kind.num_groups();
   }
   for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
-    if (Slides(config, layer)) groups.window = std::max(groups.window, config.attention.window(layer));
+    if (Slides(config, layer)) groups.window = std::max(groups.window, config.attention.kept_tokens(layer));
   }
   return groups;
 }
 
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config) {
-  std::vector<KvPlace> places(static_cast<size_t>(config.all_layers()));
+  std::vector<KvPlace> places(static_cast<size_t>(NumUnits(config)));
   if (config.is_encoder()) return places;
   int32_t first_group = 0;
   int32_t shape = 0;
   for (const LayerKind& kind : KindsOf(config)) {
     int32_t index = 0;
-    for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
-      if (!HasPlace(config, layer) || !IsOf(kind, config.undivided(), layer)) continue;
-      places[static_cast<size_t>(layer)] = {
+    for (int32_t unit = 0; unit < NumUnits(config); ++unit) {
+      if (!HasPlace(config, unit) || !IsOf(kind, config.undivided(), unit)) continue;
+      places[static_cast<size_t>(unit)] = {
           .group = first_group + index / kind.per_page, .layer_in_page = index % kind.per_page, .shape = shape};
       ++index;
     }
@@ -144,11 +176,11 @@ std::vector<kernels::KvShape> KvShapesOf(const ModelConfig& config) {
   std::vector<kernels::KvShape> shapes;
   for (const LayerKind& kind : KindsOf(config)) {
     shapes.push_back({.num_layers = kind.per_page,
-                      .num_kv_heads = config.attention.heads(kind.first_layer).num_kv_heads,
-                      .head_dim = kind.heads.head_dim,
-                      .v_head_dim = config.attention.is_latent() ? config.attention.value_dim() : kind.heads.head_dim,
-                      .values_in_keys = config.attention.is_latent(),
-                      .index_dim = config.attention.indexer.dim});
+                      .num_kv_heads = UnitShapeOf(config, kind.first_unit).num_kv_heads,
+                      .head_dim = kind.shape.head_dim,
+                      .v_head_dim = config.attention.is_latent() ? config.attention.value_dim() : kind.shape.head_dim,
+                      .values_in_keys = config.attention.values_in_keys(),
+                      .index_dim = kind.shape.index_dim});
   }
   return shapes;
 }
@@ -193,7 +225,7 @@ std::vector<kernels::AttentionTraits> AttentionTraitsOf(const ModelConfig& confi
                       .causal = config.attention.causal,
                       .sinks = config.attention.sinks,
                       .v_head_dim = config.attention.is_latent() ? config.attention.value_dim() : heads->head_dim,
-                      .values_in_keys = config.attention.is_latent()});
+                      .values_in_keys = config.attention.values_in_keys()});
   }
   return traits;
 }

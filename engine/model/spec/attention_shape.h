@@ -18,10 +18,11 @@ namespace dunlin::engine {
 // without. Of several kinds, the fewest groups that leave at most a sixteenth of their pages empty or, if none of up to
 // kMaxKvGroups do, those that leave the least empty. An encoder has one group.
 inline constexpr int32_t kMaxKvGroups = 16;
-inline constexpr size_t kMaxKvShapes = 2 * kMaxHeadShapes;
+inline constexpr size_t kMaxKvShapes = 6;
 KvGroups KvGroupsOf(const ModelConfig& config);
 // [all_layers] Layers that read the keys and values of another have its place, all layers of an encoder one; what
-// stands for layers without attention is not read.
+// stands for layers without attention is not read. Where attention is compressed, [2 * all_layers]: then the places of
+// their entries.
 std::vector<KvPlace> KvPlacesOf(const ModelConfig& config);
 
 // Of pages, whose layers are those of one group, by KvPlace::shape: 1 to kMaxKvShapes.

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/model/spec/compressed_spec.h"
 #include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/recurrent.h"
@@ -124,10 +125,39 @@ struct AttentionSpec {
   std::vector<float> key_bias;
   // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and RotarySpec::dim rope_dim.
   LatentAttentionSpec latent;
-  IndexerSpec indexer;  // with `latent`, whose query_rank is not 0
+  IndexerSpec indexer;                 // with `latent`, whose query_rank is not 0, or of the entries of `compressed`
+  CompressedAttentionSpec compressed;  // with it num_kv_heads is 1, and RotarySpec::dim rope_dim
 
   bool is_latent() const { return latent.kv_rank > 0; }
-  bool has_indexer() const { return indexer.top_k > 0; }
+  bool is_compressed() const { return compressed.rope_dim > 0; }
+  // Of tokens' keys.
+  bool has_indexer() const { return indexer.top_k > 0 && !is_compressed(); }
+  // Whether a token's key is its value.
+  bool values_in_keys() const { return is_latent() || is_compressed(); }
+  // Of a group of heads that the output projection takes at once.
+  int32_t out_group_features() const { return is_compressed() ? query_features() / compressed.out_groups : 0; }
+  // Elements that a token leaves in its page for entries, and those of an entry.
+  int32_t compressed_row_features(int32_t layer) const {
+    if (compressed.rate(layer) == 0) return 0;
+    return 2 * compressed.series(layer) * entry_dim(layer);
+  }
+  int32_t entry_dim(int32_t layer) const { return head_dim + (compressed.chooses_in(layer) ? indexer.dim : 0); }
+  // Keys and entries of a row at most, of a context; 0: no layer chooses or has entries.
+  int32_t gathered_keys(int32_t context) const {
+    if (!is_compressed()) return indexer.top_k;
+    int32_t entries = 0;
+    for (size_t i = 0; i < compressed.rates.size(); ++i) {
+      if (compressed.rates[i] == 0) continue;
+      const int32_t all = context / compressed.rates[i];
+      entries = std::max(entries, compressed.chooses[i] ? std::min(all, indexer.top_k) : all);
+    }
+    return layer_windows.front() + entries;
+  }
+  // The keys before the next token, its own among them, whose pages a layer keeps: of its window, or of the tokens of
+  // unfinished entries; 0: all.
+  int32_t kept_tokens(int32_t layer) const {
+    return window(layer) == 0 ? 0 : std::max(window(layer), compressed.series(layer) * compressed.rate(layer));
+  }
   // Whether a layer chooses keys itself.
   bool has_indexer(int32_t layer) const { return has_indexer() && !indexer.is_shared(layer); }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
@@ -160,6 +190,7 @@ struct AttentionSpec {
   int32_t sum_features() const { return is_latent() ? num_heads * value_dim() : query_features(); }
   // Columns of the output projection.
   int32_t output_features(int32_t layer) const {
+    if (is_compressed()) return compressed.out_features();
     return is_latent() ? num_heads * latent.value_dim : query_features(layer);
   }
   int32_t output_features() const { return MostOf(&AttentionSpec::output_features); }
@@ -167,7 +198,7 @@ struct AttentionSpec {
   int32_t qkv_features(int32_t layer) const {
     if (!stores_kv(layer)) return query_features(layer);
     const HeadShape shape = heads(layer);
-    return (shape.num_heads + (is_latent() ? 1 : 2) * shape.num_kv_heads) * shape.head_dim;
+    return (shape.num_heads + (values_in_keys() ? 1 : 2) * shape.num_kv_heads) * shape.head_dim;
   }
   int32_t qkv_features() const { return MostOf(&AttentionSpec::qkv_features); }
 
@@ -305,6 +336,7 @@ struct MlpSpec {
   // [num_layers] ActivateParams::limit of the MLPs and the shared experts, 0: none; empty: none in any layer. With
   // gated
   std::vector<float> limits;
+  bool cuts_before = false;  // ActivateParams'; of the experts, too
 
   float limit(int32_t layer) const { return limits.empty() ? 0.0F : limits[static_cast<size_t>(layer)]; }
   int32_t dim_of(int32_t layer) const { return layer_dims.empty() ? ffn_dim : layer_dims[static_cast<size_t>(layer)]; }
@@ -341,8 +373,10 @@ struct ExpertSpec {
   // its own.
   bool beside_mlp = false;
   std::vector<float> limits;       // as MlpSpec's, of the experts but the shared one
+  std::vector<bool> by_token;      // [num_layers] layers whose experts a table chooses by token; empty: none
   std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of MlpSpec::ffn_dim; empty: none
 
+  bool chooses_by_token(int32_t layer) const { return !by_token.empty() && by_token[static_cast<size_t>(layer)]; }
   bool in_layer(int32_t layer) const {
     return routing.num_experts > 0 && (dense_layers.empty() || !dense_layers[static_cast<size_t>(layer)]);
   }

@@ -12,6 +12,7 @@
 #include "engine/model/spec/layer_specs.h"
 #include "engine/model/spec/rank_part.h"
 #include "engine/request/types.h"
+#include "kernels/api/residual_streams.h"
 
 namespace dunlin::engine {
 
@@ -78,6 +79,7 @@ struct ModelConfig {
   float residual_scale = 1.0F;  // of what attention and MLP add; folded into their last matrices at load
   ProductFactors factors;
   LayerInputSpec layer_inputs;
+  StreamSpec streams;         // with NormPlacement::kPre
   bool layer_factor = false;  // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
   ClassifierSpec classifier;
@@ -157,6 +159,9 @@ struct ModelConfig {
     return rotary.dim > 0 ? rotary.inv_freq : attention.key_bias.empty() ? attention.alibi_slopes : attention.key_bias;
   }
   bool has_embedding_norm() const { return embedding.norm || norm.placement == NormPlacement::kPost; }
+  bool has_streams() const { return streams.count > 0; }
+  // Columns of the product that the mixing weights of a term are made of.
+  int32_t stream_mixes() const { return streams.count + kernels::StreamWeights(streams.count); }
   bool has_layer_inputs() const { return layer_inputs.width > 0; }
   // Columns of the inputs of all layers.
   int32_t layer_input_features() const { return num_layers * layer_inputs.width; }

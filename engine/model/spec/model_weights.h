@@ -57,6 +57,27 @@ struct IndexerWeights {
   LinearWeights weights;  // [num_heads, hidden_dim]
 };
 
+// With AttentionSpec::is_compressed: what a layer has besides LatentWeights::query_down to kv_norm, kv_norm [head_dim].
+// Rows are values, then gates, at least 16 bits; `index` is the same of index keys. The layer's indexer has `query` and
+// `weights` alone.
+struct CompressedWeights {
+  struct Entries {
+    LinearWeights rows;           // [2 * series * dim, hidden_dim]
+    const float* bias = nullptr;  // [rate, series, dim]
+    NormWeights norm;             // [dim]
+  };
+  Entries keys;                         // of head_dim, in layers with a rate
+  Entries index;                        // of IndexerSpec::dim, in layers that choose
+  std::vector<LinearWeights> out_down;  // [out_groups] of [out_rank, the features of a group's heads], 16 bits or more
+};
+
+// With ModelConfig::has_streams, of a term; of the head.
+struct StreamWeights {
+  LinearWeights mixes;           // [stream_mixes, streams * hidden_dim] in FP32; of the head [streams, ...]
+  const float* base = nullptr;   // [stream_mixes]; [streams]
+  const float* scale = nullptr;  // [3]; [1]
+};
+
 // Of a layer with MixerKind::kDelta, in place of LayerWeights::qkv.
 struct DeltaWeights {
   LinearWeights in;                  // [input_features, hidden_dim]: queries, keys, values, z
@@ -104,13 +125,16 @@ struct LayerWeights {
   LinearWeights attention_gate;  // [gate_features, hidden_dim], with AttentionSpec::output_gate
   LatentWeights latent;          // where the attention is latent
   IndexerWeights indexer;        // where a layer has an indexer
-  DeltaWeights delta;            // of MixerKind::kDelta
-  ShortConvWeights short_conv;   // of MixerKind::kShortConv
-  MambaWeights mamba;            // of MixerKind::kMamba and kParallel
-  NormWeights query_norm;        // with qk_norm
-  NormWeights key_norm;          // with qk_norm
-  const float* sinks = nullptr;  // [num_heads], with attention_sinks
-  LinearWeights attention_out;   // [hidden_dim, output_features]
+  CompressedWeights compressed;  // where the attention is compressed
+  StreamWeights attention_streams;
+  StreamWeights mlp_streams;
+  DeltaWeights delta;               // of MixerKind::kDelta
+  ShortConvWeights short_conv;      // of MixerKind::kShortConv
+  MambaWeights mamba;               // of MixerKind::kMamba and kParallel
+  NormWeights query_norm;           // with qk_norm
+  NormWeights key_norm;             // with qk_norm
+  const float* sinks = nullptr;     // [num_heads], with attention_sinks
+  LinearWeights attention_out;      // [hidden_dim, output_features]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with NormSpec::shared
   LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts alone, as mlp_down
@@ -127,8 +151,9 @@ struct LayerWeights {
   NormWeights post_dense_norm;
   NormWeights post_experts_norm;
   const float* expert_scales = nullptr;
-  ExpertLists experts;          // [num_experts], of ExpertSpec::ffn_dim
-  ExpertWeights shared_expert;  // of shared_ffn_dim, where that is > 0
+  const float* token_experts = nullptr;  // [vocab_size, num_chosen], with ExpertSpec::chooses_by_token
+  ExpertLists experts;                   // [num_experts], of ExpertSpec::ffn_dim
+  ExpertWeights shared_expert;           // of shared_ffn_dim, where that is > 0
   // With ModelConfig::has_layer_inputs.
   LinearWeights layer_input_gate;       // [width, hidden_dim]
   LinearWeights layer_input_out;        // [hidden_dim, width]
@@ -149,6 +174,7 @@ struct PrecisionWeights {
   LinearWeights layer_projection;     // [layer_input_features, hidden_dim]
   NormWeights layer_projection_norm;  // [width] of each layer, divided by sqrt(2)
   std::vector<LayerWeights> layers;
+  StreamWeights head_streams;
   NormWeights final_norm;          // before the head; not with NormPlacement::kPost
   LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels

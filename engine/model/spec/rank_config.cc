@@ -262,6 +262,9 @@ bool SharesMambaNorm(const ModelConfig& config) {
 
 absl::Status CheckDivisible(const ModelConfig& config, int32_t num_ranks) {
   if (num_ranks == 1) return absl::OkStatus();
+  if (config.attention.is_compressed() || config.has_streams()) {
+    return Refused(config, num_ranks, "attention over entries of groups of tokens, and residual streams; limit is 1");
+  }
   if (absl::Status status = CheckHeads(config, num_ranks); !status.ok()) return status;
   std::vector<int32_t> widths = {config.hidden_dim, config.vocab_size};
   if (HasMlps(config)) widths.push_back(config.mlp.ffn_dim);

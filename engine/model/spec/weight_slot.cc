@@ -2,6 +2,7 @@
 #include "engine/model/spec/weight_slot.h"
 
 #include "engine/model/spec/model_weights.h"
+#include "engine/model/spec/slot_rules.h"
 
 namespace dunlin::engine {
 namespace slot_rows {  // apart from names of other sources in a unity batch
@@ -12,8 +13,6 @@ using enum SlotKind;
 using enum SlotCount;
 using enum SlotStorage;
 using enum SlotFactor;
-
-using C = ModelConfig;
 
 WeightField FieldOf(kernels::PackedWeight& matrix) {
   return {.matrix = &matrix};
@@ -47,6 +46,21 @@ template <auto kMember>
 WeightField OfIndexer(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).indexer.*kMember);
 }
+template <CompressedWeights::Entries CompressedWeights::*kEntries, auto kMember>
+WeightField OfEntries(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).compressed.*kEntries.*kMember);
+}
+template <StreamWeights LayerWeights::*kStreams, auto kMember>
+WeightField OfStreams(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).*kStreams.*kMember);
+}
+template <auto kMember>
+WeightField OfHeadStreams(PrecisionWeights* weights, const WeightPlace& /*place*/) {
+  return FieldOf(weights->head_streams.*kMember);
+}
+WeightField OfGroup(PrecisionWeights* weights, const WeightPlace& place) {
+  return FieldOf(LayerOf(weights, place).compressed.out_down[static_cast<size_t>(place.index)]);
+}
 template <auto kMember>
 WeightField OfDelta(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).delta.*kMember);
@@ -75,152 +89,6 @@ template <auto kMember>
 WeightField OfShared(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).shared_expert.*kMember);
 }
-
-// Whether a layer has a weight.
-constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embedding.learned_positions; };
-constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
-constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
-constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
-  return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent) &&
-         c.mixer(layer) != MixerKind::kNone;
-};
-constexpr auto kHasLayerInputs = [](const C& c, int32_t) { return c.has_layer_inputs(); };
-constexpr auto kAttends = [](const C& c, int32_t layer) { return c.attends(layer); };
-constexpr auto kHasQkv = [](const C& c, int32_t layer) { return c.attends(layer) && !c.attention.is_latent(); };
-constexpr auto kHasGate = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.output_gate; };
-constexpr auto kHasQkNorms = [](const C& c, int32_t layer) {
-  const bool in_layer = !c.attention.norms_of_rotated || c.rotary.index(layer) >= 0;
-  return c.attends(layer) && c.attention.qk_norm && in_layer;
-};
-constexpr auto kHasKeyNorm = [](const C& c, int32_t layer) {
-  return kHasQkNorms(c, layer) && c.attention.stores_kv(layer);
-};
-constexpr auto kHasSinks = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.has_sinks(layer); };
-constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
-constexpr auto kIsChannelDelta = [](const C& c, int32_t layer) { return kIsDelta(c, layer) && c.delta.gate_rank > 0; };
-constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
-constexpr auto kHasShortConvBias = [](const C& c, int32_t layer) {
-  return kIsShortConv(c, layer) && c.short_conv.bias;
-};
-constexpr auto kHasMamba = [](const C& c, int32_t layer) { return c.has_mamba(layer); };
-constexpr auto kHasMambaConvBias = [](const C& c, int32_t layer) { return c.has_mamba(layer) && c.mamba.conv_bias; };
-constexpr auto kHasMambaNorm = [](const C& c, int32_t layer) {
-  return c.has_mamba(layer) && c.mamba.norm != MambaNorm::kNone;
-};
-constexpr auto kHasLatent = [](const C& c, int32_t layer) { return c.attends(layer) && c.attention.is_latent(); };
-constexpr auto kHasQueryDown = [](const C& c, int32_t layer) {
-  return kHasLatent(c, layer) && c.attention.latent.query_rank > 0;
-};
-constexpr auto kHasIndexer = [](const C& c, int32_t layer) { return c.attention.has_indexer(layer); };
-constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
-constexpr auto kHasMlpNorm = [](const C& c, int32_t layer) {
-  return c.has_mlp(layer) && !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
-};
-constexpr auto kHasMlp = [](const C& c, int32_t layer) {
-  return c.has_mlp(layer) && (!c.experts.in_layer(layer) || c.experts.beside_mlp);
-};
-constexpr auto kHasBoth = [](const C& c, int32_t layer) { return c.experts.in_layer(layer) && c.experts.beside_mlp; };
-constexpr auto kHasExperts = [](const C& c, int32_t layer) { return c.experts.in_layer(layer); };
-constexpr auto kHasCorrection = [](const C& c, int32_t layer) {
-  return c.experts.router_correction && c.experts.in_layer(layer);
-};
-constexpr auto kHasLatentExperts = [](const C& c, int32_t layer) {
-  return c.experts.latent_dim > 0 && c.experts.in_layer(layer);
-};
-constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
-  return c.experts.shared_ffn_dim > 0 && c.experts.in_layer(layer);
-};
-constexpr auto kHasFactor = [](const C& c, int32_t) { return c.layer_factor; };
-constexpr auto kPredicts = [](const C& c, int32_t layer) { return c.predicts(layer); };
-constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
-constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
-constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
-constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
-  return c.classifier.num_labels > 0 && c.classifier.norm;
-};
-
-constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
-constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
-constexpr auto kIndexerBias = [](const C&) { return true; };
-constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
-constexpr auto kShortConvsBias = [](const C& c) { return c.short_conv.bias; };
-constexpr auto kMambaBias = [](const C& c) { return c.mamba.bias; };
-constexpr auto kMlpBias = [](const C& c) { return c.mlp.bias; };
-constexpr auto kRouterBias = [](const C& c) { return c.experts.router_bias; };
-constexpr auto kExpertBias = [](const C& c) { return c.experts.bias; };
-constexpr auto kHeadBias = [](const C& c) { return c.head.bias; };
-constexpr auto kDenseBias = [](const C& c) { return c.classifier.num_labels > 0 && c.classifier.dense_bias; };
-constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0; };
-
-// Dimensions.
-constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
-constexpr auto kHidden = [](const C& c, int32_t) { return int64_t{c.hidden_dim}; };
-constexpr auto kTwiceHidden = [](const C& c, int32_t) { return 2 * int64_t{c.hidden_dim}; };
-constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.part(c.vocab_size).count}; };
-// Of what a layer adds to the residual stream, whose products a rank has all inputs of.
-constexpr auto kHiddenPart = [](const C& c, int32_t) { return int64_t{c.part(c.hidden_dim).count}; };
-constexpr auto kExpertPart = [](const C& c, int32_t) { return int64_t{c.part(c.expert_dim()).count}; };
-constexpr auto kPositionRows = [](const C& c, int32_t) { return int64_t{c.position_rows()}; };
-constexpr auto kTokenTypeRows = [](const C& c, int32_t) { return int64_t{c.embedding.num_token_types}; };
-constexpr auto kQkvRows = [](const C& c, int32_t layer) { return int64_t{c.attention.qkv_features(layer)}; };
-constexpr auto kQueryNormDim = [](const C& c, int32_t layer) {
-  const HeadShape shape = c.undivided().attention.heads(layer);
-  return int64_t{c.attention.qk_norm_joint ? shape.num_heads : 1} * shape.head_dim;
-};
-constexpr auto kKeyNormDim = [](const C& c, int32_t layer) {
-  const HeadShape shape = c.undivided().attention.heads(layer);
-  return int64_t{c.attention.qk_norm_joint ? shape.num_kv_heads : 1} * shape.head_dim;
-};
-constexpr auto kNumHeads = [](const C& c, int32_t layer) { return int64_t{c.attention.heads(layer).num_heads}; };
-constexpr auto kHeadDim = [](const C& c, int32_t) { return int64_t{c.attention.head_dim}; };
-constexpr auto kAttentionDim = [](const C& c, int32_t layer) {
-  return int64_t{c.undivided().attention.output_features(layer)};
-};
-constexpr auto kGateRows = [](const C& c, int32_t layer) { return int64_t{c.attention.gate_features(layer)}; };
-constexpr auto kDeltaInRows = [](const C& c, int32_t) { return int64_t{c.delta.input_features()}; };
-constexpr auto kDeltaGateRows = [](const C& c, int32_t) { return int64_t{c.delta.gate_features()}; };
-constexpr auto kDeltaConvDim = [](const C& c, int32_t) { return int64_t{c.delta.conv_taps} * c.delta.channels(); };
-constexpr auto kDeltaHeads = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_heads}; };
-constexpr auto kDeltaHeadDim = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_dim}; };
-constexpr auto kDeltaDecays = [](const C& c, int32_t) { return int64_t{c.delta.decay_features()}; };
-constexpr auto kDeltaGateRank = [](const C& c, int32_t) { return int64_t{c.delta.gate_rank}; };
-constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.output_features()}; };
-constexpr auto kDeltaOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().delta.output_features()}; };
-constexpr auto kShortConvInRows = [](const C& c, int32_t) { return int64_t{c.short_conv.input_features()}; };
-constexpr auto kShortConvDim = [](const C& c, int32_t) { return int64_t{c.short_conv.taps} * c.short_conv.channels; };
-constexpr auto kShortConvChannels = [](const C& c, int32_t) { return int64_t{c.short_conv.channels}; };
-constexpr auto kShortConvOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().short_conv.channels}; };
-constexpr auto kMambaInRows = [](const C& c, int32_t) { return int64_t{c.mamba.input_features()}; };
-constexpr auto kMambaChannels = [](const C& c, int32_t) { return int64_t{c.mamba.channels()}; };
-constexpr auto kMambaConvDim = [](const C& c, int32_t) { return int64_t{c.mamba.conv_taps} * c.mamba.channels(); };
-constexpr auto kMambaHeads = [](const C& c, int32_t) { return int64_t{c.mamba.shape.num_heads}; };
-constexpr auto kMambaOutputs = [](const C& c, int32_t) { return int64_t{c.undivided().mamba.output_features()}; };
-constexpr auto kQueryRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.query_rank}; };
-constexpr auto kQueryInput = [](const C& c, int32_t) {
-  return int64_t{c.attention.latent.query_rank > 0 ? c.attention.latent.query_rank : c.hidden_dim};
-};
-constexpr auto kLatentQueryRows = [](const C& c, int32_t) { return int64_t{c.attention.latent_query_features()}; };
-constexpr auto kIndexQueryRows = [](const C& c, int32_t) { return int64_t{c.attention.indexer.query_features()}; };
-constexpr auto kIndexDim = [](const C& c, int32_t) { return int64_t{c.attention.indexer.dim}; };
-constexpr auto kIndexHeads = [](const C& c, int32_t) { return int64_t{c.attention.indexer.num_heads}; };
-constexpr auto kKvRank = [](const C& c, int32_t) { return int64_t{c.attention.latent.kv_rank}; };
-constexpr auto kPlainDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.plain_dim}; };
-constexpr auto kValueDim = [](const C& c, int32_t) { return int64_t{c.attention.latent.value_dim}; };
-constexpr auto kFfn = [](const C& c, int32_t layer) { return int64_t{c.undivided().mlp.dim_of(layer)}; };
-constexpr auto kUpRows = [](const C& c, int32_t layer) { return int64_t{c.mlp.up_features(c.mlp.dim_of(layer))}; };
-constexpr auto kLayerInputDim = [](const C& c, int32_t) { return int64_t{c.layer_inputs.width}; };
-constexpr auto kLayerInputPart = [](const C& c, int32_t) { return int64_t{c.part(c.layer_inputs.width).count}; };
-constexpr auto kLayerInputsDim = [](const C& c, int32_t) { return int64_t{c.layer_input_features()}; };
-constexpr auto kLayerInputsPart = [](const C& c, int32_t) { return int64_t{c.part(c.layer_input_features()).count}; };
-constexpr auto kLayerTableRows = [](const C& c, int32_t) { return int64_t{c.part(c.layer_inputs.vocab_size).count}; };
-constexpr auto kExpertFfn = [](const C& c, int32_t) { return int64_t{c.undivided().experts.ffn_dim}; };
-constexpr auto kExpertUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.ffn_dim)}; };
-constexpr auto kExpertDim = [](const C& c, int32_t) { return int64_t{c.expert_dim()}; };
-constexpr auto kSharedFfn = [](const C& c, int32_t) { return int64_t{c.undivided().experts.shared_ffn_dim}; };
-constexpr auto kSharedUpRows = [](const C& c, int32_t) { return int64_t{c.mlp.up_features(c.experts.shared_ffn_dim)}; };
-constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
-constexpr auto kNumExperts = [](const C& c, int32_t) { return int64_t{c.experts.routing.num_experts}; };
-constexpr auto kNumLabels = [](const C& c, int32_t) { return int64_t{c.classifier.num_labels}; };
 
 using Exists = decltype(WeightSlotRow::exists);
 using HasBiasFunction = decltype(WeightSlotRow::has_bias);
@@ -277,20 +145,34 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfLatent<&LatentWeights::query_down>),
     Norm(kQueryDownNorm, "query_down_norm", kPerLayer, kHasQueryDown, kNoBias, kQueryRank,
          OfLatent<&LatentWeights::query_norm>),
-    Matrix(kLatentQuery, "latent_query", kPerLayer, kHasLatent, kNoBias, {kLatentQueryRows, kQueryInput},
+    Matrix(kLatentQuery, "latent_query", kPerLayer, kHasKvRow, kNoBias, {kLatentQueryRows, kQueryInput},
            OfLatent<&LatentWeights::query>),
-    Matrix(kKvDown, "kv_down", kPerLayer, kHasLatent, kQkvBias, {kHeadDim, kHidden}, OfLatent<&LatentWeights::kv_down>),
-    Norm(kKvDownNorm, "kv_down_norm", kPerLayer, kHasLatent, kNoBias, kKvRank, OfLatent<&LatentWeights::kv_norm>),
+    Matrix(kKvDown, "kv_down", kPerLayer, kHasKvRow, kQkvBias, {kHeadDim, kHidden}, OfLatent<&LatentWeights::kv_down>),
+    Norm(kKvDownNorm, "kv_down_norm", kPerLayer, kHasKvRow, kNoBias, kKvRank, OfLatent<&LatentWeights::kv_norm>),
     Matrix(kKeyUp, "key_up", kPerHead, kHasLatent, kNoBias, {kKvRank, kPlainDim}, OfHead<&LatentWeights::key_up>),
     Matrix(kValueUp, "value_up", kPerHead, kHasLatent, kNoBias, {kValueDim, kKvRank}, OfHead<&LatentWeights::value_up>),
-    Matrix(kIndexQuery, "index_query", kPerLayer, kHasIndexer, kNoBias, {kIndexQueryRows, kQueryRank},
+    Matrix(kIndexQuery, "index_query", kPerLayer, kHasIndexQueries, kNoBias, {kIndexQueryRows, kQueryRank},
            OfIndexer<&IndexerWeights::query>, {.storage = kWide}),
     Matrix(kIndexKey, "index_key", kPerLayer, kHasIndexer, kNoBias, {kIndexDim, kHidden},
            OfIndexer<&IndexerWeights::key>, {.storage = kWide}),
     Norm(kIndexKeyNorm, "index_key_norm", kPerLayer, kHasIndexer, kIndexerBias, kIndexDim,
          OfIndexer<&IndexerWeights::key_norm>),
-    Matrix(kIndexWeights, "index_weights", kPerLayer, kHasIndexer, kNoBias, {kIndexHeads, kHidden},
+    Matrix(kIndexWeights, "index_weights", kPerLayer, kHasIndexQueries, kNoBias, {kIndexHeads, kHidden},
            OfIndexer<&IndexerWeights::weights>, {.storage = kWide}),
+    Matrix(kEntryRows, "entry_rows", kPerLayer, kHasEntries, kNoBias, {kEntryRowDim, kHidden},
+           OfEntries<&CompressedWeights::keys, &CompressedWeights::Entries::rows>, {.storage = kWide}),
+    Vector(kEntryBias, "entry_bias", kPerLayer, kHasEntries, kEntryBiasDim,
+           OfEntries<&CompressedWeights::keys, &CompressedWeights::Entries::bias>),
+    Norm(kEntryNorm, "entry_norm", kPerLayer, kHasEntries, kNoBias, kHeadDim,
+         OfEntries<&CompressedWeights::keys, &CompressedWeights::Entries::norm>),
+    Matrix(kIndexEntryRows, "index_entry_rows", kPerLayer, kChoosesEntries, kNoBias, {kIndexRowDim, kHidden},
+           OfEntries<&CompressedWeights::index, &CompressedWeights::Entries::rows>, {.storage = kWide}),
+    Vector(kIndexEntryBias, "index_entry_bias", kPerLayer, kChoosesEntries, kIndexBiasDim,
+           OfEntries<&CompressedWeights::index, &CompressedWeights::Entries::bias>),
+    Norm(kIndexEntryNorm, "index_entry_norm", kPerLayer, kChoosesEntries, kNoBias, kIndexDim,
+         OfEntries<&CompressedWeights::index, &CompressedWeights::Entries::norm>),
+    Matrix(kOutDown, "out_down", kPerGroup, kIsCompressed, kNoBias, {kOutRank, kOutGroupDim}, OfGroup,
+           {.storage = kWide}),
     Matrix(kDeltaIn, "delta_in", kPerLayer, kIsDelta, kNoBias, {kDeltaInRows, kHidden}, OfDelta<&DeltaWeights::in>),
     Matrix(kDeltaGates, "delta_gates", kPerLayer, kIsDelta, kNoBias, {kDeltaGateRows, kHidden},
            OfDelta<&DeltaWeights::gates>, {.storage = kWide}),
@@ -324,6 +206,18 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfMamba<&MambaWeights::out>, {.factor = kResidual}),
     Matrix(kAttentionOut, "attention_out", kPerLayer, kAttends, kOutBias, {kHiddenPart, kAttentionDim},
            OfLayer<&LayerWeights::attention_out>, {.factor = kResidual, .input_scale = true}),
+    Matrix(kAttentionStreams, "attention_streams", kPerLayer, kHasStreams, kNoBias, {kStreamMixes, kStreamsDim},
+           OfStreams<&LayerWeights::attention_streams, &StreamWeights::mixes>, {.storage = kFp32}),
+    Vector(kAttentionStreamBase, "attention_stream_base", kPerLayer, kHasStreams, kStreamMixes,
+           OfStreams<&LayerWeights::attention_streams, &StreamWeights::base>),
+    Vector(kAttentionStreamScale, "attention_stream_scale", kPerLayer, kHasStreams, kThree,
+           OfStreams<&LayerWeights::attention_streams, &StreamWeights::scale>),
+    Matrix(kMlpStreams, "mlp_streams", kPerLayer, kHasStreams, kNoBias, {kStreamMixes, kStreamsDim},
+           OfStreams<&LayerWeights::mlp_streams, &StreamWeights::mixes>, {.storage = kFp32}),
+    Vector(kMlpStreamBase, "mlp_stream_base", kPerLayer, kHasStreams, kStreamMixes,
+           OfStreams<&LayerWeights::mlp_streams, &StreamWeights::base>),
+    Vector(kMlpStreamScale, "mlp_stream_scale", kPerLayer, kHasStreams, kThree,
+           OfStreams<&LayerWeights::mlp_streams, &StreamWeights::scale>),
     Norm(kPostAttentionNorm, "post_attention_norm", kPerLayer, kHasPostNorms, kNormBias, kHidden,
          OfLayer<&LayerWeights::post_attention_norm>),
     Norm(kMlpNorm, "mlp_norm", kPerLayer, kHasMlpNorm, kNormBias, kHidden, OfLayer<&LayerWeights::mlp_norm>),
@@ -339,6 +233,8 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfLayer<&LayerWeights::router>, {.storage = kFp32}),
     Vector(kRouterCorrection, "router_correction", kPerLayer, kHasCorrection, kNumExperts,
            OfLayer<&LayerWeights::router_correction>),
+    Vector(kTokenExperts, "token_experts", kPerLayer, kChoosesByToken, kTokenExpertsDim,
+           OfLayer<&LayerWeights::token_experts>),
     Matrix(kLatentIn, "latent_in", kPerLayer, kHasLatentExperts, kNoBias, {kExpertPart, kHidden},
            OfLayer<&LayerWeights::latent_in>),
     Matrix(kLatentOut, "latent_out", kPerLayer, kHasLatentExperts, kNoBias, {kHiddenPart, kExpertDim},
@@ -372,6 +268,10 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
            OfPredictor<&PredictorWeights::in>),
     Norm(kPredictorFinalNorm, "predictor_final_norm", kPerLayer, kPredicts, kNoBias, kHidden,
          OfPredictor<&PredictorWeights::final_norm>),
+    Matrix(kHeadStreams, "head_streams", kOnce, kHasStreams, kNoBias, {kNumStreams, kStreamsDim},
+           OfHeadStreams<&StreamWeights::mixes>, {.storage = kFp32}),
+    Vector(kHeadStreamBase, "head_stream_base", kOnce, kHasStreams, kNumStreams, OfHeadStreams<&StreamWeights::base>),
+    Vector(kHeadStreamScale, "head_stream_scale", kOnce, kHasStreams, kOne, OfHeadStreams<&StreamWeights::scale>),
     Norm(kFinalNorm, "final_norm", kOnce, kHasFinalNorm, kNormBias, kHidden, OfModel<&PrecisionWeights::final_norm>,
          kLogit),
     Matrix(kHead, "head", kOnce, kHasHead, kHeadBias, {kVocabulary, kHidden}, OfModel<&PrecisionWeights::head>,

@@ -43,6 +43,13 @@ enum class WeightSlot : uint8_t {
   kIndexKey,
   kIndexKeyNorm,
   kIndexWeights,
+  kEntryRows,
+  kEntryBias,
+  kEntryNorm,
+  kIndexEntryRows,
+  kIndexEntryBias,
+  kIndexEntryNorm,
+  kOutDown,
   kDeltaIn,
   kDeltaGates,
   kDeltaDecay,
@@ -65,6 +72,12 @@ enum class WeightSlot : uint8_t {
   kMambaNorm,
   kMambaOut,
   kAttentionOut,
+  kAttentionStreams,
+  kAttentionStreamBase,
+  kAttentionStreamScale,
+  kMlpStreams,
+  kMlpStreamBase,
+  kMlpStreamScale,
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
@@ -73,6 +86,7 @@ enum class WeightSlot : uint8_t {
   kRouterNorm,
   kRouter,
   kRouterCorrection,
+  kTokenExperts,
   kLatentIn,
   kLatentOut,
   kExpertScales,
@@ -91,6 +105,9 @@ enum class WeightSlot : uint8_t {
   kPredictorHiddenNorm,
   kPredictorIn,
   kPredictorFinalNorm,
+  kHeadStreams,
+  kHeadStreamBase,
+  kHeadStreamScale,
   kFinalNorm,
   kHead,
   kClassifierDense,
@@ -103,7 +120,7 @@ inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kClass
 struct WeightPlace {
   WeightSlot slot;
   int32_t layer = 0;  // where the slot is per layer
-  int32_t index = 0;  // of the expert or head, where it is per one
+  int32_t index = 0;  // of the expert, head or group, where it is per one
 };
 
 // [out_features, in_features] of a matrix, of one expert or head where there are several; a vector is [its width, 1].
@@ -123,8 +140,9 @@ struct WeightField {
 // Matrices are packed; norms and other vectors are FP32, and their biases too.
 enum class SlotKind : uint8_t { kMatrix, kNorm, kVector };
 
-// How many such weights there are: one in a model, in each layer, for each expert or for each head of a layer.
-enum class SlotCount : uint8_t { kOnce, kPerLayer, kPerExpert, kPerHead };
+// How many such weights there are: one in a model, in each layer, for each expert, for each head or for each group of
+// heads of a layer (CompressedAttentionSpec::out_groups).
+enum class SlotCount : uint8_t { kOnce, kPerLayer, kPerExpert, kPerHead, kPerGroup };
 
 // The format of a matrix in a precision that has no codes of a checkpoint for it.
 enum class SlotStorage : uint8_t {
@@ -208,6 +226,7 @@ inline SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot, int32_t lay
 }
 // Weights of a slot in a layer that has it, or in the model.
 inline int32_t NumWeights(const ModelConfig& config, WeightSlot slot) {
+  if (RowOf(slot).count == SlotCount::kPerGroup) return config.attention.compressed.out_groups;
   return IsPerExpert(slot) ? config.experts.routing.num_experts : IsPerHead(slot) ? config.attention.num_heads : 1;
 }
 

@@ -121,11 +121,12 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
   } else {
     part.shape = {tensor_rows, columns};
   }
+  if (name.slot == WeightSlot::kOutDown) part.shape[0] *= config.attention.compressed.out_groups;  // of one tensor
   const RowScale scale = ScaleOf(config, place, tensor_rows);
   for (size_t i = 0; i < ranges.size(); ++i) {
     part.row_begin = ranges[i].begin;
     part.num_rows = ranges[i].count;
-    part.source_row = ranges[i].source;
+    part.source_row = ranges[i].source + (name.slot == WeightSlot::kOutDown ? place.index * tensor_rows : 0);
     const float factor = ProductFactorOf(config, place, i, part.row_begin);
     part.scaled_rows = factor == 1.0F ? scale.rows : part.row_begin + part.num_rows;
     part.scale = factor == 1.0F ? scale.factor : factor;
@@ -192,10 +193,12 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
 }
 
 // Taps of convolutions, and vectors of heads and experts, may have dimensions of one element more or fewer; the weights
-// of Mamba2's norm may have a row for each group.
+// of Mamba2's norm may have a row for each group, and tables of entries and tokens have one for each place or token.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
-  if (part.slot == WeightSlot::kMambaNorm) {
+  constexpr WeightSlot kTables[] = {WeightSlot::kMambaNorm, WeightSlot::kEntryBias, WeightSlot::kIndexEntryBias,
+                                    WeightSlot::kTokenExperts};
+  if (std::find(std::begin(kTables), std::end(kTables), part.slot) != std::end(kTables)) {
     return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
   }
   constexpr WeightSlot kFolded[] = {WeightSlot::kDeltaRate, WeightSlot::kMambaRate, WeightSlot::kMambaSkip,

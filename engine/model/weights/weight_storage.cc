@@ -98,6 +98,7 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
       of_layer.experts.up.resize(static_cast<size_t>(config.experts.routing.num_experts));
       of_layer.experts.down.resize(static_cast<size_t>(config.experts.routing.num_experts));
     }
+    of_layer.compressed.out_down.resize(static_cast<size_t>(config.attention.compressed.out_groups));
     if (!config.attention.is_latent()) continue;
     of_layer.latent.key_up.resize(static_cast<size_t>(config.attention.num_heads));
     of_layer.latent.value_up.resize(static_cast<size_t>(config.attention.num_heads));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/api/attention.h"
+#include "kernels/api/compressed_attention.h"
 #include "kernels/api/key_selection.h"
 #include "kernels/api/status.h"
 
@@ -34,5 +35,10 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
 
 KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params);
 KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params);
+
+KernelStatus RotateHeads(DeviceContext* context, const RotateHeadsParams& params);
+KernelStatus CompressKeys(DeviceContext* context, const CompressKeysParams& params);
+KernelStatus SelectEntries(DeviceContext* context, const SelectEntriesParams& params);
+KernelStatus CompressedAttention(DeviceContext* context, const CompressedAttentionParams& params);
 
 }  // namespace dunlin::kernels::cpu

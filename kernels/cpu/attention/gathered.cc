@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/entry_pages.h"
 #include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/context/context.h"
 
@@ -63,31 +64,64 @@ int32_t ListKeys(const KeySelection& selection, int64_t query, int32_t limit, in
   return count;
 }
 
-// from: the first words of `count` keys, in blocks where words of a key lie `per_page` apart.
+// The keys of a token's window, then the entries that it sees, ascending, of which entry e is ~e; returns how many, at
+// most `most`.
+int32_t ListWindowAndEntries(const AttentionCall& call, const SequenceView& sequence, const CallToken& at,
+                             const EntryPlace& entries, int32_t most, int32_t* keys) {
+  int32_t count = 0;
+  const int32_t limit = sequence.KeyLimit(at.token);
+  for (int32_t key = sequence.KeyStart(at.token); key < limit && count < most; ++key) keys[count++] = key;
+  const int32_t num_entries = limit / entries.rate;
+  const int32_t window = count;
+  if (call.selection.bits == nullptr) {
+    for (int32_t entry = 0; entry < num_entries && count < most; ++entry) keys[count++] = entry;
+  } else {
+    const int64_t query = int64_t{call.spans[at.sequence].query_start} + at.token;
+    count += ListKeys(call.selection, query, num_entries, most - count, keys + count);
+  }
+  std::transform(keys + window, keys + count, keys + window, [](int32_t entry) { return ~entry; });
+  return count;
+}
+
+// The first word of a key, and bytes from one word to the next.
+struct KeyWords {
+  const std::byte* first;
+  size_t step;
+};
+
+// from: of `count` keys. to: a block where words of a key lie `per_page` apart.
 template <typename Word>
-void CopyWords(const std::byte* const* from, int32_t count, int32_t per_page, int32_t num_words, std::byte* to) {
+void CopyWords(const KeyWords* from, int32_t count, int32_t per_page, int32_t num_words, std::byte* to) {
   for (int32_t word = 0; word < num_words; ++word) {
-    const size_t offset = static_cast<size_t>(word) * static_cast<size_t>(per_page) * sizeof(Word);
+    std::byte* const words = to + static_cast<size_t>(word) * static_cast<size_t>(per_page) * sizeof(Word);
     for (int32_t i = 0; i < count; ++i) {
-      std::memcpy(to + offset + static_cast<size_t>(i) * sizeof(Word), from[i] + offset, sizeof(Word));
+      std::memcpy(words + static_cast<size_t>(i) * sizeof(Word),
+                  from[i].first + static_cast<size_t>(word) * from[i].step, sizeof(Word));
     }
   }
 }
 
 // A page of gathered keys. sequence: of the call.
 void GatherPage(const AttentionCall& call, const SequenceView& sequence, const int32_t* keys, int32_t count,
-                const KvLayout& layout, int32_t page, std::byte* pool) {
+                const EntryPlace* entries, const KvLayout& layout, int32_t page, std::byte* pool) {
   constexpr int32_t kMostTokens = 16;
   const int32_t per_page = layout.tokens_per_page;
   const bool halves = layout.dtype == DType::kF16;
   const size_t word = halves ? sizeof(uint16_t) : sizeof(uint32_t);
   const int32_t dim = layout.shape.head_dim;
   for (int32_t head = 0; head < call.num_kv_heads(); ++head) {
-    const std::byte* from[kMostTokens];
+    KeyWords from[kMostTokens];
     for (int32_t i = 0; i < count; ++i) {
+      if (keys[i] < 0) {
+        const int32_t row = call.spans[sequence.index].page_table_row;
+        const int32_t* pages = entries->place.page_table + row * call.page_table_stride;
+        from[i] = {call.kv_pool + EntryOffset(*entries, pages, ~keys[i]), word};
+        continue;
+      }
       const int32_t in_sequence = keys[i] / call.layout.tokens_per_page;
-      from[i] = KeyBlock(call.kv_pool, call.layout, sequence.pages[in_sequence], call.layer, head) +
-                static_cast<size_t>(keys[i] % call.layout.tokens_per_page) * word;
+      from[i] = {KeyBlock(call.kv_pool, call.layout, sequence.pages[in_sequence], call.layer, head) +
+                     static_cast<size_t>(keys[i] % call.layout.tokens_per_page) * word,
+                 static_cast<size_t>(call.layout.tokens_per_page) * word};
     }
     std::byte* const to = KeyBlock(pool, layout, page, 0, head);
     if (halves) {
@@ -122,8 +156,10 @@ class TokenCursor {
 
 }  // namespace
 
-bool Gathers(const AttentionCall& call) {
-  return call.layout.shape.values_in_keys && call.layout.dtype != DType::kF8E4M3 && call.causal && call.window == 0 &&
+bool Gathers(const AttentionCall& call, const EntryPlace* entries) {
+  const bool windowed = call.window > 0;
+  if (windowed != (entries != nullptr) || (windowed && call.num_kv_heads() != 1)) return false;
+  return call.layout.shape.values_in_keys && call.layout.dtype != DType::kF8E4M3 && call.causal &&
          call.rule.alibi_slopes == nullptr && call.rule.bias.data == nullptr;
 }
 
@@ -139,12 +175,13 @@ size_t GatheredWorkspace(const AttentionAlgorithm& algorithm, const KvLayout& la
 }
 
 void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, const AttentionCall& call,
-                 const WorkspaceNeed& need, void* workspace) {
+                 const WorkspaceNeed& need, void* workspace, const EntryPlace* entries) {
   const KvLayout layout = GatheredLayout(call.layout);
   const GatheredMemory memory(workspace, layout, need);
   for (int32_t page = 0; page < memory.tokens * memory.pages; ++page) memory.page_table[page] = page;
   AttentionCall gathered = call;
   gathered.selection = {};
+  gathered.window = 0;
   gathered.layout = layout;
   gathered.kv_pool = memory.pool;
   gathered.layer = 0;
@@ -158,8 +195,11 @@ void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, co
     context->pool.Run(count, [&](int64_t i, int) {
       const CallToken at = memory.of_call[i];
       const int32_t query = call.spans[at.sequence].query_start + at.token;
-      const int32_t keys = ListKeys(call.selection, query, call.Sequence(at.sequence).KeyLimit(at.token), need.kv_len,
-                                    memory.keys + i * need.kv_len);
+      const SequenceView sequence = call.Sequence(at.sequence);
+      int32_t* const list = memory.keys + i * need.kv_len;
+      const int32_t keys = entries == nullptr
+                               ? ListKeys(call.selection, query, sequence.KeyLimit(at.token), need.kv_len, list)
+                               : ListWindowAndEntries(call, sequence, at, *entries, need.kv_len, list);
       memory.spans[i] = {
           .query_start = query, .query_len = 1, .first_position = keys - 1, .page_table_row = static_cast<int32_t>(i)};
     });
@@ -170,7 +210,7 @@ void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, co
       const int32_t left = memory.spans[i].first_position + 1 - first;
       if (left <= 0) return;
       GatherPage(call, call.Sequence(memory.of_call[i].sequence), memory.keys + i * need.kv_len + first,
-                 std::min(left, layout.tokens_per_page), layout, static_cast<int32_t>(task), memory.pool);
+                 std::min(left, layout.tokens_per_page), entries, layout, static_cast<int32_t>(task), memory.pool);
     });
     gathered.num_sequences = count;
     algorithm.run(context, gathered, need, rest);

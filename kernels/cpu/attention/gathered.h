@@ -4,6 +4,7 @@
 // Bit contract: a token's result is a function of its query and its chosen keys alone, in prefill as in decode.
 #pragma once
 
+#include "kernels/api/compressed_attention.h"
 #include "kernels/cpu/attention/backends.h"
 
 namespace dunlin::kernels::cpu {
@@ -14,11 +15,13 @@ WorkspaceNeed GatheredNeed(const WorkspaceNeed& need, int32_t group, int32_t mos
 // layout: of the call's pages or, for a bound, of any with heads of its shape. need: GatheredNeed.
 size_t GatheredWorkspace(const AttentionAlgorithm& algorithm, const KvLayout& layout, const WorkspaceNeed& need);
 
-// REQUIRES: Gathers(call); workspace was sized by GatheredWorkspace of `need`, a bound of the call.
+// entries: what tokens see in addition to the keys of their windows; the choice is one of entries. Null: there are
+// none. REQUIRES: Gathers(call, entries); workspace was sized by GatheredWorkspace of `need`, a bound of the call.
 void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, const AttentionCall& call,
-                 const WorkspaceNeed& need, void* workspace);
+                 const WorkspaceNeed& need, void* workspace, const EntryPlace* entries = nullptr);
 
 // Whether the call is one that keys may be gathered for: pages of keys alone, and no rule by a key's position.
-bool Gathers(const AttentionCall& call);
+// With entries it has a window, and one head of keys that are the values.
+bool Gathers(const AttentionCall& call, const EntryPlace* entries = nullptr);
 
 }  // namespace dunlin::kernels::cpu

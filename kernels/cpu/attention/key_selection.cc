@@ -6,6 +6,7 @@
 
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/entry_pages.h"
 #include "kernels/cpu/context/context.h"
 #include "kernels/cpu/context/row_tasks.h"
 
@@ -18,10 +19,6 @@ constexpr int32_t kIndexDimMax = 512;    // a group of keys as floats is 32 KiB 
 constexpr int32_t kTokensPerRange = 16;  // of a task that stores: tokens of a page are stored by one thread or two
 
 // Element (dimension, slot) of a page's index keys is element dimension * tokens_per_page + slot.
-size_t IndexOffset(const KvLayout& layout, int32_t page, int32_t layer) {
-  return static_cast<size_t>(page) * layout.page_bytes + static_cast<size_t>(layer + 1) * layout.layer_bytes -
-         layout.index_block_bytes;
-}
 
 void RotateIndex(const StoreIndexKeysParams& params, const float* cos_sin, float* row) {
   const int32_t half = params.rotary_dim / 2;
@@ -37,7 +34,7 @@ void RotateIndex(const StoreIndexKeysParams& params, const float* cos_sin, float
 void StoreIndexKey(const StoreIndexKeysParams& params, int32_t token, const float* key) {
   const KvLayout& layout = params.layout;
   std::byte* block =
-      static_cast<std::byte*>(params.kv_pool) + IndexOffset(layout, params.token_page[token], params.layer);
+      static_cast<std::byte*>(params.kv_pool) + IndexBlockOffset(layout, params.token_page[token], params.layer);
   for (int32_t d = 0; d < layout.shape.index_dim; ++d) {
     const size_t at = static_cast<size_t>(d) * static_cast<size_t>(layout.tokens_per_page) +
                       static_cast<size_t>(params.token_slot[token]);
@@ -56,7 +53,8 @@ void LoadGroup(const SelectKeysParams& params, const int32_t* pages, int32_t fir
   const int32_t per_page = layout.tokens_per_page;
   for (int32_t slot = 0; slot < kGroupKeys; slot += per_page) {
     const int32_t page = pages[std::min((first + slot) / per_page, last_page)];
-    const std::byte* block = static_cast<const std::byte*>(params.kv_pool) + IndexOffset(layout, page, params.layer);
+    const std::byte* block =
+        static_cast<const std::byte*>(params.kv_pool) + IndexBlockOffset(layout, page, params.layer);
     for (int32_t d = 0; d < layout.shape.index_dim; ++d) {
       for (int32_t t = 0; t < per_page; ++t) {
         const auto at = static_cast<size_t>(d * per_page + t);
@@ -102,24 +100,6 @@ Threshold LargestOf(const float* scores, int32_t n, int32_t count) {
   return threshold;
 }
 
-void Choose(const float* scores, int32_t limit, int32_t top_k, uint32_t* words) {
-  const int32_t num_words = (limit + 31) / 32;
-  if (limit <= top_k) {
-    std::fill_n(words, num_words, ~0U);
-    if (limit % 32 != 0) words[num_words - 1] = (1U << (limit % 32)) - 1;
-    return;
-  }
-  std::fill_n(words, num_words, 0U);
-  Threshold threshold = LargestOf(scores, limit, top_k);
-  for (int32_t i = 0; i < limit; ++i) {
-    const uint32_t order = OrderOf(scores[i]);
-    const bool equal = order == threshold.order;
-    if (order < threshold.order || (equal && threshold.equal == 0)) continue;
-    threshold.equal -= equal ? 1 : 0;
-    words[i / 32] |= 1U << (i % 32);
-  }
-}
-
 // Rows [first_row, first_row + count) of a sequence, at most kSelectionRows.
 void SelectRows(DeviceContext* context, const SelectKeysParams& params, const SequenceSpan& span, int32_t first_row,
                 int32_t count) {
@@ -150,8 +130,8 @@ void SelectRows(DeviceContext* context, const SelectKeysParams& params, const Se
     }
   });
   context->pool.Run(count, [&](int64_t r, int) {
-    Choose(params.scores + r * params.max_kv_tokens, first_limit + static_cast<int32_t>(r), params.top_k,
-           params.selected + (row + r) * params.selected_stride);
+    ChooseLargest(params.scores + r * params.max_kv_tokens, first_limit + static_cast<int32_t>(r), params.top_k,
+                  params.selected + (row + r) * params.selected_stride);
   });
 }
 
@@ -161,6 +141,24 @@ bool ValidIndex(const KvLayout& layout, int32_t layer, int32_t num_heads) {
 }
 
 }  // namespace
+
+void ChooseLargest(const float* scores, int32_t limit, int32_t top_k, uint32_t* words) {
+  const int32_t num_words = (limit + 31) / 32;
+  if (limit <= top_k) {
+    std::fill_n(words, num_words, ~0U);
+    if (limit % 32 != 0) words[num_words - 1] = (1U << (limit % 32)) - 1;
+    return;
+  }
+  std::fill_n(words, num_words, 0U);
+  Threshold threshold = LargestOf(scores, limit, top_k);
+  for (int32_t i = 0; i < limit; ++i) {
+    const uint32_t order = OrderOf(scores[i]);
+    const bool equal = order == threshold.order;
+    if (order < threshold.order || (equal && threshold.equal == 0)) continue;
+    threshold.equal -= equal ? 1 : 0;
+    words[i / 32] |= 1U << (i % 32);
+  }
+}
 
 KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params) {
   const int32_t dim = params.layout.shape.index_dim;

@@ -5,6 +5,7 @@
 #include "kernels/cpu/activation/round_columns.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/backends.h"
+#include "kernels/cpu/attention/entry_pages.h"
 #include "kernels/cpu/attention/gathered.h"
 #include "kernels/cpu/context/context.h"
 
@@ -103,12 +104,17 @@ size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend ba
   return WorkspaceOf(row, NeedOf(context, row, plan), plan);
 }
 
-KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
+namespace {
+
+// entries: of CompressedAttention, or null.
+KernelStatus Attend(DeviceContext* context, const PagedAttentionParams& params, const EntryPlace* entries) {
   const KvShape& shape = params.layout.shape;
-  const bool selects = params.selection.bits != nullptr;
+  const bool selects = params.selection.bits != nullptr || entries != nullptr;
   const PagedAttentionPlan plan{.traits = TraitsOf(params),
                                 .max_query_tokens = params.max_query_tokens,
-                                .max_kv_tokens = params.max_kv_tokens,
+                                .max_kv_tokens = entries == nullptr
+                                                     ? params.max_kv_tokens
+                                                     : std::max(params.max_kv_tokens, params.selection.most),
                                 .selected_keys = selects ? params.selection.most : 0};
   if (!SupportsAttention(context, params.backend, plan.traits, nullptr)) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
@@ -143,13 +149,28 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.page_table = params.page_table;
   call.page_table_stride = params.page_table_stride;
   if (selects) {
-    if (!Gathers(call)) return KernelStatus::kInvalidArgument;
-    RunGathered(context, backend.paged, call, GatheredNeed(need, call.group, plan.selected_keys), params.workspace);
+    if (!Gathers(call, entries)) return KernelStatus::kInvalidArgument;
+    RunGathered(context, backend.paged, call, GatheredNeed(need, call.group, plan.selected_keys), params.workspace,
+                entries);
   } else {
     backend.paged.run(context, call, need, params.workspace);
   }
   PadRows(context->kernels, params);
   return KernelStatus::kOk;
+}
+
+}  // namespace
+
+KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
+  return Attend(context, params, nullptr);
+}
+
+KernelStatus CompressedAttention(DeviceContext* context, const CompressedAttentionParams& params) {
+  const EntryPlace& entries = params.entries;
+  const KvLayout& layout = params.window.layout;
+  const bool valid = params.window.window > 0 && params.window.selection.most > 0 &&
+                     ValidEntries(entries, layout.shape.head_dim) && entries.place.layout.dtype == layout.dtype;
+  return valid ? Attend(context, params.window, &entries) : KernelStatus::kInvalidArgument;
 }
 
 }  // namespace dunlin::kernels::cpu

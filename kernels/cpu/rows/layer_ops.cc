@@ -181,9 +181,15 @@ namespace {
 // As ActivateParams says. NaN stays NaN.
 void ActivateWithin(const RowKernels& kernels, const ActivateParams& params, const float* in, int64_t columns,
                     float* out) {
-  kernels.activate(params.kind, in, nullptr, columns, out);
+  const float* gate = in;
+  if (params.cuts_before) {
+    for (int64_t i = 0; i < columns; ++i) out[i] = std::min(in[i], params.limit);
+    gate = out;
+  }
+  kernels.activate(params.kind, gate, nullptr, columns, out);
+  const float most = params.cuts_before ? std::numeric_limits<float>::infinity() : params.limit;
   for (int64_t i = 0; i < columns; ++i) {
-    out[i] = std::min(out[i], params.limit) * std::clamp(in[columns + i], -params.limit, params.limit);
+    out[i] = std::min(out[i], most) * std::clamp(in[columns + i], -params.limit, params.limit);
   }
 }
 

@@ -39,6 +39,8 @@ bool Valid(const RouteExpertsParams& p) {
 
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  const bool known = params.token_experts == nullptr && params.rule.scoring != ExpertScoring::kRootSoftplus;
+  if (!known) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_rows > 0) {
     LaunchKernel(ChooseExperts, static_cast<unsigned>(params.num_rows), kWarp, 0, LaunchesEarly(context),

@@ -138,6 +138,7 @@ KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
   if (params.rows_out == params.in && params.gated) return KernelStatus::kInvalidArgument;
   if (!ValidLimit(params)) return KernelStatus::kInvalidArgument;
+  if (params.cuts_before) return KernelStatus::kUnsupported;
   const ActivateSource source{.kind = params.kind,
                               .gated = params.gated,
                               .in = params.in,

@@ -19,6 +19,7 @@ PrecisionWeights OneOfEach() {
   weights.layers[0].experts.down.resize(1);
   weights.layers[0].latent.key_up.resize(1);
   weights.layers[0].latent.value_up.resize(1);
+  weights.layers[0].compressed.out_down.resize(1);
   return weights;
 }
 

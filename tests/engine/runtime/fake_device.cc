@@ -258,6 +258,33 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context,
                       absl::StrCat("select keys sequences ", params.num_sequences, " of ", params.max_kv_tokens));
         },
+    .rotate_heads =
+        [](DeviceContext* context, const kernels::RotateHeadsParams& params) {
+          return Note(context, absl::StrCat("rotate heads ", params.num_heads, params.epsilon > 0.0F ? " normed" : "",
+                                            params.back ? " back" : ""));
+        },
+    .compress_keys =
+        [](DeviceContext* context, const kernels::CompressKeysParams& params) {
+          return Note(context, absl::StrCat("compress keys dim ", params.dim, " rate ", params.entries.rate));
+        },
+    .select_entries =
+        [](DeviceContext* context, const kernels::SelectEntriesParams& params) {
+          return Note(context, absl::StrCat("select entries ", params.top_k, " of ", params.max_entries));
+        },
+    .compressed_attention =
+        [](DeviceContext* context, const kernels::CompressedAttentionParams& params) {
+          return Note(context, absl::StrCat("compressed attention window ", params.window.window, " rate ",
+                                            params.entries.rate));
+        },
+    .read_streams =
+        [](DeviceContext* context, const kernels::ReadStreamsParams& params) {
+          return Note(context,
+                      absl::StrCat("read streams ", params.num_streams, params.weights == nullptr ? " last" : ""));
+        },
+    .write_streams =
+        [](DeviceContext* context, const kernels::WriteStreamsParams& params) {
+          return Note(context, absl::StrCat("write streams ", params.num_streams));
+        },
     .supports_attention = SupportsAttention,
     .paged_attention_workspace =
         [](const DeviceContext*, kernels::AttentionBackend backend, const kernels::PagedAttentionPlan& plan) {

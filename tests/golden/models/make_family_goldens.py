@@ -41,6 +41,8 @@ GPT_OSS_ROPE = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "ori
 DEEPSEEK2_ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
                   "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
 DEEPSEEK3_ROPE = {**DEEPSEEK2_ROPE, "mscale": 1.0, "mscale_all_dim": 0.8}
+DEEPSEEK4_ROPE = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40, "beta_fast": 32.0,
+                  "beta_slow": 1.0}
 LATENT = {"kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, "num_key_value_heads": 4,
           "moe_intermediate_size": 20, "first_k_dense_replace": 1, "num_hidden_layers": 3}
 LFM3_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
@@ -229,6 +231,17 @@ FAMILIES = {
     "deepseek_v32_tiny": ("deepseek_v32", {**LATENT, **INDEXER, "q_lora_rank": 22, "num_hidden_layers": 2, "n_routed_experts": 8,
                                            "num_experts_per_tok": 3, "n_group": 2, "topk_group": 1,
                                            "rope_parameters": DEEPSEEK3_ROPE}),
+    # A layer of each kind of attention, and a second one that compresses and chooses; experts by token in the first.
+    "deepseek_v4_tiny": ("deepseek_v4", {"num_key_value_heads": 1, "num_hidden_layers": 4, "head_dim": 16, "q_lora_rank": 22,
+                                         "partial_rotary_factor": 0.5, "o_groups": 2, "o_lora_rank": 10, "sliding_window": 6,
+                                         "index_n_heads": 16, "index_head_dim": 12, "index_topk": 3,
+                                         "compress_rates": {"compressed_sparse_attention": 4,
+                                                            "heavily_compressed_attention": 8},
+                                         "layer_types": ["sliding_attention", "compressed_sparse_attention",
+                                                         "heavily_compressed_attention", "compressed_sparse_attention"],
+                                         "mlp_layer_types": ["hash_moe", "moe", "moe", "moe"], "hc_mult": 3,
+                                         "hc_sinkhorn_iters": 4, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                                         "swiglu_limit": 1.5, "rope_parameters": DEEPSEEK4_ROPE}),
     "glm_moe_dsa_tiny": ("glm_moe_dsa", {**LATENT, **INDEXER, "q_lora_rank": 22, "n_routed_experts": 8, "num_experts_per_tok": 3,
                                          "indexer_types": ["full", "full", "shared"],
                                          "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
@@ -318,6 +331,11 @@ def draw(model, seed):
                 noise *= 0.3  # of a product of so few values that some are next to nothing, each as wide as the others
             if "embeddings_layernorm" in name:
                 noise *= 0.4  # as wide as an embedding without a norm
+        elif re.search(r"_hc\.(fn|scale)$|hc_head\.hc_(fn|scale)$", name):
+            # Of rows of length 1, and factors of what they give.
+            noise = 1.0 + 0.2 * noise if value.dim() == 1 else 1.0 / math.sqrt(value.shape[1]) * noise
+        elif name.endswith("position_bias"):
+            noise = 0.5 * noise
         elif name.endswith("conv.conv.weight"):
             noise = 0.6 * noise  # of products of three projections
         elif name.endswith("sinks"):
@@ -343,6 +361,8 @@ def draw(model, seed):
     for name, value in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             value.copy_((0.3 * torch.randn(value.shape, generator=generator)).bfloat16())
+        elif name.endswith("tid2eid"):
+            value.copy_(torch.rand(len(value), model.config.n_routed_experts, generator=generator).argsort()[:, :value.shape[1]])
         elif name.endswith("layer_scalar"):
             value.copy_((0.7 + 0.1 * torch.randn(value.shape, generator=generator)).bfloat16())
 

@@ -72,6 +72,8 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     // Rows choose the keys that they attend to.
     cases.emplace_back(MixCase{"deepseek_v32", GoldenModelPath("deepseek_v32_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"glm_moe_dsa", GoldenModelPath("glm_moe_dsa_tiny"), 10, 2}, variant);
+    // Rows see a window and entries of groups of tokens, whose pages stay.
+    cases.emplace_back(MixCase{"deepseek_v4", GoldenModelPath("deepseek_v4_tiny"), 20, 3}, variant);
     cases.emplace_back(MixCase{"muse_glimmer", GoldenModelPath("muse_glimmer_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"llama4", GoldenModelPath("llama4_tiny"), 10, 2}, variant);
     // Sliding layers have more query heads and rotate more of them.

@@ -115,7 +115,7 @@ std::string ModelName(const ::testing::TestParamInfo<const char*>& info) {
 INSTANTIATE_TEST_SUITE_P(Models, SlidingWindows,
                          ::testing::Values("mistral_window", "phi3_tiny", "qwen2_window", "gemma2_tiny", "gemma3_tiny",
                                            "gemma4_tiny", "gemma4_e_tiny", "gpt_oss_tiny", "exaone4_tiny",
-                                           "llama4_tiny"),
+                                           "llama4_tiny", "deepseek_v4_tiny"),
                          ModelName);
 
 }  // namespace

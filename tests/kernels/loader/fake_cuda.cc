@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/api/device_module.h"
+#include "tests/kernels/loader/fake_compressed.h"
 #include "tests/kernels/loader/fake_context.h"
 #include "tests/kernels/loader/fake_events.h"
 #include "tests/kernels/loader/fake_graphs.h"
@@ -210,7 +211,7 @@ KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
   return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
                to_host(&p.logits, &p.correction, &p.expert_scales, &p.chosen, &p.chosen_weights, &p.experts, &p.rows,
-                       &p.weights, &p.places);
+                       &p.weights, &p.places, &p.token_experts, &p.tokens);
              }));
 }
 
@@ -331,17 +332,17 @@ constexpr DeviceOps kFakeCudaOps = {
     .row_gate = RowGate,
     .store_index_keys = StoreIndexKeys,
     .select_keys = SelectKeys,
+    .rotate_heads = RotateHeads,
+    .compress_keys = CompressKeys,
+    .select_entries = SelectEntries,
+    .compressed_attention = CompressedAttention,
+    .read_streams = ReadStreams,
+    .write_streams = WriteStreams,
     .supports_attention = SupportsAttention,
-    .paged_attention_workspace =
-        [](const DeviceContext*, AttentionBackend backend, const PagedAttentionPlan& plan) {
-          return Cpu().ops->paged_attention_workspace(Cpu().context, backend, plan);
-        },
+    .paged_attention_workspace = PagedAttentionWorkspace,
     .paged_attention = PagedAttention,
     .attention_fuses = [](DeviceContext*, const PagedAttentionParams&) { return false; },
-    .dense_attention_workspace =
-        [](const DeviceContext*, const DenseAttentionParams& params) {
-          return Cpu().ops->dense_attention_workspace(Cpu().context, params);
-        },
+    .dense_attention_workspace = DenseAttentionWorkspace,
     .dense_attention = DenseAttention,
     .measure_roofs = MeasureRoofs,
     .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake device's operations of recurrent layers and of sparse attention.
+// The fake device's operations of recurrent layers and of sparse attention, and workspaces.
 #pragma once
+
+#include <cstddef>
 
 #include "tests/kernels/loader/fake_context.h"
 #include "tests/kernels/loader/fake_translation.h"
@@ -58,6 +60,15 @@ inline KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& p
   return Defer(context, &DeviceOps::select_keys, params, [](Translation& to_host, SelectKeysParams& p) {
     to_host(&p.queries, &p.weights, &p.kv_pool, &p.page_table, &p.sequences, &p.scores, &p.selected);
   });
+}
+
+inline size_t PagedAttentionWorkspace(const DeviceContext* /*context*/, AttentionBackend backend,
+                                      const PagedAttentionPlan& plan) {
+  return Cpu().ops->paged_attention_workspace(Cpu().context, backend, plan);
+}
+
+inline size_t DenseAttentionWorkspace(const DeviceContext* /*context*/, const DenseAttentionParams& params) {
+  return Cpu().ops->dense_attention_workspace(Cpu().context, params);
 }
 
 }  // namespace dunlin::kernels

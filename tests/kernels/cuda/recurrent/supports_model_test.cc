@@ -33,5 +33,15 @@ TEST(CudaModule, ServesGemma4KimiLinearAndSparseAttention) {
       ops.supports_model({.experts = true, .latent_rows = true, .key_selection = true, .row_decays = true}, nullptr));
 }
 
+TEST(CudaModule, NamesWhatItLacksOfDeepseekV4) {
+  void* library = dlopen(DUNLIN_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const DeviceOps& ops = *reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))()->ops;
+  std::vector<std::string> reasons;
+  EXPECT_FALSE(ops.supports_model(
+      {.experts = true, .compressed_keys = true, .residual_streams = true, .token_experts = true}, &reasons));
+  EXPECT_THAT(reasons, ::testing::ElementsAre("entries of groups of tokens", "residual streams", "experts by token"));
+}
+
 }  // namespace
 }  // namespace dunlin::kernels::cuda
