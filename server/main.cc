@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dunlin binary: parses the command line, runs the chosen command and returns its exit status.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -86,10 +89,19 @@ constexpr char kFirstSteps[] =
     "  dunlin inspect DIR    says what a model needs and supports\n"
     "  dunlin --help         lists every command; dunlin COMMAND --help its options\n";
 
+bool IsCommand(std::string_view word) {
+  return std::any_of(std::begin(kCommands), std::end(kCommands),
+                     [word](const CommandRow& row) { return word == row.name; });
+}
+
 int RunCommand(int argc, char** argv) {
   if (dunlin::server::IsTextWorker(argc, argv)) return dunlin::server::RunTextWorker(argv);
   if (argc <= 1) {
     std::fputs(kFirstSteps, stderr);
+    return dunlin::cli::kExitUsage;
+  }
+  if (argv[1][0] != '-' && !IsCommand(argv[1])) {
+    std::fprintf(stderr, "%s is not a command; dunlin --help lists every command\n", argv[1]);
     return dunlin::cli::kExitUsage;
   }
   // Debian's Abseil checks every lock, ours and gRPC's, for deadlock cycles, which costs 10% of the time of a refusal.

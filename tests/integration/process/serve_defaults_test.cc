@@ -198,6 +198,13 @@ TEST(FirstSteps, AreSaidToWhoeverCallsTheBinaryAlone) {
   }
 }
 
+TEST(FirstSteps, AWordThatIsNoCommandIsNamed) {
+  const CommandResult result = RunDunlin({"serv", "models/demo"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "serv is not a command; dunlin --help lists every command\n");
+}
+
 TEST(Memory, StaysWithinThreePercentOfThePlanUnderLoad) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers hold memory of their own";
