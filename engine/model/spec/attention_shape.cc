@@ -112,6 +112,9 @@ std::set<int64_t> PageWidths(const std::vector<LayerKind>& kinds) {
   return widths;
 }
 
+// Where entries stay and what they are made of slides, elements of a token in pages that stay come first.
+constexpr int64_t kMaxGroupsBesideEntries = 48;
+
 // The kinds of a model's layers, with the layers of each in a page: of all ranks of a divided model the same.
 std::vector<LayerKind> KindsOf(const ModelConfig& rank_config) {
   const ModelConfig& config = rank_config.undivided();
@@ -122,13 +125,16 @@ std::vector<LayerKind> KindsOf(const ModelConfig& rank_config) {
   std::vector<LayerKind> chosen;
   for (const int64_t width : PageWidths(kinds)) {
     int64_t groups = 0;
+    int64_t staying = 0;  // groups
     for (LayerKind& kind : kinds) {
       kind.per_page = static_cast<int32_t>(width / WidthOf(kind));
       groups += kind.num_groups();
+      staying += kind.slides ? 0 : kind.num_groups();
     }
     const int64_t empty = groups * width - used;
     const bool many_empty = 16 * empty > used;
-    const auto rank = std::make_tuple(groups > kMaxKvGroups, many_empty, many_empty ? empty : groups);
+    auto rank = std::make_tuple(groups > kMaxKvGroups, many_empty, many_empty ? empty : groups);
+    if (config.attention.is_compressed()) rank = {groups > kMaxGroupsBesideEntries, false, staying * width};
     if (!chosen.empty() && rank >= best) continue;
     best = rank;
     chosen = kinds;

@@ -92,6 +92,21 @@ TEST(DeepseekV4, RowsAreKeptForAWindowAndEntriesStay) {
   }
 }
 
+// Of V4 Flash: all entries of 4 tokens in one page, and all of 128 tokens in another.
+TEST(DeepseekV4, PagesThatStayAreFewAndFull) {
+  std::string ratios = "[0, 0";
+  for (int layer = 2; layer < 43; ++layer) ratios += layer % 2 == 0 ? ", 4" : ", 128";
+  const ModelConfig config = ParsedConfig(
+      R"({"model_type": "deepseek_v4", "num_hidden_layers": 43, "hidden_size": 4096, "num_attention_heads": 64,
+          "vocab_size": 129280, "compress_ratios": )" +
+      ratios + "]}");
+  const KvGroups groups = KvGroupsOf(config);
+  EXPECT_EQ(groups.num_full, 2);
+  EXPECT_EQ(groups.num_sliding, 32);
+  EXPECT_EQ(groups.window, 128);
+  EXPECT_EQ(KvLayoutOf(config, Precision::kBf16).page_bytes, 21U * 160 * 2 * 16);
+}
+
 TEST(DeepseekV4, NarrowWindowsAreKeptForUnfinishedEntries) {
   const ModelConfig config = ParsedConfig(WithField(kNamed, "sliding_window", "3"));
   EXPECT_EQ(config.attention.kept_tokens(0), 3);
