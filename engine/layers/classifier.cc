@@ -19,12 +19,13 @@ bool Head::Run(int32_t first, int32_t count) const {
   const NormRows rows = kept.spans.count > 0 ? NormRows{hidden + int64_t{first} * config.hidden_dim, nullptr, count}
                                              : NormRows{hidden, kept.index + first, count};
   // Of several ranks the first one, which samples, may still read the logits of the rows before.
-  return (first == 0 || !context_->divided() || Meet(context_, kHead)) && Run(context_->weights.final_norm, rows);
+  return (first == 0 || !context_->divided() || Meet(context_, kHead)) &&
+         Run(context_->weights.final_norm, context_->weights.head, rows);
 }
 
-bool Head::Run(const NormWeights& final_norm, const NormRows& rows) const {
+bool Head::Run(const NormWeights& final_norm, const LinearWeights& weights, const NormRows& rows) const {
   const ModelConfig& config = context_->config;
-  const Linear head(context_, context_->weights.head, HeadInputIndex(config));
+  const Linear head(context_, weights, HeadInputIndex(config));
   float* logits = context_->buffers.logits;
   const kernels::SoftcapParams cap{
       .values = logits, .cap = config.head.softcap, .num_rows = rows.count, .columns = config.vocab_size};

@@ -16,8 +16,8 @@ class Head {
 
   // Of the kept rows [first, first + count) into buffers.logits, from its row 0.
   bool Run(int32_t first, int32_t count) const;
-  // The same of any rows, after the norm `final_norm`.
-  bool Run(const NormWeights& final_norm, const NormRows& rows) const;
+  // The same of any rows, after the norm `final_norm`, with the matrix `head`.
+  bool Run(const NormWeights& final_norm, const LinearWeights& head, const NormRows& rows) const;
 
  private:
   // Of a divided model, from the norm's output.

@@ -76,19 +76,21 @@ bool DeltaLayer::Scan(const StatePart& part) const {
                                         .num_sequences = part.count,
                                         .out = buffers_.scan,
                                         .gates_stride = spec_.gate_features(),
-                                        .steps = spec_.gate_rank > 0 ? buffers_.decay : nullptr};
+                                        .steps = spec_.gate_rank > 0 ? buffers_.decay : nullptr,
+                                        .beta_scale = spec_.signed_states ? 2.0F : 1.0F};
   return context_->Run(&DeviceOps::delta_scan, params, "delta scan");
 }
 
 bool DeltaLayer::Run(const Linear& next) const {
   const LayerRows& rows = context_->rows;
   const bool own = spec_.gate_rank > 0;
+  const float epsilon = spec_.norm_epsilon > 0.0F ? spec_.norm_epsilon : context_->config.norm.epsilon;
   const kernels::GatedGroupNormParams params{.in = buffers_.scan,
                                              .gate = own ? buffers_.z : context_->buffers.qkv + spec_.channels(),
                                              .gate_stride = own ? spec_.output_features() : spec_.input_features(),
                                              .rows = rows.picked,
                                              .weight = weights_.norm,
-                                             .epsilon = context_->config.norm.epsilon,
+                                             .epsilon = epsilon,
                                              .num_groups = spec_.shape.value_heads,
                                              .columns = spec_.shape.value_dim,
                                              .out = context_->buffers.attention,

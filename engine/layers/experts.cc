@@ -24,7 +24,7 @@ bool Experts::Run() {
   const ModelConfig& config = context_->config;
   if (context_->divided()) return RunDivided();
   const bool latent = config.experts.latent_dim > 0;
-  const bool post_norm = config.norm.has_post();
+  const bool post_norm = config.norm.has_post(context_->layer);
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
   const bool alone = latent || post_norm || config.has_streams();  // the term is not added to what is in hidden
   return (!latent || EnterLatent()) && RunExperts(latent ? buffers_.latent : sum, alone) &&
@@ -36,7 +36,7 @@ bool Experts::Run() {
 bool Experts::RunDivided() {
   const ModelConfig& config = context_->config;
   const bool latent = config.experts.latent_dim > 0;
-  const bool post_norm = config.norm.has_post();
+  const bool post_norm = config.norm.has_post(context_->layer);
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
   const Columns own = OwnColumns(*context_, sum);
   const Columns apart{context_->buffers.rank_sum, config.part(config.hidden_dim).count};

@@ -70,6 +70,7 @@ bool ForwardPass::RunLayer(int32_t layer) {
 absl::Status ForwardPass::KeepFinalHidden(float* out) {
   context_.layer = -1;
   context_.rows = AllRows(context_.config, context_.buffers, context_.inputs);
+  if (context_.config.predictor.unnormed) return StatusOf(CopyHidden(&context_, "hidden rows", out));
   return StatusOf(Norm(&context_, context_.weights.final_norm).Run("final norm", out));
 }
 

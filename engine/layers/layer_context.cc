@@ -32,4 +32,18 @@ std::array<kernels::KvLayout, kMaxKvShapes> KvLayoutsOf(const LayerBuffers& buff
   return layouts;
 }
 
+bool CopyHidden(LayerContext* context, const char* op, float* out) {
+  const int32_t columns = context->config.hidden_dim;
+  const kernels::CopyColumnsParams params{.in = context->rows.hidden,
+                                          .in_stride = columns,
+                                          .in_block_stride = columns,
+                                          .out = out,
+                                          .out_stride = columns,
+                                          .out_block_stride = columns,
+                                          .num_rows = context->rows.count,
+                                          .num_blocks = 1,
+                                          .columns = columns};
+  return context->Run(&kernels::DeviceOps::copy_columns, params, op);
+}
+
 }  // namespace dunlin::engine

@@ -45,8 +45,8 @@ struct LayerContext {
   bool divided() const { return buffers.ranks != nullptr; }
   // One of those whose rows are copies, in memory of its own.
   bool linked() const { return buffers.links != nullptr; }
-  // Without norms before the attention and the MLP: their inputs are the rows themselves.
-  bool norms_inside() const { return config.norm.placement == NormPlacement::kPostInside; }
+  // In the running layer: without norms before the attention and the MLP, whose inputs are the rows themselves.
+  bool norms_inside() const { return config.norm.placement_of(layer) == NormPlacement::kPostInside; }
   bool post_norm() const { return config.norm.placement == NormPlacement::kPost; }
 
   // Where the running layer's keys and values lie.
@@ -69,6 +69,9 @@ struct LayerContext {
   // INTERNAL, naming the operation and the layer that failed.
   absl::Status Failure() const;
 };
+
+// Copies the rows of the running layer to `out`, [rows.count, hidden_dim] in device memory. op: of the message.
+bool CopyHidden(LayerContext* context, const char* op, float* out);
 
 // Of a profile's precision, for LayerContext::kv_layouts.
 std::array<kernels::KvLayout, kMaxKvShapes> KvLayoutsOf(const LayerBuffers& buffers, Precision precision);

@@ -145,13 +145,13 @@ bool Linear::Run(const char* op, const Columns& out) const {
 bool Linear::AddToResidual(const char* op, const NormWeights& post_norm, const float* factor) const {
   const LayerRows& rows = context_->rows;
   if (context_->divided()) return AddColumns(op, post_norm, factor);
-  if (!context_->config.norm.has_post()) return Run(op, rows.hidden, rows.hidden, rows.count);
+  if (!context_->config.norm.has_post(context_->layer)) return Run(op, rows.hidden, rows.hidden, rows.count);
   float* term = context_->buffers.term;
   return Run(op, nullptr, term, rows.count) && Norm(context_, post_norm).AddToResidual("post norm", term, factor);
 }
 
 bool Linear::AddColumns(const char* op, const NormWeights& post_norm, const float* factor) const {
-  const bool has_post = context_->config.norm.has_post();
+  const bool has_post = context_->config.norm.has_post(context_->layer);
   float* sum = has_post ? context_->buffers.term : context_->rows.hidden;
   const Columns own = OwnColumns(*context_, sum);
   kernels::GemmParams params = Params(context_->rows.count);

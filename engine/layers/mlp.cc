@@ -8,11 +8,12 @@ namespace dunlin::engine {
 
 using kernels::DeviceOps;
 
-MlpMatrices::MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down)
+MlpMatrices::MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down, const float* curve)
     : context_(context),
       up_(context, up, InputIndex(context->layer, LayerInput::kMlpUp)),
       down_(context, down, InputIndex(context->layer, LayerInput::kMlpDown)),
-      limit_(context->config.mlp.limit(context->layer)) {}
+      limit_(context->config.mlp.limit(context->layer)),
+      curve_(curve) {}
 
 bool MlpMatrices::RunUp() {
   const int32_t num_rows = context_->rows.count;
@@ -21,14 +22,14 @@ bool MlpMatrices::RunUp() {
   params.bias = up_.bias();
   params.next = &fused_;
   params.activation = context_->config.mlp.activation;
-  const bool apart = up_.IsAdapted() || down_.IsAdapted() || context_->divided() || limit_ > 0.0F;
+  const bool apart = up_.IsAdapted() || down_.IsAdapted() || context_->divided() || limit_ > 0.0F || curve_ != nullptr;
   if (!apart && context_->Fuses(params)) return context_->Run(&DeviceOps::gemm, params, "mlp up");
   fused_.data = nullptr;
   return up_.Run("mlp up", nullptr, static_cast<float*>(context_->buffers.mlp), num_rows);
 }
 
 bool MlpMatrices::RunActivation() const {
-  if (fused_.data == nullptr) return Activate(context_, down_, context_->rows.count, limit_);
+  if (fused_.data == nullptr) return Activate(context_, down_, context_->rows.count, limit_, curve_);
   context_->activation = fused_;
   return true;
 }
@@ -47,7 +48,7 @@ bool ActivateAndGather(LayerContext* context, const Linear& next, kernels::Activ
 
 }  // namespace
 
-bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit) {
+bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit, const float* curve) {
   kernels::ActivateParams params{};
   params.kind = context->config.mlp.activation;
   params.gated = context->config.mlp.gated;
@@ -55,6 +56,7 @@ bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float
   params.num_rows = num_rows;
   params.limit = limit;
   params.cuts_before = limit > 0.0F && context->config.mlp.cuts_before;
+  params.curve = curve;
   if (context->divided()) return ActivateAndGather(context, next, params);
   params.rows_out = next.KeepInput();
   if (!context->eager()) {
@@ -73,7 +75,7 @@ const float* FactorAfterMlp(const LayerContext& context, const LayerWeights& wei
 }
 
 Mlp::Mlp(LayerContext* context, const LayerWeights& weights)
-    : context_(context), weights_(weights), matrices_(context, weights.mlp_up, weights.mlp_down) {}
+    : context_(context), weights_(weights), matrices_(context, weights.mlp_up, weights.mlp_down, weights.mlp_curve) {}
 
 // The norm before the MLP is mlp_norm; attention_norm where that stands after the attention or is shared. A shared norm
 // runs again, because the two projections may take inputs of different precisions and scales.

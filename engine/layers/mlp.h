@@ -12,7 +12,8 @@ namespace dunlin::engine {
 // The two matrices of an MLP with the activation between them; the experts of a layer have them, too.
 class MlpMatrices {
  public:
-  MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down);
+  // curve: LayerWeights::mlp_curve.
+  MlpMatrices(LayerContext* context, const LinearWeights& up, const LinearWeights& down, const float* curve = nullptr);
 
   const Linear& up() const { return up_; }
   const Linear& down() const { return down_; }
@@ -26,12 +27,13 @@ class MlpMatrices {
   LayerContext* context_;
   Linear up_;
   Linear down_;
-  float limit_;                  // ActivateParams'
+  float limit_;  // ActivateParams', as the next
+  const float* curve_;
   kernels::Activation fused_{};  // the input of down in buffers.mlp; data is null where that holds the activation's
 };
 
-// f of the num_rows rows in buffers.mlp as the input of `next`. limit: ActivateParams'.
-bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit);
+// f of the num_rows rows in buffers.mlp as the input of `next`. limit, curve: ActivateParams'.
+bool Activate(LayerContext* context, const Linear& next, int32_t num_rows, float limit, const float* curve = nullptr);
 
 // Factor of the rows at the end of a layer's MLP, or null: of the layer's unless something is added after.
 const float* FactorAfterMlp(const LayerContext& context, const LayerWeights& weights);

@@ -83,8 +83,13 @@ absl::Status Predictor::StoreKv() {
 absl::Status Predictor::Run(float* out) {
   if (!FillRows()) return context_.Failure();
   DecoderLayer layer(&context_);
-  return StatusOf(layer.AttentionInputs() && layer.AttentionAndMlp() &&
-                  Norm(&context_, own().final_norm).Run("final norm of a predictor", out));
+  return StatusOf(layer.AttentionInputs() && layer.AttentionAndMlp() && KeepOutput(out));
+}
+
+bool Predictor::KeepOutput(float* out) {
+  if (!context_.config.predictor.unnormed)
+    return Norm(&context_, own().final_norm).Run("final norm of a predictor", out);
+  return CopyHidden(&context_, "output of a predictor", out);
 }
 
 absl::Status Predictor::RunHead(int32_t first, int32_t count) {
@@ -92,7 +97,8 @@ absl::Status Predictor::RunHead(int32_t first, int32_t count) {
   // Of several ranks the first one may still read the logits of the rows before.
   if (first > 0 && !Meet(&context_, "head")) return context_.Failure();
   const float* rows = context_.rows.hidden + int64_t{first} * context_.config.hidden_dim;
-  return StatusOf(Head(&context_).Run(own().final_norm, {rows, nullptr, count}));
+  const LinearWeights& head = context_.config.predictor.own_head ? own().head : context_.weights.head;
+  return StatusOf(Head(&context_).Run(own().final_norm, head, {rows, nullptr, count}));
 }
 
 }  // namespace dunlin::engine

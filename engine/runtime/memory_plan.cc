@@ -245,10 +245,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   }
   if (!counts.ok()) return counts.status();
   PlanKv(config, resident, *counts, &plan);
-  if (plan.predicts && plan.kv_groups.count() != 1) {
-    return absl::FailedPreconditionError(absl::StrCat("models[].speculation.draft is \"mtp\", but the layers of ",
-                                                      config.architecture, " do not share pages"));
-  }
+  if (plan.predicts) plan.predictor_group = KvPlacesOf(config).back().group;
   const auto num_groups = static_cast<size_t>(plan.kv_groups.count());
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };

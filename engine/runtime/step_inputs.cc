@@ -40,6 +40,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0),
       predicts_(plan.predicts),
+      predictor_group_(plan.predictor_group),
       chunk_(plan.attention_chunk),
       first_token_(plan.first_token) {
   DUNLIN_CHECK(chunk_ == 0 || !has_state_, "chunks of positions next to states are not supported");
@@ -304,8 +305,8 @@ void StepInputs::StagePredictor(const StepPlan& plan, const SubBatch& batch, int
     for (int32_t k = 0; k < step.num_tokens; ++k, ++next) {
       const int32_t hidden = k > 0 ? row + k - 1 : before;
       const int32_t position = step.first_position + (hidden < 0 ? step.num_tokens : k) - 1;
-      const int32_t values[kPredictorArrays] = {position, pages[int64_t{position / tokens_per_page} * num_groups_],
-                                                position % tokens_per_page, hidden < 0 ? row : hidden};
+      const int32_t page = pages[int64_t{position / tokens_per_page} * num_groups_ + predictor_group_];
+      const int32_t values[kPredictorArrays] = {position, page, position % tokens_per_page, hidden < 0 ? row : hidden};
       for (int array = 0; array < kPredictorArrays; ++array)
         host_array(predictor_array() + array)[next] = values[array];
     }
@@ -320,7 +321,7 @@ void StepInputs::StagePredictor(const StepPlan& plan, const SubBatch& batch, int
 
 void StepInputs::StagePrediction(std::span<const int32_t> hidden_rows) {
   for (int32_t i = 0; i < num_tokens_; ++i) {
-    const int32_t values[kPredictorArrays] = {host_array(1)[i], host_array(4)[i], host_array(2)[i],
+    const int32_t values[kPredictorArrays] = {host_array(1)[i], host_array(4 + predictor_group_)[i], host_array(2)[i],
                                               hidden_rows[static_cast<size_t>(i)]};
     for (int array = 0; array < kPredictorArrays; ++array) host_array(predictor_array() + array)[i] = values[array];
   }
@@ -329,7 +330,8 @@ void StepInputs::StagePrediction(std::span<const int32_t> hidden_rows) {
 PassInputs StepInputs::predictor_inputs() const {
   PassInputs inputs = pass_inputs();
   inputs.positions = device_array(predictor_array());
-  inputs.token_page = device_array(predictor_array() + 1);
+  // Layers find the pages of their group after those of the groups before, which the one array stands for.
+  inputs.token_page = device_array(predictor_array() + 1 - predictor_group_);
   inputs.token_slot = device_array(predictor_array() + 2);
   inputs.hidden_rows = device_array(predictor_array() + 3);
   inputs.state_parts = {};

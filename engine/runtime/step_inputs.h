@@ -132,6 +132,7 @@ class StepInputs {
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
   bool predicts_;
+  int32_t predictor_group_;
   int32_t chunk_;        // positions; 0: no layer has chunks
   int32_t first_token_;  // MemoryPlan's
   int32_t num_tokens_ = 0;

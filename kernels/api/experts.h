@@ -18,6 +18,9 @@ enum class ExpertScoring : uint8_t {
   kSigmoid,
   kSigmoidOfChosen,  // of each chosen expert; they are those of the largest logits (Llama 4)
   kRootSoftplus,     // sqrt(ln(1 + exp(logit))) (DeepSeek V4)
+  // Of each chosen expert: its part of a softmax of those that are not chosen before it and whose logits are near its
+  // own, (best - logit) / max(|logit|, best) <= ExpertRouting::nearness (Phi 3.5 MoE's sparsemixer at inference).
+  kSoftmaxOfNear,
 };
 
 // How the score of a group of experts is made, where groups are chosen first.
@@ -34,6 +37,7 @@ struct ExpertRouting {
   bool normalized = false;        // the chosen experts' scores are divided by their sum
   float sum_offset = 1e-20F;      // added to that sum, > 0: DeepSeek V3's; sigmoids may all underflow
   float scale = 1.0F;             // of the weights, after that
+  float nearness = 0.0F;          // >= 0, of kSoftmaxOfNear, which has no groups of experts and no correction
   int32_t num_groups = 1;         // divides num_experts: consecutive experts form a group
   int32_t num_chosen_groups = 1;  // experts of the best so many groups take part; they hold >= num_chosen experts
   GroupScoring group_scoring = GroupScoring::kLargest;
@@ -42,7 +46,8 @@ struct ExpertRouting {
 // Whether its numbers hold what they say.
 constexpr bool IsRule(const ExpertRouting& rule) {
   if (rule.num_experts < 1 || rule.num_experts > kExpertsMax || rule.num_chosen < 1) return false;
-  if (!(rule.sum_offset > 0.0F)) return false;
+  if (!(rule.sum_offset > 0.0F) || !(rule.nearness >= 0.0F)) return false;
+  if (rule.scoring == ExpertScoring::kSoftmaxOfNear && rule.num_groups != 1) return false;
   if (rule.num_groups < 1 || rule.num_experts % rule.num_groups != 0) return false;
   if (rule.num_chosen_groups < 1 || rule.num_chosen_groups > rule.num_groups) return false;
   return rule.num_chosen <= rule.num_experts / rule.num_groups * rule.num_chosen_groups;

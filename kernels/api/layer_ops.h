@@ -50,19 +50,25 @@ struct QuantizeParams {
 
 // out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns. With a limit
 // min(f(in[:, :F]), limit) * clamp(in[:, F:], -limit, limit) (Step 3.5) or, with cuts_before,
-// f(min(in[:, :F], limit)) * clamp(in[:, F:], -limit, limit) (DeepSeek V4).
+// f(min(in[:, :F], limit)) * clamp(in[:, F:], -limit, limit) (DeepSeek V4). With a curve, not gated,
+// f is xIELU (Apertus):
+//   f(x) = positive x^2 + beta x where x > 0, else (negative + beta) (expm1(min(x, epsilon)) - x) + beta x
+// Source: Huang & Schlag 2024, "Deriving Activation Functions Using Integration".
 struct ActivateParams {
   ActivationKind kind;
   bool gated;
   const float* in;  // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
   Activation* out;
-  int32_t num_rows;           // >= 0
-  float* rows_out = nullptr;  // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
-  float limit = 0.0F;         // > 0, when gated and not with kClampedSwish; 0: none
-  bool cuts_before = false;   // with a limit
+  int32_t num_rows;              // >= 0
+  float* rows_out = nullptr;     // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
+  float limit = 0.0F;            // > 0, when gated and not with kClampedSwish; 0: none
+  bool cuts_before = false;      // with a limit
+  const float* curve = nullptr;  // [4] positive, negative, beta, epsilon of xIELU in place of `kind`; or null
 };
 
-inline bool ValidLimit(const ActivateParams& params) {
+// Whether the limit and the curve are as ActivateParams says.
+inline bool ValidShape(const ActivateParams& params) {
+  if (params.curve != nullptr && (params.gated || params.limit != 0.0F)) return false;
   return params.limit == 0.0F || (params.limit > 0.0F && params.gated && params.kind != ActivationKind::kClampedSwish);
 }
 

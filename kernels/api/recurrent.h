@@ -68,7 +68,8 @@ struct CausalConvParams {
 // A gated delta rule. Of each value head and token, in this order, with S [key_dim, value_dim] the head's state, 0 at a
 // sequence's position 0:
 //   q = q / sqrt(sum q^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(sum k^2 + 1e-6)
-//   S = decay S, decay = exp(-rate * softplus(a + dt_bias));  u = sigmoid(b) (v - S^T k);  S = S + k u^T;  out = S^T q
+//   S = decay S, decay = exp(-rate * softplus(a + dt_bias));  u = beta (v - S^T k);  S = S + k u^T;  out = S^T q
+// with beta = beta_scale * sigmoid(b): with a scale of 2 a state may change its sign along k (OLMo Hybrid).
 // With `steps` row i of S has a decay of its own, of a[i] and dt_bias[i].
 // All in FP32; softplus(x) is x above 20. Source: Yang et al. 2024, "Gated Delta Networks", eq. 10; of `steps` Kimi
 // Team 2025, "Kimi Linear", eq. 1.
@@ -85,6 +86,7 @@ struct DeltaScanParams {
   int64_t gates_stride = 0;       // floats from a row of gates to the next; 0: 2 * value_heads
   // a of every row of S, [*, value_heads, key_dim], contiguous; key_dim <= kChannelDecaysMax. Null: a head has one.
   const float* steps = nullptr;
+  float beta_scale = 1.0F;  // 1 or 2
 };
 inline constexpr int32_t kChannelDecaysMax = 4096;
 

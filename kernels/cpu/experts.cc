@@ -68,6 +68,17 @@ int32_t OfToken(const RouteExpertsParams& params, int64_t row, int32_t index) {
   return std::clamp(static_cast<int32_t>(expert), 0, params.rule.num_experts - 1);
 }
 
+// kSoftmaxOfNear's weight of `best`, whose logit is the largest of the open experts and its own.
+float WeightAmongNear(const ExpertRouting& rule, const float* logits, const bool* open, int32_t best) {
+  const float largest = logits[best];
+  float sum = 1.0F;
+  for (int32_t e = 0; e < rule.num_experts; ++e) {
+    const float distance = (largest - logits[e]) / std::max(std::abs(logits[e]), largest);
+    if (open[e] && !(distance > rule.nearness)) sum += std::exp(logits[e] - largest);
+  }
+  return 1.0F / sum;
+}
+
 void RouteRow(const RouteExpertsParams& params, int64_t row) {
   const ExpertRouting& rule = params.rule;
   int32_t* chosen = params.chosen + row * rule.num_chosen;
@@ -88,7 +99,8 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
   OpenGroups(rule, choice, open);
   for (int32_t i = 0; i < rule.num_chosen; ++i) {
     chosen[i] = params.token_experts == nullptr ? TakeBest(choice, rule.num_experts, open) : OfToken(params, row, i);
-    weights[i] = scores[chosen[i]];
+    weights[i] = rule.scoring == ExpertScoring::kSoftmaxOfNear ? WeightAmongNear(rule, scores, open, chosen[i])
+                                                               : scores[chosen[i]];
   }
   if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(weights, rule.num_chosen);
   if (rule.scoring == ExpertScoring::kSigmoidOfChosen)

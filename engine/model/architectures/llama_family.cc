@@ -13,7 +13,9 @@ void ParseLlamaFamily(JsonFields& fields, const LlamaDefaults& defaults, ModelCo
   SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, defaults.head_dim), config);
   config->norm.kind = kernels::NormKind::kRmsNorm;
   config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, defaults.norm_epsilon));
-  config->mlp.activation = ParseActivation(fields, defaults.activation_field, defaults.activation);
+  if (defaults.activation_field != nullptr) {
+    config->mlp.activation = ParseActivation(fields, defaults.activation_field, defaults.activation);
+  }
   config->mlp.gated = true;
   config->head.tied = fields.BoolOr("tie_word_embeddings", defaults.tied_embeddings);
   SetRotary(fields, defaults.rotary, config);

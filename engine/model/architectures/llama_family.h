@@ -13,10 +13,10 @@ namespace dunlin::engine {
 
 // transformers' defaults for fields that config.json omits.
 struct LlamaDefaults {
-  int64_t max_context;   // max_position_embeddings
-  int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
-  int64_t ffn_dim = 0;   // intermediate_size; 0: the field is required
-  const char* activation_field = "hidden_act";
+  int64_t max_context;                          // max_position_embeddings
+  int64_t head_dim = 0;                         // 0: hidden_size / num_attention_heads
+  int64_t ffn_dim = 0;                          // intermediate_size; 0: the field is required
+  const char* activation_field = "hidden_act";  // null: the architecture reads it
   const char* activation = "silu";
   bool tied_embeddings = false;
   double norm_epsilon = 1e-6;

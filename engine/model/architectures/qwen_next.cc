@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/delta_fields.h"
 #include "engine/model/architectures/expert_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/checkpoint/gguf/gguf_config.h"
@@ -18,48 +19,7 @@ namespace {
 
 constexpr int64_t kNextDefaultContext = 32768;
 constexpr int64_t kNextExpertWidth = 512;
-constexpr int64_t kMaxDeltaRows = 1 << 20;  // of a delta net's input projection
-
-// layer_types, or every full_attention_interval-th layer attends.
-void ParseMixers(JsonFields& fields, ModelConfig* config) {
-  const int64_t interval = fields.IntOr("full_attention_interval", 1, kMaxLayers, 4);
-  const std::vector<std::string> types = fields.TextListOr("layer_types", kMaxLayers);
-  if (!fields.status().ok()) return;
-  if (!types.empty() && types.size() != static_cast<size_t>(config->num_layers)) {
-    return fields.Fail(
-        absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ", config->num_layers));
-  }
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
-    const std::string type = !types.empty()                ? types[static_cast<size_t>(layer)]
-                             : (layer + 1) % interval == 0 ? "full_attention"
-                                                           : "linear_attention";
-    if (type != "full_attention" && type != "linear_attention") {
-      return fields.Fail(absl::StrCat("layer_types[", layer, "] is '", type.substr(0, 32),
-                                      "'; known: full_attention, linear_attention"));
-    }
-    config->mixers.push_back(type == "full_attention" ? MixerKind::kAttention : MixerKind::kDelta);
-  }
-  if (config->num_kv_layers() == 0)
-    fields.Fail("no layer has full attention, of which a model needs one (layer_types, full_attention_interval)");
-}
-
-void ParseDelta(JsonFields& fields, ModelConfig* config) {
-  kernels::DeltaShape& shape = config->delta.shape;
-  shape.key_heads = static_cast<int32_t>(fields.IntOr("linear_num_key_heads", 1, kMaxHeads, 16));
-  shape.value_heads = static_cast<int32_t>(fields.IntOr("linear_num_value_heads", 1, kMaxHeads, 32));
-  shape.key_dim = static_cast<int32_t>(fields.IntOr("linear_key_head_dim", 1, kMaxHeadDim, 128));
-  shape.value_dim = static_cast<int32_t>(fields.IntOr("linear_value_head_dim", 1, kMaxHeadDim, 128));
-  config->delta.conv_taps = static_cast<int32_t>(fields.IntOr("linear_conv_kernel_dim", 2, kernels::kConvTapsMax, 4));
-  if (!fields.status().ok()) return;
-  if (shape.value_heads % shape.key_heads != 0) {
-    return fields.Fail(absl::StrCat("linear_num_key_heads is ", shape.key_heads, ", which does not divide ",
-                                    shape.value_heads, " value heads"));
-  }
-  const int64_t rows = 2 * int64_t{shape.key_heads} * shape.key_dim + 2 * int64_t{shape.value_heads} * shape.value_dim;
-  if (rows > kMaxDeltaRows) {
-    fields.Fail(absl::StrCat("the heads of linear attention take ", rows, " rows; limit is ", kMaxDeltaRows));
-  }
-}
+constexpr DeltaDefaults kNextDelta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128};
 
 void ParseNextFamily(JsonFields& fields, int64_t default_ffn, ModelConfig* config) {
   ParseLlamaFamily(fields,
@@ -74,8 +34,8 @@ void ParseNextFamily(JsonFields& fields, int64_t default_ffn, ModelConfig* confi
   RefuseUnsupported(fields, {"attention_bias"});
   if (!fields.BoolOr("attn_output_gate", true)) fields.Fail("attn_output_gate is false, which is not supported");
   if (!fields.status().ok()) return;
-  ParseDelta(fields, config);
-  ParseMixers(fields, config);
+  ParseDelta(fields, kNextDelta, config);
+  ParseDeltaLayers(fields, config);
 }
 
 void ParseNextExperts(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {

@@ -181,8 +181,8 @@ void SetStepRotations(JsonFields& fields, const std::vector<bool>& sliding, Mode
 }
 
 // moe_layers_enum: "3,4,5" or a list.
-std::vector<bool> PublishedDenseLayers(JsonFields& fields, const ModelConfig& config) {
-  std::vector<bool> dense(static_cast<size_t>(config.num_layers), true);
+std::vector<bool> PublishedDenseLayers(JsonFields& fields, int32_t num_layers) {
+  std::vector<bool> dense(static_cast<size_t>(num_layers), true);
   if (!fields.Has("moe_layers_enum")) {
     for (size_t layer = kStepFirstSparse; layer < dense.size(); ++layer) dense[layer] = false;
     return dense;
@@ -200,14 +200,14 @@ std::vector<bool> PublishedDenseLayers(JsonFields& fields, const ModelConfig& co
     }
   }
   for (const int64_t layer : sparse) {
-    if (layer >= 0 && layer < config.num_layers) dense[static_cast<size_t>(layer)] = false;
+    if (layer >= 0 && layer < num_layers) dense[static_cast<size_t>(layer)] = false;
   }
   return dense;
 }
 
 std::vector<bool> StepDenseLayers(JsonFields& fields, const ModelConfig& config) {
   const std::vector<std::string> types = fields.TextListOr("mlp_layer_types", kMaxLayers);
-  if (types.empty()) return PublishedDenseLayers(fields, config);
+  if (types.empty()) return PublishedDenseLayers(fields, config.num_layers);
   std::vector<bool> dense;
   if (!CheckStepList(fields, "mlp_layer_types", types.size(), config)) return dense;
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
@@ -226,6 +226,34 @@ std::vector<float> StepLimits(JsonFields& fields, const char* name, const ModelC
   const std::vector<float> limits(given.begin(), given.begin() + config.num_layers);
   const bool any = std::any_of(limits.begin(), limits.end(), [](float limit) { return limit > 0.0F; });
   return any ? limits : std::vector<float>();
+}
+
+// What the first of the layers that predict further tokens has: entries of the published lists behind those of the
+// model's layers, or transformers' lists of its own. Its head is its own, and it reads rows before the final norm.
+// Source: vLLM, model step3p5_mtp; llama.cpp, src/models/step35.cpp.
+void SetStepPredictor(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
+  PredictorSpec& predictor = config->predictor;
+  predictor.own_head = predictor.unnormed = true;
+  const auto num_layers = static_cast<size_t>(config->num_layers);
+  const auto type_of = [&](const char* list, const char* own) {
+    const std::vector<std::string> types = fields.TextListOr(list, kMaxLayers);
+    const std::vector<std::string> owns = fields.TextListOr(own, kMaxLayers);
+    return types.size() > num_layers ? types[num_layers] : owns.empty() ? std::string() : owns.front();
+  };
+  const auto limit_of = [&](const char* list) {
+    const std::vector<double> limits = fields.NumberOrNullListOr(list, 0.0, 1e6, kMaxLayers, 0.0);
+    return limits.size() > num_layers ? static_cast<float>(limits[num_layers]) : 0.0F;
+  };
+  predictor.mlp_limit = limit_of("swiglu_limits_shared");
+  predictor.expert_limit = limit_of("swiglu_limits");
+  const std::string mlp = type_of("mlp_layer_types", "mtp_mlp_layer_types");
+  const bool listed = fields.Has("moe_layers_enum") && !PublishedDenseLayers(fields, config->num_layers + 1).back();
+  predictor.dense = mlp.empty() ? !listed : mlp == "dense";
+  const std::string attention = type_of("layer_types", "mtp_layer_types");
+  const bool slides = attention == "sliding_attention";
+  const auto like = std::find(sliding.begin(), sliding.end(), slides);
+  if (like == sliding.end() || !(slides || attention == "full_attention")) return;
+  predictor.like_layer = static_cast<int32_t>(like - sliding.begin());
 }
 
 void SetStepExperts(JsonFields& fields, ModelConfig* config) {
@@ -290,6 +318,7 @@ void ParseStep(JsonFields& fields, ModelConfig* config) {
   SetStepHeads(fields, sliding, config);
   if (fields.status().ok()) SetStepRotations(fields, sliding, config);
   if (fields.status().ok()) SetStepExperts(fields, config);
+  if (fields.status().ok()) SetStepPredictor(fields, sliding, config);
 }
 
 using enum WeightSlot;

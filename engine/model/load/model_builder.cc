@@ -313,6 +313,9 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
     const bool log = part.slot == WeightSlot::kDeltaRate ? config.delta.log_rates : config.mamba.log_rates;
     for (size_t i = 0; i < count; ++i) widened_[i] = log ? std::exp(widened_[i]) : -widened_[i];
   }
+  if (part.slot == WeightSlot::kMlpCurve && part.row_begin < 2) {  // the softplus
+    widened_[0] = std::max(widened_[0], 0.0F) + std::log1p(std::exp(-std::abs(widened_[0])));
+  }
   return ForEachRank([&](Model* rank) { return CopyVector(part, count, rank); });
 }
 

@@ -186,7 +186,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   if (absl::Status status = OpenQuantized(&model); !status.ok()) return status;
   const std::string prefix = FindPrefix(names, *model.tensors);
   if (predictor) {
-    absl::Status found = FindPredictorTensors(model.parsed.config, prefix, &model.tensors);
+    absl::Status found = FindPredictorTensors(prefix, &model.tensors, &model.parsed.config);
     if (found.ok()) found = AddPredictorLayer(&model.parsed.config);
     if (!found.ok()) return found;
   }

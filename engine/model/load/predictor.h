@@ -18,8 +18,9 @@ absl::Status AddPredictorLayer(ModelConfig* config);
 
 // Gives the tensors of the first such layer the names of layer num_layers, with those that DeepSeek V3 and GLM have for
 // what is the layer's own (enorm, hnorm, eh_proj, shared_head.norm); Qwen 3.5 and Qwen3-Next have them under "mtp.".
-// prefix: of the model's names. FAILED_PRECONDITION where the checkpoint has none. *tensors changes.
-absl::Status FindPredictorTensors(const ModelConfig& config, const std::string& prefix,
-                                  std::unique_ptr<TensorSource>* tensors);
+// prefix: of the model's names. FAILED_PRECONDITION where the checkpoint has none. *tensors changes, and
+// PredictorSpec::own_head where the checkpoint has no such head.
+absl::Status FindPredictorTensors(const std::string& prefix, std::unique_ptr<TensorSource>* tensors,
+                                  ModelConfig* config);
 
 }  // namespace dunlin::engine

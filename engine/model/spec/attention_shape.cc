@@ -151,7 +151,10 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
     (kind.slides ? groups.num_sliding : groups.num_full) += kind.num_groups();
   }
   for (int32_t layer = 0; layer < config.all_layers(); ++layer) {
-    if (Slides(config, layer)) groups.window = std::max(groups.window, config.attention.kept_tokens(layer));
+    if (!Slides(config, layer)) continue;
+    // A step begins with the row that predicts from the position before it.
+    const int32_t before = config.predicts(layer) ? 1 : 0;
+    groups.window = std::max(groups.window, config.attention.kept_tokens(layer) + before);
   }
   return groups;
 }

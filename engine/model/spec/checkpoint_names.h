@@ -17,7 +17,7 @@ namespace dunlin::engine {
 // kDeltaQkv, kDeltaZ, kDeltaQkvzByHead: of kDeltaIn; kDeltaQuery, kDeltaKey, kDeltaValue: of that and of kDeltaConv;
 // kBeta, kAlpha, kBetaAlphaByHead, and with DeltaSpec::gate_rank kDecayRank and kOutputGateRank: of kDeltaGates. By
 // head: interleaved by key head, with all value heads of each. kMambaBlocks: all of kMambaIn, whose blocks have factors
-// (ProductFactors).
+// (ProductFactors). kCurvePositive to kCurveEpsilon: a number each of kMlpCurve, the first two before their softplus.
 enum class FusedPart : uint8_t {
   kAll,
   kQuery,
@@ -43,7 +43,11 @@ enum class FusedPart : uint8_t {
   kBetaAlphaByHead,
   kDecayRank,
   kOutputGateRank,
-  kMambaBlocks
+  kMambaBlocks,
+  kCurvePositive,
+  kCurveNegative,
+  kCurveBeta,
+  kCurveEpsilon
 };
 
 // A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.

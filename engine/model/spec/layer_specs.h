@@ -33,6 +33,8 @@ struct NormSpec {
   float epsilon = 1e-5F;  // > 0
   bool bias = false;
   NormPlacement placement = NormPlacement::kPre;
+  // [num_layers] that are kPre where `placement`, kPostInside, is that of the others (OLMo Hybrid); else empty.
+  std::vector<bool> pre_layers;
   float weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
   bool final_offset = true;    // to that of the norm before the head, too
   float post_epsilon = 0.0F;   // of the norms that has_post() names; 0: epsilon
@@ -41,6 +43,10 @@ struct NormSpec {
 
   // Norms whose output is added to the residual.
   bool has_post() const { return placement == NormPlacement::kPreAndPost || placement == NormPlacement::kPostInside; }
+  NormPlacement placement_of(int32_t layer) const {
+    return !pre_layers.empty() && pre_layers[static_cast<size_t>(layer)] ? NormPlacement::kPre : placement;
+  }
+  bool has_post(int32_t layer) const { return has_post() && placement_of(layer) != NormPlacement::kPre; }
 };
 
 // Multi-head latent attention (DeepSeek V2): keys and values of all heads are linear in one latent row of a token. A
@@ -225,10 +231,12 @@ enum class MixerKind : uint8_t {
 // Out(RMSNorm(scan) * sigmoid(z)); decays and z are each two products of the layer's input, with rows of gate_rank
 // between them. All in elements of a row or a head.
 struct DeltaSpec {
-  kernels::DeltaShape shape;  // key_heads 0: no layer is one
-  int32_t conv_taps = 0;      // 2 to kConvTapsMax
-  int32_t gate_rank = 0;      // 0: a decay of each head, and z is of the fused projection
-  bool log_rates = true;      // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
+  kernels::DeltaShape shape;   // key_heads 0: no layer is one
+  int32_t conv_taps = 0;       // 2 to kConvTapsMax
+  int32_t gate_rank = 0;       // 0: a decay of each head, and z is of the fused projection
+  bool log_rates = true;       // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
+  bool signed_states = false;  // DeltaScanParams::beta_scale is 2
+  float norm_epsilon = 0.0F;   // of the norm of the scan's heads; 0: NormSpec::epsilon
 
   int32_t channels() const { return shape.channels(); }
   // Columns of the output projection.
@@ -331,7 +339,8 @@ struct MlpSpec {
   int32_t ffn_dim = 0;              // 1 to kMaxFfnDim
   std::vector<int32_t> layer_dims;  // [num_layers] of each where they differ, of which ffn_dim is the most; else empty
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
-  bool gated = false;  // the up matrix is [2 * ffn_dim, hidden_dim], gate rows first
+  bool learned_curve = false;  // in place of `activation`, not gated: xIELU of four numbers that each layer has
+  bool gated = false;          // the up matrix is [2 * ffn_dim, hidden_dim], gate rows first
   bool bias = false;
   // [num_layers] ActivateParams::limit of the MLPs and the shared experts, 0: none; empty: none in any layer. With
   // gated

@@ -49,6 +49,16 @@ struct ClassifierSpec {
   bool dense_bias = true;
 };
 
+// A layer that predicts further tokens, where those of the model differ.
+struct PredictorSpec {
+  int32_t like_layer = -1;    // a layer with its heads, window and rotation; -1: all layers have them
+  bool dense = false;         // of a model with experts: an MLP
+  float mlp_limit = 0.0F;     // MlpSpec::limits of it
+  float expert_limit = 0.0F;  // ExpertSpec::limits of it
+  bool own_head = false;      // the matrix of its head is its own, not the model's
+  bool unnormed = false;      // it reads hidden rows before the model's final norm, not after it
+};
+
 // Filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
 // A layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))), norms as NormSpec says.
 // parallel_residual: both terms are computed from the x before the layer.
@@ -60,6 +70,7 @@ struct ModelConfig {
   int32_t num_layers = 0;  // 1 to kMaxLayers
   // Layers behind these that predict further tokens and are loaded: 0 or 1. Lists by layer have entries for them, too.
   int32_t num_predictors = 0;
+  PredictorSpec predictor;
   int32_t hidden_dim = 0;   // 1 to kMaxHiddenDim
   int32_t vocab_size = 0;   // rows of the embedding
   int32_t max_context = 0;  // tokens, 1 to kMaxContextTokens

@@ -116,7 +116,8 @@ struct PredictorWeights {
   NormWeights embedding_norm;  // of the token's embedding
   NormWeights hidden_norm;     // of the hidden row
   LinearWeights in;            // [hidden_dim, 2 * hidden_dim]: of the normed embedding, then the normed hidden row
-  NormWeights final_norm;      // before the head, which is the model's
+  NormWeights final_norm;      // before the head
+  LinearWeights head;          // [vocab_size, hidden_dim], with PredictorSpec::own_head; else the head is the model's
 };
 
 struct LayerWeights {
@@ -128,18 +129,19 @@ struct LayerWeights {
   CompressedWeights compressed;  // where the attention is compressed
   StreamWeights attention_streams;
   StreamWeights mlp_streams;
-  DeltaWeights delta;               // of MixerKind::kDelta
-  ShortConvWeights short_conv;      // of MixerKind::kShortConv
-  MambaWeights mamba;               // of MixerKind::kMamba and kParallel
-  NormWeights query_norm;           // with qk_norm
-  NormWeights key_norm;             // with qk_norm
-  const float* sinks = nullptr;     // [num_heads], with attention_sinks
-  LinearWeights attention_out;      // [hidden_dim, output_features]
-  NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
-  NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with NormSpec::shared
-  LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts alone, as mlp_down
-  LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
-  NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
+  DeltaWeights delta;                // of MixerKind::kDelta
+  ShortConvWeights short_conv;       // of MixerKind::kShortConv
+  MambaWeights mamba;                // of MixerKind::kMamba and kParallel
+  NormWeights query_norm;            // with qk_norm
+  NormWeights key_norm;              // with qk_norm
+  const float* sinks = nullptr;      // [num_heads], with attention_sinks
+  LinearWeights attention_out;       // [hidden_dim, output_features]
+  NormWeights post_attention_norm;   // with NormPlacement::kPreAndPost and kPostInside
+  NormWeights mlp_norm;              // before the MLP; with kPost after it; absent with NormSpec::shared
+  LinearWeights mlp_up;              // [up_features, hidden_dim]; absent with experts alone, as mlp_down
+  LinearWeights mlp_down;            // [hidden_dim, ffn_dim]
+  const float* mlp_curve = nullptr;  // [4] ActivateParams::curve, with MlpSpec::learned_curve
+  NormWeights post_mlp_norm;         // with kPreAndPost and kPostInside
   // Where ExpertSpec::in_layer.
   LinearWeights router;                      // [router_features, hidden_dim] in FP32
   const float* router_correction = nullptr;  // [num_experts], with router_correction

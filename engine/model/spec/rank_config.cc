@@ -225,6 +225,7 @@ bool IsCutEvenly(WeightSlot slot) {
     case WeightSlot::kLayerInputOut:
     case WeightSlot::kEmbedding:
     case WeightSlot::kHead:
+    case WeightSlot::kPredictorHead:
       return true;
     default:
       return false;

@@ -15,7 +15,7 @@ inline constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embeddi
 inline constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
 inline constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
 inline constexpr auto kHasAttentionNorm = [](const C& c, int32_t layer) {
-  return c.norm.placement != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent) &&
+  return c.norm.placement_of(layer) != NormPlacement::kPostInside && !(layer == 0 && c.norm.first_absent) &&
          c.mixer(layer) != MixerKind::kNone;
 };
 inline constexpr auto kHasLayerInputs = [](const C& c, int32_t) { return c.has_layer_inputs(); };
@@ -69,13 +69,14 @@ inline constexpr auto kHasIndexQueries = [](const C& c, int32_t layer) {
 };
 inline constexpr auto kHasStreams = [](const C& c, int32_t) { return c.has_streams(); };
 inline constexpr auto kHasIndexer = [](const C& c, int32_t layer) { return c.attention.has_indexer(layer); };
-inline constexpr auto kHasPostNorms = [](const C& c, int32_t) { return c.norm.has_post(); };
+inline constexpr auto kHasPostNorms = [](const C& c, int32_t layer) { return c.norm.has_post(layer); };
 inline constexpr auto kHasMlpNorm = [](const C& c, int32_t layer) {
-  return c.has_mlp(layer) && !c.norm.shared && c.norm.placement != NormPlacement::kPostInside;
+  return c.has_mlp(layer) && !c.norm.shared && c.norm.placement_of(layer) != NormPlacement::kPostInside;
 };
 inline constexpr auto kHasMlp = [](const C& c, int32_t layer) {
   return c.has_mlp(layer) && (!c.experts.in_layer(layer) || c.experts.beside_mlp);
 };
+inline constexpr auto kHasCurve = [](const C& c, int32_t layer) { return kHasMlp(c, layer) && c.mlp.learned_curve; };
 inline constexpr auto kHasBoth = [](const C& c, int32_t layer) {
   return c.experts.in_layer(layer) && c.experts.beside_mlp;
 };
@@ -92,6 +93,9 @@ inline constexpr auto kHasSharedExpert = [](const C& c, int32_t layer) {
 };
 inline constexpr auto kHasFactor = [](const C& c, int32_t) { return c.layer_factor; };
 inline constexpr auto kPredicts = [](const C& c, int32_t layer) { return c.predicts(layer); };
+inline constexpr auto kHasPredictorHead = [](const C& c, int32_t layer) {
+  return c.predicts(layer) && c.predictor.own_head;
+};
 inline constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
 inline constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
 inline constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
@@ -114,6 +118,7 @@ inline constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labe
 
 // Dimensions.
 inline constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
+inline constexpr auto kCurveNumbers = [](const C&, int32_t) { return int64_t{4}; };
 inline constexpr auto kHidden = [](const C& c, int32_t) { return int64_t{c.hidden_dim}; };
 inline constexpr auto kTwiceHidden = [](const C& c, int32_t) { return 2 * int64_t{c.hidden_dim}; };
 inline constexpr auto kVocabulary = [](const C& c, int32_t) { return int64_t{c.part(c.vocab_size).count}; };

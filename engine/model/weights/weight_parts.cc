@@ -23,6 +23,7 @@ constexpr WeightName kPredictorNames[] = {
     {WeightSlot::kPredictorHiddenNorm, FusedPart::kAll, "layers.#.hnorm"},
     {WeightSlot::kPredictorIn, FusedPart::kAll, "layers.#.eh_proj"},
     {WeightSlot::kPredictorFinalNorm, FusedPart::kAll, "layers.#.shared_head.norm"},
+    {WeightSlot::kPredictorHead, FusedPart::kAll, "layers.#.shared_head.head"},
 };
 constexpr std::string_view kIndex = ".@";  // of an expert or head, in a name
 
@@ -196,13 +197,12 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
 // of Mamba2's norm may have a row for each group, and tables of entries and tokens have one for each place or token.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
-  constexpr WeightSlot kTables[] = {WeightSlot::kMambaNorm, WeightSlot::kEntryBias, WeightSlot::kIndexEntryBias,
-                                    WeightSlot::kTokenExperts};
+  using enum WeightSlot;
+  constexpr WeightSlot kTables[] = {kMambaNorm, kEntryBias, kIndexEntryBias, kTokenExperts};
   if (std::find(std::begin(kTables), std::end(kTables), part.slot) != std::end(kTables)) {
     return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
   }
-  constexpr WeightSlot kFolded[] = {WeightSlot::kDeltaRate, WeightSlot::kMambaRate, WeightSlot::kMambaSkip,
-                                    WeightSlot::kRouterCorrection};
+  constexpr WeightSlot kFolded[] = {kDeltaRate, kMambaRate, kMambaSkip, kMlpCurve, kRouterCorrection};
   const bool folded = std::find(std::begin(kFolded), std::end(kFolded), part.slot) != std::end(kFolded);
   return (folded || IsConvolution(part.slot)) && WithoutOnes(tensor.shape) == WithoutOnes(part.shape);
 }

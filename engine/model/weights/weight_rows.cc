@@ -136,6 +136,14 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, int32_t
       return {{config.delta.shape.value_heads + config.delta.gate_rank, config.delta.gate_rank}};
     case FusedPart::kMambaBlocks:
       return MambaRows(config.mamba);
+    case FusedPart::kCurvePositive:
+      return {{0, 1}};
+    case FusedPart::kCurveNegative:
+      return {{1, 1}};
+    case FusedPart::kCurveBeta:
+      return {{2, 1}};
+    case FusedPart::kCurveEpsilon:
+      return {{3, 1}};
   }
   return {};
 }

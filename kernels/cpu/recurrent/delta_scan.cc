@@ -51,7 +51,7 @@ void FillRows(const KernelTable& kernels, const DeltaScanParams& params, int64_t
       const float step = Softplus(gates[shape.value_heads] + params.dt_bias[head]);
       rows->decay[i] = std::exp(-params.rate[head] * step);
     }
-    rows->beta[i] = 1.0F / (1.0F + std::exp(-gates[0]));
+    rows->beta[i] = params.beta_scale / (1.0F + std::exp(-gates[0]));
     rows->key_scale[i] = 1.0F / std::sqrt(kernels.sum_squares(key + offset, key_dim) + kLengthEpsilon);
     rows->query_scale[i] = query_factor / std::sqrt(kernels.sum_squares(query + offset, key_dim) + kLengthEpsilon);
   }
@@ -96,7 +96,8 @@ bool ValidDelta(const DeltaScanParams& params) {
   const int64_t gates = (own_decays ? 1 : 2) * int64_t{shape.value_heads};
   return shape.key_heads > 0 && shape.value_heads > 0 && shape.value_heads % shape.key_heads == 0 &&
          shape.key_dim > 0 && shape.value_dim > 0 && (!own_decays || shape.key_dim <= kChannelDecaysMax) &&
-         (params.gates_stride == 0 || params.gates_stride >= gates);
+         (params.gates_stride == 0 || params.gates_stride >= gates) &&
+         (params.beta_scale == 1.0F || params.beta_scale == 2.0F);
 }
 
 }  // namespace

@@ -193,17 +193,27 @@ void ActivateWithin(const RowKernels& kernels, const ActivateParams& params, con
   }
 }
 
+// NaN stays NaN.
+void ActivateXielu(const float* curve, const float* in, int64_t columns, float* out) {
+  for (int64_t i = 0; i < columns; ++i) {
+    const float x = in[i];
+    const float term = x > 0.0F ? curve[0] * x * x : (std::expm1(std::min(x, curve[3])) - x) * (curve[1] + curve[2]);
+    out[i] = term + curve[2] * x;
+  }
+}
+
 }  // namespace
 
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
   if (params.rows_out == params.in && params.gated) return KernelStatus::kInvalidArgument;
-  if (!ValidLimit(params)) return KernelStatus::kInvalidArgument;
+  if (!ValidShape(params)) return KernelStatus::kInvalidArgument;
   const int64_t columns = params.out->columns;
   const int64_t in_stride = params.gated ? 2 * columns : columns;
   ComputeRows(context, *params.out, params.rows_out, params.num_rows, [&](int64_t row, float* buffer) {
     const float* in = params.in + row * in_stride;
     if (params.limit > 0.0F) return ActivateWithin(context->kernels, params, in, columns, buffer);
+    if (params.curve != nullptr) return ActivateXielu(params.curve, in, columns, buffer);
     context->kernels.activate(params.kind, in, params.gated ? in + columns : nullptr, columns, buffer);
   });
   return KernelStatus::kOk;

@@ -119,6 +119,20 @@ DUNLIN_HD void WeighChosen(const Lanes& lanes, const ExpertRouting& rule, float*
   }
 }
 
+// kSoftmaxOfNear's weight of `best`, whose logit is the largest of the open experts and its own.
+template <typename Lanes>
+DUNLIN_HD float WeightAmongNear(const Lanes& lanes, const ExpertRouting& rule, const RouteMemory& memory,
+                                int32_t best) {
+  const float largest = memory.scores[best];
+  float sum = 0.0F;
+  for (int32_t e = lanes.index(); e < rule.num_experts; e += lanes.count()) {
+    const float distance = (largest - memory.scores[e]) / fmaxf(fabsf(memory.scores[e]), largest);
+    const bool near = memory.open[e] != 0 && !(distance > rule.nearness);
+    sum += near ? expf(memory.scores[e] - largest) : 0.0F;
+  }
+  return 1.0F / (1.0F + lanes.Sum(sum));
+}
+
 // The experts and weights of one row.
 template <typename Lanes>
 DUNLIN_HD void RouteRow(const Lanes& lanes, const RouteExpertsParams& params, int64_t row, RouteMemory* memory) {
@@ -128,9 +142,11 @@ DUNLIN_HD void RouteRow(const Lanes& lanes, const RouteExpertsParams& params, in
   lanes.Sync();  // scores are read by other lanes than their own
   for (int32_t i = 0; i < rule.num_chosen; ++i) {
     const int32_t expert = TakeBest(lanes, memory->choice, rule.num_experts, memory->open);
+    const float near =
+        rule.scoring == ExpertScoring::kSoftmaxOfNear ? WeightAmongNear(lanes, rule, *memory, expert) : 0.0F;
     if (i % lanes.count() != lanes.index()) continue;
     params.chosen[row * rule.num_chosen + i] = expert;
-    memory->weights[i] = memory->scores[expert];
+    memory->weights[i] = rule.scoring == ExpertScoring::kSoftmaxOfNear ? near : memory->scores[expert];
   }
   WeighChosen(lanes, rule, memory->weights);
   for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {

@@ -137,14 +137,15 @@ KernelStatus RoundBatches(DeviceContext* context, const BatchedGemmParams& param
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
   if (params.rows_out == params.in && params.gated) return KernelStatus::kInvalidArgument;
-  if (!ValidLimit(params)) return KernelStatus::kInvalidArgument;
+  if (!ValidShape(params)) return KernelStatus::kInvalidArgument;
   if (params.cuts_before) return KernelStatus::kUnsupported;
   const ActivateSource source{.kind = params.kind,
                               .gated = params.gated,
                               .in = params.in,
                               .columns = params.out->columns,
                               .vector = Aligned(params.in),
-                              .limit = params.limit};
+                              .limit = params.limit,
+                              .curve = params.curve};
   return FillRows(context, source, *params.out, params.rows_out, params.num_rows);
 }
 

@@ -193,6 +193,13 @@ DUNLIN_HD inline float GateFactor(ActivationKind kind, float up) {
   return (below < -kClampedSwishLimit ? -kClampedSwishLimit : below) + 1.0F;
 }
 
+// ActivateParams::curve's. NaN stays NaN.
+DUNLIN_HD inline float Xielu(const float* curve, float x) {
+  const float below = x > curve[3] ? curve[3] : x;
+  const float term = x > 0.0F ? curve[0] * x * x : (expm1f(below) - x) * (curve[1] + curve[2]);
+  return term + curve[2] * x;
+}
+
 // The rows of ActivateParams.
 struct ActivateSource {
   ActivationKind kind;
@@ -200,11 +207,13 @@ struct ActivateSource {
   const float* in;
   int64_t columns;
   bool vector;
-  float limit = 0.0F;  // ActivateParams'
+  float limit = 0.0F;  // ActivateParams', as the next
+  const float* curve = nullptr;
 
   struct Row {
     ActivationKind kind;
     float limit;
+    const float* curve;
     const float* in;
     const float* factors;  // null: not gated
     // NaN stays NaN.
@@ -213,13 +222,14 @@ struct ActivateSource {
       const float below = factor > limit ? limit : factor;
       return (value > limit ? limit : value) * (below < -limit ? -limit : below);
     }
+    DUNLIN_HD float Of(float x) const { return curve == nullptr ? ApplyActivation(kind, x) : Xielu(curve, x); }
     DUNLIN_HD float One(int64_t i) const {
-      const float value = ApplyActivation(kind, in[i]);
+      const float value = Of(in[i]);
       return factors == nullptr ? value : Gated(value, factors[i]);
     }
     DUNLIN_HD Float4 Four(int64_t i) const {
       Float4 values = LoadFour(in + i);
-      for (float& value : values.values) value = ApplyActivation(kind, value);
+      for (float& value : values.values) value = Of(value);
       if (factors == nullptr) return values;
       const Float4 gate = LoadFour(factors + i);
       for (int k = 0; k < 4; ++k) values.values[k] = Gated(values.values[k], gate.values[k]);
@@ -231,7 +241,7 @@ struct ActivateSource {
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
     const float* row = in + index * (gated ? 2 * columns : columns);
-    return {kind, limit, row, gated ? row + columns : nullptr};
+    return {kind, limit, curve, row, gated ? row + columns : nullptr};
   }
 };
 

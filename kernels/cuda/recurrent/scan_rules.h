@@ -77,7 +77,7 @@ struct DeltaRule {
   DUNLIN_HD static RowFactors FactorsOfDecay(const Params& params, float decay, float gate, float write_squares,
                                              float read_squares) {
     constexpr float kLengthEpsilon = 1e-6F;
-    const float beta = 1.0F / (1.0F + expf(-gate));
+    const float beta = params.beta_scale / (1.0F + expf(-gate));
     const float key_scale = 1.0F / sqrtf(write_squares + kLengthEpsilon);
     const float query_factor = 1.0F / sqrtf(static_cast<float>(params.shape.key_dim));
     return {decay, key_scale * decay, beta * key_scale, query_factor / sqrtf(read_squares + kLengthEpsilon)};

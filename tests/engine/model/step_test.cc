@@ -170,6 +170,20 @@ TEST_F(Step, StackedExpertsInFp8HaveStackedScales) {
               HasSubstr("moe.up_proj.weight_scale_inv' holds 2 matrices; config.json makes it 3"));
 }
 
+// Of both spellings: what lists have behind the model's layers, or lists of its own.
+TEST_F(Step, TheLayerThatPredictsIsLikeOneOfItsKind) {
+  const ModelConfig published = ParsedConfig(kStep);
+  EXPECT_EQ(published.predictor.like_layer, 1);
+  EXPECT_FALSE(published.predictor.dense);  // moe_layers_enum has it
+  EXPECT_TRUE(published.predictor.own_head);
+  EXPECT_TRUE(published.predictor.unnormed);
+  const ModelConfig full = ParsedConfig(WithField(WithField(kStepWritten, "mtp_layer_types", R"(["full_attention"])"),
+                                                  "mtp_mlp_layer_types", R"(["dense"])"));
+  EXPECT_EQ(full.predictor.like_layer, 0);
+  EXPECT_TRUE(full.predictor.dense);
+  EXPECT_EQ(ParsedConfig(kStepWritten).predictor.like_layer, -1);
+}
+
 TEST_F(Step, TheTextPartOfAMultimodalModelIsServed) {
   const auto parsed = ParseModelConfig(
       absl::StrCat(R"({"model_type": "step3p7", "vision_config": {}, "text_config": )", kStep, "}"), "");

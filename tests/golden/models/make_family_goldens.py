@@ -58,6 +58,9 @@ MIMO_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 5e4, "part
 STEP_ROPE = {"full_attention": {"rope_type": "llama3", "rope_theta": 5e4, "partial_rotary_factor": 0.5, "factor": 2.0,
                                 "low_freq_factor": 1.0, "high_freq_factor": 32.0, "original_max_position_embeddings": 40},
              "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}
+APERTUS_ROPE = {"rope_type": "llama3", "rope_theta": 5e4, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 32.0,
+                "original_max_position_embeddings": 40}
+PHIMOE_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 STEP_VISION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2, "image_size": 4}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
@@ -279,6 +282,22 @@ FAMILIES = {
     "ernie45_moe_tiny": ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 3, "moe_num_shared_experts": 2,
                                           "moe_intermediate_size": 20, "num_hidden_layers": 3}),
     "olmoe_tiny": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 28}),
+    # Delta nets with pre-norms whose states change sign, attention with norms after the terms and without positions.
+    "olmo_hybrid_tiny": ("olmo_hybrid", {"num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+                                         "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+                                         "rope_parameters": {"rope_type": "default", "rope_theta": None},
+                                         "layer_types": ["linear_attention", "full_attention", "linear_attention",
+                                                         "full_attention"]}),
+    "olmo_hybrid_rotated": ("olmo_hybrid", {"num_hidden_layers": 3, "linear_num_key_heads": 4, "linear_num_value_heads": 4,
+                                            "linear_key_head_dim": 12, "linear_value_head_dim": 24,
+                                            "linear_allow_neg_eigval": False,
+                                            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+                                            "layer_types": ["full_attention", "linear_attention", "linear_attention"]}),
+    "apertus_tiny": ("apertus", {"num_hidden_layers": 3, "rope_parameters": APERTUS_ROPE}),
+    # The threshold of the router's softmaxes is wide enough that they hold several experts.
+    "phimoe_tiny": ("phimoe", {"num_local_experts": 6, "intermediate_size": 28, "num_hidden_layers": 3, "sliding_window": 24,
+                               "router_jitter_noise": 0.3, "attention_bias": True, "lm_head_bias": True,
+                               "rope_parameters": PHIMOE_ROPE}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -314,7 +333,7 @@ def draw(model, seed):
             noise = 0.5 * noise - 0.5
         elif name.endswith((".mamba.D", ".mixer.D")):
             noise = 0.5 + 0.5 * noise
-        elif name.endswith((".in_proj_a.weight", ".in_proj_b.weight", ".in_proj_ba.weight", ".b_proj.weight",
+        elif name.endswith((".in_proj_a.weight", ".in_proj_b.weight", ".in_proj_ba.weight", ".a_proj.weight", ".b_proj.weight",
                             ".f_a_proj.weight", ".g_a_proj.weight", ".self_attn.g_proj.weight")):
             noise = 1.0 / math.sqrt(value.shape[1]) * noise  # neither closed nor open: what is next to 0 is normalised
         elif model.config.model_type.startswith("qwen3_") and is_recurrent(model.config) and name.endswith("norm.weight"):
@@ -325,6 +344,8 @@ def draw(model, seed):
             noise = (0.0 if offset else 1.0) + 0.2 * noise
             if (scaled or offset_norms) and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
+            if kind == "apertus" and ("q_norm" in name or "k_norm" in name):
+                noise *= 1.6  # of heads of 8 elements, whose scores are within 2.8 else
             if model.config.model_type == "gemma4_text" and ("q_norm" in name or "k_norm" in name):
                 noise *= 0.3 if layer_inputs else 0.5  # scores have no other scale
             if name.endswith("post_per_layer_input_norm.weight"):
@@ -402,6 +423,25 @@ class Choices:
         return self.function(values, k, dim=dim, **options)
 
 
+def as_published_hybrid(tensors, config):
+    """OLMo Hybrid: transformers cuts the convolution's channels into three equal parts, and gives the norms after the attention
+    the name of those before the MLP of delta nets."""
+    def published(name):
+        attends = config.layer_types[int(name.split(".")[2])] == "full_attention" if ".layers." in name else False
+        return name.replace("feedforward_layer_norm", "post_attention_layernorm") if attends else name
+
+    tensors = {published(name): tensor for name, tensor in tensors.items()}
+    keys = config.linear_num_key_heads * config.linear_key_head_dim
+    for layer in range(config.num_hidden_layers):
+        names = [f"model.layers.{layer}.linear_attn.{part}_conv1d.weight" for part in "qkv"]
+        if names[0] not in tensors:
+            continue
+        channels = torch.cat([tensors[name] for name in names])
+        parts = torch.split(channels, [keys, keys, len(channels) - 2 * keys])
+        tensors |= {name: part.contiguous() for name, part in zip(names, parts)}
+    return tensors
+
+
 def save(model, folder):
     shutil.rmtree(folder, ignore_errors=True)
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -411,6 +451,8 @@ def save(model, folder):
     tensors = {re.sub(r"block_sparse_moe\.(gate|up|down)_proj", r"mlp.\1_proj",
                       name.replace("language_model.model.blocks.", "language_model.model.layers.")): tensor
                for name, tensor in tensors.items()}
+    if model.config.model_type == "olmo_hybrid":
+        tensors = as_published_hybrid(tensors, model.config)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
 
 

@@ -51,6 +51,15 @@ def qwen35(rng):
                             "rms_norm_eps": 0.01, "rope_parameters": rope}
 
 
+def olmo_hybrid(rng):
+    keys = rng.choice([1, 2, 3])
+    return "olmo_hybrid", {**common(rng), **layer_types(rng, "linear_attention"), "linear_num_key_heads": keys,
+                           "linear_num_value_heads": keys * rng.choice([1, 2, 3]), "linear_key_head_dim": rng.randint(4, 20),
+                           "linear_value_head_dim": rng.randint(4, 40), "linear_conv_kernel_dim": rng.randint(2, 8),
+                           "linear_allow_neg_eigval": rng.random() < 0.7,
+                           "rope_parameters": {"rope_type": "default", "rope_theta": rng.choice([None, 1e4])}}
+
+
 def qwen35_moe(rng):
     return "qwen3_5_moe_text", {**qwen35(rng)[1], **experts(rng), "shared_expert_intermediate_size": rng.randint(8, 40)}
 
@@ -300,5 +309,6 @@ def mimo_v2(rng):
 
 
 SHAPES = {shape.__name__: shape for shape in (
+    olmo_hybrid,
     gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, falcon_h1, bamba, mamba2,
     granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2, step)}

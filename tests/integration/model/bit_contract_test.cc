@@ -69,6 +69,10 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"gemma4_e", GoldenModelPath("gemma4_e_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4_moe", GoldenModelPath("gemma4_moe_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"kimi_linear", GoldenModelPath("kimi_linear_tiny"), 10, 2}, variant);
+    // Norms stand where a layer's kind has them, and states change sign.
+    cases.emplace_back(MixCase{"olmo_hybrid", GoldenModelPath("olmo_hybrid_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"apertus", GoldenModelPath("apertus_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"phimoe", GoldenModelPath("phimoe_tiny"), 10, 2}, variant);
     // Rows choose the keys that they attend to.
     cases.emplace_back(MixCase{"deepseek_v32", GoldenModelPath("deepseek_v32_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"glm_moe_dsa", GoldenModelPath("glm_moe_dsa_tiny"), 10, 2}, variant);

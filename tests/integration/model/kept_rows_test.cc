@@ -43,7 +43,7 @@ TEST_P(KeptRowsOf, HaveTheirBitsAmongAllRows) {
 
 INSTANTIATE_TEST_SUITE_P(Models, KeptRowsOf,
                          ::testing::Values("llama_gqa", "gemma4_tiny", "gemma4_e_tiny", "gemma4_moe_tiny", "lfm2_tiny",
-                                           "lfm3_tiny", "llama4_tiny", "step_tiny"),
+                                           "lfm3_tiny", "llama4_tiny", "step_tiny", "olmo_hybrid_rotated"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -215,7 +215,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Predictors,
                                            PredictorCase{"qwen35_mtp", 4}, PredictorCase{"glm4_moe_mtp", 1},
                                            PredictorCase{"glm4_moe_mtp", 2}, PredictorCase{"glm4_moe_mtp", 4},
                                            PredictorCase{"deepseek_v3_mtp", 1}, PredictorCase{"deepseek_v3_mtp", 2},
-                                           PredictorCase{"deepseek_v3_mtp", 4}),
+                                           PredictorCase{"deepseek_v3_mtp", 4}, PredictorCase{"step_mtp", 1},
+                                           PredictorCase{"step_mtp", 2}, PredictorCase{"step_mtp", 4}),
                          [](const auto& test) {
                            return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks);
                          });

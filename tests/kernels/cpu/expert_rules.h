@@ -38,6 +38,7 @@ inline constexpr RuleCase kRules[] = {
      {.num_experts = 20, .num_chosen = 3, .scoring = ExpertScoring::kSigmoid, .normalized = true, .sum_offset = 0.25F},
      true},
     {"llama4", {.num_experts = 16, .num_chosen = 1, .scoring = ExpertScoring::kSigmoidOfChosen}, false},
+    {"phimoe", {.num_experts = 19, .num_chosen = 2, .scoring = ExpertScoring::kSoftmaxOfNear, .nearness = 0.4F}, false},
     {"all", {.num_experts = 5, .num_chosen = 5}, false},
 };
 

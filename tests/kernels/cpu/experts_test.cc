@@ -64,6 +64,23 @@ void MaskGroups(const ExpertRouting& rule, std::vector<double>* choice) {
   }
 }
 
+// Source: transformers 5.23, models/phimoe, sparsemixer.
+std::vector<double> WeightsAmongNear(const ExpertRouting& rule, std::vector<double> logits,
+                                     const std::vector<int32_t>& chosen) {
+  std::vector<double> weights;
+  for (const int32_t best : chosen) {
+    const double largest = logits[static_cast<size_t>(best)];
+    double sum = 0.0;
+    for (const double logit : logits) {
+      const bool near = (largest - logit) / std::max(std::fabs(logit), largest) <= static_cast<double>(rule.nearness);
+      sum += near ? std::exp(logit - largest) : 0.0;
+    }
+    weights.push_back(1.0 / sum);
+    logits[static_cast<size_t>(best)] = -HUGE_VAL;
+  }
+  return weights;
+}
+
 ExactRow ExactRouting(const ExpertRouting& rule, const float* logits, const float* correction) {
   std::vector<double> scores(logits, logits + rule.num_experts);
   if (rule.scoring == ExpertScoring::kSigmoid) {
@@ -78,6 +95,7 @@ ExactRow ExactRouting(const ExpertRouting& rule, const float* logits, const floa
   MaskGroups(rule, &choice);
   ExactRow row{Largest(choice, rule.num_chosen), {}};
   for (const int32_t expert : row.chosen) row.weights.push_back(scores[static_cast<size_t>(expert)]);
+  if (rule.scoring == ExpertScoring::kSoftmaxOfNear) row.weights = WeightsAmongNear(rule, scores, row.chosen);
   for (double& weight : row.weights) {
     if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) weight = std::exp(weight);
     if (rule.scoring == ExpertScoring::kSigmoidOfChosen) weight = 1.0 / (1.0 + std::exp(-weight));

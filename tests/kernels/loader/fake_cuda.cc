@@ -180,7 +180,7 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
 
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
   return RunFilling(context, Cpu().ops->activate, params,
-                    [](Translation& to_host, ActivateParams& p) { to_host(&p.in, &p.rows_out); });
+                    [](Translation& to_host, ActivateParams& p) { to_host(&p.in, &p.rows_out, &p.curve); });
 }
 
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {

@@ -98,10 +98,12 @@ TEST_P(Recurrent, ConvolutionHasTheSameBitsUnderAnyCutAndBesideOthers) {
 
 struct Delta {
   DeltaShape shape;
+  float beta_scale;
   std::vector<float> rate;
   std::vector<float> dt_bias;
 
-  explicit Delta(const DeltaShape& of) : shape(of), dt_bias(RandomMatrix(1, of.value_heads, 8)) {
+  explicit Delta(const DeltaShape& of, float scale = 1.0F)
+      : shape(of), beta_scale(scale), dt_bias(RandomMatrix(1, of.value_heads, 8)) {
     for (const float value : RandomMatrix(1, of.value_heads, 7)) rate.push_back(std::exp(value - 1.0F));
   }
   int64_t state_floats() const { return shape.value_heads * DeltaHeadFloats(shape); }
@@ -119,7 +121,8 @@ std::vector<float> Scan(Device& device, const Delta& delta, const Batch& batch, 
                                .state = {states, delta.state_floats(), batch.slots.data()},
                                .sequences = batch.spans.data(),
                                .num_sequences = static_cast<int32_t>(batch.spans.size()),
-                               .out = out.data()};
+                               .out = out.data(),
+                               .beta_scale = delta.beta_scale};
   EXPECT_EQ(device.ops->delta_scan(device.context, params), KernelStatus::kOk);
   return out;
 }
@@ -154,7 +157,7 @@ std::vector<double> ExactHead(const Delta& delta, int64_t head, const std::vecto
     for (size_t j = 0; j < dv; ++j) {
       double stored = 0.0;
       for (size_t i = 0; i < dk; ++i) stored += state[i * dv + j] * key[i];
-      const double update = Sigmoid(gate[0]) * (value[j] - stored);
+      const double update = static_cast<double>(delta.beta_scale) * Sigmoid(gate[0]) * (value[j] - stored);
       double attended = 0.0;
       for (size_t i = 0; i < dk; ++i) attended += (state[i * dv + j] += key[i] * update) * query[i];
       out.push_back(attended);
@@ -166,7 +169,8 @@ std::vector<double> ExactHead(const Delta& delta, int64_t head, const std::vecto
 TEST_P(Recurrent, DeltaRuleMatchesFp64) {
   for (const Delta& delta :
        {Delta({2, 4, 8, 12}), Delta({2, 4, 8, 12, true}), Delta({1, 1, 1, 1}), Delta({1, 2, 30, 33}),
-        Delta({2, 4, 128, 128}), Delta({3, 3, 17, 64}), Delta({1, 1, 200, 20}), Delta({1, 2, 64, 70})}) {
+        Delta({2, 4, 128, 128}), Delta({3, 3, 17, 64}), Delta({1, 1, 200, 20}), Delta({1, 2, 64, 70}),
+        Delta({2, 4, 8, 12}, 2.0F), Delta({2, 2, 96, 192}, 2.0F)}) {
     constexpr int64_t kRows = 70;
     const std::vector<float> in = RandomMatrix(kRows, delta.shape.channels(), 9);
     const std::vector<float> gates = RandomMatrix(kRows, 2 * delta.shape.value_heads, 10);
@@ -186,7 +190,7 @@ TEST_P(Recurrent, DeltaRuleMatchesFp64) {
 }
 
 TEST_P(Recurrent, DeltaRuleHasTheSameBitsUnderAnyCutAndBesideOthers) {
-  for (const Delta& delta : {Delta({2, 4, 8, 12}), Delta({1, 2, 40, 100})}) {
+  for (const Delta& delta : {Delta({2, 4, 8, 12}), Delta({1, 2, 40, 100}), Delta({2, 2, 8, 12}, 2.0F)}) {
     constexpr int32_t kRows = 130;
     const int64_t columns = delta.shape.channels();
     const int64_t gate_columns = 2 * delta.shape.value_heads;

@@ -42,6 +42,8 @@ TEST_P(RecurrentRefusals, DeltaRule) {
   EXPECT_EQ(status_with([](DeltaScanParams* p) { --p->state.slot_stride; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->shape.value_heads = 3; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates = nullptr; }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status_with([](DeltaScanParams* p) { p->beta_scale = 2.0F; }), KernelStatus::kOk);
+  EXPECT_EQ(status_with([](DeltaScanParams* p) { p->beta_scale = 3.0F; }), KernelStatus::kInvalidArgument);
   // With a decay of each row a row of gates has no a.
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates_stride = 4; }), KernelStatus::kInvalidArgument);
   const float* steps = floats_.data();

@@ -241,6 +241,19 @@ TEST(RowOps, LimitsOfGatesMatchTheCpus) {
   }
 }
 
+TEST(RowOps, XieluMatchesTheCpus) {
+  const float curve[] = {0.7F, 0.4F, 0.5F, -1e-6F};
+  const std::vector<float> in = RandomValues(kOpRows * 128, 9);
+  std::vector<float> expected(in.size());
+  Activation width{.columns = 128};
+  ASSERT_EQ(Cpu().ops->activate(Cpu().context, {ActivationKind::kSilu, false, in.data(), &width, kOpRows,
+                                                expected.data(), 0.0F, false, curve}),
+            KernelStatus::kOk);
+  HostMatrix out(Precision::kFp32, kOpRows, 128);
+  RunRows(ActivateSource{ActivationKind::kSilu, false, in.data(), 128, true, 0.0F, curve}, TargetOf(out), 3);
+  ExpectRows(out, expected, 2e-6F);
+}
+
 // The scales of the CPU device under the same recipe, for the values that its activation holds.
 TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
   constexpr int32_t kColumns = 40;
