@@ -149,7 +149,7 @@ TEST(MicroscaledTensors, RefuseScalesThatAreNoNumbersWithTheirRow) {
   for (const auto& [golden, value, message] : cases) {
     const TempDirectory directory;
     WriteChangedGolden(
-        golden, [&](GoldenTensors* t) { t->Set(scale, 9, static_cast<uint8_t>(value)); }, directory);
+        golden, [&, value = value](GoldenTensors* t) { t->Set(scale, 9, static_cast<uint8_t>(value)); }, directory);
     ModelSource source;
     source.path = directory.path();
     const auto model = OpenModelSource(source, false);

@@ -40,7 +40,8 @@ TEST_P(AttentionPoisonTest, UnusedSlotsLeaveNoTrace) {
 }
 
 TEST_P(AttentionPoisonTest, LaterTokensLeaveNoTraceInEarlierRows) {
-  const auto& [dtype, shape] = GetParam();
+  const DType dtype = std::get<DType>(GetParam());
+  const HeadShape& shape = std::get<HeadShape>(GetParam());
   constexpr int32_t kLength = 330;
   PagedBatch clean_batch(dtype, shape, {{7, 0, kLength}});
   constexpr int32_t kPoisonFrom[] = {1, 64, 97, 257, 329};

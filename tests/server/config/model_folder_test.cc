@@ -41,7 +41,8 @@ class ModelFolderTest : public ConfigTest {
   // The paths that are found, relative to the folder.
   std::vector<std::string> Found(absl::Duration settle, absl::Time now, const ModelPaths* served) const {
     std::vector<std::string> paths;
-    for (const FoundModel& model : FindModels(repository_, settle, now, served).value()) {
+    const absl::StatusOr<std::vector<FoundModel>> found = FindModels(repository_, settle, now, served);
+    for (const FoundModel& model : found.value()) {
       paths.push_back(model.path.substr(repository_.size() + 1));
     }
     return paths;
@@ -49,7 +50,7 @@ class ModelFolderTest : public ConfigTest {
   std::vector<std::string> FoundLater() const { return Found(kHour, absl::Now() + 2 * kHour, &none_); }
 
   const std::string repository_ = folder_ + "/repository";
-  const ModelPaths none_;
+  const ModelPaths none_{};
 };
 
 TEST_F(ModelFolderTest, TheLargestNumberIsServedAndOtherNamesAreLeftOut) {

@@ -150,7 +150,7 @@ TEST(TileGemm, AFusedActivationWritesTheNextInput) {
     const HostMatrix some(precision, kRows, kColumns);
     problem.in.view().row(7)[1] = 0x7F;  // the upper half of an element: NaN
     problem.in.view().row(7)[0] = 0xFF;
-    const auto run = [&](const HostMatrix& out, int64_t first, int32_t count) {
+    const auto run = [&, decodes = decodes](const HostMatrix& out, int64_t first, int32_t count) {
       Activation next{.data = out.view().data, .precision = out.view().precision, .capacity_rows = kRows};
       next.columns = kColumns;
       GemmParams params = problem.Params(nullptr, 0);

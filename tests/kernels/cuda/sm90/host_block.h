@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <type_traits>
 
@@ -151,9 +150,10 @@ class HostBlock {
   // 16 bytes of consecutive elements.
   template <typename Format>
   static void ReadPiece(Machine* machine, uint32_t address, float (&to)[16 / kElementBytes<Format>]) {
-    std::conditional_t<kElementBytes<Format> == 1, uint8_t, uint16_t> bits[std::size(to)] = {};
+    constexpr int kElements = 16 / kElementBytes<Format>;
+    std::conditional_t<kElementBytes<Format> == 1, uint8_t, uint16_t> bits[kElements] = {};
     machine->Read(address, bits, 16, true);
-    for (size_t i = 0; i < std::size(to); ++i) to[i] = Format::ToFloat(bits[i]);
+    for (int i = 0; i < kElements; ++i) to[i] = Format::ToFloat(bits[i]);
   }
   // Register r of thread t: row t / 4 % 8 of its warp's 16, 8 more if r is odd; 4 bytes of K from 4 (t % 4), 16 more
   // from r = 2 on.
