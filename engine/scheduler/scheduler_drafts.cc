@@ -17,6 +17,7 @@ namespace dunlin::engine {
 namespace {
 
 constexpr double kGuessWeight = 0.1;     // of the last guess in the estimate of how often they are right
+constexpr int32_t kFirstGuesses = 7;     // of a look-up: so long it is their mean, with one right and one wrong
 constexpr double kAverageWeight = 0.01;  // the same of all sequences together
 
 }  // namespace
@@ -133,14 +134,19 @@ void Scheduler::LearnGuess(TokenId drawn, size_t draw, SequenceDrafts* drafts) {
   const auto learn = [drawn](TokenId guess, double weight, double* acceptance) {
     *acceptance += weight * ((guess == drawn ? 1.0 : 0.0) - *acceptance);
   };
+  const auto learn_look_up = [&learn, drafts](TokenId guess) {
+    const bool few = drafts->num_learned < kFirstGuesses;
+    learn(guess, few ? 1.0 / (drafts->num_learned + 3) : kGuessWeight, &drafts->acceptance);
+    drafts->num_learned += few ? 1 : 0;
+  };
   ModelDrafts& model = drafts->model;
-  if (draw < drafts->guesses.size()) {
-    learn(drafts->guesses[draw], kGuessWeight, model.guessed ? &model.acceptance : &drafts->acceptance);
-    if (model.guessed) learn(drafts->guesses[draw], kAverageWeight, &model_acceptance_);
+  if (draw < drafts->guesses.size() && model.guessed) {
+    learn(drafts->guesses[draw], kGuessWeight, &model.acceptance);
+    learn(drafts->guesses[draw], kAverageWeight, &model_acceptance_);
+  } else if (draw < drafts->guesses.size()) {
+    learn_look_up(drafts->guesses[draw]);
   }
-  if (draw == 0 && model.guessed && model.looked_up != kNoToken) {
-    learn(model.looked_up, kGuessWeight, &drafts->acceptance);
-  }
+  if (draw == 0 && model.guessed && model.looked_up != kNoToken) learn_look_up(model.looked_up);
 }
 
 void Scheduler::CountDrafts(Sequence* sequence, size_t num_drafts) {

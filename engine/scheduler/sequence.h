@@ -68,6 +68,7 @@ struct SequenceDrafts {
   int32_t num_planned = 0;
   // How often a guess of the drafter is right whose predecessors were; of those that were not in a plan, too.
   double acceptance = 0.5;
+  int32_t num_learned = 0;  // guesses that it comes from, up to a limit
   ModelDrafts model;
 };
 

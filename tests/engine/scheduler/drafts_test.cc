@@ -216,6 +216,24 @@ TEST(Drafts, EndWhereRowsTakeTheTimeOfTheStep) {
   EXPECT_GT(RowsOf({100000, 40000}, 1), 0);
 }
 
+// The first guesses of an answer count for more than later ones, so that a short one has the estimate in time.
+TEST(Drafts, LearnFastFromTheFirstGuesses) {
+  for (const bool wrong : {false, true}) {
+    SchedulerHarness harness(Options());
+    KnownAnswer* drafter = nullptr;
+    Client* client = AddGuessed(&harness, Ask(Prompt(5), 100), 1, &drafter);
+    drafter->all_wrong = wrong;
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(harness.Step());  // the prompt, then a guess each
+    EXPECT_NEAR(client->sequence->drafts.acceptance, wrong ? 1.0 / 7 : 6.0 / 7, 1e-12);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(harness.Step());
+    drafter->all_wrong = !wrong;
+    ASSERT_TRUE(harness.Step());
+    const double before = client->sequence->drafts.acceptance;
+    ASSERT_TRUE(harness.Step());
+    EXPECT_NEAR(client->sequence->drafts.acceptance, before + 0.1 * ((wrong ? 1.0 : 0.0) - before), 1e-12);
+  }
+}
+
 // Guesses are compared with what is drawn also while none is verified.
 TEST(Drafts, EndWhileTheyAreWrongAndComeBack) {
   SchedulerOptions options = Options(true);
