@@ -86,6 +86,7 @@ absl::StatusOr<std::vector<kernels::Device*>> Devices::RanksFor(const ModelSetti
     for (const auto& rank : opened) spdlog::info("device of one of {} ranks: {}", num_ranks, rank->description);
   }
   std::vector<kernels::Device*> ranks;
+  ranks.reserve(opened.size());
   for (const auto& rank : opened) ranks.push_back(rank.get());
   return ranks;
 }
