@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws configs of model families: a function of each returns a model_type and fields beside make_family_goldens.COMMON.
+"""Draws configs of model families: a function of each returns a model_type and fields beside family_configs.COMMON.
 
 Numbers of heads, their sizes, taps, widths, experts, windows and what mixes a layer are drawn, and what a family may
 leave out.
 """
 
-import make_family_goldens as family
+import family_configs as family
 
 
 def common(rng):
