@@ -228,23 +228,9 @@ void SetV4Streams(JsonFields& fields, ModelConfig* config) {
                      .epsilon = static_cast<float>(fields.NumberOr("hc_eps", 0.0, 1.0, 1e-6))};
 }
 
-// FP4 experts next to FP8 matrices, as published, or in the config of the quantisation.
-void RefuseFp4Experts(JsonFields& fields) {
-  std::string type = fields.TextOr("expert_dtype", "");
-  if (const nlohmann::json* quantization = fields.Object("quantization_config"); quantization != nullptr) {
-    JsonFields inner(*quantization, absl::StrCat(fields.where(), ": quantization_config"));
-    if (type.empty()) type = inner.TextOr("expert_dtype", "");
-    fields.Adopt(inner.status());
-  }
-  if (type == "fp4") {
-    fields.Fail("expert_dtype is 'fp4': experts in FP4 next to FP8 matrices are not read; convert the model to BF16");
-  }
-}
-
 void ParseDeepseekV4(JsonFields& fields, ModelConfig* config) {
   SetSizes(fields, 1048576, config, 2048);
   RefuseUnsupported(fields, {"attention_bias", "mlp_bias"});
-  RefuseFp4Experts(fields);
   config->norm.kind = kernels::NormKind::kRmsNorm;
   config->norm.epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
   config->mlp.activation = ParseActivation(fields, "hidden_act", "silu");

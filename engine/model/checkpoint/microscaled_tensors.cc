@@ -19,12 +19,19 @@ using kernels::DType;
 
 constexpr std::string_view kPackedEnding = ".weight_packed";
 constexpr std::string_view kPlainEnding = ".weight";
+constexpr const char* kScaleEnding = ".weight_scale";
+constexpr const char* kDeepseekScaleEnding = ".scale";
 // Of E8M0 scales, biased: the largest code times 2^(exponent - 127) is in FP32's range.
 constexpr int kMaxE2M1Exponent = 252;
 constexpr int kMaxE4M3Exponent = 246;
+constexpr int64_t kMxGroup = 32;  // columns of a scale of MXFP4
+// Of powers of two that E4M3 has: 2^-9 to 2^8.
+constexpr int kLargestPower = 8;
+constexpr int kPowerRange = 17;
 
 bool IsBytes(const TensorInfo& tensor) {
-  return std::string_view(tensor.dtype->name) == "U8";
+  const std::string_view name = tensor.dtype->name;
+  return name == "U8" || name == "I8";
 }
 bool IsE4M3(const TensorInfo& tensor) {
   return tensor.dtype->loadable == DType::kF8E4M3;
@@ -62,34 +69,46 @@ absl::Status MicroscaledTensors::Add(const TensorInfo& codes) {
     return absl::OkStatus();
   }
   const std::string module = codes.name.substr(0, codes.name.size() - (packed ? kPackedEnding : kPlainEnding).size());
-  const TensorInfo* scales = stored().Find(absl::StrCat(module, ".weight_scale"));
-  if (scales == nullptr) return absl::OkStatus();
-  const bool of_e4m3 = IsE4M3(codes);
-  const bool e4m3_scales = IsE4M3(*scales);
-  if (of_e4m3 ? !IsExponents(*scales) : !e4m3_scales && !(packed && IsExponents(*scales))) return absl::OkStatus();
-  const Kind kind = of_e4m3 ? Kind::kMxFp8 : e4m3_scales ? Kind::kNvFp4 : Kind::kMxFp4;
+  std::optional<Matrix> matrix = MatrixOf(codes, module);
+  if (!matrix) return absl::OkStatus();
+  const Kind kind = matrix->kind;
+  const TensorInfo* scales = matrix->scales;
   const int64_t group = GroupOf(kind);
-  const int64_t per_byte = of_e4m3 ? 1 : 2;
+  const int64_t per_byte = kind == Kind::kMxFp8 ? 1 : 2;
   if (codes.shape.size() != 2 || codes.shape[1] * per_byte % group != 0) {
     return UnexpectedTensor(codes, absl::StrCat("[rows, columns / ", per_byte, "], columns in groups of ", group));
   }
   const int64_t columns = codes.shape[1] * per_byte;
   const std::vector<int64_t> of_scales = {codes.shape[0], columns / group};
   if (scales->shape != of_scales) return UnexpectedTensor(*scales, ShapeText(of_scales));
-  Matrix matrix{.kind = kind, .scales = scales};
   if (kind == Kind::kNvFp4) {
     const absl::StatusOr<float> factor = ReadFactor(module, packed);
     if (!factor.ok()) return factor.status();
-    matrix.factor = *factor;
+    matrix->factor = *factor;
   }
   std::string name = module + std::string(kPlainEnding);
   if (Derives(name)) return absl::InvalidArgumentError(absl::StrCat("weight '", name, "' is quantised twice"));
   Derive(std::move(name), TensorDTypeOf(kind == Kind::kNvFp4 ? DType::kF32 : DType::kBF16), {codes.shape[0], columns},
          codes);
-  matrices_.push_back(matrix);
+  matrices_.push_back(*matrix);
   Hide(scales);
   for (const char* ending : {".input_scale", ".input_global_scale"}) Hide(stored().Find(absl::StrCat(module, ending)));
   return absl::OkStatus();
+}
+
+std::optional<MicroscaledTensors::Matrix> MicroscaledTensors::MatrixOf(const TensorInfo& codes,
+                                                                       const std::string& module) const {
+  const bool packed = codes.name.ends_with(kPackedEnding);
+  const TensorInfo* scales = stored().Find(absl::StrCat(module, kScaleEnding));
+  if (scales == nullptr && !packed && IsBytes(codes)) {
+    scales = stored().Find(absl::StrCat(module, kDeepseekScaleEnding));
+    if (scales == nullptr || !IsExponents(*scales)) return std::nullopt;
+    return Matrix{.kind = Kind::kMxFp4, .scales = scales};
+  }
+  if (scales == nullptr) return std::nullopt;
+  if (IsE4M3(codes)) return IsExponents(*scales) ? std::optional(Matrix{Kind::kMxFp8, scales}) : std::nullopt;
+  if (IsE4M3(*scales)) return Matrix{.kind = Kind::kNvFp4, .scales = scales};
+  return packed && IsExponents(*scales) ? std::optional(Matrix{Kind::kMxFp4, scales}) : std::nullopt;
 }
 
 absl::StatusOr<float> MicroscaledTensors::ReadFactor(const std::string& module, bool reciprocal) {
@@ -183,9 +202,11 @@ absl::Status MicroscaledTensors::ReadDerived(size_t index, uint64_t first_byte, 
 }
 
 std::optional<kernels::CodeTraits> MicroscaledTensors::DerivedCodes(size_t index) const {
-  if (matrices_[index].kind != Kind::kNvFp4) return std::nullopt;
-  // One factor a row.
-  const int64_t blocks = (Info(index).shape[1] + kernels::kSuperBlock - 1) / kernels::kSuperBlock;
+  const Kind kind = matrices_[index].kind;
+  if (kind == Kind::kMxFp8) return std::nullopt;
+  // Of NVFP4 one factor a row.
+  const int64_t blocks =
+      kind == Kind::kNvFp4 ? (Info(index).shape[1] + kernels::kSuperBlock - 1) / kernels::kSuperBlock : 1;
   return kernels::CodeTraits{.code_min = -12,
                              .code_max = 12,
                              .group = 16,
@@ -204,15 +225,47 @@ absl::Status MicroscaledTensors::ReadDerivedCodes(size_t index, int64_t first_ro
   if (!rows.ok()) return rows.status();
   out->Resize(*DerivedCodes(index), num_rows, Info(index).shape[1]);
   for (size_t i = 0; i < out->codes.size(); ++i) out->codes[i] = HalvesOfE2M1(rows->codes, i);
+  if (matrices_[index].kind == Kind::kMxFp4) {
+    SplitScales(*rows, Info(index).shape[1] / kMxGroup, out);
+    return absl::OkStatus();
+  }
   std::memcpy(out->scales.data(), rows->scales.data(), rows->scales.size());
   std::fill(out->wide_factors.begin(), out->wide_factors.end(), 0.5F * matrices_[index].factor);
   return absl::OkStatus();
 }
 
+// Of the groups that share a factor the largest scale becomes 2^kLargestPower; groups of zeros may have any.
+void MicroscaledTensors::SplitScales(const StoredRows& rows, int64_t groups_of_row, CodedRows* out) {
+  constexpr int64_t kBlockGroups = kernels::kSuperBlock / kMxGroup;
+  const auto num_groups = static_cast<int64_t>(rows.scales.size());
+  const auto scale_of = [&](int64_t group) { return std::to_integer<int>(rows.scales[static_cast<size_t>(group)]); };
+  size_t block = 0;
+  for (int64_t begin = 0, end = 0; begin < num_groups; begin = end, ++block) {
+    end = std::min((begin / groups_of_row + 1) * groups_of_row, begin + kBlockGroups);
+    int largest = 0;
+    for (int64_t group = begin; group < end; ++group) {
+      const std::span<const int8_t> codes =
+          std::span(out->codes).subspan(static_cast<size_t>(group * kMxGroup), kMxGroup);
+      const bool zero = std::all_of(codes.begin(), codes.end(), [](int8_t code) { return code == 0; });
+      if (!zero) largest = std::max(largest, scale_of(group));
+    }
+    out->wide_factors[block] = std::ldexp(0.5F, largest - 127 - kLargestPower);
+    for (int64_t group = begin; group < end; ++group) {
+      const int below = std::clamp(largest - scale_of(group), 0, kPowerRange);
+      const uint8_t scale = kernels::FloatToE4M3(std::ldexp(1.0F, kLargestPower - below));
+      for (const int64_t half : {0, 1}) out->scales[static_cast<size_t>(2 * group + half)] = static_cast<int8_t>(scale);
+      const int shift =
+          largest - scale_of(group) - kPowerRange;  // above 0: E2M1 has the quotients of its codes, rounded
+      for (int64_t i = group * kMxGroup; shift > 0 && i < (group + 1) * kMxGroup; ++i) {
+        int8_t& code = out->codes[static_cast<size_t>(i)];
+        code = static_cast<int8_t>(std::nearbyint(std::ldexp(static_cast<float>(code), -shift)));
+      }
+    }
+  }
+}
+
 std::string MicroscaledTensors::WhyNoDerivedCodes(size_t index) const {
-  const Kind kind = matrices_[index].kind;
-  if (kind == Kind::kNvFp4) return "";
-  return absl::StrCat(kind == Kind::kMxFp4 ? "MXFP4" : "MXFP8", " has no products of its own; BF16 holds its values");
+  return matrices_[index].kind == Kind::kMxFp8 ? "MXFP8 has no products of its own; BF16 holds its values" : "";
 }
 
 }  // namespace dunlin::engine

@@ -3,11 +3,14 @@
 //   NVFP4  E2M1 codes, two a byte, the first in the low half; an E4M3 scale for 16 columns and an FP32 factor for the
 //          matrix. Given as FP32, factor * scale * code, each product rounded, and as codes
 //          (kernels/api/weight_codes.h).
-//   MXFP4  such codes with a scale for 32 columns that is a power of two (E8M0). Given as BF16, which holds each value.
+//   MXFP4  such codes with a scale for 32 columns that is a power of two (E8M0). Given as BF16, which holds each value,
+//          and as codes: a factor for 256 columns, and scales that E4M3 holds. Those of such columns may be a factor of
+//          2^17 apart; codes below are rounded to multiples of what that gives.
 //   MXFP8  E4M3 codes with such scales. Given as BF16, which holds each value of scales of 2^-124 or more.
 // Tensors of module M, all of [rows, ...]: NVFP4 of compressed-tensors has M.weight_packed, weight_scale and
 // weight_global_scale, of which the factor is the reciprocal; of ModelOpt M.weight, weight_scale and weight_scale_2.
-// MXFP4 has M.weight_packed, MXFP8 M.weight, and weight_scale. Scales of inputs are left out.
+// MXFP4 has M.weight_packed, MXFP8 M.weight, and weight_scale; MXFP4 of DeepSeek V4, next to FP8 in blocks, M.weight of
+// bytes and M.scale. Scales of inputs are left out.
 // Sources: compressed-tensors 0.20 (nvfp4, mxfp4, mxfp8 compressors); NVIDIA Model Optimizer, NVFP4QTensor; OCP
 // Microscaling Formats 1.0.
 #pragma once
@@ -44,6 +47,8 @@ class MicroscaledTensors final : public DerivedTensors {
   };
 
   explicit MicroscaledTensors(std::unique_ptr<TensorSource> stored) : DerivedTensors(std::move(stored)) {}
+  // What module M is, whose codes are this tensor, and its scales, or none.
+  std::optional<Matrix> MatrixOf(const TensorInfo& codes, const std::string& module) const;
   // Of a matrix of these whose codes the tensor holds; OK where it is none.
   absl::Status Add(const TensorInfo& codes);
   absl::StatusOr<float> ReadFactor(const std::string& module, bool reciprocal);
@@ -58,6 +63,8 @@ class MicroscaledTensors final : public DerivedTensors {
   absl::Status ReadDerived(size_t index, uint64_t first_byte, std::span<std::byte> out) const override;
   std::optional<kernels::CodeTraits> DerivedCodes(size_t index) const override;
   absl::Status ReadDerivedCodes(size_t index, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
+  // Factors and E4M3 scales of MXFP4 in place of its scales.
+  static void SplitScales(const StoredRows& rows, int64_t groups_of_row, CodedRows* out);
   std::string WhyNoDerivedCodes(size_t index) const override;
 
   std::vector<Matrix> matrices_;  // of the derived tensors

@@ -46,7 +46,11 @@ absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_v
   for (const char* name : {"quantization_config", "compression_config"}) {
     const nlohmann::json* object = config.Object(name);
     if (!config.status().ok()) return config.status();
-    if (object != nullptr) return Parse(JsonFields(*object, absl::StrCat(config.where(), ": ", name)), nullptr);
+    if (object == nullptr) continue;
+    absl::StatusOr<Quantization> parsed = Parse(JsonFields(*object, absl::StrCat(config.where(), ": ", name)), nullptr);
+    if (parsed.ok() && parsed->format->parse == &ParseFp8) parsed->microscaled |= HasFp4Experts(config);
+    if (!config.status().ok()) return config.status();
+    return parsed;
   }
   if (hf_quant_text.empty()) return Quantization();
   const absl::StatusOr<nlohmann::json> object = ParseJsonObject(hf_quant_text, kHfQuantFile);

@@ -18,7 +18,7 @@ constexpr int64_t kMaxGroupSize = 1 << 24;
 
 constexpr const char* kScale[] = {"weight_scale"};
 constexpr const char* kInput[] = {"input_scale"};
-constexpr const char* kBlockScale[] = {"weight_scale_inv", "weight_scale"};
+constexpr const char* kBlockScale[] = {"weight_scale_inv", "weight_scale", "scale"};  // DeepSeek V3, MiniMax, V4
 constexpr const char* kTensorScale[] = {"weight_scale", "weight_scale_inv"};
 constexpr const char* kTensorInput[] = {"input_scale", "activation_scale"};
 
@@ -313,7 +313,12 @@ void ParseFp8(JsonFields& fields, Quantization* quantization) {
       fields.Fail("activation_scheme is 'static'; block-scaled weights need 'dynamic'");
     }
   }
+  quantization->microscaled = HasFp4Experts(fields);
   for (const char* name : {"modules_to_not_convert", "ignored_layers"}) ReadIgnored(fields, name, quantization);
+}
+
+bool HasFp4Experts(JsonFields& fields) {
+  return Word(fields, "expert_dtype", "fp8", {"fp4", "fp8", "bf16"}) == "fp4";
 }
 
 }  // namespace dunlin::engine

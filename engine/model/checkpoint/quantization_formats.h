@@ -23,4 +23,7 @@ void ParseMxfp4(JsonFields& fields, Quantization* quantization);
 // DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
 void ParseFp8(JsonFields& fields, Quantization* quantization);
 
+// Whether expert_dtype, which DeepSeek V4 has next to quantization_config or in it, is FP4: MXFP4 next to FP8 matrices.
+bool HasFp4Experts(JsonFields& fields);
+
 }  // namespace dunlin::engine

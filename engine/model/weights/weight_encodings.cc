@@ -99,8 +99,9 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
     const auto layer = static_cast<size_t>(part.layer);
     if (fp8_.size() <= layer) fp8_.resize(layer + 1);
     WeightEncoding& encoding = fp8_[layer][static_cast<size_t>(part.slot)];
-    encoding = is_quantized(part) ? WeightEncoding{WeightFormat::kE4M3, part.scales.block}
-                                  : WideEncoding(*source.Find(part.tensor)->dtype->loadable);
+    const bool wide = RowOf(part.slot).storage == SlotStorage::kWide;
+    encoding = is_quantized(part) && !wide ? WeightEncoding{WeightFormat::kE4M3, part.scales.block}
+                                           : WideEncoding(*source.Find(part.tensor)->dtype->loadable);
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How each matrix of a model is stored in each precision. FP8, INT8 and INT4 quantise every matrix but the tables that
-// are only gathered. In FP8 an FP8 checkpoint decides: matrices that it quantised keep their codes and scales, the
-// others keep their 16-bit dtype. A checkpoint of integer codes has one precision of its own, INT4 where most of its
-// codes have up to 4 bits and INT8 otherwise, in which each matrix keeps its codes: fused parts of several types share
-// the smallest format that holds all of them.
+// are only gathered. In FP8 an FP8 checkpoint decides: matrices that it quantised keep their codes and scales but where
+// a slot has 16 bits in every precision, the others keep their 16-bit dtype. A checkpoint of integer codes has one
+// precision of its own, INT4 where most of its codes have up to 4 bits and INT8 otherwise, in which each matrix keeps
+// its codes: fused parts of several types share the smallest format that holds all of them.
 #pragma once
 
 #include <array>

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -25,6 +27,11 @@ bool IsFp8(const TensorInfo& tensor) {
   return tensor.dtype->loadable == DType::kF8E4M3;
 }
 
+// Powers of two.
+bool IsExponents(const TensorInfo& tensor) {
+  return std::string_view(tensor.dtype->name) == "F8_E8M0";
+}
+
 // The accepted shapes of the scale of a [rows, columns] matrix; publishers differ.
 std::vector<std::vector<int64_t>> ScaleShapes(const Quantization& quantization, int64_t rows, int64_t columns) {
   switch (quantization.weights) {
@@ -43,9 +50,9 @@ absl::Status CheckScaleTensor(const TensorInfo& tensor, const std::vector<std::v
     return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' has shape ", ShapeText(tensor.shape),
                                                    "; the quantization makes it ", ShapeText(shapes.front())));
   }
-  if (tensor.dtype->loadable.has_value() && !IsFp8(tensor)) return absl::OkStatus();
+  if (IsExponents(tensor) || (tensor.dtype->loadable.has_value() && !IsFp8(tensor))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' has dtype ", tensor.dtype->name,
-                                                 "; scales are loaded from F32, F16 and BF16"));
+                                                 "; scales are loaded from F32, F16, BF16 and F8_E8M0"));
 }
 
 // The tensor "<module>." + the first of `endings` that exists; an error when none does.
@@ -104,7 +111,12 @@ absl::Status CheckFused(const std::vector<WeightPart>& parts) {
   return absl::OkStatus();
 }
 
-float ValueAt(const std::vector<std::byte>& bytes, DType dtype, size_t index) {
+float ValueAt(const std::vector<std::byte>& bytes, const TensorInfo& tensor, size_t index) {
+  if (IsExponents(tensor)) {
+    const int exponent = std::to_integer<int>(bytes[index]);
+    return exponent == 0xFF ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, exponent - 127);
+  }
+  const DType dtype = *tensor.dtype->loadable;
   if (dtype == DType::kF32) {
     float value;
     std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
@@ -130,10 +142,9 @@ absl::Status FindScales(const Quantization& quantization, const TensorSource& so
 absl::StatusOr<std::vector<float>> ReadScales(const TensorSource& source, const TensorInfo& tensor) {
   std::vector<std::byte> bytes(tensor.end - tensor.begin);
   if (absl::Status status = source.Read(tensor, 0, bytes); !status.ok()) return status;
-  const DType dtype = *tensor.dtype->loadable;
-  std::vector<float> scales(bytes.size() / kernels::SizeOf(dtype));
+  std::vector<float> scales(bytes.size() * 8 / tensor.dtype->bits);
   for (size_t i = 0; i < scales.size(); ++i) {
-    scales[i] = ValueAt(bytes, dtype, i);
+    scales[i] = ValueAt(bytes, tensor, i);
     if (std::isfinite(scales[i]) && scales[i] > 0.0F) continue;
     return absl::InvalidArgumentError(absl::StrCat(source.FileOf(tensor), ": tensor '", tensor.name, "' has ",
                                                    scales[i], " at ", i, "; a scale is finite and above 0"));

@@ -18,8 +18,8 @@ namespace dunlin::engine {
 // config does not describe or lists as ignored, a fused matrix with FP8 and non-FP8 parts.
 absl::Status FindScales(const Quantization& quantization, const TensorSource& source, std::vector<WeightPart>* parts);
 
-// The values of a scale tensor (F32, BF16 or F16), widened. INVALID_ARGUMENT names file, tensor and value when one is
-// not finite or not above 0.
+// The values of a scale tensor (F32, BF16, F16 or F8_E8M0), widened. INVALID_ARGUMENT names file, tensor and value when
+// one is not finite or not above 0.
 absl::StatusOr<std::vector<float>> ReadScales(const TensorSource& source, const TensorInfo& tensor);
 
 // Whether a tensor is a scale of the KV cache: k_scale, v_scale, kv_scale, or the output_scale of k_proj or v_proj.

@@ -126,7 +126,6 @@ TEST(DeepseekV4, AsksTheDeviceForItsParts) {
 }
 
 const BadField kV4Refused[] = {
-    {kV4, "expert_dtype", R"("fp4")", "expert_dtype is 'fp4'"},
     {kV4, "num_key_value_heads", "2", "num_key_value_heads is 2; limit is [1, 1]"},
     {kV4, "o_groups", "3", "o_groups is 3, which does not divide 4 heads"},
     {kV4, "head_dim", "33", "head_dim is 33; must be even"},

@@ -187,6 +187,26 @@ std::function<void(TestTensor&)> SetLast(float value) {
   };
 }
 
+// DeepSeek V4's name and dtype of scales.
+TEST_F(Fp8Checkpoint, TakesScalesThatArePowersOfTwo) {
+  auto tensors = InBlocks();
+  for (TestTensor& tensor : tensors) {
+    if (!tensor.name.ends_with("weight_scale_inv")) continue;
+    tensor.name = tensor.name.substr(0, tensor.name.size() - 16) + "scale";
+    tensor.dtype = "F8_E8M0";
+    tensor.values = {0.25F, 4.0F};
+  }
+  const auto model = Load(kBlocks, tensors);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const kernels::PackedWeight& up = (*model)->weights(Precision::kFp8).layers[0].mlp_up.weight;
+  for (int64_t row = 0; row < 10; ++row) {
+    const float scale = row / 4 % 2 == 0 ? 0.25F : 4.0F;
+    EXPECT_EQ(ElementOf(up, 10 + row, 2), Rounded("model.layers.0.mlp.up_proj.weight", row * 6 + 2) * scale) << row;
+  }
+  tensors.back().values = {std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_THAT(Refusal(kBlocks, tensors), HasSubstr("has nan at 0; a scale is finite and above 0"));
+}
+
 TEST_F(Fp8Checkpoint, BadFilesAreRefusedByTensorAndValue) {
   const std::string down = "model.layers.1.mlp.down_proj.";
   const BadFile cases[] = {
@@ -205,8 +225,8 @@ TEST_F(Fp8Checkpoint, BadFilesAreRefusedByTensorAndValue) {
               t.shape = {1, 2};
             }),
        "has shape [1, 2]; the quantization makes it [2, 1]"},
-      {"dtype", kPerChannel, PerChannel, Bend(down + "weight_scale", [](TestTensor& t) { t.dtype = "F8_E8M0"; }),
-       "has dtype F8_E8M0; scales are loaded from"},
+      {"dtype", kPerChannel, PerChannel, Bend(down + "weight_scale", [](TestTensor& t) { t.dtype = "F8_E5M2"; }),
+       "has dtype F8_E5M2; scales are loaded from"},
       {"zero", kPerChannel, PerChannel, Bend(down + "weight_scale", SetLast(0.0F)),
        "model.safetensors: tensor 'model.layers.1.mlp.down_proj.weight_scale' has 0 at 5"},
       {"negative", kAutoFp8, PerTensor, Bend(down + "input_scale", SetLast(-0.5F)), "input_scale' has -0.5 at 0"},

@@ -6,12 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "engine/model/load/opened_model.h"
+#include "kernels/api/float_formats.h"
 #include "tests/engine/model/changed_golden.h"
 
 namespace dunlin::engine {
@@ -28,6 +31,21 @@ const std::string kUpProjection = "mlp.up_proj";
 
 void AsItIs(GoldenTensors* /*tensors*/) {}
 
+// Elements of a tensor, widened.
+std::vector<float> ValuesOf(const TensorSource& tensors, const TensorInfo& tensor, int64_t first, int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  if (tensor.dtype->loadable == DType::kF32) {
+    const uint64_t first_byte = static_cast<uint64_t>(first) * sizeof(float);
+    EXPECT_EQ(tensors.Read(tensor, first_byte, std::as_writable_bytes(std::span(values))), absl::OkStatus());
+    return values;
+  }
+  std::vector<uint16_t> words(values.size());
+  const uint64_t first_byte = static_cast<uint64_t>(first) * sizeof(uint16_t);
+  EXPECT_EQ(tensors.Read(tensor, first_byte, std::as_writable_bytes(std::span(words))), absl::OkStatus());
+  std::transform(words.begin(), words.end(), values.begin(), kernels::Bf16ToFloat);
+  return values;
+}
+
 absl::StatusOr<OpenedModel> OpenGolden(const std::string& golden, const GoldenChange& change,
                                        const nlohmann::json& config = nlohmann::json::object()) {
   const TempDirectory directory;
@@ -37,8 +55,8 @@ absl::StatusOr<OpenedModel> OpenGolden(const std::string& golden, const GoldenCh
   return OpenModelSource(source, false);
 }
 
-TEST(MicroscaledTensors, GiveTheCodesOfNvfp4InPieces) {
-  for (const char* golden : {"nvfp4_compressed", "nvfp4_modelopt"}) {
+TEST(MicroscaledTensors, GiveTheCodesOfFourBitsInPieces) {
+  for (const char* golden : {"nvfp4_compressed", "nvfp4_modelopt", "mxfp4_compressed"}) {
     SCOPED_TRACE(golden);
     const auto model = OpenGolden(golden, AsItIs);
     ASSERT_TRUE(model.ok()) << model.status();
@@ -53,30 +71,60 @@ TEST(MicroscaledTensors, GiveTheCodesOfNvfp4InPieces) {
       ASSERT_EQ(model->tensors->ReadCodes(tensor, first, rows, &codes), absl::OkStatus());
       std::vector<float> values(static_cast<size_t>(rows * 96));
       codes.Dequantize(values.data());
-      std::vector<float> expected(values.size());
-      const auto first_byte = static_cast<uint64_t>(first) * 96 * sizeof(float);
-      ASSERT_EQ(model->tensors->Read(tensor, first_byte, std::as_writable_bytes(std::span(expected))),
-                absl::OkStatus());
+      const std::vector<float> expected = ValuesOf(*model->tensors, tensor, first * 96, rows * 96);
       EXPECT_EQ(values, expected);
       // A part of a row.
-      std::vector<float> part(5);
-      ASSERT_EQ(model->tensors->Read(tensor, first_byte + 12, std::as_writable_bytes(std::span(part))),
-                absl::OkStatus());
-      EXPECT_EQ(part, std::vector<float>(expected.begin() + 3, expected.begin() + 8));
+      EXPECT_EQ(ValuesOf(*model->tensors, tensor, first * 96 + 3, 5),
+                std::vector<float>(expected.begin() + 3, expected.begin() + 8));
     }
   }
 }
 
-TEST(MicroscaledTensors, GivePowersOfTwoAsBf16AndSaySo) {
-  for (const auto& [golden, name] : {std::pair{"mxfp4_compressed", "MXFP4"}, {"mxfp8_compressed", "MXFP8"}}) {
-    const auto model = OpenGolden(golden, AsItIs);
+TEST(MicroscaledTensors, GiveMxfp8AsBf16AndSaySo) {
+  const auto model = OpenGolden("mxfp8_compressed", AsItIs);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_FALSE(model->encodings.own_precision().has_value());
+  const TensorInfo& tensor = *model->tensors->Find("model.layers.0.mlp.up_proj.weight");
+  EXPECT_EQ(tensor.dtype->loadable, DType::kBF16);
+  EXPECT_FALSE(model->tensors->CodesOf(tensor).has_value());
+  EXPECT_THAT(model->parsed.warnings, ElementsAre(AllOf(HasSubstr("7 quantised matrix(es)"), HasSubstr("MXFP8"),
+                                                        HasSubstr("BF16 holds its values"))));
+}
+
+// The scales of the first row of down_proj, whose three groups share a factor, and what of its codes is left.
+TEST(MicroscaledTensors, RoundCodesOfMxfp4FarBelowTheOthersOf256Columns) {
+  for (const int below : {0, 17, 18, 19, 30}) {
+    const TempDirectory directory;
+    WriteChangedGolden(
+        "mxfp4_compressed",
+        [&](GoldenTensors* t) {
+          t->Set("mlp.down_proj.weight_scale", 0, uint8_t{120});
+          t->Set("mlp.down_proj.weight_scale", 1, static_cast<uint8_t>(120 - below));
+          t->Set("mlp.down_proj.weight_scale", 2, uint8_t{90});
+          for (size_t byte = 0; byte < 16; ++byte) t->Set("mlp.down_proj.weight_packed", 16 + byte, uint8_t{0xF3});
+          for (size_t byte = 0; byte < 16; ++byte) t->Set("mlp.down_proj.weight_packed", 32 + byte, uint8_t{0});
+        },
+        directory);
+    ModelSource source;
+    source.path = directory.path();
+    const auto model = OpenModelSource(source, false);
     ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_FALSE(model->encodings.own_precision().has_value());
-    const TensorInfo& tensor = *model->tensors->Find("model.layers.0.mlp.up_proj.weight");
-    EXPECT_EQ(tensor.dtype->loadable, DType::kBF16);
-    EXPECT_FALSE(model->tensors->CodesOf(tensor).has_value());
-    EXPECT_THAT(model->parsed.warnings, ElementsAre(AllOf(HasSubstr("7 quantised matrix(es)"), HasSubstr(name),
-                                                          HasSubstr("BF16 holds its values"))));
+    const TensorInfo& tensor = *model->tensors->Find("model.layers.0.mlp.down_proj.weight");
+    CodedRows codes;
+    ASSERT_EQ(model->tensors->ReadCodes(tensor, 0, 1, &codes), absl::OkStatus());
+    std::vector<float> values(96);
+    codes.Dequantize(values.data());
+    const std::vector<float> stored = ValuesOf(*model->tensors, tensor, 0, 96);
+    EXPECT_EQ(stored[32], std::ldexp(1.5F, -7 - below));
+    EXPECT_EQ(stored[33], std::ldexp(-6.0F, -7 - below));
+    // In halves 3 and -12: halved 1.5, which becomes 2, and -6; a quarter of them 1 and -3.
+    const float unit = std::ldexp(0.5F, -7 - std::min(below, 17));
+    const int shift = std::max(below - 17, 0);
+    for (size_t i = 0; i < 96; ++i) {
+      const bool far = i >= 32 && i < 64 && shift > 0;
+      EXPECT_EQ(values[i], far ? std::nearbyint(std::ldexp(i % 2 == 0 ? 3.0F : -12.0F, -shift)) * unit : stored[i])
+          << i;
+    }
   }
 }
 

@@ -81,6 +81,26 @@ TEST(Quantization, ReadsTheFieldsOfEveryFormat) {
   EXPECT_EQ(ParsedQuantization(cases[9].config)->block_rows, 128);
 }
 
+// DeepSeek V4 names the type of its experts next to quantization_config, later versions in it.
+TEST(Quantization, Fp4ExpertsStandNextToFp8InBlocks) {
+  const std::string blocks = R"({"quant_method": "fp8", "scale_fmt": "ue8m0", "weight_block_size": [128, 128])";
+  const auto parsed = [&](const std::string& inside, const std::string& beside) {
+    const nlohmann::json object =
+        nlohmann::json::parse("{" + beside + R"("quantization_config": )" + blocks + inside + "}}");
+    JsonFields fields(object, "config.json");
+    return ParseQuantization(fields, "");
+  };
+  for (const auto& quantization :
+       {parsed("", R"("expert_dtype": "fp4", )"), parsed(R"(, "expert_dtype": "fp4")", "")}) {
+    ASSERT_TRUE(quantization.ok()) << quantization.status();
+    EXPECT_TRUE(quantization->microscaled);
+    EXPECT_EQ(quantization->weights, WeightScaling::kBlock);
+  }
+  EXPECT_FALSE(parsed("", R"("expert_dtype": "fp8", )")->microscaled);
+  EXPECT_THAT(parsed("", R"("expert_dtype": "int3", )").status().message(),
+              HasSubstr("config.json: expert_dtype is 'int3'; known: fp4, fp8, bf16"));
+}
+
 TEST(Quantization, IgnoredModulesAreNamesOrSuffixes) {
   const absl::StatusOr<Quantization> parsed = ParsedQuantization(CompressedTensors(kTensor, kTensor));
   ASSERT_TRUE(parsed.ok()) << parsed.status();

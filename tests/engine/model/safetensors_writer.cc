@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/safetensors_writer.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,8 @@ void AppendTensor(const TestTensor& tensor, std::string* data) {
       AppendBytes(value, data);
     } else if (tensor.dtype == "F16") {
       AppendBytes(kernels::FloatToFp16(value), data);
+    } else if (tensor.dtype == "F8_E8M0") {
+      AppendBytes(static_cast<uint8_t>(std::isnan(value) ? 0xFF : 127 + std::ilogb(value)), data);
     } else if (tensor.dtype == "F8_E4M3") {
       AppendBytes(kernels::FloatToE4M3(value), data);
     } else if (tensor.dtype == "BF16") {

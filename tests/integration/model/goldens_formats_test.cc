@@ -55,7 +55,7 @@ const std::map<std::string, std::string> kWarnings = {
     {"compressed_actorder4", kAllDequantised},
     {"gptq_desc_act4", kAllDequantised},
     {"mixed_groups", "1 quantised matrix(es) are dequantised: beside"},
-    {"mxfp4_compressed", kAllDequantised},
+    {"deepseek_v4_fp4", "25 quantised matrix(es) are dequantised: beside 4- and 8-bit codes FP8 is rounded"},
     {"mxfp8_compressed", kAllDequantised},
     {"nvfp4_modelopt", "config.json: quantization_config: quant_algo is 'NVFP4'"},
 };
@@ -106,6 +106,7 @@ constexpr QuantizedCheckpoint kQuantizedCheckpoints[] = {
     {"quant/gptq_asymmetric4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
     {"quant/gptq_symmetric4", Precision::kInt4, kernels::WeightFormat::kQ4},
     {"quant/gptq_v2_8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/mxfp4_compressed", Precision::kInt4, kernels::WeightFormat::kE2M1},
     {"quant/nvfp4_compressed", Precision::kInt4, kernels::WeightFormat::kE2M1},
     {"quant/nvfp4_modelopt", Precision::kInt4, kernels::WeightFormat::kE2M1},
     {"quant/torchao_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
@@ -264,6 +265,71 @@ TEST(OwnCodeFormats, AreThoseOfLatentAttention) {
     expect_codes(own[1].experts[expert].down, wide[1].experts[expert].down);
   }
   expect_codes(own[1].shared_expert.up, wide[1].shared_expert.up);
+}
+
+// DeepSeek V4 as it is published: FP8 in blocks, of which fp8 keeps the codes but for what takes part in choices and in
+// products of groups, and experts in MXFP4.
+TEST(OwnCodeFormats, AreThoseOfExpertsNextToFp8) {
+  using kernels::WeightFormat;
+  const TestModel test =
+      LoadTestModel(SourcePath("tests/golden/quant/deepseek_v4_fp4"), BestCpuPlace().front().cpu_variant, 1,
+                    {Precision::kInt4, Precision::kFp8, Precision::kFp32});
+  EXPECT_EQ(test.model->own_precision(), Precision::kInt4);
+  const auto expect_formats = [&test](const auto& of, WeightFormat int4, WeightFormat fp8) {
+    const std::vector<LayerWeights>& wide = test.model->weights(Precision::kFp32).layers;
+    for (const auto& [precision, format] : {std::pair{Precision::kInt4, int4}, {Precision::kFp8, fp8}}) {
+      const std::vector<LayerWeights>& layers = test.model->weights(precision).layers;
+      for (size_t layer = 0; layer < layers.size(); ++layer) {
+        const kernels::PackedWeight& weight = of(layers[layer]).weight;
+        if (weight.data == nullptr) continue;  // a layer without an indexer
+        EXPECT_EQ(weight.format, format);
+        EXPECT_EQ(RowsOf(*test.device, weight), RowsOf(*test.device, of(wide[layer]).weight));
+      }
+    }
+  };
+  using Layer = const LayerWeights&;
+  const auto bf16_and_fp8 = [&](const auto& of) { expect_formats(of, WeightFormat::kBf16, WeightFormat::kE4M3); };
+  bf16_and_fp8([](Layer layer) { return layer.latent.query_down; });
+  bf16_and_fp8([](Layer layer) { return layer.latent.query; });
+  bf16_and_fp8([](Layer layer) { return layer.latent.kv_down; });
+  bf16_and_fp8([](Layer layer) { return layer.attention_out; });
+  bf16_and_fp8([](Layer layer) { return layer.shared_expert.up; });
+  const auto bf16 = [&](const auto& of) { expect_formats(of, WeightFormat::kBf16, WeightFormat::kBf16); };
+  bf16([](Layer layer) { return layer.indexer.query; });
+  bf16([](Layer layer) { return layer.compressed.out_down[1]; });
+  for (const size_t expert : {0, 1, 5}) {
+    const auto codes = [&](const auto& of) { expect_formats(of, WeightFormat::kE2M1, WeightFormat::kBf16); };
+    codes([expert](Layer layer) { return layer.experts.up[expert]; });
+    codes([expert](Layer layer) { return layer.experts.down[expert]; });
+  }
+}
+
+// Inputs are BF16 in int4, and E4M3 in blocks of 128 in fp8, so that other keys and experts are chosen: logits of
+// random weights move by 0.07 and 0.5 of themselves, those of unlike models differ by 1.4.
+TEST(OwnCodeFormats, ServeExpertsNextToFp8) {
+  const std::string path = SourcePath("tests/golden/quant/deepseek_v4_fp4");
+  const TestModel test =
+      LoadTestModel(path, BestCpuPlace().front().cpu_variant, 2, {Precision::kInt4, Precision::kFp8});
+  for (const auto& [precision, bound] : {std::pair{Precision::kInt4, 0.15}, {Precision::kFp8, 0.7}}) {
+    const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kMath, precision};
+    double square = 0.0;
+    double norm = 0.0;
+    for (const GoldenPrompt& prompt : ReadGoldens(path)) {
+      const auto num_tokens = static_cast<int32_t>(prompt.tokens.size());
+      DirectRun run(test.model.get(), profile, num_tokens);
+      const auto logits = run.Logits(prompt.tokens, num_tokens);
+      DirectRun in_chunks(test.model.get(), profile, num_tokens);
+      EXPECT_EQ(in_chunks.Logits(prompt.tokens, 3), logits);
+      for (const GoldenLogits& golden : prompt.logits) {
+        for (size_t i = 0; i < golden.values.size(); ++i) {
+          square += std::pow(logits[static_cast<size_t>(golden.position)][i] - golden.values[i], 2);
+          norm += std::pow(golden.values[i], 2);
+        }
+      }
+    }
+    EXPECT_LE(std::sqrt(square / norm), bound) << kernels::Name(precision);
+    std::printf("%s: relative RMS difference %.5f\n", kernels::Name(precision), std::sqrt(square / norm));
+  }
 }
 
 TEST(FormatModels, LoadInEveryPrecision) {
