@@ -198,15 +198,16 @@ class Tiles(unittest.TestCase):
     def test_choices_and_times_of_the_file(self):
         self.assertEqual(tiles.choices(TILES), [
             ("wgmma bf16", 28672, 4096, 8, "8x64", {"16x16": 79.346, "8x16": 91.0}),
-            ("wgmma codes", 16384, 2048, 64, "64x64", {"64x64": 41.11})])
+            ("wgmma codes", 16384, 2048, 64, "Wide64x64", {"Wide64x64": 41.11})])
         self.assertEqual(tiles.table("the fake's algorithms"), [])
 
     def test_the_shapes_are_those_of_the_module(self):
         plan = (FOLDER.parents[1] / "kernels/cuda/gemm/sm90/wgmma_plan.h").read_text()
         names = re.search(r"enum class WgmmaTileShape[^{]*{(.*?)}", plan, re.S)[1].replace(",", "").split()
         self.assertEqual(tuple(name.removeprefix("kSwapped").removeprefix("k") for name in names), tiles.SHAPES)
-        rows_of_codes = re.search(r"kCodedTileRows\[\] = {(.*?)}", plan)[1].split(", ")
-        self.assertEqual(tuple(f"{rows}x64" for rows in rows_of_codes), tiles.CODED_SHAPES)
+        of_codes = (FOLDER.parents[1] / "kernels/cuda/gemm/sm90/coded_shapes.h").read_text()
+        names = re.search(r"enum class CodedShape[^{]*{(.*?)}", of_codes, re.S)[1].replace(",", "").split()
+        self.assertEqual(tuple(name.removeprefix("k") for name in names), tiles.CODED_SHAPES)
 
     def test_a_line_names_the_fastest_and_what_the_others_took(self):
         text = TILES.replace("0000000000000007", "0000000000000008")

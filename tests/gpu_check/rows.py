@@ -207,15 +207,15 @@ REST = (
     llama_8b("fp8", 38, 30),
     layer("fp8", "2", 25),
     recipes(),
-    bench("gemm_llama_8b", "2", 12, 40, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
+    bench("gemm_llama_8b", "2", 12, 40, "gemm --case llama-8b --precision bf16,fp8,int4", "gemm --shape 3,48,64"),
     bench("gemm_tuned", "2", 12, 40,
           "gemm --case llama-8b --precision bf16,fp8 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms"),
     experts("mixtral-8x7b", "2", 13),
     # Every tile shape of the wgmma GEMM, by rows and weight: what its table should say.
     dataclasses.replace(
-        bench("gemm_tiles", "2", 12, 40,
-              "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/tiles",
+        bench("gemm_tiles", "2", 16, 40,
+              "gemm --case llama-8b --precision bf16,fp8,int4 --cublas-algorithm-cache OUT/tiles",
               "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/tiles", gib=4), kind="tiles"),
     bench("table_2", "2", 8, 40, "attention --case xformers --precision fp16",
           "attention --case xformers --shape 2,4,33,16",

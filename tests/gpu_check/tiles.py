@@ -9,9 +9,9 @@ counts: each line has all of them, in microseconds. Standard library only.
 import re
 import sys
 
-# WgmmaTileShape: rows by outputs; and tiles of codes.
+# WgmmaTileShape: rows by outputs; and CodedShape.
 SHAPES = ("128x256", "128x128", "64x128", "64x64", "32x64", "16x64", "8x64", "16x16", "8x16")
-CODED_SHAPES = ("8x64", "16x64", "32x64", "64x64")
+CODED_SHAPES = ("Wide8x64", "Wide16x64", "Wide32x64", "Wide64x64", "8x16", "16x16", "64x64", "128x128")
 LINE = re.compile(r"tile (.+) (\d+) x (\d+) rows (\d+) =((?: [0-9a-f]{16}){8})$", re.M)
 
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The check of rows of kernel_table.cc that are new to a device, before it computes anything else.
+#include <algorithm>
+
 #include "kernels/cuda/device/launchers.h"
 #include "kernels/cuda/device/owned_memory.h"
 #include "kernels/cuda/gemm/check_grouped.h"
@@ -53,6 +55,20 @@ struct DeviceProblem {
   bool ready = true;
 };
 
+// The product by one of the kernel's shapes in two blocks, so that each takes several tiles. `out` is empty where the
+// launch was refused, which leaves the device usable.
+KernelStatus RunShape(DeviceProblem* problem, const GemmKernel& kernel, const GemmParams& params, int32_t shape,
+                      std::vector<float>* out) {
+  TileCall call = TileCallOf(params, 0, CheckProblem::kRows, false, nullptr);
+  call.tile_shape = shape;
+  call.multiprocessors = 2;
+  out->clear();
+  if (!problem->Poison()) return Checked(problem->context, cudaErrorUnknown);
+  kernel.launch(call, problem->context->stream);
+  if (cudaGetLastError() != cudaSuccess) return KernelStatus::kOk;
+  return problem->Read(out) ? KernelStatus::kOk : KernelStatus::kDeviceError;
+}
+
 // *agrees: every tile shape gives what the other kernel gives, and all of them the same bits. A launch that is refused
 // agrees with nothing and leaves the device usable.
 KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* agrees) {
@@ -68,26 +84,42 @@ KernelStatus CheckRow(DeviceContext* context, const GemmKernel& kernel, bool* ag
   GemmParams params = problem.Params();
   const RotateAndStoreKvParams heads = problem.heads;
   if (kernel.paired) params.residual = nullptr;
-  const bool decodes = (kernel.phases >> static_cast<unsigned>(GemmPhase::kPrefill) & 1U) == 0;
-  params.decode_rows = decodes ? params.num_rows : 0;
   if (const KernelStatus status = Gemm(context, params); status != KernelStatus::kOk) return status;
   if (!problem.Read(&expected)) return KernelStatus::kDeviceError;
   if (kernel.paired) params.heads = &heads;
   for (int32_t shape = 1; shape <= kernel.checked_shapes; ++shape) {
-    TileCall call = TileCallOf(params, 0, CheckProblem::kRows, false, nullptr);
-    call.tile_shape = shape;
-    call.multiprocessors = 2;  // two blocks, so that each takes several tiles
     std::vector<float> out;
-    if (!problem.Poison()) return Checked(context, cudaErrorUnknown);
-    kernel.launch(call, context->stream);
-    if (cudaGetLastError() != cudaSuccess) return KernelStatus::kOk;
-    if (!problem.Read(&out)) return KernelStatus::kDeviceError;
-    if (!ChecksAgree(problem.packed.precision, expected, out)) return KernelStatus::kOk;
+    if (const KernelStatus status = RunShape(&problem, kernel, params, shape, &out); status != KernelStatus::kOk) {
+      return status;
+    }
+    if (out.empty() || !ChecksAgree(problem.packed.precision, expected, out)) return KernelStatus::kOk;
     if (shape == 1) first = out;
     if (out != first) return KernelStatus::kOk;
   }
   *agrees = true;
   return KernelStatus::kOk;
+}
+
+// *agrees: a weight of codes gives a product the bits that its values give the BF16 kernel, which has been prepared: a
+// prompt's length chooses between them (ExpandsFirst).
+KernelStatus CheckExpanded(DeviceContext* context, const GemmKernel& codes, const GemmKernel& bf16, bool* agrees) {
+  const CheckProblem coded(codes.operands);
+  std::vector<float> outs[2];
+  for (const bool expanded : {false, true}) {
+    DeviceProblem problem(context, expanded ? coded.Expanded() : coded);
+    if (!problem.ready) return Checked(context, cudaErrorMemoryAllocation);
+    const KernelStatus status =
+        RunShape(&problem, expanded ? bf16 : codes, problem.Params(), 1, &outs[expanded ? 1 : 0]);
+    if (status != KernelStatus::kOk) return status;
+  }
+  *agrees = !outs[0].empty() && outs[0] == outs[1];
+  return KernelStatus::kOk;
+}
+
+const GemmKernel& KernelOfOperand(GemmOperand operand) {
+  return *std::ranges::find_if(GemmKernels(), [operand](const GemmKernel& kernel) {
+    return kernel.operands == 1U << static_cast<unsigned>(operand) && kernel.checked_shapes > 0;
+  });
 }
 
 }  // namespace
@@ -114,6 +146,12 @@ KernelStatus CheckGemms(DeviceContext* context, std::string* warning) {
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].checked_shapes == 0 || !RunsOn(kernels[i], sm_version)) continue;
     check(1U << i, kernels[i].name, [&](bool* agrees) { return CheckRow(context, kernels[i], agrees); });
+  }
+  const GemmKernel& codes = KernelOfOperand(GemmOperand::kCodes);
+  const GemmKernel& bf16 = KernelOfOperand(GemmOperand::kBf16);
+  const auto bit_of = [&](const GemmKernel& kernel) { return 1U << (&kernel - kernels.data()); };
+  if (RunsOn(codes, sm_version) && (found & (bit_of(codes) | bit_of(bf16))) == 0) {
+    check(bit_of(codes), codes.name, [&](bool* agrees) { return CheckExpanded(context, codes, bf16, agrees); });
   }
   const std::span<const GroupedGemmKernel> grouped = GroupedGemmKernels();
   for (size_t i = 0; i < grouped.size(); ++i) {

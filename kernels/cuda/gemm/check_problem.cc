@@ -88,6 +88,16 @@ CheckProblem::CheckProblem(unsigned operands, uint64_t seed)
       bias(ValuesOf(seed + 5, kColumns)),
       residual(ValuesOf(seed + 6, kOuts)) {}
 
+CheckProblem CheckProblem::Expanded() const {
+  CheckProblem expanded = *this;
+  expanded.format = Traits(Precision::kBf16).format;
+  expanded.weight.assign(static_cast<size_t>(MatrixBytes(Precision::kBf16, kColumns, kDepth, 0)), 0);
+  std::vector<unsigned char> codes = weight;
+  const ExpandCall call{{codes.data(), CodedFormatOf(format), kColumns, kDepth}, 0, kColumns, expanded.weight.data()};
+  for (int64_t half = 0; half < call.halves(); ++half) ExpandHalfTile(call, half);
+  return expanded;
+}
+
 PackedWeight CheckProblem::Weight(void* data) const {
   return {.data = data,
           .precision = precision,

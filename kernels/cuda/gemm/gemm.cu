@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM. The row of kernel_table.cc that takes the weight and the phase says who computes: the tile kernel, or cuBLASLt
-// through the plans of gemm_plan.h. Prompts' integer codes are expanded to BF16 first, whose kernel then multiplies. A
-// kernel then adds what the plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
+// through the plans of gemm_plan.h. Prompts' integer codes are expanded to BF16 first, whose kernel then multiplies,
+// but for few rows where codes have a kernel. A kernel then adds what the plan left out: FP8's bias, and everything
+// after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/device/lanes.cuh"
@@ -232,6 +233,9 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
 KernelStatus RunPhase(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
                       int64_t end, GemmPhase phase) {
   if (begin == end) return KernelStatus::kOk;
+  if (ExpandsFirst(context->shape.sm_version, *params.weight, end - begin, context->left_out_gemms)) {
+    return RunExpanded(context, params, begin, end);
+  }
   if (kernel.launch != nullptr) return RunTiles(context, kernel, params, begin, end, phase == GemmPhase::kDecode);
   if (IsCoded(params.weight->format)) return RunExpanded(context, params, begin, end);
   return RunLibrary(context, params, begin, end);

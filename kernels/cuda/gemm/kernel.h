@@ -38,8 +38,7 @@ struct GemmKernel {
   // kernel that takes its calls without it when the device is opened, and its shapes' bits with each other; where they
   // differ it is left out.
   int32_t checked_shapes = 0;
-  int64_t columns_min = 0;  // outputs of a weight
-  bool paired = false;      // its calls have TileCall::paired, and others none
+  bool paired = false;  // its calls have TileCall::paired, and others none
 };
 constexpr bool RunsOn(const GemmKernel& kernel, int sm_version) {
   return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
@@ -80,6 +79,13 @@ const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, Gem
 
 // Null: the tile kernel multiplies the groups.
 const GroupedGemmKernel* FindGroupedKernel(int sm_version, const PackedWeight& weight, bool gates, uint32_t left_out);
+
+// Whether so many rows multiply a weight of codes by the BF16 kernel, panel by panel expanded before, in place of the
+// kernel of codes: where the two have the same bits, which the check at the start compares. Expanding 28672 x 4096 is
+// by argument 100 us (60 MB read, 235 MB written), as long as the kernel of codes, whose tiles have 128 rows, loses
+// against tiles of 128 x 256 at some 2,000 rows.
+inline constexpr int64_t kExpandedRows = 2048;
+bool ExpandsFirst(int sm_version, const PackedWeight& weight, int64_t num_rows, uint32_t left_out);
 
 // Whether one row for each phase takes a call with paired outputs, its weight and its shapes.
 bool FusesPairs(int sm_version, const GemmParams& params, uint32_t left_out = 0);

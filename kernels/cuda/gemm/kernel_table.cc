@@ -5,6 +5,7 @@
 #include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/gemm/kernel.h"
 #include "kernels/cuda/gemm/sm80/tile_kernels.h"
+#include "kernels/cuda/gemm/sm90/coded_shapes.h"
 #include "kernels/cuda/gemm/sm90/grouped_wgmma_kernels.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
 
@@ -35,16 +36,12 @@ constexpr GemmKernel kKernels[] = {
      kWgmmaTileShapes},
     // The same tiles with paired outputs.
     {"wgmma bf16 pairs", kBf16, kBoth, 90, 90, false, PrepareWgmmaPairsBf16, LaunchWgmmaPairsBf16, false,
-     kWgmmaTileShapes, 0, true},
+     kWgmmaTileShapes, true},
     {"wgmma fp16 pairs", kFp16, kBoth, 90, 90, false, PrepareWgmmaPairsFp16, LaunchWgmmaPairsFp16, false,
-     kWgmmaTileShapes, 0, true},
+     kWgmmaTileShapes, true},
     {"wgmma fp8 pairs", kFp8, kBoth, 90, 90, false, PrepareWgmmaPairsFp8, LaunchWgmmaPairsFp8, false, kWgmmaTileShapes,
-     0, true},
-    // A block expands the codes of 64 outputs, so that weights with fewer than a block for each multiprocessor are left
-    // to
-    // the tile kernel, which divides K.
-    {"wgmma codes", kCodes, kDecode, 90, 90, false, PrepareWgmmaCoded, LaunchWgmmaCoded, false, kCodedTileShapes,
-     int64_t{64} * 132},
+     true},
+    {"wgmma codes", kCodes, kBoth, 90, 90, false, PrepareWgmmaCodes, LaunchWgmmaCodes, false, kCodedShapes},
     // cuBLASLt. It takes one FP8 scale per row and per output on devices 9.x alone.
     {"cublaslt fp32", kFp32, kBoth, 80, kLater, true, nullptr, nullptr},
     {"cublaslt", kBf16 | kFp16, kPrefill, 80, kLater, true, nullptr, nullptr},
@@ -111,7 +108,7 @@ GemmOperand OperandOf(const PackedWeight& weight) {
 
 std::span<const int32_t> ShapeRowsOf(const GemmKernel& kernel) {
   if (kernel.checked_shapes == 0) return {};
-  if (kernel.operands == kCodes) return kCodedTileRows;
+  if (kernel.operands == kCodes) return kCodedShapeRows;
   return kWgmmaShapeRows;
 }
 
@@ -147,8 +144,7 @@ const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, Gem
                                  GemmOutputs outputs) {
   const unsigned operand = Bit(OperandOf(weight));
   const auto* found = std::ranges::find_if(kKernels, [&](const GemmKernel& kernel) {
-    return kernel.paired == (outputs != GemmOutputs::kRows) && weight.out_features >= kernel.columns_min &&
-           TakesPhase(kernel, sm_version, operand, phase, left_out);
+    return kernel.paired == (outputs != GemmOutputs::kRows) && TakesPhase(kernel, sm_version, operand, phase, left_out);
   });
   return found == std::end(kKernels) ? nullptr : found;
 }
@@ -163,12 +159,19 @@ bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out) {
       });
     };
     const auto* decode = first(GemmPhase::kDecode);
-    if (decode == std::end(kKernels) || decode->divides_depth || decode->columns_min > 0 ||
-        decode != first(GemmPhase::kPrefill)) {
+    if (decode == std::end(kKernels) || decode->divides_depth || decode != first(GemmPhase::kPrefill)) {
       return false;
     }
   }
   return true;
+}
+
+bool ExpandsFirst(int sm_version, const PackedWeight& weight, int64_t num_rows, uint32_t left_out) {
+  if (!IsCoded(weight.format) || num_rows < kExpandedRows) return false;
+  const PackedWeight expanded{.data = nullptr, .precision = Precision::kBf16};
+  const GemmKernel* codes = FindGemmKernel(sm_version, weight, GemmPhase::kPrefill, left_out);
+  const GemmKernel* bf16 = FindGemmKernel(sm_version, expanded, GemmPhase::kPrefill, left_out);
+  return codes != nullptr && bf16 != nullptr && codes->checked_shapes > 0 && bf16->checked_shapes > 0;
 }
 
 bool FusesPairs(int sm_version, const GemmParams& params, uint32_t left_out) {

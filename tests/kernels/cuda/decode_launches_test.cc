@@ -153,11 +153,10 @@ TEST_F(DecodeLaunchesTest, NormsOfHeadsTakeOneMore) {
   EXPECT_EQ(PerLayer(Precision::kBf16, 1, 900, true), 8);
 }
 
-// Rotation and activation are kernels of their own, and weights of less than 8,448 outputs are divided over K: QKV, the
-// output and the down product.
-TEST_F(DecodeLaunchesTest, ALayerOfCodesTakesTwelve) {
-  EXPECT_EQ(PerLayer(Precision::kInt4, 1, 900), 12);
-  EXPECT_EQ(PerLayer(Precision::kInt8, 32, 900), 12);
+// Rotation and activation are kernels of their own.
+TEST_F(DecodeLaunchesTest, ALayerOfCodesTakesNine) {
+  EXPECT_EQ(PerLayer(Precision::kInt4, 1, 900), 9);
+  EXPECT_EQ(PerLayer(Precision::kInt8, 32, 900), 9);
 }
 
 }  // namespace

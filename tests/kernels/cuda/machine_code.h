@@ -30,6 +30,11 @@ struct Kernel {
   int local = -1;
 };
 
+// Of the wgmma GEMM: two that multiply.
+inline bool HasTwoWarpgroups(const std::string& gemm) {
+  return gemm.find("WgmmaTileI") != std::string::npos && gemm.find("ELi2ELi") != std::string::npos;
+}
+
 inline std::vector<Kernel> Kernels() {
   std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -res-usage " DUNLIN_CUDA_MODULE));
   std::vector<Kernel> kernels;
@@ -68,7 +73,7 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
         }
       };
       count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
-             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL"});
+             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL", "STS.128"});
       count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.3D", "UTMALDG.4D", "UBLKCP", "USETMAXREG",
              "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D", "STG.E.128", "MEMBAR.ALL.SYS",
              "MEMBAR.ALL.GPU", "STG.E.STRONG.SYS", "LDG.E.STRONG.SYS", "ATOMG.E.ADD.STRONG.SYS"});

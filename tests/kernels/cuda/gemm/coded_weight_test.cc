@@ -183,7 +183,7 @@ TEST(CodedGemm, HasTheBitsOfTheExpandedWeight) {
   }
 }
 
-// By the wgmma GEMM: the coded kernel, in every tile, and prompts' tiles on the expanded weight.
+// By the wgmma GEMM: in every tile of codes, and by a tile on the expanded weight.
 void ExpectTheExpandedWgmmaProduct(const CodedForm& form, int32_t rows, int64_t columns, int64_t depth,
                                    const MachineOptions& options) {
   const CodedMatrix matrix(form.traits, columns, depth, 8);
@@ -209,12 +209,11 @@ void ExpectTheExpandedWgmmaProduct(const CodedForm& form, int32_t rows, int64_t 
   std::vector<float> expected = before;
   ASSERT_EQ(RunWgmma<Wgmma64x128<Bf16Format>>(call_of(plain, &expected)), "");
   ASSERT_NE(expected, before);
-  for (const int32_t tile_rows : kCodedTileRows) {
+  for (int32_t shape = 0; shape < kCodedShapes; ++shape) {
     std::vector<float> out = before;
     const TileCall call = call_of(weight.packed, &out);
-    ASSERT_EQ(WithCodedTile(tile_rows, [&](auto tile) { return RunCodedWgmmaTile<decltype(tile)>(call, options); }),
-              "");
-    ASSERT_EQ(out, expected) << tile_rows;
+    ASSERT_EQ(RunCodedShape(static_cast<CodedShape>(shape), call, options), "") << shape;
+    ASSERT_EQ(out, expected) << shape;
   }
   EXPECT_TRUE(weight.memory.Intact());
 }
@@ -230,41 +229,6 @@ TEST(CodedWgmma, HasTheBitsOfTheExpandedWeight) {
     for (const size_t form : {0U, 2U, 5U, 16U}) {
       ASSERT_NO_FATAL_FAILURE(
           ExpectTheExpandedWgmmaProduct(kCodedForms[form], rows, columns, depth, {.seed = 20 + form}));
-    }
-  }
-}
-
-// From some call on, each mistake that the machine can make ends in a fault or in other values.
-TEST(CodedWgmma, ReadsOnlyCodesBeforeThePrecedingKernelEndsAndMistakesAreFound) {
-  const HostWeight weight(WeightFormat::kInt4, 130, 2000);
-  const std::vector<float> values = RandomValues(130 * 2000, 12);
-  const PackSource source{values.data(), DType::kF32, 2000, 1, 0, nullptr, 0, 0};
-  for (int64_t row = 0; row < 130; ++row) {
-    for (int64_t half = 0; half < weight.halves(); ++half) RoundHalfTile<4>(source, weight.view, row, half);
-  }
-  const HostMatrix in(Precision::kBf16, 5, 2000);
-  FillRandom(in, 13);
-  const Activation activation{
-      .data = in.view().data, .precision = Precision::kBf16, .capacity_rows = 5, .columns = 2000};
-  const auto run = [&](const MachineOptions& options, std::vector<float>* out) {
-    const GemmParams params{&activation, &weight.packed, nullptr, nullptr, out->data(), 130, 5};
-    TileCall call = TileCallOf(params, 0, 5, false, nullptr);
-    call.multiprocessors = 1;
-    return RunCodedWgmmaTile<CodedTile<8>>(call, options);
-  };
-  ExpectOnlyWeightsBeforeTheWait(
-      in.view(), std::vector<float>(5 * 130),
-      [&](std::vector<float>* out, const MachineOptions& options) { return run(options, out); });
-  std::vector<float> clean(5 * 130, NAN);
-  ASSERT_EQ(run({}, &clean), "");
-  for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
-                                Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedBarrierFence,
-                                Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
-    for (const int at : {0, 20}) {
-      const bool once = mistake == Mistake::kSkippedBarrierFence;
-      std::vector<float> out(5 * 130, NAN);
-      const std::string fault = run({.mistake = mistake, .mistake_at = once ? 0 : at}, &out);
-      EXPECT_TRUE(!fault.empty() || out != clean) << static_cast<int>(mistake) << " at " << at;
     }
   }
 }

@@ -75,6 +75,12 @@ void LaunchWgmmaCoded(const TileCall& call, Stream /*stream*/) {
 int PrepareWgmmaCoded() {
   return 0;
 }
+void LaunchWgmmaExpanded(const TileCall& call, Stream /*stream*/) {
+  ASSERT_EQ(RunCodedShape(CodedShapeOf(call), call), "");
+}
+int PrepareWgmmaExpanded() {
+  return 0;
+}
 int PrepareWgmmaFp8Blocks() {
   return 0;
 }

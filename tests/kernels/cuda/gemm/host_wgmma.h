@@ -5,7 +5,9 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/cuda/gemm/sm90/coded_shapes.h"
 #include "kernels/cuda/gemm/sm90/coded_wgmma_block.h"
+#include "kernels/cuda/gemm/sm90/expanded_wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/grouped_wgmma_kernels.h"
 #include "kernels/cuda/gemm/sm90/wgmma_block.h"
 #include "kernels/cuda/gemm/sm90/wgmma_kernels.h"
@@ -76,6 +78,20 @@ std::string RunCodedWgmmaTile(const TileCall& call, const MachineOptions& base =
   return RunWgmmaBlocks<Tile>(call, call.multiprocessors, base, [](const HostBlock& block, const WgmmaCall& planned) {
     RunCodedWgmma<Tile>(block, planned);
   });
+}
+template <typename Tile>
+std::string RunExpandedWgmmaTile(const TileCall& call, const MachineOptions& base = {}) {
+  return RunWgmmaBlocks<Tile>(call, call.multiprocessors, base, [](const HostBlock& block, const WgmmaCall& planned) {
+    RunExpandedWgmma<Tile>(block, planned);
+  });
+}
+// Of integer codes, by the tile of a shape.
+inline std::string RunCodedShape(CodedShape shape, const TileCall& call, const MachineOptions& base = {}) {
+  if (shape < CodedShape::k8x16) {
+    return WithCodedTile(kCodedShapeRows[static_cast<int32_t>(shape)],
+                         [&](auto tile) { return RunCodedWgmmaTile<decltype(tile)>(call, base); });
+  }
+  return WithExpandedTile(shape, [&](auto tile) { return RunExpandedWgmmaTile<decltype(tile)>(call, base); });
 }
 
 }  // namespace dunlin::kernels::cuda

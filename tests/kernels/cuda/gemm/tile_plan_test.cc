@@ -49,27 +49,24 @@ TEST(GemmKernelTable, EveryFormatHasOneKernel) {
       if (scale_block != 0 && format.compute != Precision::kFp8) continue;
       PackedWeight weight = WeightOf(format.compute, scale_block);
       weight.format = format.format;
-      for (const int64_t columns : {64, 16384}) {
-        weight.out_features = columns;
-        for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
-          for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
-            int taken = 0;
-            int checked = 0;
-            for (const GemmKernel& kernel : GemmKernels()) {
-              if (kernel.paired) continue;
-              (kernel.checked_shapes > 0 ? checked : taken) +=
-                  (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
-                  (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
-                  sm_version <= kernel.sm_max && columns >= kernel.columns_min;
-            }
-            EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
-            EXPECT_LE(checked, sm_version == 90 ? 1 : 0) << format.name << " sm_" << sm_version;
-            const GemmKernel* first = FindGemmKernel(sm_version, weight, phase);
-            const GemmKernel* other = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
-            ASSERT_TRUE(first != nullptr && other != nullptr);
-            EXPECT_EQ(first->checked_shapes > 0, checked == 1);
-            EXPECT_EQ(other->checked_shapes, 0);
+      for (const int sm_version : {80, 86, 89, 90, 100, 103, 110, 120, 121}) {
+        for (const GemmPhase phase : {GemmPhase::kPrefill, GemmPhase::kDecode}) {
+          int taken = 0;
+          int checked = 0;
+          for (const GemmKernel& kernel : GemmKernels()) {
+            if (kernel.paired) continue;
+            (kernel.checked_shapes > 0 ? checked : taken) +=
+                (kernel.operands >> static_cast<unsigned>(OperandOf(weight)) & 1U) != 0 &&
+                (kernel.phases >> static_cast<unsigned>(phase) & 1U) != 0 && kernel.sm_min <= sm_version &&
+                sm_version <= kernel.sm_max;
           }
+          EXPECT_EQ(taken, 1) << format.name << " sm_" << sm_version;
+          EXPECT_LE(checked, sm_version == 90 ? 1 : 0) << format.name << " sm_" << sm_version;
+          const GemmKernel* first = FindGemmKernel(sm_version, weight, phase);
+          const GemmKernel* other = FindGemmKernel(sm_version, weight, phase, CheckedGemms());
+          ASSERT_TRUE(first != nullptr && other != nullptr);
+          EXPECT_EQ(first->checked_shapes > 0, checked == 1);
+          EXPECT_EQ(other->checked_shapes, 0);
         }
       }
     }
@@ -92,22 +89,36 @@ TEST(GemmKernelTable, Device90MultipliesByWgmmaInBothPhases) {
   EXPECT_EQ(FindGemmKernel(90, WeightOf(Precision::kFp8, kScaleBlock), GemmPhase::kDecode), blocks);
 }
 
-// So that prompts and decode have the same bits: on 9.0 with its own kernels, but for integer codes, whose narrow
-// weights decode by the tile kernel; FP32 everywhere.
+// So that prompts and decode have the same bits: on 9.0 with its own kernels, FP32 everywhere.
 TEST(GemmKernelTable, PhasesAgreeWhereOneKernelComputesBoth) {
   for (const int sm_version : {80, 86, 89, 90, 100, 120}) {
     EXPECT_TRUE(PhasesAgree(sm_version, Precision::kFp32, 0)) << sm_version;
-    for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp8}) {
+    for (const Precision precision :
+         {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kInt8, Precision::kInt4}) {
       EXPECT_EQ(PhasesAgree(sm_version, precision, 0), sm_version == 90) << Name(precision) << " " << sm_version;
       EXPECT_FALSE(PhasesAgree(sm_version, precision, CheckedGemms())) << Name(precision) << " " << sm_version;
     }
-    for (const Precision precision : {Precision::kInt8, Precision::kInt4}) {
-      EXPECT_FALSE(PhasesAgree(sm_version, precision, 0)) << Name(precision) << " " << sm_version;
-    }
   }
-  // A model in FP8 has weights of 16 bits, too.
+  // A model in FP8 or of codes has weights of 16 bits, too.
   const GemmKernel* bf16 = FindGemmKernel(90, WeightOf(Precision::kBf16), GemmPhase::kPrefill);
   EXPECT_FALSE(PhasesAgree(90, Precision::kFp8, 1U << (bf16 - GemmKernels().data())));
+  EXPECT_FALSE(PhasesAgree(90, Precision::kInt4, 1U << (bf16 - GemmKernels().data())));
+}
+
+// Long prompts of codes are multiplied by the BF16 kernel where it has the bits of the kernel of codes.
+TEST(GemmKernelTable, CodesOfLongPromptsAreExpandedFirst) {
+  PackedWeight weight = WeightOf(Precision::kBf16);
+  EXPECT_FALSE(ExpandsFirst(90, weight, kExpandedRows, 0));
+  const auto bit_of = [&](const PackedWeight& of) {
+    return 1U << (FindGemmKernel(90, of, GemmPhase::kPrefill) - GemmKernels().data());
+  };
+  const uint32_t bf16 = bit_of(weight);
+  weight.format = WeightFormat::kInt4;
+  EXPECT_TRUE(ExpandsFirst(90, weight, kExpandedRows, 0));
+  EXPECT_FALSE(ExpandsFirst(90, weight, kExpandedRows - 1, 0));
+  EXPECT_FALSE(ExpandsFirst(90, weight, kExpandedRows, bf16));
+  EXPECT_FALSE(ExpandsFirst(90, weight, kExpandedRows, bit_of(weight)));
+  EXPECT_FALSE(ExpandsFirst(80, weight, kExpandedRows, 0)) << "there is one kernel";
 }
 
 struct SliceRow {

@@ -143,8 +143,10 @@ TEST(GemmKernelTable, RowsOfShapesAreThoseOfTheirTiles) {
     const bool coded = std::string_view(kernel.name) == "wgmma codes";
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto rows_of = [](auto tile) { return int32_t{decltype(tile)::kRows}; };
-      const int32_t expected = coded ? WithCodedTile(kCodedTileRows[i], rows_of)
-                                     : WithWgmmaTile<Bf16Format>(static_cast<WgmmaTileShape>(i), rows_of);
+      const auto expanded = static_cast<CodedShape>(i);
+      const int32_t expected = !coded ? WithWgmmaTile<Bf16Format>(static_cast<WgmmaTileShape>(i), rows_of)
+                               : expanded < CodedShape::k8x16 ? WithCodedTile(kCodedTileRows[i], rows_of)
+                                                              : WithExpandedTile(expanded, rows_of);
       EXPECT_EQ(rows[i], expected) << kernel.name << " shape " << i + 1;
     }
   }
@@ -187,6 +189,31 @@ TEST(GemmCheck, AgreesWithTheOtherKernelAndFindsAWrongElement) {
       EXPECT_FALSE(ChecksAgree(problem.precision, expected, out));
     }
   }
+}
+
+// A prompt's length chooses between the two, so that the device's check wants the same bits.
+TEST(GemmCheck, CodesHaveTheBitsOfTheirValues) {
+  CheckProblem coded(1U << static_cast<unsigned>(GemmOperand::kCodes));
+  CheckProblem expanded = coded.Expanded();
+  std::vector<float> outs[2];
+  for (CheckProblem* problem : {&coded, &expanded}) {
+    std::vector<float>& out = outs[problem == &expanded ? 1 : 0];
+    out.assign(CheckProblem::kOuts, NAN);
+    const PackedWeight weight = problem->Weight(problem->weight.data());
+    const Activation input = problem->Input(problem->in.data());
+    const GemmParams params{&input,
+                            &weight,
+                            problem->bias.data(),
+                            problem->residual.data(),
+                            out.data(),
+                            CheckProblem::kColumns,
+                            CheckProblem::kRows};
+    TileCall call = TileCallOf(params, 0, CheckProblem::kRows, false, nullptr);
+    call.multiprocessors = 132;
+    FindGemmKernel(90, weight, GemmPhase::kPrefill)->launch(call, nullptr);
+  }
+  EXPECT_EQ(OperandOf(expanded.Weight(nullptr)), GemmOperand::kBf16);
+  EXPECT_EQ(outs[0], outs[1]);
 }
 
 TEST(WgmmaPlan, TilesFollowTheShapeAndBandsCoverEveryTileOnce) {
