@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits of one call. The C++ headers repeat the first four; tokenizer_test.cc compares them.
 
+use std::time::Duration;
+
 /// Bytes of text in one encode call.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
 /// A text is encoded in pieces that end at the first safe cut after so many bytes: some 10 ms and 4 MiB of memory.
@@ -73,6 +75,13 @@ pub const GRAMMAR_STEP_FUEL: u64 = 100_000;
 pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
 /// Items in one row of the parser: the ambiguity of a grammar.
 pub const GRAMMAR_ROW_ITEMS: usize = 10_000;
+/// Work of a token on a client's own rules that may take any time: the items of its rows, each row's cubed. Expressions of C,
+/// SQL and Python take 4,000,000 at most, a sum of 30 operands in `e: e "+" e` 20,000,000.
+pub const SLOW_TOKEN_WORK: u64 = 600_000_000;
+/// Beyond that work, a token that takes more processor time is slow.
+pub const SLOW_TOKEN_TIME: Duration = Duration::from_millis(10);
+/// What the slow tokens of an output may take together: others wait for them.
+pub const MAX_SLOW_TIME: Duration = Duration::from_millis(250);
 /// States that the lexer of one output makes: 1 to 2 KiB each.
 pub const MAX_LEXER_STATES: usize = 20_000;
 /// And so many more, of some 400 bytes, for each character of the longest string that a schema counts, where no client's

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod chat;
+pub(crate) mod clock;
 mod grammar;
 mod guard;
 mod stream;

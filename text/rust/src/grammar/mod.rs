@@ -16,6 +16,7 @@ mod string_blocks;
 mod totals;
 mod values;
 mod vocabulary;
+mod work;
 
 use std::sync::Arc;
 
@@ -28,9 +29,12 @@ use serde_json::{json, Value};
 use state::Growth;
 pub use state::{CompiledGrammar, GrammarState};
 pub(crate) use vocabulary::words_of;
+pub use work::Clock;
 
 use totals::Totals;
+use work::Work;
 
+use crate::abi::clock::thread_time;
 use crate::error::{Code, Error, Result};
 use crate::limits::*;
 use crate::TextTokenizer;
@@ -60,12 +64,22 @@ impl GrammarSource<'_> {
             Self::Composed(text, parts) => text.len() + parts.iter().map(Self::bytes).sum::<usize>(),
         }
     }
+
+    /// Rules of a client's own.
+    fn has_rules(&self) -> bool {
+        match self {
+            Self::Grammar(_) => true,
+            Self::Composed(_, parts) => parts.iter().any(Self::has_rules),
+            _ => false,
+        }
+    }
 }
 
 /// Compiles grammars for one tokenizer. Immutable; any thread.
 pub struct GrammarCompiler {
     factory: ParserFactory,
     growth: Growth,
+    clock: Clock,
     eos_ids: Arc<[u32]>,
     width: u32,
 }
@@ -96,12 +110,17 @@ impl GrammarCompiler {
             precompute_large_lexemes: true,
             verbose_errors: false,
         };
-        Ok(Self { factory, growth: Growth::default(), eos_ids: eos_ids.into(), width })
+        Ok(Self { factory, growth: Growth::default(), clock: thread_time, eos_ids: eos_ids.into(), width })
     }
 
     /// What the states of its grammars may grow by together, instead of [`crate::limits::MAX_GRAMMAR_GROWTH`].
     pub fn limit_growth(&self, bytes: usize) {
         self.growth.limit(bytes);
+    }
+
+    /// The same with the processor time of another clock: for tests.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Errors: INVALID_ARGUMENT (malformed, or no text matches), UNIMPLEMENTED (what it names), RESOURCE_EXHAUSTED (a
@@ -135,7 +154,9 @@ impl GrammarCompiler {
         let limits = ParserLimits { max_lexer_states, ..self.factory.limits().clone() };
         let (log, capabilities) = (Logger::new(0, 0), InferenceCapabilities::default());
         let parser = self.factory.create_parser_from_init_ext(grammar, log, capabilities, limits).map_err(refusal)?;
-        CompiledGrammar::new(started(parser), self.growth.clone(), self.eos_ids.clone(), self.width, source.bytes())
+        let work = if source.has_rules() { Work::bounded(self.clock) } else { Work::default() };
+        let (growth, eos_ids) = (self.growth.clone(), self.eos_ids.clone());
+        CompiledGrammar::new(started(parser), growth, work, eos_ids, self.width, source.bytes())
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use llguidance::api::StopReason;
 use llguidance::TokenParser;
 
+use super::work::Work;
 use crate::error::{Error, Result};
 use crate::limits::{GRAMMAR_STATE_GROWTH, MAX_GRAMMAR_GROWTH};
 
@@ -83,6 +84,7 @@ pub struct CompiledGrammar {
 pub struct GrammarState {
     parser: TokenParser,
     growth: GrowthShare,
+    work: Work,
     eos_ids: Arc<[u32]>,
     /// Of a state without a token: computed once.
     first_mask: Option<Arc<[u32]>>,
@@ -95,12 +97,14 @@ impl CompiledGrammar {
     pub(super) fn new(
         parser: TokenParser,
         growth: Growth,
+        work: Work,
         eos_ids: Arc<[u32]>,
         width: u32,
         source_bytes: usize,
     ) -> Result<Self> {
         let growth = GrowthShare::new(growth, usize::MAX / 2); // the compilation is bounded by itself
-        let mut start = GrammarState { parser, growth, eos_ids, first_mask: None, accepting: false, is_broken: false };
+        let mut start =
+            GrammarState { parser, growth, work, eos_ids, first_mask: None, accepting: false, is_broken: false };
         start.settle()?;
         let mut mask = vec![0; (width as usize).div_ceil(32)];
         start.fill_mask(&mut mask)?;
@@ -123,6 +127,7 @@ impl CompiledGrammar {
         GrammarState {
             parser: start.parser.deep_clone(),
             growth: GrowthShare::new(start.growth.all.clone(), lexer_bytes(&start.parser)),
+            work: start.work.clone(),
             eos_ids: start.eos_ids.clone(),
             first_mask: start.first_mask.clone(),
             accepting: start.accepting,
@@ -144,6 +149,7 @@ impl GrammarState {
             }
             None => {
                 self.compute_mask(mask)?;
+                self.work.check()?;
                 self.note_growth()?;
             }
         }
@@ -161,12 +167,7 @@ impl GrammarState {
         self.check()?;
         self.first_mask = None;
         self.is_broken = true; // until it has succeeded
-        if !self.parser.validate_token(token).map_err(exhausted)? {
-            return Err(Error::invalid(format!("token {token} does not continue the text")));
-        }
-        if self.parser.consume_token(token).map_err(exhausted)? != 0 {
-            return Err(Error::exhausted("the grammar takes tokens back"));
-        }
+        self.work.of_token(&mut self.parser, |parser| take(parser, token))?;
         self.settle()?;
         self.is_broken = false;
         Ok(())
@@ -183,6 +184,7 @@ impl GrammarState {
         GrammarState {
             parser: self.parser.clone(),
             growth: self.growth.fork(),
+            work: self.work.clone(),
             eos_ids: self.eos_ids.clone(),
             first_mask: self.first_mask.clone(),
             accepting: self.accepting,
@@ -195,9 +197,14 @@ impl GrammarState {
         lexer_bytes(&self.parser).saturating_sub(self.growth.start_bytes)
     }
 
+    /// Work of the last token and the mask after it, on a client's own rules: as [`crate::limits::SLOW_TOKEN_WORK`] counts.
+    pub fn token_work(&self) -> u64 {
+        self.work.of_last_token()
+    }
+
     fn check(&self) -> Result<()> {
         match self.is_broken {
-            false => Ok(()),
+            false => self.work.check(),
             true => Err(Error::exhausted("the state has failed before")),
         }
     }
@@ -219,7 +226,7 @@ impl GrammarState {
         if self.parser.stopped() {
             return Ok(()); // a complete match that nothing continues
         }
-        match self.parser.compute_mask() {
+        match self.work.of_mask(&mut self.parser, TokenParser::compute_mask) {
             Ok(allowed) => {
                 let words = allowed.as_slice();
                 let size = words.len().min(mask.len());
@@ -232,6 +239,16 @@ impl GrammarState {
                 Err(exhausted(error))
             }
         }
+    }
+}
+
+fn take(parser: &mut TokenParser, token: u32) -> Result<()> {
+    if !parser.validate_token(token).map_err(exhausted)? {
+        return Err(Error::invalid(format!("token {token} does not continue the text")));
+    }
+    match parser.consume_token(token).map_err(exhausted)? {
+        0 => Ok(()),
+        _ => Err(Error::exhausted("the grammar takes tokens back")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Grammars over the demo model's tokens, for the tests beside it.
 #![allow(dead_code)] // each test program uses a part
 
-use dunlin_text::grammar::{GrammarCompiler, GrammarSource, GrammarState};
+use dunlin_text::grammar::{Clock, GrammarCompiler, GrammarSource, GrammarState};
 use dunlin_text::{load, EncodeOptions, Error, TextTokenizer};
 use serde_json::Value;
 
@@ -14,6 +14,12 @@ pub struct Model {
     pub tokenizer: TextTokenizer,
     pub compiler: GrammarCompiler,
     pub eos: u32,
+}
+
+/// Its compiler counts the processor time of `clock`.
+pub fn model_with_clock(clock: Clock) -> Model {
+    let model = model();
+    Model { compiler: model.compiler.with_clock(clock), ..model }
 }
 
 pub fn model() -> Model {
