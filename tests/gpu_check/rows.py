@@ -92,9 +92,9 @@ def square(precision):
                  {"job": "gemm", "precision": precision, "shape": [32, 48, 64]}, gib=2)
 
 
-def experts(case, part, expected):
+def experts(case, part, expected, precisions):
     """The products of a mixture's experts, whose rows the device alone knows, of a step that decodes and a prompt."""
-    return bench(f"experts_{case.split('-')[0]}", part, expected, 50, f"experts --case {case} --precision bf16,fp8",
+    return bench(f"experts_{case.split('-')[0]}", part, expected, 50, f"experts --case {case} --precision {precisions}",
                  "experts --shape 3,4,2,48,64 --precision bf16", gib=8)
 
 
@@ -179,7 +179,7 @@ HEADLINES = (
     few_rows("gemm_codes", 64, "int4,int8", 0.50),
     bench("gemm_decode", "1", 9, 40, "gemm --case gemv --precision bf16,fp8,int4",
           "gemm --shape 1,48,64 --precision fp8,int4"),
-    experts("qwen3-30b", "1", 10),
+    experts("qwen3-30b", "1", 10, "bf16,int4"),
     bench("decode_shapes", "1", 12, 40, "attention --case decode --backend flash --precision bf16",
           f"attention --case decode --backend all {SMALL_PAGES}"),
     bench("prefill_shapes", "1", 8, 40, "attention --case prefill --backend all --precision bf16",
@@ -211,7 +211,7 @@ REST = (
     bench("gemm_tuned", "2", 12, 40,
           "gemm --case llama-8b --precision bf16,fp8 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms"),
-    experts("mixtral-8x7b", "2", 13),
+    experts("mixtral-8x7b", "2", 13, "bf16,fp8"),
     # Every tile shape of the wgmma GEMM, by rows and weight: what its table should say.
     dataclasses.replace(
         bench("gemm_tiles", "2", 16, 40,

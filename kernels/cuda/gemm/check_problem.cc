@@ -90,10 +90,12 @@ CheckProblem::CheckProblem(unsigned operands, uint64_t seed)
 
 CheckProblem CheckProblem::Expanded() const {
   CheckProblem expanded = *this;
+  const CodedFormat coded = CodedFormatOf(format);
+  if (coded.group == 0) return expanded;
   expanded.format = Traits(Precision::kBf16).format;
   expanded.weight.assign(static_cast<size_t>(MatrixBytes(Precision::kBf16, kColumns, kDepth, 0)), 0);
   std::vector<unsigned char> codes = weight;
-  const ExpandCall call{{codes.data(), CodedFormatOf(format), kColumns, kDepth}, 0, kColumns, expanded.weight.data()};
+  const ExpandCall call{{codes.data(), coded, kColumns, kDepth}, 0, kColumns, expanded.weight.data()};
   for (int64_t half = 0; half < call.halves(); ++half) ExpandHalfTile(call, half);
   return expanded;
 }

@@ -21,7 +21,7 @@ struct CheckProblem {
   // operands: of a row, the first of which counts. seed: of the weight, the bias and the residual.
   explicit CheckProblem(unsigned operands, uint64_t seed = 0);
 
-  // Of integer codes: the same with the weight as a BF16 matrix of their values.
+  // The same with a weight of integer codes as a BF16 matrix of their values.
   CheckProblem Expanded() const;
 
   // With copies of the vectors in the device's memory, and `out` of kOuts floats.

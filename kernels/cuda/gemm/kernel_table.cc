@@ -67,6 +67,7 @@ constexpr GroupedGemmKernel kGroupedKernels[] = {
     {"grouped wgmma fp8", kFp8, 90, 90, PrepareGroupedWgmmaFp8, LaunchGroupedWgmmaFp8, kGroupedTileShapes},
     {"grouped wgmma fp8 blocks", kFp8Blocks, 90, 90, PrepareGroupedWgmmaFp8Blocks, LaunchGroupedWgmmaFp8Blocks,
      kGroupedTileShapes},
+    {"grouped wgmma codes", kCodes, 90, 90, PrepareGroupedWgmmaCodes, LaunchGroupedWgmmaCodes, kGroupedCodedShapes},
     {"grouped gates bf16", kBf16, 90, 90, PrepareGroupedGatesBf16, LaunchGroupedGatesBf16, kGroupedTileShapes, true},
     {"grouped gates fp16", kFp16, 90, 90, PrepareGroupedGatesFp16, LaunchGroupedGatesFp16, kGroupedTileShapes, true},
 };

@@ -48,6 +48,15 @@ CodedShape CodedShapeOf(const TileCall& call) {
   return found == std::end(kRules) ? CodedShape::k64x64 : found->shape;
 }
 
+// By the mean rows of a group; not measured.
+GroupedCodedShape GroupedCodedShapeOf(const GroupedTileCall& call) {
+  if (call.tile.tile_shape != 0) return static_cast<GroupedCodedShape>(call.tile.tile_shape - 1);
+  const int64_t rows = call.tile.num_rows;
+  const int64_t mean = DividedUp(rows, std::max<int64_t>(std::min<int64_t>(call.num_groups, rows), 1));
+  if (mean <= 16) return GroupedCodedShape::k16x16;
+  return mean <= 96 ? GroupedCodedShape::k64x64 : GroupedCodedShape::k128x128;
+}
+
 void LaunchWgmmaCodes(const TileCall& call, Stream stream) {
   const CodedShape shape = CodedShapeOf(call);
   TileCall chosen = call;

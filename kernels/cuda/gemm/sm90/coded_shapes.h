@@ -38,11 +38,24 @@ auto WithExpandedTile(CodedShape shape, const Run& run) {
   return run(Expanded128x128());
 }
 
+// The same of groups of rows.
+enum class GroupedCodedShape : uint8_t { k16x16, k64x64, k128x128 };
+inline constexpr int32_t kGroupedCodedShapes = 3;
+GroupedCodedShape GroupedCodedShapeOf(const GroupedTileCall& call);
+template <typename Run>
+auto WithGroupedExpandedTile(GroupedCodedShape shape, const Run& run) {
+  if (shape == GroupedCodedShape::k16x16) return run(GroupedExpanded16x16());
+  if (shape == GroupedCodedShape::k64x64) return run(GroupedExpanded64x64());
+  return run(GroupedExpanded128x128());
+}
+
 // As the launchers of wgmma_kernels.h; the call has `coded`.
 void LaunchWgmmaCodes(const TileCall& call, Stream stream);
 int PrepareWgmmaCodes();
 // Of the shapes that are not wide.
 void LaunchWgmmaExpanded(const TileCall& call, Stream stream);
 int PrepareWgmmaExpanded();
+void LaunchGroupedWgmmaCodes(const GroupedTileCall& call, Stream stream);
+int PrepareGroupedWgmmaCodes();
 
 }  // namespace dunlin::kernels::cuda

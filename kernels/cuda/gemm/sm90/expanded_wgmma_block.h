@@ -16,7 +16,7 @@ struct ExpandedWgmmaBlock : WgmmaBlock<Tile, Block> {
   using Base::call;
   using Base::shared;
 
-  DUNLIN_DEVICE uint32_t coded(int stage) const { return Base::empty(stage) + 8 * Tile::kStages; }
+  DUNLIN_DEVICE uint32_t coded(int stage) const { return shared + Tile::kCodedBarriers + 8 * stage; }
   DUNLIN_DEVICE uint32_t codes(int stage) const { return Base::in(stage) + Tile::kInBytes; }
   DUNLIN_DEVICE uint32_t numbers(int stage) const { return codes(stage) + Tile::kCodeBytes; }
   DUNLIN_DEVICE uint32_t expanded(int stage) const {
@@ -34,6 +34,9 @@ struct ExpandedWgmmaBlock : WgmmaBlock<Tile, Block> {
       }
       block.FenceBarrierInit();
     }
+    if constexpr (Tile::kGrouped) {
+      if (block.thread() / kWarpLanes == 1) Base::groups().Fill();
+    }
     block.SyncBlock();
   }
 
@@ -45,9 +48,10 @@ struct ExpandedWgmmaBlock : WgmmaBlock<Tile, Block> {
     const auto number_bytes = static_cast<uint32_t>(weight.format.number_bytes);
     const int64_t left = PaddedRows(weight.rows) - place.column;
     const auto rows = static_cast<uint32_t>(left < Tile::kColumns ? left : Tile::kColumns);
+    const int64_t skip = Tile::kGrouped ? place.group * call.groups.scale_stride * int64_t{sizeof(float)} : 0;
     block.ArriveExpecting(coded(stage), rows * (code_bytes + number_bytes));
-    block.LoadBytes(codes(stage), weight.codes(place.column, k), rows * code_bytes, coded(stage));
-    block.LoadBytes(numbers(stage), weight.numbers(place.column, k), rows * number_bytes, coded(stage));
+    block.LoadBytes(codes(stage), weight.codes(place.column, k) + skip, rows * code_bytes, coded(stage));
+    block.LoadBytes(numbers(stage), weight.numbers(place.column, k) + skip, rows * number_bytes, coded(stage));
   }
 
   // As WgmmaBlock::Load: weights are all that is read before the preceding kernel has ended.

@@ -5,41 +5,11 @@
 
 #include <cmath>
 
-#include "kernels/cuda/gemm/pack_codes.h"
+#include "tests/kernels/cuda/gemm/rounded_weight.h"
 #include "tests/kernels/cuda/gemm/wgmma_product.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
-
-// A weight rounded to codes, and its values as a BF16 matrix.
-struct RoundedWeight {
-  RoundedWeight(WeightFormat format, int64_t rows, int64_t columns)
-      : view{nullptr, CodedFormatOf(format), rows, columns},
-        memory(static_cast<size_t>(view.bytes())),
-        values(Precision::kBf16, rows, columns) {
-    view.data = reinterpret_cast<unsigned char*>(memory.data());
-    const std::vector<float> wide = RandomValues(rows * columns, 12);
-    const PackSource source{wide.data(), DType::kF32, columns, 1, 0, nullptr, 0, 0};
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t half = 0; half < 2 * view.tiles(); ++half) {
-        format == WeightFormat::kInt8 ? RoundHalfTile<8>(source, view, row, half)
-                                      : RoundHalfTile<4>(source, view, row, half);
-      }
-    }
-    const ExpandCall call{view, 0, rows, values.view().data};
-    for (int64_t half = 0; half < call.halves(); ++half) ExpandHalfTile(call, half);
-    packed = {.data = view.data,
-              .precision = Precision::kBf16,
-              .out_features = rows,
-              .in_features = columns,
-              .format = format};
-  }
-
-  CodedView view;
-  testing::PoisonedMemory memory;
-  HostMatrix values;
-  PackedWeight packed;
-};
 
 // The product of a rounded weight and random inputs, without residual.
 struct CodedProduct {
@@ -78,7 +48,8 @@ std::vector<CodedShape> AllShapes() {
   for (int32_t i = 0; i < kCodedShapes; ++i) shapes[static_cast<size_t>(i)] = static_cast<CodedShape>(i);
   return shapes;
 }
-const CodedShape kExpandedShapes[] = {CodedShape::k8x16, CodedShape::k16x16, CodedShape::k64x64, CodedShape::k128x128};
+constexpr CodedShape kExpandedShapes[] = {CodedShape::k8x16, CodedShape::k16x16, CodedShape::k64x64,
+                                          CodedShape::k128x128};
 
 TEST(CodedShapes, MatchFp64) {
   const CodedProduct product(WeightFormat::kInt4, 70, 150, 330);

@@ -81,6 +81,14 @@ void LaunchWgmmaExpanded(const TileCall& call, Stream /*stream*/) {
 int PrepareWgmmaExpanded() {
   return 0;
 }
+void LaunchGroupedWgmmaCodes(const GroupedTileCall& call, Stream /*stream*/) {
+  const std::string fault = WithGroupedExpandedTile(
+      GroupedCodedShapeOf(call), [&](auto tile) { return RunGroupedExpandedTile<decltype(tile)>(call); });
+  ASSERT_EQ(fault, "");
+}
+int PrepareGroupedWgmmaCodes() {
+  return 0;
+}
 int PrepareWgmmaFp8Blocks() {
   return 0;
 }

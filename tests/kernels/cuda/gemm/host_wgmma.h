@@ -85,6 +85,12 @@ std::string RunExpandedWgmmaTile(const TileCall& call, const MachineOptions& bas
     RunExpandedWgmma<Tile>(block, planned);
   });
 }
+template <typename Tile>
+std::string RunGroupedExpandedTile(const GroupedTileCall& call, const MachineOptions& base = {}) {
+  return RunWgmmaBlocks<Tile>(
+      call, call.tile.multiprocessors, base,
+      [](const HostBlock& block, const WgmmaCall& planned) { RunExpandedWgmma<Tile>(block, planned); });
+}
 // Of integer codes, by the tile of a shape.
 inline std::string RunCodedShape(CodedShape shape, const TileCall& call, const MachineOptions& base = {}) {
   if (shape < CodedShape::k8x16) {
