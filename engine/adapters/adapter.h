@@ -38,7 +38,11 @@ struct AdapterLayout {
     size_t first = 0;
     size_t count = 0;
   };
+  // First matrices of pairs, which all ranks of a divided model read, then each rank's second ones: rank r's begin at
+  // up_begins[r] and end where the next rank's begin.
   size_t bytes = 0;                  // of all matrices
+  std::vector<size_t> up_begins;     // [num_ranks + 1], the last is `bytes`
+  size_t device_bytes = 0;           // that they take: `bytes`, but that linked ranks have copies of the first matrices
   int32_t rank = 0;                  // the largest
   uint64_t hash = 0;                 // of the bytes
   std::vector<std::string> targets;  // the modules that it adapts, without their layers: "q_proj"; sorted, distinct
@@ -55,18 +59,19 @@ struct PackedAdapter {
 
 class Adapter {
  public:
-  // Copies the matrices to the device, which outlives the adapter. Errors: RESOURCE_EXHAUSTED where the device has no
-  // memory, INTERNAL where it fails.
-  static absl::StatusOr<std::shared_ptr<const Adapter>> Create(kernels::Device* device, const PackedAdapter& packed,
-                                                               uint64_t id);
+  // Copies the matrices to the device or, of linked ranks, to each rank's what it reads. devices: AdapterDevices; they
+  // outlive the adapter. Errors: RESOURCE_EXHAUSTED where a device has no memory, INTERNAL where it fails.
+  static absl::StatusOr<std::shared_ptr<const Adapter>> Create(const std::vector<kernels::Device*>& devices,
+                                                               const PackedAdapter& packed, uint64_t id);
   ~Adapter();
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
   // AdapterLease::id.
   uint64_t id() const { return id_; }
-  int32_t rank() const { return layout_->rank; }   // the largest of its matrices
-  size_t bytes() const { return layout_->bytes; }  // of device memory
+  int32_t rank() const { return layout_->rank; }          // the largest of its matrices
+  size_t bytes() const { return layout_->device_bytes; }  // of device memory
+  size_t packed_bytes() const { return layout_->bytes; }  // as Pack returns it
   const std::vector<std::string>& targets() const { return layout_->targets; }
 
   // The matrices of a projection of a layer, of distinct columns, in their order; empty where it has none. Of a divided
@@ -82,14 +87,23 @@ class Adapter {
   absl::StatusOr<PackedAdapter> Pack() const;
 
  private:
-  Adapter(kernels::Device* device, std::shared_ptr<const AdapterLayout> layout, uint64_t id)
-      : device_(device), layout_(std::move(layout)), id_(id) {}
+  // Memory of one device: first matrices, and second ones of [ups_begin, ups_end) of the layout.
+  struct Part {
+    kernels::Device* device;
+    size_t ups_begin;
+    size_t ups_end;
+    std::byte* memory = nullptr;
+  };
+  Adapter(std::shared_ptr<const AdapterLayout> layout, uint64_t id) : layout_(std::move(layout)), id_(id) {}
+  size_t first_bytes() const { return layout_->up_begins.front(); }
+  absl::Status Fill(Part* part, const PackedAdapter& packed) const;
+  // The pairs of the ranks whose second matrices the part has.
+  void AddPairs(const Part& part);
 
-  kernels::Device* const device_;
   const std::shared_ptr<const AdapterLayout> layout_;
   const uint64_t id_;
-  void* memory_ = nullptr;                   // [layout_->bytes]
-  std::vector<kernels::LowRankPair> pairs_;  // pointers into memory_
+  std::vector<Part> parts_;                  // one, or one of each linked rank
+  std::vector<kernels::LowRankPair> pairs_;  // pointers into their memory
 };
 
 }  // namespace dunlin::engine

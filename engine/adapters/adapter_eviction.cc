@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_ranks.h"
 #include "engine/adapters/adapter_set.h"
 #include "engine/adapters/load_adapter.h"
 #include "engine/base/string_view.h"
@@ -46,7 +47,7 @@ absl::StatusOr<AdapterLease> AdapterSet::Restore(std::string_view name) {
 }
 
 absl::StatusOr<AdapterLease> AdapterSet::RestoreFrom(std::string_view name, Origin* origin) {
-  if (absl::Status status = MakeRoom(name, origin->layout->bytes); !status.ok()) return status;
+  if (absl::Status status = MakeRoom(name, origin->layout->device_bytes); !status.ok()) return status;
   uint64_t id = origin->id;
   if (!origin->packed.has_value()) {
     absl::StatusOr<PackedAdapter> read =
@@ -54,12 +55,13 @@ absl::StatusOr<AdapterLease> AdapterSet::RestoreFrom(std::string_view name, Orig
     if (!read.ok()) return read.status();
     const AdapterLayout& layout = *read->layout;
     if (layout.bytes != origin->layout->bytes || layout.hash != origin->layout->hash) id = NextAdapterId();
-    if (absl::Status status = MakeRoom(name, layout.bytes); !status.ok()) return status;
+    if (absl::Status status = MakeRoom(name, layout.device_bytes); !status.ok()) return status;
     const MutexLock lock(&mutex_);
     ++moves_.reads;
     origin->packed = *std::move(read);
   }
-  absl::StatusOr<std::shared_ptr<const Adapter>> adapter = Adapter::Create(model_->device(), *origin->packed, id);
+  absl::StatusOr<std::shared_ptr<const Adapter>> adapter =
+      Adapter::Create(AdapterDevices(*model_), *origin->packed, id);
   if (!adapter.ok()) return adapter.status();
   const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
@@ -111,7 +113,7 @@ AdapterSet::Entries::iterator AdapterSet::FindVictim(std::string_view but) {
 }
 
 absl::Status AdapterSet::KeepEvicted(std::string_view name, const Adapter& adapter) {
-  if (adapter.bytes() > limits_.max_host_bytes) return absl::OkStatus();
+  if (adapter.packed_bytes() > limits_.max_host_bytes) return absl::OkStatus();
   absl::StatusOr<PackedAdapter> packed = adapter.Pack();
   if (!packed.ok()) return packed.status();
   const MutexLock lock(&mutex_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_ranks.h"
 #include "engine/adapters/load_adapter.h"
 #include "engine/base/string_view.h"
 
@@ -67,11 +68,11 @@ absl::StatusOr<uint64_t> AdapterSet::Load(const std::string& name, const std::st
   bool fits = true;
   if (evicts()) {
     const MutexLock lock(&mutex_);
-    fits = CheckCount(name).ok() && packed->layout->bytes <= RoomLeft();
+    fits = CheckCount(name).ok() && packed->layout->device_bytes <= RoomLeft();
   }
   std::shared_ptr<const Adapter> adapter;
   if (fits) {
-    auto created = Adapter::Create(model_->device(), *packed, id);
+    auto created = Adapter::Create(AdapterDevices(*model_), *packed, id);
     if (!created.ok())
       return absl::Status(created.status().code(), absl::StrCat(path, ": ", created.status().message()));
     adapter = *std::move(created);
@@ -152,7 +153,7 @@ std::vector<AdapterInfo> AdapterSet::List() const {
                     .path = entry.path,
                     .id = entry.id,
                     .rank = entry.layout->rank,
-                    .bytes = entry.layout->bytes,
+                    .bytes = entry.layout->device_bytes,
                     .targets = entry.layout->targets,
                     .resident = entry.adapter != nullptr,
                     .in_use = entry.adapter.use_count() > 1});

@@ -15,22 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/adapters/adapter_file.h"
+#include "engine/adapters/adapter_ranks.h"
 #include "engine/base/checked_math.h"
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/load/gguf_model.h"
-#include "engine/model/spec/rank_config.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
-
-// Columns of a projection that a module's rows follow one another in, and where a rank of a divided model has them.
-struct Segment {
-  int64_t first_column;
-  int64_t count;
-  int64_t target;
-  int32_t rank = 0;
-};
 
 // A module of the adapter and of the model.
 struct MatchedModule {
@@ -47,33 +39,6 @@ size_t DownBytes(int32_t rank, int64_t in_features, kernels::DType dtype) {
 size_t UpBytes(int32_t rank, int64_t out_features, kernels::DType dtype) {
   return static_cast<size_t>(rank * kernels::LowRankPanels(out_features) * kernels::kLowRankPanel) *
          kernels::SizeOf(dtype);
-}
-
-std::vector<Segment> WholeSegments(const AdaptableModule& module) {
-  std::vector<Segment> segments;
-  for (const ModuleRows& rows : module.rows) {
-    if (!segments.empty() && segments.back().first_column + segments.back().count == rows.row_begin) {
-      segments.back().count += rows.num_rows;
-    } else {
-      segments.push_back({rows.row_begin, rows.num_rows, rows.row_begin});
-    }
-  }
-  return segments;
-}
-
-std::vector<Segment> SegmentsOf(const Model& model, const AdaptableModule& module) {
-  const std::vector<Segment> whole = WholeSegments(module);
-  if (model.num_ranks() == 1) return whole;
-  std::vector<Segment> segments;
-  for (int32_t rank = 0; rank < model.num_ranks(); ++rank) {
-    const ModelConfig& config = model.of_rank(rank).rank_config();
-    for (const Segment& all : whole) {
-      for (const RankRows& own : RankRowsIn(config, {module.slot, module.layer}, all.first_column, all.count)) {
-        segments.push_back({all.first_column + own.begin, own.count, own.target, rank});
-      }
-    }
-  }
-  return segments;
 }
 
 bool IsScaled(const AdaptableModule& module) {
@@ -160,6 +125,7 @@ class AdapterPacker {
     if (absl::Status status = CheckProjections(); !status.ok()) return status;
     if (absl::Status status = CheckBytes(); !status.ok()) return status;
     std::vector<std::byte> matrices(bytes_);
+    BeginUps();
     for (const MatchedModule& module : matched_) {
       if (absl::Status status = AddModule(module, matrices.data()); !status.ok()) return status;
     }
@@ -252,27 +218,43 @@ class AdapterPacker {
   }
 
   absl::Status CheckBytes() {
+    CheckedU64 downs(0);
     CheckedU64 bytes(0);
     for (const MatchedModule& module : matched_) {
-      bytes += DownBytes(module.rank, module.model->in_features, module.dtype);
+      downs += DownBytes(module.rank, module.model->in_features, module.dtype);
       for (const Segment& segment : SegmentsOf(model_, *module.model)) {
         bytes += UpBytes(module.rank, segment.count, module.dtype);
       }
     }
-    if (!bytes.ok() || bytes.value() > room_.max_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("the adapter takes ", bytes.ok() ? bytes.value() : UINT64_MAX,
-                                                       " bytes; ", room_.max_bytes, " are left of max_bytes"));
+    bytes += downs;
+    CheckedU64 on_devices = bytes;
+    for (int32_t rank = 1; HasCopies(model_) && rank < model_.num_ranks(); ++rank) on_devices += downs;
+    if (!on_devices.ok() || on_devices.value() > room_.max_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("the adapter takes ",
+                                                       on_devices.ok() ? on_devices.value() : UINT64_MAX, " bytes; ",
+                                                       room_.max_bytes, " are left of max_bytes"));
     }
     bytes_ = bytes.value();
+    device_bytes_ = on_devices.value();
+    down_bytes_ = downs.value();
     return absl::OkStatus();
   }
 
-  // The offset of the next matrix; each is a multiple of 64 bytes.
-  size_t Take(size_t bytes) {
-    const size_t offset = taken_;
-    taken_ += bytes;
-    return offset;
+  // Of each rank after the first matrices.
+  void BeginUps() {
+    std::vector<size_t> bytes(static_cast<size_t>(model_.num_ranks()));
+    for (const MatchedModule& module : matched_) {
+      for (const Segment& segment : SegmentsOf(model_, *module.model)) {
+        bytes[static_cast<size_t>(segment.rank)] += UpBytes(module.rank, segment.count, module.dtype);
+      }
+    }
+    up_begins_ = {down_bytes_};
+    for (const size_t of_rank : bytes) up_begins_.push_back(up_begins_.back() + of_rank);
+    next_ups_ = up_begins_;
   }
+
+  // The offset of the next matrix; each is a multiple of 64 bytes.
+  static size_t Take(size_t bytes, size_t* next) { return std::exchange(*next, *next + bytes); }
 
   absl::Status AddModule(const MatchedModule& module, std::byte* memory) {
     const absl::StatusOr<std::vector<float>> down = ReadValues(module.own->down);
@@ -281,13 +263,14 @@ class AdapterPacker {
     if (!up.ok()) return up.status();
     const int64_t in_features = module.model->in_features;
     const size_t element = kernels::SizeOf(module.dtype);
-    const size_t down_at = Take(DownBytes(module.rank, in_features, module.dtype));
+    const size_t down_at = Take(DownBytes(module.rank, in_features, module.dtype), &next_down_);
     for (int32_t r = 0; r < module.rank; ++r) {
       const auto row = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
       Store(down->data() + r * in_features, in_features, module.dtype, memory + down_at + row);
     }
     for (const Segment& segment : SegmentsOf(model_, *module.model)) {
-      const size_t up_at = Take(UpBytes(module.rank, segment.count, module.dtype));
+      const size_t up_at =
+          Take(UpBytes(module.rank, segment.count, module.dtype), &next_ups_[static_cast<size_t>(segment.rank)]);
       FillUp(module, segment, *up, memory + up_at);
       const kernels::LowRankPair pair{.down = nullptr,
                                       .up = nullptr,
@@ -329,6 +312,8 @@ class AdapterPacker {
     });
     AdapterLayout layout;
     layout.bytes = bytes_;
+    layout.device_bytes = device_bytes_;
+    layout.up_begins = up_begins_;
     layout.hash = hash;
     layout.ranges_of_rank = static_cast<size_t>(model_.config().num_layers) * kNumProjections;
     layout.ranges.resize(static_cast<size_t>(model_.num_ranks()) * layout.ranges_of_rank);
@@ -350,8 +335,12 @@ class AdapterPacker {
   const AdapterRoom room_;
   std::vector<MatchedModule> matched_;
   std::vector<PlacedPair> pairs_;
-  size_t bytes_ = 0;
-  size_t taken_ = 0;
+  size_t bytes_ = 0;         // AdapterLayout's
+  size_t device_bytes_ = 0;  // AdapterLayout's
+  size_t down_bytes_ = 0;    // of all first matrices
+  std::vector<size_t> up_begins_;
+  size_t next_down_ = 0;
+  std::vector<size_t> next_ups_;  // by rank
 };
 
 }  // namespace
@@ -366,7 +355,7 @@ absl::StatusOr<std::shared_ptr<const Adapter>> MakeAdapter(const Model& model,
                                                            const AdapterRoom& room) {
   const absl::StatusOr<PackedAdapter> packed = AdapterPacker(model, room).Pack(modules);
   if (!packed.ok()) return packed.status();
-  return Adapter::Create(model.device(), *packed, NextAdapterId());
+  return Adapter::Create(AdapterDevices(model), *packed, NextAdapterId());
 }
 
 absl::StatusOr<PackedAdapter> ReadAdapter(const Model& model, const std::string& path, const AdapterRoom& room) {

@@ -7,6 +7,8 @@
 #include "engine/encoder/encoder_memory.h"
 #include "engine/encoder/pooling.h"
 #include "engine/layers/forward_pass.h"
+#include "engine/runtime/device_status.h"
+#include "engine/runtime/rank_links.h"
 #include "engine/runtime/tuning.h"
 
 namespace dunlin::engine {
@@ -37,34 +39,55 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
   const absl::StatusOr<std::vector<MemoryPlan>> plans =
       PlanEncoderRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
   if (!plans.ok()) return plans.status();
-  std::unique_ptr<RankTeam> team;
-  if (num_ranks > 1) {
-    absl::StatusOr<std::unique_ptr<RankTeam>> started = RankTeam::Start(num_ranks);
-    if (!started.ok()) return started.status();
-    team = *std::move(started);
-  }
-  RankBuffers buffers;
-  for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    const ScopedCpus bound(team == nullptr ? std::vector<int>() : team->cpus(rank));
-    const Model& of_rank = model->of_rank(rank);
-    absl::StatusOr<std::unique_ptr<StepBuffers>> own = StepBuffers::Allocate(
-        (*plans)[static_cast<size_t>(rank)], of_rank.rank_config().position_constants(), of_rank.device());
-    if (!own.ok()) return own.status();
-    buffers.push_back(*std::move(own));
-    if (team != nullptr) buffers.back()->Share(*buffers.front(), team->group());
-  }
+  absl::StatusOr<Ranks> ranks = StartRanks(*model);
+  if (!ranks.ok()) return ranks.status();
+  absl::StatusOr<RankBuffers> buffers = AllocateBuffers(*model, *plans, *ranks);
+  if (!buffers.ok()) return buffers.status();
   return std::unique_ptr<ModelEncoderRuntime>(
-      new ModelEncoderRuntime(model, SumOf(*plans), std::move(team), std::move(buffers)));
+      new ModelEncoderRuntime(model, SumOf(*plans), *std::move(ranks), *std::move(buffers)));
 }
 
-ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, std::unique_ptr<RankTeam> team,
-                                         RankBuffers buffers)
+absl::StatusOr<ModelEncoderRuntime::Ranks> ModelEncoderRuntime::StartRanks(const Model& model) {
+  Ranks ranks;
+  if (model.num_ranks() == 1) return ranks;
+  absl::StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::Start(model.num_ranks());
+  if (!team.ok()) return team.status();
+  ranks.team = *std::move(team);
+  absl::StatusOr<std::unique_ptr<DeviceLinks>> links = LinkRanks(model, ranks.team.get());
+  if (!links.ok()) return links.status();
+  ranks.links = *std::move(links);
+  return ranks;
+}
+
+absl::StatusOr<ModelEncoderRuntime::RankBuffers> ModelEncoderRuntime::AllocateBuffers(
+    const Model& model, const std::vector<MemoryPlan>& plans, const Ranks& ranks) {
+  RankBuffers buffers;
+  std::vector<StepBuffers*> linked;
+  for (int32_t rank = 0; rank < model.num_ranks(); ++rank) {
+    const ScopedCpus bound(ranks.team == nullptr ? std::vector<int>() : ranks.team->cpus(rank));
+    const Model& of_rank = model.of_rank(rank);
+    absl::StatusOr<std::unique_ptr<StepBuffers>> own = StepBuffers::Allocate(
+        plans[static_cast<size_t>(rank)], of_rank.rank_config().position_constants(), of_rank.device());
+    if (!own.ok()) return own.status();
+    buffers.push_back(*std::move(own));
+    linked.push_back(buffers.back().get());
+    if (ranks.team != nullptr && ranks.links == nullptr) {
+      buffers.back()->Share(*buffers.front(), ranks.team->group());
+    }
+  }
+  if (ranks.links != nullptr) LinkBuffers(linked, ranks.team.get(), ranks.links.get());
+  return buffers;
+}
+
+ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers)
     : model_(model),
       plan_(std::move(plan)),
-      team_(std::move(team)),
+      ranks_(std::move(ranks)),
       buffers_(std::move(buffers)),
-      rows_(model->config(), buffers_.front()->plan()),
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
+  const size_t num_staged = ranks_.links != nullptr ? buffers_.size() : 1;
+  rows_.reserve(num_staged);
+  for (size_t rank = 0; rank < num_staged; ++rank) rows_.emplace_back(model->config(), buffers_[rank]->plan());
   if (model->config().classifier.mean) {
     means_.resize(static_cast<size_t>(plan_.max_sequences) * sums_.size());
   }
@@ -73,7 +96,12 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, st
   }
 }
 
+ModelEncoderRuntime::~ModelEncoderRuntime() {
+  EndLinkedRanks(*model_, ranks_.links.get());
+}
+
 absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
+  if (ranks_.links != nullptr) return absl::OkStatus();  // what one rank times, the others wait for
   const Tuning tuning(model_->device(), notice);
   if (!tuning.on()) return absl::OkStatus();
   const std::vector<TokenId> tokens(static_cast<size_t>(memory_plan().max_context_tokens), 0);
@@ -95,8 +123,7 @@ absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::stri
 
 absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   const ModelConfig& config = model_->config();
-  rows_.Stage(*batch, KvLayoutOf(config, batch->profile.precision).tokens_per_page);
-  absl::Status status = CopyStatus(rows_.Upload(buffers_.front().get()), "batch inputs");
+  absl::Status status = Upload(*batch);
   if (!status.ok()) return status;
   ForwardPass pass = PassOf(0, batch->profile);
   if (status = RunLayers(batch->profile, &pass); !status.ok()) return status;
@@ -105,24 +132,37 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   const absl::StatusOr<const float*> hidden = HostHidden();
   if (!hidden.ok()) return hidden.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
-    const float* rows = *hidden + static_cast<int64_t>(rows_.first_row(i)) * config.hidden_dim;
-    PoolRows(rows, rows_.num_rows(i), config.hidden_dim, &batch->inputs[i], &sums_);
+    const float* first = *hidden + static_cast<int64_t>(rows().first_row(i)) * config.hidden_dim;
+    PoolRows(first, rows().num_rows(i), config.hidden_dim, &batch->inputs[i], &sums_);
   }
   return absl::OkStatus();
 }
 
-// Ranks are on the CPU, where all of them read what is staged for rank 0.
+absl::Status ModelEncoderRuntime::Upload(const EncodeBatch& batch) {
+  const int32_t tokens_per_page = KvLayoutOf(model_->config(), batch.profile.precision).tokens_per_page;
+  const auto upload = [&](int32_t rank) {
+    RaggedBatch& staged = rows_[static_cast<size_t>(rank)];
+    staged.Stage(batch, tokens_per_page);
+    return CopyStatus(staged.Upload(buffers_[static_cast<size_t>(rank)].get()), "batch inputs");
+  };
+  return ranks_.links == nullptr ? upload(0) : ranks_.team->Run(upload);
+}
+
 ForwardPass ModelEncoderRuntime::PassOf(int32_t rank, const ExecutionProfile& profile) const {
   const Model& of_rank = model_->of_rank(rank);
-  return ForwardPass(of_rank.rank_config(), of_rank.weights(profile.precision), profile, rows_.pass_inputs(),
+  const RaggedBatch& staged = ranks_.links != nullptr ? rows_[static_cast<size_t>(rank)] : rows();
+  return ForwardPass(of_rank.rank_config(), of_rank.weights(profile.precision), profile, staged.pass_inputs(),
                      buffers_[static_cast<size_t>(rank)]->layers());
 }
 
+// Each linked rank waits for its device, so that one that fails ends what the others wait for.
 absl::Status ModelEncoderRuntime::RunLayers(const ExecutionProfile& profile, ForwardPass* first) {
-  if (team_ == nullptr) return first->RunLayers();
-  return team_->Run([&](int32_t rank) {
-    if (rank == 0) return first->RunLayers();
-    return PassOf(rank, profile).RunLayers();
+  if (ranks_.team == nullptr) return first->RunLayers();
+  return ranks_.team->Run([&](int32_t rank) {
+    absl::Status status = rank == 0 ? first->RunLayers() : PassOf(rank, profile).RunLayers();
+    if (!status.ok() || ranks_.links == nullptr) return status;
+    const kernels::Device* device = model_->of_rank(rank).device();
+    return DeviceStatus(device->ops->synchronize(device->context), "waiting for a batch");
   });
 }
 
@@ -132,15 +172,15 @@ absl::Status ModelEncoderRuntime::Classify(ForwardPass* pass, EncodeBatch* batch
   if (mean) {
     if (absl::Status status = MeansToDevice(pass, *batch); !status.ok()) return status;
   }
-  const int32_t num_rows = mean ? static_cast<int32_t>(batch->inputs.size()) : rows_.num_rows();
+  const int32_t num_rows = mean ? static_cast<int32_t>(batch->inputs.size()) : rows().num_rows();
   const absl::StatusOr<const float*> logits = pass->RunClassifier(num_rows);
   if (!logits.ok()) return logits.status();
   const int32_t num_labels = model_->config().classifier.num_labels;
-  const absl::StatusOr<const float*> rows = HostRows(*logits, num_rows, num_labels);
-  if (!rows.ok()) return rows.status();
+  const absl::StatusOr<const float*> of_rows = HostRows(*logits, num_rows, num_labels);
+  if (!of_rows.ok()) return of_rows.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
-    const int64_t row = mean ? static_cast<int64_t>(i) : rows_.first_row(i);
-    PoolRows(*rows + row * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
+    const int64_t row = mean ? static_cast<int64_t>(i) : rows().first_row(i);
+    PoolRows(*of_rows + row * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
   }
   return absl::OkStatus();
 }
@@ -152,8 +192,8 @@ absl::Status ModelEncoderRuntime::MeansToDevice(ForwardPass* pass, const EncodeB
   const int32_t hidden_dim = model_->config().hidden_dim;
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     BatchInput mean{.vector = means_.data() + i * sums_.size(), .dimensions = hidden_dim, .pooling = Pooling::kMean};
-    const float* rows = *hidden + static_cast<int64_t>(rows_.first_row(i)) * hidden_dim;
-    PoolRows(rows, rows_.num_rows(i), hidden_dim, &mean, &sums_);
+    const float* first = *hidden + static_cast<int64_t>(rows().first_row(i)) * hidden_dim;
+    PoolRows(first, rows().num_rows(i), hidden_dim, &mean, &sums_);
   }
   kernels::Device* device = model_->device();
   const size_t bytes = batch.inputs.size() * sums_.size() * sizeof(float);

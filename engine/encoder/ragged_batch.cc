@@ -17,6 +17,7 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
     : keeps_one_row_(config.attention.causal || config.attention.window(config.num_layers - 1) == 0),
       causal_(config.attention.causal),
+      first_token_(plan.first_token),
       position_offset_(config.embedding.position_offset),
       position_pad_id_(config.embedding.position_pad_id),
       last_token_type_(config.embedding.num_token_types > 1 ? 1 : 0),
@@ -75,7 +76,7 @@ void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_
   int32_t position = position_offset_;
   for (int32_t i = 0; i < input.num_tokens; ++i) {
     const bool is_pad = input.tokens[i] == position_pad_id_;
-    host_array(kTokenIds)[num_tokens_] = input.tokens[i];
+    host_array(kTokenIds)[num_tokens_] = input.tokens[i] - first_token_;
     host_array(kPositions)[num_tokens_] = is_pad ? position_offset_ - 1 : position++;
     host_array(kTokenTypes)[num_tokens_] = i < input.first_length ? 0 : last_token_type_;
     host_array(kPages)[num_tokens_] = first_page + i / tokens_per_page;

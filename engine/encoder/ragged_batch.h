@@ -72,6 +72,7 @@ class RaggedBatch {
   // from its position, which a span gives only together with its input's end.
   const bool keeps_one_row_;
   const bool causal_;
+  const int32_t first_token_;  // MemoryPlan's
   const int32_t position_offset_;
   const TokenId position_pad_id_;
   const int32_t last_token_type_;  // 1, or 0 where the model has no other

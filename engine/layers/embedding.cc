@@ -46,7 +46,7 @@ bool Embedding::RunDivided(float scale) const {
   const OwnTable table{&context_->weights.embedding, config.part(config.vocab_size), config.hidden_dim};
   float* rows = context_->linked() ? context_->buffers.gathered[0] : context_->rows.hidden;
   return Meet(context_, kOp) && GatherOwnRows(context_, kOp, table, scale, rows) &&
-         ShareTokenRows(context_, kOp, rows) && FinishDivided();
+         ShareTokenRows(context_, kOp, rows, context_->rows.hidden, config.hidden_dim) && FinishDivided();
 }
 
 bool Embedding::FinishDivided() const {

@@ -45,7 +45,7 @@ bool ForwardPass::KeepAfterLayers() {
   static constexpr char kOp[] = "copy of the kept rows";
   const KeptRows& kept = context_.inputs.kept;
   return context_.Check(KeepHidden(context_.config, context_.buffers, kept, &context_.rows), kOp) &&
-         (kept.spans.count == 0 || Meet(&context_, kOp));
+         (kept.spans.count == 0 || MeetOverRows(&context_, kOp));
 }
 
 bool ForwardPass::RunLayer(int32_t layer) {

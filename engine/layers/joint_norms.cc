@@ -13,34 +13,35 @@ constexpr char kOp[] = "norm of all heads";
 
 // Columns of the rank's rows that are some of all ranks'.
 struct HeadColumns {
-  float* own;           // rows `stride` floats apart
-  float* all;           // [rows, columns]
+  float* own;  // rows `stride` floats apart
+  float* gathered;
+  int64_t offset;       // in it, of all columns: [rows, columns]
   const float* weight;  // [columns]
   int32_t columns;
   int32_t first;
   int32_t count;
   bool fills;  // of ranks that have the same heads one gives them
+
+  float* all() const { return gathered + offset; }
 };
 
-bool Copy(LayerContext* context, const float* in, int64_t in_stride, float* out, int64_t out_stride, int32_t columns) {
-  const kernels::CopyColumnsParams params{.in = in,
-                                          .in_stride = in_stride,
-                                          .in_block_stride = columns,
-                                          .out = out,
-                                          .out_stride = out_stride,
-                                          .out_block_stride = columns,
-                                          .num_rows = context->rows.count,
-                                          .num_blocks = 1,
-                                          .columns = columns};
-  return context->Run(&DeviceOps::copy_columns, params, kOp);
-}
-
 bool Give(LayerContext* context, const HeadColumns& heads, int64_t stride) {
-  return !heads.fills || Copy(context, heads.own, stride, heads.all + heads.first, heads.columns, heads.count);
+  const RankColumns own{
+      .data = heads.own, .stride = stride, .first = heads.first, .count = heads.fills ? heads.count : 0};
+  return GiveColumns(context, kOp, own, heads.gathered, heads.offset, heads.columns, context->rows.count);
 }
 
 bool Take(LayerContext* context, const HeadColumns& heads, int64_t stride) {
-  return Copy(context, heads.all + heads.first, heads.columns, heads.own, stride, heads.count);
+  const kernels::CopyColumnsParams params{.in = heads.all() + heads.first,
+                                          .in_stride = heads.columns,
+                                          .in_block_stride = heads.count,
+                                          .out = heads.own,
+                                          .out_stride = stride,
+                                          .out_block_stride = heads.count,
+                                          .num_rows = context->rows.count,
+                                          .num_blocks = 1,
+                                          .columns = heads.count};
+  return context->Run(&DeviceOps::copy_columns, params, kOp);
 }
 
 // The rank's share of the rows.
@@ -49,7 +50,7 @@ bool Normalize(LayerContext* context, const HeadColumns& heads) {
   kernels::Activation width{.columns = heads.columns};
   kernels::NormParams params{};
   params.kind = kernels::NormKind::kRmsNorm;
-  params.in = params.rows_out = heads.all + int64_t{rows.first} * heads.columns;
+  params.in = params.rows_out = heads.all() + int64_t{rows.first} * heads.columns;
   params.weight = heads.weight;
   params.epsilon = context->config.norm.epsilon;
   params.out = &width;
@@ -66,24 +67,26 @@ bool NormJointly(LayerContext* context, const LayerWeights& weights, float* qkv,
   const auto [query, kv] = heads_of(config.rank);
   const bool first_of_kv = config.rank == 0 || heads_of(config.rank - 1).kv.first != kv.first;
   const int32_t dim = whole.head_dim;
-  float* const all = NextGathered(context);
+  float* const gathered = NextGathered(context);
   const HeadColumns queries{.own = qkv,
-                            .all = all,
+                            .gathered = gathered,
+                            .offset = 0,
                             .weight = weights.query_norm.weight,
                             .columns = whole.num_heads * dim,
                             .first = query.first * dim,
                             .count = query.count * dim,
                             .fills = true};
   const HeadColumns keys{.own = qkv + int64_t{query.count} * dim,
-                         .all = all + int64_t{context->rows.count} * queries.columns,
+                         .gathered = gathered,
+                         .offset = int64_t{context->rows.count} * queries.columns,
                          .weight = weights.key_norm.weight,
                          .columns = whole.num_kv_heads * dim,
                          .first = kv.first * dim,
                          .count = kv.count * dim,
                          .fills = first_of_kv};
   const bool has_keys = config.attention.stores_kv(context->layer);
-  return Give(context, queries, stride) && (!has_keys || Give(context, keys, stride)) && Meet(context, kOp) &&
-         Normalize(context, queries) && (!has_keys || Normalize(context, keys)) && Meet(context, kOp) &&
+  return Give(context, queries, stride) && (!has_keys || Give(context, keys, stride)) && MeetOverRows(context, kOp) &&
+         Normalize(context, queries) && (!has_keys || Normalize(context, keys)) && MeetOverRows(context, kOp) &&
          Take(context, queries, stride) && (!has_keys || Take(context, keys, stride));
 }
 

@@ -22,34 +22,47 @@ bool QuantizeRows(LayerContext* context, const float* rows, const Linear& next, 
 }  // namespace
 
 bool LayerInputs::Fill() const {
-  static constexpr char kOp[] = "layer projection";
-  const ModelConfig& config = context_->config;
-  const int64_t columns = config.layer_input_features();
-  if (!context_->divided()) {
-    auto* projected = static_cast<float*>(context_->buffers.mlp);
-    return Gather() && Project({projected, columns}) && Normalize(projected);
-  }
-  float* const projected = NextGathered(context_);
-  const RankPart own = config.part(config.layer_input_features());
-  return Gather() && Project({projected + own.first, columns}) && Meet(context_, kOp) && Normalize(projected) &&
-         Meet(context_, kOp);
+  if (context_->divided()) return FillDivided();
+  auto* projected = static_cast<float*>(context_->buffers.mlp);
+  return Gather() && Project({projected, context_->config.layer_input_features()}) && Normalize(projected);
 }
 
-// The table's rows as a term of the sum: divided by sqrt(2).
+bool LayerInputs::FillDivided() const {
+  static constexpr char kOp[] = "layer projection";
+  const int32_t columns = context_->config.layer_input_features();
+  if (!GatherDivided()) return false;
+  float* const projected = NextGathered(context_);
+  const RankPart own = context_->config.part(columns);
+  return Project({projected + own.first, columns}) &&
+         ShareColumns(context_, kOp, projected, columns, own, context_->rows.count) && Normalize(projected) &&
+         MeetOverRows(context_, kOp);
+}
+
+// As a term of the sum: divided by sqrt(2).
+float LayerInputs::TableScale() const {
+  return RoundedScale(context_->config.layer_inputs.scale, context_->profile.precision) *
+         static_cast<float>(std::sqrt(0.5));
+}
+
+// Linked ranks gather apart from their copy, as Embedding does; the others read no row before they have met.
+bool LayerInputs::GatherDivided() const {
+  static constexpr char kOp[] = "layer embeddings";
+  const int32_t columns = context_->config.layer_input_features();
+  float* const out = context_->buffers.layer_inputs;
+  const OwnTable table{&context_->weights.layer_table, context_->config.part(context_->config.layer_inputs.vocab_size),
+                       columns};
+  if (!context_->linked()) return GatherOwnRows(context_, kOp, table, TableScale(), out);
+  float* const rows = NextGathered(context_);
+  return GatherOwnRows(context_, kOp, table, TableScale(), rows) && ShareTokenRows(context_, kOp, rows, out, columns);
+}
+
 bool LayerInputs::Gather() const {
-  const LayerInputSpec& inputs = context_->config.layer_inputs;
-  const float scale = RoundedScale(inputs.scale, context_->profile.precision) * static_cast<float>(std::sqrt(0.5));
-  if (context_->divided()) {
-    const OwnTable table{&context_->weights.layer_table, context_->config.part(inputs.vocab_size),
-                         context_->config.layer_input_features()};
-    return GatherOwnRows(context_, "layer embeddings", table, scale, context_->buffers.layer_inputs);
-  }
   const kernels::GatherRowsParams params{.weight = &context_->weights.layer_table,
                                          .ids = context_->inputs.token_ids,
                                          .out = context_->buffers.layer_inputs,
                                          .num_rows = context_->rows.count,
                                          .accumulate = false,
-                                         .scale = scale};
+                                         .scale = TableScale()};
   return context_->Run(&DeviceOps::gather_rows, params, "layer embeddings");
 }
 

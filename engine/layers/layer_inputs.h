@@ -16,7 +16,11 @@ class LayerInputs {
   bool Fill() const;
 
  private:
+  bool FillDivided() const;
   bool Gather() const;
+  // Of a divided model: into the buffer that all ranks read, or each linked rank's copy of it.
+  bool GatherDivided() const;
+  float TableScale() const;
   // The rank's columns.
   bool Project(const Columns& out) const;
   // The rank's rows.

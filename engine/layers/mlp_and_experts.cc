@@ -38,7 +38,9 @@ bool MlpAndExperts::RunDown(float* term) const {
   static constexpr char kOp[] = "mlp down";
   const Linear& down = matrices_.down();
   if (!context_->divided()) return down.Run(kOp, nullptr, term, context_->rows.count);
-  return down.Run(kOp, OwnColumns(*context_, term)) && Meet(context_, kOp);
+  const int32_t columns = context_->config.hidden_dim;
+  return down.Run(kOp, OwnColumns(*context_, term)) &&
+         ShareColumns(context_, kOp, term, columns, context_->config.part(columns), context_->rows.count);
 }
 
 bool MlpAndExperts::AddExperts() const {

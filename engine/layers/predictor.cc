@@ -66,14 +66,16 @@ bool Predictor::FillRows() {
          join(half, 1) && RunInput(both);
 }
 
-// Ranks have some columns of the one stream, and all of them have read the embeddings in it before it changes.
+// Ranks have some columns of the stream, and all of them have read the embeddings in it before any of them changes it.
 bool Predictor::RunInput(const float* both) {
   static constexpr char kOp[] = "input of a predictor";
   const Linear in(&context_, own().in, kUnobservedInput);
   float* const hidden = context_.rows.hidden;
   if (!in.Quantize(kOp, both, context_.rows.count)) return false;
   if (!context_.divided()) return in.Run(kOp, nullptr, hidden, context_.rows.count);
-  return Meet(&context_, kOp) && in.Run(kOp, OwnColumns(context_, hidden)) && Meet(&context_, kOp);
+  const int32_t columns = context_.config.hidden_dim;
+  return Meet(&context_, kOp) && in.Run(kOp, OwnColumns(context_, hidden)) &&
+         ShareColumns(&context_, kOp, hidden, columns, context_.config.part(columns), context_.rows.count);
 }
 
 absl::Status Predictor::StoreKv() {

@@ -11,6 +11,7 @@ namespace {
 float* InRank(const LayerBuffers& own, const LayerBuffers& other, const float* rows) {
   if (rows == own.hidden) return other.hidden;
   if (rows == own.term) return other.term;
+  if (rows == own.layer_inputs) return other.layer_inputs;
   if (rows == own.kept_rows) return other.kept_rows;
   if (rows == own.logits) return other.logits;
   return rows == own.gathered[0] ? other.gathered[0] : other.gathered[1];
@@ -26,7 +27,7 @@ kernels::ShareColumnsParams ShareOf(const LayerContext& context) {
 }
 
 // The places of `rows` from `first` on, in all ranks or in one.
-void SetTargets(const LayerContext& context, const float* rows, int32_t first, int32_t to,
+void SetTargets(const LayerContext& context, const float* rows, int64_t first, int32_t to,
                 kernels::ShareColumnsParams* params) {
   for (int32_t rank = 0; rank < context.config.num_ranks; ++rank) {
     if (to >= 0 && rank != to) continue;
@@ -79,17 +80,17 @@ bool ShareColumns(LayerContext* context, const char* op, float* rows, int32_t co
 }
 
 // Tokens count from the rank's first row of the vocabulary: PassInputs::token_ids.
-bool ShareTokenRows(LayerContext* context, const char* op, const float* rows) {
+bool ShareTokenRows(LayerContext* context, const char* op, const float* rows, float* out, int32_t columns) {
   if (!context->linked()) return Meet(context, op);
   const ModelConfig& config = context->config;
   kernels::ShareColumnsParams params = ShareOf(*context);
   params.in = rows;
-  params.in_stride = params.out_stride = config.hidden_dim;
+  params.in_stride = params.out_stride = columns;
   params.ids = context->inputs.token_ids;
   params.num_ids = config.part(config.vocab_size).count;
   params.num_rows = context->rows.count;
-  params.columns = config.hidden_dim;
-  SetTargets(*context, context->rows.hidden, 0, -1, &params);
+  params.columns = columns;
+  SetTargets(*context, out, 0, -1, &params);
   return context->Run(&DeviceOps::share_columns, params, op);
 }
 
@@ -104,9 +105,8 @@ float* NextGathered(LayerContext* context) {
   return context->buffers.gathered[context->num_gathers++ % 2];
 }
 
-const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
-                           int32_t num_rows) {
-  float* gathered = NextGathered(context);
+bool GiveColumns(LayerContext* context, const char* op, const RankColumns& own, float* gathered, int64_t offset,
+                 int32_t columns, int32_t num_rows) {
   if (context->linked()) {
     kernels::ShareColumnsParams params = ShareOf(*context);
     params.in = own.data;
@@ -117,19 +117,27 @@ const float* GatherColumns(LayerContext* context, const char* op, const RankColu
     params.num_rows = num_rows;
     params.num_blocks = own.num_blocks;
     params.columns = own.count;
-    SetTargets(*context, gathered, own.first, -1, &params);
-    return context->Run(&DeviceOps::share_columns, params, op) ? gathered : nullptr;
+    SetTargets(*context, gathered, offset + own.first, -1, &params);
+    return context->Run(&DeviceOps::share_columns, params, op);
   }
+  if (own.count == 0) return true;
   const kernels::CopyColumnsParams params{.in = own.data,
                                           .in_stride = own.stride,
                                           .in_block_stride = own.count,
-                                          .out = gathered + own.first,
+                                          .out = gathered + offset + own.first,
                                           .out_stride = columns,
                                           .out_block_stride = own.block_stride,
                                           .num_rows = num_rows,
                                           .num_blocks = own.num_blocks,
                                           .columns = own.count};
-  return context->Run(&DeviceOps::copy_columns, params, op) && Meet(context, op) ? gathered : nullptr;
+  return context->Run(&DeviceOps::copy_columns, params, op);
+}
+
+const float* GatherColumns(LayerContext* context, const char* op, const RankColumns& own, int32_t columns,
+                           int32_t num_rows) {
+  float* gathered = NextGathered(context);
+  const bool gave = GiveColumns(context, op, own, gathered, 0, columns, num_rows);
+  return gave && (context->linked() || Meet(context, op)) ? gathered : nullptr;
 }
 
 bool QuantizeColumns(LayerContext* context, const char* op, const Linear& next, const RankColumns& own,

@@ -33,9 +33,9 @@ bool Meet(LayerContext* context, const char* op);
 bool ShareColumns(LayerContext* context, const char* op, float* rows, int32_t columns, const RankPart& own,
                   int32_t num_rows, int32_t to = -1);
 
-// The same of whole rows of the stream, of which a rank has those whose token is one of its vocabulary's rows. rows:
-// where it has written them; linked ranks get them from there.
-bool ShareTokenRows(LayerContext* context, const char* op, const float* rows);
+// The same of whole rows of `out`, one of these buffers, of which a rank has those whose token is one of its
+// vocabulary's rows. rows: where it has written them; linked ranks get them from there.
+bool ShareTokenRows(LayerContext* context, const char* op, const float* rows, float* out, int32_t columns);
 
 // The rank's columns of rows of hidden_dim floats.
 Columns OwnColumns(const LayerContext& context, float* rows);
@@ -68,6 +68,11 @@ inline RankColumns ColumnsOf(const float* data, const RankPart& part) {
 // Where rows that several ranks fill next lie: LayerBuffers::gathered, in turns. Valid until the gather after the next
 // one. REQUIRES: the model is divided.
 float* NextGathered(LayerContext* context);
+
+// Puts the rank's columns into rows of `columns` floats that begin at `offset` of `gathered`, of NextGathered. They may
+// be read after Meet and, where ranks are linked, at once. A rank that has none calls it, too.
+bool GiveColumns(LayerContext* context, const char* op, const RankColumns& own, float* gathered, int64_t offset,
+                 int32_t columns, int32_t num_rows);
 
 // Puts the rank's columns of rows of `columns` floats together with those of the other ranks. Null after a failure;
 // else [num_rows, columns], valid until the gather after the next one. REQUIRES: the model is divided.

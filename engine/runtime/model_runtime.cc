@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/runtime/rank_links.h"
 #include "engine/runtime/record_steps.h"
 #include "engine/runtime/warm_up.h"
 
@@ -19,14 +20,9 @@ StepHandle After(StepHandle handle) {
 // What ranks of a divided model do not do.
 absl::Status CheckRanks(const Model& model, const EngineOptions& options) {
   if (model.num_ranks() == 1) return absl::OkStatus();
-  const auto refused = [&](const char* key, const char* limit) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which ", key, " is ", limit));
-  };
-  const bool linked = model.device()->ops->link_ranks != nullptr;
-  if (linked && options.adapters.max_adapters > 0) return refused("models[].max_adapters", "0 on this device");
-  if (options.execution == ExecutionMode::kEager) return refused("models[].execution", "fused");
-  return absl::OkStatus();
+  if (options.execution != ExecutionMode::kEager) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which models[].execution is fused"));
 }
 
 }  // namespace
@@ -50,17 +46,6 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
 ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth)
     : model_(model), plan_(std::move(plan)), depth_(depth) {}
 
-absl::Status ModelRuntime::LinkRanks() {
-  std::vector<kernels::Device*> devices;
-  devices.reserve(static_cast<size_t>(model_->num_ranks()));
-  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) devices.push_back(model_->of_rank(rank).device());
-  absl::StatusOr<std::unique_ptr<DeviceLinks>> links = DeviceLinks::Link(devices);
-  if (!links.ok()) return links.status();
-  links_ = *std::move(links);
-  team_->group()->set_links(links_.get());
-  return absl::OkStatus();
-}
-
 absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options) {
   const int32_t num_ranks = model_->num_ranks();
   EngineOptions own = options;
@@ -69,7 +54,9 @@ absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, cons
     if (!team.ok()) return team.status();
     team_ = *std::move(team);
     if (!team_->cpus(0).empty()) own.kv_backing = {};  // pages that are backed later lie on all nodes in turn
-    if (absl::Status status = LinkRanks(); !status.ok()) return status;
+    absl::StatusOr<std::unique_ptr<DeviceLinks>> links = LinkRanks(*model_, team_.get());
+    if (!links.ok()) return links.status();
+    links_ = *std::move(links);
   }
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     const ScopedCpus bound(team_ == nullptr ? std::vector<int>() : team_->cpus(rank));
@@ -84,18 +71,12 @@ absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, cons
   if (links_ == nullptr) return absl::OkStatus();
   std::vector<StepBuffers*> buffers;
   for (const std::unique_ptr<RankRuntime>& rank : ranks_) buffers.push_back(rank->buffers());
-  for (StepBuffers* of_rank : buffers) of_rank->Link(buffers, team_->group(), links_->get());
+  LinkBuffers(buffers, team_.get(), links_.get());
   return absl::OkStatus();
 }
 
-// What is in flight ends before its memory does.
 ModelRuntime::~ModelRuntime() {
-  if (links_ == nullptr) return;
-  links_->Stop();
-  for (int32_t rank = 0; rank < model_->num_ranks(); ++rank) {
-    const kernels::Device& device = *model_->of_rank(rank).device();
-    (void)device.ops->synchronize(device.context);
-  }
+  EndLinkedRanks(*model_, links_.get());
 }
 
 // Pages that all ranks have memory for.

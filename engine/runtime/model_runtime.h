@@ -68,7 +68,6 @@ class ModelRuntime : public Runtime {
   ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth);
 
   absl::Status StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options);
-  absl::Status LinkRanks();
   absl::Status LaunchRanks(const StepPlan& plan, size_t slot);
   size_t SlotOf(StepHandle handle) const { return static_cast<size_t>(handle) % static_cast<size_t>(depth_); }
 

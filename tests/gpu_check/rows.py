@@ -130,8 +130,9 @@ CORRECTNESS = (
                      "Fake/DeviceGoldens.*/gpt2_tiny")),
     *shards(2, gtest("goldens_greedy", "1", 35, 110, "device_models_test", "Cuda/GoldensGreedy.*",
                      "Fake/GoldensGreedy.*/gpt2_tiny")),
-    # Models divided between two GPUs, or on one and the same.
-    gtest("linked_models", "1", 20, 80, "device_models_test", "Cuda/LinkedMixes.*", "Fake/LinkedMixes.*/gpt2_tiny_2"),
+    # Models divided between two GPUs, or on one and the same: with adapters and guesses, too. Encoders, on one and on two.
+    gtest("linked_models", "1", 20, 80, "device_models_test", "Cuda/Linked*:Cuda/EncoderDevices.*",
+          "Fake/LinkedMixes.*/gpt2_tiny_2:Fake/LinkedAdapters.*/gpt2_tiny_3:Fake/EncoderDevices.*/bert_tiny"),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("recurrent", "1", 10, 60, "kernels_device_ops_test", "Devices/*/cuda", "Devices/*/fake"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",

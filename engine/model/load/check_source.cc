@@ -20,28 +20,14 @@ absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& confi
                    kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
 }
 
-// Parts of a model whose rows only ranks that share their memory exchange; what no rank divides is CheckDivisible's.
-struct SharedMemoryPart {
-  const char* name;
-  bool (*in)(const ModelConfig&);
-};
-constexpr SharedMemoryPart kSharedMemoryParts[] = {
-    {"heads of several shapes", [](const ModelConfig& c) { return !c.attention.layer_heads.empty(); }},
-    {"per-layer embeddings", [](const ModelConfig& c) { return c.has_layer_inputs(); }},
-    {"one norm over the heads of its queries", [](const ModelConfig& c) { return c.attention.qk_norm_joint; }},
-    {"experts in addition to the MLP of a layer", [](const ModelConfig& c) { return c.experts.beside_mlp; }},
-    {"a layer that predicts further tokens", [](const ModelConfig& c) { return c.num_predictors > 0; }},
-    {"layers of an encoder", [](const ModelConfig& c) { return c.is_encoder(); }},
-};
-
+// What linked ranks do not exchange; what no rank divides is CheckDivisible's. Their token ids count from the first of
+// the rank's in the vocabulary, by which both tables are read.
 absl::Status CheckLinked(const ModelConfig& config, int32_t num_ranks, kernels::DeviceKind kind) {
-  for (const SharedMemoryPart& part : kSharedMemoryParts) {
-    if (!part.in(config)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("models[].parallel.tensor is ", num_ranks, ", but ",
-                                                      config.architecture, " has ", part.name,
-                                                      ", which are not divided on ", kernels::Name(kind)));
-  }
-  return absl::OkStatus();
+  if (!config.has_layer_inputs() || config.layer_inputs.vocab_size == config.vocab_size) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("models[].parallel.tensor is ", num_ranks, ", but ", config.architecture,
+                   " has per-layer embeddings of ", config.layer_inputs.vocab_size, " tokens and a vocabulary of ",
+                   config.vocab_size, ", which are not divided on ", kernels::Name(kind)));
 }
 
 }  // namespace

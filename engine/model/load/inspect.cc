@@ -41,8 +41,9 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
       SumOverRanks(summary.config, source.num_ranks, [](const ModelConfig& rank) { return VectorBytes(rank); });
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
+  const int32_t copies = ops.link_ranks != nullptr ? source.num_ranks : 1;  // of first matrices, which all ranks read
   for (const AdaptableModule& module : model->adaptable.modules) {
-    summary.adaptable_features += module.in_features;
+    summary.adaptable_features += int64_t{copies} * module.in_features;
     for (const ModuleRows& rows : module.rows) {
       // Each rank of a divided model has panels of its own, the last not full.
       summary.adaptable_features += rows.num_rows + (source.num_ranks - 1) * kernels::kLowRankPanel;

@@ -3,9 +3,12 @@
 // handles one head; no two heads touch the same bytes.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/api/layer_ops.h"
 #include "kernels/cuda/device/layout.h"
 #include "kernels/cuda/ops/fp8_scale.h"
+#include "kernels/cuda/ops/row_sources.h"
 #include "kernels/cuda/ops/row_target.h"
 
 namespace dunlin::kernels::cuda {
@@ -17,7 +20,11 @@ DUNLIN_HD inline int32_t FusedHeads(const RotateAndStoreKvParams& params) {
   return params.num_heads + (shape.values_in_keys ? 1 : 2) * shape.num_kv_heads;
 }
 
-// RMSNorm of a head, or of several that share one, in place, as NormParams says. weight: null: all ones.
+DUNLIN_HD inline bool IsAligned(const float* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % sizeof(Float4) == 0;
+}
+
+// RMSNorm of a head in place, as NormParams says. weight: null: all ones.
 template <typename Lanes>
 DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, int32_t width, float* row) {
   float squares = 0.0F;
@@ -29,7 +36,8 @@ DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, 
   lanes.Sync();
 }
 
-// With joint_norms, before the heads are rotated: the norm of all heads of Q, or of K (is_key), of a token's fused row.
+// With joint_norms, before the heads are rotated: the norm of all heads of Q, or of K (is_key), of a token's fused row,
+// by the sums of Norm, with which ranks normalise such rows (engine/layers/joint_norms.h).
 template <typename Lanes>
 DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams& params, int32_t token, bool is_key) {
   const KvShape& shape = params.layout.shape;
@@ -38,7 +46,21 @@ DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams
   const int32_t query_width = params.num_heads * shape.head_dim;
   const int32_t key_width = shape.num_kv_heads * shape.head_dim;
   float* row = params.qkv + int64_t{token} * FusedHeads(params) * shape.head_dim;
-  NormHead(lanes, norm, params.norm_epsilon, is_key ? key_width : query_width, is_key ? row + query_width : row);
+  float* const heads = is_key ? row + query_width : row;
+  const NormSource source{.kind = NormKind::kRmsNorm,
+                          .in = heads,
+                          .rows = nullptr,
+                          .weight = norm,
+                          .bias = nullptr,
+                          .residual = nullptr,
+                          .epsilon = params.norm_epsilon,
+                          .columns = is_key ? key_width : query_width,
+                          .vector = shape.head_dim % 4 == 0 && IsAligned(params.qkv) && IsAligned(norm)};
+  RowTarget target{};
+  target.out.columns = source.columns;
+  target.rows_out = heads;
+  WritePlainRow(lanes, source, target, 0);
+  lanes.Sync();
 }
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/encoder/encoder_runtime.h"
@@ -58,15 +59,27 @@ std::vector<BatchKind> KindsOf(const ModelConfig& config) {
   return kinds;
 }
 
-class EncoderRanks : public ::testing::TestWithParam<std::string> {};
+// Whose memory is one, or whose devices are linked.
+enum class RanksOn : uint8_t { kCpu, kLinked };
+
+// Of an encoder of the goldens.
+RankedModel LoadEncoderRanks(const std::string& name, RanksOn where, int32_t num_ranks,
+                             const std::vector<Precision>& precisions) {
+  const std::string path = GoldenEncoderPath(name);
+  return where == RanksOn::kCpu ? LoadRankedModel(path, "", 1, num_ranks, precisions)
+                                : LoadLinkedModel(FakePlaces().front(), path, num_ranks, precisions);
+}
+
+class EncoderRanks : public ::testing::TestWithParam<std::tuple<RanksOn, std::string>> {};
 
 TEST_P(EncoderRanks, VectorsHaveTheBitsOfOneRank) {
-  const std::string path = GoldenEncoderPath(GetParam());
+  const auto& [where, name] = GetParam();
+  const std::string path = GoldenEncoderPath(name);
   const std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16, Precision::kInt8};
   const TestModel whole = LoadTestModel(path, "", 1, precisions);
   const ModelConfig& config = whole.model->config();
   const auto alone = *ModelEncoderRuntime::Create(whole.model.get(), BatchOptions());
-  const std::vector<GoldenInput> inputs = ReadEncoderGoldens(GetParam()).inputs;
+  const std::vector<GoldenInput> inputs = ReadEncoderGoldens(name).inputs;
   int num_divided = 0;
   for (const int32_t num_ranks : {2, 4}) {
     std::string reason;
@@ -76,7 +89,7 @@ TEST_P(EncoderRanks, VectorsHaveTheBitsOfOneRank) {
     }
     SCOPED_TRACE(std::to_string(num_ranks) + " ranks");
     ++num_divided;
-    const RankedModel ranked = LoadRankedModel(path, "", 1, num_ranks, precisions);
+    const RankedModel ranked = LoadEncoderRanks(name, where, num_ranks, precisions);
     const auto together = *ModelEncoderRuntime::Create(ranked.model.get(), BatchOptions());
     for (const Precision precision : precisions) {
       for (const AttentionBackend backend : kernels::kAutoOrder) {
@@ -92,12 +105,21 @@ TEST_P(EncoderRanks, VectorsHaveTheBitsOfOneRank) {
   EXPECT_GT(num_divided, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EncoderRanks, ::testing::ValuesIn(GoldenEncoderNames()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Models, EncoderRanks,
+                         ::testing::Combine(::testing::Values(RanksOn::kCpu, RanksOn::kLinked),
+                                            ::testing::ValuesIn(GoldenEncoderNames())),
+                         [](const auto& test) {
+                           const bool linked = std::get<0>(test.param) == RanksOn::kLinked;
+                           return std::get<1>(test.param) + (linked ? "_linked" : "");
+                         });
 
-TEST(EncoderRankMemory, IsThatOfAllRanks) {
-  const std::string path = GoldenEncoderPath("bert_tiny");
-  const RankedModel ranked = LoadRankedModel(path, "", 1, 2, {Precision::kFp32});
+class EncoderRankMemory : public ::testing::TestWithParam<RanksOn> {};
+class EncoderRankFaults : public ::testing::TestWithParam<RanksOn> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EncoderRankMemory, ::testing::Values(RanksOn::kCpu, RanksOn::kLinked));
+INSTANTIATE_TEST_SUITE_P(Ranks, EncoderRankFaults, ::testing::Values(RanksOn::kCpu, RanksOn::kLinked));
+
+TEST_P(EncoderRankMemory, IsThatOfAllRanks) {
+  const RankedModel ranked = LoadEncoderRanks("bert_tiny", GetParam(), 2, {Precision::kFp32});
   const auto held = [&ranked] {
     size_t bytes = 0;
     for (const auto& device : ranked.devices) bytes += device->ops->memory(device->context).bytes_held;
@@ -116,10 +138,12 @@ TEST(EncoderRankMemory, IsThatOfAllRanks) {
 // What a rank's products do.
 bool rank_fails = false;
 
-TEST(EncoderRankFaults, AFailingRankEndsTheEngine) {
-  RankedModel ranked = LoadRankedModel(GoldenEncoderPath("bert_tiny"), "", 1, 2, {Precision::kFp32});
-  static const kernels::DeviceOps* const plain = ranked.devices[1]->ops;
-  static const kernels::DeviceOps faulty = [] {
+TEST_P(EncoderRankFaults, AFailingRankEndsTheEngine) {
+  RankedModel ranked = LoadEncoderRanks("bert_tiny", GetParam(), 2, {Precision::kFp32});
+  static const kernels::DeviceOps* plain;
+  static kernels::DeviceOps faulty;
+  plain = ranked.devices[1]->ops;
+  faulty = [] {
     kernels::DeviceOps ops = *plain;
     ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
       return rank_fails ? kernels::KernelStatus::kDeviceError : plain->gemm(context, params);
@@ -132,7 +156,7 @@ TEST(EncoderRankFaults, AFailingRankEndsTheEngine) {
   request.tokens = {1, 2, 3};
   request.lengths = {3};
   request.dimensions = ranked.model->config().hidden_dim;
-  request.profile = {DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
+  request.profile = {ranked.devices[1]->ops->kind, AttentionBackend::kFlash, Precision::kFp32};
   EXPECT_EQ(client.Submit(request)->Wait()->reason, FinishReason::kStop);
   rank_fails = true;
   EXPECT_EQ(client.Submit(request)->Wait()->reason, FinishReason::kInternal);

@@ -68,14 +68,18 @@ INSTANTIATE_TEST_SUITE_P(
                                          LinkedMix{"mistral_window", 4}, LinkedMix{"gemma2_tiny", 2},
                                          LinkedMix{"mixtral_tiny", 4}, LinkedMix{"gpt_oss_tiny", 2},
                                          LinkedMix{"qwen35_tiny", 2}, LinkedMix{"falcon_h1_norm", 2},
-                                         LinkedMix{"deepseek_v32_tiny", 2}, LinkedMix{"llama4_tiny", 2})),
+                                         LinkedMix{"deepseek_v32_tiny", 2}, LinkedMix{"llama4_tiny", 2},
+                                         LinkedMix{"gemma4_tiny", 2}, LinkedMix{"gemma4_e_tiny", 2},
+                                         LinkedMix{"gemma4_moe_tiny", 2}, LinkedMix{"step_tiny", 2},
+                                         LinkedMix{"mimo_v2_tiny", 2}, LinkedMix{"minimax_m2_tiny", 2},
+                                         LinkedMix{"olmo2_tiny", 4}, LinkedMix{"olmo_hybrid_tiny", 2})),
     LinkedName);
-INSTANTIATE_TEST_SUITE_P(Cuda, LinkedMixes,
-                         ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
-                                            ::testing::Values(LinkedMix{"gpt2_tiny", 2}, LinkedMix{"llama_gqa", 2},
-                                                              LinkedMix{"gemma2_tiny", 2}, LinkedMix{"mixtral_tiny", 2},
-                                                              LinkedMix{"qwen35_tiny", 2})),
-                         LinkedName);
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, LinkedMixes,
+    ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
+                       ::testing::Values(LinkedMix{"gemma4_e_tiny", 2}, LinkedMix{"gemma4_moe_tiny", 2},
+                                         LinkedMix{"minimax_m2_tiny", 2}, LinkedMix{"qwen35_tiny", 2})),
+    LinkedName);
 
 // What a rank's device does from the `at`-th call on.
 enum class LinkFault : uint8_t { kNone, kProductFails, kWaitFails };
@@ -183,20 +187,21 @@ TEST(LinkedRanks, WhatCannotBeLinkedIsRefusedWithTheDevicesReason) {
               HasSubstr("models[].parallel.tensor is 2, but its ranks cannot be linked: devices 0 and 1 cannot"));
 }
 
-// Parts whose rows these ranks do not exchange.
-TEST(LinkedRanks, ModelsThatAreNotDividedOnTheDeviceAreRefusedWithThePart) {
+TEST(LinkedRanks, LayerEmbeddingsOfAnotherVocabularyAreRefused) {
   std::string reason;
   const auto first = OpenPlace(FakePlaces().front(), 1, &reason);
   const auto second = OpenPlace(FakePlaces().front(), 1, &reason);
   ASSERT_NE(second, nullptr) << reason;
   ModelSource source;
-  source.path = GoldenModelPath("olmo2_tiny");
+  source.random_shape = R"({"model_type": "gemma4_text", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 50,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 32,
+      "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 64})";
   source.precisions = {Precision::kBf16};
   source.num_ranks = 2;
   const absl::Status status = LoadModel(source, {first.get(), second.get()}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("has one norm over the heads of its queries"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("not divided on cuda"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("per-layer embeddings of 64 tokens and a vocabulary of 50, which are not divided on cuda"));
 }
 
 TEST(LinkedRanks, EachHasTheDeviceOfItsNumber) {

@@ -52,6 +52,13 @@ RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, 
 
 RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t num_ranks,
                             const std::vector<Precision>& precisions) {
+  ModelSource source;
+  source.path = path;
+  source.precisions = precisions;
+  return LoadLinkedModel(place, std::move(source), num_ranks);
+}
+
+RankedModel LoadLinkedModel(const Place& place, ModelSource source, int32_t num_ranks) {
   std::vector<std::unique_ptr<kernels::Device>> devices;
   int32_t number = 0;
   while (static_cast<int32_t>(devices.size()) < num_ranks) {
@@ -65,9 +72,6 @@ RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t
       number = 0;  // the machine has no more
     }
   }
-  ModelSource source;
-  source.path = path;
-  source.precisions = precisions;
   return Load(std::move(source), std::move(devices));
 }
 

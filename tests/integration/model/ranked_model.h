@@ -29,6 +29,8 @@ RankedModel LoadRankedModel(ModelSource source, const std::string& cpu_variant, 
 // The same on the devices of a module, which are linked: as many as the machine has, in turn. The first one opens.
 RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t num_ranks,
                             const std::vector<Precision>& precisions);
+// The same of all that the source says, but for its num_ranks.
+RankedModel LoadLinkedModel(const Place& place, ModelSource source, int32_t num_ranks);
 
 // Whether the model of a directory or file is divided among so many ranks; false: *reason says why not.
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason);

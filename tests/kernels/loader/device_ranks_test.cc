@@ -192,6 +192,61 @@ TEST_P(DeviceRanksTest, StoppingEndsTheWaitForARankThatNeverComes) {
   EXPECT_EQ(ops().synchronize(contexts_[1]), KernelStatus::kOk);
 }
 
+// A device that has all heads norms them on the way into the pages, ranks norm rows that they have gathered.
+TEST_P(DeviceRanksTest, ANormOverAllHeadsHasTheBitsOfOneOfGatheredRows) {
+  constexpr int32_t kTokens = 5;
+  constexpr int32_t kHeads = 6;
+  constexpr int32_t kKvHeads = 2;
+  constexpr int32_t kDim = 100;
+  constexpr int32_t kQueries = kHeads * kDim;
+  constexpr int32_t kFused = (kHeads + 2 * kKvHeads) * kDim;
+  Device& device = *devices_.front();
+  const KvLayout layout = MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kKvHeads, .head_dim = kDim});
+  const std::vector<float> fused = Random(int64_t{kTokens} * kFused, 3);
+  std::vector<float> gathered;
+  for (int32_t token = 0; token < kTokens; ++token) {
+    const auto row = fused.begin() + int64_t{token} * kFused;
+    gathered.insert(gathered.end(), row, row + kQueries);
+  }
+  const Array<float> qkv(device, fused);
+  const Array<float> rows(device, gathered);
+  const Array<float> query_norm(device, Random(kQueries, 5));
+  const Array<float> key_norm(device, Random(int64_t{kKvHeads} * kDim, 7));
+  const Array<unsigned char> pool(device, std::vector<unsigned char>(layout.page_bytes));
+  const Array<int32_t> pages(device, std::vector<int32_t>(kTokens, 0));
+  const Array<int32_t> slots(device, {0, 1, 2, 3, 4});
+  RotateAndStoreKvParams heads{};
+  heads.qkv = qkv.data();
+  heads.num_heads = kHeads;
+  heads.kv_pool = pool.data();
+  heads.layout = layout;
+  heads.token_page = pages.data();
+  heads.token_slot = slots.data();
+  heads.num_tokens = kTokens;
+  heads.query_norm = query_norm.data();
+  heads.key_norm = key_norm.data();
+  heads.norm_epsilon = 1e-6F;
+  heads.joint_norms = true;
+  EXPECT_EQ(ops().rotate_and_store_kv(device.context, heads), KernelStatus::kOk);
+  Activation width{.columns = kQueries};
+  NormParams norm{};
+  norm.kind = NormKind::kRmsNorm;
+  norm.in = norm.rows_out = rows.data();
+  norm.weight = query_norm.data();
+  norm.epsilon = heads.norm_epsilon;
+  norm.out = &width;
+  norm.num_rows = kTokens;
+  EXPECT_EQ(ops().norm(device.context, norm), KernelStatus::kOk);
+  const std::vector<float> fused_after = qkv.Read();
+  const std::vector<float> rows_after = rows.Read();
+  EXPECT_NE(rows_after, gathered);
+  for (size_t token = 0; token < kTokens; ++token) {
+    const auto row = fused_after.begin() + static_cast<int64_t>(token) * kFused;
+    const auto expected = rows_after.begin() + static_cast<int64_t>(token) * kQueries;
+    EXPECT_TRUE(std::equal(row, row + kQueries, expected)) << "token " << token;
+  }
+}
+
 TEST_P(DeviceRanksTest, RefusesOneRankAndMoreThanItLinks) {
   std::string reason;
   const std::vector<DeviceContext*> many(kMaxLinkedRanks + 1, contexts_[0]);

@@ -115,6 +115,46 @@ Precision StoredAs(DType dtype) {
   return dtype == DType::kF32 ? Precision::kFp32 : dtype == DType::kF16 ? Precision::kFp16 : Precision::kBf16;
 }
 
+// With which ranks normalise heads that they have gathered.
+TEST(KvPages, JointNormsHaveTheBitsOfANormOfWholeRows) {
+  constexpr int32_t kHeads = 5;
+  constexpr int32_t kKvHeads = 2;
+  for (const int32_t head_dim : {36, 100}) {
+    const int32_t widths[] = {kHeads * head_dim, kKvHeads * head_dim};
+    std::vector<float> qkv(static_cast<size_t>(kHeads + 2 * kKvHeads) * static_cast<size_t>(head_dim));
+    std::vector<float> norm(static_cast<size_t>(widths[0]));
+    for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = std::sin(static_cast<float>(i));
+    for (size_t i = 0; i < norm.size(); ++i) norm[i] = 1.0F + std::cos(static_cast<float>(i)) / 3.0F;
+    RotateAndStoreKvParams params{};
+    params.qkv = qkv.data();
+    params.num_heads = kHeads;
+    params.layout = MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kKvHeads, .head_dim = head_dim});
+    params.query_norm = params.key_norm = norm.data();
+    params.norm_epsilon = 1e-6F;
+    params.joint_norms = true;
+    for (const bool is_key : {false, true}) {
+      const int32_t width = widths[is_key ? 1 : 0];
+      float* const heads = qkv.data() + (is_key ? widths[0] : 0);
+      std::vector<float> rows(heads, heads + width);
+      const NormSource source{.kind = NormKind::kRmsNorm,
+                              .in = rows.data(),
+                              .rows = nullptr,
+                              .weight = norm.data(),
+                              .bias = nullptr,
+                              .residual = nullptr,
+                              .epsilon = params.norm_epsilon,
+                              .columns = width,
+                              .vector = true};
+      RowTarget target{};
+      target.out.columns = width;
+      target.rows_out = rows.data();
+      RunLanes(7, [&](const ThreadLanes& lanes) { WritePlainRow(lanes, source, target, 0); });
+      RunLanes(7, [&](const ThreadLanes& lanes) { NormHeadsJointly(lanes, params, 0, is_key); });
+      EXPECT_EQ(std::vector<float>(heads, heads + width), rows) << head_dim << (is_key ? ", keys" : ", queries");
+    }
+  }
+}
+
 TEST(KvPages, StoredValuesMatchTheCpus) {
   std::string error;
   const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
