@@ -120,6 +120,10 @@ std::string AnthropicError(const absl::Status& status) {
   AppendOptional("reason", details.reason, &out);
   AppendOptional("field", details.field, &out);
   AppendDetails(details, &out);
+  // The tool runners of Anthropic's clients begin with a stored thread, and go on without one after this.
+  if (details.field == "thread") {
+    out.append(R"(,"details":{"error_code":"thread_unsupported_request","unsupported":["thread"]})");
+  }
   out.append("}}");
   return out;
 }

@@ -219,6 +219,9 @@ TEST(Golden, Errors) {
   ExpectGolden("error_profile.json", openai.ErrorBody(ProfileRefused("no", {"flash: a", "math: b"})));
   ExpectGolden("anthropic_error_field.json", anthropic.ErrorBody(field));
   ExpectGolden("anthropic_error_full.json", anthropic.ErrorBody(full));
+  ClientRequest request;
+  ExpectGolden("anthropic_error_thread.json",
+               anthropic.ErrorBody(anthropic.Read(Message(R"(,"thread":{"type":"create"})"), &request)));
   const absl::Status overflow =
       PromptOverflowed(engine::Violation::Of(ClientField::kChat, "has 9000 tokens", "8191"), kChatFieldNames,
                        {.context_tokens = 8192, .max_prompt_tokens = 8191, .prompt_tokens = 9000, .at_least = false});
