@@ -2,23 +2,28 @@
 #include "engine/parallel/rank_group.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "engine/parallel/spin_wait.h"
 
 namespace dunlin::engine {
+
+RankGroup::RankGroup(int32_t num_ranks) : num_ranks_(static_cast<uint32_t>(num_ranks)) {
+  for (int32_t rank = 0; rank < num_ranks; ++rank) ranks_.emplace_back(num_ranks);
+}
 
 bool RankGroup::Meet(int32_t rank) {
   // Before this rank arrives the meeting cannot end, unless the group does: then Fail has set failed_ first.
   const uint32_t meeting = meeting_.load(std::memory_order_acquire);
   if (failed()) return false;
-  ranks_[static_cast<size_t>(rank)].came.store(meeting + 1, std::memory_order_relaxed);
+  Rank& own = ranks_[static_cast<size_t>(rank)];
+  own.came.store(meeting + 1, std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_ranks_) {
     arrived_.store(0, std::memory_order_relaxed);
     meeting_.fetch_add(1, std::memory_order_release);
     meeting_.notify_all();
   } else {
-    WaitWhile(meeting_, meeting);
+    WaitWhile(meeting_, meeting, own.spin);
   }
   return !failed();
 }

@@ -8,21 +8,20 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <deque>
 
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
 #include "engine/parallel/device_links.h"
+#include "engine/parallel/spin_wait.h"
 
 namespace dunlin::engine {
 
 class RankGroup {
  public:
   // num_ranks >= 1.
-  explicit RankGroup(int32_t num_ranks)
-      : num_ranks_(static_cast<uint32_t>(num_ranks)), ranks_(static_cast<size_t>(num_ranks)) {}
+  explicit RankGroup(int32_t num_ranks);
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
@@ -45,6 +44,9 @@ class RankGroup {
 
  private:
   struct alignas(64) Rank {
+    explicit Rank(int32_t num_ranks) : spin(num_ranks) {}
+
+    SpinTime spin;                  // of its thread
     std::atomic<uint32_t> came{0};  // to so many meetings; those that have ended and one more: it waits
   };
 
@@ -52,7 +54,7 @@ class RankGroup {
   DeviceLinks* links_ = nullptr;
   alignas(64) std::atomic<uint32_t> arrived_{0};  // ranks at the present meeting
   alignas(64) std::atomic<uint32_t> meeting_{0};  // meetings that have ended; what ranks wait on
-  std::vector<Rank> ranks_;
+  std::deque<Rank> ranks_;
   std::atomic<bool> failed_{false};
   std::atomic<int32_t> failed_rank_{-1};
   mutable Mutex mutex_;  // guards status_

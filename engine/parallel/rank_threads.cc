@@ -2,18 +2,17 @@
 #include "engine/parallel/rank_threads.h"
 
 #include "engine/base/thread_name.h"
-#include "engine/parallel/spin_wait.h"
 
 namespace dunlin::engine {
 
-RankThreads::RankThreads(int32_t num_ranks, const std::function<void(int32_t rank)>& on_start) {
+RankThreads::RankThreads(int32_t num_ranks, const std::function<void(int32_t rank)>& on_start) : spin_(num_ranks) {
   threads_.reserve(static_cast<size_t>(num_ranks - 1));
   try {
     for (int32_t rank = 1; rank < num_ranks; ++rank) {
-      threads_.emplace_back([this, rank, on_start] {
+      threads_.emplace_back([this, rank, on_start, spin = spin_] {
         NameThread("rank", rank);
         if (on_start) on_start(rank);
-        Loop(rank);
+        Loop(rank, spin);
       });
     }
   } catch (...) {
@@ -33,10 +32,10 @@ void RankThreads::Stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RankThreads::Loop(int32_t rank) {
+void RankThreads::Loop(int32_t rank, SpinTime spin) {
   uint32_t seen = 0;
   while (true) {
-    WaitWhile(round_, seen);
+    WaitWhile(round_, seen, spin);
     if (stopping_.load(std::memory_order_acquire)) return;
     seen = round_.load(std::memory_order_acquire);
     (*body_)(rank);
@@ -52,7 +51,7 @@ void RankThreads::Run(absl::FunctionRef<void(int32_t rank)> body) {
   body(0);
   for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;
        left = running_.load(std::memory_order_acquire)) {
-    WaitWhile(running_, left);
+    WaitWhile(running_, left, spin_);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "engine/parallel/spin_wait.h"
 
 namespace dunlin::engine {
 
@@ -28,9 +29,10 @@ class RankThreads {
   void Run(absl::FunctionRef<void(int32_t rank)> body);
 
  private:
-  void Loop(int32_t rank);
+  void Loop(int32_t rank, SpinTime spin);
   void Stop();
 
+  SpinTime spin_;                                           // of the thread that calls Run
   const absl::FunctionRef<void(int32_t)>* body_ = nullptr;  // of the round; written before round_
   alignas(64) std::atomic<uint32_t> round_{0};              // counts Run and Stop
   alignas(64) std::atomic<uint32_t> running_{0};            // threads that have not returned
