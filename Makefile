@@ -163,7 +163,7 @@ interop interop-full: build
 	@deploy/bootstrap.sh interop
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/interop/run.py $(BUILD)/dunlin $(if $(ALLOW_MISSING),--allow-missing) \
 	  $(if $(filter interop-full,$@),--full) $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(HALF),--half $(HALF) --changed $(CHANGED))
+	  $(if $(THIRD),--third $(THIRD) --changed $(CHANGED))
 
 # The package of clients/python: the wheel build/python-client/dist/*.whl, tested against the server.
 python-client: build

@@ -3,9 +3,9 @@
 """Runs clients that people have against `dunlin serve` and prints a table of client and check. Each client is installed
 into an environment of its own, which is kept under --work and made again when what it is made of changes.
 
-Usage: run.py BINARY [--full] [--only CLIENT...] [--half N --changed FILE] [--allow-missing] [--work DIR], as `make interop`
-and `make interop-full` call it. --half: every second client, from the first where N is even, and those that test one of the
-changed paths, which FILE has a line each. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
+Usage: run.py BINARY [--full] [--only CLIENT...] [--third N --changed FILE] [--allow-missing] [--work DIR], as `make interop`
+and `make interop-full` call it. --third: every third client, N says from which on, those whose own program or packages changed, and
+one of each changed part of the server; FILE has the changed paths, a line each. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
 if the server is not idle afterwards or does not end with status 0. DIR/failed_clients names the clients that failed, a line
 each. Standard library only.
 """
@@ -58,6 +58,10 @@ CLIENTS = [
     Client("aiperf", "aiperf_run.py", True, 300, OPENAI),
     Client("smg-idle", "smg_idle.py", True, 780, SMG),
 ]
+
+
+# Modules of this folder that every client runs with.
+OF_ALL_CLIENTS = {"run.py", "serving.py", "checks.py"}
 
 
 class CannotInstall(Exception):
@@ -135,29 +139,32 @@ def command_of(client, work):
 
 
 def own_files(client):
-    """The client's program, the modules of this folder that it imports, and what runs it."""
-    files, unread = {"run.py", "serving.py"}, [client.program, *(["node/checks.mjs"] if client.program.endswith(".mjs") else [])]
+    """The client's program and the modules of this folder that it imports, but for those of all clients."""
+    files, unread = set(), [client.program]
     while unread:
         name = unread.pop()
         files.add(name)
-        imported = re.findall(r"^(?:import|from) (\w+)", (HERE / name).read_text(encoding="utf-8"), re.M)
-        unread += [f"{module}.py" for module in imported if (HERE / f"{module}.py").exists() and f"{module}.py" not in files]
+        imported = {f"{module}.py" for module in re.findall(r"^(?:import|from) (\w+)", (HERE / name).read_text(encoding="utf-8"), re.M)}
+        unread += [module for module in imported - files - OF_ALL_CLIENTS if (HERE / module).exists()]
     return files
 
 
-def tests_change(client, path):
+def program_changed(client, path):
     name = path.removeprefix("tests/interop/")
-    if name == path:
-        return re.match(client.tests, path) is not None
     program = pathlib.PurePath(client.program)
     folder = program.parts[0] if program.suffix == ".rs" else f"requirements/{program.stem}"
-    return name in own_files(client) or name.startswith((f"{folder}/", f"{folder}.txt"))
+    return name != path and (name in own_files(client) or name.startswith((f"{folder}/", f"{folder}.txt")))
 
 
-def half_of(clients, turn, changed):
-    """Every second client, and those that test a changed path."""
-    return [client for place, client in enumerate(clients)
-            if place % 2 == turn % 2 or any(tests_change(client, path) for path in changed)]
+def third_of(clients, turn, changed):
+    """Every third client, those whose program changed, and one of those that test a changed part of the server."""
+    chosen = [client for place, client in enumerate(clients)
+              if place % 3 == turn % 3 or any(program_changed(client, path) for path in changed)]
+    for part in {client.tests: None for client in clients if any(re.match(client.tests, path) for path in changed)}:
+        of_part = [client for client in clients if client.tests == part]
+        if not set(of_part) & set(chosen):
+            chosen.append(of_part[turn % len(of_part)])
+    return [client for client in clients if client in chosen]
 
 
 def models():
@@ -194,7 +201,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("--full", action="store_true", help="the slow clients, too")
     parser.add_argument("--only", nargs="*", choices=[client.name for client in clients])
-    parser.add_argument("--half", type=int, metavar="N", help="every second client, and those that test a changed path")
+    parser.add_argument("--third", type=int, metavar="N", help="every third client, and what changed asks for")
     parser.add_argument("--changed", type=pathlib.Path, metavar="FILE", help="the changed paths, a line each")
     parser.add_argument("--allow-missing", action="store_true", help="a client that cannot be installed is no failure")
     parser.add_argument("--work", type=pathlib.Path, default=serving.ROOT / "build/interop")
@@ -204,10 +211,8 @@ def main(arguments=None, clients=tuple(CLIENTS)):
     (options.work / "failed_clients").unlink(missing_ok=True)
     chosen = [client for client in clients
               if (client.name in options.only if options.only else options.full or not client.slow)]
-    if options.half is not None and not options.only:
-        chosen = half_of(chosen, options.half, options.changed.read_text(encoding="utf-8").splitlines())
-        if not chosen:
-            parser.error("no client is in this half")
+    if options.third is not None and not options.only:
+        chosen = third_of(chosen, options.third, options.changed.read_text(encoding="utf-8").splitlines())
     failed = total = 0
     failures = []  # rows, repeated at the end, where a reader of the last lines sees them
     failed_clients = {}

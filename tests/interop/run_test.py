@@ -8,6 +8,7 @@ import http.server
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import threading
@@ -98,7 +99,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual(status, 0)
 
 
-class HalfTest(unittest.TestCase):
+class ThirdTest(unittest.TestCase):
     """Which clients a change runs."""
 
     @classmethod
@@ -106,28 +107,39 @@ class HalfTest(unittest.TestCase):
         cls.enterClassContext(unittest.mock.patch.object(run, "HERE", HERE))
 
     def names(self, turn, *changed):
-        return {client.name for client in run.half_of(run.CLIENTS, turn, changed)}
+        return {client.name for client in run.third_of(run.CLIENTS, turn, changed)}
 
-    def test_two_halves_are_all_clients(self):
-        self.assertFalse(self.names(0) & self.names(1))
-        self.assertEqual(self.names(2) | self.names(3), {client.name for client in run.CLIENTS})
-        self.assertLessEqual(abs(len(self.names(0)) - len(self.names(1))), 1)
+    def test_three_thirds_are_all_clients(self):
+        thirds = [self.names(turn) for turn in (3, 4, 5)]
+        self.assertEqual(sum(map(len, thirds)), len(run.CLIENTS))
+        self.assertEqual(set.union(*thirds), {client.name for client in run.CLIENTS})
+        self.assertLessEqual(len(max(thirds, key=len)) - len(min(thirds, key=len)), 1)
 
-    def test_clients_whose_front_or_recipe_changed_are_in_each_half(self):
-        for turn in (0, 1):
-            self.assertLessEqual({"tritonclient", "tritonclient-http"}, self.names(turn, "server/fronts/kserve/infer.cc"))
+    def test_a_client_whose_program_or_packages_changed_is_in_each_third(self):
+        for turn in range(3):
             self.assertIn("codex", self.names(turn, "tests/interop/requirements/codex_run/package-lock.json"))
             self.assertIn("cohere", self.names(turn, "tests/interop/requirements/cohere_python.txt"))
             self.assertIn("smg", self.names(turn, "tests/interop/scaling_recipe.py"))
             self.assertIn("ai-sdk", self.names(turn, "tests/interop/node/ai_sdk_node.mjs"))
             self.assertIn("vllm-proto", self.names(turn, "tests/interop/vllm_client/Cargo.lock"))
-            self.assertEqual(self.names(turn, "docs/openai.md", ""), self.names(turn))
-            self.assertEqual(len(self.names(turn, "tests/interop/serving.py")), len(run.CLIENTS))
+            self.assertEqual(self.names(turn, "docs/openai.md", "tests/interop/serving.py", ""), self.names(turn))
+
+    def test_one_client_of_each_changed_part_of_the_server_is_in_each_third(self):
+        kserve = {"tritonclient", "tritonclient-http"}
+        chosen = [self.names(turn, "server/fronts/kserve/infer.cc") for turn in range(6)]
+        for turn, names in enumerate(chosen):
+            self.assertTrue(kserve & names)
+            self.assertLessEqual(len(names - self.names(turn)), 1)
+        changes = ["deploy/kubernetes/dunlin.yaml", "server/transport/zmq/publisher.cc", "server/fronts/openai/routes.cc"]
+        for turn in range(3):
+            self.assertIn("kubernetes-validate", self.names(turn, *changes))
+            self.assertTrue({"vllm-proto", "dynamo"} & self.names(turn, *changes))
+            self.assertTrue({"smg", "smg-idle"} & self.names(turn, *changes))
 
     def test_what_a_client_tests_is_in_the_tree(self):
         paths = [path.relative_to(serving.ROOT).as_posix() for folder in ("server", "deploy") for path in (serving.ROOT / folder).rglob("*")]
         for client in run.CLIENTS:
-            self.assertTrue(any(run.tests_change(client, path) for path in paths), client.name)
+            self.assertTrue(any(re.match(client.tests, path) for path in paths), client.name)
 
 
 class AgentPartsTest(unittest.TestCase):

@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 constexpr int kMaxTokens = 600;
-constexpr unsigned kWalks = 40;  // of each form
+constexpr unsigned kWalks = 20;  // of each form
 constexpr char kGoldens[] = DUNLIN_SOURCE_DIR "/tests/golden/grammar";
 constexpr char kPlain[] = DUNLIN_SOURCE_DIR "/models/demo";                     // no marker is a special token
 constexpr char kSpecial[] = DUNLIN_SOURCE_DIR "/tests/golden/chat/byte_level";  // those of gpt-oss and Mistral are
