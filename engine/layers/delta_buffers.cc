@@ -8,10 +8,11 @@ namespace {
 
 DeltaBuffers PlaceDelta(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const DeltaSpec& delta = config.delta;
-  const int64_t own_gates = delta.gate_rank > 0 ? tokens : 0;
+  const int64_t own_decays = delta.decays_by_channel() ? tokens : 0;
+  const int64_t own_z = delta.gate_rank > 0 ? tokens : 0;
   return {.gates = cut->Take<float>(tokens * delta.gate_features()),
-          .decay = cut->Take<float>(own_gates * delta.decay_features()),
-          .z = cut->Take<float>(own_gates * delta.output_features()),
+          .decay = cut->Take<float>(own_decays * delta.decay_features()),
+          .z = cut->Take<float>(own_z * delta.output_features()),
           .mixed = cut->Take<float>(tokens * delta.channels()),
           .scan = cut->Take<float>(tokens * delta.output_features())};
 }

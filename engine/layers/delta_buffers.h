@@ -12,7 +12,7 @@ namespace dunlin::engine {
 // T = max_tokens. The input projection's rows are in LayerBuffers::qkv, the gated rows in LayerBuffers::attention.
 struct DeltaBuffers {
   float* gates;  // [T, gate_features]
-  float* decay;  // [T, decay_features], with DeltaSpec::gate_rank
+  float* decay;  // [T, decay_features], where DeltaSpec::decays_by_channel()
   float* z;      // [T, output_features], as that
   float* mixed;  // [T, channels] after the convolution
   float* scan;   // [T, output_features]

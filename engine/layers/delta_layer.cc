@@ -31,7 +31,13 @@ bool DeltaLayer::Gates() const {
   const Linear gates(context_, weights_.gates, InputIndex(context_->layer, LayerInput::kQkv));
   return NormAgainFor(context_, layer_.attention_norm, gates) &&
          gates.Run("delta gates", nullptr, buffers_.gates, context_->rows.count) &&
-         (spec_.gate_rank == 0 || OwnGates());
+         (spec_.gate_rank == 0 || OwnGates()) && (!spec_.channel_decays || Decays());
+}
+
+bool DeltaLayer::Decays() const {
+  const Linear decay(context_, weights_.decay, InputIndex(context_->layer, LayerInput::kQkv));
+  return NormAgainFor(context_, layer_.attention_norm, decay) &&
+         decay.Run("delta decay", nullptr, buffers_.decay, context_->rows.count);
 }
 
 // The second products of the decays and of z.
@@ -76,8 +82,9 @@ bool DeltaLayer::Scan(const StatePart& part) const {
                                         .num_sequences = part.count,
                                         .out = buffers_.scan,
                                         .gates_stride = spec_.gate_features(),
-                                        .steps = spec_.gate_rank > 0 ? buffers_.decay : nullptr,
-                                        .beta_scale = spec_.signed_states ? 2.0F : 1.0F};
+                                        .steps = spec_.decays_by_channel() ? buffers_.decay : nullptr,
+                                        .beta_scale = spec_.signed_states ? 2.0F : 1.0F,
+                                        .decay_bound = spec_.decay_bound};
   return context_->Run(&DeviceOps::delta_scan, params, "delta scan");
 }
 
@@ -95,7 +102,7 @@ bool DeltaLayer::Run(const Linear& next) const {
                                              .columns = spec_.shape.value_dim,
                                              .out = context_->buffers.attention,
                                              .num_rows = rows.count,
-                                             .sigmoid_gate = own};
+                                             .sigmoid_gate = spec_.decays_by_channel()};
   return context_->Run(&DeviceOps::gated_group_norm, params, "gated norm") &&
          QuantizeColumns(context_, "delta quantize", next, OwnValues(params.out), rows.count);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gated delta net in place of attention: the fused projection of queries, keys, values and z, a causal convolution
 // over the first three, the delta rule, and a norm gated by z. Its output projection is the decoder layer's. What later
-// tokens read is the sequence's state in its slot. With DeltaSpec::gate_rank decays and z have products of their own.
-// Source: Yang et al. 2024, "Gated Delta Networks"; Kimi Team 2025, "Kimi Linear".
+// tokens read is the sequence's state in its slot. With DeltaSpec::gate_rank decays and z have products of their own,
+// with channel_decays decays alone. Source: Yang et al. 2024, "Gated Delta Networks"; Kimi Team 2025, "Kimi Linear".
 #pragma once
 
 #include "engine/layers/delta_buffers.h"
@@ -27,6 +27,8 @@ class DeltaLayer {
  private:
   bool Gates() const;
   bool OwnGates() const;
+  // DeltaSpec::channel_decays: from the layer's input.
+  bool Decays() const;
   // Rows of gate_rank floats, gate_features apart, as the input of `next`.
   bool RoundRank(const Linear& next, const float* rows) const;
   bool Convolve(const StatePart& part) const;

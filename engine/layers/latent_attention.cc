@@ -49,10 +49,29 @@ bool LatentAttentionLayer::StoreKv() const {
   const Columns row{context_->buffers.qkv + int64_t{config.attention.num_heads} * config.attention.head_dim,
                     config.attention.qkv_features()};
   const Columns latent{row.data + shape_.rope_dim, row.stride};
-  return InputOf(context_, layer_, context_->layer).Run("kv down", row) && indexer_.Inputs() && Query() &&
-         NormLatent(latent) && AbsorbKeys() &&
+  return InputOf(context_, layer_, context_->layer).Run("kv down", row) && ComputeGate() && indexer_.Inputs() &&
+         Query() && NormLatent(latent) && AbsorbKeys() &&
          context_->Run(&DeviceOps::rotate_and_store_kv, KvParamsOf(*context_, layer_), "rotate and store kv") &&
          indexer_.Select();
+}
+
+bool LatentAttentionLayer::ComputeGate() const {
+  if (!context_->config.attention.output_gate) return true;
+  const Linear gate(context_, layer_.attention_gate, InputIndex(context_->layer, LayerInput::kQkv));
+  return NormAgainFor(context_, layer_.attention_norm, gate) &&
+         gate.Run("attention gate", nullptr, context_->buffers.gate, context_->rows.count);
+}
+
+bool LatentAttentionLayer::ApplyGate() const {
+  const AttentionSpec& attention = context_->config.attention;
+  if (!attention.output_gate) return true;
+  const kernels::RowGateParams params{.values = buffers_.values,
+                                      .gate = context_->buffers.gate,
+                                      .rows = context_->rows.picked,
+                                      .num_rows = context_->rows.count,
+                                      .columns = attention.output_features(),
+                                      .width = shape_.value_dim};
+  return context_->Run(&DeviceOps::row_gate, params, "output gate");
 }
 
 // The product shares its input with "kv down" unless it takes it in another format; then the norm runs again.
@@ -116,6 +135,7 @@ bool LatentAttentionLayer::Run(const Linear& next) const {
   const Columns values{buffers_.values, config.attention.output_features()};
   return context_->Run(&DeviceOps::paged_attention, params, "paged attention") &&
          HeadProducts("value matrix", weights_.value_up, sums, shape_.kv_rank, values, shape_.value_dim) &&
+         ApplyGate() &&
          QuantizeColumns(context_, "attention quantize", next, ColumnsOf(buffers_.values, OwnValues()),
                          context_->rows.count);
 }

@@ -31,6 +31,9 @@ class LatentAttentionLayer {
   bool RoundQuery(const Linear& query) const;
   bool NormLatent(const Columns& latent) const;
   bool AbsorbKeys() const;
+  // AttentionSpec::output_gate: of each head, from the layer's input; multiplied into its sum of values.
+  bool ComputeGate() const;
+  bool ApplyGate() const;
   // The rank's columns of the output projection's input.
   RankPart OwnValues() const;
   bool NormRank(const char* op, const NormWeights& weights, float* rows, int32_t columns) const;

@@ -70,7 +70,8 @@ struct CausalConvParams {
 //   q = q / sqrt(sum q^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(sum k^2 + 1e-6)
 //   S = decay S, decay = exp(-rate * softplus(a + dt_bias));  u = beta (v - S^T k);  S = S + k u^T;  out = S^T q
 // with beta = beta_scale * sigmoid(b): with a scale of 2 a state may change its sign along k (OLMo Hybrid).
-// With `steps` row i of S has a decay of its own, of a[i] and dt_bias[i].
+// With `steps` row i of S has a decay of its own, of a[i] and dt_bias[i]; with decay_bound below 0, which bounds its
+// logarithm, exp(decay_bound * sigmoid(rate * (a[i] + dt_bias[i]))).
 // All in FP32; softplus(x) is x above 20. Source: Yang et al. 2024, "Gated Delta Networks", eq. 10; of `steps` Kimi
 // Team 2025, "Kimi Linear", eq. 1.
 struct DeltaScanParams {
@@ -86,7 +87,8 @@ struct DeltaScanParams {
   int64_t gates_stride = 0;       // floats from a row of gates to the next; 0: 2 * value_heads
   // a of every row of S, [*, value_heads, key_dim], contiguous; key_dim <= kChannelDecaysMax. Null: a head has one.
   const float* steps = nullptr;
-  float beta_scale = 1.0F;  // 1 or 2
+  float beta_scale = 1.0F;   // 1 or 2
+  float decay_bound = 0.0F;  // <= 0; 0: none. With `steps` alone
 };
 inline constexpr int32_t kChannelDecaysMax = 4096;
 

@@ -21,9 +21,11 @@ double ScoreFactor(const RotaryScaling& scaling) {
 }
 
 // The rotation of a head's rotated part, which is rotated whole.
-RotaryScaling ParseRotaryOfPart(JsonFields& fields, bool names_share, double share, const ModelConfig& config) {
+RotaryScaling ParseRotaryOfPart(JsonFields& fields, const DeepseekDefaults& defaults, double share,
+                                const ModelConfig& config) {
   RotaryFields names = kDeepseekRotary;
-  names.partial = names_share;
+  names.partial = defaults.names_share;
+  names.default_theta = defaults.rope_theta;
   RotaryScaling scaling = ParseRotaryScaling(fields, names, config.max_context);
   if (scaling.partial_factor != 1.0 && std::abs(scaling.partial_factor - share) > 1e-6) {
     fields.Fail(absl::StrCat("partial_rotary_factor is ", scaling.partial_factor,
@@ -51,7 +53,7 @@ void ParseLatentAttention(JsonFields& fields, const DeepseekDefaults& defaults, 
                              num_heads, " heads"));
   }
   const double share = static_cast<double>(rope_dim) / static_cast<double>(plain_dim + rope_dim);
-  const RotaryScaling scaling = ParseRotaryOfPart(fields, defaults.names_share, share, *config);
+  const RotaryScaling scaling = ParseRotaryOfPart(fields, defaults, share, *config);
   // The frequencies are those of a head that is rotated whole.
   SetHeads(fields, num_heads, 1, rope_dim, config);
   SetRotary(fields, kDeepseekRotary, scaling, config);

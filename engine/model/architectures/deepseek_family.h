@@ -22,6 +22,7 @@ struct DeepseekDefaults {
   int64_t plain_dim = 128;    // qk_nope_head_dim
   // rope_parameters may have a partial_rotary_factor: qk_rope_head_dim's share of a head.
   bool names_share = false;
+  double rope_theta = 10000.0;
 };
 
 // Sizes, latent attention, norm, activation, tying and rotary positions.

@@ -101,7 +101,7 @@ struct AttentionSpec {
   std::vector<bool> sink_layers;  // [num_layers] with sinks: the layers that have them; empty: all
   bool qkv_bias = false;
   bool out_bias = false;
-  bool output_gate = false;           // each head's output is multiplied by sigmoid(gate x); not where it is latent
+  bool output_gate = false;           // each head's output is multiplied by sigmoid(gate x); latent: with head_gate
   bool head_gate = false;             // with output_gate: a head has one gate, not one for each of its elements
   bool qk_norm = false;               // RMSNorm over each head of Q and K, before the rotation
   bool qk_norm_joint = false;         // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
@@ -231,22 +231,25 @@ enum class MixerKind : uint8_t {
 // Out(RMSNorm(scan) * sigmoid(z)); decays and z are each two products of the layer's input, with rows of gate_rank
 // between them. All in elements of a row or a head.
 struct DeltaSpec {
-  kernels::DeltaShape shape;   // key_heads 0: no layer is one
-  int32_t conv_taps = 0;       // 2 to kConvTapsMax
-  int32_t gate_rank = 0;       // 0: a decay of each head, and z is of the fused projection
-  bool log_rates = true;       // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
-  bool signed_states = false;  // DeltaScanParams::beta_scale is 2
-  float norm_epsilon = 0.0F;   // of the norm of the scan's heads; 0: NormSpec::epsilon
+  kernels::DeltaShape shape;    // key_heads 0: no layer is one
+  int32_t conv_taps = 0;        // 2 to kConvTapsMax
+  int32_t gate_rank = 0;        // 0: a decay of each head, and z is of the fused projection
+  bool channel_decays = false;  // with gate_rank 0 (Ling 3): a decay of each row of a state, by one product
+  float decay_bound = 0.0F;     // DeltaScanParams::decay_bound, of decays of rows
+  bool log_rates = true;        // checkpoints hold the logarithm of DeltaScanParams::rate; else the rate times -1
+  bool signed_states = false;   // DeltaScanParams::beta_scale is 2
+  float norm_epsilon = 0.0F;    // of the norm of the scan's heads; 0: NormSpec::epsilon
 
   int32_t channels() const { return shape.channels(); }
   // Columns of the output projection.
   int32_t output_features() const { return shape.value_features(); }
   // Of the fused input projection: queries, keys, values, z.
   int32_t input_features() const { return channels() + (gate_rank > 0 ? 0 : output_features()); }
+  bool decays_by_channel() const { return gate_rank > 0 || channel_decays; }  // a sigmoid gates the output then
   // Of the decays that the scan computes.
-  int32_t decay_features() const { return shape.value_heads * (gate_rank > 0 ? shape.key_dim : 1); }
-  // Of the projection to b and a or, with gate_rank, to b and the rows between the products of decays and z.
-  int32_t gate_features() const { return shape.value_heads + (gate_rank > 0 ? 2 * gate_rank : shape.value_heads); }
+  int32_t decay_features() const { return shape.value_heads * (decays_by_channel() ? shape.key_dim : 1); }
+  // Of the projection to b and, of each head, a, or, with gate_rank, the rows between the products of decays and z.
+  int32_t gate_features() const { return (decays_by_channel() ? 1 : 2) * shape.value_heads + 2 * gate_rank; }
   // FP32 of a sequence in a layer: the last rows before the convolution, then the heads' states.
   int64_t conv_state_floats() const { return int64_t{conv_taps - 1} * channels(); }
   int64_t state_floats() const { return conv_state_floats() + shape.value_heads * kernels::DeltaHeadFloats(shape); }

@@ -20,7 +20,7 @@ inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
           .value_norms = config.attention.value_norm,
           .shared_kv = !config.attention.kv_sources.empty(),
           .row_factors = config.layer_factor,
-          .row_decays = config.delta.gate_rank > 0,
+          .row_decays = config.delta.decays_by_channel(),
           .state_rows = std::max(config.delta.shape.key_dim, config.mamba.shape.state_dim)};
 }
 

@@ -82,8 +82,8 @@ struct StreamWeights {
 struct DeltaWeights {
   LinearWeights in;                  // [input_features, hidden_dim]: queries, keys, values, z
   LinearWeights gates;               // [gate_features, hidden_dim], at least 16 bits, as the next two
-  LinearWeights decay;               // [decay_features, gate_rank], where gate_rank > 0
-  LinearWeights z;                   // [output_features, gate_rank], as that
+  LinearWeights decay;               // [decay_features, gate_rank or hidden_dim], with decays_by_channel()
+  LinearWeights z;                   // [output_features, gate_rank], where gate_rank > 0
   const float* conv = nullptr;       // [conv_taps, channels]
   const float* rate = nullptr;       // [value_heads]
   const float* time_bias = nullptr;  // [decay_features]

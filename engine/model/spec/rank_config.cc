@@ -147,7 +147,7 @@ void AddDelta(const ModelConfig& config, WeightSlot slot, RowList* rows) {
       break;
     case WeightSlot::kDeltaGates:
       rows->AddRuns(0, heads.value, 1);
-      if (delta.gate_rank == 0) rows->AddRuns(shape.value_heads, heads.value, 1);
+      if (!delta.decays_by_channel()) rows->AddRuns(shape.value_heads, heads.value, 1);
       rows->Add(shape.value_heads, int64_t{2} * delta.gate_rank);
       break;
     case WeightSlot::kDeltaOutputGate:

@@ -36,6 +36,9 @@ inline constexpr auto kHasSinks = [](const C& c, int32_t layer) {
 };
 inline constexpr auto kIsDelta = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kDelta; };
 inline constexpr auto kIsChannelDelta = [](const C& c, int32_t layer) {
+  return kIsDelta(c, layer) && c.delta.decays_by_channel();
+};
+inline constexpr auto kHasDeltaRank = [](const C& c, int32_t layer) {
   return kIsDelta(c, layer) && c.delta.gate_rank > 0;
 };
 inline constexpr auto kIsShortConv = [](const C& c, int32_t layer) { return c.mixer(layer) == MixerKind::kShortConv; };
@@ -150,6 +153,9 @@ inline constexpr auto kDeltaConvDim = [](const C& c, int32_t) {
 inline constexpr auto kDeltaHeads = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_heads}; };
 inline constexpr auto kDeltaHeadDim = [](const C& c, int32_t) { return int64_t{c.delta.shape.value_dim}; };
 inline constexpr auto kDeltaDecays = [](const C& c, int32_t) { return int64_t{c.delta.decay_features()}; };
+inline constexpr auto kDecayInput = [](const C& c, int32_t) {
+  return int64_t{c.delta.gate_rank > 0 ? c.delta.gate_rank : c.hidden_dim};
+};
 inline constexpr auto kDeltaGateRank = [](const C& c, int32_t) { return int64_t{c.delta.gate_rank}; };
 inline constexpr auto kDeltaDim = [](const C& c, int32_t) { return int64_t{c.delta.output_features()}; };
 inline constexpr auto kDeltaOutputs = [](const C& c, int32_t) {

@@ -30,7 +30,9 @@ void ChannelDecays(const DeltaScanParams& params, int64_t head, int64_t row, con
   const float* bias = params.dt_bias + head * key_dim;
   const float rate = params.rate[head];
   for (int64_t i = 0; i < key_dim; ++i) {
-    decays[i] = std::exp(-rate * Softplus(steps[i] + bias[i]));
+    const float step = steps[i] + bias[i];
+    const float bounded = params.decay_bound / (1.0F + std::exp(-rate * step));
+    decays[i] = std::exp(params.decay_bound < 0.0F ? bounded : -rate * Softplus(step));
     decayed_key[i] = decays[i] * key[i];
   }
 }
@@ -97,7 +99,8 @@ bool ValidDelta(const DeltaScanParams& params) {
   return shape.key_heads > 0 && shape.value_heads > 0 && shape.value_heads % shape.key_heads == 0 &&
          shape.key_dim > 0 && shape.value_dim > 0 && (!own_decays || shape.key_dim <= kChannelDecaysMax) &&
          (params.gates_stride == 0 || params.gates_stride >= gates) &&
-         (params.beta_scale == 1.0F || params.beta_scale == 2.0F);
+         (params.beta_scale == 1.0F || params.beta_scale == 2.0F) &&
+         (params.decay_bound == 0.0F || (own_decays && params.decay_bound < 0.0F));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ inline bool Valid(const DeltaScanParams& params) {
   const int64_t gates = (params.steps == nullptr ? 2 : 1) * int64_t{shape.value_heads};
   if (params.gates_stride != 0 && params.gates_stride < gates) return false;
   if (params.beta_scale != 1.0F && params.beta_scale != 2.0F) return false;
+  if (params.decay_bound > 0.0F || (params.decay_bound < 0.0F && params.steps == nullptr)) return false;
   if (params.num_sequences < 0 || shape.key_heads < 1 || shape.value_heads < 1 ||
       shape.value_heads % shape.key_heads != 0 || shape.key_dim < 1 || shape.value_dim < 1 ||
       (params.steps != nullptr && shape.key_dim > kChannelDecaysMax)) {

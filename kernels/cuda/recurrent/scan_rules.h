@@ -100,7 +100,9 @@ struct ChannelDeltaRule : DeltaRule {
   DUNLIN_HD static float DecayOf(const Params& params, int64_t row, int32_t head, int32_t state_row) {
     const int64_t at = int64_t{head} * params.shape.key_dim + state_row;
     const int64_t step = row * params.shape.value_heads * params.shape.key_dim + at;
-    return expf(-params.rate[head] * Softplus(params.steps[step] + params.dt_bias[at]));
+    const float in = params.steps[step] + params.dt_bias[at];
+    if (params.decay_bound < 0.0F) return expf(params.decay_bound / (1.0F + expf(-params.rate[head] * in)));
+    return expf(-params.rate[head] * Softplus(in));
   }
   DUNLIN_HD static RowFactors FactorsOf(const Params& params, int32_t /*head*/, const float* gates, float write_squares,
                                         float read_squares) {

@@ -29,7 +29,7 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
       slots.insert(weight.slot);
       // With the queries, with the keys; or the slot is of other layers.
       const bool is_shared = weight.part == FusedPart::kGateOfPairs || weight.part == FusedPart::kKeyAndValue ||
-                             std::set{kMlpNorm, kSharedUp, kSharedDown, kDeltaOut}.contains(weight.slot);
+                             std::set{kMlpNorm, kSharedUp, kSharedDown, kDeltaIn, kDeltaOut}.contains(weight.slot);
       EXPECT_TRUE(names.insert(std::string(weight.name) + weight.weight).second || is_shared) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,

@@ -67,6 +67,15 @@ ModelConfig LatentConfig(int32_t heads, int32_t kv_heads) {
   return config;
 }
 
+// The same with decays and outputs' gates of whole matrices, and a gate of each head that attends.
+ModelConfig GatedLatentConfig(int32_t heads, int32_t kv_heads) {
+  ModelConfig config = LatentConfig(heads, kv_heads);
+  config.attention.output_gate = config.attention.head_gate = true;
+  config.delta.gate_rank = 0;
+  config.delta.channel_decays = true;
+  return config;
+}
+
 // Whether ranks may have copies of a row: of what several heads read.
 bool MayBeShared(const ModelConfig& config, WeightSlot slot, int32_t layer, int64_t row) {
   const kernels::DeltaShape& delta = config.delta.shape;
@@ -210,6 +219,7 @@ TEST_P(RankDivision, GivesEveryRowOfLatentAttentionToARank) {
   const Division& division = GetParam();
   if (division.num_ranks > division.heads) GTEST_SKIP() << "fewer heads than ranks";
   ExpectEveryRowHasARank(LatentConfig(division.heads, division.kv_heads), division);
+  ExpectEveryRowHasARank(GatedLatentConfig(division.heads, division.kv_heads), division);
 }
 
 // Matrices of one head are those of the rank that has it.

@@ -54,14 +54,16 @@ def draw(model, seed):
     offset_norms = scaled and model.config.model_type != "gemma4_text" or model.config.model_type == "nemotron"
     for name, value in model.named_parameters():
         noise = torch.randn(value.shape, generator=generator)
-        if name.endswith(".A_log"):
+        if getattr(model.config, "kda_safe_gate", False) and name.endswith((".A_log", ".dt_bias")):
+            noise = 0.4 * noise if name.endswith(".A_log") else 1.5 * noise - 4.0  # of 5 times a sigmoid
+        elif name.endswith(".A_log"):
             noise = 1.2 * noise - 1.0  # states that fade within a few tokens, and ones that last for hundreds
         elif name.endswith(".dt_bias"):
             noise = 0.5 * noise - 0.5
         elif name.endswith((".mamba.D", ".mixer.D")):
             noise = 0.5 + 0.5 * noise
         elif name.endswith((".in_proj_a.weight", ".in_proj_b.weight", ".in_proj_ba.weight", ".a_proj.weight", ".b_proj.weight",
-                            ".f_a_proj.weight", ".g_a_proj.weight", ".self_attn.g_proj.weight")):
+                            ".f_proj.weight", ".f_a_proj.weight", ".g_a_proj.weight", ".self_attn.g_proj.weight")):
             noise = 1.0 / math.sqrt(value.shape[1]) * noise  # neither closed nor open: what is next to 0 is normalised
         elif model.config.model_type.startswith("qwen3_") and is_recurrent(model.config) and name.endswith("norm.weight"):
             noise = (1.0 if "linear_attn" in name else 0.0) + 0.2 * noise  # all others are 1 + w
@@ -247,7 +249,7 @@ def watch_routers(model):
 def is_steady(config, results, margins, gaps):
     """Of recurrent models and Gemma 4 a norm over a head's few values may divide by next to nothing, too."""
     largest = max(error for _, error in results)
-    if config.model_type == "kimi_linear":  # experts chosen by corrected scores
+    if config.model_type in ("kimi_linear", "bailing_hybrid"):  # experts chosen by corrected scores
         return min(margins) >= MIN_CHOICE_MARGIN and largest <= 0.6 * make_goldens.MAX_REFERENCE_ERROR
     if not is_recurrent(config) and min(margins) < MIN_CHOICE_MARGIN:
         return False
@@ -257,12 +259,12 @@ def is_steady(config, results, margins, gaps):
 
 
 # Folders whose goldens hold the states of their recurrent layers after the second prompt.
-WITH_STATES = ("qwen35_tiny", "lfm2_tiny", "kimi_linear_tiny")
+WITH_STATES = ("qwen35_tiny", "lfm2_tiny", "kimi_linear_tiny", "bailing_hybrid_tiny")
 
 
 def states_of(model, tokens):
     """Of each recurrent layer the rows before its convolution, the oldest first, and the heads' matrices."""
-    cache = model(torch.tensor([tokens]), use_cache=True).cache
+    cache = model(torch.tensor([tokens]), use_cache=True).past_key_values
     taps = getattr(model.config, "conv_L_cache", None) or model.config.linear_conv_kernel_dim
     states = []
     for layer, kind in enumerate(model.config.layer_types):

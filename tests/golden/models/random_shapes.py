@@ -73,6 +73,16 @@ def kimi_linear(rng):
                            "linear_head_dim": rng.randint(4, 40), "linear_conv_kernel_dim": rng.randint(2, 8), "rms_norm_eps": 0.01}
 
 
+def bailing_hybrid(rng):
+    fields = kimi_linear(rng)[1]
+    head_dim = fields.pop("linear_head_dim")
+    for name in ("linear_num_heads", "linear_conv_kernel_dim"):
+        fields.pop(name)
+    return "bailing_hybrid", {**fields, "head_dim": head_dim, "short_conv_kernel_size": rng.randint(2, 8), "n_group": 1, "topk_group": 1,
+                              "kda_safe_gate": rng.random() < 0.7, "kda_lower_bound": rng.choice([-5.0, -2.0]),
+                              "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+
+
 def sliding_and_full(rng):
     """At least one layer of each kind, the last one full."""
     kinds = ["sliding_attention", "full_attention"]
@@ -310,5 +320,5 @@ def mimo_v2(rng):
 
 SHAPES = {shape.__name__: shape for shape in (
     olmo_hybrid,
-    gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, falcon_h1, bamba, mamba2,
+    gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, bailing_hybrid, falcon_h1, bamba, mamba2,
     granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2, step)}

@@ -69,6 +69,7 @@ std::vector<std::tuple<MixCase, std::string>> Cases() {
     cases.emplace_back(MixCase{"gemma4_e", GoldenModelPath("gemma4_e_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"gemma4_moe", GoldenModelPath("gemma4_moe_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"kimi_linear", GoldenModelPath("kimi_linear_tiny"), 10, 2}, variant);
+    cases.emplace_back(MixCase{"bailing_hybrid", GoldenModelPath("bailing_hybrid_tiny"), 10, 2}, variant);
     // Norms stand where a layer's kind has them, and states change sign.
     cases.emplace_back(MixCase{"olmo_hybrid", GoldenModelPath("olmo_hybrid_tiny"), 10, 2}, variant);
     cases.emplace_back(MixCase{"apertus", GoldenModelPath("apertus_tiny"), 10, 2}, variant);

@@ -169,7 +169,8 @@ TEST_P(QuantisedHybrids, ARequestBesideOthersHasTheBitsOfThatRequestAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Models, QuantisedHybrids,
                          ::testing::Values("qwen35_tiny", "qwen3next_tiny", "kimi_linear_tiny", "granite_h_dense",
-                                           "bamba_tiny", "nemotron_h_tiny", "lfm2_tiny", "olmo_hybrid_tiny"),
+                                           "bamba_tiny", "nemotron_h_tiny", "lfm2_tiny", "olmo_hybrid_tiny",
+                                           "bailing_hybrid_tiny"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

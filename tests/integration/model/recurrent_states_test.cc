@@ -119,7 +119,8 @@ TEST_P(RecurrentStates, TurnsOfAChatGoOnFromTheStateOfTheTurnBefore) {
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentStates,
                          ::testing::Values("qwen35_tiny", "qwen35moe_tiny", "qwen3next_tiny", "lfm2_tiny",
                                            "lfm2moe_tiny", "lfm3_tiny", "granite_h_tiny", "nemotron_h_tiny",
-                                           "kimi_linear_tiny", "falcon_h1_tiny", "mamba2_tiny", "olmo_hybrid_tiny"),
+                                           "kimi_linear_tiny", "falcon_h1_tiny", "mamba2_tiny", "olmo_hybrid_tiny",
+                                           "bailing_hybrid_tiny", "bailing_hybrid_open"),
                          [](const auto& test) { return test.param; });
 
 // Small hybrids of a context that holds a long chat.

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SpeculationBits,
 INSTANTIATE_TEST_SUITE_P(RecurrentModels, SpeculationBits,
                          ::testing::Values("qwen35_tiny", "qwen3next_tiny", "kimi_linear_tiny", "lfm2_tiny",
                                            "granite_h_tiny", "nemotron_h_tiny", "falcon_h1_tiny", "mamba2_tiny",
-                                           "olmo_hybrid_tiny"),
+                                           "olmo_hybrid_tiny", "bailing_hybrid_tiny"),
                          [](const auto& test) { return test.param; });
 
 std::unique_ptr<BatchDrafter> DraftBy(const Model& draft, const Model& model, const EngineOptions& options) {

@@ -19,6 +19,7 @@ struct ChannelHeads {
   DeltaShape shape;
   std::vector<float> rate;
   std::vector<float> bias;
+  float bound = 0.0F;  // DeltaScanParams::decay_bound
 
   explicit ChannelHeads(const DeltaShape& of) : shape(of), bias(RandomMatrix(of.value_heads, of.key_dim, 31)) {
     for (const float value : RandomMatrix(1, of.value_heads, 32)) rate.push_back(std::exp(value - 1.0F));
@@ -58,7 +59,8 @@ std::vector<float> ScanChannels(Device& device, const ChannelHeads& heads, const
                                .num_sequences = static_cast<int32_t>(batch.spans.size()),
                                .out = out.data(),
                                .gates_stride = heads.gate_columns(),
-                               .steps = rows.steps.data()};
+                               .steps = rows.steps.data(),
+                               .decay_bound = heads.bound};
   EXPECT_EQ(device.ops->delta_scan(device.context, params), KernelStatus::kOk);
   return out;
 }
@@ -88,8 +90,10 @@ std::vector<double> ExactChannels(const ChannelHeads& heads, int64_t head, const
     const float* steps = rows.steps.data() + t * heads.step_columns() + head * shape.key_dim;
     const float* bias = heads.bias.data() + head * shape.key_dim;
     for (size_t i = 0; i < dk; ++i) {
-      const double step = std::log1p(std::exp(static_cast<double>(steps[i]) + bias[i]));
-      const double decay = std::exp(-static_cast<double>(heads.rate[static_cast<size_t>(head)]) * step);
+      const double rate = heads.rate[static_cast<size_t>(head)];
+      const double step = static_cast<double>(steps[i]) + bias[i];
+      const double decay = heads.bound < 0.0F ? std::exp(heads.bound / (1.0 + std::exp(-rate * step)))
+                                              : std::exp(-rate * std::log1p(std::exp(step)));
       for (size_t j = 0; j < dv; ++j) state[i * dv + j] *= decay;
     }
     const double beta = Sigmoid(rows.gates[static_cast<size_t>(t * heads.gate_columns() + head)]);
@@ -105,11 +109,19 @@ std::vector<double> ExactChannels(const ChannelHeads& heads, int64_t head, const
   return out;
 }
 
+// Whose decays have a bound.
+ChannelHeads Bounded(const DeltaShape& shape, float bound) {
+  ChannelHeads heads(shape);
+  heads.bound = bound;
+  return heads;
+}
+
 // Rows of 1024 channels take blocks of four rows.
 TEST_P(ChannelDelta, MatchesFp64) {
   for (const ChannelHeads& heads :
        {ChannelHeads({3, 3, 12, 12}), ChannelHeads({1, 1, 1, 1}), ChannelHeads({1, 2, 30, 33}),
-        ChannelHeads({2, 2, 128, 128}), ChannelHeads({1, 1, 1024, 17})}) {
+        ChannelHeads({2, 2, 128, 128}), ChannelHeads({1, 1, 1024, 17}), Bounded({3, 3, 12, 12}, -5.0F),
+        Bounded({2, 2, 128, 128}, -0.3F)}) {
     if (heads.shape.key_dim > 256 && device_->ops->kind == DeviceKind::kCuda) continue;  // refused by supports_model
     constexpr int64_t kRows = 70;
     const ChannelRows rows(heads, kRows, 33);
@@ -129,7 +141,8 @@ TEST_P(ChannelDelta, MatchesFp64) {
 }
 
 TEST_P(ChannelDelta, HasTheSameBitsUnderAnyCutAndBesideOthers) {
-  for (const ChannelHeads& heads : {ChannelHeads({3, 3, 12, 12}), ChannelHeads({2, 2, 200, 100})}) {
+  for (const ChannelHeads& heads :
+       {ChannelHeads({3, 3, 12, 12}), ChannelHeads({2, 2, 200, 100}), Bounded({3, 3, 12, 12}, -0.3F)}) {
     constexpr int32_t kRows = 130;
     const ChannelRows all(heads, kRows, 36);
     std::vector<float> whole_state(static_cast<size_t>(heads.state_floats()), kNaN);
@@ -153,12 +166,13 @@ TEST_P(ChannelDelta, HasTheSameBitsUnderAnyCutAndBesideOthers) {
 }
 
 TEST_P(ChannelDelta, StatesFadeWithoutOverflowAtExtremeSteps) {
-  const ChannelHeads heads({1, 1, 16, 16});
-  ChannelRows rows(heads, 4, 50);
-  for (size_t i = 0; i < rows.steps.size(); ++i) rows.steps[i] = i % 3 == 0 ? 200.0F : -200.0F;
-  std::vector<float> state(static_cast<size_t>(heads.state_floats()), kNaN);
-  for (const float value : ScanChannels(*device_, heads, BatchOf({{0, 4}}), rows, &state)) {
-    EXPECT_TRUE(std::isfinite(value));
+  for (const ChannelHeads& heads : {ChannelHeads({1, 1, 16, 16}), Bounded({1, 1, 16, 16}, -5.0F)}) {
+    ChannelRows rows(heads, 4, 50);
+    for (size_t i = 0; i < rows.steps.size(); ++i) rows.steps[i] = i % 3 == 0 ? 200.0F : -200.0F;
+    std::vector<float> state(static_cast<size_t>(heads.state_floats()), kNaN);
+    for (const float value : ScanChannels(*device_, heads, BatchOf({{0, 4}}), rows, &state)) {
+      EXPECT_TRUE(std::isfinite(value));
+    }
   }
 }
 

@@ -44,6 +44,7 @@ TEST_P(RecurrentRefusals, DeltaRule) {
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates = nullptr; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->beta_scale = 2.0F; }), KernelStatus::kOk);
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->beta_scale = 3.0F; }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status_with([](DeltaScanParams* p) { p->decay_bound = -5.0F; }), KernelStatus::kInvalidArgument);
   // With a decay of each row a row of gates has no a.
   EXPECT_EQ(status_with([](DeltaScanParams* p) { p->gates_stride = 4; }), KernelStatus::kInvalidArgument);
   const float* steps = floats_.data();
@@ -55,6 +56,8 @@ TEST_P(RecurrentRefusals, DeltaRule) {
     });
   };
   EXPECT_EQ(own_decays([](DeltaScanParams*) {}), KernelStatus::kOk);
+  EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->decay_bound = -5.0F; }), KernelStatus::kOk);
+  EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->decay_bound = 5.0F; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->gates_stride = 3; }), KernelStatus::kInvalidArgument);
   EXPECT_EQ(own_decays([](DeltaScanParams* p) { p->shape.key_dim = kChannelDecaysMax + 1; }),
             KernelStatus::kInvalidArgument);
