@@ -87,8 +87,13 @@ void ChoicesTranslator::AppendFinish(const OutputFinish* finish, std::string* ou
   } else if (finish->stop_token_id.has_value()) {
     absl::StrAppend(out, ",\"stop_reason\":", *finish->stop_token_id);
   }
-  if (finish->reason == engine::FinishReason::kConstraint)
-    out->append(",\"dunlin\":{\"finish_reason\":\"constraint\"}");
+  if (finish->reason != engine::FinishReason::kConstraint) return;
+  out->append(",\"dunlin\":{\"finish_reason\":\"constraint\"");
+  if (!finish->constraint_error.empty()) {
+    out->push_back(',');
+    AppendJsonMember("message", finish->constraint_error, out);
+  }
+  out->push_back('}');
 }
 
 void ChoicesTranslator::AppendEvent(const OutputChunk& chunk, Choice* choice, std::string* out) {

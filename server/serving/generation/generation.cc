@@ -201,8 +201,10 @@ absl::Status Generation::Submit() {
   if (!record_.adapter.empty()) adapter_use_ = AdapterUses::Use(model_->adapter_uses.get(), record_.adapter);
   outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_, &write_pending_);
   first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
+  const std::shared_ptr<const engine::TokenConstraint> constraint = std::move(request.constraint);
   for (size_t i = 0; i < outputs_->size(); ++i) {
     request.output_index = static_cast<int32_t>(i);
+    if (constraint != nullptr) request.constraint = outputs_->Constrain(i, constraint);
     // The sink shares ownership of this generation: the engine keeps it alive until OnFinish.
     std::shared_ptr<engine::OutputSink> sink(shared_from_this(), outputs_->queue(i));
     const absl::Status submitted = requests_.Submit(model_->engine.get(), request, std::move(sink));

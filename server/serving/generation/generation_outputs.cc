@@ -97,6 +97,12 @@ size_t GenerationOutputs::QueueBytes(const GenerationPlan& plan, const Limits& l
   return bytes;
 }
 
+std::shared_ptr<const engine::TokenConstraint> GenerationOutputs::Constrain(
+    size_t index, std::shared_ptr<const engine::TokenConstraint> constraint) {
+  outputs_[index]->constraint = std::make_shared<const ConstraintErrors>(std::move(constraint));
+  return outputs_[index]->constraint;
+}
+
 absl::Status GenerationOutputs::SetUpTexts(const OutputText::Options& options) {
   for (const auto& output : outputs_) {
     absl::StatusOr<OutputText> text = OutputText::Create(options);
@@ -166,6 +172,9 @@ absl::Status GenerationOutputs::FillTokens(size_t index, OutputChunk* chunk) {
 absl::Status GenerationOutputs::FillFinish(const engine::FinishInfo& info, Output* output, OutputChunk* chunk) const {
   if (absl::Status s = output->text.Finish(chunk); !s.ok()) return s;
   chunk->finish = FinishOf(info, output->text, no_output_);
+  if (chunk->finish->reason == engine::FinishReason::kConstraint && output->constraint != nullptr) {
+    chunk->finish->constraint_error = output->constraint->error();
+  }
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/generation/constraint_errors.h"
 #include "server/serving/generation/generation_plan.h"
 #include "server/serving/output/output_chunk.h"
 #include "server/serving/output/output_queue.h"
@@ -37,6 +38,9 @@ class GenerationOutputs {
 
   size_t size() const { return outputs_.size(); }
   OutputQueue* queue(size_t index) { return &outputs_[index]->queue; }
+  // What the engine gets instead of `constraint` for this output, so that its finish says which bound was exceeded.
+  std::shared_ptr<const engine::TokenConstraint> Constrain(size_t index,
+                                                           std::shared_ptr<const engine::TokenConstraint> constraint);
   // The engine has accepted the next output. all_finished waits only for accepted outputs.
   void MarkSubmitted() { ++num_submitted_; }
   size_t num_submitted() const { return num_submitted_; }
@@ -64,8 +68,9 @@ class GenerationOutputs {
     Output(const OutputQueue::Sizes& sizes, const OutputQueue::Links& links) : queue(sizes, links) {}
     OutputQueue queue;
     OutputText text;
-    bool closed = false;            // its finish is in a chunk
-    engine::TimeNs last_token = 0;  // 0 before the first
+    std::shared_ptr<const ConstraintErrors> constraint;  // null: without one
+    bool closed = false;                                 // its finish is in a chunk
+    engine::TimeNs last_token = 0;                       // 0 before the first
   };
 
   // False if this output has nothing to send yet.

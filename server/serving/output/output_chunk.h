@@ -99,6 +99,7 @@ struct OutputFinish {
   Timings timings;
   std::optional<engine::TokenId> stop_token_id;  // the token that ended it, if one did
   std::optional<std::string> stop_string;        // the stop string that ended it, if one did
+  std::string constraint_error;                  // of kConstraint: the bound that it met; "": no token continued it
 };
 
 struct OutputChunk {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structured output from request to text: the demo model, served as in production but for the transport.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -129,6 +130,26 @@ TEST_F(StructuredOutputServedTest, EveryEndInsideTheGrammarHasItsReason) {
   EXPECT_EQ(responses[2].outputs.at(0).finish.reason, FinishReason::kStop) << "ignore_eos does not apply";
   EXPECT_TRUE(responses[2].outputs.at(0).text == "yes" || responses[2].outputs.at(0).text == "no");
   EXPECT_EQ(responses[3].outputs.at(0).finish.reason, FinishReason::kConstraint);
+  EXPECT_EQ(responses[3].outputs.at(0).finish.constraint_error, "") << "no bound, but no token";
+}
+
+// The neighbour has all its tokens, the same as alone; what it waits for is counted in text_rust.
+TEST_F(StructuredOutputServedTest, AnAmbiguousGrammarEndsWithItsBoundAndItsNeighbourGoesOn) {
+  const ClientRequest free = Prompt("The little dog");
+  const FakeResponse alone = Run({free})[0];
+  ClientRequest attack = Prompt("ab");
+  attack.structured_output =
+      text::GrammarSource{GrammarKind::kGrammar, "start: x+\nx: x x | y?\ny: \"a\"? \"b\"? \"a\"? x?", {}};
+  attack.stopping.min_tokens = 900;  // the text may end anywhere
+  attack.stopping.max_tokens = 900;
+  const std::vector<FakeResponse> together = Run({free, attack, free});
+  EXPECT_EQ(together[0].outputs.at(0).token_ids, alone.outputs.at(0).token_ids);
+  EXPECT_EQ(together[2].outputs.at(0).token_ids, alone.outputs.at(0).token_ids);
+  const FakeOutput& output = together[1].outputs.at(0);
+  EXPECT_EQ(output.finish.reason, FinishReason::kConstraint);
+  EXPECT_LT(output.token_ids.size(), 300U);
+  EXPECT_THAT(output.finish.constraint_error, testing::HasSubstr("the grammar is too ambiguous to continue"));
+  EXPECT_THAT(output.finish.constraint_error, testing::HasSubstr("limit is 250 ms"));
 }
 
 }  // namespace

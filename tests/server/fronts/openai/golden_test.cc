@@ -108,6 +108,9 @@ TEST(Golden, ChatCompletions) {
   ExpectGolden("chat_logprobs.sse",
                Respond<T>(Chat(std::string(R"(,"logprobs":true,"top_logprobs":2)") + kStream), Scored()));
   ExpectGolden("chat_constraint.json", Respond<T>(Chat(R"(,"response_format":{"type":"json_object"})"), Constrained()));
+  ExpectGolden("chat_constraint_bound.json",
+               Respond<T>(Chat(R"(,"structured_outputs":{"grammar":"start: \"a\""})"),
+                          Constrained().ConstraintError("the grammar is too ambiguous to continue")));
   ExpectGolden("chat_error.sse",
                Respond<T>(Chat(kStream), Cut(), MakeError(Reason::kDeviceFailed, "the device failed")));
 }

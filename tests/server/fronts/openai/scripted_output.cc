@@ -80,6 +80,11 @@ ChunkScript& ChunkScript::StopString(std::string_view stop) {
   return *this;
 }
 
+ChunkScript& ChunkScript::ConstraintError(std::string_view message) {
+  last().finish->constraint_error = std::string(message);
+  return *this;
+}
+
 ChunkScript& ChunkScript::WithToolCalls() {
   last().finish->has_tool_calls = true;
   return *this;

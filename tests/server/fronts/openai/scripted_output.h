@@ -38,6 +38,8 @@ class ChunkScript {
   // 5 prompt tokens, 2 of them cached; as many completion tokens as the script gave the output.
   ChunkScript& Finish(engine::FinishReason reason = engine::FinishReason::kStop);
   ChunkScript& StopString(std::string_view stop);
+  // The bound that ended it.
+  ChunkScript& ConstraintError(std::string_view message);
   ChunkScript& WithToolCalls();
   // Tokens that were guessed of the output that has ended.
   ChunkScript& Drafted(int32_t drafted, int32_t accepted);
