@@ -21,7 +21,7 @@ std::vector<Segment> WholeSegments(const AdaptableModule& module) {
 }  // namespace
 
 std::vector<Segment> SegmentsOf(const Model& model, const AdaptableModule& module) {
-  const std::vector<Segment> whole = WholeSegments(module);
+  std::vector<Segment> whole = WholeSegments(module);
   if (model.num_ranks() == 1) return whole;
   std::vector<Segment> segments;
   for (int32_t rank = 0; rank < model.num_ranks(); ++rank) {

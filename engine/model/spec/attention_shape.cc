@@ -50,8 +50,11 @@ UnitShape UnitShapeOf(const ModelConfig& config, int32_t unit) {
   const int32_t layer = LayerOfUnit(config, unit);
   const HeadShape heads = attention.heads(layer);
   if (!attention.is_compressed()) return {heads.num_kv_heads, heads.head_dim, attention.indexer.dim};
-  if (!IsOfEntries(config, unit)) return {heads.num_kv_heads, heads.head_dim, attention.compressed_row_features(layer)};
-  return {0, heads.head_dim, kernels::EntryIndexDim(attention.entry_dim(layer), attention.compressed.rate(layer))};
+  const int32_t rate = attention.compressed.rate(layer);
+  if (!IsOfEntries(config, unit) || rate == 0) {
+    return {heads.num_kv_heads, heads.head_dim, attention.compressed_row_features(layer)};
+  }
+  return {0, heads.head_dim, kernels::EntryIndexDim(attention.entry_dim(layer), rate)};
 }
 
 int32_t CeilDiv(int32_t a, int32_t b) {

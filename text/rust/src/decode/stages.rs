@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state of each stage between tokens, and its output. The functions mirror the library's decoders of the same
-//! names; tests/decode_stream.rs compares them on random ids.
+//! names; tests/text_tests/decode_stream.rs compares them on random ids.
 
 use super::plan::{decode_one, Plan, StageKind};
 use super::{byte_level, utf8};

@@ -24,7 +24,7 @@ pub(super) fn bound(tokenizer: &Tokenizer) -> Option<usize> {
 /// Most bytes before normalization per byte after it; none: characters can vanish.
 ///
 /// NFD and NFKD: the largest quotient over all characters. NFC: a text and its NFC have the same NFD, which is at least
-/// a third of the text and at most three times the NFC. NFKC likewise. `tests/cuts.rs` checks every character.
+/// a third of the text and at most three times the NFC. NFKC likewise. `tests/time_tests/cuts.rs` checks every character.
 fn shrink(normalizer: &Value) -> Option<usize> {
     let parts = |name: &str| normalizer.get(name)?.as_array()?.iter().map(shrink).try_fold(1, |a, b| Some(a * b?));
     match normalizer.get("type").and_then(Value::as_str) {

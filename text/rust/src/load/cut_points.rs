@@ -8,7 +8,7 @@
 //!  - either it always splits at the cut, or the model is a BPE without a token that has the next character after
 //!    another one: then no merge crosses the cut, and merges on one side do not depend on the other.
 //!
-//! Components outside these lists give no rule; such texts are encoded whole. `tests/cuts.rs` compares with whole texts.
+//! Components outside these lists give no rule; such texts are encoded whole. `tests/time_tests/cuts.rs` compares with whole texts.
 
 use serde_json::Value;
 use tokenizers::models::ModelWrapper;

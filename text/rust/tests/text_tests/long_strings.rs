@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Strings of tens of thousands of characters that a schema counts: written to their end, in bounded memory.
 
-mod grammar_model;
-
+use crate::grammar_model::{has, model, Model, PLAIN};
 use dunlin_text::grammar::{GrammarSource, GrammarState};
-use grammar_model::{has, model, Model, PLAIN};
 use serde_json::{json, Value};
 
 const LONGEST: usize = 65_536;

@@ -2,15 +2,13 @@
 //! What a client's grammar may cost when it is ambiguous, counted in work and by clocks of the tests, and that a neighbour's
 //! output goes on meanwhile.
 
-mod grammar_model;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::grammar_model::{has, model, model_with_clock, Model, PLAIN, WORDS};
 use dunlin_text::grammar::{GrammarSource, GrammarState};
 use dunlin_text::limits::{MAX_SLOW_TIME, SLOW_TOKEN_TIME, SLOW_TOKEN_WORK};
 use dunlin_text::Code;
-use grammar_model::{has, model, model_with_clock, Model, PLAIN, WORDS};
 use serde_json::json;
 
 const ATTACKS: [(&str, &str); 6] = [

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What encode promises beyond the library: special tokens in plain text, flags of the config, linear time.
 
-mod golden_files;
-
 use std::time::{Duration, Instant};
 
+use crate::golden_files::{self, read_json, STYLES};
 use dunlin_text::{load, EncodeOptions, TextTokenizer};
-use golden_files::{read_json, STYLES};
 use serde_json::{json, Value};
 
 const PLAIN: EncodeOptions = EncodeOptions { add_special_tokens: false, parse_special: false };

@@ -2,15 +2,13 @@
 //! Grammars that clients use, each with a long text of its language: the bound on ambiguity leaves them room on a machine
 //! of any speed.
 
-mod grammar_model;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::grammar_model::{self, has, model_with_clock, Model, PLAIN, WORDS};
 use dunlin_text::grammar::GrammarSource;
 use dunlin_text::limits::SLOW_TOKEN_WORK;
-use grammar_model::{has, model_with_clock, Model, PLAIN, WORDS};
 
 /// Bytes of each text: some 2,000 to 6,000 tokens.
 const TEXT_BYTES: usize = 6000;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A broken tokenizer.json is refused at load with its place named, and never crashes: reliability table C, row C6.
 
-mod golden_files;
-
+use crate::golden_files::{load, read_json, Rng, STYLES};
 use dunlin_text::load::load_json;
 use dunlin_text::Code;
-use golden_files::{load, read_json, Rng, STYLES};
 use serde_json::{json, Value};
 
 fn refusal(json: &Value) -> String {

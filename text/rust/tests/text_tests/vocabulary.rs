@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tokenizers built from a vocabulary against Hugging Face's on the same vocabulary, and vocabularies that are refused.
 
-mod golden_files;
-
+use crate::golden_files::{self, read_bytes, read_json};
 use dunlin_text::load::{load_sentencepiece, load_tiktoken, load_vocabulary};
 use dunlin_text::{Code, EncodeOptions, TextTokenizer};
-use golden_files::{read_bytes, read_json};
 use serde_json::{json, Value};
 
 const SENTENCEPIECE: &str = "vocabularies/sentencepiece";

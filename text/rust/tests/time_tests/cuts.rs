@@ -2,10 +2,8 @@
 //! Encoding in pieces and with an early end: the ids are those of the whole text, no more is read than shows that a text
 //! is too long, and the bound on bytes per token is one.
 
-mod golden_files;
-
+use crate::golden_files::{self, read_json, Rng, STYLES};
 use dunlin_text::{load, EncodeOptions, TextTokenizer};
-use golden_files::{read_json, Rng, STYLES};
 use serde_json::{json, Value};
 use tokenizers::{
     NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All deltas of a stream together are the decoded whole, for each kind of decoder and for any ids, however they are cut.
 
-mod golden_files;
-
 use std::sync::Arc;
 
+use crate::golden_files::{load, read_json, Rng, STYLES};
 use dunlin_text::decode::DecodeStream;
 use dunlin_text::TextTokenizer;
-use golden_files::{load, read_json, Rng, STYLES};
 use serde_json::{json, Value};
 
 fn with_decoder(style: &str, decoder: Value) -> Arc<TextTokenizer> {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What compiling a grammar and its masks may cost, on a large vocabulary and on inputs that are made to be expensive.
 
-mod grammar_model;
-
 use std::time::{Duration, Instant};
 
+use crate::grammar_model::{has, model, Model, PLAIN, WIDTH, WORDS};
 use dunlin_text::grammar::{GrammarCompiler, GrammarSource, GrammarState};
 use dunlin_text::{load, Code};
-use grammar_model::{has, model, Model, PLAIN, WIDTH, WORDS};
 use serde_json::{json, Value};
 
 /// 128k tokens, as many as Llama 3 has: the trie's time and memory, and the masks of a free JSON object.

@@ -2,9 +2,7 @@
 //! The regex engine under the pre-tokenizers splits as the one in the Python wheels: for every code point, up to the
 //! size limit, and with an error where a pattern backtracks without end.
 
-mod golden_files;
-
-use golden_files::read_json;
+use crate::golden_files::read_json;
 use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper};
 
 fn pre_tokenizer(style: &str) -> PreTokenizerWrapper {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What grammars take, and what is refused by name.
 
-mod grammar_model;
-
+use crate::grammar_model::{has, model, PLAIN, WIDTH, WORDS};
 use dunlin_text::grammar::GrammarSource;
 use dunlin_text::{Code, Error};
-use grammar_model::{has, model, PLAIN, WIDTH, WORDS};
 use serde_json::{json, Value};
 
 #[test]
