@@ -53,6 +53,7 @@ Json FinishJson(const v1::Finish& finish) {
   }
   if (finish.matched_stop_case() == v1::Finish::kStop) json["stop"] = finish.stop();
   if (finish.matched_stop_case() == v1::Finish::kStopTokenId) json["stop_token_id"] = finish.stop_token_id();
+  if (!finish.constraint_error().empty()) json["constraint_error"] = finish.constraint_error();
   return json;
 }
 
@@ -119,7 +120,8 @@ std::string FinishWord(v1::FinishReason reason) {
 std::string IncompleteNote(const v1::Finish& finish, bool constrained) {
   const bool cut = constrained && finish.reason() == v1::FINISH_REASON_LENGTH;
   if (!cut && finish.reason() != v1::FINISH_REASON_CONSTRAINT) return "";
-  return absl::StrCat("the output may be incomplete: finish reason ", FinishWord(finish.reason()));
+  return absl::StrCat("the output may be incomplete: finish reason ", FinishWord(finish.reason()),
+                      finish.constraint_error().empty() ? "" : ": ", finish.constraint_error());
 }
 
 double DecodeTokensPerSecond(const v1::Finish& finish) {

@@ -32,6 +32,15 @@ def test_repeats_what_was_refused_with_retry_info_or_unavailable() -> None:
     assert [call["authorization"] for call in handler.calls] == ["Bearer secret"] * 3
 
 
+def test_an_output_says_which_bound_of_its_grammar_ended_it() -> None:
+    finish = {"reason": "FINISH_REASON_CONSTRAINT", "usage": {}, "constraint_error": "limit is 250 ms"}
+    bounded = generation_pb2.GenerateResponse(text_delta="y", execution={"kv_dtype": "bf16"}, finish=finish).SerializeToString()
+    with scripted([bounded], [ANSWER_BYTES]) as (address, _), Client(address, model="m", retry=NO_RETRY) as client:
+        answer = client.generate("a", grammar="start: /a*/")
+        assert (answer.finish_reason, answer.outputs[0].finish.constraint_error) == ("constraint", "limit is 250 ms")
+        assert client.generate("a").outputs[0].finish.constraint_error == ""
+
+
 def test_repeats_unary_calls_too() -> None:
     vectors = embedding_pb2.EmbedResponse(embeddings=[{"values": [1.0]}]).SerializeToString()
     with scripted([FULL], [vectors]) as (address, handler), Client(address, model="m") as client:

@@ -148,6 +148,7 @@ void FinishToWire(const OutputFinish& finish, v1::Finish* wire) {
   wire->mutable_timings()->set_total_ms(finish.timings.total_ms);
   if (finish.stop_token_id.has_value()) wire->set_stop_token_id(*finish.stop_token_id);
   if (finish.stop_string.has_value()) wire->set_stop(*finish.stop_string);
+  wire->set_constraint_error(finish.constraint_error);
 }
 
 }  // namespace

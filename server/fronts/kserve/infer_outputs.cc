@@ -99,6 +99,7 @@ void Accumulate(const OutputChunk& chunk, OutputPart* part) {
   }
   if (!chunk.finish.has_value()) return;
   part->finish_reason = FinishReasonName(chunk.finish->reason);
+  part->constraint_error = chunk.finish->constraint_error;
   part->num_input_tokens = chunk.finish->usage.prompt_tokens;
   part->drafted_tokens = chunk.finish->usage.drafted_tokens;
   part->accepted_tokens = chunk.finish->usage.accepted_tokens;

@@ -32,8 +32,9 @@ inline constexpr OutputSet kScoredOutputs = kCumulativeLogprob | kLogprobs | kCu
 struct OutputPart {
   int32_t index = 0;
   std::string text;
-  std::string finish_reason;  // "" unless it has finished
-  std::string logprobs;       // members of a JSON array, one per token, with commas between them
+  std::string finish_reason;     // "" unless it has finished
+  std::string constraint_error;  // the bound of its grammar that ended it; "": none
+  std::string logprobs;          // members of a JSON array, one per token, with commas between them
   std::vector<float> token_logprobs;
   double cumulative_logprob = 0.0;  // of all its tokens, also those of earlier responses
   int32_t num_tokens = 0;

@@ -42,6 +42,13 @@ void DescribeSpeculation(std::span<const OutputPart> parts, inference::ModelInfe
   SetText("accepted_tokens", std::to_string(accepted), response);
 }
 
+// Of the first output that a bound of its grammar ended.
+void DescribeConstraint(std::span<const OutputPart> parts, inference::ModelInferResponse* response) {
+  for (const OutputPart& part : parts) {
+    if (!part.constraint_error.empty()) return SetText("constraint_error", part.constraint_error, response);
+  }
+}
+
 }  // namespace
 
 void InferResponses::OnChunk(const OutputChunk& chunk, Sink sink) {
@@ -73,6 +80,7 @@ void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sin
     if (!adapter_.empty()) SetText("adapter", adapter_.c_str(), &response);
   }
   DescribeSpeculation(parts, &response);
+  DescribeConstraint(parts, &response);
   const bool tells_nothing = form_.outputs == kTextOutput && parts.front().text.empty();
   if (!(last && form_.stream && form_.empty_final_response && tells_nothing)) {
     AddOutputs(form_.outputs, parts, &response);

@@ -140,6 +140,10 @@ void AnthropicTranslator::AppendExtension(std::string* out) const {
     AppendTimings(totals_.timings, out);
     AppendSpeculation(totals_.usage, out);
   }
+  if (totals_.constraint_error.has_value()) {
+    out->push_back(',');
+    AppendConstraintEnd(*totals_.constraint_error, out);
+  }
   out->push_back('}');
 }
 

@@ -88,11 +88,8 @@ void ChoicesTranslator::AppendFinish(const OutputFinish* finish, std::string* ou
     absl::StrAppend(out, ",\"stop_reason\":", *finish->stop_token_id);
   }
   if (finish->reason != engine::FinishReason::kConstraint) return;
-  out->append(",\"dunlin\":{\"finish_reason\":\"constraint\"");
-  if (!finish->constraint_error.empty()) {
-    out->push_back(',');
-    AppendJsonMember("message", finish->constraint_error, out);
-  }
+  out->append(",\"dunlin\":{");
+  AppendConstraintEnd(finish->constraint_error, out);
   out->push_back('}');
 }
 

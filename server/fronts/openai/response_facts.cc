@@ -63,6 +63,8 @@ void CallTotals::Count(const OutputChunk& chunk) {
   }
   if (!chunk.finish.has_value()) return;
   const OutputFinish& finish = *chunk.finish;
+  constraint_error.reset();
+  if (finish.reason == engine::FinishReason::kConstraint) constraint_error = finish.constraint_error;
   usage.completion_tokens += finish.usage.completion_tokens;
   usage.drafted_tokens += finish.usage.drafted_tokens;
   usage.accepted_tokens += finish.usage.accepted_tokens;
@@ -87,6 +89,13 @@ void AppendCompletionDetails(const CallTotals& totals, std::string* out) {
                     ",\"rejected_prediction_tokens\":", usage.drafted_tokens - usage.accepted_tokens);
   }
   out->push_back('}');
+}
+
+void AppendConstraintEnd(const std::string& constraint_error, std::string* out) {
+  out->append("\"finish_reason\":\"constraint\"");
+  if (constraint_error.empty()) return;
+  out->push_back(',');
+  AppendJsonMember("message", constraint_error, out);
 }
 
 void AppendSpeculation(const Usage& usage, std::string* out) {

@@ -43,6 +43,7 @@ class CallTotals {
   Timings timings;
   int32_t reasoning_tokens = 0;  // of chunks that held reasoning alone
   bool any_finish = false;
+  std::optional<std::string> constraint_error = std::nullopt;  // of the last output, if its constraint ended it
 
   void Count(const OutputChunk& chunk);
 
@@ -59,6 +60,9 @@ class CallTotals {
 // ,"completion_tokens_details":{...} of a usage object: "reasoning_tokens", and of drafts "accepted_prediction_tokens"
 // and "rejected_prediction_tokens", which are no part of completion_tokens; nothing where there were none.
 void AppendCompletionDetails(const CallTotals& totals, std::string* out);
+
+// "finish_reason":"constraint", and where a bound ended the output its "message": members of an object "dunlin".
+void AppendConstraintEnd(const std::string& constraint_error, std::string* out);
 
 // ,"speculation":{"drafted_tokens":...,"accepted_tokens":...} of the member "dunlin", in answers whose usage has no
 // place for them; nothing where no token was guessed.

@@ -218,6 +218,10 @@ void ResponsesTranslator::AppendResponse(const char* status, const absl::Status*
     AppendTimings(totals_.timings, out);
     AppendSpeculation(totals_.usage, out);
   }
+  if (totals_.constraint_error.has_value()) {
+    out->push_back(',');
+    AppendConstraintEnd(*totals_.constraint_error, out);
+  }
   out->append("}}");
 }
 

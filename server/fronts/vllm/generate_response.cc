@@ -61,8 +61,9 @@ void VllmResponses::AddOutput(const OutputChunk& chunk, ::vllm::SequenceOutput* 
 void VllmResponses::AddFinish(const OutputFinish& finish, ::vllm::FinishInfo* wire) const {
   wire->set_num_output_tokens(static_cast<uint32_t>(finish.usage.completion_tokens));
   wire->set_num_cached_tokens(static_cast<uint32_t>(finish.usage.cached_tokens));
-  const bool length = finish.reason == engine::FinishReason::kLength;
-  wire->set_finish_reason(length ? ::vllm::FinishInfo::LENGTH : ::vllm::FinishInfo::STOP);
+  // kConstraint cuts an output off, too; which bound did has no field.
+  const bool whole = finish.reason == engine::FinishReason::kStop;
+  wire->set_finish_reason(whole ? ::vllm::FinishInfo::STOP : ::vllm::FinishInfo::LENGTH);
   if (finish.stop_string.has_value()) wire->set_stop_string(*finish.stop_string);
   if (!finish.stop_token_id.has_value()) return;
   const std::vector<engine::TokenId>& named = fields_.stop_token_ids;

@@ -74,6 +74,20 @@ TEST(Completion, FinishReasonsHaveTheirNames) {
   EXPECT_EQ(FinishWord(static_cast<v1::FinishReason>(99)), "?");
 }
 
+TEST(Completion, AnOutputThatABoundEndedSaysWhich) {
+  Completion completion;
+  v1::GenerateResponse response;
+  v1::Finish* finish = response.mutable_finish();
+  finish->set_reason(v1::FINISH_REASON_CONSTRAINT);
+  EXPECT_EQ(IncompleteNote(*finish, true), "the output may be incomplete: finish reason constraint");
+  completion.Add(response);
+  EXPECT_FALSE(completion.ToJson()["finish"].contains("constraint_error"));
+  finish->set_constraint_error("limit is 250 ms");
+  EXPECT_EQ(IncompleteNote(*finish, true), "the output may be incomplete: finish reason constraint: limit is 250 ms");
+  completion.Add(response);
+  EXPECT_EQ(completion.ToJson()["finish"]["constraint_error"], "limit is 250 ms");
+}
+
 TEST(Completion, DecodeSpeedIsThatOfLaterTokens) {
   v1::Finish finish;
   finish.mutable_usage()->set_completion_tokens(11);

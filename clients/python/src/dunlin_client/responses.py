@@ -51,6 +51,7 @@ def _finish(wire: generation_pb2.Finish) -> Finish:
         timings=Timings(queue_ms=timings.queue_ms, total_ms=timings.total_ms, ttft_ms=timings.ttft_ms),
         stop=wire.stop if wire.HasField("stop") else None,
         stop_token_id=wire.stop_token_id if wire.HasField("stop_token_id") else None,
+        constraint_error=wire.constraint_error,
     )
 
 

@@ -85,6 +85,7 @@ class Finish:
     timings: Timings
     stop: str | None  # the stop string that ended the output
     stop_token_id: int | None
+    constraint_error: str = ""  # of "constraint": the bound that the output met; "": no token continued it
 
 
 @dataclass(frozen=True)

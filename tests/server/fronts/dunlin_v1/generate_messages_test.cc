@@ -266,6 +266,15 @@ TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
   EXPECT_EQ(wire.token_ids_size(), 0);
   EXPECT_EQ(wire.logprobs_size(), 0);
   EXPECT_EQ(wire.finish().stop(), "END");
+  EXPECT_EQ(wire.finish().constraint_error(), "");
+
+  OutputFinish bounded;
+  bounded.reason = engine::FinishReason::kConstraint;
+  bounded.constraint_error = "limit is 250 ms";
+  chunk.finish = bounded;
+  ChunkToWire(chunk, &wire);
+  EXPECT_EQ(wire.finish().reason(), v1::FINISH_REASON_CONSTRAINT);
+  EXPECT_EQ(wire.finish().constraint_error(), "limit is 250 ms");
 }
 
 }  // namespace

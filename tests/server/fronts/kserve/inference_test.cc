@@ -83,6 +83,24 @@ TEST(InferResponses, TellWhatWasGuessedOfAllOutputs) {
   }
 }
 
+TEST(InferResponses, TellWhichBoundEndedAnOutput) {
+  InferResponses responses;
+  *responses.form() = {.model = "tiny", .id = "1", .outputs = kTextOutput, .num_outputs = 2};
+  std::vector<inference::ModelInferResponse> made;
+  const auto take = [&made](inference::ModelInferResponse* response, bool) { made.push_back(*response); };
+  for (const int index : {0, 1}) {
+    OutputChunk chunk;
+    chunk.index = index;
+    chunk.finish.emplace();
+    chunk.finish->reason = engine::FinishReason::kConstraint;
+    if (index == 1) chunk.finish->constraint_error = "limit is 250 ms";
+    responses.OnChunk(chunk, take);
+  }
+  responses.OnEnd(take);
+  ASSERT_EQ(made.size(), 1U);
+  EXPECT_EQ(made[0].parameters().at("constraint_error").string_param(), "limit is 250 ms");
+}
+
 TEST(ModelInfer, BeginsWithThePromptUnlessThatIsExcluded) {
   EdgeServer edge;
   inference::ModelInferRequest request;

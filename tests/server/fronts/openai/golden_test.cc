@@ -147,6 +147,8 @@ TEST(Golden, AnthropicMessages) {
   ExpectGolden("message.sse", Respond<T>(Message(kStream), Words()));
   ExpectGolden("message_tools.json", Respond<T>(Message(tools), ThoughtsAndCalls()));
   ExpectGolden("message_tools.sse", Respond<T>(Message(tools + kStream), ThoughtsAndCalls()));
+  ExpectGolden("message_constraint_bound.sse",
+               Respond<T>(Message(kStream), Constrained().ConstraintError("the grammar is too ambiguous to continue")));
   ExpectGolden("message_error.sse",
                Respond<T>(Message(kStream), Cut(), MakeError(Reason::kDeviceFailed, "the device failed")));
   ExpectGolden("count_tokens.json", CountTokensBody(17));

@@ -319,6 +319,8 @@ TEST(VllmResponsesTest, SaysWhyAnOutputEnded) {
   of.reason = engine::FinishReason::kLength;
   EXPECT_EQ(finish(of).finish_reason(), ::vllm::FinishInfo::LENGTH);
   EXPECT_EQ(finish(of).stop_reason_case(), ::vllm::FinishInfo::STOP_REASON_NOT_SET);
+  of.reason = engine::FinishReason::kConstraint;
+  EXPECT_EQ(finish(of).finish_reason(), ::vllm::FinishInfo::LENGTH) << "the text may be incomplete";
 }
 
 }  // namespace
