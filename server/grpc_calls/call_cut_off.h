@@ -4,14 +4,19 @@
 
 #include <grpc/grpc.h>
 
+#include <string>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/access/limits.h"
+#include "server/serving/record/errors.h"
 
 namespace dunlin::server {
 
 class CallCutOff {
  public:
-  explicit CallCutOff(grpc_call* call) : call_(call) {}
+  // limits outlive the call.
+  CallCutOff(grpc_call* call, const Limits& limits) : limits_(limits), call_(call) {}
 
   // Unlike Finish, this does not queue behind the message that the client does not read. No effect after OnDone.
   void CutOff() {
@@ -22,7 +27,9 @@ class CallCutOff {
       call = call_;
       grpc_call_ref(call);
     }
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "the client reads too slowly", nullptr);
+    // gRPC copies the text. The status has no room for details.
+    const std::string message(StatusOf(engine::FinishReason::kSlowReader, limits_).message());
+    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, message.c_str(), nullptr);
     grpc_call_unref(call);
   }
 
@@ -33,6 +40,7 @@ class CallCutOff {
   }
 
  private:
+  const Limits& limits_;
   absl::Mutex mutex_;                        // guards call_, between CutOff and OnDone
   grpc_call* call_ ABSL_GUARDED_BY(mutex_);  // null after OnDone
 };

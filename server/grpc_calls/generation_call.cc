@@ -16,7 +16,7 @@ GenerationCall::GenerationCall(const GenerationMethod& method, grpc::CallbackSer
     : method_(method),
       core_(method.admission->core()),
       context_(context),
-      call_(context->c_call()),
+      call_(context->c_call(), core_->limits()),
       message_(message),
       translator_(method.make_translator()) {}
 

@@ -30,7 +30,8 @@ class UnreadAnswer final : public StallWatch::Call {
   }
 
  private:
-  UnreadAnswer(ServingCore* core, grpc_call* call) : core_(core), finished_at_(core->now()), call_(call) {}
+  UnreadAnswer(ServingCore* core, grpc_call* call)
+      : core_(core), finished_at_(core->now()), call_(call, core->limits()) {}
 
   engine::TimeNs unread_since() const override { return finished_at_; }
   void CutOff() override { call_.CutOff(); }

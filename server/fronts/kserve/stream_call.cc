@@ -43,7 +43,7 @@ StreamCall::StreamCall(const CallAdmission& admission, grpc::CallbackServerConte
       context_(context),
       caller_(std::move(caller)),
       errors_end_stream_(ErrorsEndStream(*context)),
-      call_(context->c_call()) {}
+      call_(context->c_call(), core_->limits()) {}
 
 void StreamCall::OnDone() {
   core_->stall_watch()->Forget(this);

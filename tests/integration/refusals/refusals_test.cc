@@ -106,7 +106,7 @@ Answer OfDeadline(const Answer& answer, const Reply& reply) {
 // client that begins to read at about that time either comes first.
 Answer OfSlowReader(const Answer& answer, const Reply& reply) {
   if (answer.reason != "SLOW_READER" || reply.details.details_size() > 0) return answer;
-  return OfGrpc(answer.code, "the client reads too slowly");
+  return OfGrpc(answer.code, answer.message);
 }
 
 void ExpectAnswer(const Answer& answer, const Reply& reply) {
