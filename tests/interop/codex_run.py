@@ -21,8 +21,7 @@ project_doc_max_bytes = 0
 name = "Dunlin"
 base_url = "{url}/v1"
 wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
+{provider}
 
 [analytics]
 enabled = false
@@ -33,6 +32,7 @@ plugins = false
 remote_plugin = false
 {features}
 """
+NO_RETRIES = "request_max_retries = 0\nstream_max_retries = 0"
 # What leaves room for a conversation in 1,024 tokens: a prompt of one sentence, no tool but those of the thread.
 SHORT = """
 web_search = "disabled"
@@ -53,10 +53,11 @@ checks = Checks()
 server = None
 
 
-def home_of(name, model, more="", features=""):
+def home_of(name, model, more="", features="", provider=NO_RETRIES):
     home = agents.Home("codex-" + name, server.base_url)
     (home.folder / "instructions.md").write_text("You answer questions about Wrenmouth.")
-    text = CONFIG.format(model=model, url=home.record.base_url, more=more.format(folder=home.folder), features=features)
+    text = CONFIG.format(model=model, url=home.record.base_url, more=more.format(folder=home.folder), features=features,
+                         provider=provider)
     (home.folder / "config.toml").write_text(text)
     return home
 
@@ -119,6 +120,15 @@ def own_prompt():
         holds({"function", "namespace", "web_search"} <= kinds, f"types of tools are {kinds}")
         outputs = [item["output"] for item in bodies[-1]["input"] if item["type"] == "function_call_output"]
         holds(len(outputs) == 1 and PRINTED in outputs[0], f"results are {outputs}")
+
+
+@checks.add("a WebSocket is refused once")
+def websocket():
+    with home_of("websocket", "scripted", provider="supports_websockets = true") as home:
+        lines = exec_command(home, "Print the name of a bird.")
+        same([each["text"] for each in items(lines, "agent_message")], [agents.ANSWER])
+        same([each.status for each in home.record.exchanges if each.method == "GET"], [426], "statuses of WebSockets")
+        same({each.status for each in home.record.posts("/v1/responses")}, {200})
 
 
 @checks.add("context overflow")

@@ -15,7 +15,7 @@ import threading
 import urllib.parse
 
 TIMEOUT_S = 120
-HOP_BY_HOP = {"connection", "content-length", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+HOP_BY_HOP = {"connection", "content-length", "host", "keep-alive", "proxy-connection", "transfer-encoding"}
 
 
 class Exchange:

@@ -227,8 +227,8 @@ class ModelCall final : public HttpHandler {
   std::shared_ptr<HttpHandler> call_;  // from Admit on, unless that refuses the path
 };
 
-std::string RefusalBody(std::string_view message) {
-  return ErrorDocument(message);
+std::string RefusalBody(const absl::Status& status) {
+  return ErrorDocument(engine::StdView(status.message()));
 }
 
 }  // namespace

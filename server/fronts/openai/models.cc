@@ -2,12 +2,19 @@
 #include "server/fronts/openai/models.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/json/json_text.h"
 
 namespace dunlin::server {
 
-std::string ModelBody(const ModelFacts& model) {
+std::string ModelBody(const ModelFacts& model, ModelsApi api) {
   std::string out = "{";
+  if (api == ModelsApi::kAnthropic) {
+    AppendJsonMember("display_name", model.name, &out);
+    const absl::Time created = absl::FromUnixSeconds(model.created);
+    absl::StrAppend(&out, ",\"type\":\"model\",\"created_at\":\"",
+                    absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", created, absl::UTCTimeZone()), "\",");
+  }
   AppendJsonMember("id", model.name, &out);
   absl::StrAppend(&out, ",\"object\":\"model\",\"created\":", model.created, ",\"owned_by\":\"dunlin\",");
   AppendJsonMember("root", model.root.empty() ? model.name : model.root, &out);
@@ -19,13 +26,23 @@ std::string ModelBody(const ModelFacts& model) {
   return out;
 }
 
-std::string ModelListBody(std::span<const ModelFacts> models) {
+std::string ModelListBody(std::span<const ModelFacts> models, ModelsApi api) {
   std::string out = "{\"object\":\"list\",\"data\":[";
   for (const ModelFacts& model : models) {
     if (&model != models.data()) out.push_back(',');
-    out.append(ModelBody(model));
+    out.append(ModelBody(model, api));
   }
-  out.append("]}");
+  out.push_back(']');
+  if (api == ModelsApi::kAnthropic) {
+    out.append(",\"has_more\":false");
+    if (!models.empty()) {
+      out.push_back(',');
+      AppendJsonMember("first_id", models.front().name, &out);
+      out.push_back(',');
+      AppendJsonMember("last_id", models.back().name, &out);
+    }
+  }
+  out.push_back('}');
   return out;
 }
 

@@ -16,9 +16,13 @@ struct ModelFacts {
   std::string parent = {};         // of an adapter: the model that it adapts; "": none
 };
 
+// Whose clients ask: Anthropic's read "type":"model", "display_name" and "created_at", and of a list "has_more",
+// "first_id" and "last_id", besides.
+enum class ModelsApi : uint8_t { kOpenAi, kAnthropic };
+
 // {"object":"list","data":[...]}
-std::string ModelListBody(std::span<const ModelFacts> models);
+std::string ModelListBody(std::span<const ModelFacts> models, ModelsApi api = ModelsApi::kOpenAi);
 // {"id","object":"model","created","owned_by","root","max_model_len"}, and of an adapter "parent"
-std::string ModelBody(const ModelFacts& model);
+std::string ModelBody(const ModelFacts& model, ModelsApi api = ModelsApi::kOpenAi);
 
 }  // namespace dunlin::server

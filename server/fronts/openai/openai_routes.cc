@@ -34,6 +34,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kCohereRerank[] = "/v2/rerank";
+constexpr char kMessages[] = "/v1/messages";
+constexpr char kAnthropicVersion[] = "anthropic-version";  // the header that Anthropic's API requires of every request
 
 HttpReply Health(const std::string& unready_reason) {
   if (unready_reason.empty()) return {200, kJsonText, Json{{"status", "ok"}}.dump()};
@@ -67,6 +69,20 @@ void AppendAdapters(const ServingCore& core, const Principal& caller, std::vecto
   }
 }
 
+bool IsOfAnthropic(const HttpRequest& request) {
+  return request.path.starts_with(kMessages) || !request.header(kAnthropicVersion).empty();
+}
+
+ModelsApi ModelsApiOf(const HttpRequest& request) {
+  return IsOfAnthropic(request) ? ModelsApi::kAnthropic : ModelsApi::kOpenAi;
+}
+
+// In the form of the API that the path belongs to, or the client.
+std::string ErrorOf(const HttpRequest& request, const absl::Status& status) {
+  if (IsOfAnthropic(request)) return AnthropicError(status);
+  return request.path == kCohereRerank ? CohereError(status) : OpenAiError(status);
+}
+
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
   for (const ModelLease& model : ModelsFor(core, request.caller)) {
@@ -83,7 +99,7 @@ HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
     }
   }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
-  reply.body = ModelListBody(facts);
+  reply.body = ModelListBody(facts, ModelsApiOf(request));
   return reply;
 }
 
@@ -94,12 +110,12 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
     const absl::StatusOr<ModelStatus> status_of = ModelStatusFor(core, request.caller, request.parameter);
     if (status_of.ok() && IsLoadedWithRequest(*status_of)) {
       HttpReply reply = OkReply(kJsonText, request_id);
-      reply.body = ModelBody({status_of->name, 0, status_of->max_context_tokens});
+      reply.body = ModelBody({status_of->name, 0, status_of->max_context_tokens}, ModelsApiOf(request));
       return reply;
     }
     const bool loading = core.refusal() == AdmissionRefusal::kLoading;
     const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : model.status();
-    return ErrorReply(status, OpenAiError(status), request_id);
+    return ErrorReply(status, ErrorOf(request, status), request_id);
   }
   HttpReply reply = OkReply(kJsonText, request_id);
   ModelFacts facts = FactsOf(*model->model, request.parameter);
@@ -108,19 +124,13 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
     if (adapter.ok()) facts.root = adapter->adapter.path;
     facts.parent = model->model->name;
   }
-  reply.body = ModelBody(facts);
+  reply.body = ModelBody(facts, ModelsApiOf(request));
   return reply;
-}
-
-// In the form of the API that the path belongs to.
-std::string ErrorOf(std::string_view path, const absl::Status& status) {
-  if (path.starts_with("/v1/messages")) return AnthropicError(status);
-  return path == kCohereRerank ? CohereError(status) : OpenAiError(status);
 }
 
 // To a caller who may not call.
 HttpReply RefusalReply(const HttpRequest& request, const absl::Status& status) {
-  return ErrorReply(status, ErrorOf(request.path, status), EchoedRequestIdOf(request));
+  return ErrorReply(status, ErrorOf(request, status), EchoedRequestIdOf(request));
 }
 
 HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpRequest&)> answer) {
@@ -131,11 +141,6 @@ HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpReques
 
 ResponseFacts FactsNow(const OpenAiSources& sources) {
   return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant, sources.strict};
-}
-
-template <std::string (*kError)(const absl::Status& status)>
-std::string Refusal(std::string_view message) {
-  return kError(absl::InvalidArgumentError(engine::AbslView(message)));
 }
 
 HttpRoute TextRoute(ServingCore* core, const char* path, const OpenAiSources& sources, TextWork work) {
@@ -179,9 +184,11 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
   for (HttpRoute& route : LoraRoutes(core, sources.strict)) routes.push_back(std::move(route));
   for (HttpRoute& route : routes) {
     route.refusal = &RefusalReply;
-    route.refusal_body = &Refusal<&OpenAiError>;
-    if (route.path.starts_with("/v1/messages")) route.refusal_body = &Refusal<&AnthropicError>;
-    if (route.path == kCohereRerank) route.refusal_body = &Refusal<&CohereError>;
+    route.refusal_body = &OpenAiError;
+    if (route.path == kCohereRerank) route.refusal_body = &CohereError;
+    if (!route.path.starts_with(kMessages)) continue;
+    route.refusal_body = &AnthropicError;
+    route.client_header = kAnthropicVersion;
   }
   return routes;
 }

@@ -20,7 +20,6 @@ namespace dunlin::server::page {
 namespace {
 
 constexpr char kIndex[] = "index.html";
-constexpr int kNotFound = 404;
 
 // Nothing but this server's own files and calls; no frame around it, no form that leaves it.
 constexpr char kContentSecurityPolicy[] =

@@ -5,9 +5,9 @@
 #include <boost/asio/buffer.hpp>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/transport/http/posted_exchange.h"
+#include "server/transport/http/unrouted_reply.h"
 
 namespace dunlin::server {
 namespace {
@@ -19,20 +19,12 @@ using boost::beast::error_code;
 constexpr std::chrono::nanoseconds kTimePerBodyByte{62'500};  // 16 KB/s: 4 MiB in 4.4 minutes
 constexpr size_t kMaxAheadBytes = size_t{16} << 10;           // of pipelined requests
 constexpr size_t kMaxLingerBytes = size_t{1} << 20;           // thrown away after the last response
-constexpr size_t kMaxShownPathBytes = 128;                    // of a path that no route has
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr unsigned kHttp11 = 11;
 
 HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
   const std::string key = route.max_body_key == nullptr ? "" : absl::StrCat(" (", route.max_body_key, ")");
   return TextReply(413, absl::StrCat("the body has ", length, " bytes; limit is ", route.max_body_bytes, key));
-}
-
-// A refusal in the form of the route's API. A null route, or one without a form: as it is.
-HttpReply InTheFormOf(const HttpRoute* route, HttpReply reply) {
-  if (route == nullptr || route->refusal_body == nullptr) return reply;
-  const std::string_view message(reply.body);
-  return {reply.status, kJsonText, route->refusal_body(message.substr(0, message.find('\n')))};
 }
 
 }  // namespace
@@ -151,7 +143,8 @@ void HttpConnection::OnHeader() {
   request_.parameter = std::move(match.parameter);
   route_ = match.route;
   if (std::optional<HttpReply> refusal = CheckBrowser()) return Answer(RefusalOfRoute(*std::move(refusal)));
-  if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
+  if (match.route == nullptr || match.malformed)
+    return Answer(UnroutedReply(shared_->routes, shared_->cors, request_, match));
   if (match.route->guard != nullptr) {
     if (std::optional<HttpReply> refusal = match.route->guard(&request_)) return Answer(*std::move(refusal));
   }
@@ -168,28 +161,6 @@ std::optional<HttpReply> HttpConnection::CheckBrowser() const {
   const bool takes_body = route_ != nullptr && route_->open != nullptr;
   if (!refusal.has_value() && takes_body) refusal = shared_->browsers.CheckBodyType(request_, route_->takes_binary);
   return refusal;
-}
-
-HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) const {
-  if (match.malformed) return TextReply(400, "the path is not validly percent-encoded");
-  const bool is_options = request_.method == "OPTIONS";
-  if (is_options && request_.path == "*") return {kNoContent, "", ""};
-  if (match.allow.empty()) return NotFound();
-  HttpReply reply = is_options ? HttpReply{kNoContent, "", ""} : TextReply(405, "allowed: " + match.allow);
-  reply.headers.push_back({"Allow", match.allow});
-  if (!is_options || !match.cors) return reply;
-  for (HttpHeader& header : shared_->cors.PreflightHeadersOf(request_, match.allow)) {
-    reply.headers.push_back(std::move(header));
-  }
-  return reply;
-}
-
-HttpReply HttpConnection::NotFound() const {
-  const HttpRouteTable::Neighbour neighbour = shared_->routes.NeighbourOf(request_.path);
-  std::string message =
-      absl::StrCat("not found: nothing is served at ", absl::CHexEscape(request_.path.substr(0, kMaxShownPathBytes)));
-  if (neighbour.route != nullptr) absl::StrAppend(&message, "; ", neighbour.route->path, " is");
-  return InTheFormOf(neighbour.api, TextReply(404, message));
 }
 
 void HttpConnection::OpenHandler(const HttpRoute& route) {

@@ -95,10 +95,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnRequest();
   // Why the request is refused for the browser that may have sent it.
   std::optional<HttpReply> CheckBrowser() const;
-  // The status of a request that no route answers.
-  HttpReply UnroutedReply(const HttpRouteTable::Match& match) const;
-  // 404, in the form of the API whose paths begin like the request's; names the route that may have been meant.
-  HttpReply NotFound() const;
   // Answers a request whose body, if it has one, has not been read.
   void Answer(HttpReply reply);
   // Answers bytes that are no request, or did not come in time.

@@ -16,6 +16,7 @@ namespace dunlin::server {
 inline constexpr char kPlainText[] = "text/plain; charset=utf-8";
 inline constexpr char kJsonText[] = "application/json";
 inline constexpr int kNoContent = 204;
+inline constexpr int kNotFound = 404;
 inline constexpr int kNotModified = 304;
 inline constexpr int kUnsupportedMediaType = 415;
 inline constexpr unsigned kHttp10 = 10;  // as Beast numbers versions

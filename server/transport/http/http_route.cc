@@ -67,17 +67,24 @@ HttpRouteTable::Match HttpRouteTable::Find(std::string_view method, std::string_
   return match;
 }
 
-HttpRouteTable::Neighbour HttpRouteTable::NeighbourOf(std::string_view path) const {
+HttpRouteTable::Neighbour HttpRouteTable::NeighbourOf(const HttpRequest& request) const {
+  std::string_view path = request.path;
   while (path.ends_with('/')) path.remove_suffix(1);
   Neighbour neighbour;
+  const HttpRoute* above = nullptr;
+  const HttpRoute* of_client = nullptr;
   for (const HttpRoute& route : routes_) {
     const std::string_view known = route.path;
+    if (path.starts_with(known) && path.substr(known.size()).starts_with('/')) above = &route;
+    if (route.client_header != nullptr && !request.header(route.client_header).empty()) of_client = &route;
     const bool near = path.size() > 1 && (known.ends_with(path) || path.ends_with(known));
     if (near && (neighbour.route == nullptr || known.size() > neighbour.route->path.size())) neighbour.route = &route;
     const bool same_api = known.find('/', 1) != known.npos && FirstSegment(known) == FirstSegment(path);
     if (same_api && route.refusal_body != nullptr && neighbour.api == nullptr) neighbour.api = &route;
   }
-  if (neighbour.route != nullptr) neighbour.api = neighbour.route;
+  for (const HttpRoute* route : {neighbour.route, above, of_client}) {
+    if (route != nullptr) neighbour.api = route;
+  }
   return neighbour;
 }
 

@@ -33,7 +33,10 @@ struct HttpRoute {
   // How the route's API renders a caller's refusal; null: as text.
   HttpReply (*refusal)(const HttpRequest& request, const absl::Status& status) = nullptr;
   // The body of a refusal by the transport (a body that is too long, say), as JSON; null: its message as a text.
-  std::string (*refusal_body)(std::string_view message) = nullptr;
+  // status: NOT_FOUND for a path that no route has, else INVALID_ARGUMENT.
+  std::string (*refusal_body)(const absl::Status& status) = nullptr;
+  // A header by which clients of the route's API are known on any path; null: there is none.
+  const char* client_header = nullptr;
   bool takes_binary = false;  // bodies of application/octet-stream besides JSON
   bool cors =
       false;  // answers the preflights of HttpServerOptions::cors_origins: their pages may send it JSON and keys
@@ -56,9 +59,11 @@ class HttpRouteTable {
   // What a client may have meant by a path that no route has.
   struct Neighbour {
     const HttpRoute* route = nullptr;  // "/v1/models" of "/models", "/v1/models/" and "/v1/v1/models"; null: none
-    const HttpRoute* api = nullptr;    // that route, or else one whose path begins with the same segment; null: none
+    // Whose form a refusal has: by client_header, or of the path above, or that route, or else one whose path begins
+    // with the same segment; null: none.
+    const HttpRoute* api = nullptr;
   };
-  Neighbour NeighbourOf(std::string_view path) const;
+  Neighbour NeighbourOf(const HttpRequest& request) const;
 
  private:
   const std::vector<HttpRoute> routes_;

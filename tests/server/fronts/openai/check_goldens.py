@@ -11,7 +11,7 @@ import threading
 
 import anthropic
 import openai
-from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types import Message, ModelInfo, RawMessageStreamEvent
 from openai.types import Completion, CreateEmbeddingResponse, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -152,6 +152,9 @@ assert list(oai.embeddings.create(model="m", input=["a", "b"]).data[0].embedding
 serve("models.json")
 assert [m.id for m in oai.models.list()] == ["a", 'b"']
 document("model.json", Model, lambda: oai.models.retrieve("a"))
+serve("models_anthropic.json")
+assert [(m.display_name, m.created_at.year) for m in ant.models.list()] == [("a", 2023), ('b"', 2023)]
+assert document("model_anthropic.json", ModelInfo, lambda: ant.models.retrieve("a")).type == "model"
 
 for name, status, call, kind, check in (
     ("error_field.json", 400, chat, openai.BadRequestError,

@@ -80,6 +80,34 @@ TEST_F(EdgeRoutes, RefuseBodiesInTheirClientsWords) {
   EXPECT_THAT(post("/v1/messages"), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr(R"({"type":"error","error":{)")));
 }
 
+TEST_F(EdgeRoutes, AnswerInTheWordsOfTheClientsApi) {
+  Start(true);
+  edge_.SetServing(true);
+  const auto body = [this](const std::string& request, const std::string& header = "") {
+    RawClient client(edge_.http_address());
+    client.Send(request + " HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n" + header + "\r\n");
+    const std::string answer = client.ReadAll();
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  const auto of_anthropic = [](const std::string& type, const std::string& message) {
+    return R"({"type":"error","error":{"type":")" + type + R"(","message":")" + message + R"("}})";
+  };
+  const char kBatches[] = "not found: nothing is served at /v1/messages/batches";
+  EXPECT_EQ(body("POST /v1/messages/batches"), of_anthropic("not_found_error", kBatches));
+  EXPECT_EQ(body("GET /v1/files", "Anthropic-Version: 2023-06-01\r\n"),
+            of_anthropic("not_found_error", "not found: nothing is served at /v1/files"));
+  EXPECT_THAT(body("GET /v1/files"), StartsWith(R"({"error":{"message":"not found)"));
+  EXPECT_THAT(body("GET /v1/models/nobody"), StartsWith(R"({"error":{"message":)"));
+  EXPECT_THAT(body("GET /v1/models/nobody", "anthropic-version: 2023-06-01\r\n"),
+              StartsWith(R"({"type":"error","error":{"type":"not_found_error")"));
+  EXPECT_THAT(
+      body("GET /v1/models", "anthropic-version: 2023-06-01\r\n"),
+      AllOf(HasSubstr(R"("display_name":"tiny","type":"model","created_at":")"), HasSubstr(R"("has_more":false)")));
+  EXPECT_EQ(body("GET /v1/messages"),
+            of_anthropic("invalid_request_error", "method not allowed; allowed: POST, OPTIONS"));
+  EXPECT_THAT(body("DELETE /v1/models/tiny"), StartsWith(R"({"error":{"message":"method not allowed; allowed: GET)"));
+}
+
 TEST_F(EdgeRoutes, HaveRetryAfterWhileModelsLoad) {
   Start(true);
   RawClient client(edge_.http_address());

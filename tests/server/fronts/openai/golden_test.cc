@@ -209,6 +209,8 @@ TEST(Golden, ModelsAndTokens) {
   const ModelFacts models[] = {{"a", 1700000000, 2048}, {"b\"", 1700000001, 512}};
   ExpectGolden("models.json", ModelListBody(models));
   ExpectGolden("model.json", ModelBody(models[0]));
+  ExpectGolden("models_anthropic.json", ModelListBody(models, ModelsApi::kAnthropic));
+  ExpectGolden("model_anthropic.json", ModelBody(models[0], ModelsApi::kAnthropic));
   const engine::TokenId ids[] = {1, 2, 3};
   ExpectGolden("tokenize.json", TokenizeResponseBody(ids, 2048));
   ExpectGolden("detokenize.json", DetokenizeResponseBody("a\tb"));

@@ -38,7 +38,11 @@ class HttpFixture : public ::testing::Test {
     options.has_keys = [this] { return has_keys_.load(); };
     HttpRoute plain{"GET", "/plain", [](const HttpRequest&) { return HttpReply{200, kPlainText, "plain\n"}; }};
     plain.cors = true;
-    plain.refusal_body = [](std::string_view message) { return "{\"refused\":\"" + std::string(message) + "\"}"; };
+    plain.refusal_body = [](const absl::Status& status) {
+      const std::string code = absl::IsNotFound(status) ? "unknown" : "refused";
+      return "{\"" + code + "\":\"" + std::string(status.message()) + "\"}";
+    };
+    plain.client_header = "plain-version";
     HttpRoute calls{"POST", "/calls"};
     calls.open = [this] { return Open(); };
     calls.max_body_bytes = max_body;

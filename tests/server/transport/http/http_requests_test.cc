@@ -66,14 +66,19 @@ TEST_F(HttpRequests, AreRefusedInTheWordsOfTheirRoute) {
 }
 
 TEST_F(HttpRequests, WhosePathNothingHasAreToldWhichOneIsNear) {
-  const auto body = [this](const std::string& path) {
-    const std::string answer = Send("POST " + path + " HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  const auto body = [this](const std::string& path, const std::string& header = "") {
+    const std::string answer =
+        Send("POST " + path + " HTTP/1.1\r\nContent-Length: 0\r\n" + header + "Connection: close\r\n\r\n");
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 404 ")) << path;
     return answer.substr(answer.find("\r\n\r\n") + 4);
   };
   EXPECT_EQ(body("/v1/calls"), "not found: nothing is served at /v1/calls; /calls is\n");
   EXPECT_EQ(body("/calls/"), "not found: nothing is served at /calls/; /calls is\n");
-  EXPECT_EQ(body("/v1/plain"), R"({"refused":"not found: nothing is served at /v1/plain; /plain is"})");
+  EXPECT_EQ(body("/v1/plain"), R"({"unknown":"not found: nothing is served at /v1/plain; /plain is"})");
+  EXPECT_EQ(body("/plain/more"), R"({"unknown":"not found: nothing is served at /plain/more"})") << "below its path";
+  EXPECT_EQ(body("/plainer"), "not found: nothing is served at /plainer\n");
+  EXPECT_EQ(body("/v1/calls", "Plain-Version: 1\r\n"),
+            R"({"unknown":"not found: nothing is served at /v1/calls; /calls is"})");
   EXPECT_EQ(body("/cal%22"), "not found: nothing is served at /cal%22\n");
   EXPECT_EQ(body("/"), "not found: nothing is served at /\n");
   EXPECT_EQ(body("/lls"), "not found: nothing is served at /lls\n") << "no part of a segment";
@@ -93,9 +98,16 @@ TEST_F(HttpRequests, AreAnsweredByMethodAndPath) {
       {"POST /calls HTTP/1.1\r\nContent-Length: 3\r\nExpect: money\r\n\r\n", "417 "},
   });
   EXPECT_THAT(Send("POST /plain HTTP/1.1\r\nConnection: close\r\n\r\n"),
-              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n"),
+                    EndsWith(R"({"refused":"method not allowed; allowed: GET, HEAD, OPTIONS"})")));
   EXPECT_THAT(Send("GET /calls HTTP/1.1\r\nConnection: close\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST, OPTIONS\r\n")));
+  EXPECT_THAT(Send("GET /calls HTTP/1.1\r\nConnection: Upgrade, close\r\nUpgrade: WebSocket\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 426 "), HasSubstr("Upgrade: HTTP/1.1\r\n"),
+                    EndsWith("there are no WebSockets here; allowed, over HTTP/1.1: POST, OPTIONS\n")));
+  EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nplain\n")))
+      << "an upgrade is an offer";
   EXPECT_THAT(Send("OPTIONS /calls HTTP/1.1\r\nConnection: close\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Allow: POST, OPTIONS\r\n"), EndsWith("\r\n\r\n")));
   EXPECT_THAT(Send("OPTIONS * HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 204 "));
