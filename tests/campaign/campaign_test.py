@@ -16,7 +16,9 @@ BINARY = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 
 from campaign import write_totals  # noqa: E402
 from ledger import Ledger  # noqa: E402
-from mix import answer_bytes, requests  # noqa: E402
+from answers import answer_bytes  # noqa: E402
+from connection import Connection, request_bytes, unchunked  # noqa: E402
+from mix import FAMILIES, requests  # noqa: E402
 from mixed_load import MixedLoad, References  # noqa: E402
 from slices import SLICES, grew, wait_until  # noqa: E402
 from totals import Totals  # noqa: E402
@@ -28,43 +30,98 @@ def stream(*documents):
     return b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents) + b"data: [DONE]\n\n"
 
 
+COMPLETIONS = "/v1/completions"
+
+
 class Answers(unittest.TestCase):
     whole = {"id": "1", "created": 5, "choices": [{"index": 0, "text": "ab", "finish_reason": "length", "logprobs": None}]}
 
+    def same(self, path, one, other):
+        """Each a body and whether it is a stream; both are whole answers."""
+        found = [answer_bytes(path, body, streamed) for body, streamed in (one, other)]
+        self.assertNotIn(None, found)
+        return found[0] == found[1]
+
     def test_ids_and_times_do_not_count(self):
         other = {**self.whole, "id": "2", "created": 6}
-        self.assertEqual(answer_bytes(json.dumps(self.whole), False), answer_bytes(json.dumps(other), False))
+        self.assertTrue(self.same(COMPLETIONS, (json.dumps(self.whole), False), (json.dumps(other), False)))
 
     def test_a_stream_is_what_its_pieces_are(self):
         pieces = [{"choices": [{"index": 0, "text": text, "finish_reason": end}]} for text, end in (("a", None), ("b", "length"))]
-        self.assertEqual(answer_bytes(stream(*pieces), True), answer_bytes(json.dumps(self.whole), False))
-        self.assertIsNone(answer_bytes(stream(*pieces)[:-14], True), "one that was cut off")
-        self.assertIsNone(answer_bytes(stream(*pieces, {"error": {"code": "STALLED"}}), True))
+        self.assertTrue(self.same(COMPLETIONS, (stream(*pieces), True), (json.dumps(self.whole), False)))
+        self.assertIsNone(answer_bytes(COMPLETIONS, stream(*pieces)[:-14], True), "one that was cut off")
+        self.assertIsNone(answer_bytes(COMPLETIONS, stream(*pieces, {"error": {"code": "STALLED"}}), True))
 
-    def test_texts_ends_and_scores_count(self):
+    def test_texts_tokens_ends_and_scores_count(self):
         choice = self.whole["choices"][0]
-        for change in ({"text": "aB"}, {"finish_reason": "stop"},
+        for change in ({"text": "aB"}, {"finish_reason": "stop"}, {"token_ids": [3]},
                        {"logprobs": {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{}]}}):
             other = {"choices": [{**choice, **change}]}
-            self.assertNotEqual(answer_bytes(json.dumps(other), False), answer_bytes(json.dumps(self.whole), False), change)
+            self.assertFalse(self.same(COMPLETIONS, (json.dumps(other), False), (json.dumps(self.whole), False)), change)
 
-    def test_every_profile_is_asked(self):
-        models = {json.loads(body)["model"] for _, body in requests()}
-        self.assertGreaterEqual(len(models), 10)
+    def test_responses(self):
+        def body(text, tokens=2, status="completed"):
+            return {"id": text, "status": status, "output": [{"id": "9", "type": "message", "content": text}],
+                    "usage": {"output_tokens": tokens}}
+
+        def ended(pieces, response):
+            deltas = [{"type": "response.output_text.delta", "delta": piece} for piece in pieces]
+            return stream(*deltas, {"type": "response.completed", "response": response}).removesuffix(b"data: [DONE]\n\n")
+
+        path = "/v1/responses"
+        self.assertTrue(self.same(path, (json.dumps(body("ab")), False), (json.dumps({**body("ab"), "id": "x"}), False)))
+        for other in (body("aB"), body("ab", 3), body("ab", status="incomplete")):
+            self.assertFalse(self.same(path, (json.dumps(body("ab")), False), (json.dumps(other), False)), other)
+        self.assertTrue(self.same(path, (ended("ab", body("ab")), True), (ended(["ab"], body("ab")), True)))
+        self.assertFalse(self.same(path, (ended("ab", body("ab")), True), (ended("aB", body("ab")), True)))
+        self.assertIsNone(answer_bytes(path, ended("ab", body("ab", status="failed")), True))
+
+    def test_messages(self):
+        def ended(pieces, reason="end_turn"):
+            deltas = [{"type": "content_block_delta", "index": 0, "delta": {"text": piece}} for piece in pieces]
+            end = [{"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 2}}, {"type": "message_stop"}]
+            return stream({"type": "message_start"}, *deltas, *end).removesuffix(b"data: [DONE]\n\n")
+
+        path = "/v1/messages"
+        self.assertTrue(self.same(path, (ended("ab"), True), (ended(["ab"]), True)))
+        for other in (ended("aB"), ended("ab", "max_tokens")):
+            self.assertFalse(self.same(path, (ended("ab"), True), (other, True)))
+        self.assertIsNone(answer_bytes(path, ended("ab")[:-40], True), "one that was cut off")
+
+    def test_kserve(self):
+        def ended(*pieces):
+            documents = [{"text_output": piece, "finish_reason": "", "num_output_tokens": 1} for piece in pieces]
+            documents[-1]["finish_reason"] = "length"
+            return b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents)
+
+        path = "/v2/models/demo/generate_stream"
+        self.assertTrue(self.same(path, (ended("a", "b"), True), (ended("", "ab"), True)))
+        self.assertFalse(self.same(path, (ended("a", "b"), True), (ended("a", "B"), True)))
+        self.assertIsNone(answer_bytes(path, b'data: {"error": "x"}\n\n', True))
+
+    def test_every_profile_family_and_api_is_asked(self):
+        asked = [(request.path, json.loads(request.body).get("model", "demo")) for request in requests()]
+        self.assertGreaterEqual(len({model for _, model in asked if model.startswith("demo")}), 10)
+        self.assertEqual({model.split("@")[0] for _, model in asked}, {"demo", *FAMILIES})
+        self.assertEqual(len({path for path, _ in asked}), 7)
 
 
 class Changing(http.server.BaseHTTPRequestHandler):
     """A server whose answer is another one from the 300th on."""
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # an answer in one packet
     asked = 0
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.rfile.read(int(self.headers["Content-Length"]))
         Changing.asked += 1
-        choice = {"index": 0, "text": "a" if Changing.asked < 300 else "b", "finish_reason": "length"}
-        body = stream({"choices": [choice]}) if asked.get("stream") else json.dumps({"choices": [choice]}).encode()
+        body = json.dumps({"choices": [{"index": 0, "text": "a" if Changing.asked < 300 else "b", "finish_reason": "length"}]}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
+        if Changing.asked % 2:
+            self.send_header("Content-Length", str(len(body)))
+        else:
+            self.send_header("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (5, body[:5], len(body) - 5, body[5:])
         self.end_headers()
         self.wfile.write(body)
 
@@ -74,24 +131,50 @@ class Changing(http.server.BaseHTTPRequestHandler):
 
 class FakeServer:
     def __init__(self, address):
-        self.address = address
-
-    def connect(self):
-        return http.client.HTTPConnection(*self.address, timeout=30)
+        self.http = f"{address[0]}:{address[1]}"
 
 
 class Load(unittest.TestCase):
+    def setUp(self):
+        Changing.asked = 0
+        self.listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Changing)
+        self.server = FakeServer(self.listener.server_address)
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+
+    def tearDown(self):
+        self.listener.shutdown()
+        self.listener.server_close()
+
     def test_an_answer_that_differs_is_seen(self):
-        listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Changing)
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        server = FakeServer(listener.server_address)
-        load = MixedLoad(server, References(server), clients=3, seed=1)
+        asked = [request for request in requests() if request.path == COMPLETIONS and not request.streamed]
+        load = MixedLoad(self.server, References(self.server, asked), clients=8, seed=1)
         self.assertIsNotNone(wait_until(lambda: load.problems, 60))
         load.stop()
-        listener.shutdown()
-        listener.server_close()
         self.assertIn("alone", load.problems[0])
         self.assertGreater(load.compared, 150)
+        self.assertGreater(load.left, 0)
+
+    def test_a_server_that_goes_away_is_seen(self):
+        asked = [request for request in requests() if request.path == COMPLETIONS and not request.streamed]
+        references = References(self.server, asked)
+        self.listener.shutdown()
+        self.listener.socket.close()
+        load = MixedLoad(self.server, references, clients=2, seed=1)
+        self.assertIsNotNone(wait_until(lambda: load.problems, 60))
+        load.stop()
+        self.assertIn("ConnectionRefusedError", load.problems[0])
+
+    def test_pieces_of_an_answer(self):
+        connection = Connection(self.server.http, 10)
+        for _ in range(3):
+            connection.send(request_bytes(COMPLETIONS, "{}", self.server.http))
+            answer = None
+            while answer is None:
+                answer = connection.receive()
+            self.assertEqual((answer[0], json.loads(answer[1])["choices"][0]["text"]), (200, "a"))
+        connection.close()
+        self.assertEqual(unchunked(b"1\r\na\r\n2;x=y\r\nbc\r\n0\r\n\r\n".replace(b";x=y", b"")), b"abc")
+        self.assertIsNone(unchunked(b"5\r\n0\r\n\r\n"), "what looks like the last chunk is text")
 
 
 class Sums(unittest.TestCase):
@@ -148,7 +231,7 @@ class Slice(unittest.TestCase):
             self.assertEqual((line["problem"], line["alarms"]), ("", 0))
             self.assertGreater(line["responses"], 20)
             table = subprocess.run([sys.executable, HERE / "campaign.py", folder, "table", "--totals", totals], capture_output=True, text=True, check=True)
-            self.assertIn(f"| responses | {3 + line['responses']} responses | 1,000,000 | 0 |", table.stdout)
+            self.assertIn(f"| responses | {3 + line['responses']:,} responses | 1,000,000 | 0 |", table.stdout)
 
 
 if __name__ == "__main__":

@@ -1,114 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that ask the requests of mix.py in any order, and compare each answer with that of the same request alone."""
-import http.client
-import json
+"""Clients that ask the requests of mix.py in any order, and compare each answer with that of the same request alone. One thread
+waits for all of them, so that it is the server that the time goes to."""
 import random
+import selectors
 import threading
+import time
 
-from mix import answer_bytes, requests
+from answers import answer_bytes
+from connection import Connection, request_bytes
+from mix import requests
 
 CANCELLED = 0.03  # of the requests: the client leaves in the middle
-
-
-class Caller:
-    """One connection, opened again where it ended."""
-
-    def __init__(self, server):
-        self.server = server
-        self.connection = None
-
-    def ask(self, path, body):
-        """(status, the whole body)."""
-        for attempt in (1, 2):  # a connection that was idle may have been closed
-            try:
-                answer = self.send(path, body)
-                return answer.status, answer.read()
-            except (ConnectionError, http.client.HTTPException):
-                self.close()
-                if attempt == 2:
-                    raise
-        return 0, b""
-
-    def send(self, path, body):
-        if self.connection is None:
-            self.connection = self.server.connect()
-        self.connection.request("POST", path, body, {"Content-Type": "application/json"})
-        return self.connection.getresponse()
-
-    def leave(self, path, body):
-        """Reads the first bytes of an answer and goes away."""
-        self.send(path, body).read(1)
-        self.close()
-
-    def close(self):
-        if self.connection is not None:
-            self.connection.close()
-        self.connection = None
+ANSWER_S = 60     # after which a request without its whole answer is a fault
 
 
 class References:
     """What each request answers alone, asked one after another while nothing else runs."""
 
-    def __init__(self, server):
-        self.requests = requests()
-        caller = Caller(server)
+    def __init__(self, server, asked=None):
+        self.requests = requests() if asked is None else asked
+        self.bytes = [request_bytes(request.path, request.body, server.http) for request in self.requests]
         self.answers = []
-        for path, body in self.requests:
-            status, answer = caller.ask(path, body)
-            compared = answer_bytes(answer, json.loads(body).get("stream", False)) if status == 200 else None
+        connection = Connection(server.http, ANSWER_S)
+        for request, data in zip(self.requests, self.bytes):
+            connection.send(data)
+            answer = None
+            while answer is None:
+                answer = connection.receive()
+            status, body = answer
+            compared = answer_bytes(request.path, body, request.streamed) if status == 200 else None
             if compared is None:
-                raise RuntimeError(f"{path} {body}: {status} {answer[:400]!r}")
+                raise RuntimeError(f"{request.path} {request.body}: {status} {body[:400]!r}")
             self.answers.append(compared)
-        caller.close()
+        connection.close()
+
+
+class Client:
+    """One request after another on one connection."""
+
+    def __init__(self, server, choice):
+        self.connection, self.choice = Connection(server.http, ANSWER_S), choice
+        self.number = None  # of its request; None: it has none
+        self.leaves, self.due = False, 0.0
+
+    def ask(self, number, data):
+        self.number, self.leaves, self.due = number, self.choice.random() < CANCELLED, time.monotonic() + ANSWER_S
+        self.connection.send(data)
 
 
 class MixedLoad:
     def __init__(self, server, references, clients, seed):
         self.references = references
-        self.server = server
-        self.lock = threading.Lock()  # guards what follows
-        self.compared = 0
-        self.left = 0
+        self.compared = self.left = 0
         self.problems = []
         self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self.run, args=(random.Random(f"{seed} {number}"),), daemon=True)
-                        for number in range(clients)]
-        for thread in self.threads:
-            thread.start()
+        self.clients = [Client(server, random.Random(f"{seed} {number}")) for number in range(clients)]
+        self.selector = selectors.DefaultSelector()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
 
-    def run(self, choice):
-        caller = Caller(self.server)
-        while not self.stopping.is_set():
-            number = choice.randrange(len(self.references.requests))
-            path, body = self.references.requests[number]
-            try:
-                if choice.random() < CANCELLED:
-                    caller.leave(path, body)
-                    self.note(left=1)
-                else:
-                    self.compare(number, *caller.ask(path, body))
-            except (OSError, http.client.HTTPException) as problem:
-                self.note(problem=f"{path} {body}: {type(problem).__name__} {problem}")
-                caller.close()
-        caller.close()
+    def run(self):
+        try:
+            self.serve_clients()
+        except Exception as problem:  # of this program: without its thread nothing would be compared any more
+            self.problems.append(repr(problem))
 
-    def compare(self, number, status, answer):
-        path, body = self.references.requests[number]
+    def serve_clients(self):
+        for client in self.clients:
+            self.ask(client)
+        while self.selector.get_map():
+            for key, _ in self.selector.select(0.1):
+                self.receive(key.data)
+            now = time.monotonic()
+            for key in [key for key in self.selector.get_map().values() if key.data.due < now]:
+                self.fail(key.data, f"no answer within {ANSWER_S} s")
+
+    def ask(self, client):
+        """The next one, unless the load stops."""
+        if self.stopping.is_set():
+            client.connection.close()
+            return
+        number = client.choice.randrange(len(self.references.requests))
+        try:
+            client.ask(number, self.references.bytes[number])
+            self.selector.register(client.connection.socket, selectors.EVENT_READ, client)
+        except OSError as problem:
+            self.note(client, f"{type(problem).__name__} {problem}")
+
+    def receive(self, client):
+        connection = client.connection
+        try:
+            answer = connection.receive()
+        except OSError as problem:
+            idle = connection.reused and connection.head is None and not connection.received
+            if not idle:  # one that was idle may have been closed
+                return self.fail(client, f"{type(problem).__name__} {problem}")
+            self.leave(client)
+            return self.ask(client)
+        if client.leaves:
+            self.left += 1
+            self.leave(client)
+            return self.ask(client)
+        if answer is not None:
+            self.selector.unregister(connection.socket)
+            self.compare(client, *answer)
+            self.ask(client)
+        return None
+
+    def leave(self, client):
+        self.selector.unregister(client.connection.socket)
+        client.connection.close()
+
+    def compare(self, client, status, body):
         if status != 200:
-            return self.note(problem=f"{path} {body}: {status} {answer[:200]!r}")
-        found = answer_bytes(answer, json.loads(body).get("stream", False))
-        if found != self.references.answers[number]:
-            return self.note(compared=1, problem=f"{path} {body}: answered {found!r}, alone {self.references.answers[number]!r}")
-        return self.note(compared=1)
+            return self.note(client, f"{status} {body[:200]!r}")
+        request = self.references.requests[client.number]
+        found, alone = answer_bytes(request.path, body, request.streamed), self.references.answers[client.number]
+        self.compared += 1
+        return self.note(client, f"answered {found!r}, alone {alone!r}") if found != alone else None
 
-    def note(self, compared=0, left=0, problem=None):
-        with self.lock:
-            self.compared += compared
-            self.left += left
-            if problem is not None:
-                self.problems.append(problem)
+    def fail(self, client, problem):
+        self.note(client, problem)
+        self.leave(client)
+        self.ask(client)
+
+    def note(self, client, problem):
+        request = self.references.requests[client.number]
+        self.problems.append(f"{request.path} {request.body}: {problem}")
 
     def stop(self):
+        """Once the requests in flight have their answers."""
         self.stopping.set()
-        for thread in self.threads:
-            thread.join()
+        self.thread.join()

@@ -2,6 +2,7 @@
 """One slice of each campaign: it fills in its figures, and says under "problem" what did not hold."""
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -13,15 +14,17 @@ import typing
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "chaos"))
 
 from fault import reload_model  # noqa: E402
+from mix import models  # noqa: E402
 from mixed_load import MixedLoad, References  # noqa: E402
 from server import Server, wait_until  # noqa: E402
 from totals import Totals  # noqa: E402
 
-CLIENTS = 12
+CLIENTS = 48           # requests in flight: five and more in a step of each profile
 WARM_S = 20            # a slice's server has its working memory by then
 RELOAD_EVERY_S = 20
 RSS_SLACK = 20 << 20   # what the allocator's pools may still take after that, as of deploy/loadtest/soak.sh
 THREAD_SLACK = 4       # gRPC's own come and go
+SEED_PROCESSES = 4     # of the simulation, for each processor
 PATIENCE_MS = 30_000   # for a first token, when the load that a server can take is looked for: the machine may be busy
 
 
@@ -80,7 +83,7 @@ def wait_for(seconds, load, each_s, action):
 def mixed_slice(build, ledger, seconds, figures):
     """Mixed load with reloads and clients that leave; idle, with the load's connections closed, the server is as large as it
     was when it was warm."""
-    server = Server(build / "dunlin", settings=['models.0.precisions=["bf16","fp32","fp8"]'])
+    server = Server(build / "dunlin", settings=['models.0.precisions=["bf16","fp32","fp8"]', "log.level=warn"], models=models())
     begin = time.monotonic()
     load = health = None
     stopped = None
@@ -163,18 +166,24 @@ def load_figure(build, server, name, *options):
 
 
 def seeds_slice(build, ledger, count, figures):
-    """The next ones, of the table or of this build."""
+    """The next ones, of the table or of this build, in parts that run at once: a seed with ranks waits for its threads longer than it
+    computes."""
     first = 1 + max([Totals().done("seeds"), *(line["end"] - 1 for line in ledger.lines("seeds"))])
-    process = subprocess.Popen([build / "tests" / "simulate", "--seeds", f"{first}:{first + count}"], stdout=subprocess.PIPE, text=True)
+    parts = min(count, SEED_PROCESSES * len(os.sched_getaffinity(0)))
+    borders = [first + count * part // parts for part in range(parts + 1)]
+    processes = [subprocess.Popen([build / "tests" / "simulate", "--seeds", f"{begin}:{end}"], stdout=subprocess.PIPE, text=True)
+                 for begin, end in zip(borders, borders[1:])]
     try:
-        output = process.communicate()[0]
+        outputs = [process.communicate()[0] for process in processes]
     except KeyboardInterrupt as signal:
-        process.kill()
-        process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
         figures.update(seeds=0, end=first)
         raise Stopped from signal
-    figures.update(seeds=count if process.returncode == 0 else 0, end=first + count)
-    figures["problem"] = "" if process.returncode == 0 else output[-2000:]
+    failed = [output for process, output in zip(processes, outputs) if process.returncode != 0]
+    figures.update(seeds=0 if failed else count, end=first + count)
+    figures["problem"] = failed[0][-2000:] if failed else ""
 
 
 @dataclasses.dataclass

@@ -42,9 +42,10 @@ def processes_of(session):
 
 
 class Server:
-    """Runs until stop(), kill() or its own end. settings: of --set. wrap: a command before the binary."""
+    """Runs until stop(), kill() or its own end. settings: of --set. wrap: a command before the binary. models: besides the demo
+    model."""
 
-    def __init__(self, binary, settings=(), wrap=(), log=None, tls=None):
+    def __init__(self, binary, settings=(), wrap=(), log=None, tls=None, models=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dunlin_chaos_"))
         self.model = self.folder / "demo"
         shutil.copytree(ROOT / "models" / "demo", self.model)
@@ -53,7 +54,7 @@ class Server:
             "listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"},
             "access": {"admin_without_keys": True},
             "models": [{"name": "demo", "path": str(self.model), "precisions": ["bf16", "fp32"],
-                        "kv_cache": {"memory_bytes": 16 << 20}}]}))
+                        "kv_cache": {"memory_bytes": 16 << 20}}, *models]}))
         self.binary, self.settings, self.wrap, self.tls = binary, list(settings), list(wrap), None
         if tls:
             self.tls = ssl.create_default_context(cafile=tls)
@@ -113,9 +114,10 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def held(self):
-        """What requests hold: sequences that run, pages in use."""
-        return (self.metric('vllm:num_requests_running{model_name="demo"}'),
-                self.metric('dunlin_kv_pages_used{model_name="demo"}'))
+        """What requests of all models hold: sequences that run, pages in use."""
+        lines = self.get("/metrics")[1].splitlines()
+        return tuple(sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{model_name="))
+                     for name in ("vllm:num_requests_running", "dunlin_kv_pages_used"))
 
     def wait_idle(self):
         return wait_until(lambda: self.held() == (0.0, 0.0))
