@@ -37,6 +37,7 @@ struct AdapterLayout {
   struct Range {
     size_t first = 0;
     size_t count = 0;
+    size_t experts = 0;  // of experts: where expert_begins has those of its experts
   };
   // First matrices of pairs, which all ranks of a divided model read, then each rank's second ones: rank r's begin at
   // up_begins[r] and end where the next rank's begin.
@@ -47,8 +48,10 @@ struct AdapterLayout {
   uint64_t hash = 0;                 // of the bytes
   std::vector<std::string> targets;  // the modules that it adapts, without their layers: "q_proj"; sorted, distinct
   std::vector<Placed> pairs;
-  std::vector<Range> ranges;  // [num_ranks, num_layers, kNumProjections] of pairs
-  size_t ranges_of_rank = 0;  // num_layers * kNumProjections
+  std::vector<Range> ranges;  // [num_ranks, ModelConfig::all_layers, kNumProjections] of pairs
+  // Of each range of experts with pairs num_experts + 1 numbers of pairs: those of expert e begin at the e-th.
+  std::vector<size_t> expert_begins;
+  size_t ranges_of_rank = 0;  // all_layers * kNumProjections
 };
 
 // An adapter in host memory.
@@ -75,12 +78,18 @@ class Adapter {
   const std::vector<std::string>& targets() const { return layout_->targets; }
 
   // The matrices of a projection of a layer, of distinct columns, in their order; empty where it has none. Of a divided
-  // model the rank's columns of it.
+  // model the rank's columns of it. Of experts (IsOfExperts) those of all, one after another.
   std::span<const kernels::LowRankPair> pairs(Projection projection, int32_t layer, int32_t rank = 0) const {
-    const size_t index = static_cast<size_t>(rank) * layout_->ranges_of_rank +
-                         static_cast<size_t>(layer) * kNumProjections + static_cast<size_t>(projection);
-    const AdapterLayout::Range& range = layout_->ranges[index];
+    const AdapterLayout::Range& range = RangeOf(projection, layer, rank);
     return std::span(pairs_).subspan(range.first, range.count);
+  }
+  // The same of one expert of the layer.
+  std::span<const kernels::LowRankPair> expert_pairs(Projection projection, int32_t layer, int32_t expert,
+                                                     int32_t rank = 0) const {
+    const AdapterLayout::Range& range = RangeOf(projection, layer, rank);
+    if (range.count == 0) return {};
+    const size_t* const begins = &layout_->expert_begins[range.experts + static_cast<size_t>(expert)];
+    return std::span(pairs_).subspan(begins[0], begins[1] - begins[0]);
   }
 
   // What Create was given, byte by byte. INTERNAL where the device fails.
@@ -95,6 +104,10 @@ class Adapter {
     std::byte* memory = nullptr;
   };
   Adapter(std::shared_ptr<const AdapterLayout> layout, uint64_t id) : layout_(std::move(layout)), id_(id) {}
+  const AdapterLayout::Range& RangeOf(Projection projection, int32_t layer, int32_t rank) const {
+    return layout_->ranges[static_cast<size_t>(rank) * layout_->ranges_of_rank +
+                           static_cast<size_t>(layer) * kNumProjections + static_cast<size_t>(projection)];
+  }
   size_t first_bytes() const { return layout_->up_begins.front(); }
   absl::Status Fill(Part* part, const PackedAdapter& packed) const;
   // The pairs of the ranks whose second matrices the part has.

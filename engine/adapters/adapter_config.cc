@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
+#include "engine/base/string_view.h"
 #include "engine/request/adapter_lease.h"
 
 namespace dunlin::engine {
@@ -15,6 +16,9 @@ namespace {
 constexpr const char* kFile = "adapter_config.json";
 constexpr size_t kMaxTargets = 4096;
 constexpr size_t kMaxPatterns = 4096;
+constexpr std::string_view kAnyParent = R"(.*\.)";  // of a pattern that PEFT writes; last components mean the same
+constexpr std::string_view kLastParameter = "down_proj";
+constexpr std::string_view kExperts = ".experts";
 constexpr std::string_view kExpressionCharacters = "*+?()[]{}|\\";  // a dot counts as itself
 
 // Whether a path is the module's, or its last components.
@@ -40,8 +44,8 @@ void RefuseFlags(JsonFields& fields) {
 
 void RefuseLists(const nlohmann::json& object, JsonFields& fields) {
   for (const char* list :
-       {"modules_to_save", "trainable_token_indices", "layer_replication", "target_parameters", "use_bdlora",
-        "alora_invocation_tokens", "arrow_config", "kasa_config", "monteclora_config", "velora_config"}) {
+       {"modules_to_save", "trainable_token_indices", "layer_replication", "use_bdlora", "alora_invocation_tokens",
+        "arrow_config", "kasa_config", "monteclora_config", "velora_config"}) {
     const auto found = object.find(list);
     if (found == object.end() || found->is_null() || found->empty() || *found == false) continue;
     fields.Fail(absl::StrCat(list, " is given; adapters with it are not served"));
@@ -78,6 +82,7 @@ std::map<std::string, Value> ReadPattern(JsonFields& fields, const char* name, c
   for (const auto& [key, value] : object->items()) {
     std::string_view path = key;
     if (path.starts_with('^')) path.remove_prefix(1);
+    if (path.starts_with(kAnyParent)) path.remove_prefix(kAnyParent.size());
     if (path.ends_with('$')) path.remove_suffix(1);
     if (path.empty() || path.find_first_of(kExpressionCharacters) != std::string_view::npos) {
       entries.Fail(absl::StrCat("'", key, "' is an expression; module paths and their last components are read"));
@@ -110,6 +115,19 @@ bool AdapterConfig::Targets(std::string_view module) const {
                                                [&](const std::string& path) { return Names(path, module); });
 }
 
+std::vector<std::string> AdapterConfig::ParametersOf(std::string_view module) const {
+  std::vector<std::string> parameters;
+  for (const std::string& target : target_parameters) {
+    const size_t dot = target.rfind('.');
+    if (dot == std::string::npos && !module.ends_with(kExperts)) continue;
+    const std::string parameter = target.substr(dot + 1);
+    const bool names = Names(target, absl::StrCat(AbslView(module), ".", parameter));
+    if (names && !std::ranges::count(parameters, parameter)) parameters.push_back(parameter);
+  }
+  std::ranges::stable_partition(parameters, [](const std::string& name) { return name != kLastParameter; });
+  return parameters;
+}
+
 absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text) {
   const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(text, kFile);
   if (!object.ok()) return object.status();
@@ -129,6 +147,7 @@ absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text) {
     return entries.Number(key, -kMaxAdapterAlpha, kMaxAdapterAlpha);
   });
   config.target_modules = ReadTargets(*object, fields);
+  config.target_parameters = fields.TextListOr("target_parameters", kMaxTargets);
   if (!fields.status().ok()) return fields.status();
   return config;
 }

@@ -22,11 +22,15 @@ struct AdapterConfig {
   std::map<std::string, int64_t> rank_pattern;  // by module path, or its last components
   std::map<std::string, double> alpha_pattern;  // as that
   std::vector<std::string> target_modules;      // paths or last components; empty: an expression, or all-linear
+  std::vector<std::string> target_parameters;   // as those: "mlp.experts.gate_up_proj"
 
   int32_t RankOf(std::string_view module) const;
   double AlphaOf(std::string_view module) const;
   // Whether target_modules may name the module.
   bool Targets(std::string_view module) const;
+  // The parameters of a module that target_parameters names, in the order in which PEFT wraps the module for them: that
+  // in which transformers' experts have them, the down projection last. Without a path those of experts alone.
+  std::vector<std::string> ParametersOf(std::string_view module) const;
 };
 
 // INVALID_ARGUMENT names field, value and limit: also for what is not served (use_dora, modules_to_save, a bias other

@@ -22,7 +22,9 @@ namespace {
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-constexpr uint64_t kMaxTypeBytes = 64;  // of general.type
+constexpr std::string_view kWrapped = ".base_layer";
+constexpr std::string_view kWeight = "weight";  // a parameter that is its module's matrix
+constexpr uint64_t kMaxTypeBytes = 64;          // of general.type
 
 // The endings of the names of both halves.
 struct Halves {
@@ -109,6 +111,45 @@ absl::StatusOr<Modules> PeftModules(const Directory& directory) {
   return modules;
 }
 
+// What a pair of a PEFT file adapts: a module, or a parameter of one, which PEFT wraps once for each of them.
+struct Adapted {
+  std::string name;  // AdapterModule::name
+  std::string path;  // that patterns of ranks match
+};
+
+absl::StatusOr<Adapted> AdaptedBy(const AdapterConfig& config, const std::string& name) {
+  size_t depth = 0;
+  std::string_view module = name;
+  for (; module.ends_with(kWrapped); ++depth) module.remove_suffix(kWrapped.size());
+  const std::vector<std::string> parameters = config.ParametersOf(module);
+  if (parameters.empty() && depth == 0 && config.Targets(module)) return Adapted{name, name};
+  if (depth >= parameters.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(kWeightsFile, ": has module '", name,
+                                                   "', which target_modules and target_parameters of ", kConfigFile,
+                                                   " do not name"));
+  }
+  const std::string& parameter = parameters[parameters.size() - 1 - depth];
+  std::string path = absl::StrCat(AbslView(module), ".", parameter);
+  return Adapted{parameter == kWeight ? std::string(module) : path, path};
+}
+
+// Under the names of what they adapt, with what the config says of them.
+absl::StatusOr<Modules> WithConfig(const AdapterConfig& config, Modules modules) {
+  Modules named;
+  for (auto& [name, module] : modules) {
+    absl::StatusOr<Adapted> adapted = AdaptedBy(config, name);
+    if (!adapted.ok()) return adapted.status();
+    module.name = std::move(adapted->name);
+    module.rank = config.RankOf(adapted->path);
+    module.alpha = config.AlphaOf(adapted->path);
+    module.rank_stabilized = config.rank_stabilized;
+    if (const std::string own = module.name; !named.emplace(own, std::move(module)).second) {
+      return absl::InvalidArgumentError(absl::StrCat(kWeightsFile, ": adapts '", own, "' twice"));
+    }
+  }
+  return named;
+}
+
 // general.type, adapter.type and adapter.lora.alpha.
 absl::StatusOr<double> ReadAlpha(const GgufFile& file) {
   GgufFields fields(file);
@@ -138,15 +179,8 @@ absl::StatusOr<std::vector<AdapterModule>> OpenPeftAdapter(const std::string& pa
   if (!config.ok()) return config.status();
   absl::StatusOr<Modules> modules = PeftModules(*directory);
   if (!modules.ok()) return modules.status();
-  for (auto& [name, module] : *modules) {
-    if (!config->Targets(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(kWeightsFile, ": has module '", name,
-                                                     "', which target_modules of ", kConfigFile, " does not name"));
-    }
-    module.rank = config->RankOf(name);
-    module.alpha = config->AlphaOf(name);
-    module.rank_stabilized = config->rank_stabilized;
-  }
+  modules = WithConfig(*config, *std::move(modules));
+  if (!modules.ok()) return modules.status();
   return Checked(kWeightsFile, kPeft, &*modules);
 }
 

@@ -27,12 +27,16 @@ struct AdapterMatrix {
   std::function<absl::Status(std::span<std::byte>)> read;
 };
 
-// down is lora_A, [rank, in_features]; up is lora_B, [out_features, rank].
+// down is lora_A, [rank, in_features]; up is lora_B, [out_features, rank]. Of all experts of a layer: PEFT's [experts *
+// rank, in_features], of which expert e has the rows from e * rank on, and [out_features, rank * experts], of which it
+// has every experts-th column from e on; of GGUF [experts, rank, in_features] and [experts, out_features, rank].
 struct AdapterModule {
-  std::string name;  // PEFT: after base_model.model.; GGUF: of the base's tensor, without .weight
+  // PEFT: after base_model.model., and of a parameter its own name, but "weight", after that of its module; GGUF: of
+  // the base's tensor, without .weight.
+  std::string name;
   AdapterMatrix down;
   AdapterMatrix up;
-  int32_t rank = 0;  // that the config states; 0: whatever the matrices have
+  int32_t rank = 0;  // that the config states, of each expert; 0: whatever the matrices have
   double alpha = 0.0;
   bool rank_stabilized = false;
 };

@@ -5,33 +5,21 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/adapter_ranks.h"
+#include "engine/adapters/match_modules.h"
 #include "engine/base/checked_math.h"
-#include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/load/gguf_model.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
-
-// A module of the adapter and of the model.
-struct MatchedModule {
-  const AdapterModule* own;
-  const AdaptableModule* model;
-  int32_t rank;
-  kernels::DType dtype;  // as it is kept
-  float scale;
-};
 
 size_t DownBytes(int32_t rank, int64_t in_features, kernels::DType dtype) {
   return static_cast<size_t>(rank * kernels::LowRankStride(in_features)) * kernels::SizeOf(dtype);
@@ -41,30 +29,10 @@ size_t UpBytes(int32_t rank, int64_t out_features, kernels::DType dtype) {
          kernels::SizeOf(dtype);
 }
 
-bool IsScaled(const AdaptableModule& module) {
-  return std::any_of(module.rows.begin(), module.rows.end(),
-                     [](const ModuleRows& rows) { return rows.scaled_rows > rows.row_begin && rows.scale != 1.0F; });
-}
-
-// "q_proj" of "layers.0.self_attn.q_proj".
-std::string LastComponent(const std::string& name) {
-  return name.substr(name.rfind('.') + 1);
-}
-
-absl::Status Refused(const AdapterMatrix& matrix, const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat(matrix.file, ": tensor '", matrix.tensor, "' ", why));
-}
-
-absl::Status CheckShape(const AdapterMatrix& matrix, int64_t rows, int64_t columns) {
-  const std::vector<int64_t> expected = {rows, columns};
-  if (matrix.shape == expected) return absl::OkStatus();
-  return Refused(matrix,
-                 absl::StrCat("has shape ", ShapeText(matrix.shape), "; the model makes it ", ShapeText(expected)));
-}
-
 // The tensor's values as FP32, all of them finite.
 absl::StatusOr<std::vector<float>> ReadValues(const AdapterMatrix& matrix) {
-  const auto count = static_cast<size_t>(matrix.shape[0] * matrix.shape[1]);
+  size_t count = 1;
+  for (const int64_t size : matrix.shape) count *= static_cast<size_t>(size);
   std::vector<std::byte> bytes(count * kernels::SizeOf(matrix.dtype));
   if (absl::Status status = matrix.read(bytes); !status.ok()) return status;
   std::vector<float> values(count);
@@ -76,7 +44,7 @@ absl::StatusOr<std::vector<float>> ReadValues(const AdapterMatrix& matrix) {
       std::memcpy(&bits, bytes.data() + 2 * i, 2);
       values[i] = matrix.dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(bits) : kernels::Bf16ToFloat(bits);
     }
-    if (!std::isfinite(values[i])) return Refused(matrix, "has a value that is not finite");
+    if (!std::isfinite(values[i])) return RefuseMatrix(matrix, "has a value that is not finite");
   }
   return values;
 }
@@ -114,15 +82,50 @@ uint64_t HashOf(const std::vector<std::byte>& bytes) {
   return hash;
 }
 
+// The values of a module's matrices as its files have them (AdapterModule).
+class PairValues {
+ public:
+  PairValues(const MatchedModule& module, bool gguf, const std::vector<float>& down, const std::vector<float>& up)
+      : down_(down),
+        up_(up),
+        rank_(module.rank),
+        count_(module.count()),
+        rows_by_expert_(gguf || count_ == 1),
+        transposed_(module.model->is_stack() && module.model->stack_rows == StackRows::kTransposed),
+        columns_(static_cast<int64_t>(down.size()) / (rank_ * count_)),
+        rows_(static_cast<int64_t>(up.size()) / (rank_ * count_)) {}
+
+  // Of the i-th matrices: element [r, k] of the first, [n, r] of the second.
+  float Down(int64_t i, int64_t r, int64_t k) const { return transposed_ ? OfUp(i, k, r) : OfDown(i, r, k); }
+  float Up(int64_t i, int64_t n, int64_t r) const { return transposed_ ? OfDown(i, r, n) : OfUp(i, n, r); }
+
+ private:
+  float OfDown(int64_t i, int64_t r, int64_t k) const {
+    return down_[static_cast<size_t>((i * rank_ + r) * columns_ + k)];
+  }
+  float OfUp(int64_t i, int64_t n, int64_t r) const {
+    const int64_t at = rows_by_expert_ ? (i * rows_ + n) * rank_ + r : (n * rank_ + r) * count_ + i;
+    return up_[static_cast<size_t>(at)];
+  }
+
+  const std::vector<float>& down_;
+  const std::vector<float>& up_;
+  const int64_t rank_;
+  const int64_t count_;
+  const bool rows_by_expert_;
+  const bool transposed_;
+  const int64_t columns_;  // of the first matrices in the file
+  const int64_t rows_;     // of the second ones
+};
+
 class AdapterPacker {
  public:
   AdapterPacker(const Model& model, const AdapterRoom& room) : model_(model), room_(room) {}
 
   absl::StatusOr<PackedAdapter> Pack(const std::vector<AdapterModule>& modules) {
-    for (const AdapterModule& module : modules) {
-      if (absl::Status status = Match(module); !status.ok()) return status;
-    }
-    if (absl::Status status = CheckProjections(); !status.ok()) return status;
+    absl::StatusOr<std::vector<MatchedModule>> matched = MatchModules(model_, room_.max_rank, modules);
+    if (!matched.ok()) return matched.status();
+    matched_ = *std::move(matched);
     if (absl::Status status = CheckBytes(); !status.ok()) return status;
     std::vector<std::byte> matrices(bytes_);
     BeginUps();
@@ -137,93 +140,18 @@ class AdapterPacker {
     int32_t rank;  // of a divided model
     int32_t layer;
     Projection projection;
+    int32_t expert;
     AdapterLayout::Placed at;
   };
-
-  // Those of the name, one for each projection.
-  std::vector<const AdaptableModule*> Find(std::string_view name) const {
-    std::vector<const AdaptableModule*> found = FindExactly(name);
-    for (const std::string& prefix : model_.adaptable().prefixes) {
-      if (!found.empty()) break;
-      if (name.starts_with(prefix)) found = FindExactly(name.substr(prefix.size()));
-    }
-    return found;
-  }
-  std::vector<const AdaptableModule*> FindExactly(std::string_view name) const {
-    std::vector<const AdaptableModule*> found;
-    for (const AdaptableModule& module : model_.adaptable().modules) {
-      if (module.name == name) found.push_back(&module);
-    }
-    return found;
-  }
-
-  absl::Status Match(const AdapterModule& own) {
-    const std::vector<const AdaptableModule*> modules = Find(own.name);
-    for (const AdaptableModule* module : modules) {
-      if (absl::Status status = MatchOne(own, module); !status.ok()) return status;
-    }
-    if (!modules.empty()) return absl::OkStatus();
-    std::set<std::string> known;
-    for (const AdaptableModule& other : model_.adaptable().modules) known.insert(LastComponent(other.name));
-    return absl::InvalidArgumentError(
-        absl::StrCat(own.down.file, ": module '", own.name,
-                     "' is none that adapters of this model may change; those of its layers are ",
-                     known.empty() ? "none" : absl::StrJoin(known, ", ")));
-  }
-
-  absl::Status MatchOne(const AdapterModule& own, const AdaptableModule* module) {
-    if (std::any_of(matched_.begin(), matched_.end(),
-                    [module](const MatchedModule& other) { return other.model == module; })) {
-      return Refused(own.down, absl::StrCat("adapts '", module->name, "', which it does under another name already"));
-    }
-    const int64_t rank = own.down.shape.empty() ? 0 : own.down.shape.front();
-    if (rank < 1 || rank > room_.max_rank) {
-      return Refused(own.down, absl::StrCat("has rank ", rank, "; limit is [1, ", room_.max_rank, "]"));
-    }
-    if (own.rank > 0 && own.rank != rank) {
-      return Refused(own.down, absl::StrCat("has rank ", rank, "; adapter_config.json makes it ", own.rank));
-    }
-    if (absl::Status status = CheckShape(own.down, rank, module->in_features); !status.ok()) return status;
-    if (absl::Status status = CheckShape(own.up, module->out_features, rank); !status.ok()) return status;
-    const bool as_stored = own.down.dtype == own.up.dtype && !IsScaled(*module);
-    const auto divisor = static_cast<double>(rank);
-    matched_.push_back({.own = &own,
-                        .model = module,
-                        .rank = static_cast<int32_t>(rank),
-                        .dtype = as_stored ? own.down.dtype : kernels::DType::kF32,
-                        .scale = static_cast<float>(own.alpha / (own.rank_stabilized ? std::sqrt(divisor) : divisor))});
-    return absl::OkStatus();
-  }
-
-  // What a step's buffers have room for.
-  absl::Status CheckProjections() const {
-    struct Sum {
-      int64_t rank = 0;
-      size_t pairs = 0;
-    };
-    std::map<std::tuple<int32_t, int32_t, Projection>, Sum> sums;
-    const int64_t limit = int64_t{AdapterRanks(model_.num_ranks())} * room_.max_rank;
-    for (const MatchedModule& module : matched_) {
-      for (const Segment& segment : SegmentsOf(model_, *module.model)) {
-        Sum& sum = sums[{segment.rank, module.model->layer, module.model->projection}];
-        sum.rank += module.rank;
-        if (++sum.pairs > static_cast<size_t>(kernels::kLowRankPairsMax) || sum.rank > limit) {
-          return Refused(module.own->down,
-                         absl::StrCat("makes the ranks of its projection ", sum.rank, " in ", sum.pairs,
-                                      " parts; limits are ", limit, " and ", kernels::kLowRankPairsMax));
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
 
   absl::Status CheckBytes() {
     CheckedU64 downs(0);
     CheckedU64 bytes(0);
     for (const MatchedModule& module : matched_) {
-      downs += DownBytes(module.rank, module.model->in_features, module.dtype);
+      const auto count = static_cast<uint64_t>(module.count());
+      downs += count * DownBytes(module.rank, module.model->in_features, module.dtype);
       for (const Segment& segment : SegmentsOf(model_, *module.model)) {
-        bytes += UpBytes(module.rank, segment.count, module.dtype);
+        bytes += count * UpBytes(module.rank, segment.count, module.dtype);
       }
     }
     bytes += downs;
@@ -245,7 +173,8 @@ class AdapterPacker {
     std::vector<size_t> bytes(static_cast<size_t>(model_.num_ranks()));
     for (const MatchedModule& module : matched_) {
       for (const Segment& segment : SegmentsOf(model_, *module.model)) {
-        bytes[static_cast<size_t>(segment.rank)] += UpBytes(module.rank, segment.count, module.dtype);
+        bytes[static_cast<size_t>(segment.rank)] +=
+            static_cast<size_t>(module.count()) * UpBytes(module.rank, segment.count, module.dtype);
       }
     }
     up_begins_ = {down_bytes_};
@@ -261,17 +190,25 @@ class AdapterPacker {
     if (!down.ok()) return down.status();
     const absl::StatusOr<std::vector<float>> up = ReadValues(module.own->up);
     if (!up.ok()) return up.status();
+    const PairValues values{module, model_.adaptable().gguf, *down, *up};
+    for (int32_t i = 0; i < module.count(); ++i) AddPair(module, values, i, memory);
+    return absl::OkStatus();
+  }
+
+  void AddPair(const MatchedModule& module, const PairValues& values, int32_t i, std::byte* memory) {
     const int64_t in_features = module.model->in_features;
     const size_t element = kernels::SizeOf(module.dtype);
     const size_t down_at = Take(DownBytes(module.rank, in_features, module.dtype), &next_down_);
+    std::vector<float> row(static_cast<size_t>(in_features));
     for (int32_t r = 0; r < module.rank; ++r) {
-      const auto row = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
-      Store(down->data() + r * in_features, in_features, module.dtype, memory + down_at + row);
+      for (int64_t k = 0; k < in_features; ++k) row[static_cast<size_t>(k)] = values.Down(i, r, k);
+      const auto at = static_cast<size_t>(r * kernels::LowRankStride(in_features)) * element;
+      Store(row.data(), in_features, module.dtype, memory + down_at + at);
     }
     for (const Segment& segment : SegmentsOf(model_, *module.model)) {
       const size_t up_at =
           Take(UpBytes(module.rank, segment.count, module.dtype), &next_ups_[static_cast<size_t>(segment.rank)]);
-      FillUp(module, segment, *up, memory + up_at);
+      FillUp(module, segment, values, i, memory + up_at);
       const kernels::LowRankPair pair{.down = nullptr,
                                       .up = nullptr,
                                       .dtype = module.dtype,
@@ -279,22 +216,22 @@ class AdapterPacker {
                                       .first_column = static_cast<int32_t>(segment.target),
                                       .out_features = static_cast<int32_t>(segment.count),
                                       .scale = module.scale};
-      pairs_.push_back({segment.rank, module.model->layer, module.model->projection, {pair, down_at, up_at}});
+      pairs_.push_back(
+          {segment.rank, module.model->layer, module.model->projection, module.expert(i), {pair, down_at, up_at}});
     }
-    return absl::OkStatus();
   }
 
   // Transposes lora_B into panels: the rows of the projection that the segment has, in their order.
-  static void FillUp(const MatchedModule& module, const Segment& segment, const std::vector<float>& values,
+  static void FillUp(const MatchedModule& module, const Segment& segment, const PairValues& values, int32_t i,
                      std::byte* out) {
     std::vector<float> row(static_cast<size_t>(segment.count));
     for (int32_t r = 0; r < module.rank; ++r) {
       for (const ModuleRows& rows : module.model->rows) {
         const int64_t at = rows.row_begin - segment.first_column;
-        for (int64_t i = std::max(int64_t{0}, -at); i < std::min(rows.num_rows, segment.count - at); ++i) {
-          const float factor = rows.row_begin + i < rows.scaled_rows ? rows.scale : 1.0F;
-          const int64_t stored = module.model->StoredRow(rows.source_row + i);
-          row[static_cast<size_t>(at + i)] = factor * values[static_cast<size_t>(stored * module.rank + r)];
+        for (int64_t n = std::max(int64_t{0}, -at); n < std::min(rows.num_rows, segment.count - at); ++n) {
+          const float factor = rows.row_begin + n < rows.scaled_rows ? rows.scale : 1.0F;
+          const int64_t stored = module.model->StoredRow(rows.source_row + n);
+          row[static_cast<size_t>(at + n)] = factor * values.Up(i, stored, r);
         }
       }
       for (int64_t first = 0; first < segment.count; first += kernels::kLowRankPanel) {
@@ -307,22 +244,26 @@ class AdapterPacker {
 
   AdapterLayout Layout(uint64_t hash) {
     std::sort(pairs_.begin(), pairs_.end(), [](const PlacedPair& a, const PlacedPair& b) {
-      return std::tuple(a.rank, a.layer, a.projection, a.at.pair.first_column) <
-             std::tuple(b.rank, b.layer, b.projection, b.at.pair.first_column);
+      return std::tuple(a.rank, a.layer, a.projection, a.expert, a.at.pair.first_column) <
+             std::tuple(b.rank, b.layer, b.projection, b.expert, b.at.pair.first_column);
     });
     AdapterLayout layout;
     layout.bytes = bytes_;
     layout.device_bytes = device_bytes_;
     layout.up_begins = up_begins_;
     layout.hash = hash;
-    layout.ranges_of_rank = static_cast<size_t>(model_.config().num_layers) * kNumProjections;
+    layout.ranges_of_rank = static_cast<size_t>(model_.config().all_layers()) * kNumProjections;
     layout.ranges.resize(static_cast<size_t>(model_.num_ranks()) * layout.ranges_of_rank);
     for (const PlacedPair& placed : pairs_) {
       const size_t of_rank = static_cast<size_t>(placed.rank) * layout.ranges_of_rank;
       const size_t of_layer = of_rank + static_cast<size_t>(placed.layer) * kNumProjections;
       AdapterLayout::Range& range = layout.ranges[of_layer + static_cast<size_t>(placed.projection)];
-      if (range.count++ == 0) range.first = layout.pairs.size();
+      if (range.count++ == 0) BeginRange(placed, &layout, &range);
       layout.pairs.push_back(placed.at);
+      for (size_t e = static_cast<size_t>(placed.expert + 1); IsOfExperts(placed.projection) && e <= num_experts();
+           ++e) {
+        layout.expert_begins[range.experts + e] = layout.pairs.size();
+      }
       layout.rank = std::max(layout.rank, placed.at.pair.rank);
     }
     std::set<std::string> targets;
@@ -330,6 +271,14 @@ class AdapterPacker {
     layout.targets.assign(targets.begin(), targets.end());
     return layout;
   }
+
+  void BeginRange(const PlacedPair& first, AdapterLayout* layout, AdapterLayout::Range* range) const {
+    range->first = layout->pairs.size();
+    if (!IsOfExperts(first.projection)) return;
+    range->experts = layout->expert_begins.size();
+    layout->expert_begins.resize(range->experts + num_experts() + 1, range->first);
+  }
+  size_t num_experts() const { return static_cast<size_t>(model_.config().experts.routing.num_experts); }
 
   const Model& model_;
   const AdapterRoom room_;

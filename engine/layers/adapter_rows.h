@@ -11,6 +11,8 @@
 
 namespace dunlin::engine {
 
+class ExpertAdapters;  // expert_adapters.h
+
 struct AdapterRows {
   // The rows of one adapter, ascending.
   struct Use {
@@ -21,6 +23,7 @@ struct AdapterRows {
   std::span<const Use> all;   // rows of the batch
   std::span<const Use> kept;  // rows among KeptRows
   kernels::LowRankUse* list;  // [all.size()] where the list of a product is made
+  ExpertAdapters* experts;    // where those of a layer's experts are made
 };
 
 }  // namespace dunlin::engine

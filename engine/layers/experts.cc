@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/experts.h"
 
+#include "engine/layers/adapter_rows.h"
+#include "engine/layers/expert_adapters.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/rank_rows.h"
 
@@ -129,12 +131,33 @@ bool Experts::RunExperts(float* out, bool from_zero) const {
                                            .num_rows = context_->rows.count,
                                            .columns = sum_columns(),
                                            .from_zero = from_zero};
+  if (IsAdapted(up, down) && !context_->inputs.adapters->experts->Collect(context_, buffers_)) return false;
   if ((scaled_inputs && !ScaleInputs()) || !Gather(up) || !RunUp(up, down)) return false;
   kernels::GroupedGemmParams params = Params(weights_.experts.down);
   params.out = buffers_.output;
   params.out_stride = sum_columns();
   return context_->Run(&DeviceOps::grouped_gemm, params, "expert down") &&
+         AddAdapters(Projection::kExpertDown, down, context_->input_rows, {buffers_.output, params.out_stride}) &&
          context_->Run(&DeviceOps::add_weighted_rows, add, "sum of the experts");
+}
+
+bool Experts::AddAdapters(Projection projection, const Linear& of_first, const float* in, const Columns& out) const {
+  return !of_first.IsAdapted() ||
+         context_->inputs.adapters->experts->Add(context_, projection, in, of_first.columns(), out);
+}
+
+// The rows that the experts read, in FP32, as Gather has them.
+bool Experts::AddUpAdapters(const Linear& up, const Columns& out) const {
+  if (!up.IsAdapted()) return true;
+  float* const rows = context_->buffers.adapter_input;
+  const kernels::CopyRowsParams params{.in = read_rows_,
+                                       .in_stride = up.columns(),
+                                       .rows = buffers_.rows,
+                                       .out = rows,
+                                       .num_rows = num_choices(),
+                                       .columns = up.columns()};
+  return context_->Run(&DeviceOps::copy_rows, params, "expert input") &&
+         AddAdapters(Projection::kExpertUp, up, rows, out);
 }
 
 // Not seen by observers: which rows an expert has depends on the text.
@@ -171,7 +194,8 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   of_one.next = &fused;
   of_one.activation = context_->config.mlp.activation;
   const float limit = context_->config.experts.limit(context_->layer);
-  if (!context_->divided() && limit == 0.0F && context_->Fuses(of_one)) {
+  const bool apart = context_->divided() || limit != 0.0F || IsAdapted(up, down);
+  if (!apart && context_->Fuses(of_one)) {
     params.next = &fused;
     params.activation = of_one.activation;
     // A device may fuse in gemm alone; then it has written nothing.
@@ -185,7 +209,8 @@ bool Experts::RunUp(const Linear& up, const Linear& down) const {
   }
   params.out = static_cast<float*>(context_->buffers.mlp);
   params.out_stride = up.weight().out_features;
-  return context_->Run(&DeviceOps::grouped_gemm, params, "mlp up") && Activate(context_, down, num_choices(), limit);
+  return context_->Run(&DeviceOps::grouped_gemm, params, "mlp up") &&
+         AddUpAdapters(up, {params.out, params.out_stride}) && Activate(context_, down, num_choices(), limit);
 }
 
 kernels::GroupedGemmParams Experts::Params(const std::vector<LinearWeights>& weights) const {

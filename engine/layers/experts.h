@@ -51,6 +51,10 @@ class Experts {
   // ExpertBuffers::scaled from the normed rows.
   bool ScaleInputs() const;
   bool RunUp(const Linear& up, const Linear& down) const;
+  // Of the products whose first experts' are given: whether adapters of the batch add to them, and what they add.
+  static bool IsAdapted(const Linear& up, const Linear& down) { return up.IsAdapted() || down.IsAdapted(); }
+  bool AddAdapters(Projection projection, const Linear& of_first, const float* in, const Columns& out) const;
+  bool AddUpAdapters(const Linear& up, const Columns& out) const;
   // Added to out.
   bool RunShared(float* out);
   // What the grouped products of `weights` have in common, without an output.

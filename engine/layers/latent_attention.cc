@@ -91,6 +91,7 @@ bool LatentAttentionLayer::Query() const {
 // As the heads' products: not seen by observers.
 bool LatentAttentionLayer::RoundQuery(const Linear& query) const {
   const int32_t count = context_->rows.count;
+  context_->input_rows = buffers_.down;
   const kernels::QuantizeParams params{
       .in = buffers_.down, .in_stride = shape_.query_rank, .out = query.Input(count), .num_rows = count};
   return context_->Run(&DeviceOps::quantize, params, "query");

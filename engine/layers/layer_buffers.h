@@ -51,8 +51,9 @@ struct LayerBuffers {
   float* state = nullptr;             // [state slots, ModelConfig::state_floats]
   float* unfused = nullptr;           // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module, or [T * C,
                                       // ExpertSpec::ffn_dim]; non-null runs eager
-  float* adapter_input = nullptr;     // [T, max(hidden_dim, ffn_dim)] a product's input before it is rounded
-  float* adapter_hidden = nullptr;    // [T, ranks of a projection] AddLowRankParams::scratch
+  float* adapter_input = nullptr;     // [T, max(hidden_dim, ffn_dim)] a product's input before it is rounded; of the
+                                      // experts' [T * C, ...]
+  float* adapter_hidden = nullptr;    // [T or T * C, ranks of a projection] AddLowRankParams::scratch
   float* rotary = nullptr;            // [rotary count, batch tokens, rotary dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kMaxLogitRows, vocab_size]

@@ -17,21 +17,36 @@ namespace {
 // Where a layer has the weights of a projection.
 struct ProjectionRow {
   Projection projection;
-  const LinearWeights& (*of)(const LayerWeights&);
+  const LinearWeights* (*of)(const LayerWeights&);  // of experts the first one's
 };
+
+const LinearWeights* FirstOf(const std::vector<LinearWeights>& experts) {
+  return experts.empty() ? nullptr : experts.data();
+}
+
 constexpr ProjectionRow kProjections[] = {
-    {Projection::kQkv, [](const LayerWeights& w) -> const LinearWeights& { return w.qkv; }},
-    {Projection::kAttentionGate, [](const LayerWeights& w) -> const LinearWeights& { return w.attention_gate; }},
-    {Projection::kAttentionOut, [](const LayerWeights& w) -> const LinearWeights& { return w.attention_out; }},
-    {Projection::kMlpUp, [](const LayerWeights& w) -> const LinearWeights& { return w.mlp_up; }},
-    {Projection::kMlpDown, [](const LayerWeights& w) -> const LinearWeights& { return w.mlp_down; }},
-    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.in; }},
-    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.short_conv.in; }},
-    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights& { return w.mamba.in; }},
-    {Projection::kMixerGates, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.gates; }},
-    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.delta.out; }},
-    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.short_conv.out; }},
-    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights& { return w.mamba.out; }},
+    {Projection::kQkv, [](const LayerWeights& w) -> const LinearWeights* { return &w.qkv; }},
+    {Projection::kAttentionGate, [](const LayerWeights& w) -> const LinearWeights* { return &w.attention_gate; }},
+    {Projection::kAttentionOut, [](const LayerWeights& w) -> const LinearWeights* { return &w.attention_out; }},
+    {Projection::kMlpUp, [](const LayerWeights& w) -> const LinearWeights* { return &w.mlp_up; }},
+    {Projection::kMlpDown, [](const LayerWeights& w) -> const LinearWeights* { return &w.mlp_down; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights* { return &w.delta.in; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights* { return &w.short_conv.in; }},
+    {Projection::kMixerIn, [](const LayerWeights& w) -> const LinearWeights* { return &w.mamba.in; }},
+    {Projection::kMixerGates, [](const LayerWeights& w) -> const LinearWeights* { return &w.delta.gates; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights* { return &w.delta.out; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights* { return &w.short_conv.out; }},
+    {Projection::kMixerOut, [](const LayerWeights& w) -> const LinearWeights* { return &w.mamba.out; }},
+    {Projection::kQueryDown, [](const LayerWeights& w) -> const LinearWeights* { return &w.latent.query_down; }},
+    {Projection::kLatentQuery, [](const LayerWeights& w) -> const LinearWeights* { return &w.latent.query; }},
+    {Projection::kKvDown, [](const LayerWeights& w) -> const LinearWeights* { return &w.latent.kv_down; }},
+    {Projection::kRouter, [](const LayerWeights& w) -> const LinearWeights* { return &w.router; }},
+    {Projection::kLatentIn, [](const LayerWeights& w) -> const LinearWeights* { return &w.latent_in; }},
+    {Projection::kLatentOut, [](const LayerWeights& w) -> const LinearWeights* { return &w.latent_out; }},
+    {Projection::kExpertUp, [](const LayerWeights& w) { return FirstOf(w.experts.up); }},
+    {Projection::kExpertDown, [](const LayerWeights& w) { return FirstOf(w.experts.down); }},
+    {Projection::kSharedUp, [](const LayerWeights& w) -> const LinearWeights* { return &w.shared_expert.up; }},
+    {Projection::kSharedDown, [](const LayerWeights& w) -> const LinearWeights* { return &w.shared_expert.down; }},
 };
 
 }  // namespace
@@ -56,7 +71,7 @@ std::optional<Projection> Linear::adapted() const {
   const int32_t index = context_->layer;
   if (adapters == nullptr || index < 0) return std::nullopt;
   const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(index)];
-  const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == &row.of(layer); });
+  const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == row.of(layer); });
   if (found == std::end(kProjections)) return std::nullopt;
   const bool adapted = std::ranges::any_of(adapters->all, [&](const AdapterRows::Use& use) {
     return !use.adapter->pairs(found->projection, index, context_->config.rank).empty();

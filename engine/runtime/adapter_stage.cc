@@ -8,7 +8,8 @@
 
 namespace dunlin::engine {
 
-AdapterStage::AdapterStage(const MemoryPlan& plan) : planned_(plan[BufferId::kAdapterInput] > 0) {
+AdapterStage::AdapterStage(const ModelConfig& config, const MemoryPlan& plan)
+    : planned_(plan[BufferId::kAdapterInput] > 0) {
   if (!planned_) return;
   const auto tokens = static_cast<size_t>(plan.max_tokens_per_step);
   const auto sequences = static_cast<size_t>(plan.max_sequences);
@@ -18,6 +19,7 @@ AdapterStage::AdapterStage(const MemoryPlan& plan) : planned_(plan[BufferId::kAd
   uses_.reserve(sequences);
   kept_uses_.reserve(sequences);
   list_.resize(sequences);
+  experts_.Reserve(config, plan.max_tokens_per_step, plan.max_sequences);
 }
 
 const AdapterRows* AdapterStage::Stage(const StepPlan& plan, const SubBatch& batch,
@@ -37,7 +39,7 @@ const AdapterRows* AdapterStage::Stage(const StepPlan& plan, const SubBatch& bat
     return plan.sequences[static_cast<size_t>(head_rows[static_cast<size_t>(row)].sequence_index)].adapter;
   };
   Collect(static_cast<int32_t>(head_rows.size()), of_head_row, &kept_rows_, &kept_uses_);
-  staged_ = {.all = uses_, .kept = kept_uses_, .list = list_.data()};
+  staged_ = {.all = uses_, .kept = kept_uses_, .list = list_.data(), .experts = &experts_};
   return &staged_;
 }
 

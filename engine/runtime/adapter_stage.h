@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/layers/adapter_rows.h"
+#include "engine/layers/expert_adapters.h"
 #include "engine/plan/step_plan.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/step_inputs.h"
@@ -16,7 +17,7 @@ namespace dunlin::engine {
 
 class AdapterStage {
  public:
-  explicit AdapterStage(const MemoryPlan& plan);
+  AdapterStage(const ModelConfig& config, const MemoryPlan& plan);
 
   // Valid until the next call; null where no sequence of the sub-batch has an adapter. head_rows: the sub-batch's, in
   // their order. REQUIRES: the memory plan has buffers for adapters where a sequence has one.
@@ -35,6 +36,7 @@ class AdapterStage {
   std::vector<AdapterRows::Use> uses_;
   std::vector<AdapterRows::Use> kept_uses_;
   std::vector<kernels::LowRankUse> list_;
+  ExpertAdapters experts_;
   AdapterRows staged_{};
 };
 

@@ -273,8 +273,11 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   }
   set(BufferId::kUnfused, UnfusedBytes(config, options));
   if (options.adapters.max_adapters > 0) {
-    set(BufferId::kAdapterInput, Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())));
-    set(BufferId::kAdapterHidden, Floats(tokens, int64_t{AdapterRanks(config.num_ranks)} * options.adapters.max_rank));
+    const auto of_experts = static_cast<int32_t>(NumExpertRows(config, tokens));
+    set(BufferId::kAdapterInput, std::max(Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())),
+                                          Floats(of_experts, std::max(config.expert_dim(), config.experts.ffn_dim))));
+    set(BufferId::kAdapterHidden,
+        Floats(std::max(tokens, of_experts), int64_t{AdapterRanks(config.num_ranks)} * options.adapters.max_rank));
   }
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary.dims_before(config.rotary.count())));

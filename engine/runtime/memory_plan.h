@@ -44,8 +44,9 @@ enum class BufferId : uint8_t {
   kGate,             // [T, num_heads * head_dim] floats with AttentionSpec::output_gate
   kUnfused,        // [T, max(hidden_dim, max_ffn_dim)] floats or all rows of the experts, eager only: rows between two
                    // steps of a module
-  kAdapterInput,   // [T, max(hidden_dim, ffn_dim)] floats where adapters are served: a product's input in FP32
-  kAdapterHidden,  // [T, AdapterRanks * max_rank] floats, as that: rows between an adapter's two matrices
+  kAdapterInput,   // [T, max(hidden_dim, ffn_dim)] floats where adapters are served: a product's input in FP32, of the
+                   // experts' one of [T * num_chosen] rows
+  kAdapterHidden,  // [max(T, T * num_chosen), AdapterRanks * max_rank] floats, as that: rows between two matrices
   kFp8Scales,      // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,         // [rotary count, T, rotary dim] floats: cos and sin of the step's positions
   kFrequencies,    // floats of ModelConfig::position_constants, written once

@@ -69,7 +69,7 @@ RankRuntime::RankRuntime(const Model* model, std::unique_ptr<StepBuffers> buffer
       buffers_(std::move(buffers)),
       scaling_(scaling),
       graphs_(buffers_->device(), buffers_->plan()),
-      adapters_(buffers_->plan()),
+      adapters_(model->rank_config(), buffers_->plan()),
       hidden_rows_(buffers_->plan().steps_in_flight, buffers_->plan().max_tokens_per_step,
                    buffers_->plan().max_sequences),
       prediction_(std::move(prediction)),

@@ -31,6 +31,12 @@ std::string LastComponent(const std::string& module) {
   return module.substr(module.rfind('.') + 1);
 }
 
+// PEFT's config says it; of a GGUF file the first matrix has as many rows, or each expert's has.
+int64_t RankOf(const engine::AdapterModule& module) {
+  const std::vector<int64_t>& shape = module.down.shape;
+  return module.rank > 0 || shape.size() < 2 ? module.rank : shape[shape.size() - 2];
+}
+
 absl::StatusOr<Json> FilesJson(const std::string& path) {
   const auto modules = engine::IsGgufPath(path) ? engine::OpenGgufAdapter(path) : engine::OpenPeftAdapter(path);
   if (!modules.ok()) return modules.status();
@@ -40,7 +46,7 @@ absl::StatusOr<Json> FilesJson(const std::string& path) {
   std::set<std::string> dtypes;
   for (const engine::AdapterModule& module : *modules) {
     targets.insert(LastComponent(module.name));
-    rank = std::max(rank, module.down.shape.empty() ? int64_t{0} : module.down.shape.front());
+    rank = std::max(rank, RankOf(module));
     for (const engine::AdapterMatrix* matrix : {&module.down, &module.up}) {
       int64_t values = 1;
       for (const int64_t size : matrix->shape) values *= size;

@@ -13,7 +13,8 @@
 namespace dunlin::engine {
 
 // Products of every layer that has them: LayerWeights::qkv, attention_gate, attention_out, mlp_up and mlp_down; `in`,
-// `gates` and `out` of its recurrent mixer.
+// `gates` and `out` of its recurrent mixer; query_down, query and kv_down of its latent attention; its router, the rows
+// that experts read in place of the layer's, and what becomes of their sum; its experts' products and the shared one's.
 enum class Projection : uint8_t {
   kQkv,
   kAttentionGate,
@@ -22,9 +23,24 @@ enum class Projection : uint8_t {
   kMlpDown,
   kMixerIn,
   kMixerGates,
-  kMixerOut
+  kMixerOut,
+  kQueryDown,
+  kLatentQuery,
+  kKvDown,
+  kRouter,
+  kLatentIn,
+  kLatentOut,
+  kExpertUp,
+  kExpertDown,
+  kSharedUp,
+  kSharedDown
 };
-inline constexpr size_t kNumProjections = 8;
+inline constexpr size_t kNumProjections = 18;
+
+// Whether a layer has one for each expert.
+constexpr bool IsOfExperts(Projection projection) {
+  return projection == Projection::kExpertUp || projection == Projection::kExpertDown;
+}
 
 // Rows of a module's matrix that are rows of a projection: row `row` of the projection's is the module's row
 // source_row + (row - row_begin), in the order of the checkpoint unless the rows rotate.
@@ -36,27 +52,43 @@ struct ModuleRows {
   float scale = 1.0F;
 };
 
+// How an adapter of all experts of a layer has the rows of one of them.
+enum class StackRows : uint8_t {
+  kInOrder,
+  kAlternating,  // those of gate and up projections in turns (GPT-OSS)
+  kTransposed,   // as the columns of its first matrix: PEFT takes the stack's matrices for transposed ones (Llama 4)
+};
+
 // A module's rows of one projection. A module whose matrix lies in several has one for each, with the same name.
 struct AdaptableModule {
-  std::string name;  // as in the checkpoint, without its prefix: "layers.0.self_attn.q_proj", "blk.0.attn_q"
+  // As in the checkpoint, without its prefix: "layers.0.self_attn.q_proj", "blk.0.attn_q". Of the experts of a layer
+  // together as transformers calls their parameter, "layers.0.mlp.experts.gate_up_proj".
+  std::string name;
   Projection projection = Projection::kQkv;
   WeightSlot slot = WeightSlot::kQkv;  // of that projection in that layer
   int32_t layer = 0;
+  int32_t expert = -1;      // IsOfExperts: whose matrix it is; -1: those of all
+  int32_t num_experts = 0;  // of a module of all experts, whose features are those of one; else 0
+  StackRows stack_rows = StackRows::kInOrder;
   int64_t in_features = 0;
   int64_t out_features = 0;      // of the module
   std::vector<ModuleRows> rows;  // in the order of row_begin
-  // Of each head_rows of its first rotated_rows rows the first rotary_dim, even, stand in pairs of neighbours in the
-  // checkpoint, and in two halves in the projection; head_rows 0: all rows keep their places.
+  // Of each head_rows of its first rotated_rows rows rotary_dim, even, from rotary_begin on stand in pairs of
+  // neighbours in the checkpoint, and in two halves in the projection; head_rows 0: all rows keep their places.
   int64_t head_rows = 0;
+  int64_t rotary_begin = 0;
   int64_t rotary_dim = 0;
   int64_t rotated_rows = 0;
 
-  // Where the checkpoint has a row of the module.
+  bool is_stack() const { return num_experts > 0; }
+  // Where the checkpoint has a row of the module; of a module of all experts, where an adapter has an expert's.
   int64_t StoredRow(int64_t row) const {
-    if (head_rows == 0 || row >= rotated_rows || row % head_rows >= rotary_dim) return row;
-    const int64_t in_head = row % head_rows;
+    if (stack_rows == StackRows::kAlternating) return 2 * (row % (out_features / 2)) + row / (out_features / 2);
+    if (head_rows == 0 || row >= rotated_rows) return row;
+    const int64_t rotated = row % head_rows - rotary_begin;
+    if (rotated < 0 || rotated >= rotary_dim) return row;
     const int64_t half = rotary_dim / 2;
-    return row - in_head + 2 * (in_head % half) + in_head / half;
+    return row - rotated + 2 * (rotated % half) + rotated / half;
   }
 };
 

@@ -97,7 +97,7 @@ TEST_F(LoadAdapterTest, RefusesConfigsByField) {
       {R"("bias": "all")", "bias is 'all'"},
       {R"("modules_to_save": ["lm_head"])", "modules_to_save is given"},
       {R"("trainable_token_indices": [1])", "trainable_token_indices is given"},
-      {R"("target_parameters": ["experts.up"])", "target_parameters is given"},
+      {R"("target_parameters": "experts.up")", "target_parameters is"},
       {R"("init_lora_weights": "pissa_niter_4")", "init_lora_weights is 'pissa_niter_4'"},
       {R"("rank_pattern": {"q_proj": 300})", "q_proj is 300; limit is [1, 256]"},
       {R"("alpha_pattern": {".*q_proj": 2})", "'.*q_proj' is an expression"},

@@ -77,7 +77,12 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterBits,
                                            AdapterMix{"gemma3_tiny", {"gemma3_tiny"}},
                                            AdapterMix{"gemma4_e_tiny", {"gemma4_e_tiny"}},
                                            AdapterMix{"qwen35_tiny", {"qwen35_tiny", "qwen35_gates"}},
-                                           AdapterMix{"falcon_h1_tiny", {"falcon_h1_tiny"}}),
+                                           AdapterMix{"falcon_h1_tiny", {"falcon_h1_tiny"}},
+                                           AdapterMix{"mixtral_tiny", {"mixtral_tiny", "mixtral_modules"}},
+                                           AdapterMix{"qwen2_moe_tiny", {"qwen2_moe_tiny"}},
+                                           AdapterMix{"qwen3_moe_tiny", {"qwen3_moe_tiny", "qwen3_moe_modules"}},
+                                           AdapterMix{"deepseek_v3_tiny", {"deepseek_v3_tiny"}},
+                                           AdapterMix{"gpt_oss_tiny", {"gpt_oss_tiny"}}),
                          [](const auto& test) { return test.param.model; });
 
 // Calls of the CPU's operations, by the fusions that adapters are in the way of.

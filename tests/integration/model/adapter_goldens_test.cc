@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logits of base and adapter in FP32 against PEFT, for each backend and CPU variant, whole prompts and chunks: fused
 // and single projections, GPT-2's transposed ones, rows interleaved by head or in rotation pairs, factors of the model,
-// layers that share keys and values, recurrent ones, queries with an output gate, fused and eager, and
-// a GGUF adapter of a GGUF file.
+// layers that share keys and values, recurrent ones, queries with an output gate, experts one by one and stacked,
+// routers, latent attention, fused and eager, and GGUF adapters of GGUF files.
 #include <gtest/gtest.h>
 
 #include "engine/base/check.h"
@@ -61,23 +61,28 @@ TEST_P(AdapterGoldens, LogitsAreThoseOfPeft) {
   std::printf("largest error %g\n", static_cast<double>(worst));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AdapterGoldens,
-                         ::testing::Values(Of("llama_gqa", "llama_gqa"), Of("llama_gqa_second", "llama_gqa"),
-                                           Of("llama_gqa_third", "llama_gqa"), Of("gpt2_tiny", "gpt2_tiny"),
-                                           Of("qwen3_qk_norm", "qwen3_qk_norm"), Of("gemma3_tiny", "gemma3_tiny"),
-                                           Of("phi3_tiny", "phi3_tiny"), Of("neox_parallel", "neox_parallel"),
-                                           Of("cohere_tiny", "cohere_tiny"), Of("granite_tiny", "granite_tiny"),
-                                           Of("gemma4_e_tiny", "gemma4_e_tiny"), Of("qwen35_tiny", "qwen35_tiny"),
-                                           Of("qwen35_gates", "qwen35_tiny"), Of("qwen3next_tiny", "qwen3next_tiny"),
-                                           Of("lfm2_tiny", "lfm2_tiny"), Of("mamba2_tiny", "mamba2_tiny"),
-                                           Of("falcon_h1_tiny", "falcon_h1_tiny"),
-                                           AdapterGolden{"llama_gqa.gguf",
-                                                         SourcePath("tests/golden/gguf/llama_gqa.gguf"), "llama_gqa"}),
-                         [](const auto& test) {
-                           std::string name = test.param.adapter;
-                           std::replace(name.begin(), name.end(), '.', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, AdapterGoldens,
+    ::testing::Values(
+        Of("llama_gqa", "llama_gqa"), Of("llama_gqa_second", "llama_gqa"), Of("llama_gqa_third", "llama_gqa"),
+        Of("gpt2_tiny", "gpt2_tiny"), Of("qwen3_qk_norm", "qwen3_qk_norm"), Of("gemma3_tiny", "gemma3_tiny"),
+        Of("phi3_tiny", "phi3_tiny"), Of("neox_parallel", "neox_parallel"), Of("cohere_tiny", "cohere_tiny"),
+        Of("granite_tiny", "granite_tiny"), Of("gemma4_e_tiny", "gemma4_e_tiny"), Of("qwen35_tiny", "qwen35_tiny"),
+        Of("qwen35_gates", "qwen35_tiny"), Of("qwen3next_tiny", "qwen3next_tiny"), Of("lfm2_tiny", "lfm2_tiny"),
+        Of("mamba2_tiny", "mamba2_tiny"), Of("falcon_h1_tiny", "falcon_h1_tiny"), Of("mixtral_tiny", "mixtral_tiny"),
+        Of("mixtral_modules", "mixtral_tiny"), Of("qwen2_moe_tiny", "qwen2_moe_tiny"),
+        Of("qwen3_moe_tiny", "qwen3_moe_tiny"), Of("qwen3_moe_modules", "qwen3_moe_tiny"),
+        Of("olmoe_modules", "olmoe_tiny"), Of("gpt_oss_tiny", "gpt_oss_tiny"), Of("llama4_tiny", "llama4_tiny"),
+        Of("granitemoe_tiny", "granitemoe_tiny"), Of("deepseek_v2_tiny", "deepseek_v2_tiny"),
+        Of("deepseek_v3_tiny", "deepseek_v3_tiny"), Of("nemotron_h_tiny", "nemotron_h_tiny"),
+        Of("gemma4_moe_tiny", "gemma4_moe_tiny"), Of("lfm2moe_tiny", "lfm2moe_tiny"),
+        AdapterGolden{"olmoe_modules.gguf", SourcePath("tests/golden/gguf/olmoe_tiny.gguf"), "olmoe_modules"},
+        AdapterGolden{"llama_gqa.gguf", SourcePath("tests/golden/gguf/llama_gqa.gguf"), "llama_gqa"}),
+    [](const auto& test) {
+      std::string name = test.param.adapter;
+      std::replace(name.begin(), name.end(), '.', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace dunlin::engine

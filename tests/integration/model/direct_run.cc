@@ -29,7 +29,7 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
   buffers_ = *StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   inputs_ = std::make_unique<StepInputs>(*plan);
-  adapters_ = std::make_unique<AdapterStage>(*plan);
+  adapters_ = std::make_unique<AdapterStage>(model->config(), *plan);
   const Fp8Options fp8 = profile.precision == Precision::kFp8 ? options.fp8 : Fp8Options{};
   absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales,
                                                           model->device(), buffers_->floats(BufferId::kFp8Scales));

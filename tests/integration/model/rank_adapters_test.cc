@@ -119,7 +119,13 @@ INSTANTIATE_TEST_SUITE_P(
         RankAdapterCase{"phi3_tiny", 2, {"phi3_tiny"}}, RankAdapterCase{"granite_tiny", 2, {"granite_tiny"}},
         RankAdapterCase{"qwen35_tiny", 2, {"qwen35_tiny", "qwen35_gates"}},
         RankAdapterCase{"qwen3next_tiny", 2, {"qwen3next_tiny"}}, RankAdapterCase{"lfm2_tiny", 2, {"lfm2_tiny"}},
-        RankAdapterCase{"mamba2_tiny", 2, {"mamba2_tiny"}}, RankAdapterCase{"falcon_h1_tiny", 2, {"falcon_h1_tiny"}}),
+        RankAdapterCase{"mamba2_tiny", 2, {"mamba2_tiny"}}, RankAdapterCase{"falcon_h1_tiny", 2, {"falcon_h1_tiny"}},
+        RankAdapterCase{"mixtral_tiny", 2, {"mixtral_tiny", "mixtral_modules"}},
+        RankAdapterCase{"qwen2_moe_tiny", 2, {"qwen2_moe_tiny"}}, RankAdapterCase{"gpt_oss_tiny", 2, {"gpt_oss_tiny"}},
+        RankAdapterCase{"llama4_tiny", 2, {"llama4_tiny"}},
+        RankAdapterCase{"deepseek_v3_tiny", 2, {"deepseek_v3_tiny"}},
+        RankAdapterCase{"gemma4_moe_tiny", 2, {"gemma4_moe_tiny"}},
+        RankAdapterCase{"nemotron_h_tiny", 2, {"nemotron_h_tiny"}}),
     [](const auto& test) { return std::string(test.param.model) + "_" + std::to_string(test.param.num_ranks); });
 
 }  // namespace
