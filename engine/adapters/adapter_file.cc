@@ -23,6 +23,8 @@ constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
 constexpr std::string_view kWrapped = ".base_layer";
+// The base's own matrix, which PEFT writes next to the pair of an output embedding.
+constexpr std::string_view kBaseWeight = ".base_layer.weight";
 constexpr std::string_view kWeight = "weight";  // a parameter that is its module's matrix
 constexpr uint64_t kMaxTypeBytes = 64;          // of general.type
 
@@ -90,12 +92,17 @@ absl::StatusOr<Modules> PeftModules(const Directory& directory) {
   if (!opened.ok()) return opened.status();
   const auto file = std::make_shared<const CheckpointFile>(*std::move(opened));
   Modules modules;
+  std::vector<std::string_view> bases;
   for (const TensorInfo& tensor : file->tensors()) {
     std::string_view name = tensor.name;
     if (!name.starts_with(kPeftPrefix)) {
       return Refused(kWeightsFile, name, absl::StrCat("does not begin with ", AbslView(kPeftPrefix)));
     }
     name.remove_prefix(kPeftPrefix.size());
+    if (name.ends_with(kBaseWeight)) {
+      bases.push_back(name.substr(0, name.size() - kBaseWeight.size()));
+      continue;
+    }
     const bool loadable = IsLoadable(tensor.dtype->loadable);
     AdapterMatrix matrix{.tensor = tensor.name,
                          .file = kWeightsFile,
@@ -107,6 +114,11 @@ absl::StatusOr<Modules> PeftModules(const Directory& directory) {
                          }};
     absl::Status added = AddTensor(std::move(matrix), name, kPeft, loadable ? nullptr : tensor.dtype->name, &modules);
     if (!added.ok()) return added;
+  }
+  for (const std::string_view base : bases) {
+    if (modules.contains(base)) continue;
+    const std::string name = absl::StrCat(AbslView(base), AbslView(kBaseWeight));
+    return Refused(kWeightsFile, name, KindOf(name));
   }
   return modules;
 }

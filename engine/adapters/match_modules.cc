@@ -31,9 +31,9 @@ absl::Status CheckShape(const AdapterMatrix& matrix, const std::vector<int64_t>&
 }
 
 // Names of transformers' modules that checkpoints have under others.
-constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {".mlp.", ".block_sparse_moe."},                                  // Mixtral and its kin
-    {".block_sparse_moe.router", ".block_sparse_moe.router.layer"}};  // Granite
+constexpr std::pair<const char*, const char*> kOtherNames[] = {{"lm_head", "embed_out"},         // GPT-NeoX
+                                                               {".mlp.", ".block_sparse_moe."},  // Mixtral and its kin
+                                                               {"moe.router", "moe.router.layer"}};  // Granite
 
 // The shapes of a pair's matrices.
 struct PairShape {

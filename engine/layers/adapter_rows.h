@@ -23,6 +23,7 @@ struct AdapterRows {
   std::span<const Use> all;   // rows of the batch
   std::span<const Use> kept;  // rows among KeptRows
   kernels::LowRankUse* list;  // [all.size()] where the list of a product is made
+  int32_t* head_rows;         // where the rows of a block of the head's are listed, as many as `kept` has
   ExpertAdapters* experts;    // where those of a layer's experts are made
 };
 

@@ -20,28 +20,34 @@ bool Head::Run(int32_t first, int32_t count) const {
                                              : NormRows{hidden, kept.index + first, count};
   // Of several ranks the first one, which samples, may still read the logits of the rows before.
   return (first == 0 || !context_->divided() || Meet(context_, kHead)) &&
-         Run(context_->weights.final_norm, context_->weights.head, rows);
+         Run(context_->weights.final_norm, context_->weights.head, rows, first);
 }
 
-bool Head::Run(const NormWeights& final_norm, const LinearWeights& weights, const NormRows& rows) const {
+bool Head::Run(const NormWeights& final_norm, const LinearWeights& weights, const NormRows& rows,
+               int32_t first_kept) const {
   const ModelConfig& config = context_->config;
   const Linear head(context_, weights, HeadInputIndex(config));
   float* logits = context_->buffers.logits;
   const kernels::SoftcapParams cap{
       .values = logits, .cap = config.head.softcap, .num_rows = rows.count, .columns = config.vocab_size};
   if (!Norm(context_, final_norm).Run("final norm", &head, rows)) return false;
-  const bool ran = context_->divided() ? RunDivided(head, rows.count) : head.Run(kHead, nullptr, logits, rows.count);
+  const bool ran =
+      context_->divided()
+          ? RunDivided(head, rows.count, first_kept)
+          : head.Run(kHead, nullptr, logits, rows.count) &&
+                (first_kept < 0 || head.AddHeadAdapters(first_kept, rows.count, {logits, config.vocab_size}));
   const bool capped = config.head.softcap > 0.0F && config.rank == 0;  // of several ranks the first one samples
   return ran && (!capped || context_->Run(&DeviceOps::softcap, cap, "logit softcap"));
 }
 
-bool Head::RunDivided(const Linear& head, int32_t count) const {
+bool Head::RunDivided(const Linear& head, int32_t count, int32_t first_kept) const {
   const ModelConfig& config = context_->config;
   kernels::GemmParams params = head.Params(count);
   params.bias = head.bias();
   params.out = context_->buffers.logits + config.part(config.vocab_size).first;
   params.out_stride = config.vocab_size;
   return context_->Run(&DeviceOps::gemm, params, kHead) &&
+         (first_kept < 0 || head.AddHeadAdapters(first_kept, count, {params.out, params.out_stride})) &&
          ShareColumns(context_, kHead, context_->buffers.logits, config.vocab_size, config.part(config.vocab_size),
                       count, 0);
 }

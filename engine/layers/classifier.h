@@ -16,12 +16,13 @@ class Head {
 
   // Of the kept rows [first, first + count) into buffers.logits, from its row 0.
   bool Run(int32_t first, int32_t count) const;
-  // The same of any rows, after the norm `final_norm`, with the matrix `head`.
-  bool Run(const NormWeights& final_norm, const LinearWeights& head, const NormRows& rows) const;
+  // The same of any rows, after the norm `final_norm`, with the matrix `head`. first_kept: the first of them among the
+  // kept rows, to whose logits adapters add; or -1.
+  bool Run(const NormWeights& final_norm, const LinearWeights& head, const NormRows& rows, int32_t first_kept) const;
 
  private:
   // Of a divided model, from the norm's output.
-  bool RunDivided(const Linear& head, int32_t count) const;
+  bool RunDivided(const Linear& head, int32_t count, int32_t first_kept) const;
 
   LayerContext* context_;
 };

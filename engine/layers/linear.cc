@@ -49,6 +49,14 @@ constexpr ProjectionRow kProjections[] = {
     {Projection::kSharedDown, [](const LayerWeights& w) -> const LinearWeights* { return &w.shared_expert.down; }},
 };
 
+// Of a layer, or with -1 of the model.
+std::optional<Projection> ProjectionOf(const PrecisionWeights& weights, int32_t layer, const LinearWeights* linear) {
+  if (layer < 0) return linear == &weights.head ? std::optional(Projection::kHead) : std::nullopt;
+  const LayerWeights& own = weights.layers[static_cast<size_t>(layer)];
+  const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return linear == row.of(own); });
+  return found == std::end(kProjections) ? std::nullopt : std::optional(found->projection);
+}
+
 }  // namespace
 
 bool Linear::SharesInputFormat(const kernels::Activation& other) const {
@@ -68,15 +76,14 @@ kernels::Activation Linear::InputIn(void* data, int32_t num_rows) const {
 
 std::optional<Projection> Linear::adapted() const {
   const AdapterRows* adapters = context_->inputs.adapters;
-  const int32_t index = context_->layer;
-  if (adapters == nullptr || index < 0) return std::nullopt;
-  const LayerWeights& layer = context_->weights.layers[static_cast<size_t>(index)];
-  const auto* found = std::ranges::find_if(kProjections, [&](const auto& row) { return weights_ == row.of(layer); });
-  if (found == std::end(kProjections)) return std::nullopt;
+  if (adapters == nullptr) return std::nullopt;
+  const std::optional<Projection> projection = ProjectionOf(context_->weights, context_->layer, weights_);
+  if (!projection.has_value()) return std::nullopt;
+  const int32_t index = std::max(context_->layer, 0);
   const bool adapted = std::ranges::any_of(adapters->all, [&](const AdapterRows::Use& use) {
-    return !use.adapter->pairs(found->projection, index, context_->config.rank).empty();
+    return !use.adapter->pairs(*projection, index, context_->config.rank).empty();
   });
-  return adapted ? std::optional(found->projection) : std::nullopt;
+  return adapted ? projection : std::nullopt;
 }
 
 bool Linear::IsAdapted() const {
@@ -90,7 +97,7 @@ float* Linear::KeepInput() const {
 }
 
 bool Linear::AddAdapters(const Columns& out) const {
-  const std::optional<Projection> projection = adapted();
+  const std::optional<Projection> projection = context_->layer < 0 ? std::nullopt : adapted();
   if (!projection.has_value()) return true;
   const AdapterRows& adapters = *context_->inputs.adapters;
   int32_t num_uses = 0;
@@ -100,11 +107,35 @@ bool Linear::AddAdapters(const Columns& out) const {
     adapters.list[num_uses++] = {
         .pairs = pairs.data(), .num_pairs = static_cast<int32_t>(pairs.size()), .rows = rows, .num_rows = num_rows};
   }
+  return RunAdapters(num_uses, out);
+}
+
+bool Linear::AddHeadAdapters(int32_t first, int32_t count, const Columns& out) const {
+  if (!IsAdapted()) return true;
+  const AdapterRows& adapters = *context_->inputs.adapters;
+  int32_t num_uses = 0;
+  int32_t* rows = adapters.head_rows;
+  for (const AdapterRows::Use& use : adapters.kept) {
+    const std::span pairs = use.adapter->pairs(Projection::kHead, 0, context_->config.rank);
+    int32_t* const end = std::transform(std::lower_bound(use.rows, use.rows + use.num_rows, first),
+                                        std::lower_bound(use.rows, use.rows + use.num_rows, first + count), rows,
+                                        [first](int32_t row) { return row - first; });
+    if (pairs.empty() || end == rows) continue;
+    adapters.list[num_uses++] = {.pairs = pairs.data(),
+                                 .num_pairs = static_cast<int32_t>(pairs.size()),
+                                 .rows = rows,
+                                 .num_rows = static_cast<int32_t>(end - rows)};
+    rows = end;
+  }
+  return RunAdapters(num_uses, out);
+}
+
+bool Linear::RunAdapters(int32_t num_uses, const Columns& out) const {
   if (num_uses == 0) return true;
   const kernels::AddLowRankParams params{.in = context_->input_rows,
                                          .in_stride = columns(),
                                          .in_features = columns(),
-                                         .uses = adapters.list,
+                                         .uses = context_->inputs.adapters->list,
                                          .num_uses = num_uses,
                                          .out = out.data,
                                          .out_stride = out.stride,

@@ -45,6 +45,10 @@ class Linear {
   kernels::GemmParams Params(int32_t num_rows) const;
   const float* bias() const { return weights_->bias; }
 
+  // Of the model's head, whose products of kept rows [first, first + count) are rows of out: adds what the rows'
+  // adapters add.
+  bool AddHeadAdapters(int32_t first, int32_t count, const Columns& out) const;
+
  private:
   // Of a divided model: the rank's columns of the sum.
   bool AddColumns(const char* op, const NormWeights& post_norm, const float* factor) const;
@@ -52,8 +56,9 @@ class Linear {
   bool RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const;
   // The projection of a layer that this is, where it is one and adapters of the batch have it.
   std::optional<Projection> adapted() const;
-  // Adds the products of the rows' adapters.
+  // Adds the products of the rows' adapters, where this is a projection of a layer.
   bool AddAdapters(const Columns& out) const;
+  bool RunAdapters(int32_t num_uses, const Columns& out) const;
 
   LayerContext* context_;
   const LinearWeights* weights_;

@@ -100,7 +100,7 @@ absl::Status Predictor::RunHead(int32_t first, int32_t count) {
   if (first > 0 && !Meet(&context_, "head")) return context_.Failure();
   const float* rows = context_.rows.hidden + int64_t{first} * context_.config.hidden_dim;
   const LinearWeights& head = context_.config.predictor.own_head ? own().head : context_.weights.head;
-  return StatusOf(Head(&context_).Run(own().final_norm, head, {rows, nullptr, count}));
+  return StatusOf(Head(&context_).Run(own().final_norm, head, {rows, nullptr, count}, -1));
 }
 
 }  // namespace dunlin::engine

@@ -19,6 +19,7 @@ AdapterStage::AdapterStage(const ModelConfig& config, const MemoryPlan& plan)
   uses_.reserve(sequences);
   kept_uses_.reserve(sequences);
   list_.resize(sequences);
+  head_rows_.resize(tokens);
   experts_.Reserve(config, plan.max_tokens_per_step, plan.max_sequences);
 }
 
@@ -39,7 +40,8 @@ const AdapterRows* AdapterStage::Stage(const StepPlan& plan, const SubBatch& bat
     return plan.sequences[static_cast<size_t>(head_rows[static_cast<size_t>(row)].sequence_index)].adapter;
   };
   Collect(static_cast<int32_t>(head_rows.size()), of_head_row, &kept_rows_, &kept_uses_);
-  staged_ = {.all = uses_, .kept = kept_uses_, .list = list_.data(), .experts = &experts_};
+  staged_ = {
+      .all = uses_, .kept = kept_uses_, .list = list_.data(), .head_rows = head_rows_.data(), .experts = &experts_};
   return &staged_;
 }
 

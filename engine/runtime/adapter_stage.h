@@ -36,6 +36,7 @@ class AdapterStage {
   std::vector<AdapterRows::Use> uses_;
   std::vector<AdapterRows::Use> kept_uses_;
   std::vector<kernels::LowRankUse> list_;
+  std::vector<int32_t> head_rows_;
   ExpertAdapters experts_;
   AdapterRows staged_{};
 };

@@ -147,7 +147,7 @@ void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   }
 }
 
-// What the config says, or every adapter with the largest rank for every matrix but those of experts, in FP32.
+// What the config says, or every adapter with the largest rank for every matrix of layers but of experts, in FP32.
 size_t AdapterBytes(const engine::ModelSummary& summary, const engine::AdapterLimits& limits) {
   if (limits.max_adapters == 0) return 0;
   if (limits.max_bytes != kAutoBytes) return limits.max_bytes;

@@ -84,7 +84,8 @@ absl::Status AdapterRun::LoadAdapters() {
   for (int32_t i = 0; i < num_adapters_; ++i) {
     std::vector<engine::AdapterModule> modules;
     for (const engine::AdaptableModule& module : case_.model->adaptable().modules) {
-      if (engine::IsOfExperts(module.projection)) continue;
+      const bool of_layer = module.projection != engine::Projection::kHead;
+      if (engine::IsOfExperts(module.projection) || !of_layer) continue;
       const uint64_t stream = StreamOf(session_.options().seed, static_cast<uint64_t>(i) << 32 | 2 * modules.size());
       modules.push_back({.name = module.name,
                          .down = RandomMatrix(module.name + ".lora_A", rank, module.in_features, stream),

@@ -54,6 +54,8 @@ std::optional<Projection> ProjectionOf(WeightSlot slot) {
       return Projection::kSharedUp;
     case WeightSlot::kSharedDown:
       return Projection::kSharedDown;
+    case WeightSlot::kHead:
+      return Projection::kHead;
     default:
       return std::nullopt;
   }

@@ -43,7 +43,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.vector_bytes = *vector_bytes;
   const int32_t copies = ops.link_ranks != nullptr ? source.num_ranks : 1;  // of first matrices, which all ranks read
   for (const AdaptableModule& module : model->adaptable.modules) {
-    if (IsOfExperts(module.projection)) continue;
+    if (IsOfExperts(module.projection) || module.projection == Projection::kHead) continue;
     summary.adaptable_features += int64_t{copies} * module.in_features;
     for (const ModuleRows& rows : module.rows) {
       // Each rank of a divided model has panels of its own, the last not full.

@@ -27,7 +27,8 @@ struct ModelSummary {
   std::optional<kernels::Precision> own_precision;             // as Model::own_precision
   std::array<size_t, kernels::kNumWeightFormats> own_formats{};  // its matrices by format, bytes
   size_t vector_bytes = 0;                                       // of each, the part that all precisions share
-  int64_t adaptable_features = 0;  // inputs and outputs of the modules, but of experts, that adapters may change
+  int64_t adaptable_features =
+      0;  // inputs and outputs of the modules of layers, but of experts, that adapters may change
   // Bytes of one token's keys and values over all layers.
   struct KvBytes {
     kernels::DType dtype;

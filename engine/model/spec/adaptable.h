@@ -15,6 +15,7 @@ namespace dunlin::engine {
 // Products of every layer that has them: LayerWeights::qkv, attention_gate, attention_out, mlp_up and mlp_down; `in`,
 // `gates` and `out` of its recurrent mixer; query_down, query and kv_down of its latent attention; its router, the rows
 // that experts read in place of the layer's, and what becomes of their sum; its experts' products and the shared one's.
+// kHead is the model's, PrecisionWeights::head, and counts as layer 0's.
 enum class Projection : uint8_t {
   kQkv,
   kAttentionGate,
@@ -33,9 +34,10 @@ enum class Projection : uint8_t {
   kExpertUp,
   kExpertDown,
   kSharedUp,
-  kSharedDown
+  kSharedDown,
+  kHead
 };
-inline constexpr size_t kNumProjections = 18;
+inline constexpr size_t kNumProjections = 19;
 
 // Whether a layer has one for each expert.
 constexpr bool IsOfExperts(Projection projection) {

@@ -127,13 +127,15 @@ TEST_F(LoadAdapterTest, RefusesTensorsByName) {
   EXPECT_THAT(Message(kConfig, with("base_model.model.model.embed_tokens.lora_embedding_A")),
               HasSubstr("adapts an embedding"));
   EXPECT_THAT(Message(kConfig, with("base_model.model.lm_head.weight")), HasSubstr("is no half of a pair"));
+  EXPECT_THAT(Message(kConfig, with("base_model.model.lm_head.base_layer.weight")), HasSubstr("is no half of a pair"));
   EXPECT_THAT(Message(kConfig, with("model.layers.0.self_attn.q_proj.lora_A.weight")),
               HasSubstr("does not begin with base_model.model."));
   EXPECT_THAT(Message(kConfig, with(module + ".lora_A.weight")), HasSubstr("lacks its lora_B.weight"));
   EXPECT_THAT(Message(kConfig, with(module + ".lora_B.weight")), HasSubstr("lacks its lora_A.weight"));
-  EXPECT_THAT(Message(kConfig, Pair("lm_head", 2, 6, 9)),
-              HasSubstr("module 'lm_head' is none that adapters of this model may change; those of its layers are "
-                        "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"));
+  EXPECT_THAT(
+      Message(kConfig, Pair("model.embed_tokens", 2, 6, 9)),
+      HasSubstr("module 'model.embed_tokens' is none that adapters of this model may change; those of its layers are "
+                "down_proj, gate_proj, k_proj, lm_head, o_proj, q_proj, up_proj, v_proj"));
   EXPECT_THAT(Message(kConfig, Pair("model.layers.2.self_attn.q_proj", 2, 6, 16)),
               HasSubstr("module 'model.layers.2.self_attn.q_proj' is none"));
   std::vector<TestTensor> twice = QueryAndValue();

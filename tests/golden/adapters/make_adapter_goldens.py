@@ -92,6 +92,8 @@ ADAPTERS = {
     "lfm2moe_tiny": ("lfm2moe_tiny", torch.float32, {
         "r": 3, "lora_alpha": 6, "target_modules": ["in_proj"], "target_parameters": [
             "feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj", "feed_forward.gate.weight"]}),
+    "llama_gqa_head": ("llama_gqa", torch.float32, {"r": 4, "lora_alpha": 8, "target_modules": ["lm_head", "v_proj"]}),
+    "neox_head": ("neox_parallel", torch.bfloat16, {"r": 3, "lora_alpha": 3, "target_modules": ["lm_head"]}),
 }
 # Folder -> model, dtype, r, lora_alpha and, of each layer with experts, the gate, up and down projections of an expert and
 # one of attention: an adapter of transformers 4, whose experts are modules. PEFT's own conversion loads it.

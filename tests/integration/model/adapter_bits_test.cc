@@ -12,7 +12,7 @@
 namespace dunlin::engine {
 namespace {
 
-const std::vector<std::string> kLlamaAdapters = {"llama_gqa", "llama_gqa_second", "llama_gqa_third"};
+const std::vector<std::string> kLlamaAdapters = {"llama_gqa", "llama_gqa_second", "llama_gqa_third", "llama_gqa_head"};
 
 EngineOptions WithAdapters(EngineOptions options = {}) {
   options.adapters = TestAdapterLimits();

@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
         Of("olmoe_modules", "olmoe_tiny"), Of("gpt_oss_tiny", "gpt_oss_tiny"), Of("llama4_tiny", "llama4_tiny"),
         Of("granitemoe_tiny", "granitemoe_tiny"), Of("deepseek_v2_tiny", "deepseek_v2_tiny"),
         Of("deepseek_v3_tiny", "deepseek_v3_tiny"), Of("nemotron_h_tiny", "nemotron_h_tiny"),
-        Of("gemma4_moe_tiny", "gemma4_moe_tiny"), Of("lfm2moe_tiny", "lfm2moe_tiny"),
+        Of("gemma4_moe_tiny", "gemma4_moe_tiny"), Of("lfm2moe_tiny", "lfm2moe_tiny"), Of("llama_gqa_head", "llama_gqa"),
+        Of("neox_head", "neox_parallel"),
         AdapterGolden{"olmoe_modules.gguf", SourcePath("tests/golden/gguf/olmoe_tiny.gguf"), "olmoe_modules"},
         AdapterGolden{"llama_gqa.gguf", SourcePath("tests/golden/gguf/llama_gqa.gguf"), "llama_gqa"}),
     [](const auto& test) {

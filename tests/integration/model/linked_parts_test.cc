@@ -137,14 +137,14 @@ INSTANTIATE_TEST_SUITE_P(
     Fake, LinkedAdapters,
     ::testing::Combine(
         ::testing::ValuesIn(FakePlaces()),
-        ::testing::Values(LinkedPart{"llama_gqa", 2, {"llama_gqa", "llama_gqa_second", "llama_gqa_third"}},
-                          LinkedPart{"gpt2_tiny", 3, {"gpt2_tiny"}}, LinkedPart{"gemma3_tiny", 4, {"gemma3_tiny"}},
-                          LinkedPart{"qwen35_tiny", 2, {"qwen35_tiny", "qwen35_gates"}},
-                          LinkedPart{"falcon_h1_tiny", 2, {"falcon_h1_tiny"}},
-                          LinkedPart{"mixtral_tiny", 2, {"mixtral_tiny", "mixtral_modules"}},
-                          LinkedPart{"gpt_oss_tiny", 2, {"gpt_oss_tiny"}},
-                          LinkedPart{"nemotron_h_tiny", 2, {"nemotron_h_tiny"}},
-                          LinkedPart{"deepseek_v3_tiny", 2, {"deepseek_v3_tiny"}})),
+        ::testing::Values(
+            LinkedPart{"llama_gqa", 2, {"llama_gqa", "llama_gqa_second", "llama_gqa_third", "llama_gqa_head"}},
+            LinkedPart{"gpt2_tiny", 3, {"gpt2_tiny"}}, LinkedPart{"gemma3_tiny", 4, {"gemma3_tiny"}},
+            LinkedPart{"qwen35_tiny", 2, {"qwen35_tiny", "qwen35_gates"}},
+            LinkedPart{"falcon_h1_tiny", 2, {"falcon_h1_tiny"}},
+            LinkedPart{"mixtral_tiny", 2, {"mixtral_tiny", "mixtral_modules"}},
+            LinkedPart{"gpt_oss_tiny", 2, {"gpt_oss_tiny"}}, LinkedPart{"nemotron_h_tiny", 2, {"nemotron_h_tiny"}},
+            LinkedPart{"deepseek_v3_tiny", 2, {"deepseek_v3_tiny"}})),
     LinkedPartName);
 INSTANTIATE_TEST_SUITE_P(
     Fake, LinkedDrafts,

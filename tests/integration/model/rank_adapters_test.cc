@@ -111,7 +111,7 @@ TEST_P(RankAdapters, ResponsesHaveTheBitsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(
     Models, RankAdapters,
     ::testing::Values(
-        RankAdapterCase{"llama_gqa", 2, {"llama_gqa", "llama_gqa_second", "llama_gqa_third"}},
+        RankAdapterCase{"llama_gqa", 2, {"llama_gqa_head", "llama_gqa", "llama_gqa_second", "llama_gqa_third"}},
         RankAdapterCase{"llama_gqa", 3, {"llama_gqa", "llama_gqa_second", "llama_gqa_third"}},
         RankAdapterCase{"gpt2_tiny", 2, {"gpt2_tiny"}}, RankAdapterCase{"gpt2_tiny", 3, {"gpt2_tiny"}},
         RankAdapterCase{"neox_parallel", 2, {"neox_parallel"}}, RankAdapterCase{"neox_parallel", 3, {"neox_parallel"}},
