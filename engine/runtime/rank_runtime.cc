@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/layers/predictor.h"
 #include "engine/runtime/device_status.h"
+#include "kernels/api/backing_unit.h"
 
 namespace dunlin::engine {
 namespace {
@@ -16,10 +17,10 @@ size_t BytesPerPage(const MemoryPlan& plan) {
   return plan[BufferId::kKvPool] / static_cast<size_t>(plan.num_pages);
 }
 
-// A page of each group at least: without one, no token can be computed.
+// A page of each group at least, for the bytes are rounded down: without one, no token can be computed.
 size_t FirstKvBytes(const MemoryPlan& plan, const KvBackingOptions& options) {
-  constexpr size_t kRoundedDown = 4096;
-  return std::max(options.first_bytes, static_cast<size_t>(plan.kv_groups.count()) * BytesPerPage(plan) + kRoundedDown);
+  return std::max(options.first_bytes,
+                  static_cast<size_t>(plan.kv_groups.count()) * BytesPerPage(plan) + kernels::kBackingUnit);
 }
 
 int32_t TokensPerPage(const MemoryPlan& plan, Precision precision) {

@@ -5,11 +5,10 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/api/backing_unit.h"
 
 namespace dunlin::engine {
 namespace {
-
-constexpr size_t kBackingUnit = 4096;  // DeviceOps::back
 
 LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
   const MemoryPlan& plan = buffers.plan();
@@ -115,14 +114,15 @@ void* StepBuffers::AllocatePool(size_t first_bytes) {
     kv_backed_ = bytes;
     return device_->ops->allocate(device_->context, bytes);
   }
-  kv_backed_ = first_bytes / kBackingUnit * kBackingUnit;
+  kv_backed_ = first_bytes / kernels::kBackingUnit * kernels::kBackingUnit;
   if (device_->ops->back(device_->context, memory, kv_backed_)) return memory;
   device_->ops->release(device_->context, memory, bytes);
   return nullptr;
 }
 
 bool StepBuffers::BackKvPool(size_t end) {
-  end = std::min((end + kBackingUnit - 1) / kBackingUnit * kBackingUnit, plan_[BufferId::kKvPool]);
+  constexpr size_t kUnit = kernels::kBackingUnit;
+  end = std::min((end + kUnit - 1) / kUnit * kUnit, plan_[BufferId::kKvPool]);
   if (end <= kv_backed_) return true;
   auto* const pool = static_cast<std::byte*>(at(BufferId::kKvPool));
   if (!device_->ops->back(device_->context, pool + kv_backed_, end - kv_backed_)) return false;

@@ -69,7 +69,7 @@ struct DeviceOps {
   // Device memory that is backed later, range by range, where the system gives memory slowly or may have less of it
   // than planned. reserve returns addresses for `bytes` >= 4 MiB that nobody may use, release takes them back; null
   // where the memory has to be allocated. back gives memory, zeroed, to a range of them, while others use what is
-  // backed already. False: the system has none, and the range holds none. Its ends are multiples of 4096 bytes, or
+  // backed already. False: the system has none, and the range holds none. Its ends are multiples of kBackingUnit, or
   // those of the reservation. Both null: the device has memory of its own, all of which `allocate` gives at once.
   void* (*reserve)(DeviceContext*, size_t bytes) = nullptr;
   bool (*back)(DeviceContext*, void* data, size_t bytes) = nullptr;

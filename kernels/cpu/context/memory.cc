@@ -21,7 +21,7 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmallPage = 4096;
+constexpr size_t kSmallPage = 4096;  // the smallest of any system
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMapFrom = 2 * kHugePage;     // below this a huge page would mostly be waste
 constexpr size_t kTouchBytes = 8 * kHugePage;  // of one task: some milliseconds
@@ -83,6 +83,14 @@ void* AllocateHuge(size_t bytes, ThreadPool* pool) {
   return nullptr;
 }
 
+// Whether one page of a reserved area's memory may be a huge one. Those of a system with pages of 16 or 64 KiB are of
+// 32 or 512 MiB: one page's entries in the tables fill a page, 8 bytes each. Backing would give all of that at once,
+// more than its caller asked the system about.
+bool HugePagesAreSmall() {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return page * (page / 8) <= kHugePage;
+}
+
 // Has the pages of an area lie on all memory nodes in turn, whichever thread touches them first. False where there are
 // several and the system does not let the process choose.
 bool Interleave(char* area, size_t length) {
@@ -109,7 +117,9 @@ void* ReserveZeroed(size_t bytes) {
   if (bytes < kMapFrom || bytes > SIZE_MAX / 2) return nullptr;
   const size_t length = RoundUp(bytes, kHugePage);
   char* area = MapHuge(length);
-  if (area == nullptr || Interleave(area, length)) return area;
+  if (area == nullptr) return nullptr;
+  if (!HugePagesAreSmall()) madvise(area, length, MADV_NOHUGEPAGE);
+  if (Interleave(area, length)) return area;
   munmap(area, length);
   return nullptr;
 }

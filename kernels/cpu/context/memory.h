@@ -19,7 +19,7 @@ void* AllocateZeroed(size_t bytes, ThreadPool* pool = nullptr);
 // process is locked, counts here.
 void* ReserveZeroed(size_t bytes);
 // Gives memory to a part of what ReserveZeroed returned. False when the system has none: then the part has none.
-// REQUIRES: it begins on a page of 4096 bytes.
+// REQUIRES: it begins at a multiple of kBackingUnit (kernels/api/backing_unit.h) from the front.
 bool BackMemory(void* data, size_t bytes);
 
 // `bytes` as given to AllocateZeroed or ReserveZeroed; null memory is allowed.

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/api/backing_unit.h"
+
 namespace dunlin::kernels {
 namespace {
 
@@ -109,7 +111,7 @@ TEST(DeviceMemory, IsBackedPartByPart) {
   auto* memory = static_cast<uint8_t*>(ops.reserve(device->context, kBytes));
   ASSERT_NE(memory, nullptr);
   for (const auto& [first, end] :
-       {std::pair<size_t, size_t>{0, 4096}, {4096, size_t{5} << 20}, {size_t{5} << 20, kBytes}}) {
+       {std::pair<size_t, size_t>{0, kBackingUnit}, {kBackingUnit, size_t{5} << 20}, {size_t{5} << 20, kBytes}}) {
     ASSERT_TRUE(ops.back(device->context, memory + first, end - first));
     EXPECT_TRUE(std::all_of(memory + first, memory + end, [](uint8_t byte) { return byte == 0; }));
     std::fill(memory + first, memory + end, uint8_t{1});
@@ -128,8 +130,8 @@ TEST(DeviceMemory, ThatTheSystemDoesNotHaveIsRefused) {
   ASSERT_NE(memory, nullptr);
   // A hole in the addresses, as memory that the kernel cannot give, is ENOMEM.
   uint8_t* const hole = memory + (size_t{6} << 20);
-  ASSERT_EQ(munmap(hole, 4096), 0);
-  if (madvise(hole, 4096, MADV_POPULATE_WRITE) == 0) {
+  ASSERT_EQ(munmap(hole, kBackingUnit), 0);
+  if (madvise(hole, kBackingUnit, MADV_POPULATE_WRITE) == 0) {
     device->ops->release(device->context, memory, kBytes);
     GTEST_SKIP() << "advice on memory is ignored here, as by qemu-user";
   }

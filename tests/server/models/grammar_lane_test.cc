@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -29,7 +30,7 @@ class NoThreads {
     getrlimit(RLIMIT_AS, &before_);
     int64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlimit now = {static_cast<rlim_t>(pages) * 4096 + (rlim_t{1} << 20), before_.rlim_max};
+    const rlimit now = {static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 20), before_.rlim_max};
     EXPECT_EQ(setrlimit(RLIMIT_AS, &now), 0);
   }
   ~NoThreads() {

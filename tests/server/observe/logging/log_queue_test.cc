@@ -20,7 +20,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr size_t kPipeBytes = 4096;  // the smallest that Linux makes
+const size_t kPipeBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));  // the smallest that Linux makes
 constexpr size_t kMaxBytes = 8192;
 
 class Pipe {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -38,7 +39,7 @@ int64_t ResidentBytes() {
   int64_t total = 0;
   int64_t resident = 0;
   file >> total >> resident;
-  return resident * 4096;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 // The text of a completion over HTTP.
