@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tools/bench/cache_size.h"
+#include "tools/bench/processor_name.h"
 
 namespace dunlin::tools::bench {
 namespace {
@@ -29,11 +30,6 @@ std::string ProcValue(const char* path, const std::string& key) {
     return value == std::string::npos ? "" : line.substr(value);
   }
   return "";
-}
-
-std::string ProcessorName() {
-  const std::string name = ProcValue("/proc/cpuinfo", "model name");
-  return absl::StrCat(name.empty() ? "unknown processor" : name, ", ", sysconf(_SC_NPROCESSORS_ONLN), " CPUs");
 }
 
 }  // namespace
@@ -81,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const BenchOptions& optio
   machine.device = kernels::Name(kind);
   if (kind == kernels::DeviceKind::kCpu) {
     const std::string& variant = options.device_options.cpu_variant;
-    machine.processor = ProcessorName();
+    machine.processor = absl::StrCat(ProcessorName(), ", ", sysconf(_SC_NPROCESSORS_ONLN), " CPUs");
     machine.variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
   } else {
     machine.processor = session->device_->description;
