@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/deepseek_family.h"
+#include "engine/model/architectures/delta_fields.h"
 #include "engine/model/architectures/mamba_fields.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -16,11 +17,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int64_t kMaxBailingRows = 1 << 20;  // of a delta net's input projection
-
-// Fields have one name in published configs and another in transformers' class.
-const char* EitherName(const JsonFields& fields, const char* name, const char* other) {
-  return !fields.Has(name) && fields.Has(other) ? other : name;
-}
 
 // Sizes are those of fields of their own where transformers has saved the config, which gives head_dim another meaning.
 // Decays: bound * sigmoid(...), or of any size without a safe gate.
@@ -47,13 +43,8 @@ void ParseBailingLayers(JsonFields& fields, ModelConfig* config) {
   const int64_t group = fields.IntOr("layer_group_size", 1, kMaxLayers, 6);
   const std::string letters = ParseLayerLetters(fields, "M*");
   if (!fields.status().ok()) return;
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
-    const bool attends = letters.empty() ? (layer + 1) % group == 0 : letters[static_cast<size_t>(layer)] == '*';
-    config->mixers.push_back(attends ? MixerKind::kAttention : MixerKind::kDelta);
-  }
-  if (config->num_kv_layers() == 0) {
-    fields.Fail("no layer has full attention, of which a model needs one (layer_types, layer_group_size)");
-  }
+  SetDeltaMixers(fields, letters.empty() ? IntervalLetters(config->num_layers, group) : letters,
+                 "layer_types, layer_group_size", config);
 }
 
 void ParseBailingExperts(JsonFields& fields, ModelConfig* config) {

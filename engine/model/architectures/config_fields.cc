@@ -37,12 +37,6 @@ constexpr ActivationName kActivationNames[] = {
     {"swish", ActivationKind::kSilu},
 };
 
-void AddFrequencies(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary) {
-  const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
-  rotary->inv_freq.insert(rotary->inv_freq.end(), frequencies.begin(), frequencies.end());
-  rotary->attention_factors.push_back(RotaryAttentionFactor(scaling));
-}
-
 }  // namespace
 
 ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback) {
@@ -56,10 +50,26 @@ ActivationKind ParseActivation(JsonFields& fields, const char* name, const char*
   return ActivationKind::kGeluTanh;
 }
 
+void SetClampedGate(JsonFields& fields, ModelConfig* config) {
+  const auto check = [&fields](const char* name, float built_in) {
+    const double value = fields.NumberOr(name, 0.0, 1e6, static_cast<double>(built_in));
+    if (fields.status().ok() && static_cast<float>(value) != built_in) {
+      fields.Fail(absl::StrCat(name, " is ", value, "; must be ", built_in));
+    }
+  };
+  check("swiglu_alpha", kernels::kClampedSwishSlope);
+  check("swiglu_limit", kernels::kClampedSwishLimit);
+  config->mlp.activation = ActivationKind::kClampedSwish;
+}
+
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));
   }
+}
+
+const char* EitherName(const JsonFields& fields, const char* name, const char* other) {
+  return !fields.Has(name) && fields.Has(other) ? other : name;
 }
 
 void SetLabels(JsonFields& fields, ModelConfig* config) {
@@ -141,6 +151,12 @@ void SetQueryScale(JsonFields& fields, ModelConfig* config) {
         static_cast<int32_t>(scale.Int("original_max_position_embeddings", 1, kMaxContextTokens));
   }
   fields.Adopt(scale.status());
+}
+
+void AddFrequencies(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary) {
+  const std::vector<float> frequencies = InverseFrequencies(scaling, dim);
+  rotary->inv_freq.insert(rotary->inv_freq.end(), frequencies.begin(), frequencies.end());
+  rotary->attention_factors.push_back(RotaryAttentionFactor(scaling));
 }
 
 void AddRotation(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary) {

@@ -14,6 +14,10 @@ namespace dunlin::engine {
 // The activation that the field `name` names in transformers' terms; an error lists the known names.
 kernels::ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback);
 
+// The clamped gate (GPT-OSS): its constants are part of the kernels, so that swiglu_alpha and swiglu_limit must be
+// those.
+void SetClampedGate(JsonFields& fields, ModelConfig* config);
+
 // Refuses options that change the result and that no architecture supports: booleans in `names` that are true.
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names);
 
@@ -24,6 +28,10 @@ void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config, 
 
 // Head counts, dimensions and the scale head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
 void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config);
+
+// `name`, or `other` where the config has that alone: fields have one name in published configs and another in
+// transformers.
+const char* EitherName(const JsonFields& fields, const char* name, const char* other);
 
 // num_labels of an encoder whose `architectures` name a sequence classifier: of id2label, else transformers' default of
 // two; cross-encoders have one. At most 4096 and hidden_dim. REQUIRES: hidden_dim is set.
@@ -38,7 +46,9 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, const RotaryScalin
 // rope_parameters, which must be there.
 void SetQueryScale(JsonFields& fields, ModelConfig* config);
 
-// Adds a rotation to those of which each turns a number of dimensions of its own: dim, even, > 0, <= head_dim.
+// Adds the frequencies of a rotation of `dim` dimensions, and its factor, to those of a model.
+void AddFrequencies(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary);
+// The same for a model whose rotations turn numbers of dimensions of their own: dim, even, > 0, <= head_dim.
 void AddRotation(const RotaryScaling& scaling, int32_t dim, RotarySpec* rotary);
 
 // Gives sliding layers a rotation of their own, `names` of the config: in transformers 4's fields (old_style) a base

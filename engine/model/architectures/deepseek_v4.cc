@@ -79,11 +79,8 @@ void SetV4Rotations(JsonFields& fields, ModelConfig* config) {
   }
   RotarySpec& rotary = config->rotary;
   rotary.dim = rotated;
-  for (const RotaryScaling* scaling : {&rotations.plain, &rotations.compressed}) {
-    const std::vector<float> frequencies = InverseFrequencies(*scaling, rotated);
-    rotary.inv_freq.insert(rotary.inv_freq.end(), frequencies.begin(), frequencies.end());
-    rotary.attention_factors.push_back(RotaryAttentionFactor(*scaling));
-  }
+  AddFrequencies(rotations.plain, rotated, &rotary);
+  AddFrequencies(rotations.compressed, rotated, &rotary);
   config->max_context = static_cast<int32_t>(std::min<int64_t>(config->max_context, rotations.compressed.max_context));
   LatentAttentionSpec& query = config->attention.latent;
   query.rope_dim = config->attention.compressed.rope_dim = rotated;

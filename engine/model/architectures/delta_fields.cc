@@ -38,6 +38,21 @@ void ParseDelta(JsonFields& fields, const DeltaDefaults& defaults, ModelConfig* 
   }
 }
 
+std::string IntervalLetters(int32_t num_layers, int64_t interval) {
+  std::string letters;
+  for (int32_t layer = 0; layer < num_layers; ++layer) letters += (layer + 1) % interval == 0 ? '*' : 'M';
+  return letters;
+}
+
+void SetDeltaMixers(JsonFields& fields, const std::string& letters, const char* names, ModelConfig* config) {
+  for (const char letter : letters) {
+    config->mixers.push_back(letter == '*' ? MixerKind::kAttention : MixerKind::kDelta);
+  }
+  if (config->num_kv_layers() == 0) {
+    fields.Fail(absl::StrCat("no layer has full attention, of which a model needs one (", names, ")"));
+  }
+}
+
 void ParseDeltaLayers(JsonFields& fields, ModelConfig* config) {
   const int64_t interval = fields.IntOr("full_attention_interval", 1, kMaxLayers, 4);
   const std::vector<std::string> types = fields.TextListOr("layer_types", kMaxLayers);
@@ -46,18 +61,15 @@ void ParseDeltaLayers(JsonFields& fields, ModelConfig* config) {
     return fields.Fail(
         absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ", config->num_layers));
   }
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
-    const std::string type = !types.empty()                ? types[static_cast<size_t>(layer)]
-                             : (layer + 1) % interval == 0 ? "full_attention"
-                                                           : "linear_attention";
+  std::string letters = types.empty() ? IntervalLetters(config->num_layers, interval) : "";
+  for (const std::string& type : types) {
     if (type != "full_attention" && type != "linear_attention") {
-      return fields.Fail(absl::StrCat("layer_types[", layer, "] is '", type.substr(0, 32),
+      return fields.Fail(absl::StrCat("layer_types[", letters.size(), "] is '", type.substr(0, 32),
                                       "'; known: full_attention, linear_attention"));
     }
-    config->mixers.push_back(type == "full_attention" ? MixerKind::kAttention : MixerKind::kDelta);
+    letters += type == "full_attention" ? '*' : 'M';
   }
-  if (config->num_kv_layers() == 0)
-    fields.Fail("no layer has full attention, of which a model needs one (layer_types, full_attention_interval)");
+  SetDeltaMixers(fields, letters, "layer_types, full_attention_interval", config);
 }
 
 }  // namespace dunlin::engine

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-OSS: experts with biases and a clamped gate in every layer, attention sinks, every other layer with a sliding
 // window. Source: transformers 5.23, models/gpt_oss.
-#include "absl/strings/str_cat.h"
 #include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/expert_fields.h"
 #include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
@@ -14,22 +14,9 @@ namespace {
 constexpr LlamaDefaults kGptOssDefaults = {
     .max_context = 131072, .head_dim = 64, .norm_epsilon = 1e-5, .rotary = {.default_theta = 150000.0}};
 
-// The constants of the clamped gate are part of the kernels.
-void CheckGate(JsonFields& fields) {
-  const auto check = [&fields](const char* name, float built_in) {
-    const double value = fields.NumberOr(name, 0.0, 1e6, static_cast<double>(built_in));
-    if (fields.status().ok() && static_cast<float>(value) != built_in) {
-      fields.Fail(absl::StrCat(name, " is ", value, "; must be ", built_in));
-    }
-  };
-  check("swiglu_alpha", kernels::kClampedSwishSlope);
-  check("swiglu_limit", kernels::kClampedSwishLimit);
-}
-
 void ParseGptOss(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kGptOssDefaults, config);
-  CheckGate(fields);
-  config->mlp.activation = kernels::ActivationKind::kClampedSwish;
+  SetClampedGate(fields, config);
   config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", true);
   config->attention.sinks = true;
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 4}, config);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/deepseek_family.h"
+#include "engine/model/architectures/delta_fields.h"
 #include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/mamba_fields.h"
 #include "engine/model/spec/model_limits.h"
@@ -19,11 +20,6 @@ namespace {
 
 constexpr int64_t kMaxKimiRows = 1 << 20;  // of a delta net's input projection
 constexpr int64_t kKimiInterval = 4;       // between layers that attend, where the config says nothing
-
-// Fields have one name in published configs and another in transformers.
-const char* NameIn(const JsonFields& fields, const char* published, const char* other) {
-  return !fields.Has(published) && fields.Has(other) ? other : published;
-}
 
 // Sizes of heads: of linear_attn_config where it has them.
 struct KimiSizeFields {
@@ -80,16 +76,14 @@ void ParseKimiLayers(JsonFields& fields, ModelConfig* config) {
     return fields.Fail(absl::StrCat("the heads of linear attention take ", 3 * int64_t{config->delta.output_features()},
                                     " rows; limit is ", kMaxKimiRows));
   }
-  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
-    const bool attends =
-        letters.empty() ? layer > 0 && layer % kKimiInterval == 0 : letters[static_cast<size_t>(layer)] == '*';
-    config->mixers.push_back(attends ? MixerKind::kAttention : MixerKind::kDelta);
+  for (auto layer = static_cast<int32_t>(letters.size()); layer < config->num_layers; ++layer) {
+    letters += layer > 0 && layer % kKimiInterval == 0 ? '*' : 'M';
   }
-  if (config->num_kv_layers() == 0) fields.Fail("no layer has full attention, of which a model needs one");
+  SetDeltaMixers(fields, letters, "layer_types, linear_attn_config", config);
 }
 
 void ParseKimiExperts(JsonFields& fields, ModelConfig* config) {
-  const char* chosen = NameIn(fields, "num_experts_per_token", "num_experts_per_tok");
+  const char* chosen = EitherName(fields, "num_experts_per_token", "num_experts_per_tok");
   ParseExperts(fields,
                {.num_experts = 256,
                 .num_chosen = 8,
@@ -97,14 +91,14 @@ void ParseKimiExperts(JsonFields& fields, ModelConfig* config) {
                 .default_width = 1024,
                 .chosen_field = chosen},
                config);
-  ParseSharedExperts(fields, NameIn(fields, "num_shared_experts", "n_shared_experts"), 1, config);
+  ParseSharedExperts(fields, EitherName(fields, "num_shared_experts", "n_shared_experts"), 1, config);
   ParseDenseLayers(fields, 1, config);
   fields.IntOr("moe_layer_freq", 1, 1, 1);
   RefuseOtherThan(fields, "moe_router_activation_func", "sigmoid");
   ParseGroupedRouting(fields,
                       {.scale = 2.446,
-                       .groups_field = NameIn(fields, "num_expert_group", "n_group"),
-                       .normalized_field = NameIn(fields, "moe_renormalize", "norm_topk_prob"),
+                       .groups_field = EitherName(fields, "num_expert_group", "n_group"),
+                       .normalized_field = EitherName(fields, "moe_renormalize", "norm_topk_prob"),
                        .chosen_field = chosen},
                       config);
 }
@@ -113,7 +107,7 @@ void ParseKimiLinear(JsonFields& fields, ModelConfig* config) {
   ParseDeepseekFamily(fields,
                       {.max_context = 1 << 20,
                        .norm_epsilon = 1e-5,
-                       .context_field = NameIn(fields, "model_max_length", "max_position_embeddings"),
+                       .context_field = EitherName(fields, "model_max_length", "max_position_embeddings"),
                        .query_rank = 0},
                       config);
   RefuseOtherThan(fields, "hidden_act", "silu");  // of the convolutions, too

@@ -97,6 +97,18 @@ inline constexpr WeightName kLlamaExperts[] = {
     {WeightSlot::kExpertUp, FusedPart::kUp, "layers.#.mlp.experts.@.up_proj"},
     {WeightSlot::kExpertDown, FusedPart::kAll, "layers.#.mlp.experts.@.down_proj"},
 };
+// In place of kLlamaExperts, in checkpoints that stack them.
+inline constexpr WeightName kLlamaStackedExperts[] = {
+    {WeightSlot::kRouter, FusedPart::kExperts, "layers.#.mlp.gate"},
+    {.slot = WeightSlot::kExpertUp,
+     .part = FusedPart::kAll,
+     .name = "layers.#.mlp.experts.@.gate_up_proj",
+     .weight = ""},
+    {.slot = WeightSlot::kExpertDown,
+     .part = FusedPart::kAll,
+     .name = "layers.#.mlp.experts.@.down_proj",
+     .weight = ""},
+};
 // What DeepSeek's rule of routing adds to kLlamaExperts: a correction of the scores, and the shared experts.
 inline constexpr WeightName kDeepseekExperts[] = {
     {.slot = WeightSlot::kRouterCorrection,
@@ -106,6 +118,17 @@ inline constexpr WeightName kDeepseekExperts[] = {
     {WeightSlot::kSharedUp, FusedPart::kGate, "layers.#.mlp.shared_experts.gate_proj"},
     {WeightSlot::kSharedUp, FusedPart::kUp, "layers.#.mlp.shared_experts.up_proj"},
     {WeightSlot::kSharedDown, FusedPart::kAll, "layers.#.mlp.shared_experts.down_proj"},
+};
+// MiniMax's experts, with a correction of the scores.
+inline constexpr WeightName kMinimaxExperts[] = {
+    {WeightSlot::kRouter, FusedPart::kExperts, "layers.#.block_sparse_moe.gate"},
+    {.slot = WeightSlot::kRouterCorrection,
+     .part = FusedPart::kAll,
+     .name = "layers.#.block_sparse_moe.e_score_correction_bias",
+     .weight = ""},
+    {WeightSlot::kExpertUp, FusedPart::kGate, "layers.#.block_sparse_moe.experts.@.w1"},
+    {WeightSlot::kExpertUp, FusedPart::kUp, "layers.#.block_sparse_moe.experts.@.w3"},
+    {WeightSlot::kExpertDown, FusedPart::kAll, "layers.#.block_sparse_moe.experts.@.w2"},
 };
 // Hunyuan's experts without their router, and an MLP that every token takes.
 inline constexpr WeightName kHunyuanExperts[] = {

@@ -26,20 +26,7 @@ void ParseMinimaxM2(JsonFields& fields, ModelConfig* config) {
   ParseGroupedRouting(fields, {}, config);
 }
 
-using enum WeightSlot;
-using enum FusedPart;
-
-constexpr WeightName kMinimaxM2Experts[] = {
-    {kRouter, kExperts, "layers.#.block_sparse_moe.gate"},
-    {.slot = kRouterCorrection,
-     .part = kAll,
-     .name = "layers.#.block_sparse_moe.e_score_correction_bias",
-     .weight = ""},
-    {kExpertUp, kGate, "layers.#.block_sparse_moe.experts.@.w1"},
-    {kExpertUp, kUp, "layers.#.block_sparse_moe.experts.@.w3"},
-    {kExpertDown, kAll, "layers.#.block_sparse_moe.experts.@.w2"},
-};
-constexpr auto kMinimaxM2Weights = WithNorms(kLlamaQkNorms, kMinimaxM2Experts);
+constexpr auto kMinimaxM2Weights = WithNorms(kLlamaQkNorms, kMinimaxExperts);
 constexpr const char* kMinimaxM2Types[] = {"minimax_m2"};
 
 void WriteGgufMinimaxM2(GgufConfigWriter* config) {

@@ -107,22 +107,15 @@ constexpr WeightName kNextShared[] = {
     {kSharedUp, kUp, "layers.#.mlp.shared_expert.up_proj"},
     {kSharedDown, kAll, "layers.#.mlp.shared_expert.down_proj"},
 };
-// In place of kLlamaExperts, in checkpoints that stack them.
-constexpr WeightName kStackedExperts[] = {
-    {kRouter, kExperts, "layers.#.mlp.gate"},
-    {.slot = kExpertUp, .part = kAll, .name = "layers.#.mlp.experts.@.gate_up_proj", .weight = ""},
-    {.slot = kExpertDown, .part = kAll, .name = "layers.#.mlp.experts.@.down_proj", .weight = ""},
-};
-
 constexpr auto kQwen35Weights = WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaSplit);
 constexpr auto kQwen35MoeWeights =
     WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaSplit, kLlamaExperts, kNextShared);
 constexpr auto kQwen35MoeStacked =
-    WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaSplit, kStackedExperts, kNextShared);
+    WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaSplit, kLlamaStackedExperts, kNextShared);
 constexpr auto kQwen3NextWeights =
     WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaFused, kLlamaExperts, kNextShared);
 constexpr auto kQwen3NextStacked =
-    WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaFused, kStackedExperts, kNextShared);
+    WithGates(kLlamaQkNorms, kGatedAttention, kDeltaNet, kDeltaFused, kLlamaStackedExperts, kNextShared);
 constexpr const char* kQwen35Types[] = {"qwen3_5_text"};
 constexpr const char* kQwen35MoeTypes[] = {"qwen3_5_moe_text"};
 constexpr const char* kQwen3NextTypes[] = {"qwen3_next"};

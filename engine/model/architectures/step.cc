@@ -28,15 +28,10 @@ constexpr int64_t kStepFullEvery = 4;  // layer 0 and each fourth, where files d
 constexpr RotaryFields kStepRotary = {.partial = true, .nested = "full_attention"};
 constexpr RotaryFields kStepSlidingRotary = {.partial = true, .nested = "sliding_attention"};
 
-// The publisher's field where transformers' is absent.
-const char* Either(const JsonFields& fields, const char* name, const char* published) {
-  return !fields.Has(name) && fields.Has(published) ? published : name;
-}
-
 // Published lists have entries for the layers that predict further tokens, too. Returns whether `size` fits.
 bool CheckStepList(JsonFields& fields, const char* name, size_t size, const ModelConfig& config) {
   const int64_t predicting =
-      fields.IntOr(Either(fields, "num_nextn_predict_layers", "num_mtp_layers"), 0, kMaxLayers, 0);
+      fields.IntOr(EitherName(fields, "num_nextn_predict_layers", "num_mtp_layers"), 0, kMaxLayers, 0);
   const auto num_layers = static_cast<size_t>(config.num_layers);
   if (size == num_layers || size == num_layers + static_cast<size_t>(predicting)) return true;
   fields.Fail(absl::StrCat(name, " has ", size, " entries; num_hidden_layers is ", num_layers));
@@ -257,23 +252,23 @@ void SetStepPredictor(JsonFields& fields, const std::vector<bool>& sliding, Mode
 }
 
 void SetStepExperts(JsonFields& fields, ModelConfig* config) {
-  const char* chosen = Either(fields, "num_experts_per_tok", "moe_top_k");
-  ParseExperts(
-      fields,
-      {.num_experts = 288,
-       .num_chosen = 8,
-       .width = "moe_intermediate_size",
-       .default_width = 1280,
-       .chosen_field = chosen,
-       .count_field = Either(fields, Either(fields, "n_routed_experts", "num_local_experts"), "moe_num_experts")},
-      config);
+  const char* chosen = EitherName(fields, "num_experts_per_tok", "moe_top_k");
+  ParseExperts(fields,
+               {.num_experts = 288,
+                .num_chosen = 8,
+                .width = "moe_intermediate_size",
+                .default_width = 1280,
+                .chosen_field = chosen,
+                .count_field =
+                    EitherName(fields, EitherName(fields, "n_routed_experts", "num_local_experts"), "moe_num_experts")},
+               config);
   RefuseOtherThan(fields, "moe_router_activation", "sigmoid");
   ParseGroupedRouting(
       fields,
       {.scale_field = "moe_router_scaling_factor", .normalized_field = "norm_expert_weight", .chosen_field = chosen},
       config);
-  config->experts.shared_ffn_dim =
-      static_cast<int32_t>(fields.IntOr(Either(fields, "share_expert_dim", "share_expert_dims"), 1, kMaxFfnDim, 1280));
+  config->experts.shared_ffn_dim = static_cast<int32_t>(
+      fields.IntOr(EitherName(fields, "share_expert_dim", "share_expert_dims"), 1, kMaxFfnDim, 1280));
   config->experts.dense_layers = StepDenseLayers(fields, *config);
   config->experts.limits = StepLimits(fields, "swiglu_limits", *config);
   config->mlp.limits = StepLimits(fields, "swiglu_limits_shared", *config);
@@ -299,7 +294,7 @@ void ParseStep(JsonFields& fields, ModelConfig* config) {
   SetSizes(fields, kStepContext, config, 11264);
   const int64_t num_heads = fields.IntOr("num_attention_heads", 1, kMaxHeads, 64);
   const int64_t num_kv_heads =
-      fields.IntOr(Either(fields, "num_key_value_heads", "num_attention_groups"), 1, kMaxHeads, 8);
+      fields.IntOr(EitherName(fields, "num_key_value_heads", "num_attention_groups"), 1, kMaxHeads, 8);
   const int64_t head_dim = fields.IntOr("head_dim", 1, kMaxHeadDim, 128);
   SetHeads(fields, num_heads, num_kv_heads, head_dim, config);
   RefuseOtherSteps(fields);
