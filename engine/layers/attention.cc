@@ -94,7 +94,8 @@ Linear Attention::InputOf(LayerContext* context, const LayerWeights& weights, in
 }
 
 bool Attention::StoreKv() const {
-  return StoreHeads() && (!context_->config.attention.output_gate || ComputeGate());
+  return StoreHeads() && (!context_->config.attention.output_gate || ComputeGate()) && indexer_.Inputs() &&
+         indexer_.Select();
 }
 
 bool Attention::ComputeGate() const {
@@ -145,6 +146,7 @@ bool Attention::Run(const Linear& next) const {
   const kernels::Device& device = *context_->buffers.device;
   kernels::PagedAttentionParams params = AttentionParamsOf(*context_, weights_);
   params.next = next.Input(context_->rows.count);
+  params.selection = indexer_.Selection();
   const bool gated = context_->config.attention.output_gate;
   const bool fuses = !gated && !next.IsAdapted() && !context_->eager() && !context_->divided();
   if (fuses && device.ops->attention_fuses(device.context, params)) {

@@ -3,6 +3,7 @@
 // output projection is the decoder layer's.
 #pragma once
 
+#include "engine/layers/indexer.h"
 #include "engine/layers/linear.h"
 
 namespace dunlin::engine {
@@ -14,7 +15,8 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
 
 class Attention {
  public:
-  Attention(LayerContext* context, const LayerWeights& weights) : context_(context), weights_(weights) {}
+  Attention(LayerContext* context, const LayerWeights& weights)
+      : context_(context), weights_(weights), indexer_(context, weights) {}
 
   // Every layer without a token mixer of another kind.
   static bool IsIn(const ModelConfig& /*config*/, int32_t /*layer*/) { return true; }
@@ -37,6 +39,7 @@ class Attention {
 
   LayerContext* context_;
   const LayerWeights& weights_;
+  const Indexer indexer_;
 };
 
 }  // namespace dunlin::engine

@@ -3,6 +3,7 @@
 
 #include "engine/layers/attention.h"
 #include "engine/layers/norm.h"
+#include "engine/model/spec/rank_config.h"
 
 namespace dunlin::engine {
 
@@ -25,24 +26,30 @@ Indexer::Indexer(LayerContext* context, const LayerWeights& weights)
 
 bool Indexer::Inputs() const {
   if (!chooses()) return true;
-  const int32_t count = context_->rows.count;
-  const int32_t input = InputIndex(context_->layer, LayerInput::kQkv);
-  const Linear key(context_, weights_.key, input);
-  const Linear weights(context_, weights_.weights, input);
-  kernels::NormParams norm = Norm(context_, weights_.key_norm).Params(count);
+  if (!NormedInput("index key", weights_.key, weights_.key_norm, 1, buffers_.keys)) return false;
+  if (config_.indexer.by_blocks()) {
+    return NormedInput("index query", weights_.query, weights_.query_norm, config_.indexer.num_heads, buffers_.queries);
+  }
+  const Linear weights(context_, weights_.weights, InputIndex(context_->layer, LayerInput::kQkv));
+  return weights.Run("index weights", nullptr, buffers_.weights, context_->rows.count);
+}
+
+bool Indexer::NormedInput(const char* op, const LinearWeights& weights, const NormWeights& norm, int32_t heads,
+                          float* out) const {
+  const Linear product(context_, weights, InputIndex(context_->layer, LayerInput::kQkv));
+  kernels::NormParams params = Norm(context_, norm).Params(context_->rows.count * heads);
   kernels::Activation width{.columns = config_.indexer.dim};
-  norm.kind = kernels::NormKind::kLayerNorm;
-  norm.epsilon = kIndexNormEpsilon;
-  norm.in = norm.rows_out = buffers_.keys;
-  norm.out = &width;
-  return NormAgainFor(context_, layer_.attention_norm, key) && key.Run("index key", nullptr, buffers_.keys, count) &&
-         weights.Run("index weights", nullptr, buffers_.weights, count) &&
-         context_->Run(&DeviceOps::norm, norm, "index key norm");
+  params.kind = config_.indexer.by_blocks() ? kernels::NormKind::kRmsNorm : kernels::NormKind::kLayerNorm;
+  if (!config_.indexer.by_blocks()) params.epsilon = kIndexNormEpsilon;
+  params.in = params.rows_out = out;
+  params.out = &width;
+  return NormAgainFor(context_, layer_.attention_norm, product) &&
+         product.Run(op, nullptr, out, context_->rows.count) && context_->Run(&DeviceOps::norm, params, op);
 }
 
 // As the heads' products: not seen by observers.
 bool Indexer::Queries(const float* latent_rows) const {
-  if (!chooses()) return true;
+  if (!chooses() || config_.indexer.by_blocks()) return true;
   const int32_t count = context_->rows.count;
   const Linear query(context_, weights_.query, InputIndex(context_->layer, LayerInput::kQkv));
   const kernels::QuantizeParams rows{
@@ -69,9 +76,10 @@ bool Indexer::Select() const {
                                             .num_tokens = kv.num_tokens};
   const kernels::PagedAttentionParams all = AttentionParamsOf(*context_, layer_);
   const kernels::SelectKeysParams select{.queries = buffers_.queries,
-                                         .weights = buffers_.weights,
+                                         .weights = indexer.by_blocks() ? nullptr : buffers_.weights,
                                          .num_heads = indexer.num_heads,
                                          .top_k = indexer.top_k,
+                                         .blocks = indexer.blocks,
                                          .kv_pool = all.kv_pool,
                                          .layout = all.layout,
                                          .layer = all.layer,
@@ -89,11 +97,19 @@ bool Indexer::Select() const {
 }
 
 kernels::KeySelection Indexer::Selection() const {
-  if (!config_.has_indexer() || context_->rows.spans.max_kv_tokens <= config_.indexer.top_k) return {};
-  return {.bits = buffers_.selected,
-          .stride = SelectionWords(context_->buffers.max_context_tokens),
-          .rows = context_->rows.picked,
-          .most = config_.indexer.top_k};
+  const IndexerSpec& indexer = config_.indexer;
+  if (!config_.selects(context_->layer) || context_->rows.spans.max_kv_tokens <= indexer.top_k) return {};
+  const int64_t words = SelectionWords(context_->buffers.max_context_tokens);
+  kernels::KeySelection selection = {.bits = buffers_.selected,
+                                     .stride = indexer.num_choices() * words,
+                                     .rows = context_->rows.picked,
+                                     .most = indexer.top_k};
+  if (!indexer.by_blocks()) return selection;
+  const ModelConfig& config = context_->config;
+  const HeadShape whole = config.undivided().attention.heads(context_->layer);
+  selection.bits += HeadsOf(whole, config.rank, config.num_ranks).kv.first * words;
+  selection.head_stride = words;
+  return selection;
 }
 
 }  // namespace dunlin::engine

@@ -10,9 +10,9 @@ namespace {
 IndexerBuffers PlaceIndexer(const IndexerSpec& indexer, int64_t tokens, int32_t max_context, BufferCut* cut) {
   return {.queries = cut->Take<float>(tokens * indexer.query_features()),
           .keys = cut->Take<float>(tokens * indexer.dim),
-          .weights = cut->Take<float>(tokens * indexer.num_heads),
+          .weights = cut->Take<float>(indexer.by_blocks() ? 0 : tokens * indexer.num_heads),
           .scores = cut->Take<float>(int64_t{kernels::kSelectionRows} * max_context),
-          .selected = cut->Take<uint32_t>(tokens * SelectionWords(max_context))};
+          .selected = cut->Take<uint32_t>(tokens * indexer.num_choices() * SelectionWords(max_context))};
 }
 
 }  // namespace

@@ -13,12 +13,12 @@ namespace dunlin::engine {
 struct IndexerBuffers {
   float* queries = nullptr;      // [T, query_features]
   float* keys = nullptr;         // [T, dim]
-  float* weights = nullptr;      // [T, num_heads]
+  float* weights = nullptr;      // [T, num_heads], not by blocks
   float* scores = nullptr;       // [kSelectionRows, C]
-  uint32_t* selected = nullptr;  // [T, SelectionWords(C)], of the last layer that chose keys
+  uint32_t* selected = nullptr;  // [T, num_choices, SelectionWords(C)], of the last layer that chose keys
 };
 
-// Words of a row of KeySelection::bits.
+// Words of a choice of KeySelection::bits.
 constexpr int64_t SelectionWords(int32_t max_context) {
   return (int64_t{max_context} + 31) / 32;
 }

@@ -68,12 +68,13 @@ struct SequenceSpan {
   int32_t page_table_row;  // row of page_table
 };
 
-// The keys that take part in a row's softmax, of those that it sees otherwise (key_selection.h). With it pages have
-// keys alone (KvShape::values_in_keys), attention is causal, and neither a window nor a rule by a key's position is
-// set.
+// The keys that take part in a row's softmax, of those that it sees otherwise (key_selection.h). With it attention is
+// causal, and neither a window nor a rule by a key's position is set; pages are not kF8E4M3. All heads of a row have as
+// many.
 struct KeySelection {
   const uint32_t* bits = nullptr;  // [*, stride]: bit s % 32 of word s / 32 for key s; null: all take part
   int64_t stride = 0;              // words
+  int64_t head_stride = 0;         // words from the choice of a KV head to that of the next; 0: all have one
   const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
   int32_t most = 0;                // keys of a row at most; > 0 with bits
 };

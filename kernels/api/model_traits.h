@@ -12,6 +12,7 @@ struct ModelTraits {
   bool experts_beside_mlp = false;  // RouteExpertsParams::expert_scales
   bool latent_rows = false;         // copy_columns, batched_gemm, KvShape::values_in_keys
   bool key_selection = false;       // store_index_keys, select_keys, PagedAttentionParams::selection
+  bool block_selection = false;     // SelectKeysParams::blocks, KeySelection::head_stride
   bool compressed_keys = false;     // compress_keys, select_entries, compressed_attention, rotate_heads
   bool residual_streams = false;    // read_streams, write_streams
   bool token_experts = false;       // RouteExpertsParams::token_experts, ActivateParams::cuts_before

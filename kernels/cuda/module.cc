@@ -26,6 +26,7 @@ bool SupportsModel(const ModelTraits& traits, std::vector<std::string>* reasons)
     bool asked;
     const char* name;
   } absent[] = {{traits.state_rows > kStateRowsMax, "states of more than 256 rows"},
+                {traits.block_selection, "choices of blocks of keys"},
                 {traits.compressed_keys, "entries of groups of tokens"},
                 {traits.residual_streams, "residual streams"},
                 {traits.token_experts, "experts by token"}};

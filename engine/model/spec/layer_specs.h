@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/model/spec/compressed_spec.h"
+#include "engine/model/spec/indexer_spec.h"
 #include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/recurrent.h"
@@ -58,20 +59,6 @@ struct LatentAttentionSpec {
   int32_t plain_dim = 0;   // of a head's query and key, without positions
   int32_t rope_dim = 0;    // of a head's query and of the key that all heads share, rotated; even
   int32_t value_dim = 0;   // of a head's value
-};
-
-// The indexer of sparse latent attention (DeepSeek V3.2): a row attends to the top_k keys whose scores are the largest
-// (kernels/api/key_selection.h). Its queries are linear in the query's latent row, its keys and weights in the layer's
-// input.
-struct IndexerSpec {
-  int32_t num_heads = 0;
-  int32_t dim = 0;           // of a query and of the key that all heads share; the first rope_dim rotate
-  int32_t top_k = 0;         // keys; 0: the model has no indexer
-  bool neighbours = false;   // neighbouring elements rotate together, not those half of rope_dim apart
-  std::vector<bool> shared;  // [num_layers] layers that see the keys of the last one with an indexer; empty: none
-
-  bool is_shared(int32_t layer) const { return !shared.empty() && shared[static_cast<size_t>(layer)]; }
-  int32_t query_features() const { return num_heads * dim; }
 };
 
 inline constexpr size_t kMaxHeadShapes = 2;  // of a model's layers
@@ -131,7 +118,7 @@ struct AttentionSpec {
   std::vector<float> key_bias;
   // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and RotarySpec::dim rope_dim.
   LatentAttentionSpec latent;
-  IndexerSpec indexer;                 // with `latent`, whose query_rank is not 0, or of the entries of `compressed`
+  IndexerSpec indexer;                 // by blocks; with `latent`, whose query_rank is not 0; of `compressed`'s entries
   CompressedAttentionSpec compressed;  // with it num_kv_heads is 1, and RotarySpec::dim rope_dim
 
   bool is_latent() const { return latent.kv_rank > 0; }
@@ -164,8 +151,9 @@ struct AttentionSpec {
   int32_t kept_tokens(int32_t layer) const {
     return window(layer) == 0 ? 0 : std::max(window(layer), compressed.series(layer) * compressed.rate(layer));
   }
-  // Whether a layer chooses keys itself.
-  bool has_indexer(int32_t layer) const { return has_indexer() && !indexer.is_shared(layer); }
+  // Whether a layer chooses keys itself; whether its rows attend to chosen keys alone.
+  bool has_indexer(int32_t layer) const { return has_indexer() && !indexer.is_shared(layer) && selects(layer); }
+  bool selects(int32_t layer) const { return has_indexer() && !indexer.is_dense(layer); }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
   // Positions of a chunk; 0: the layer has none.
   int32_t chunk(int32_t layer) const { return chunked_windows ? window(layer) : 0; }

@@ -14,6 +14,7 @@ inline kernels::ModelTraits ModelTraitsOf(const ModelConfig& config) {
           .experts_beside_mlp = config.experts.beside_mlp,
           .latent_rows = config.attention.is_latent(),
           .key_selection = config.attention.has_indexer(),
+          .block_selection = config.attention.has_indexer() && config.attention.indexer.by_blocks(),
           .compressed_keys = config.attention.is_compressed(),
           .residual_streams = config.has_streams(),
           .token_experts = !config.experts.by_token.empty(),

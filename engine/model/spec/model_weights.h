@@ -51,10 +51,11 @@ struct LatentWeights {
 
 // With AttentionSpec::has_indexer of the layer.
 struct IndexerWeights {
-  LinearWeights query;    // [query_features, query_rank], at least 16 bits, as the others
-  LinearWeights key;      // [dim, hidden_dim]
-  NormWeights key_norm;   // [dim], a LayerNorm with bias
-  LinearWeights weights;  // [num_heads, hidden_dim]
+  LinearWeights query;     // [query_features, query_rank or hidden_dim], at least 16 bits, as the others
+  NormWeights query_norm;  // [dim], by blocks
+  LinearWeights key;       // [dim, hidden_dim]
+  NormWeights key_norm;    // [dim], a LayerNorm with bias or, by blocks, as query_norm
+  LinearWeights weights;   // [num_heads, hidden_dim], not by blocks
 };
 
 // With AttentionSpec::is_compressed: what a layer has besides LatentWeights::query_down to kv_norm, kv_norm [head_dim].

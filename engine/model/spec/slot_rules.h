@@ -70,6 +70,12 @@ inline constexpr auto kChoosesEntries = [](const C& c, int32_t layer) {
 inline constexpr auto kHasIndexQueries = [](const C& c, int32_t layer) {
   return c.attention.has_indexer(layer) || kChoosesEntries(c, layer);
 };
+inline constexpr auto kHasIndexWeights = [](const C& c, int32_t layer) {
+  return kHasIndexQueries(c, layer) && !c.attention.indexer.by_blocks();
+};
+inline constexpr auto kHasIndexQueryNorm = [](const C& c, int32_t layer) {
+  return kHasIndexQueries(c, layer) && c.attention.indexer.by_blocks();
+};
 inline constexpr auto kHasStreams = [](const C& c, int32_t) { return c.has_streams(); };
 inline constexpr auto kHasIndexer = [](const C& c, int32_t layer) { return c.attention.has_indexer(layer); };
 inline constexpr auto kHasPostNorms = [](const C& c, int32_t layer) { return c.norm.has_post(layer); };
@@ -108,7 +114,7 @@ inline constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
 
 inline constexpr auto kNormBias = [](const C& c) { return c.norm.bias; };
 inline constexpr auto kQkvBias = [](const C& c) { return c.attention.qkv_bias; };
-inline constexpr auto kIndexerBias = [](const C&) { return true; };
+inline constexpr auto kIndexerBias = [](const C& c) { return !c.attention.indexer.by_blocks(); };
 inline constexpr auto kOutBias = [](const C& c) { return c.attention.out_bias; };
 inline constexpr auto kShortConvsBias = [](const C& c) { return c.short_conv.bias; };
 inline constexpr auto kMambaBias = [](const C& c) { return c.mamba.bias; };

@@ -40,6 +40,7 @@ enum class WeightSlot : uint8_t {
   kKeyUp,
   kValueUp,
   kIndexQuery,
+  kIndexQueryNorm,
   kIndexKey,
   kIndexKeyNorm,
   kIndexWeights,

@@ -37,6 +37,7 @@ constexpr SkippedPart kSkippedParts[] = {
     {"embed_vision.", "vision", true},
     {"multi_modal_projector.", "vision", true},
     {"mm_projector.", "vision", true},
+    {"patch_merge_mlp.", "vision", true},
     {"patch_merger.", "vision", true},
     {"audio_tower.", "audio", true},
     {"embed_audio.", "audio", true},

@@ -28,7 +28,7 @@ struct CallToken {
   int32_t token;
 };
 
-// The tokens of a round. Token i has the pages [i * pages, (i + 1) * pages).
+// The tokens of a round. Token i has the pages [i * pages, (i + 1) * pages), of which every head has keys of its own.
 struct GatheredMemory {
   GatheredMemory(void* workspace, const KvLayout& layout, const WorkspaceNeed& need)
       : arena(workspace),
@@ -37,7 +37,7 @@ struct GatheredMemory {
         of_call(arena.Take<CallToken>(tokens)),
         spans(arena.Take<SequenceSpan>(tokens)),
         page_table(arena.Take<int32_t>(int64_t{tokens} * pages)),
-        keys(arena.Take<int32_t>(int64_t{tokens} * need.kv_len)),
+        keys(arena.Take<int32_t>(int64_t{tokens} * layout.shape.num_kv_heads * need.kv_len)),
         pool(arena.Take<std::byte>(int64_t{tokens} * pages * static_cast<int64_t>(layout.page_bytes))) {}
 
   Arena arena;
@@ -46,14 +46,15 @@ struct GatheredMemory {
   CallToken* of_call;   // [tokens]
   SequenceSpan* spans;  // [tokens], first_position one less than the keys
   int32_t* page_table;  // [tokens, pages]
-  int32_t* keys;        // [tokens, need.kv_len] ascending
+  int32_t* keys;        // [tokens, num_kv_heads, need.kv_len] ascending
   std::byte* pool;
 };
 
-// Writes the keys that a query row chose, ascending; returns how many, at most `most`.
-int32_t ListKeys(const KeySelection& selection, int64_t query, int32_t limit, int32_t most, int32_t* keys) {
+// Writes the keys that a query row chose for a KV head, ascending; returns how many, at most `most`.
+int32_t ListKeys(const KeySelection& selection, int64_t query, int32_t head, int32_t limit, int32_t most,
+                 int32_t* keys) {
   const int64_t row = selection.rows == nullptr ? query : selection.rows[query];
-  const uint32_t* words = selection.bits + row * selection.stride;
+  const uint32_t* words = selection.bits + row * selection.stride + head * selection.head_stride;
   int32_t count = 0;
   for (int32_t first = 0; first < limit; first += 32) {
     for (uint32_t left = words[first / 32]; left != 0 && count < most; left &= left - 1) {
@@ -77,7 +78,7 @@ int32_t ListWindowAndEntries(const AttentionCall& call, const SequenceView& sequ
     for (int32_t entry = 0; entry < num_entries && count < most; ++entry) keys[count++] = entry;
   } else {
     const int64_t query = int64_t{call.spans[at.sequence].query_start} + at.token;
-    count += ListKeys(call.selection, query, num_entries, most - count, keys + count);
+    count += ListKeys(call.selection, query, 0, num_entries, most - count, keys + count);
   }
   std::transform(keys + window, keys + count, keys + window, [](int32_t entry) { return ~entry; });
   return count;
@@ -101,15 +102,43 @@ void CopyWords(const KeyWords* from, int32_t count, int32_t per_page, int32_t nu
   }
 }
 
-// A page of gathered keys. sequence: of the call.
-void GatherPage(const AttentionCall& call, const SequenceView& sequence, const int32_t* keys, int32_t count,
-                const EntryPlace* entries, const KvLayout& layout, int32_t page, std::byte* pool) {
+// The values of `count` keys, to a value block. Where values lie in pairs of tokens, an odd last one's partner is zero.
+void CopyValues(const AttentionCall& call, const SequenceView& sequence, int32_t head, const int32_t* keys,
+                int32_t count, std::byte* to) {
+  const KvLayout& layout = call.layout;
+  const bool pairs = layout.dtype == DType::kBF16;
+  const auto dim = static_cast<size_t>(layout.shape.v_head_dim);
+  const size_t row = (pairs ? (dim + 1) / 2 * 2 : dim) * SizeOf(layout.dtype);
+  const auto place_of = [&](int32_t slot) {
+    const auto at = static_cast<size_t>(slot);
+    return pairs ? at / 2 * 2 * row + at % 2 * sizeof(uint16_t) : at * row;
+  };
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t page = sequence.pages[keys[i] / layout.tokens_per_page];
+    const std::byte* from = KeyBlock(call.kv_pool, layout, page, call.layer, head) + layout.key_block_bytes +
+                            place_of(keys[i] % layout.tokens_per_page);
+    std::byte* const out = to + place_of(i);
+    if (!pairs) {
+      std::memcpy(out, from, row);
+      continue;
+    }
+    for (size_t d = 0; d < dim; ++d) {
+      std::memcpy(out + d * sizeof(PairWord), from + d * sizeof(PairWord), sizeof(uint16_t));
+      if (i + 1 == count && i % 2 == 0) std::memset(out + d * sizeof(PairWord) + sizeof(uint16_t), 0, sizeof(uint16_t));
+    }
+  }
+}
+
+// A page of gathered keys and, where pages have them, their values. keys: of the first head, those of the next
+// head_stride further. sequence: of the call.
+void GatherPage(const AttentionCall& call, const SequenceView& sequence, const int32_t* keys, int64_t head_stride,
+                int32_t count, const EntryPlace* entries, const KvLayout& layout, int32_t page, std::byte* pool) {
   constexpr int32_t kMostTokens = 16;
   const int32_t per_page = layout.tokens_per_page;
   const bool halves = layout.dtype == DType::kF16;
   const size_t word = halves ? sizeof(uint16_t) : sizeof(uint32_t);
   const int32_t dim = layout.shape.head_dim;
-  for (int32_t head = 0; head < call.num_kv_heads(); ++head) {
+  for (int32_t head = 0; head < call.num_kv_heads(); ++head, keys += head_stride) {
     KeyWords from[kMostTokens];
     for (int32_t i = 0; i < count; ++i) {
       if (keys[i] < 0) {
@@ -128,6 +157,9 @@ void GatherPage(const AttentionCall& call, const SequenceView& sequence, const i
       CopyWords<uint16_t>(from, count, per_page, dim, to);
     } else {
       CopyWords<uint32_t>(from, count, per_page, layout.dtype == DType::kBF16 ? (dim + 1) / 2 : dim, to);
+    }
+    if (!layout.shape.values_in_keys) {
+      CopyValues(call, sequence, head, keys, count, to + layout.key_block_bytes);
     }
   }
 }
@@ -158,9 +190,10 @@ class TokenCursor {
 
 bool Gathers(const AttentionCall& call, const EntryPlace* entries) {
   const bool windowed = call.window > 0;
-  if (windowed != (entries != nullptr) || (windowed && call.num_kv_heads() != 1)) return false;
-  return call.layout.shape.values_in_keys && call.layout.dtype != DType::kF8E4M3 && call.causal &&
-         call.rule.alibi_slopes == nullptr && call.rule.bias.data == nullptr;
+  const bool one_head = call.layout.shape.values_in_keys && call.num_kv_heads() == 1;
+  if (windowed != (entries != nullptr) || (windowed && !one_head)) return false;
+  return call.layout.dtype != DType::kF8E4M3 && call.causal && call.rule.alibi_slopes == nullptr &&
+         call.rule.bias.data == nullptr;
 }
 
 WorkspaceNeed GatheredNeed(const WorkspaceNeed& need, int32_t group, int32_t most) {
@@ -196,10 +229,13 @@ void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, co
       const CallToken at = memory.of_call[i];
       const int32_t query = call.spans[at.sequence].query_start + at.token;
       const SequenceView sequence = call.Sequence(at.sequence);
-      int32_t* const list = memory.keys + i * need.kv_len;
-      const int32_t keys = entries == nullptr
-                               ? ListKeys(call.selection, query, sequence.KeyLimit(at.token), need.kv_len, list)
-                               : ListWindowAndEntries(call, sequence, at, *entries, need.kv_len, list);
+      int32_t keys = 0;
+      for (int32_t head = 0; head < call.num_kv_heads(); ++head) {
+        int32_t* const list = memory.keys + (i * call.num_kv_heads() + head) * need.kv_len;
+        keys = entries == nullptr
+                   ? ListKeys(call.selection, query, head, sequence.KeyLimit(at.token), need.kv_len, list)
+                   : ListWindowAndEntries(call, sequence, at, *entries, need.kv_len, list);
+      }
       memory.spans[i] = {
           .query_start = query, .query_len = 1, .first_position = keys - 1, .page_table_row = static_cast<int32_t>(i)};
     });
@@ -209,7 +245,8 @@ void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, co
       const int32_t first = page * layout.tokens_per_page;
       const int32_t left = memory.spans[i].first_position + 1 - first;
       if (left <= 0) return;
-      GatherPage(call, call.Sequence(memory.of_call[i].sequence), memory.keys + i * need.kv_len + first,
+      GatherPage(call, call.Sequence(memory.of_call[i].sequence),
+                 memory.keys + i * call.num_kv_heads() * need.kv_len + first, need.kv_len,
                  std::min(left, layout.tokens_per_page), entries, layout, static_cast<int32_t>(task), memory.pool);
     });
     gathered.num_sequences = count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse attention on the CPU. Every query token's chosen keys are copied, in ascending order, into pages of their own,
-// over which an algorithm runs as over those of a sequence with one query token: keys that are not chosen are not read.
+// Sparse attention on the CPU. Every query token's chosen keys, of each KV head those that were chosen for it, are
+// copied with their values, in ascending order, into pages of their own, over which an algorithm runs as over those of
+// a sequence with one query token: keys that are not chosen are not read.
 // Bit contract: a token's result is a function of its query and its chosen keys alone, in prefill as in decode.
 #pragma once
 
@@ -20,8 +21,8 @@ size_t GatheredWorkspace(const AttentionAlgorithm& algorithm, const KvLayout& la
 void RunGathered(DeviceContext* context, const AttentionAlgorithm& algorithm, const AttentionCall& call,
                  const WorkspaceNeed& need, void* workspace, const EntryPlace* entries = nullptr);
 
-// Whether the call is one that keys may be gathered for: pages of keys alone, and no rule by a key's position.
-// With entries it has a window, and one head of keys that are the values.
+// Whether the call is one that keys may be gathered for: no pages of E4M3, and no rule by a key's position. With
+// entries it has a window, and one head of keys that are the values.
 bool Gathers(const AttentionCall& call, const EntryPlace* entries = nullptr);
 
 }  // namespace dunlin::kernels::cpu

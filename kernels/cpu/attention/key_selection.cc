@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/attention/attention.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr int32_t kGroupKeys = 16;       // of RowKernels::index_scores
 constexpr int32_t kTaskKeys = 256;       // of a task: 64 KB of keys of 128 BF16 numbers
 constexpr int32_t kIndexDimMax = 512;    // a group of keys as floats is 32 KiB of a worker's stack
+constexpr int32_t kMaxChoosers = 64;     // of a choice by blocks
 constexpr int32_t kTokensPerRange = 16;  // of a task that stores: tokens of a page are stored by one thread or two
 
 // Element (dimension, slot) of a page's index keys is element dimension * tokens_per_page + slot.
@@ -135,6 +137,96 @@ void SelectRows(DeviceContext* context, const SelectKeysParams& params, const Se
   });
 }
 
+// Calls choose(index) for the `count` largest of the scores, of equal ones the first, ascending. REQUIRES: count > 0.
+template <typename Choose>
+void ForLargest(const float* scores, int32_t n, int32_t count, const Choose& choose) {
+  Threshold threshold = LargestOf(scores, n, std::min(count, n));
+  for (int32_t i = 0; i < n; ++i) {
+    const uint32_t order = OrderOf(scores[i]);
+    const bool equal = order == threshold.order;
+    if (order < threshold.order || (equal && threshold.equal == 0)) continue;
+    threshold.equal -= equal ? 1 : 0;
+    choose(i);
+  }
+}
+
+void ChooseAll(int32_t limit, uint32_t* words) {
+  const int32_t num_words = (limit + 31) / 32;
+  std::fill_n(words, num_words, ~0U);
+  if (limit % 32 != 0) words[num_words - 1] = (1U << (limit % 32)) - 1;
+}
+
+// Of a row and a head. scores: of the blocks up to the row's own.
+void ChooseBlocks(const SelectKeysParams& params, int32_t limit, float* scores, uint32_t* words) {
+  if (limit <= params.top_k) return ChooseAll(limit, words);
+  const int32_t tokens = params.blocks.tokens;
+  const int32_t blocks = (limit + tokens - 1) / tokens;
+  std::fill_n(scores + blocks - params.blocks.local, params.blocks.local, std::numeric_limits<float>::infinity());
+  std::fill_n(words, (limit + 31) / 32, 0U);
+  ForLargest(scores, blocks, params.top_k / tokens, [&](int32_t block) {
+    const int32_t end = std::min((block + 1) * tokens, limit);
+    for (int32_t key = block * tokens; key < end; ++key) words[key / 32] |= 1U << (key % 32);
+  });
+}
+
+// The largest products of each row and head with the keys of a block, to scores [count, num_heads, blocks].
+void ScoreBlock(DeviceContext* context, const SelectKeysParams& params, const int32_t* pages, int64_t row,
+                int32_t first_limit, int32_t count, int32_t block, int32_t blocks) {
+  alignas(64) float group[kIndexDimMax * kGroupKeys];
+  alignas(64) float scores[kMaxChoosers * kGroupKeys];
+  const int32_t dim = params.layout.shape.index_dim;
+  const int32_t keys = first_limit + count - 1;
+  const int32_t last_page = (keys - 1) / params.layout.tokens_per_page;
+  const int32_t end = std::min((block + 1) * params.blocks.tokens, keys);
+  const auto best_of = [&](int32_t r, int32_t head) {
+    return params.scores + (int64_t{r} * params.num_heads + head) * blocks + block;
+  };
+  for (int32_t first = block * params.blocks.tokens; first < end; first += kGroupKeys) {
+    LoadGroup(params, pages, first, last_page, group);
+    for (int32_t r = 0; r < count; ++r) {
+      const int32_t seen = std::min(kGroupKeys, first_limit + r - first);
+      if (seen <= 0) continue;
+      context->kernels.index_scores({.keys = group,
+                                     .queries = params.queries + (row + r) * params.num_heads * dim,
+                                     .weights = nullptr,
+                                     .num_heads = params.num_heads,
+                                     .dim = dim,
+                                     .scores = scores});
+      for (int32_t head = 0; head < params.num_heads; ++head) {
+        const float* of_head = scores + head * kGroupKeys;
+        float* best = best_of(r, head);
+        const float largest = *std::max_element(of_head, of_head + seen);
+        *best = first == block * params.blocks.tokens ? largest : std::max(*best, largest);
+      }
+    }
+  }
+}
+
+// As SelectRows, by blocks.
+void SelectBlocks(DeviceContext* context, const SelectKeysParams& params, const SequenceSpan& span, int32_t first_row,
+                  int32_t count) {
+  const int32_t* pages = params.page_table + span.page_table_row * params.page_table_stride;
+  const int32_t first_limit = span.first_position + first_row + 1;
+  const int32_t keys = first_limit + count - 1;
+  const int32_t blocks = (keys + params.blocks.tokens - 1) / params.blocks.tokens;
+  const int64_t row = int64_t{span.query_start} + first_row;
+  context->pool.Run(keys <= params.top_k ? 0 : blocks, [&](int64_t block, int) {
+    ScoreBlock(context, params, pages, row, first_limit, count, static_cast<int32_t>(block), blocks);
+  });
+  context->pool.Run(int64_t{count} * params.num_heads, [&](int64_t i, int) {
+    ChooseBlocks(params, first_limit + static_cast<int32_t>(i / params.num_heads), params.scores + i * blocks,
+                 params.selected + (row * params.num_heads + i) * params.selected_stride);
+  });
+}
+
+bool ValidBlocks(const SelectKeysParams& params) {
+  const KeyBlocks& blocks = params.blocks;
+  if (blocks.tokens == 0) return true;
+  return blocks.tokens > 0 && blocks.tokens % kGroupKeys == 0 && blocks.local >= 1 &&
+         params.top_k % blocks.tokens == 0 && params.top_k / blocks.tokens >= blocks.local &&
+         params.num_heads <= blocks.tokens / 2 && params.num_heads <= kMaxChoosers;
+}
+
 bool ValidIndex(const KvLayout& layout, int32_t layer, int32_t num_heads) {
   return layout.shape.index_dim > 0 && layout.shape.index_dim <= kIndexDimMax && layout.dtype != DType::kF8E4M3 &&
          layer >= 0 && layer < layout.shape.num_layers && num_heads > 0;
@@ -143,21 +235,9 @@ bool ValidIndex(const KvLayout& layout, int32_t layer, int32_t num_heads) {
 }  // namespace
 
 void ChooseLargest(const float* scores, int32_t limit, int32_t top_k, uint32_t* words) {
-  const int32_t num_words = (limit + 31) / 32;
-  if (limit <= top_k) {
-    std::fill_n(words, num_words, ~0U);
-    if (limit % 32 != 0) words[num_words - 1] = (1U << (limit % 32)) - 1;
-    return;
-  }
-  std::fill_n(words, num_words, 0U);
-  Threshold threshold = LargestOf(scores, limit, top_k);
-  for (int32_t i = 0; i < limit; ++i) {
-    const uint32_t order = OrderOf(scores[i]);
-    const bool equal = order == threshold.order;
-    if (order < threshold.order || (equal && threshold.equal == 0)) continue;
-    threshold.equal -= equal ? 1 : 0;
-    words[i / 32] |= 1U << (i % 32);
-  }
+  if (limit <= top_k) return ChooseAll(limit, words);
+  std::fill_n(words, (limit + 31) / 32, 0U);
+  ForLargest(scores, limit, top_k, [words](int32_t i) { words[i / 32] |= 1U << (i % 32); });
 }
 
 KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params) {
@@ -185,7 +265,7 @@ KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& 
 
 KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params) {
   if (params.num_sequences < 0 || !ValidIndex(params.layout, params.layer, params.num_heads) || params.top_k < 1 ||
-      params.selected_stride < (int64_t{params.max_kv_tokens} + 31) / 32) {
+      !ValidBlocks(params) || params.selected_stride < (int64_t{params.max_kv_tokens} + 31) / 32) {
     return KernelStatus::kInvalidArgument;
   }
   for (int32_t i = 0; i < params.num_sequences; ++i) {
@@ -194,7 +274,8 @@ KernelStatus SelectKeys(DeviceContext* context, const SelectKeysParams& params) 
       return KernelStatus::kInvalidArgument;
     }
     for (int32_t row = 0; row < span.query_len; row += kSelectionRows) {
-      SelectRows(context, params, span, row, std::min(kSelectionRows, span.query_len - row));
+      const int32_t count = std::min(kSelectionRows, span.query_len - row);
+      (params.blocks.tokens > 0 ? SelectBlocks : SelectRows)(context, params, span, row, count);
     }
   }
   return KernelStatus::kOk;

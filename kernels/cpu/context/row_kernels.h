@@ -16,14 +16,14 @@ struct NormMoments {
 };
 
 // scores[s] = sum over heads of weights[h] * max(sum over d of queries[h][d] * keys[d][s], 0), each sum in order from
-// 0, for sixteen keys.
+// 0, for sixteen keys. Without weights scores[h][s] is the sum over d of each head.
 struct IndexScores {
   const float* keys;     // [dim, 16]
   const float* queries;  // [num_heads, dim]
-  const float* weights;  // [num_heads]
+  const float* weights;  // [num_heads] or null
   int32_t num_heads;
   int32_t dim;
-  float* scores;  // [16]
+  float* scores;  // [16]; without weights [num_heads, 16]
 };
 
 struct RowKernels {

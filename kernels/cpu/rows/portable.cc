@@ -123,9 +123,13 @@ void ScoreIndex(const IndexScores& args) {
       const float query = args.queries[int64_t{head} * args.dim + d];
       for (int s = 0; s < kKeys; ++s) sums[s] += query * args.keys[d * kKeys + s];
     }
+    if (args.weights == nullptr) {
+      for (int s = 0; s < kKeys; ++s) args.scores[head * kKeys + s] = sums[s];
+      continue;
+    }
     for (int s = 0; s < kKeys; ++s) total[s] += args.weights[head] * (sums[s] < 0.0F ? 0.0F : sums[s]);
   }
-  for (int s = 0; s < kKeys; ++s) args.scores[s] = total[s];
+  for (int s = 0; s < kKeys && args.weights != nullptr; ++s) args.scores[s] = total[s];
 }
 
 uint32_t MaxMagnitudeBits(const float* in, int64_t n) {

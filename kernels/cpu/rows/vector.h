@@ -151,7 +151,7 @@ struct Rows {
     int32_t head = 0;
     for (; head + kHeads <= args.num_heads; head += kHeads) ScoreHeads<kHeads>(args, head, &total);
     for (; head < args.num_heads; ++head) ScoreHeads<1>(args, head, &total);
-    V::Store(args.scores, total);
+    if (args.weights != nullptr) V::Store(args.scores, total);
   }
 
   template <int kHeads>
@@ -164,6 +164,10 @@ struct Rows {
       for (int h = 0; h < kHeads; ++h) sums[h] = V::MulAdd(V::Broadcast(query[h * args.dim + d]), key, sums[h]);
     }
     for (int h = 0; h < kHeads; ++h) {
+      if (args.weights == nullptr) {
+        V::Store(args.scores + (head + h) * kLanes, sums[h]);
+        continue;
+      }
       *total = V::MulAdd(V::Broadcast(args.weights[head + h]), V::Max(V::Zero(), sums[h]), *total);
     }
   }

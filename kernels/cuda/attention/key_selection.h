@@ -21,7 +21,7 @@ inline bool Valid(const StoreIndexKeysParams& params) {
 }
 inline bool Valid(const SelectKeysParams& params) {
   return params.num_sequences >= 0 && params.num_rows >= 0 &&
-         ValidIndex(params.layout, params.layer, params.num_heads) && params.top_k > 0 &&
+         ValidIndex(params.layout, params.layer, params.num_heads) && params.top_k > 0 && params.blocks.tokens == 0 &&
          params.selected_stride >= (int64_t{params.max_kv_tokens} + 31) / 32;
 }
 

@@ -50,7 +50,7 @@ def make(name, shape, rng, root):
         seed = rng.randrange(1 << 30)
         model = family.build(model_type, fields)
         family.draw(model, seed)
-        family.save(model, folder)
+        family.save(model, folder, published=False)
         loaded, exact = (family.load(folder, dtype).eval() for dtype in (torch.float32, torch.float64))
         gaps = family.watch_routers(loaded) if family.is_recurrent(loaded.config) else []
         results = []

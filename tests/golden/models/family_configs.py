@@ -37,6 +37,8 @@ STEP_ROPE = {"full_attention": {"rope_type": "llama3", "rope_theta": 5e4, "parti
 APERTUS_ROPE = {"rope_type": "llama3", "rope_theta": 5e4, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 32.0,
                 "original_max_position_embeddings": 40}
 PHIMOE_ROPE = {"rope_type": "default", "rope_theta": 1e4}
+QWEN3_VL_ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 2], "mrope_interleaved": True}
+GLM4V_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 1]}
 STEP_VISION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2, "image_size": 4}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
@@ -46,6 +48,11 @@ MUSE_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
                "pos_emb_height": 2, "pos_emb_width": 2}
 LLAMA4_VISION = {"hidden_size": 8, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                  "image_size": 4, "vision_output_dim": 8, "projector_input_dim": 8, "projector_output_dim": 8}
+M3_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
+             "image_size": 4}
+QWEN_VISION = {"depth": 1, "hidden_size": 8, "embed_dim": 8, "intermediate_size": 8, "num_heads": 1, "patch_size": 2,
+               "num_position_embeddings": 4, "deepstack_visual_indexes": []}
+GLM_VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1, "patch_size": 2, "image_size": 4}
 LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 # Two value heads on each key head, of another size; a rotation of 8 of 32 dimensions in three sections.
 GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "sliding_window": 8, "final_logit_softcapping": 30.0,
@@ -132,6 +139,32 @@ FAMILIES = {
     "minimax_m2_tiny": ("minimax_m2", {"num_local_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 20,
                                        "head_dim": 12, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
                                                                            "partial_rotary_factor": 0.5}}),
+    # A dense layer that sees every key, then experts, and heads of keys that choose 2 blocks of 16 each.
+    "minimax_m3_tiny": ("minimax_m3_vl", {"text_config": {"model_type": "minimax_m3_vl_text", "head_dim": 12, "num_hidden_layers": 3,
+                                                          "layer_types": ["full_attention"] + 2 * ["minimax_m3_sparse"],
+                                                          "mlp_layer_types": ["dense", "sparse", "sparse"],
+                                                          "num_local_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 20,
+                                                          "dense_intermediate_size": 40, "shared_intermediate_size": 28,
+                                                          "index_n_heads": 2, "index_head_dim": 10, "index_block_size": 16,
+                                                          "index_topk_blocks": 2,
+                                                          "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                                                              "partial_rotary_factor": 0.5}},
+                                          "vision_config": M3_VISION, "projector_hidden_size": 8}),
+    "qwen25_vl_tiny": ("qwen2_5_vl", {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                                                          "mrope_section": [1, 1, 2]}},
+                                      "vision_config": {**QWEN_VISION, "out_hidden_size": 32}}),
+    "qwen3_vl_tiny": ("qwen3_vl", {"text_config": {"head_dim": 12, "rope_parameters": QWEN3_VL_ROPE},
+                                   "vision_config": {**QWEN_VISION, "out_hidden_size": 32}}),
+    "qwen3_vl_moe_tiny": ("qwen3_vl_moe", {"text_config": {"head_dim": 12, "num_experts": 5, "num_experts_per_tok": 2,
+                                                           "moe_intermediate_size": 20, "mlp_only_layers": [0], "rope_parameters": QWEN3_VL_ROPE},
+                                           "vision_config": {**QWEN_VISION, "out_hidden_size": 32}}),
+    "glm4v_tiny": ("glm4v", {"text_config": {"hidden_size": 48, "rope_parameters": GLM4V_ROPE},
+                             "vision_config": {**GLM_VISION, "out_hidden_size": 48}}),
+    "glm4v_moe_tiny": ("glm4v_moe", {"text_config": {"hidden_size": 48, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                                                     "n_group": 2, "topk_group": 1, "moe_intermediate_size": 20,
+                                                     "n_shared_experts": 2, "num_hidden_layers": 3, "routed_scaling_factor": 1.5,
+                                                     "rope_parameters": GLM4V_ROPE},
+                                     "vision_config": {**GLM_VISION, "out_hidden_size": 48}}),
     "ministral3_tiny": ("mistral3", {"text_config": {"model_type": "ministral3", "head_dim": 12,
                                                      "rope_parameters": MINISTRAL3_ROPE},
                                      "vision_config": PIXTRAL_VISION}),

@@ -69,7 +69,7 @@ def draw(model, seed):
             noise = (1.0 if "linear_attn" in name else 0.0) + 0.2 * noise  # all others are 1 + w
         elif value.dim() == 1 and ("norm" in name or ".ln_" in name) and name.endswith("weight"):
             kind = model.config.model_type
-            offset = offset_norms or kind == "muse_glimmer" and "layernorm" in name or kind == "step3p7"
+            offset = offset_norms or kind == "muse_glimmer" and "layernorm" in name or kind in ("step3p7", "minimax_m3_vl")
             noise = (0.0 if offset else 1.0) + 0.2 * noise
             if (scaled or offset_norms) and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
@@ -171,7 +171,7 @@ def as_published_hybrid(tensors, config):
     return tensors
 
 
-def save(model, folder):
+def save(model, folder, published=True):
     shutil.rmtree(folder, ignore_errors=True)
     model.to(torch.bfloat16).save_pretrained(folder)
     tensors = load_file(folder / "model.safetensors")
@@ -182,6 +182,8 @@ def save(model, folder):
                for name, tensor in tensors.items()}
     if model.config.model_type == "olmo_hybrid":
         tensors = as_published_hybrid(tensors, model.config)
+    if model.config.model_type == "qwen3_vl_moe" and published:  # matrices of experts have a row for each input
+        tensors = {name: tensor.transpose(1, 2).contiguous() if ".experts." in name else tensor for name, tensor in tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
 
 

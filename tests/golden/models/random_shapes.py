@@ -288,6 +288,53 @@ def llama4(rng):
     return "llama4", {"text_config": fields, "vision_config": family.LLAMA4_VISION}
 
 
+def minimax_m3(rng):
+    fields = {**common(rng), "model_type": "minimax_m3_vl_text", "num_hidden_layers": rng.randint(2, 4)}
+    layers, count = fields["num_hidden_layers"], rng.randint(3, 8)
+    head_dim, factor = rng.choice([8, 12, 16]), rng.choice([0.5, 1.0])
+    fields |= {"layer_types": ["minimax_m3_sparse"] + [rng.choice(["minimax_m3_sparse", "full_attention"]) for _ in range(layers - 1)],
+               "mlp_layer_types": [rng.choice(["dense", "sparse"]) for _ in range(layers - 1)] + ["sparse"],
+               "num_local_experts": count, "num_experts_per_tok": rng.randint(1, min(count - 1, 4)), "head_dim": head_dim,
+               "intermediate_size": rng.randint(8, 40), "dense_intermediate_size": rng.randint(20, 90),
+               "shared_intermediate_size": rng.randint(8, 40), "routed_scaling_factor": rng.choice([1.0, 2.0]),
+               "index_n_heads": fields["num_key_value_heads"], "index_head_dim": head_dim + 2 * rng.randint(0, 3),
+               "index_block_size": rng.choice([16, 32, 48]), "index_topk_blocks": rng.randint(2, 4),
+               "index_local_blocks": rng.randint(1, 2), "tie_word_embeddings": False,
+               "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": factor}}
+    return "minimax_m3_vl", {"text_config": fields, "vision_config": family.M3_VISION, "projector_hidden_size": 8}
+
+
+def vision_text(rng, section):
+    """Of a text model whose rotation has three sections."""
+    head_dim = 2 * sum(section)
+    fields = {**common(rng), "num_hidden_layers": rng.randint(1, 3), "head_dim": head_dim, "tie_word_embeddings": False,
+              "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": section}}
+    fields["hidden_size"] = fields["num_attention_heads"] * head_dim
+    return fields, {**family.QWEN_VISION, "out_hidden_size": fields["hidden_size"]}
+
+
+def qwen25_vl(rng):
+    fields, vision = vision_text(rng, rng.choice([[1, 1, 2], [2, 3, 3]]))
+    return "qwen2_5_vl", {"text_config": fields, "vision_config": vision}
+
+
+def qwen3_vl(rng):
+    fields, vision = vision_text(rng, rng.choice([[2, 1, 1], [3, 2, 3]]))
+    return "qwen3_vl", {"text_config": fields, "vision_config": vision}
+
+
+def qwen3_vl_moe(rng):
+    fields, vision = vision_text(rng, rng.choice([[2, 1, 1], [3, 2, 3]]))
+    return "qwen3_vl_moe", {"text_config": {**fields, **experts(rng)}, "vision_config": vision}
+
+
+def glm4v_moe(rng):
+    fields, _ = vision_text(rng, [2, 1, 1])
+    fields["rope_parameters"] |= {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 0]}
+    return "glm4v_moe", {"text_config": {**fields, **deepseek_experts(rng), "first_k_dense_replace": rng.randint(0, 1)},
+                         "vision_config": {**family.GLM_VISION, "out_hidden_size": fields["hidden_size"]}}
+
+
 def step(rng):
     kv_heads = rng.choice([1, 2, 3])
     kinds = sliding_and_full(rng)
@@ -321,4 +368,5 @@ def mimo_v2(rng):
 SHAPES = {shape.__name__: shape for shape in (
     olmo_hybrid,
     gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, bailing_hybrid, falcon_h1, bamba, mamba2,
-    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2, step)}
+    granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2,
+    minimax_m3, qwen25_vl, qwen3_vl, qwen3_vl_moe, glm4v_moe, step)}

@@ -162,7 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
                       RankMix{"olmo2_tiny", 4}, RankMix{"gemma4_tiny", 2}, RankMix{"gemma4_e_tiny", 4},
                       RankMix{"gemma4_moe_tiny", 2}, RankMix{"step_tiny", 4}, RankMix{"minimax_m2_tiny", 2},
                       RankMix{"olmo_hybrid_tiny", 2}, RankMix{"bailing_hybrid_tiny", 2}, RankMix{"apertus_tiny", 4},
-                      RankMix{"phimoe_tiny", 2}, RankMix{"qwen3_qk_norm", 2, false, "portable"}),
+                      RankMix{"phimoe_tiny", 2}, RankMix{"minimax_m3_tiny", 2}, RankMix{"minimax_m3_tiny", 4},
+                      RankMix{"qwen3_qk_norm", 2, false, "portable"}),
     [](const auto& test) {
       return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
              (test.param.kv_fp8 ? "_fp8_kv" : "") + test.param.variant;
