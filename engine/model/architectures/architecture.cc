@@ -35,6 +35,10 @@ bool Lists(std::span<const char* const> types, const std::string& type) {
 // The row for the text part of a multimodal config, among those that list `outer`.
 absl::StatusOr<ConfigArchitecture> SelectText(JsonFields& fields, const std::string& outer) {
   const nlohmann::json* text = fields.Object("text_config");
+  for (const Architecture* row : kArchitectures) {
+    const bool flat = text == nullptr && row->flat_text && Lists(row->multimodal_types, outer);
+    if (flat && fields.status().ok()) return ConfigArchitecture{row, nullptr, true};
+  }
   if (text == nullptr) fields.Fail("text_config is missing");
   if (!fields.status().ok()) return fields.status();
   JsonFields inner(*text, absl::StrCat(fields.where(), ": text_config"));
@@ -43,7 +47,7 @@ absl::StatusOr<ConfigArchitecture> SelectText(JsonFields& fields, const std::str
   std::vector<std::string> known;
   for (const Architecture* row : kArchitectures) {
     if (!Lists(row->multimodal_types, outer)) continue;
-    if (type.empty() || Lists(row->model_types, type)) return ConfigArchitecture{row, text};
+    if (type.empty() || Lists(row->model_types, type)) return ConfigArchitecture{row, text, true};
     known.insert(known.end(), row->model_types.begin(), row->model_types.end());
   }
   inner.Fail(absl::StrCat("model_type is '", type.substr(0, kMaxModelTypeBytes), "'; known in a config of '", outer,

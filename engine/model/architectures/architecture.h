@@ -29,6 +29,8 @@ struct Architecture {
   std::span<const char* const> multimodal_types = {};
   // Of those configs text_config says whether the head is tied; else the config itself, where it does.
   bool text_ties_head = false;
+  // Of those configs some have the text model's fields themselves, without a text_config (Qwen 2.5 VL as published).
+  bool flat_text = false;
 };
 
 // All of them, in a fixed order.
@@ -38,7 +40,8 @@ std::span<const Architecture* const> Architectures();
 // config without model_type but with block_size is nanoGPT's. INVALID_ARGUMENT lists the known model types.
 struct ConfigArchitecture {
   const Architecture* architecture;
-  const nlohmann::json* text;  // text_config, owned by the config; null: the config is the text model's
+  const nlohmann::json* text;  // text_config, owned by the config; null: the config has the text model's fields
+  bool text_part = false;      // of a multimodal model
 };
 absl::StatusOr<ConfigArchitecture> SelectArchitecture(JsonFields& fields);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GLM 4 as published in 2024 (glm) and 2025 (glm4): Llama with gate and up in one matrix, half of each head rotated,
-// interleaved; glm4 has norms behind the attention and the MLP, too. Source: transformers 5.23, models/glm,
-// models/glm4.
+// interleaved; glm4 has norms behind the attention and the MLP, too. GLM 4.1V and 4.6V Flash have it as their text
+// model. Source: transformers 5.24, models/glm, models/glm4, models/glm4v.
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -12,14 +12,25 @@ constexpr LlamaDefaults kGlmDefaults = {.max_context = 131072,
                                         .norm_epsilon = 1.5625e-7,
                                         .rotary = {.default_partial_factor = 0.5, .partial = true}};
 
-void ParseGlm(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, kGlmDefaults, config);
+constexpr LlamaDefaults kGlm4VDefaults = {.max_context = 32768, .norm_epsilon = 1e-5, .rotary = {.partial = true}};
+
+void ParseGlmBy(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
+  ParseLlamaFamily(fields, defaults, config);
   config->attention.qkv_bias = fields.BoolOr("attention_bias", true);
   config->rotary.interleaved = true;
 }
 
+void ParseGlm(JsonFields& fields, ModelConfig* config) {
+  ParseGlmBy(fields, kGlmDefaults, config);
+}
+
 void ParseGlm4(JsonFields& fields, ModelConfig* config) {
   ParseGlm(fields, config);
+  config->norm.placement = NormPlacement::kPreAndPost;
+}
+
+void ParseGlm4V(JsonFields& fields, ModelConfig* config) {
+  ParseGlmBy(fields, kGlm4VDefaults, config);
   config->norm.placement = NormPlacement::kPreAndPost;
 }
 
@@ -44,6 +55,8 @@ constexpr WeightName kGlmWeights[] = {
 };
 constexpr const char* kGlmTypes[] = {"glm"};
 constexpr const char* kGlm4Types[] = {"glm4"};
+constexpr const char* kGlm4VTypes[] = {"glm4v_text"};
+constexpr const char* kGlm4VOuter[] = {"glm4v", "glm46v"};
 
 constexpr GgufForm kGlmGguf[] = {{.name = "chatglm",
                                   .weights = gguf_names::kPlainFused,
@@ -72,5 +85,10 @@ extern const Architecture kGlm4 = {.name = "glm4",
                                    .parse_config = &ParseGlm4,
                                    .names = {kLlamaPrefixes, kGlmWeights, kLlamaBuffers},
                                    .gguf = kGlm4Gguf};
+extern const Architecture kGlm4V = {.name = "glm4v",
+                                    .model_types = kGlm4VTypes,
+                                    .parse_config = &ParseGlm4V,
+                                    .names = {kLlamaPrefixes, kGlmWeights, kLlamaBuffers, kTextPartAliases},
+                                    .multimodal_types = kGlm4VOuter};
 
 }  // namespace dunlin::engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen 2 and Qwen 3 with experts. Qwen 2's layers have a shared expert with a gate besides. Layers may be dense.
-// Source: transformers 5.23, models/qwen2_moe, models/qwen3_moe.
+// Qwen 3 VL's large models have the latter as their text models, with stacked experts.
+// Source: transformers 5.24, models/qwen2_moe, models/qwen3_moe, models/qwen3_vl_moe.
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/expert_fields.h"
 #include "engine/model/architectures/gguf_fields.h"
@@ -43,6 +44,12 @@ void ParseQwen3Moe(JsonFields& fields, ModelConfig* config) {
   SetWindows(fields, fields.BoolOr("use_sliding_window", false) ? ParseWindow(fields) : 0, {}, config);
 }
 
+// Weights of the chosen experts always add up to 1.
+void ParseQwen3VlMoe(JsonFields& fields, ModelConfig* config) {
+  ParseQwen3Moe(fields, config);
+  config->experts.routing.normalized = true;
+}
+
 using enum WeightSlot;
 using enum FusedPart;
 
@@ -55,7 +62,10 @@ constexpr WeightName kQwen2Names[] = {
 constexpr auto kQwen2Weights = WithNorms(kLlamaNorms, kLlamaExperts, kQwen2Names);
 constexpr auto kQwen3MoeWeights = WithNorms(kLlamaQkNorms, kLlamaExperts);
 constexpr const char* kQwen2Types[] = {"qwen2_moe"};
+constexpr auto kQwen3MoeStacked = WithNorms(kLlamaQkNorms, kLlamaStackedExperts);
 constexpr const char* kQwen3Types[] = {"qwen3_moe"};
+constexpr const char* kQwen3VlMoeTypes[] = {"qwen3_vl_moe_text"};
+constexpr const char* kQwen3VlMoeOuter[] = {"qwen3_vl_moe"};
 
 void WriteGgufQwen2Moe(GgufConfigWriter* config) {
   (*config)["moe_intermediate_size"] = config->ExpertWidth();
@@ -70,7 +80,9 @@ void WriteGgufQwen3Moe(GgufConfigWriter* config) {
   (*config)["norm_topk_prob"] = true;  // of every published model; files do not say
 }
 
-constexpr GgufForm kQwen3MoeGguf[] = {{.name = "qwen3moe", .write_fields = &WriteGgufQwen3Moe, .experts = true}};
+constexpr GgufForm kQwen3MoeGguf[] = {
+    {.name = "qwen3moe", .write_fields = &WriteGgufQwen3Moe, .experts = true},
+    {.name = "qwen3vlmoe", .write_fields = &WriteGgufQwen3Moe, .experts = true, .image_sections = true}};
 
 }  // namespace
 
@@ -84,5 +96,15 @@ extern const Architecture kQwen3Moe = {.name = "qwen3_moe",
                                        .parse_config = &ParseQwen3Moe,
                                        .names = {kLlamaPrefixes, kQwen3MoeWeights, kLlamaBuffers},
                                        .gguf = kQwen3MoeGguf};
+extern const Architecture kQwen3VlMoe = {.name = "qwen3_vl_moe",
+                                         .model_types = kQwen3VlMoeTypes,
+                                         .parse_config = &ParseQwen3VlMoe,
+                                         .names = {.prefixes = kLlamaPrefixes,
+                                                   .weights = kQwen3MoeWeights,
+                                                   .ignored = kLlamaBuffers,
+                                                   .aliases = kTextPartAliases,
+                                                   .expert_layout = ExpertLayout::kColumnsOrRows,
+                                                   .stacked = kQwen3MoeStacked},
+                                         .multimodal_types = kQwen3VlMoeOuter};
 
 }  // namespace dunlin::engine

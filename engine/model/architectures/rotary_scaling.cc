@@ -20,7 +20,8 @@ constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
 RotaryScalingKind ParseKind(JsonFields& rope, const char* fallback) {
   const std::string type = rope.TextOr("rope_type", rope.TextOr("type", fallback));
-  if (type == "default" || type == "dynamic") return RotaryScalingKind::kNone;
+  // mrope: positions of a text are the same in all three of its streams.
+  if (type == "default" || type == "dynamic" || type == "mrope") return RotaryScalingKind::kNone;
   if (type == "linear") return RotaryScalingKind::kLinear;
   if (type == "llama3") return RotaryScalingKind::kLlama3;
   if (type == "yarn") return RotaryScalingKind::kYarn;

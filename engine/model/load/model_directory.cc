@@ -41,8 +41,8 @@ void ReadEosTokenIds(JsonFields& fields, ParsedModel* model) {
   }
 }
 
-// The text part of a multimodal config, whose text_config is `text`. eos_token_id and tie_word_embeddings may stand in
-// either; those of the config itself count, but where the architecture has the latter of the text's.
+// The text part of a multimodal config, whose text_config, or itself, is `text`. eos_token_id and tie_word_embeddings
+// may stand in either; those of the config itself count, but where the architecture has the latter of the text's.
 void ParseTextPart(const Architecture& architecture, JsonFields& text, JsonFields& fields, ParsedModel* model) {
   architecture.parse_config(text, &model->config);
   if (!fields.Has("eos_token_id")) ReadEosTokenIds(text, model);
@@ -68,8 +68,9 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   const absl::StatusOr<ConfigArchitecture> selected = SelectArchitecture(fields);
   if (!selected.ok()) return selected.status();
   const Architecture& architecture = *selected->architecture;
-  const bool multimodal = selected->text != nullptr;
-  JsonFields text(multimodal ? *selected->text : *object, absl::StrCat(kConfigFile, ": text_config"));
+  const bool multimodal = selected->text_part;
+  const bool nested = selected->text != nullptr;
+  JsonFields text(nested ? *selected->text : *object, absl::StrCat(kConfigFile, nested ? ": text_config" : ""));
   ParsedModel model;
   model.names = architecture.names;
   model.config.architecture = architecture.name;

@@ -102,12 +102,25 @@ void AddScaleStacks(const Quantization& quantization, std::vector<ExpertStack>* 
   }
 }
 
+// How a checkpoint stacks its experts: of a square matrix as published.
+ExpertLayout LayoutOf(const OpenedModel& model, const std::vector<ExpertStack>& stacks) {
+  const ExpertLayout layout = model.parsed.names.expert_layout;
+  if (layout != ExpertLayout::kColumnsOrRows) return layout;
+  const ModelConfig& config = model.parsed.config;
+  const bool rows = std::any_of(stacks.begin(), stacks.end(), [&](const ExpertStack& stack) {
+    const TensorInfo* tensor = model.tensors->Find(stack.stack);
+    return tensor != nullptr && tensor->shape.size() == 3 && tensor->shape[1] == 2 * int64_t{config.experts.ffn_dim} &&
+           tensor->shape[1] != config.hidden_dim;
+  });
+  return rows ? ExpertLayout::kRows : ExpertLayout::kColumns;
+}
+
 // Gives every expert its tensors where the checkpoint has stacked them.
 absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_experts()) return absl::OkStatus();
   std::vector<ExpertStack> stacks = ListExpertStacks(model->parsed.names, config, prefix);
-  const ExpertLayout layout = model->parsed.names.expert_layout;
+  const ExpertLayout layout = LayoutOf(*model, stacks);
   if (layout == ExpertLayout::kRows) AddScaleStacks(model->parsed.quantization, &stacks);
   const int32_t num_experts = config.experts.routing.num_experts;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =

@@ -69,9 +69,10 @@ struct NameAlias {
 
 // How a checkpoint stacks the experts of a layer, where it does.
 enum class ExpertLayout : uint8_t {
-  kRows,         // [num_experts, out_features, in_features]
-  kInterleaved,  // as InterleavedExperts
-  kColumns,      // [num_experts, in_features, out_features]: the same without alternating rows (Llama 4)
+  kRows,           // [num_experts, out_features, in_features]
+  kInterleaved,    // as InterleavedExperts
+  kColumns,        // [num_experts, in_features, out_features]: the same without alternating rows (Llama 4)
+  kColumnsOrRows,  // as the tensors' dimensions say (Qwen 3 VL: published, and as transformers 5 has it)
 };
 
 // All of it has static storage. Lists may hold more than a model has: a config says which weights exist (HasSlot).

@@ -27,7 +27,7 @@ constexpr const char* kGemma4Config =
 
 const BadField kBadFields[] = {
     {kGpt2Config, "model_type", "\"t5\"",
-     "model_type is 't5'; known: gpt2, nanogpt, llama, gpt_neox, phi, qwen2, qwen3"},
+     "model_type is 't5'; known: gpt2, nanogpt, llama, gpt_neox, phi, qwen2, qwen2_vl_text"},
     {kGpt2Config, "model_type", "7", "model_type is 7; must be a string"},
     {kGpt2Config, "model_type", "", "model_type is missing"},
     {kGpt2Config, "n_layer", "", "n_layer is missing"},

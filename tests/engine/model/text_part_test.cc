@@ -116,6 +116,20 @@ TEST(TextPartConfig, FieldsOfTheWholeComeFirst) {
   EXPECT_TRUE(outer->config.head.tied);
 }
 
+TEST(TextPartConfig, MayStandInTheConfigItself) {
+  const std::string text = WithField(WithField(kText, "model_type", "\"qwen2_5_vl\""), "rope_scaling",
+                                     R"({"type": "mrope", "mrope_section": [1, 1]})");
+  const auto flat = Parse(text);
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_TRUE(flat->config.text_part && flat->config.attention.qkv_bias);
+  EXPECT_EQ(flat->config.architecture, "qwen2_5_vl");
+  EXPECT_THAT(flat->config.eos_token_ids, ElementsAre(3));
+  const auto nested = Parse(absl::StrCat(R"({"model_type": "qwen2_5_vl", "text_config": )",
+                                         WithField(kText, "model_type", "\"qwen2_5_vl_text\""), "}"));
+  ASSERT_TRUE(nested.ok()) << nested.status();
+  EXPECT_EQ(nested->config.rotary.inv_freq, flat->config.rotary.inv_freq);
+}
+
 TEST(TextPartConfig, QuantizationStandsInEither) {
   const char* fp8 = R"({"quant_method": "fp8", "activation_scheme": "dynamic"})";
   const auto inner = Parse(Multimodal(WithField(kText, "quantization_config", fp8)));

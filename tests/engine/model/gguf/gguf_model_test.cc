@@ -56,8 +56,9 @@ TEST(GgufModel, GoesOnBehindAMessageOfTheHarmonyFormat) {
 
 TEST(GgufModel, RefusesMetadataThatIsMissingOrUnsupported) {
   GgufWriter nameless;
-  ExpectGgufRefused(nameless,
-                    "general.architecture is ''; known: gpt2, llama, gptneox, phi2, qwen2, qwen3, gemma, gemma2");
+  ExpectGgufRefused(
+      nameless,
+      "general.architecture is ''; known: gpt2, llama, gptneox, phi2, qwen2, qwen2vl, qwen3, qwen3vl, gemma, gemma2");
   ExpectGgufRefused(BaseGguf("mamba"), "general.architecture is 'mamba'; known: gpt2, llama");
   ExpectGgufRefused(GgufWriter().AddText("general.architecture", "llama"), "llama.block_count is missing");
   GgufWriter typed;
