@@ -66,11 +66,29 @@ constexpr WeightName kAfmoeOthers[] = {
 constexpr auto kAfmoeWeights = WithNorms(kAfmoeOthers);
 constexpr const char* kAfmoeTypes[] = {"afmoe"};
 
+// Files say neither which layers are full nor that embeddings are scaled: both are the published models'.
+void WriteGgufAfmoe(GgufConfigWriter* config) {
+  RequireGgufSigmoidGating(config);
+  RequireGgufWindow(config);
+  WriteGgufRouting(config, 1, 1);
+  (*config)["sliding_window"] = config->Window();
+  (*config)["mup_enabled"] = true;
+  config->Copy("leading_dense_block_count", "num_dense_layers");
+  config->Copy("expert_shared_count", "num_shared_experts");
+  config->CopyOr("expert_weights_scale", "route_scale", 1.0);
+  (*config)["route_norm"] = false;
+  config->CopyFlag("expert_weights_norm", "route_norm");
+}
+
+constexpr GgufForm kAfmoeGguf[] = {
+    {.name = "afmoe", .weights = gguf_names::kGatedHeads, .write_fields = &WriteGgufAfmoe, .experts = true}};
+
 }  // namespace
 
 extern const Architecture kAfmoe = {.name = "afmoe",
                                     .model_types = kAfmoeTypes,
                                     .parse_config = &ParseAfmoe,
-                                    .names = {kLlamaPrefixes, kAfmoeWeights, kLlamaBuffers}};
+                                    .names = {kLlamaPrefixes, kAfmoeWeights, kLlamaBuffers},
+                                    .gguf = kAfmoeGguf};
 
 }  // namespace dunlin::engine

@@ -3,6 +3,7 @@
 // shared ones. Source: transformers 5.24, models/ernie4_5_moe.
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/gguf_fields.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
 
@@ -58,11 +59,26 @@ constexpr WeightName kErnieExperts[] = {
 constexpr auto kErnieMoeWeights = WithNorms(kLlamaNorms, kLlamaExperts, kErnieExperts);
 constexpr const char* kErnieMoeTypes[] = {"ernie4_5_moe"};
 
+void WriteGgufErnieMoe(GgufConfigWriter* config) {
+  (*config)["moe_num_experts"] = (*config)["num_local_experts"];
+  (*config)["moe_k"] = (*config)["num_experts_per_tok"];
+  (*config)["moe_intermediate_size"] = config->ExpertWidth();
+  (*config)["moe_num_shared_experts"] = 0;
+  config->Copy("expert_shared_count", "moe_num_shared_experts");
+  (*config)["moe_layer_start_index"] = 0;
+  config->Copy("leading_dense_block_count", "moe_layer_start_index");
+  config->Copy("interleave_moe_layer_step", "moe_layer_interval");
+}
+
+constexpr GgufForm kErnieMoeGguf[] = {
+    {.name = "ernie4_5-moe", .write_fields = &WriteGgufErnieMoe, .interleaved_rotation = true, .experts = true}};
+
 }  // namespace
 
 extern const Architecture kErnieMoe = {.name = "ernie4_5_moe",
                                        .model_types = kErnieMoeTypes,
                                        .parse_config = &ParseErnieMoe,
-                                       .names = {kLlamaPrefixes, kErnieMoeWeights, kLlamaBuffers}};
+                                       .names = {kLlamaPrefixes, kErnieMoeWeights, kLlamaBuffers},
+                                       .gguf = kErnieMoeGguf};
 
 }  // namespace dunlin::engine

@@ -37,6 +37,7 @@ from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensor
 Arch = gguf.MODEL_ARCH
 TIED = {"tie_word_embeddings": True}
 QWEN_LAYERS = {"mlp_only_layers": [], "decoder_sparse_step": 1, "use_sliding_window": False, "layer_types": None}
+VL_MOE = {**QWEN_LAYERS, "model_type": "qwen3_moe", "norm_topk_prob": True}  # its layers as those of the text family
 YARN_OF_V3 = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
               "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.8, "mscale_all_dim": 0.8}
 # What readers assume of Llama 4; chunks are longer than the prompts.
@@ -67,6 +68,8 @@ MODELS = {
     "mamba2_tiny": (Arch.MAMBA2,), "kimi_linear_tiny": (Arch.KIMI_LINEAR,),
     "glm_moe_dsa_tiny": (Arch.GLM_DSA,),
     "llama4_tiny": (Arch.LLAMA4, LLAMA4_OF_FILES), "mimo_v2_tiny": (Arch.MIMO2,), "step_tiny": (Arch.STEP35,),
+    "qwen25_vl_tiny": (Arch.QWEN2VL,), "qwen3_vl_tiny": (Arch.QWEN3VL,), "qwen3_vl_moe_tiny": (Arch.QWEN3VLMOE, VL_MOE, [1]),
+    "afmoe_tiny": (Arch.AFMOE,), "ernie45_moe_tiny": (Arch.ERNIE4_5_MOE,),
     "qwen35_tiny": (Arch.QWEN35,), "qwen35moe_tiny": (Arch.QWEN35MOE,), "qwen3next_tiny": (Arch.QWEN3NEXT,),
     "lfm2_tiny": (Arch.LFM2,), "lfm2moe_tiny": (Arch.LFM2MOE,),
     "gemma4_tiny": (Arch.GEMMA4,), "gemma4_e_tiny": (Arch.GEMMA4,), "gemma4_moe_tiny": (Arch.GEMMA4,),
@@ -79,7 +82,7 @@ PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.GRANITE_HYBRID, Arc
 OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON, Arch.QWEN35, Arch.QWEN35MOE, Arch.QWEN3NEXT, Arch.STEP35)
 # Layers that predict further tokens, of published configs; their tensors are left out.
 PREDICTING = {Arch.MIMO2: 3, Arch.STEP35: 1}
-WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
+WITH_WINDOWS = (Arch.AFMOE, Arch.LLAMA, Arch.GEMMA3, Arch.GEMMA4, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4,
                 Arch.EXAONE_MOE)
 LATENT = (Arch.DEEPSEEK2, Arch.MISTRAL4, Arch.GLM_DSA, Arch.KIMI_LINEAR)
 SHORT_CONVS = (Arch.LFM2, Arch.LFM2MOE)
@@ -117,6 +120,8 @@ def add_rotation(writer, arch, config):
         writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1.0) ** (dim / (dim - 2)))
     if sliding is not None:
         writer.add_rope_freq_base_swa(float(sliding["rope_theta"]))
+    if "mrope_section" in rope and arch not in HYBRIDS:
+        writer.add_rope_dimension_sections([*rope["mrope_section"], 0])
     kind = rope.get("rope_type")
     if kind == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -159,11 +164,11 @@ def add_windows(writer, arch, config):
 
 
 def add_experts(writer, arch, config):
-    count = first(config, "num_local_experts", "num_experts", "n_routed_experts")
+    count = first(config, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     if count is None:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(first(config, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk"))
+    writer.add_expert_used_count(first(config, "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k"))
     if arch == Arch.LFM2MOE:
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -183,7 +188,16 @@ def add_experts(writer, arch, config):
         writer.add_leading_dense_block_count(types.count("dense") if types else config["first_k_dense_replace"])
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
-    if arch in (*SPARSE_EXPERTS, Arch.MINIMAXM2, Arch.KIMI_LINEAR):
+    if arch == Arch.AFMOE:
+        writer.add_expert_shared_count(config["num_shared_experts"])
+        writer.add_leading_dense_block_count(config["num_dense_layers"])
+        writer.add_expert_weights_scale(config["route_scale"])
+        writer.add_expert_weights_norm(config.get("route_norm", True))
+    if arch == Arch.ERNIE4_5_MOE:
+        writer.add_expert_shared_count(config["moe_num_shared_experts"])
+        writer.add_leading_dense_block_count(config["moe_layer_start_index"])
+        writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
+    if arch in (*SPARSE_EXPERTS, Arch.MINIMAXM2, Arch.KIMI_LINEAR, Arch.AFMOE):
         softmax = config["model_type"] in ("deepseek_v2", "mistral4")
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
     if arch == Arch.GLM4_MOE:
@@ -334,6 +348,19 @@ def llama4_experts(tensors):
     return split
 
 
+def separate_experts(tensors):
+    """Of stacks with a row for each input, as Qwen 3 VL's are published, a tensor of each expert."""
+    separate = {}
+    for name, tensor in tensors.items():
+        stem, found, kind = name.partition(".experts.")
+        for index, expert in enumerate(tensor.mT if found else ()):
+            parts = zip(("gate_proj", "up_proj"), expert.chunk(2)) if kind == "gate_up_proj" else [(kind, expert)]
+            separate |= {f"{stem}.experts.{index}.{part}.weight": rows.contiguous() for part, rows in parts}
+        if not found:
+            separate[name] = tensor
+    return separate
+
+
 def stacked_experts(tensors):
     """Experts of a tensor each, stacked: Mixtral's w1, w2 and w3, and others' projections."""
     stacks, rest = {}, {}
@@ -390,8 +417,9 @@ def write(path, arch, config, tensors, kinds=None, more=None, change=None):
             hf_name = hf_name.replace("attention_sink_bias", "attention_sink_bias.weight")
         if arch == Arch.STEP35:
             hf_name = hf_name.replace("router_bias", "router_bias.bias")
-        if arch in SHORT_CONVS:
+        if arch in (Arch.AFMOE, *SHORT_CONVS):
             hf_name = hf_name.replace("expert_bias", "expert_bias.bias")
+        if arch in SHORT_CONVS:
             tensor = tensor.squeeze(1) if hf_name.endswith("conv.conv.weight") else tensor
         for arches, prefix in (((Arch.MODERN_BERT,), "model."), ((Arch.BLOOM,), "transformer.")):
             hf_name = hf_name.removeprefix(prefix) if arch in arches else hf_name
@@ -457,6 +485,7 @@ def text_part(tensors, config):
     if "text_config" not in config:
         return tensors, config
     prefix = "language_model."
+    tensors = {name.replace("model.language_model.", "model."): tensor for name, tensor in tensors.items() if "visual." not in name}
     if not any(name.startswith(prefix) for name in tensors):
         tensors = {prefix + name: tensor for name, tensor in tensors.items() if name.startswith(("model.", "lm_head."))}
     inner = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -468,6 +497,8 @@ def write_model(name):
     source = MODELS_FOLDER / SOURCES.get(name, name)
     config = json.loads((source / "config.json").read_text())
     tensors, config = text_part(checkpoint_tensors(source), config)
+    if arch == Arch.QWEN3VLMOE:
+        tensors = separate_experts(tensors)
     if not assumed and layers is None:
         return write(HERE / f"{name}.gguf", arch, config, tensors)
     if layers is not None:
