@@ -15,6 +15,7 @@ constexpr std::string_view kGemmaThinkTokens[] = {"<|channel>", "<channel|>", "<
 constexpr std::string_view kGemmaCalls[] = {"<|tool_call>"};
 constexpr std::string_view kKimiThinkTokens[] = {"<think>", "</think>", "<|tool_calls_section_begin|>"};
 constexpr std::string_view kKimiCalls[] = {"<|tool_calls_section_begin|>"};
+constexpr std::string_view kMinimaxThinkTokens[] = {"<mm:think>", "</mm:think>"};
 constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
 
 bool Has(std::string_view text, std::string_view part) {
@@ -28,6 +29,9 @@ bool IsGemmaReasoning(std::string_view text) {
 }
 bool IsKimiReasoning(std::string_view text) {
   return Has(text, "<think>") && Has(text, "<|tool_calls_section_begin|>");
+}
+bool IsMinimaxReasoning(std::string_view text) {
+  return Has(text, "</mm:think>");
 }
 bool IsQwen3(std::string_view text) {
   return Has(text, "</think>") && Has(text, "enable_thinking");
@@ -45,6 +49,7 @@ constexpr ReasoningFormat kReasoningFormats[] = {
     {"gpt_oss", "", "", kHarmonyReasoningTokens, {}, IsHarmonyReasoning},
     {"gemma4", "<|channel>thought", "<channel|>", kGemmaThinkTokens, kGemmaCalls, IsGemmaReasoning},
     {"kimi_k2", "<think>", "</think>", kKimiThinkTokens, kKimiCalls, IsKimiReasoning},
+    {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning},
     {"qwen3", "<think>", "</think>", kThinkTokens, {}, IsQwen3},
     {"think_tags", "<think>", "</think>", kThinkTokens, {}, IsThinkTags},
     {"mistral", "[THINK]", "[/THINK]", kBracketTokens, {}, IsMistralReasoning},

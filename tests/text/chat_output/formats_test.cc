@@ -61,6 +61,7 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"{{ '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' }}</think>", "deepseek",
        "think_tags"},
       {"{{ '<｜Assistant｜><think>\\n' }}", "none", "think_tags"},
+      {"{{ '<mm:think>' }}{{ content.split('</mm:think>')[-1] }}", "none", "minimax_m3"},
       {"{{ '[TOOL_CALLS]' + name + '[ARGS]' + arguments }}", "mistral", "none"},
       {"[THINK]{{ message.thinking }}[/THINK][TOOL_CALLS]", "mistral", "mistral"},
       {"<tool_call>\n<function=example>\n<parameter=a>\nvalue\n</parameter>\n</function>\n</tool_call>", "qwen3_coder",
