@@ -66,13 +66,16 @@ void WriteGgufExaoneMoe(GgufConfigWriter* config) {
 constexpr GgufForm kExaone4Gguf[] = {{.name = "exaone4", .write_fields = &WriteGgufExaone4}};
 constexpr GgufForm kExaoneMoeGguf[] = {{.name = "exaone-moe", .write_fields = &WriteGgufExaoneMoe, .experts = true}};
 
+constexpr const char* kExaone4Outer[] = {"exaone4_5"};
+
 }  // namespace
 
 extern const Architecture kExaone4 = {.name = "exaone4",
                                       .model_types = kExaone4Types,
                                       .parse_config = &ParseExaone4,
-                                      .names = {kLlamaPrefixes, kExaone4Weights, kLlamaBuffers},
-                                      .gguf = kExaone4Gguf};
+                                      .names = {kLlamaPrefixes, kExaone4Weights, kLlamaBuffers, kTextPartAliases},
+                                      .gguf = kExaone4Gguf,
+                                      .multimodal_types = kExaone4Outer};
 extern const Architecture kExaoneMoe = {.name = "exaone_moe",
                                         .model_types = kExaoneMoeTypes,
                                         .parse_config = &ParseExaoneMoe,

@@ -53,6 +53,8 @@ M3_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "
 QWEN_VISION = {"depth": 1, "hidden_size": 8, "embed_dim": 8, "intermediate_size": 8, "num_heads": 1, "patch_size": 2,
                "num_position_embeddings": 4, "deepstack_visual_indexes": []}
 GLM_VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1, "patch_size": 2, "image_size": 4}
+INTERN_VISION = {"model_type": "internvl_vision", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+                 "num_attention_heads": 1, "patch_size": [2, 2], "image_size": [4, 4]}
 LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 # Two value heads on each key head, of another size; a rotation of 8 of 32 dimensions in three sections.
 GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "sliding_window": 8, "final_logit_softcapping": 30.0,
@@ -165,6 +167,10 @@ FAMILIES = {
                                                      "n_shared_experts": 2, "num_hidden_layers": 3, "routed_scaling_factor": 1.5,
                                                      "rope_parameters": GLM4V_ROPE},
                                      "vision_config": {**GLM_VISION, "out_hidden_size": 48}}),
+    "internvl_tiny": ("internvl", {"text_config": {"model_type": "qwen3", "head_dim": 12}, "vision_config": INTERN_VISION}),
+    "exaone45_tiny": ("exaone4_5", {"text_config": {"model_type": "exaone4", "num_hidden_layers": 4, "sliding_window": 24,
+                                                    "sliding_window_pattern": 4},
+                                    "vision_config": {**GLM_VISION, "num_key_value_heads": 1, "out_hidden_size": 32}}),
     "ministral3_tiny": ("mistral3", {"text_config": {"model_type": "ministral3", "head_dim": 12,
                                                      "rope_parameters": MINISTRAL3_ROPE},
                                      "vision_config": PIXTRAL_VISION}),
