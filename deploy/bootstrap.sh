@@ -29,7 +29,7 @@ case "${1:-}" in
     ;;
   arm64) packages+=(g++-aarch64-linux-gnu qemu-user) ;;
   fuzz) packages+=(clang-14 libclang-rt-14-dev lld llvm-14 python3) ;;
-  *) packages+=(clang-14 clang-format-14 clang-tidy-14 lld python3-jsonschema openssl) ;;
+  *) packages+=(clang-14 clang-format-14 clang-tidy-14 lld python3-jsonschema openssl faketime) ;;
 esac
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).

@@ -191,7 +191,28 @@ def stop_without_threads(run):
 
 
 def clock_step(run):
-    raise Skipped("the clock is the machine's; a stepped one of a process alone would not be the kernel's")
+    """Of the process alone, by libfaketime: the machine's clock is that of others. The monotonic one goes on, as the kernel's does."""
+    library = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    if library is None:
+        raise Skipped("Debian's package faketime is not installed")
+    with tempfile.TemporaryDirectory(prefix="dunlin_chaos_") as folder:
+        clock, following = pathlib.Path(folder) / "clock", pathlib.Path(folder) / "following"
+        clock.write_text("+0\n")
+        server = run.start(settings=["health.stall_ms=2000"], wrap=[
+            "env", f"LD_PRELOAD={library}", f"FAKETIME_TIMESTAMP_FILE={clock}", "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"])
+        for step in ("+1d", "-1d", "-20y", "+20y", "+0"):
+            following.write_text(step + "\n")
+            following.rename(clock)
+            run.answers_go_on()
+            expect(server.is_ready(), f"not ready after a step to {step}")
+            health = server.run("healthcheck", "--address", server.grpc)
+            expect(health.returncode == 0, f"gRPC's health after a step to {step}: {health.stderr}")
+        run.health = "fine"
+        run.finish_clients()
+        expect("stalled" not in server.log(), "a step is taken for a stall")
+        years = {line[:4] for line in server.log().splitlines()}
+        expect(len(years) >= 3, f"the clock was not stepped: the log has years {sorted(years)}")
+    return "a day and 20 years forth and back, by libfaketime"
 
 
 def vanished_readers(run):
