@@ -92,21 +92,28 @@ std::vector<server::HttpRoute> Routes() {
   return {item, EchoRoute("/v1/echo", false), EchoRoute("/v1/stream", true)};
 }
 
+// What the connections of a server share; nothing of a connection stays in it.
+struct Shared {
+  asio::io_context io;
+  const server::CorsPolicy cors{std::vector<std::string>{"https://chat.example"}};
+  server::HttpShared of_connections{.routes = server::HttpRouteTable(Routes()),
+                                    .cors = cors,
+                                    .browsers = server::BrowserGuard({"host.example"}, &cors),
+                                    .has_keys = [] { return false; },
+                                    .timeouts = {},
+                                    .on_response = [](std::string_view, int) {},
+                                    .io = &io};
+};
+
 // What the client gets.
 std::string Serve(std::string_view input, size_t piece) {
-  asio::io_context io;
-  server::CorsPolicy cors({"https://chat.example"});
-  server::HttpShared shared{.routes = server::HttpRouteTable(Routes()),
-                            .cors = cors,
-                            .browsers = server::BrowserGuard({"host.example"}, &cors),
-                            .has_keys = [] { return false; },
-                            .timeouts = {},
-                            .on_response = [](std::string_view, int) {},
-                            .io = &io};
+  static Shared shared;  // its descriptors cost more than a request
+  asio::io_context& io = shared.io;
+  io.restart();
   std::string output;
   bool closed = false;
   auto connection = std::make_shared<server::HttpConnection>(
-      std::make_unique<ScriptedStream>(&io, input, piece, &output), "192.0.2.1", &shared,
+      std::make_unique<ScriptedStream>(&io, input, piece, &output), "192.0.2.1", &shared.of_connections,
       [&closed](server::HttpConnection*) { closed = true; });
   connection->Start();
   io.run();

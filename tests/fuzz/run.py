@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs libFuzzer's programs one after another, each for a number of seconds, and prints a line for each.
+"""Runs libFuzzer's programs, each for a number of seconds, one on each processor, and prints a line for each.
 
-Usage: run.py BUILD [--seconds N] [NAME ...]. BUILD is the folder of the preset fuzz. Inputs that reach something new stay in
+Usage: run.py BUILD [--seconds N] [--jobs N] [NAME ...]. BUILD is the folder of the preset fuzz. Inputs that reach something new stay in
 BUILD/inputs/NAME for the next run; what breaks a target goes to BUILD/findings; what was executed is a line of
 BUILD/campaign/ledger.jsonl, which tally.py adds to the table of README.md. Exit status 1: a target crashed, hung, leaked or took
 more memory than its limit.
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -27,6 +28,9 @@ MALLOC_MB = 64  # of one allocation: no input is larger than MAX_INPUT_BYTES
 PROMPT_RSS_MB, PROMPT_MALLOC_MB = 2048, 512
 PROMPT_TARGETS = ["chat_template", "chat_messages"]
 MAX_INPUT_BYTES = 1 << 16
+# Parts of the time, and inputs of at most so many bytes in each: a seed of 50 KB makes what is changed of it slow, five times for
+# `config`, and most faults need few bytes.
+PHASES = ((3, 1 << 11), (1, MAX_INPUT_BYTES))
 
 # Of dictionaries/: what a mutation inserts.
 DICTIONARIES = {
@@ -46,51 +50,57 @@ def target_names():
     return re.findall(r"^DUNLIN_FUZZ_TARGET\((\w+),", (HERE / "targets.inc").read_text(), re.M)
 
 
-def command(build, name, seconds, seeds):
+def command(build, name, seconds, seeds, max_bytes):
     inputs = build / "inputs" / name
     inputs.mkdir(parents=True, exist_ok=True)
     (build / "findings").mkdir(exist_ok=True)
     dictionary = [f"-dict={HERE}/dictionaries/{d}.dict" for d, of in DICTIONARIES.items() if name in of]
     rss, malloc = (PROMPT_RSS_MB, PROMPT_MALLOC_MB) if name in PROMPT_TARGETS else (RSS_MB, MALLOC_MB)
     return [build / "fuzz" / name, inputs, seeds, f"-max_total_time={seconds}", f"-timeout={HANG_SECONDS}",
-            f"-rss_limit_mb={rss}", f"-malloc_limit_mb={malloc}", f"-max_len={MAX_INPUT_BYTES}",
+            f"-rss_limit_mb={rss}", f"-malloc_limit_mb={malloc}", f"-max_len={max_bytes}",
             "-print_final_stats=1", f"-artifact_prefix={build}/findings/{name}_", *dictionary]
 
 
 def figures(log):
-    """Executions, executions per second, coverage edges: the last that the program printed."""
+    """Executions and coverage edges: the last that the program printed."""
     def last(pattern):
         found = re.findall(pattern, log)
         return int(found[-1]) if found else 0
-    return (last(r"stat::number_of_executed_units:\s+(\d+)"), last(r"stat::average_exec_per_sec:\s+(\d+)"),
-            last(r"\bcov: (\d+)"))
+    return last(r"stat::number_of_executed_units:\s+(\d+)"), last(r"\bcov: (\d+)")
 
 
 def run(build, name, seconds):
     """The program's exit status, after its line."""
+    parts = sum(part for part, _ in PHASES)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
         seeds = pathlib.Path(scratch) / "seeds"
         seeds.mkdir()
         subprocess.run([build / "fuzz" / "write_corpus", name, seeds], check=True)
-        done = subprocess.run(command(build, name, seconds, seeds), env={**os.environ, "TMPDIR": scratch},
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    log = done.stdout.decode(errors="replace")
+        log, executed, edges, status = "", 0, 0, 0
+        for part, max_bytes in PHASES:
+            done = subprocess.run(command(build, name, max(1, seconds * part // parts), seeds, max_bytes),
+                                  env={**os.environ, "TMPDIR": scratch}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            output = done.stdout.decode(errors="replace")
+            phase_executed, edges = figures(output)
+            log, executed, status = log + output, executed + phase_executed, done.returncode
+            if status != 0:
+                break
     (build / "findings" / f"{name}.log").write_text(log)
-    executed, rate, edges = figures(log)
     Ledger(build / "campaign" / "ledger.jsonl").add("fuzz", target=name, executions=executed, edges=edges, seconds=seconds,
-                                                    status=done.returncode)
-    print(f"{name:18} {executed:>12} executions {rate:>8} /s {edges:>7} edges  {'ok' if done.returncode == 0 else 'FAILED'}",
+                                                    status=status)
+    print(f"{name:18} {executed:>12} executions {executed // seconds:>8} /s {edges:>7} edges  {'ok' if status == 0 else 'FAILED'}",
           flush=True)
-    if done.returncode != 0:
+    if status != 0:
         print("\n".join(line for line in log.splitlines() if "DEDUP" in line or "SUMMARY" in line or "Test unit" in line),
               file=sys.stderr)
-    return done.returncode
+    return status
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="programs at a time; default: the processors")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_intermixed_args()
     names = arguments.names or target_names()
@@ -98,7 +108,9 @@ def main():
     if unknown:
         parser.error(f"no target is named {', '.join(sorted(unknown))}")
     build = arguments.build.resolve()
-    failed = [name for name in names if run(build, name, arguments.seconds) != 0]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        statuses = pool.map(lambda name: run(build, name, arguments.seconds), names)
+        failed = [name for name, status in zip(names, statuses) if status != 0]
     print(f"{len(names) - len(failed)} of {len(names)} targets without a finding"
           + (f"; logs and inputs: {build / 'findings'}" if failed else ""))
     return 1 if failed else 0
