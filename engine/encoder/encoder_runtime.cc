@@ -32,10 +32,6 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
         absl::StrCat("models[].fp8.recipe is ", Traits(options.fp8.recipe).name, "; an encoder runs per_token"));
   }
   const int32_t num_ranks = model->num_ranks();
-  if (num_ranks > 1 && options.execution == ExecutionMode::kEager) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("models[].parallel.tensor is ", num_ranks, ", with which models[].execution is fused"));
-  }
   const absl::StatusOr<std::vector<MemoryPlan>> plans =
       PlanEncoderRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
   if (!plans.ok()) return plans.status();

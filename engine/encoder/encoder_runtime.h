@@ -38,7 +38,7 @@ class EncoderRuntime {
 class ModelEncoderRuntime : public EncoderRuntime {
  public:
   // Plans and allocates all memory (PlanEncoderRanks and StepBuffers::Allocate say which errors); Run allocates
-  // nothing. FAILED_PRECONDITION for a decoder, for an FP8 recipe but per_token, and for ranks that run eager;
+  // nothing. FAILED_PRECONDITION for a decoder, for an FP8 recipe but per_token, and for ranks that cannot be linked;
   // RESOURCE_EXHAUSTED without threads for them. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> Create(const Model* model, const EngineOptions& options);
   ~ModelEncoderRuntime() override;

@@ -36,33 +36,22 @@ bool Experts::Run() {
 }
 
 bool Experts::RunDivided() {
+  static constexpr char kCopy[] = "columns of the experts";
   const ModelConfig& config = context_->config;
   const bool latent = config.experts.latent_dim > 0;
   const bool post_norm = config.norm.has_post(context_->layer);
   float* sum = post_norm ? context_->buffers.term : context_->rows.hidden;
   const Columns own = OwnColumns(*context_, sum);
   const Columns apart{context_->buffers.rank_sum, config.part(config.hidden_dim).count};
-  return (post_norm || CopyOwn(own, apart)) && (!latent || EnterLatent()) &&
+  return (post_norm || CopyOwnColumns(context_, kCopy, own, apart)) && (!latent || EnterLatent()) &&
          RunExperts(latent ? buffers_.latent : apart.data, latent || post_norm) &&
          (!latent || LeaveLatent(apart.data)) &&
-         (context_->config.experts.shared_ffn_dim == 0 || RunShared(apart.data)) && CopyOwn(apart, own) &&
+         (context_->config.experts.shared_ffn_dim == 0 || RunShared(apart.data)) &&
+         CopyOwnColumns(context_, kCopy, apart, own) &&
          ShareColumns(context_, "sum of the experts", sum, config.hidden_dim, config.part(config.hidden_dim),
                       context_->rows.count) &&
          (!post_norm ||
           Norm(context_, weights_.post_mlp_norm).AddToResidual("post norm", sum, FactorAfterMlp(*context_, weights_)));
-}
-
-bool Experts::CopyOwn(const Columns& from, const Columns& to) const {
-  const kernels::CopyColumnsParams params{.in = from.data,
-                                          .in_stride = from.stride,
-                                          .in_block_stride = 0,
-                                          .out = to.data,
-                                          .out_stride = to.stride,
-                                          .out_block_stride = 0,
-                                          .num_rows = context_->rows.count,
-                                          .num_blocks = 1,
-                                          .columns = context_->config.part(context_->config.hidden_dim).count};
-  return context_->Run(&DeviceOps::copy_columns, params, "columns of the experts");
 }
 
 int32_t Experts::sum_columns() const {

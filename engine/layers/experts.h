@@ -42,7 +42,6 @@ class Experts {
   // The same of a divided model: the rank's columns of the sum, and what the ranks do with all of them.
   bool RunDivided();
   // From or to contiguous rows of the rank's columns.
-  bool CopyOwn(const Columns& from, const Columns& to) const;
   // The sum of a row's experts, [rows, sum_columns()]: added to out or, with from_zero, in its place.
   bool RunExperts(float* out, bool from_zero) const;
   // What an expert gives: expert_dim or, of a divided model, the rank's part of it.

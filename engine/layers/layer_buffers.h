@@ -68,7 +68,7 @@ struct LayerBuffers {
   float* kept_queries = nullptr;        // [K, num_heads * head_dim]; null: they follow the rows of kept_rows
   std::array<float*, 2> gathered = {};  // rows of all ranks' columns: [T, output_features or ffn_dim], [T * C, ...]
   float* rank_columns = nullptr;        // the rank's own columns of them, contiguous
-  float* rank_sum = nullptr;            // [T, its part of hidden_dim] the sum of a row's experts
+  float* rank_sum = nullptr;            // [T, its part of hidden_dim] a sum of experts, or an eager term
 };
 
 }  // namespace dunlin::engine

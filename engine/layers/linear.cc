@@ -200,15 +200,27 @@ bool Linear::AddColumns(const char* op, const NormWeights& post_norm, const floa
   const bool has_post = context_->config.norm.has_post(context_->layer);
   float* sum = has_post ? context_->buffers.term : context_->rows.hidden;
   const Columns own = OwnColumns(*context_, sum);
-  kernels::GemmParams params = Params(context_->rows.count);
-  params.bias = bias();
-  params.residual = has_post ? nullptr : own.data;
-  params.out = own.data;
-  params.out_stride = own.stride;
   const RankPart part = context_->config.part(context_->config.hidden_dim);
-  return context_->Run(&DeviceOps::gemm, params, op) && AddAdapters(own) &&
+  return (context_->eager() ? AddUnfused(op, has_post, own) : AddFused(op, has_post, own)) && AddAdapters(own) &&
          ShareColumns(context_, op, sum, context_->config.hidden_dim, part, context_->rows.count) &&
          (!has_post || Norm(context_, post_norm).AddToResidual("post norm", sum, factor));
+}
+
+bool Linear::AddFused(const char* op, bool from_zero, const Columns& own) const {
+  kernels::GemmParams params = Params(context_->rows.count);
+  params.bias = bias();
+  params.residual = from_zero ? nullptr : own.data;
+  params.out = own.data;
+  params.out_stride = own.stride;
+  return context_->Run(&DeviceOps::gemm, params, op);
+}
+
+// Operations on contiguous rows, so that the columns are copied.
+bool Linear::AddUnfused(const char* op, bool from_zero, const Columns& own) const {
+  const Columns apart{context_->buffers.rank_sum, weight().out_features};
+  return (from_zero || CopyOwnColumns(context_, op, own, apart)) &&
+         RunUnfused(op, from_zero ? nullptr : apart.data, apart.data, context_->rows.count) &&
+         CopyOwnColumns(context_, op, apart, own);
 }
 
 bool Linear::Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const {

@@ -52,6 +52,9 @@ class Linear {
  private:
   // Of a divided model: the rank's columns of the sum.
   bool AddColumns(const char* op, const NormWeights& post_norm, const float* factor) const;
+  // The product, in place of what is in `own` or added to it.
+  bool AddFused(const char* op, bool from_zero, const Columns& own) const;
+  bool AddUnfused(const char* op, bool from_zero, const Columns& own) const;
   bool Gemm(const char* op, const float* bias, const float* residual, float* out, int32_t num_rows) const;
   bool RunUnfused(const char* op, const float* residual, float* out, int32_t num_rows) const;
   // The projection of a layer that this is, where it is one and adapters of the batch have it.

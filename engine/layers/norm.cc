@@ -69,7 +69,8 @@ bool Norm::AddToResidual(const char* op, float* term, const float* factor) const
   add.factor = factor;
   add.num_rows = params.num_rows;
   add.columns = context_->config.hidden_dim;
-  return context_->Run(&DeviceOps::norm, params, op) && context_->Run(&DeviceOps::add, add, "post norm residual");
+  return context_->Run(&DeviceOps::norm, params, op) && context_->Run(&DeviceOps::add, add, "post norm residual") &&
+         MeetOverRows(context_, op);
 }
 
 kernels::NormParams Norm::Params(int32_t num_rows) const {

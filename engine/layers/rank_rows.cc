@@ -99,6 +99,19 @@ Columns OwnColumns(const LayerContext& context, float* rows) {
   return {rows + context.config.part(hidden_dim).first, hidden_dim};
 }
 
+bool CopyOwnColumns(LayerContext* context, const char* op, const Columns& from, const Columns& to) {
+  const kernels::CopyColumnsParams params{.in = from.data,
+                                          .in_stride = from.stride,
+                                          .in_block_stride = 0,
+                                          .out = to.data,
+                                          .out_stride = to.stride,
+                                          .out_block_stride = 0,
+                                          .num_rows = context->rows.count,
+                                          .num_blocks = 1,
+                                          .columns = context->config.part(context->config.hidden_dim).count};
+  return context->Run(&DeviceOps::copy_columns, params, op);
+}
+
 // In turns into two buffers: a rank may fill the one that it read the time before last, because all ranks have met
 // since.
 float* NextGathered(LayerContext* context) {

@@ -40,6 +40,9 @@ bool ShareTokenRows(LayerContext* context, const char* op, const float* rows, fl
 // The rank's columns of rows of hidden_dim floats.
 Columns OwnColumns(const LayerContext& context, float* rows);
 
+// Copies the rank's columns of the stream, or of rows of the same width.
+bool CopyOwnColumns(LayerContext* context, const char* op, const Columns& from, const Columns& to);
+
 // The rank's part of `count` rows that all ranks read; all of them where it alone reads them.
 inline RankPart OwnRows(const LayerContext& context, int32_t count) {
   return context.divided() && !context.linked() ? context.config.part(count) : RankPart{0, count};

@@ -199,12 +199,13 @@ void PlanGraphs(const ModelConfig& config, const kernels::Device& device, const 
 }
 
 // What a rank has in addition, and what it uses of rank 0's; linked ranks have copies, and gather embeddings apart.
-void PlanRankBuffers(const ModelConfig& config, bool linked, int32_t tokens, MemoryPlan* plan) {
+void PlanRankBuffers(const ModelConfig& config, bool linked, const EngineOptions& options, MemoryPlan* plan) {
+  const int32_t tokens = options.max_tokens_per_step;
+  const bool sums_apart = config.has_experts() || options.execution == ExecutionMode::kEager;
   const auto bytes = [plan](BufferId id) -> size_t& { return plan->bytes[static_cast<size_t>(id)]; };
   const size_t columns = RankColumnBytes(config, tokens);
   plan->rank_sum_offset = columns / sizeof(float);
-  bytes(BufferId::kRankColumns) =
-      columns + Floats(tokens, config.has_experts() ? config.part(config.hidden_dim).count : 0);
+  bytes(BufferId::kRankColumns) = columns + Floats(tokens, sums_apart ? config.part(config.hidden_dim).count : 0);
   const size_t gathered = std::max(GatheredBytes(config, tokens), linked ? Floats(tokens, config.hidden_dim) : 0);
   if (linked) plan->first_token = config.part(config.vocab_size).first;
   if (linked || config.rank == 0) {
@@ -327,7 +328,7 @@ absl::StatusOr<std::vector<MemoryPlan>> PlanRanks(const ModelConfig& config, int
     const ModelConfig of_rank = RankConfig(config, rank, num_ranks);
     absl::StatusOr<MemoryPlan> plan = PlanBuffers(of_rank, resident, device, options, counts);
     if (!plan.ok()) return plan.status();
-    if (num_ranks > 1) PlanRankBuffers(of_rank, device.ops->link_ranks != nullptr, options.max_tokens_per_step, &*plan);
+    if (num_ranks > 1) PlanRankBuffers(of_rank, device.ops->link_ranks != nullptr, options, &*plan);
     plans.push_back(*std::move(plan));
   }
   return plans;

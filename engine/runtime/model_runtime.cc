@@ -17,14 +17,6 @@ StepHandle After(StepHandle handle) {
   return (handle + 1) & 0x3FFFFFFF;
 }
 
-// What ranks of a divided model do not do.
-absl::Status CheckRanks(const Model& model, const EngineOptions& options) {
-  if (model.num_ranks() == 1) return absl::OkStatus();
-  if (options.execution != ExecutionMode::kEager) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("models[].parallel.tensor is ", model.num_ranks(), ", with which models[].execution is fused"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* model, const EngineOptions& options) {
@@ -34,7 +26,6 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
         absl::StrCat(model->config().architecture, " is an encoder: it cannot generate"));
   }
   DUNLIN_CHECK(options.steps_in_flight >= 1, "a runtime without a step in flight");
-  if (absl::Status status = CheckRanks(*model, options); !status.ok()) return status;
   absl::StatusOr<std::vector<MemoryPlan>> plans =
       PlanRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
   if (!plans.ok()) return plans.status();

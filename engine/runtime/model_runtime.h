@@ -29,8 +29,8 @@ class ModelRuntime : public Runtime {
  public:
   // Plans and allocates all memory (PlanRanks and RankRuntime::Create say which errors); with options.kv_backing pages
   // of the KV pool get theirs later. States of recurrent layers have it from the start. FAILED_PRECONDITION for an
-  // encoder and, of a divided model, for options that its ranks do not have; RESOURCE_EXHAUSTED without threads for
-  // them. model outlives the runtime.
+  // encoder and for ranks that cannot be linked; RESOURCE_EXHAUSTED without threads for them. model outlives the
+  // runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
   ~ModelRuntime() override;
 

@@ -33,9 +33,10 @@ std::vector<LibraryEntry> BuildLibrary(const Model* model, const MixCase& test, 
 }
 
 // Several rounds on one engine, so that later ones find pages of earlier ones in the prefix cache.
-void RunMix(const Model* model, bool kv_fp8, const std::vector<LibraryEntry>& library, RequestMix* mix,
+void RunMix(const Model* model, const MixCase& test, const std::vector<LibraryEntry>& library, RequestMix* mix,
             MixTotals* totals) {
-  EngineOptions options = mix->DrawOptions(model->config(), kv_fp8);
+  EngineOptions options = mix->DrawOptions(model->config(), test.kv_fp8);
+  if (test.eager) options.execution = ExecutionMode::kEager;
   if (const int32_t ranks = model->num_ranks(); ranks > 1) {  // as many pages, where ranks have copies of heads, too
     const auto page_bytes = [&](int32_t num_ranks) {
       return KvDemandOf(model->config(), model->precisions(), options, num_ranks).page_bytes;
@@ -90,7 +91,7 @@ void RunMixes(const Model& alone, const Model& together, const MixCase& test, Mi
   ASSERT_FALSE(library.empty());
   for (int i = 0; i < test.num_mixes && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("mix " + std::to_string(i));
-    RunMix(&together, test.kv_fp8, library, &mix, totals);
+    RunMix(&together, test, library, &mix, totals);
   }
 }
 

@@ -17,6 +17,7 @@ struct MixCase {
   int num_mixes;
   int requests_per_profile;  // eighteen profiles: 4 make a library of 72 requests
   bool kv_fp8 = false;       // E4M3 pages for FP8, beside those of the other precisions in one pool
+  bool eager = false;        // the mixes, not the requests alone
 };
 inline void PrintTo(const MixCase& test, std::ostream* out) {
   *out << test.name;

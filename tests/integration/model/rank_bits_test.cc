@@ -134,6 +134,7 @@ struct RankMix {
   int32_t num_ranks;
   bool kv_fp8 = false;
   const char* variant = "";
+  bool eager = false;
 };
 void PrintTo(const RankMix& mix, std::ostream* out) {
   *out << mix.name << ", " << mix.num_ranks << " ranks";
@@ -146,7 +147,7 @@ class RankMixes : public ::testing::TestWithParam<RankMix> {};
 // The request alone on one rank against mixes on several: all precisions, all backends, FP8 pages.
 TEST_P(RankMixes, AResponseEqualsThatOfItsRequestAloneOnOneRank) {
   const RankMix& mix = GetParam();
-  const MixCase test{mix.name, GoldenModelPath(mix.name), 1, 1, mix.kv_fp8};
+  const MixCase test{mix.name, GoldenModelPath(mix.name), 1, 1, mix.kv_fp8, mix.eager};
   const TestModel alone = LoadTestModel(test.path, mix.variant, 1, kAllPrecisions);
   const RankedModel together = LoadRankedModel(test.path, mix.variant, 1, mix.num_ranks, kAllPrecisions);
   RunMixes(*alone.model, *together.model, test, &rank_totals);
@@ -163,10 +164,14 @@ INSTANTIATE_TEST_SUITE_P(
                       RankMix{"gemma4_moe_tiny", 2}, RankMix{"step_tiny", 4}, RankMix{"minimax_m2_tiny", 2},
                       RankMix{"olmo_hybrid_tiny", 2}, RankMix{"bailing_hybrid_tiny", 2}, RankMix{"apertus_tiny", 4},
                       RankMix{"phimoe_tiny", 2}, RankMix{"minimax_m3_tiny", 2}, RankMix{"minimax_m3_tiny", 4},
-                      RankMix{"qwen3_qk_norm", 2, false, "portable"}),
+                      RankMix{"qwen3_qk_norm", 2, false, "portable"}, RankMix{"gpt2_tiny", 2, false, "", true},
+                      RankMix{"gemma2_tiny", 4, false, "", true}, RankMix{"mixtral_tiny", 2, false, "", true},
+                      RankMix{"olmo2_tiny", 2, false, "", true}, RankMix{"gemma4_e_tiny", 2, false, "", true},
+                      RankMix{"gemma4_moe_tiny", 2, false, "", true}, RankMix{"falcon_h1_norm", 2, false, "", true},
+                      RankMix{"qwen35_tiny", 2, false, "", true}, RankMix{"deepseek_v32_tiny", 2, false, "", true}),
     [](const auto& test) {
       return std::string(test.param.name) + "_" + std::to_string(test.param.num_ranks) +
-             (test.param.kv_fp8 ? "_fp8_kv" : "") + test.param.variant;
+             (test.param.kv_fp8 ? "_fp8_kv" : "") + (test.param.eager ? "_eager" : "") + test.param.variant;
     });
 
 // Ranks with a pool of threads each, on a model whose products several threads share.

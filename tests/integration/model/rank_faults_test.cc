@@ -170,12 +170,5 @@ TEST_F(RankFaults, MemoryIsThatOfAllRanks) {
             2 * KvDemandOf(whole.model->config(), {Precision::kFp32}, options).page_bytes);
 }
 
-TEST_F(RankFaults, RefusesWhatRanksDoNotDo) {
-  EngineOptions options;
-  options.execution = ExecutionMode::kEager;
-  EXPECT_THAT(ModelRuntime::Create(ranked_.model.get(), options).status().ToString(),
-              HasSubstr("models[].parallel.tensor is 2, with which models[].execution is fused"));
-}
-
 }  // namespace
 }  // namespace dunlin::engine
