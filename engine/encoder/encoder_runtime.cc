@@ -97,7 +97,10 @@ ModelEncoderRuntime::~ModelEncoderRuntime() {
 }
 
 absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
-  if (ranks_.links != nullptr) return absl::OkStatus();  // what one rank times, the others wait for
+  if (ranks_.links != nullptr) {  // what one rank times, the others wait for
+    NoteLinks(*ranks_.links, notice);
+    return absl::OkStatus();
+  }
   const Tuning tuning(model_->device(), notice);
   if (!tuning.on()) return absl::OkStatus();
   const std::vector<TokenId> tokens(static_cast<size_t>(memory_plan().max_context_tokens), 0);

@@ -93,7 +93,9 @@ bool ModelRuntime::prefill_matches_decode() const {
 
 absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
   if (team_ != nullptr) {
-    return links_ != nullptr ? RecordDecodeSteps(*model_, profiles, this, notice) : absl::OkStatus();
+    if (links_ == nullptr) return absl::OkStatus();
+    NoteLinks(*links_, notice);
+    return RecordDecodeSteps(*model_, profiles, this, notice);
   }
   absl::Status status = engine::WarmUp(*model_, profiles, ranks_.front()->buffers(), notice);
   return status.ok() ? RecordDecodeSteps(*model_, profiles, this, notice) : status;

@@ -18,6 +18,10 @@ absl::StatusOr<std::unique_ptr<DeviceLinks>> LinkRanks(const Model& model, RankT
   return links;
 }
 
+void NoteLinks(const DeviceLinks& links, std::string* notice) {
+  if (!links.notice().empty()) *notice = links.notice();
+}
+
 void LinkBuffers(const std::vector<StepBuffers*>& ranks, RankTeam* team, DeviceLinks* links) {
   for (StepBuffers* of_rank : ranks) of_rank->Link(ranks, team->group(), links->get());
 }

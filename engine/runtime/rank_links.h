@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,9 @@ std::vector<kernels::Device*> RankDevices(const Model& model);
 
 // Null where the ranks share their memory. What fails in the team stops the links, too. Errors: as DeviceLinks::Link.
 absl::StatusOr<std::unique_ptr<DeviceLinks>> LinkRanks(const Model& model, RankTeam* team);
+
+// What a log should say of them, if anything.
+void NoteLinks(const DeviceLinks& links, std::string* notice);
 
 // Lets passes in the buffers of linked ranks, by rank, write each other's.
 void LinkBuffers(const std::vector<StepBuffers*>& ranks, RankTeam* team, DeviceLinks* links);

@@ -206,7 +206,7 @@ std::string FillContext(DeviceContext* context, const DeviceModuleOptions& optio
   return *warning + "; compute.sm90_kernels: false does without such kernels";
 }
 
-std::string FactsOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
+std::string FactsOf(int32_t device, const cudaDeviceProp& properties, const CublasLt& cublas) {
   int driver = 0;
   int runtime = 0;
   (void)cudaDriverGetVersion(&driver);
@@ -220,6 +220,7 @@ std::string FactsOf(const cudaDeviceProp& properties, const CublasLt& cublas) {
   facts += "\nshared memory per block: " + std::to_string(properties.sharedMemPerBlockOptin >> 10) + " KiB";
   facts += "\ndriver: CUDA " + version(driver) + ", runtime CUDA " + version(runtime);
   facts += "\ncuBLASLt: " + std::to_string(cublas.GetVersion()) + " in " + PathOf(cublas);
+  if (const std::string peers = PeersOf(device); !peers.empty()) facts += "\nreaches the memory of devices: " + peers;
   return facts + "\n";
 }
 
@@ -248,7 +249,8 @@ kernels::DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleRep
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (%.200s, sm_%d, cuBLASLt %zu)", properties.name,
                 context->shape.sm_version, context->cublas.GetVersion());
-  std::snprintf(reply->facts, sizeof(reply->facts), "%s", FactsOf(properties, context->cublas).c_str());
+  std::snprintf(reply->facts, sizeof(reply->facts), "%s",
+                FactsOf(context->device, properties, context->cublas).c_str());
   return reinterpret_cast<kernels::DeviceContext*>(context.release());
 }
 

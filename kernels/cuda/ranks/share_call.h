@@ -12,10 +12,15 @@ namespace dunlin::kernels::cuda {
 
 // Of one rank, in its device memory, zeroed when ranks are linked. Meetings are counted and never reset, so that a
 // recorded launch can be repeated; counts wrap, and ranks are at most one meeting apart.
+struct RankCounts {
+  uint32_t meetings;    // that this rank has left
+  uint32_t num_stored;  // blocks of the running launch that have stored their columns
+  uint32_t stopped;     // not 0: a meeting was left because the host said so
+};
+
+// Of one rank, in memory that all ranks write: its device's or the host's. Zeroed when ranks are linked.
 struct RankSignals {
   uint32_t reached[kMaxLinkedRanks];  // by rank: the meeting that it has come to; each is written by that rank
-  uint32_t meetings;                  // that this rank has left
-  uint32_t num_stored;                // blocks of the running launch that have stored their columns
 };
 
 // Columns are counted in units of one or four floats (ShareCall::vector).
@@ -33,6 +38,7 @@ struct ShareCall {
   uint32_t columns;     // units of a block
   uint32_t num_blocks;  // of a row
   RankSignals* signals[kMaxLinkedRanks];
+  RankCounts* counts;    // this rank's
   const uint32_t* stop;  // host memory, not 0: nobody waits any more
   int32_t rank;
   int32_t num_ranks;
@@ -56,7 +62,7 @@ inline bool IsValid(const ShareColumnsParams& p, int32_t num_ranks) {
   return p.in != nullptr && int64_t{p.num_rows} * p.num_blocks * p.columns <= INT32_MAX;
 }
 
-// Without signals and stop. REQUIRES: IsValid.
+// Without signals, counts and stop. REQUIRES: IsValid.
 inline ShareCall ShareCallOf(const ShareColumnsParams& p, int32_t num_ranks) {
   ShareCall call{.in = p.in,
                  .in_stride = p.in_stride,
@@ -71,6 +77,7 @@ inline ShareCall ShareCallOf(const ShareColumnsParams& p, int32_t num_ranks) {
                  .columns = static_cast<uint32_t>(p.columns),
                  .num_blocks = static_cast<uint32_t>(p.num_blocks),
                  .signals = {},
+                 .counts = nullptr,
                  .stop = nullptr,
                  .rank = p.rank,
                  .num_ranks = num_ranks,

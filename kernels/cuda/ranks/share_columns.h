@@ -41,33 +41,36 @@ DUNLIN_DEVICE void StoreColumns(const System& system, const ShareCall& call, uin
   }
 }
 
-// Waits until the rank has come to the meeting, or the host has stopped all of them.
+// Waits until the rank has come to the meeting. False where the host has stopped all of them.
 template <typename System>
-DUNLIN_DEVICE void WaitFor(const System& system, const uint32_t* reached, uint32_t meeting, const uint32_t* stop) {
+DUNLIN_DEVICE bool WaitFor(const System& system, const uint32_t* reached, uint32_t meeting, const uint32_t* stop) {
   for (uint32_t looks = 1; static_cast<int32_t>(system.Acquire(reached) - meeting) < 0; ++looks) {
-    if (looks % kLooksPerStop == 0 && system.Look(stop) != 0) return;
+    if (looks % kLooksPerStop == 0 && system.Look(stop) != 0) return false;
   }
+  return true;
 }
 
-// All lanes of a block call, `num_blocks` blocks of the rank.
+// All lanes of a block call, `num_blocks` blocks of the rank. True in the one that has waited, with the meeting.
 template <typename Lanes, typename System>
-DUNLIN_DEVICE void MeetRanks(const Lanes& lanes, const System& system, const ShareCall& call, uint32_t num_blocks) {
-  RankSignals* const own = call.signals[call.rank];
+DUNLIN_DEVICE bool MeetRanks(const Lanes& lanes, const System& system, const ShareCall& call, uint32_t num_blocks,
+                             uint32_t* meeting) {
   lanes.Sync();  // the block has stored
   uint32_t is_last = 0;
-  if (lanes.index() == 0) is_last = system.CountBlock(&own->num_stored) + 1 == num_blocks ? 1 : 0;
-  if (lanes.Max(is_last) == 0) return;
-  const uint32_t meeting = own->meetings + 1;
+  if (lanes.index() == 0) is_last = system.CountBlock(&call.counts->num_stored) + 1 == num_blocks ? 1 : 0;
+  if (lanes.Max(is_last) == 0) return false;
+  *meeting = call.counts->meetings + 1;
   for (int32_t rank = lanes.index(); rank < call.num_ranks; rank += lanes.count()) {
-    if (rank != call.rank) system.Publish(&call.signals[rank]->reached[call.rank], meeting);
+    if (rank != call.rank) system.Publish(&call.signals[rank]->reached[call.rank], *meeting);
   }
+  const uint32_t* const reached = call.signals[call.rank]->reached;
   for (int32_t rank = lanes.index(); rank < call.num_ranks; rank += lanes.count()) {
-    if (rank != call.rank) WaitFor(system, &own->reached[rank], meeting, call.stop);
+    if (rank != call.rank && !WaitFor(system, reached + rank, *meeting, call.stop)) call.counts->stopped = 1;
   }
   lanes.Sync();
-  if (lanes.index() != 0) return;
-  own->meetings = meeting;
-  own->num_stored = 0;
+  if (lanes.index() != 0) return true;
+  call.counts->meetings = *meeting;
+  call.counts->num_stored = 0;
+  return true;
 }
 
 // Block `block` of num_blocks.
@@ -81,7 +84,8 @@ DUNLIN_DEVICE void ShareBlock(const Lanes& lanes, const System& system, const Sh
   } else {
     StoreColumns<float>(system, call, first, num_blocks * count);
   }
-  MeetRanks(lanes, system, call, num_blocks);
+  uint32_t meeting = 0;
+  (void)MeetRanks(lanes, system, call, num_blocks, &meeting);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/model/load/load_model.h"
@@ -28,9 +29,11 @@ using ::testing::HasSubstr;
 struct LinkedMix {
   const char* name;
   int32_t num_ranks;
+  bool no_peers = false;
+  bool eager = false;
 };
 void PrintTo(const LinkedMix& mix, std::ostream* out) {
-  *out << mix.name << ", " << mix.num_ranks << " linked ranks";
+  *out << mix.name << ", " << mix.num_ranks << " linked ranks" << (mix.no_peers ? " without peers" : "");
 }
 
 MixTotals linked_totals;
@@ -50,7 +53,8 @@ TEST_P(LinkedMixes, AResponseEqualsThatOfItsRequestAloneOnOneDevice) {
     if (device->ops->prefill_matches_decode(device->context, precision, true)) precisions.push_back(precision);
   }
   if (precisions.empty()) GTEST_SKIP() << "no precision of this device has one order of additions for all shapes";
-  const MixCase test{mix.name, GoldenModelPath(mix.name), 2, 1};
+  const MixCase test{mix.name, GoldenModelPath(mix.name), 2, 1, false, mix.eager};
+  const WithoutPeers no_peers(mix.no_peers);
   const TestModel alone = LoadTestModel(test.path, std::move(device), precisions);
   const RankedModel together = LoadLinkedModel(place, test.path, mix.num_ranks, precisions);
   RunMixes(*alone.model, *together.model, test, &linked_totals);
@@ -58,21 +62,26 @@ TEST_P(LinkedMixes, AResponseEqualsThatOfItsRequestAloneOnOneDevice) {
 
 std::string LinkedName(const ::testing::TestParamInfo<std::tuple<Place, LinkedMix>>& info) {
   const LinkedMix& mix = std::get<1>(info.param);
-  return std::string(mix.name) + "_" + std::to_string(mix.num_ranks);
+  return std::string(mix.name) + "_" + std::to_string(mix.num_ranks) + (mix.no_peers ? "_by_host" : "") +
+         (mix.eager ? "_eager" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Fake, LinkedMixes,
-    ::testing::Combine(::testing::ValuesIn(FakePlaces()),
-                       ::testing::Values(LinkedMix{"gpt2_tiny", 2}, LinkedMix{"llama_gqa", 2},
-                                         LinkedMix{"mistral_window", 4}, LinkedMix{"gemma2_tiny", 2},
-                                         LinkedMix{"mixtral_tiny", 4}, LinkedMix{"gpt_oss_tiny", 2},
-                                         LinkedMix{"qwen35_tiny", 2}, LinkedMix{"falcon_h1_norm", 2},
-                                         LinkedMix{"deepseek_v32_tiny", 2}, LinkedMix{"llama4_tiny", 2},
-                                         LinkedMix{"gemma4_tiny", 2}, LinkedMix{"gemma4_e_tiny", 2},
-                                         LinkedMix{"gemma4_moe_tiny", 2}, LinkedMix{"step_tiny", 2},
-                                         LinkedMix{"mimo_v2_tiny", 2}, LinkedMix{"minimax_m2_tiny", 2},
-                                         LinkedMix{"olmo2_tiny", 4}, LinkedMix{"olmo_hybrid_tiny", 2})),
+    ::testing::Combine(
+        ::testing::ValuesIn(FakePlaces()),
+        ::testing::Values(LinkedMix{"gpt2_tiny", 2}, LinkedMix{"llama_gqa", 2}, LinkedMix{"mistral_window", 4},
+                          LinkedMix{"gemma2_tiny", 2}, LinkedMix{"mixtral_tiny", 4}, LinkedMix{"gpt_oss_tiny", 2},
+                          LinkedMix{"qwen35_tiny", 2}, LinkedMix{"falcon_h1_norm", 2},
+                          LinkedMix{"deepseek_v32_tiny", 2}, LinkedMix{"llama4_tiny", 2}, LinkedMix{"gemma4_tiny", 2},
+                          LinkedMix{"gemma4_e_tiny", 2}, LinkedMix{"gemma4_moe_tiny", 2}, LinkedMix{"step_tiny", 2},
+                          LinkedMix{"mimo_v2_tiny", 2}, LinkedMix{"minimax_m2_tiny", 2}, LinkedMix{"olmo2_tiny", 4},
+                          LinkedMix{"olmo_hybrid_tiny", 2}, LinkedMix{"gpt2_tiny", 3, true},
+                          LinkedMix{"mistral_window", 4, true}, LinkedMix{"gpt_oss_tiny", 2, true},
+                          LinkedMix{"falcon_h1_norm", 2, true}, LinkedMix{"deepseek_v32_tiny", 2, true},
+                          LinkedMix{"gemma4_e_tiny", 2, true}, LinkedMix{"minimax_m2_tiny", 2, true},
+                          LinkedMix{"qwen35_tiny", 2, true}, LinkedMix{"llama_gqa", 2, false, true},
+                          LinkedMix{"gemma2_tiny", 2, true, true}, LinkedMix{"mixtral_tiny", 2, false, true})),
     LinkedName);
 INSTANTIATE_TEST_SUITE_P(
     Cuda, LinkedMixes,
@@ -130,18 +139,20 @@ class LinkedFaults : public ::testing::Test {
 
 // Its peer is left waiting for a rank that will not come: neither the step nor the end of the engine hangs.
 TEST_F(LinkedFaults, AFailingRankEndsTheEngineAndItsRequests) {
-  for (const LinkFault kind : {LinkFault::kProductFails, LinkFault::kWaitFails}) {
-    for (const int at : {0, 7}) {
-      SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " at " + std::to_string(at));
-      EngineOptions options;
-      options.steps_in_flight = 2;
-      EngineClient client(ranked_.model.get(), options);
-      Set(kind, at);
-      const Response response = client.Run(RequestOf(60));
-      EXPECT_EQ(response.finish.reason, FinishReason::kInternal);
-      EXPECT_LT(response.tokens.size(), 60U);
-      Set(LinkFault::kNone, 0);
-    }
+  for (const auto& [kind, at, no_peers] :
+       {std::tuple{LinkFault::kProductFails, 0, false}, std::tuple{LinkFault::kProductFails, 7, true},
+        std::tuple{LinkFault::kWaitFails, 0, true}, std::tuple{LinkFault::kWaitFails, 7, false},
+        std::tuple{LinkFault::kWaitFails, 7, true}}) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " at " + std::to_string(at));
+    const WithoutPeers host(no_peers);
+    EngineOptions options;
+    options.steps_in_flight = 2;
+    EngineClient client(ranked_.model.get(), options);
+    Set(kind, at);
+    const Response response = client.Run(RequestOf(60));
+    EXPECT_EQ(response.finish.reason, FinishReason::kInternal);
+    EXPECT_LT(response.tokens.size(), 60U);
+    Set(LinkFault::kNone, 0);
   }
 }
 
@@ -155,7 +166,12 @@ TEST_F(LinkedFaults, TheReasonNamesTheRank) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 of 2: "));
 }
 
-TEST(LinkedRanks, DecodeStepsAreRecordedAndServingTakesNoMemory) {
+class LinkedSteps : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Peers, LinkedSteps, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "by_host" : "by_peers"; });
+
+TEST_P(LinkedSteps, DecodeStepsAreRecordedAndServingTakesNoMemory) {
+  const WithoutPeers no_peers(GetParam());
   const RankedModel ranked = LoadLinkedModel(FakePlaces().front(), GoldenModelPath("llama_gqa"), 2, {Precision::kBf16});
   const auto allocations = [&] {
     uint64_t sum = 0;
@@ -177,14 +193,27 @@ TEST(LinkedRanks, DecodeStepsAreRecordedAndServingTakesNoMemory) {
   EXPECT_GT(graphs.launched(), 20) << "of two ranks";
 }
 
+TEST(LinkedRanks, TheLogSaysWhyTheyGoThroughTheHost) {
+  const RankedModel ranked = LoadLinkedModel(FakePlaces().front(), GoldenModelPath("gpt2_tiny"), 2, {Precision::kBf16});
+  const ProfileTable profiles(ranked.model->config(), {Precision::kBf16}, *ranked.devices[0], {});
+  for (const bool on : {false, true}) {
+    const WithoutPeers no_peers(on);
+    const auto runtime = *ModelRuntime::Create(ranked.model.get(), {});
+    std::string notice;
+    EXPECT_TRUE(runtime->WarmUp(profiles, &notice).ok());
+    const std::string expected = std::string("its ranks exchange rows through memory of the host: ") + kNoPeersReason;
+    EXPECT_EQ(notice, on ? expected : "");
+  }
+}
+
 TEST(LinkedRanks, WhatCannotBeLinkedIsRefusedWithTheDevicesReason) {
   const RankedModel ranked = LoadLinkedModel(FakePlaces().front(), GoldenModelPath("gpt2_tiny"), 2, {Precision::kBf16});
-  setenv(kernels::kFakeLinkError, "devices 0 and 1 cannot access each other's memory", 1);
+  setenv(kernels::kFakeLinkError, "the host has no 32 bytes of pinned memory", 1);
   const absl::Status status = ModelRuntime::Create(ranked.model.get(), {}).status();
   unsetenv(kernels::kFakeLinkError);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("models[].parallel.tensor is 2, but its ranks cannot be linked: devices 0 and 1 cannot"));
+              HasSubstr("models[].parallel.tensor is 2, but its ranks cannot be linked: the host has no 32 bytes"));
 }
 
 TEST(LinkedRanks, LayerEmbeddingsOfAnotherVocabularyAreRefused) {

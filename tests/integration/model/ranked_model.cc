@@ -8,6 +8,7 @@
 #include "engine/model/load/load_model.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/spec/rank_config.h"
+#include "tests/kernels/loader/fake_cuda.h"
 #include "tests/kernels/loader/open_module.h"
 
 namespace dunlin::engine {
@@ -73,6 +74,14 @@ RankedModel LoadLinkedModel(const Place& place, ModelSource source, int32_t num_
     }
   }
   return Load(std::move(source), std::move(devices));
+}
+
+WithoutPeers::WithoutPeers(bool on) {
+  if (on) setenv(kernels::kFakeNoPeers, kNoPeersReason, 1);
+}
+
+WithoutPeers::~WithoutPeers() {
+  unsetenv(kernels::kFakeNoPeers);
 }
 
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason) {

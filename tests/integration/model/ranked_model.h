@@ -32,6 +32,17 @@ RankedModel LoadLinkedModel(const Place& place, const std::string& path, int32_t
 // The same of all that the source says, but for its num_ranks.
 RankedModel LoadLinkedModel(const Place& place, ModelSource source, int32_t num_ranks);
 
+// While it lives, ranks of the fake module are linked through memory of the host, for kNoPeersReason. on: false: they
+// are not.
+class WithoutPeers {
+ public:
+  explicit WithoutPeers(bool on = true);
+  ~WithoutPeers();
+  WithoutPeers(const WithoutPeers&) = delete;
+  WithoutPeers& operator=(const WithoutPeers&) = delete;
+};
+inline constexpr char kNoPeersReason[] = "CUDA devices 0 and 1 cannot access each other's memory";
+
 // Whether the model of a directory or file is divided among so many ranks; false: *reason says why not.
 bool Divides(const std::string& path, int32_t num_ranks, std::string* reason);
 

@@ -76,7 +76,8 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
              "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL", "STS.128"});
       count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.3D", "UTMALDG.4D", "UBLKCP", "USETMAXREG",
              "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D", "STG.E.128", "MEMBAR.ALL.SYS",
-             "MEMBAR.ALL.GPU", "STG.E.STRONG.SYS", "LDG.E.STRONG.SYS", "ATOMG.E.ADD.STRONG.SYS"});
+             "MEMBAR.ALL.GPU", "STG.E.STRONG.SYS", "LDG.E.STRONG.SYS", "LDG.E.128.STRONG.SYS",
+             "ATOMG.E.ADD.STRONG.SYS"});
       const bool waits = of_function->count("ACQBULK") != 0;
       for (const char* load : {"UTMALDG", "LDG"}) {
         if (waits || line.find(load) == std::string::npos) continue;

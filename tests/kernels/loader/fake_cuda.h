@@ -34,6 +34,8 @@ inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
 inline constexpr char kFakeMemoryBytes[] = "DUNLIN_FAKE_CUDA_MEMORY_BYTES";
 // Environment variable: ranks are not linked, for this reason.
 inline constexpr char kFakeLinkError[] = "DUNLIN_FAKE_CUDA_LINK_ERROR";
+// Environment variable: ranks go through memory of the host, for this reason.
+inline constexpr char kFakeNoPeers[] = "DUNLIN_FAKE_CUDA_NO_PEERS";
 // Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 
