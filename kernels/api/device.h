@@ -168,10 +168,10 @@ struct DeviceOps {
   KernelStatus (*probe_roof)(DeviceContext*, const RoofProbe&);
 
   // Ranks of a divided model on devices with memory of their own (rank_links.h). All null: ranks share their memory,
-  // and the host makes them wait for each other. link_ranks: num_ranks of 2 to kMaxLinkedRanks; null, with *reason,
-  // where devices cannot write each other's memory, which it names. The contexts outlive the links, and may be of one
-  // device. stop_ranks, on any thread: operations of these links end without waiting, now and from then on, with rows
-  // that nobody may use. unlink_ranks stops them, and waits for those in flight.
+  // and the host makes them wait for each other. link_ranks: num_ranks of 2 to kMaxLinkedRanks; null, with *reason;
+  // else *reason: why columns go through memory of the host, or empty. The contexts outlive the links, and may be of
+  // one device. stop_ranks, on any thread: operations of these links end without waiting, now and from then on, with
+  // rows that nobody may use. unlink_ranks stops them, and waits for those in flight.
   RankLinks* (*link_ranks)(DeviceContext* const* ranks, int32_t num_ranks, std::string* reason) = nullptr;
   void (*unlink_ranks)(RankLinks*) = nullptr;
   void (*stop_ranks)(RankLinks*) = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of a divided model on devices with memory of their own: each has a copy of the rows that all of them read,
-// computes some columns or rows of them, and writes these into the others' copies. Nothing is added up on the way, so
-// no bit depends on who comes first.
+// computes some columns or rows of them, and these go into the others' copies. Nothing is added up on the way, so no
+// bit depends on who comes first.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct RankLinks;  // never defined: what linked ranks know of each other, priva
 inline constexpr int32_t kMaxLinkedRanks = 8;  // the devices of one NVLink domain in a server
 
 // Writes what the rank has of some rows into the copies of the ranks, and waits until theirs is in its own. All ranks
-// call it equally often in one order. After it, in the order of the rank's operations, what all ranks gave may be read,
-// and what they had read before it may be written.
+// call it equally often in one order, with as many rows and the same out_stride, and all or none with ids. After it, in
+// the order of the rank's operations, what all ranks gave may be read, and what they had read before may be written.
 struct ShareColumnsParams {
   RankLinks* links;
   int32_t rank;  // of the device that is called
