@@ -14,9 +14,9 @@ option(DUNLIN_TESTS_WITH_CLANG "Compile the sources of tests without optimisatio
 
 # NAME has sources of tests alone, and no optimisation.
 function(dunlin_compile_with_clang name)
-  if(DUNLIN_TESTS_WITH_CLANG AND DUNLIN_CLANG AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT DUNLIN_SANITIZE
-     AND NOT CMAKE_CROSSCOMPILING)
-    set(launcher ${CMAKE_SOURCE_DIR}/cmake/compile_with_clang.sh ${CMAKE_CXX_COMPILER_LAUNCHER} ${DUNLIN_CLANG} --)
+  if(DUNLIN_TESTS_WITH_CLANG AND DUNLIN_CLANG AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT DUNLIN_SANITIZE)
+    set(clang ${DUNLIN_CLANG} ${DUNLIN_CLANG_TARGET})
+    set(launcher ${CMAKE_SOURCE_DIR}/cmake/compile_with_clang.sh ${CMAKE_CXX_COMPILER_LAUNCHER} ${clang} --)
     set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
   endif()
 endfunction()

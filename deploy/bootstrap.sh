@@ -27,7 +27,7 @@ case "${1:-}" in
     command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
     command -v chromium >/dev/null || packages+=(chromium)
     ;;
-  arm64) packages+=(g++-aarch64-linux-gnu qemu-user) ;;
+  arm64) packages+=(g++-aarch64-linux-gnu qemu-user clang-14) ;;
   fuzz) packages+=(clang-14 libclang-rt-14-dev lld llvm-14 python3) ;;
   *) packages+=(clang-14 clang-format-14 clang-tidy-14 lld python3-jsonschema openssl faketime) ;;
 esac
