@@ -31,6 +31,7 @@ EngineOptions DraftModel::RuntimeOptions(const EngineOptions& options) {
   own.max_context_tokens = options.max_context_tokens;
   own.free_pages_behind_windows = false;
   own.execution = options.execution;
+  own.plan_ahead = false;  // each pass is waited for
   own.attention_backends = options.attention_backends;
   return own;
 }

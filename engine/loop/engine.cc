@@ -86,6 +86,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.prefix_cache = options.prefix_cache;
   scheduler.step_time_target = TimeNs{options.step_time_target_ms} * 1'000'000;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
+  scheduler.plan_ahead = runtime.takes_drawn_tokens();
   scheduler.adapt_drafts = options.adapt_drafts;
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.max_page_sets_per_sequence = MaxPageSets(limits);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/loop/engine_loop.h"
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "engine/base/check.h"
@@ -72,6 +74,7 @@ absl::Status EngineLoop::Step() {
     gate_.EndExpired(parts_.clock());
     return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
   }
+  if (num_in_flight_ > 0 && !parts_.scheduler->CanPlan()) return CollectOldest();
   if (absl::Status status = Draft(); !status.ok()) return status;
   const TimeNs now = parts_.clock();
   StepPlan& plan = InFlight(num_in_flight_).plan;
@@ -124,10 +127,10 @@ absl::Status EngineLoop::CollectOldest() {
   PublishKvEvents(now);
   parts_.masks->Push(&parts_.scheduler->advanced());
   ++steps_;
-  parts_.counters->NoteStep(now - step.launched);
+  const TimeNs elapsed = now - std::max(step.launched, std::exchange(collected_, now));
+  parts_.counters->NoteStep(elapsed);
   if (parts_.observer != nullptr) {
-    parts_.observer->OnStep(step.plan.num_tokens, static_cast<int32_t>(step.plan.sequences.size()),
-                            now - step.launched);
+    parts_.observer->OnStep(step.plan.num_tokens, static_cast<int32_t>(step.plan.sequences.size()), elapsed);
   }
   return absl::OkStatus();
 }

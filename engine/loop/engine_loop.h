@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine thread does, step after step: take mail, guess, plan, launch, collect, commit, and hand the masks
 // that follow the new tokens to the mask thread. Keeps as many steps in flight as the runtime's depth: at depth 1 a
-// step is collected at once; at depth 2 the next one is planned while it runs. Allocates nothing after construction and
-// frees nothing in a step, but for masks that it computes itself because the mask thread has not begun to: a
-// constraint's state may do both. Thread rule: constructed anywhere; everything else on the engine thread.
+// step is collected at once; at depth 2 the next one is planned while it runs, where the scheduler can (CanPlan).
+// Allocates nothing after construction and frees nothing in a step, but for masks that it computes itself because the
+// mask thread has not begun to: a constraint's state may do both. Thread rule: constructed anywhere; everything else on
+// the engine thread.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +82,7 @@ class EngineLoop {
   std::vector<InFlightStep> ring_;  // [depth]
   size_t oldest_ = 0;               // index in ring_ of the oldest launched step
   size_t num_in_flight_ = 0;        // launched and not yet collected
+  TimeNs collected_ = 0;            // when the last step was, before which the device began no other
   bool awaits_pages_ = false;
   StepResult result_;
   uint64_t steps_ = 0;

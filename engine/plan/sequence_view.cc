@@ -70,6 +70,8 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
   DUNLIN_CHECK(share.num_tokens >= 1 && end <= num_known, "a planned token is not known yet");
   DUNLIN_CHECK(!share.samples || end == num_known, "only the last known token gives the next one");
   DUNLIN_CHECK(share.samples || share.num_drafts == 0, "drafts follow the last known token");
+  DUNLIN_CHECK(share.drawn_by < 0 || (share.samples && share.num_tokens + share.num_drafts == 1),
+               "a token that is not known yet is a step's only one of its sequence");
   *step = {.request_id = sequence.request_id,
            .sequence_slot = sequence.sequence_slot,
            .state = {.slot = sequence.state.slot,
@@ -80,6 +82,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
            .num_tokens = share.num_tokens + share.num_drafts,
            .prompt_len = sequence.prompt_len,
            .samples = share.samples,
+           .drawn_by = share.drawn_by,
            .adapter = sequence.adapter,
            .row = DrawRow(sequence.sampling, sequence.output_index, end)};
   FillScores(sequence, step);

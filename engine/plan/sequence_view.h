@@ -41,6 +41,7 @@ struct StepShare {
   int32_t num_tokens = 0;  // >= 1, without drafts
   bool samples = false;
   int32_t num_drafts = 0;  // the last of SequenceView::tokens; 0 unless it samples
+  int32_t drawn_by = -1;   // SequenceStep::drawn_by; >= 0 for one token, which samples
 };
 
 // Fills *step, one of plan->sequences, from a sequence and its share, and appends to the plan's arrays. REQUIRES: the

@@ -59,6 +59,9 @@ struct SequenceStep {
   int32_t prompt_len = 0;  // positions from here on are output
   // Whether the last of the tokens but drafts is the last known one, so that the next one is drawn from its logits.
   bool samples = false;
+  // Index among StepPlan::sequences of the step before, whose draw is the only one of `tokens`, where that step is in
+  // flight and its draw is not known (the token in `tokens` means nothing then); -1: the tokens are known.
+  int32_t drawn_by = -1;
   const Adapter* adapter = nullptr;  // of all its rows; null: the base. The sequence's lease keeps it
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
   // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,

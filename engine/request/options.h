@@ -54,11 +54,14 @@ struct EngineOptions {
   // While a sequence draws tokens, prompts are divided so that a step takes about this long; 0: by tokens alone.
   int32_t step_time_target_ms = 200;
 
-  // Steps in flight at once, 1 or 2; no config key sets it. With 2 a step is planned and staged while another one runs.
-  // A sequence cannot be planned again before its last token is known, so the sequences then split between the steps,
-  // which pays off only where planning takes long. Results are the same (tests/integration/model/device_steps_test.cc,
+  // While a step runs the next one is planned, staged and enqueued, over tokens that the device has not drawn yet: it
+  // does not wait for the host between two steps. Where a sequence cannot go on so (a constraint, penalties, bad words,
+  // guesses), the next step waits. Results are the same (tests/integration/model/device_steps_test.cc,
   // tests/simulation).
-  int32_t steps_in_flight = 1;
+  bool plan_ahead = true;
+  // Steps in flight at once, 1 or 2; no config key sets it. 0: 2 where steps can be planned ahead (memory_plan.h),
+  // else 1.
+  int32_t steps_in_flight = 0;
 
   // Where a grammar leaves a single token, again and again, so many are appended behind a drawn one without a draw of
   // their own, and computed in one step; 0: none. No config key sets it: results are the same

@@ -222,6 +222,15 @@ void PlanRankBuffers(const ModelConfig& config, bool linked, const EngineOptions
   bytes(BufferId::kKeptRows) = Floats(plan->max_kept_rows, config.attention.query_features());
 }
 
+// Whether steps are planned over tokens that the device has not drawn yet: where it computes while the host goes on. A
+// row that turns out to be in vain must change nothing: no state of a recurrent model is behind it.
+bool TakesDrawnTokens(const ModelConfig& config, const kernels::Device& device, const EngineOptions& options) {
+  const bool overlaps =
+      options.steps_in_flight == 0 ? device.ops->kind == kernels::DeviceKind::kCuda : options.steps_in_flight == 2;
+  return overlaps && options.plan_ahead && !config.is_encoder() && !config.is_recurrent() && config.num_ranks == 1 &&
+         config.num_predictors == 0;
+}
+
 absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vector<Precision>& resident,
                                        const kernels::Device& device, const EngineOptions& options,
                                        const absl::StatusOr<KvCounts>& counts) {
@@ -231,7 +240,8 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   plan.max_sequences = options.max_sequences;
   plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
-  plan.steps_in_flight = options.steps_in_flight;
+  plan.takes_drawn_tokens = TakesDrawnTokens(config, device, options);
+  plan.steps_in_flight = options.steps_in_flight > 0 ? options.steps_in_flight : plan.takes_drawn_tokens ? 2 : 1;
   plan.predicts = config.num_predictors > 0;
   if (config.is_encoder() && (config.is_recurrent() || config.attention.is_compressed())) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -295,7 +305,8 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   set(BufferId::kLogits, Floats(kMaxLogitRows, config.vocab_size));
   if (!config.is_encoder()) {
     set(BufferId::kSampleRows, SampleRowBytes(config, options));
-    set(BufferId::kSampled, kMaxLogitRows * sizeof(kernels::SampledToken));
+    const int64_t sampled = plan.takes_drawn_tokens ? int64_t{plan.steps_in_flight} * tokens : kMaxLogitRows;
+    set(BufferId::kSampled, static_cast<size_t>(sampled) * sizeof(kernels::SampledToken));
   }
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
   PlanGraphs(config, device, options, &plan);

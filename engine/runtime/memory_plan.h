@@ -56,7 +56,7 @@ enum class BufferId : uint8_t {
   kPageTable,      // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,         // [kMaxLogitRows, vocab_size] floats
   kSampleRows,     // [kMaxLogitRows] SampleRow, then words for their lists: see SampleStage
-  kSampled,        // [kMaxLogitRows] SampledToken
+  kSampled,        // [kMaxLogitRows] SampledToken; with takes_drawn_tokens [steps in flight, T]
   kWorkspace,      // of sampling, or the attention backend and precision that need most
   kGathered,       // of a divided model's rank 0, of linked ranks each: LayerBuffers::gathered, one after the other
   kRankColumns,    // of a rank: LayerBuffers::rank_columns and rank_sum
@@ -95,13 +95,14 @@ struct MemoryPlan {
   int32_t max_sequences = 0;
   int32_t num_graphs = 0;  // recorded decode steps that there may be at once; 0: none is recorded
   int32_t steps_in_flight = 1;
-  bool predicts = false;        // ModelConfig::num_predictors
-  int32_t predictor_group = 0;  // of kv_groups, whose pages have the keys and values of the layer that predicts
-  int32_t max_kept_rows = 0;    // that a last layer may go on with: T, of an encoder S
-  bool deterministic = true;    // of EngineOptions: what a row gives does not depend on its neighbours
-  size_t rank_sum_offset = 0;   // floats of kRankColumns before LayerBuffers::rank_sum
-  int32_t first_token = 0;      // from which PassInputs::token_ids count
-  bool kv_fp8 = false;          // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
+  bool takes_drawn_tokens = false;  // steps may be planned before their tokens are known: SequenceStep::drawn_by
+  bool predicts = false;            // ModelConfig::num_predictors
+  int32_t predictor_group = 0;      // of kv_groups, whose pages have the keys and values of the layer that predicts
+  int32_t max_kept_rows = 0;        // that a last layer may go on with: T, of an encoder S
+  bool deterministic = true;        // of EngineOptions: what a row gives does not depend on its neighbours
+  size_t rank_sum_offset = 0;       // floats of kRankColumns before LayerBuffers::rank_sum
+  int32_t first_token = 0;          // from which PassInputs::token_ids count
+  bool kv_fp8 = false;              // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 
   size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }
   size_t total() const;

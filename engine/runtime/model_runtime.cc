@@ -25,17 +25,16 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
     return absl::FailedPreconditionError(
         absl::StrCat(model->config().architecture, " is an encoder: it cannot generate"));
   }
-  DUNLIN_CHECK(options.steps_in_flight >= 1, "a runtime without a step in flight");
   absl::StatusOr<std::vector<MemoryPlan>> plans =
       PlanRanks(model->config(), num_ranks, model->precisions(), *model->device(), options);
   if (!plans.ok()) return plans.status();
-  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, SumOf(*plans), options.steps_in_flight));
+  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, SumOf(*plans)));
   if (absl::Status status = runtime->StartRanks(*plans, options); !status.ok()) return status;
   return runtime;
 }
 
-ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth)
-    : model_(model), plan_(std::move(plan)), depth_(depth) {}
+ModelRuntime::ModelRuntime(const Model* model, MemoryPlan plan)
+    : model_(model), plan_(std::move(plan)), depth_(plan_.steps_in_flight) {}
 
 absl::Status ModelRuntime::StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options) {
   const int32_t num_ranks = model_->num_ranks();

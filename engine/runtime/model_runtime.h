@@ -55,6 +55,7 @@ class ModelRuntime : public Runtime {
   KvGroups kv_groups() const override { return memory_plan().kv_groups; }
   int32_t num_state_slots() const override { return memory_plan().num_state_slots; }
   bool prefill_matches_decode() const override;
+  bool takes_drawn_tokens() const override { return memory_plan().takes_drawn_tokens; }
   kernels::DeviceMemory device_memory() const override { return model_->device_memory(); }
   uint64_t progress() const override { return ProgressOf(ranks_); }
   int32_t rank_at_fault() const override { return team_ == nullptr ? -1 : team_->group()->rank_at_fault(); }
@@ -65,7 +66,7 @@ class ModelRuntime : public Runtime {
   void TurnOffGraphs();  // of all ranks; REQUIRES: no step is in flight
 
  private:
-  ModelRuntime(const Model* model, MemoryPlan plan, int32_t depth);
+  ModelRuntime(const Model* model, MemoryPlan plan);
 
   absl::Status StartRanks(const std::vector<MemoryPlan>& plans, const EngineOptions& options);
   absl::Status LaunchRanks(const StepPlan& plan, size_t slot);

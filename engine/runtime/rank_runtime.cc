@@ -43,14 +43,14 @@ absl::StatusOr<std::unique_ptr<RankRuntime>> RankRuntime::Create(const Model* mo
                                                           (*buffers)->floats(BufferId::kFp8Scales));
   if (!scaling.ok()) return scaling.status();
   Slots slots;
-  for (int32_t i = 0; i < options.steps_in_flight; ++i) {
-    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device());
+  for (int32_t i = 0; i < plan.steps_in_flight; ++i) {
+    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device(), i);
     if (!slot.ok()) return slot.status();
     slots.push_back(*std::move(slot));
   }
   std::unique_ptr<StepSlot> prediction;
   if (plan.predicts) {
-    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device());
+    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(plan, model->device(), 0);
     if (!slot.ok()) return slot.status();
     prediction = *std::move(slot);
   }
@@ -103,6 +103,7 @@ absl::Status RankRuntime::Launch(const StepPlan& plan, size_t slot) {
     if (absl::Status status = RunSubBatch(plan, batch, first_row, &step); !status.ok()) return status;
     first_row += batch.num_tokens;
   }
+  before_ = &step;
   return DeviceStatus(step.Close(), "marking a step's end");
 }
 
@@ -115,7 +116,10 @@ absl::Status RankRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batc
   const int32_t page_tokens = TokensPerPage(memory_plan(), batch.profile.precision);
   inputs.Stage(plan, batch, page_tokens);
   if (memory_plan().predicts) inputs.StagePredictor(plan, batch, page_tokens, first_row, &hidden_rows_);
+  const bool drawn =
+      memory_plan().takes_drawn_tokens && before_ != nullptr && inputs.StageDrawn(plan, batch, before_->draws());
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
+  if (status.ok() && drawn) status = DeviceStatus(inputs.TakeDrawn(buffers_.get()), "tokens of the step before");
   if (!status.ok()) return status;
   PassInputs pass_inputs = inputs.pass_inputs();
   pass_inputs.adapters = adapters_.Stage(plan, batch, inputs.head_rows());

@@ -93,6 +93,7 @@ class RankRuntime {
   HiddenRows hidden_rows_;
   std::unique_ptr<StepSlot> prediction_;  // of Predict; null: no layer predicts
   Slots slots_;
+  const StepSlot* before_ = nullptr;              // of the step that was launched last
   std::atomic<int64_t> longest_mask_wait_ns_{0};  // written by the rank's thread
 };
 

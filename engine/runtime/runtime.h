@@ -40,6 +40,8 @@ class Runtime {
   virtual int32_t num_state_slots() const { return 0; }
   // SchedulerOptions::prefill_matches_decode.
   virtual bool prefill_matches_decode() const = 0;
+  // Whether plans may name tokens that the step before draws (SequenceStep::drawn_by). With a depth of 2.
+  virtual bool takes_drawn_tokens() const = 0;
   // What the device has allocated, for all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
   // Advances while a step is being launched: operations so far, so that a long step can be told from a stall. Any

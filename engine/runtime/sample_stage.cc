@@ -27,11 +27,13 @@ size_t SampleStage::Bytes(const MemoryPlan& plan) {
   return rows * (sizeof(SampleRow) + sizeof(SampledToken)) + MaxWords(plan) * sizeof(uint32_t);
 }
 
-SampleStage::SampleStage(const MemoryPlan& plan, std::byte* memory)
+SampleStage::SampleStage(const MemoryPlan& plan, std::byte* memory, int32_t index)
     : rows_(reinterpret_cast<SampleRow*>(memory)),
       results_(reinterpret_cast<SampledToken*>(rows_ + plan.max_tokens_per_step)),
       words_(reinterpret_cast<uint32_t*>(results_ + plan.max_tokens_per_step)),
-      max_words_(MaxWords(plan)) {
+      max_words_(MaxWords(plan)),
+      keeps_results_(plan.takes_drawn_tokens),
+      first_device_row_(keeps_results_ ? index * plan.max_tokens_per_step : 0) {
   static_assert(sizeof(SampleRow) % alignof(SampledToken) == 0 && sizeof(SampledToken) % alignof(uint32_t) == 0,
                 "the arrays follow each other");
 }
@@ -69,7 +71,8 @@ KernelStatus SampleStage::Launch(const float* logits, int32_t vocab_size, StepBu
   kernels::DeviceContext* context = buffers->device()->context;
   auto* rows = static_cast<SampleRow*>(buffers->at(BufferId::kSampleRows));
   auto* words = reinterpret_cast<uint32_t*>(rows + kMaxLogitRows);
-  auto* results = static_cast<SampledToken*>(buffers->at(BufferId::kSampled));
+  SampledToken* const results =
+      static_cast<SampledToken*>(buffers->at(BufferId::kSampled)) + (keeps_results_ ? device_row(launched_rows_) : 0);
   const size_t num_words = num_words_ - launched_words_;
   const kernels::SampleParams params{.logits = logits,
                                      .vocab_size = vocab_size,

@@ -15,9 +15,9 @@ namespace dunlin::engine {
 
 class SampleStage {
  public:
-  // memory: Bytes(plan) from DeviceOps::allocate_host; borrowed.
+  // memory: Bytes(plan) from DeviceOps::allocate_host; borrowed. index: of the step slot.
   static size_t Bytes(const MemoryPlan& plan);
-  SampleStage(const MemoryPlan& plan, std::byte* memory);
+  SampleStage(const MemoryPlan& plan, std::byte* memory, int32_t index);
 
   // Forgets the rows of the step before, whose copies have ended.
   void Restart();
@@ -38,12 +38,16 @@ class SampleStage {
 
   // Row i of the step, once what Launch enqueued has ended.
   const kernels::SampledToken& result(int32_t i) const { return results_[i]; }
+  // Where row i is in kSampled until the next step but one. REQUIRES: MemoryPlan::takes_drawn_tokens.
+  int32_t device_row(int32_t i) const { return first_device_row_ + i; }
 
  private:
   kernels::SampleRow* rows_;        // [max_tokens_per_step]
   kernels::SampledToken* results_;  // [max_tokens_per_step]
   uint32_t* words_;                 // [max_words_]
   size_t max_words_;
+  bool keeps_results_;  // of the whole step on the device, from first_device_row_ on
+  int32_t first_device_row_;
   int32_t num_rows_ = 0;
   int32_t launched_rows_ = 0;
   size_t num_words_ = 0;

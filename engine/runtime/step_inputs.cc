@@ -39,11 +39,13 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
       max_context_tokens_(plan.max_context_tokens),
       num_groups_(plan.kv_groups.count()),
       has_state_(plan.num_state_slots > 0),
+      takes_drawn_(plan.takes_drawn_tokens),
       predicts_(plan.predicts),
       predictor_group_(plan.predictor_group),
       chunk_(plan.attention_chunk),
       first_token_(plan.first_token) {
   DUNLIN_CHECK(chunk_ == 0 || !has_state_, "chunks of positions next to states are not supported");
+  DUNLIN_CHECK(!takes_drawn_ || (!has_state_ && first_token_ == 0), "tokens that are not known are not supported here");
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
   if (!has_state_) return;
   state_copies_.reserve(static_cast<size_t>(plan.max_sequences) + static_cast<size_t>(plan.max_tokens_per_step));
@@ -151,57 +153,6 @@ QuerySpans StepInputs::StageChunks(int32_t first, const QuerySpans& whole, int32
 int32_t StepInputs::num_staged_spans() const {
   if (chunk_ > 0) return num_whole_spans() + chunk_spans_.count + head_chunk_spans_.count;
   return num_sequences_ + num_head_spans_ + (state_parts_.size() > 1 ? num_state_spans_ : 0);
-}
-
-// Parts have rows of their own each, so that all together have at most as many spans as the sub-batch has tokens.
-void StepInputs::StageStates(const StepPlan& plan, const SubBatch& batch) {
-  state_copies_.clear();
-  state_parts_.clear();
-  num_state_spans_ = 0;
-  size_t most_cuts = 0;
-  for (int32_t i = 0; i < num_sequences_; ++i) {
-    const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
-    most_cuts = std::max(most_cuts, plan.StateCutsOf(step).size());
-  }
-  for (size_t part = 0; part <= most_cuts; ++part) StageStatePart(plan, batch, part);
-}
-
-void StepInputs::StageStatePart(const StepPlan& plan, const SubBatch& batch, size_t part) {
-  kernels::SequenceSpan* spans = spans_ + num_sequences_ + num_head_spans_;
-  StatePart& staged = state_parts_.emplace_back();
-  for (int32_t i = 0; i < num_sequences_; ++i) {
-    const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
-    const std::span<const StateCut> cuts = plan.StateCutsOf(step);
-    if (part > cuts.size()) continue;
-    const int32_t from = part == 0 ? step.first_position : cuts[part - 1].position;
-    const int32_t end = part == cuts.size() ? step.first_position + step.num_tokens : cuts[part].position;
-    DUNLIN_CHECK(from < end, "a state is kept outside of a step");
-    const auto slot_of = [&](size_t of_part) { return of_part == 0 ? step.state.slot : cuts[of_part - 1].slot; };
-    const int32_t copied_from = part == 0 ? step.state.copied_from : slot_of(part - 1);
-    if (copied_from >= 0) {
-      state_copies_.push_back({copied_from, slot_of(part)});
-      ++staged.num_copies;
-    }
-    spans[num_state_spans_] = {.query_start = spans_[i].query_start + from - step.first_position,
-                               .query_len = end - from,
-                               .first_position = from,
-                               .page_table_row = i};
-    host_array(4 + num_groups_)[num_state_spans_++] = slot_of(part);
-    ++staged.count;
-  }
-}
-
-// A part alone has the spans of the sequences themselves.
-void StepInputs::PointStateParts() {
-  const bool alone = state_parts_.size() == 1;
-  const kernels::SequenceSpan* spans = device_spans_ + (alone ? 0 : num_sequences_ + num_head_spans_);
-  const int32_t* slots = device_array(4 + num_groups_);
-  const StateCopy* copies = state_copies_.data();
-  for (StatePart& part : state_parts_) {
-    part.spans = std::exchange(spans, spans + part.count);
-    part.slots = std::exchange(slots, slots + part.count);
-    part.copies = std::exchange(copies, copies + part.num_copies);
-  }
 }
 
 // Kernels may read whole tiles of keys, so that entries behind a window name pages, too. Pages that have been given

@@ -49,6 +49,11 @@ class StepInputs {
                       HiddenRows* rows);
   // The same of a prediction: rows of the positions themselves, with these hidden rows, [num_tokens].
   void StagePrediction(std::span<const int32_t> hidden_rows);
+  // Of a plan with MemoryPlan::takes_drawn_tokens, after Stage: the tokens that the step before draws. draws: by index
+  // of its sequences, the rows of kSampled of their draws. False: there are none.
+  bool StageDrawn(const StepPlan& plan, const SubBatch& batch, std::span<const int32_t> draws);
+  // Puts those tokens into what Upload has copied. REQUIRES: StageDrawn returned true.
+  kernels::KernelStatus TakeDrawn(StepBuffers* buffers);
   // Copies what is staged into kIndices, kSpans and kPageTable.
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
@@ -93,7 +98,9 @@ class StepInputs {
 
  private:
   int num_arrays() const { return predictor_array() + (predicts_ ? kPredictorArrays : 0); }
-  int predictor_array() const { return 4 + num_groups_ + (has_state_ ? 1 : 0); }
+  // Where there are no states.
+  int drawn_array() const { return 4 + num_groups_; }
+  int predictor_array() const { return 4 + num_groups_ + (has_state_ || takes_drawn_ ? 1 : 0); }
   int32_t max_spans() const {
     return kSpansPerSequence * num_sequences_ + (has_state_ ? num_tokens_ : 0) + (chunk_ > 0 ? 2 * num_tokens_ : 0);
   }
@@ -131,6 +138,7 @@ class StepInputs {
   bool rounds_shapes_ = false;
   int32_t num_groups_;  // of layers that share pages
   bool has_state_;
+  bool takes_drawn_;
   bool predicts_;
   int32_t predictor_group_;
   int32_t chunk_;        // positions; 0: no layer has chunks

@@ -25,22 +25,25 @@ void ReadRow(const HeadRow& row, const kernels::SampledToken& sampled, StepResul
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StepSlot>> StepSlot::Create(const MemoryPlan& plan, kernels::Device* device) {
+absl::StatusOr<std::unique_ptr<StepSlot>> StepSlot::Create(const MemoryPlan& plan, kernels::Device* device,
+                                                           int32_t index) {
   absl::StatusOr<HostMemory> memory =
       HostMemory::Allocate(device, StepInputs::ArenaBytes(plan) + SampleStage::Bytes(plan), "the inputs of a step");
   if (!memory.ok()) return memory.status();
   kernels::DeviceEvent* ended = device->ops->create_event(device->context);
   if (ended == nullptr) return absl::ResourceExhaustedError("the device has no event left for a step");
-  return std::unique_ptr<StepSlot>(new StepSlot(plan, device, *std::move(memory), ended));
+  return std::unique_ptr<StepSlot>(new StepSlot(plan, device, *std::move(memory), ended, index));
 }
 
-StepSlot::StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended)
+StepSlot::StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended,
+                   int32_t index)
     : device_(device),
       memory_(std::move(memory)),
       ended_(ended),
       inputs_(plan, reinterpret_cast<int32_t*>(memory_.data() + SampleStage::Bytes(plan))),
-      samples_(plan, memory_.data()) {
+      samples_(plan, memory_.data(), index) {
   rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
+  draws_.reserve(static_cast<size_t>(plan.max_sequences));
 }
 
 StepSlot::~StepSlot() {
@@ -52,8 +55,16 @@ void StepSlot::Restart(size_t num_sequences, size_t num_draft_rows) {
   inputs_.Restart();
   samples_.Restart();
   rows_.clear();
+  draws_.assign(num_sequences, -1);
   num_sequences_ = num_sequences;
   num_draft_rows_ = num_draft_rows;
+}
+
+void StepSlot::AddRow(const HeadRow& row) {
+  if (row.scored_position < 0 && row.draft_row < 0) {
+    draws_[static_cast<size_t>(row.sequence_index)] = samples_.device_row(static_cast<int32_t>(rows_.size()));
+  }
+  rows_.push_back(row);
 }
 
 void StepSlot::Read(StepResult* result) const {

@@ -4,7 +4,9 @@
 // Thread rule: the engine thread only. Nothing allocates after Create.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,7 +20,9 @@ namespace dunlin::engine {
 class StepSlot {
  public:
   // RESOURCE_EXHAUSTED when the device has no host memory or no event left. device outlives the slot.
-  static absl::StatusOr<std::unique_ptr<StepSlot>> Create(const MemoryPlan& plan, kernels::Device* device);
+  // index: of the slot among those of the runtime.
+  static absl::StatusOr<std::unique_ptr<StepSlot>> Create(const MemoryPlan& plan, kernels::Device* device,
+                                                          int32_t index);
   ~StepSlot();
   StepSlot(const StepSlot&) = delete;
   StepSlot& operator=(const StepSlot&) = delete;
@@ -26,7 +30,9 @@ class StepSlot {
   // Begins a step of so many sequences and drafts. REQUIRES: the previous one has ended.
   void Restart(size_t num_sequences, size_t num_draft_rows);
   // Records what the next row of samples() is for.
-  void AddRow(const HeadRow& row) { rows_.push_back(row); }
+  void AddRow(const HeadRow& row);
+  // By index of the step's sequences: the rows of kSampled of their draws, of those that draw.
+  std::span<const int32_t> draws() const { return draws_; }
   // Close marks the end of the step; Wait blocks until the device is there.
   kernels::KernelStatus Close() { return device_->ops->record_event(device_->context, ended_); }
   kernels::KernelStatus Wait() { return device_->ops->wait_event(device_->context, ended_); }
@@ -37,7 +43,8 @@ class StepSlot {
   SampleStage& samples() { return samples_; }
 
  private:
-  StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended);
+  StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended,
+           int32_t index);
 
   kernels::Device* device_;
   HostMemory memory_;
@@ -46,7 +53,8 @@ class StepSlot {
   SampleStage samples_;
   size_t num_sequences_ = 0;
   size_t num_draft_rows_ = 0;
-  std::vector<HeadRow> rows_;  // of samples_
+  std::vector<HeadRow> rows_;   // of samples_
+  std::vector<int32_t> draws_;  // [sequences of the step]
 };
 
 }  // namespace dunlin::engine

@@ -95,6 +95,9 @@ struct SchedulerOptions {
   // Whether the device gives a token the same bits in prefill and in decode. If not, decoded pages stay out of the
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
+  // While a step draws, the next one is planned over what it will draw, so that the device need not wait for the host.
+  // Of two steps in flight at most; the runtime takes such plans (Runtime::takes_drawn_tokens).
+  bool plan_ahead = false;
   bool adapt_drafts = true;  // verify guesses only while that is expected to pay; else all that find room
   // With a BatchDrafter: sequences of one call; it rests while more decode. 0: there is none.
   int32_t max_batch_drafts = 0;
@@ -146,6 +149,9 @@ class Scheduler {
 
   // More pages of the pool have memory, or no more will have: before a plan.
   void SetPool(const KvPoolState& pool);
+  // Whether a step can be planned while one is in flight. With plan_ahead not where a sequence in flight could not be
+  // in it: steps that share out the sequences would each read all weights.
+  bool CanPlan() const;
   // EndExpired, then fills *plan, which is Reserved for these options. The plan counts as launched.
   // An empty plan while a sequence is live means that all live sequences are in flight or, while the pool grows, wait
   // for its pages.
@@ -209,6 +215,8 @@ class Scheduler {
   // Planning (scheduler_plan.cc).
   int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
+  bool EndsByLength(const Sequence& sequence) const;
+  bool GoesOn(const Sequence& sequence) const;
   int32_t ShareOfOldest() const;
   void EndUnfit(TimeNs now);
   int32_t PlanDecodes(int32_t budget);

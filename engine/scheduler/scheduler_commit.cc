@@ -19,6 +19,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
     Sequence* sequence = SequenceOf(step);
     sequence->num_in_flight -= step.num_known();
     sequence->num_computed += step.num_known();
+    sequence->num_draws -= step.samples ? 1 : 0;
     // An expired deadline takes precedence: such a request never ends as a complete one.
     if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
       PublishComputed(sequence, step.samples, result.outputs[i]);
@@ -32,6 +33,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
       pages_.FreeBehindWindow(sequence);
       committed_.push_back(sequence->sink.get());
     } else if (sequence->state == SequenceState::kRetiring) {
+      sequence->num_computed = std::min(sequence->num_computed, sequence->num_tokens());  // not what it drew in vain
       PublishComputed(sequence, step.samples, result.outputs[i]);
       if (sequence->num_in_flight == 0) Retire(sequence);
     }

@@ -29,7 +29,7 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other, in
   const int32_t page_tokens = sequence.tokens_per_page;
   const int32_t num_pages = sequence.num_computed / page_tokens;
   const auto first = num_pages * page_tokens;
-  int32_t end = reached;
+  int32_t end = std::min(reached, other.num_tokens());
   if (!options_.prefill_matches_decode) end = std::min({end, other.prompt_len, sequence.prompt_len});
   end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
   // What `other` has computed and published, and `sequence` has not taken, was taken out of the cache.

@@ -68,6 +68,27 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
   return std::min(limit, budget);
 }
 
+bool Scheduler::CanPlan() const {
+  if (!options_.plan_ahead) return true;
+  return std::all_of(running_.begin(), running_.end(), [this](const Sequence* sequence) {
+    return sequence->num_draws == 0 || EndsByLength(*sequence) || GoesOn(*sequence);
+  });
+}
+
+// Whether the draw in flight is the last one, whatever it gives.
+bool Scheduler::EndsByLength(const Sequence& sequence) const {
+  return sequence.num_output() + sequence.num_draws >= sequence.request.stopping.max_tokens;
+}
+
+// Whether the token that is being drawn can be computed before it is known. If it ends the output, its row is computed
+// in vain, and nobody sees it. Not where the next draw depends on the token by more than its row, where a row in vain
+// would change a scale or be guessed at, or where the draw may have to be repeated.
+bool Scheduler::GoesOn(const Sequence& sequence) const {
+  if (sequence.num_draws != 1 || sequence.num_uncomputed() != 0 || EndsByLength(sequence)) return false;
+  return sequence.constrained == nullptr && sequence.drafts.drafter == nullptr && sequence.counts.list().empty() &&
+         sequence.request.sampling.bad_words.empty() && !sequence.on_trial && sequence.request.profile.shares_pages();
+}
+
 // Tokens withheld from the decodes for the oldest prompt: without them, as many decodes as the budget has tokens would
 // stop it. They matter only when the budget is that tight. If an older sequence decodes, its token comes first.
 int32_t Scheduler::ShareOfOldest() const {
@@ -76,7 +97,7 @@ int32_t Scheduler::ShareOfOldest() const {
     if (sequence->prefills()) {
       return std::min(ChunkOf(*sequence, quarter()), options_.max_tokens_per_step - (oldest_of_all ? 0 : 1));
     }
-    oldest_of_all = oldest_of_all && sequence->num_uncomputed() == 0;
+    oldest_of_all = oldest_of_all && sequence->num_uncomputed() <= 0 && !(options_.plan_ahead && GoesOn(*sequence));
   }
   return 0;
 }
@@ -87,7 +108,7 @@ int32_t Scheduler::PlanDecodes(int32_t budget) {
   const Sequence* oldest = running_.empty() ? nullptr : running_[0];
   for (Sequence* sequence : running_) {
     if (used == budget) break;
-    if (!sequence->decodes()) continue;
+    if (!sequence->decodes() && !(options_.plan_ahead && GoesOn(*sequence))) continue;
     if (yields_ && sequence->tenant->is_behind && sequence != oldest) continue;
     sequence->num_planned = 1;
     ++used;
@@ -95,7 +116,7 @@ int32_t Scheduler::PlanDecodes(int32_t budget) {
   int32_t forced = std::min(quarter(), budget - used);
   for (Sequence* sequence : running_) {
     if (sequence->num_planned == 0) continue;
-    const int32_t more = std::min(forced, ChunkOf(*sequence, options_.max_tokens_per_step) - 1);
+    const int32_t more = std::clamp(ChunkOf(*sequence, options_.max_tokens_per_step) - 1, 0, forced);
     sequence->num_planned += more;
     forced -= more;
     used += more;
@@ -195,17 +216,23 @@ void Scheduler::Fill(StepPlan* plan) {
   }
 }
 
-// While the step is filled the drafts stand behind the known tokens, for which the sequence has room.
+// While the step is filled the drafts stand behind the known tokens, for which the sequence has room, or any token in
+// place of the one that is being drawn.
 void Scheduler::FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* plan) {
+  const size_t num_known = sequence->tokens.size();
+  const bool is_drawn = sequence->next_position() == static_cast<int32_t>(num_known);
+  if (is_drawn) sequence->tokens.push_back(0);
   const StepShare share{.first_position = sequence->next_position(),
                         .num_tokens = sequence->num_planned,
                         .samples = sequence->num_planned == sequence->num_uncomputed(),
-                        .num_drafts = sequence->drafts.num_planned};
-  const size_t num_known = sequence->tokens.size();
+                        .num_drafts = sequence->drafts.num_planned,
+                        .drawn_by = is_drawn ? sequence->plan_index : -1};
   const auto drafts = sequence->drafts.guesses.begin();
   sequence->tokens.insert(sequence->tokens.end(), drafts, drafts + share.num_drafts);
   FillStep(ViewOf(*sequence, pages_.PlanState(sequence, share.num_tokens)), share, step, plan);
   sequence->tokens.resize(num_known);
+  sequence->num_draws += share.samples ? 1 : 0;
+  sequence->plan_index = static_cast<int32_t>(step - plan->sequences.data());
 }
 
 SequenceView Scheduler::ViewOf(const Sequence& sequence, const StateView& state) const {

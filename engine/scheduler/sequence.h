@@ -88,7 +88,9 @@ struct Sequence {
   SequenceDrafts drafts;
   int32_t prompt_len = 0;
   int32_t num_computed = 0;   // tokens whose K and V are in pages and committed
-  int32_t num_in_flight = 0;  // known tokens launched and not yet committed
+  int32_t num_in_flight = 0;  // tokens launched and not yet committed
+  int32_t num_draws = 0;      // of these: the last of the known ones, and the one that it draws where that is launched
+  int32_t plan_index = -1;    // in StepPlan::sequences of the last plan that it was in
   // [page sets, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages
   // that have been given back: those of sliding groups in the first num_behind page sets.
   std::vector<PageId> pages;
@@ -113,8 +115,8 @@ struct Sequence {
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
   int32_t num_output() const { return num_tokens() - prompt_len; }
-  // The next position to launch, and how many known tokens there are from there on. None is left while a sample is in
-  // flight: its token is not known yet, so the sequence cannot be planned again before the commit.
+  // The next position to launch, and how many known tokens there are from there on. None is left while a draw is in
+  // flight, whose token is not known yet; -1 where that has been launched, too (Scheduler::GoesOn).
   int32_t next_position() const { return num_computed + num_in_flight; }
   int32_t num_uncomputed() const { return num_tokens() - next_position(); }
   // What is left to compute: the last drawn token and those forced behind it, or more.

@@ -145,6 +145,7 @@ int64_t SequencePages::NumHeld(const Sequence& sequence) const {
 }
 
 void SequencePages::Publish(Sequence* sequence, int32_t num_tokens, bool proven) {
+  DUNLIN_CHECK(num_tokens <= sequence->num_tokens(), "pages are published with the tokens that they hold");
   if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   const int32_t page_tokens = sequence->tokens_per_page;
   while ((sequence->chain.num_pages + 1) * page_tokens <= num_tokens) {

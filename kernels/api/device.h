@@ -180,6 +180,7 @@ struct DeviceOps {
   // Sampling: rows of logits to tokens.
   size_t (*sample_workspace)(const DeviceContext*, int32_t num_rows, int32_t vocab_size);
   KernelStatus (*sample)(DeviceContext*, const SampleParams&);
+  KernelStatus (*take_drawn)(DeviceContext*, const TakeDrawnParams&);
 };
 
 // How a device is opened.

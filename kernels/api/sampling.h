@@ -86,4 +86,21 @@ struct SampleParams {
   size_t workspace_bytes;  // >= DeviceOps::sample_workspace(num_rows, vocab_size)
 };
 
+// A step's inputs that the step before draws, while that is in flight: token_ids[i] = drawn[rows[i]] for every i with
+// rows[i] >= 0; the other ids stay. Of a draw that is not valid the id is 0, of a row that nobody may use. All pointers
+// are device memory.
+struct TakeDrawnParams {
+  const SampledToken* drawn;
+  const int32_t* rows;  // [num_tokens]
+  int32_t* token_ids;   // [num_tokens]
+  int32_t num_tokens;   // >= 0
+};
+
+// constexpr so that device code may call it.
+constexpr void TakeDrawnAt(const TakeDrawnParams& params, int32_t token) {
+  if (params.rows[token] < 0) return;
+  const SampledToken& drawn = params.drawn[params.rows[token]];
+  params.token_ids[token] = drawn.valid ? drawn.token.token_id : 0;
+}
+
 }  // namespace dunlin::kernels

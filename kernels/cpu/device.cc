@@ -140,6 +140,7 @@ constexpr DeviceOps kCpuOps = {
     .probe_roof = kEntry<ProbeRoof>,
     .sample_workspace = kEntry<SampleWorkspace>,
     .sample = kEntry<Sample>,
+    .take_drawn = kEntry<TakeDrawn>,
 };
 
 // One row per variant that the build has (DUNLIN_CPU_VARIANTS), best first on ARM and on Intel's processors

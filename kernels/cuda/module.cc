@@ -118,6 +118,7 @@ constexpr DeviceOps kCudaOps = {
     .share_columns = kOnDevice<ShareColumns>,
     .sample_workspace = kOnDevice<SampleWorkspace>,
     .sample = kOnDevice<Sample>,
+    .take_drawn = kOnDevice<TakeDrawn>,
 };
 
 void Close(DeviceContext* context) {

@@ -74,6 +74,13 @@ std::array<TableEntry, kStreamEntries> EntriesOfStreams(const DeviceOps& ops) {
            {"write_streams", ops.write_streams != nullptr}}};
 }
 
+constexpr size_t kSamplingEntries = 3;
+std::array<TableEntry, kSamplingEntries> EntriesOfSampling(const DeviceOps& ops) {
+  return {{{"sample_workspace", ops.sample_workspace != nullptr},
+           {"sample", ops.sample != nullptr},
+           {"take_drawn", ops.take_drawn != nullptr}}};
+}
+
 }  // namespace
 
 // Of all entries but the kind, and reserve and back, which a device with memory of its own has not.
@@ -139,12 +146,12 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"unlink_ranks", ops.unlink_ranks != nullptr},
       {"stop_ranks", ops.stop_ranks != nullptr},
       {"share_columns", ops.share_columns != nullptr},
-      {"sample_workspace", ops.sample_workspace != nullptr},
-      {"sample", ops.sample != nullptr},
   };
-  static_assert(sizeof(DeviceOps) == (3 + kStreamEntries + std::size(entries)) * sizeof(void*), "one row per entry");
+  constexpr size_t kElsewhere = 3 + kStreamEntries + kSamplingEntries;
+  static_assert(sizeof(DeviceOps) == (kElsewhere + std::size(entries)) * sizeof(void*), "one row per entry");
   std::vector<std::string> missing = NamesOfMissing(entries);
   for (std::string& name : NamesOfMissing(EntriesOfStreams(ops))) missing.push_back(std::move(name));
+  for (std::string& name : NamesOfMissing(EntriesOfSampling(ops))) missing.push_back(std::move(name));
   return missing;
 }
 

@@ -129,6 +129,7 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_forced_tokens = std::min(options.max_forced_tokens, max_unsent / 2);
   options.draft_limit = std::min(options.draft_limit, max_unsent / 2);
   options.max_drafts = engine::MaxDraftsNamed(Get<std::string>(model, "/speculation/tokens")).value_or(0);
+  options.plan_ahead = Get<bool>(document, "/scheduler/plan_ahead");
   options.step_time_target_ms = Get<int32_t>(document, "/scheduler/step_time_target_ms");
   const Json& allowed = model.at("allowed");
   options.allowed_backends =

@@ -75,11 +75,9 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "are read again"},
     {"tls.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of the certificate (PEM, without a passphrase)"},
     {"tls.client_ca_file", kStr, "\"\"", 0, 4096, nullptr,
-     "Authorities of client certificates (PEM): clients show a certificate of one of them (mutual TLS); empty: clients "
-     "show none"},
+     "Authorities of client certificates (PEM), of one of which clients have one (mutual TLS); empty: they show none"},
     {"tls.require_client_certificate", kBool, "true", 0, 0, nullptr,
-     "With tls.client_ca_file: refuse clients without a certificate; false: verify the certificates of those that show "
-     "one"},
+     "With tls.client_ca_file: refuse clients without a certificate; false: verify those that are shown"},
     {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
      "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
      "reach even without TLS or keys",
@@ -218,6 +216,8 @@ constexpr ConfigKey kServerKeys[] = {
     {"scheduler.max_queued_tokens", kInt, "1048576", 1, int64_t{1} << 40, nullptr,
      "Maximum number of prompt tokens of queued requests per model"},
     {"scheduler.prefix_cache", kBool, "true", 0, 0, nullptr, "Reuse the KV pages of shared prompt prefixes"},
+    {"scheduler.plan_ahead", kBool, "true", 0, 0, nullptr,
+     "On CUDA: plan and enqueue the next step while one runs, over the tokens that it will draw"},
     {"scheduler.step_time_target_ms", kInt, "200", 0, 60000, nullptr,
      "While sequences generate, divide prompts so that a step takes about this long; 0: by max_tokens_per_step alone"},
 

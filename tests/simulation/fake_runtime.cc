@@ -20,6 +20,7 @@ FakeRuntime::FakeRuntime(const FakeRuntimeOptions& options)
       writers_(static_cast<size_t>(options.num_pages)),
       launched_(static_cast<size_t>(options.depth)) {
   early_result_.Reserve(1024, 16 * 1024);
+  drawn_.reserve(1024);
 }
 
 void FakeRuntime::GrowPool(int32_t num_pages) {
@@ -73,6 +74,7 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
     for (int32_t i = 0; i < batch.num_sequences; ++i) {
       const SequenceStep& step = plan.sequences[static_cast<size_t>(next_sequence + i)];
       if (step.num_tokens < 1) Violate("a sequence without tokens", step.request_id);
+      if (step.drawn_by >= 0) CheckDrawn(plan, step);
       if (step.pages.count / options_.kv_groups.count() * page_tokens < step.first_position + step.num_tokens) {
         Violate("tokens without pages", step.request_id);
       }
@@ -86,11 +88,34 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
   if (num_tokens != plan.num_tokens) Violate("the plan miscounts tokens", 0);
 }
 
+// The step before is in flight, and draws for the same sequence the token at the position of this one.
+void FakeRuntime::CheckDrawn(const StepPlan& plan, const SequenceStep& step) {
+  if (num_launched_ == num_collected_ || !takes_drawn_tokens())
+    return Violate("a token that nobody draws", step.request_id);
+  const StepPlan& before = *launched_[static_cast<size_t>((num_launched_ - 1) % options_.depth)];
+  const auto index = static_cast<size_t>(step.drawn_by);
+  if (&before == &plan || index >= before.sequences.size()) return Violate("a draw of no sequence", step.request_id);
+  const SequenceStep& draws = before.sequences[index];
+  const bool fits = draws.request_id == step.request_id && draws.samples && draws.num_drafts() == 0 &&
+                    draws.first_position + draws.num_tokens == step.first_position && step.num_tokens == 1;
+  if (!fits) Violate("a draw of another sequence", step.request_id);
+  if (step.constraint >= 0 || step.num_drafts() > 0) Violate("masks or guesses of an unknown token", step.request_id);
+}
+
+engine::TokenId FakeRuntime::TokenAt(const StepPlan& plan, const SequenceStep& step, int32_t index) const {
+  if (step.drawn_by >= 0) return drawn_[static_cast<size_t>(step.drawn_by)];
+  return plan.TokensOf(step)[static_cast<size_t>(index)];
+}
+
 void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
   plan.FinishGrammarMasks();
   result->draft_outputs.resize(plan.draft_rows.size());
   for (const engine::SubBatch& batch : plan.sub_batches) {
     for (int32_t i = 0; i < batch.num_sequences; ++i) ExecuteSequence(plan, batch, batch.first_sequence + i, result);
+  }
+  drawn_.clear();
+  for (const engine::StepOutput& output : result->outputs) {
+    drawn_.push_back(output.sampled ? output.token.token_id : 0);  // of a draw that failed any token
   }
 }
 
@@ -105,7 +130,7 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
     if (state != nullptr) state = StateAt(plan, step, position, state);
     Kv previous = position == 0 ? BeforeFirst(options_.version) : Read(pages, 0, position - 1);
     if (state != nullptr && position > 0) previous = state->kv;
-    const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
+    const engine::TokenId token = TokenAt(plan, step, i);
     const bool decoded = options_.decode_differs && position >= step.prompt_len;
     if (decoded && step.num_tokens > 1) Violate("decoded tokens are computed together", step.request_id);
     const Kv kv =

@@ -27,6 +27,7 @@ struct FakeRuntimeOptions {
   int32_t num_state_slots = 0;
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4, 4, 4};
   int32_t depth = 1;
+  bool takes_drawn_tokens = true;  // at depth 2, without states
   int32_t vocab_size = 50;
   int32_t max_context = 256;
   bool prefill_matches_decode = true;
@@ -56,6 +57,9 @@ class FakeRuntime : public engine::Runtime {
   engine::KvGroups kv_groups() const override { return options_.kv_groups; }
   int32_t num_state_slots() const override { return options_.num_state_slots; }
   bool prefill_matches_decode() const override { return options_.prefill_matches_decode; }
+  bool takes_drawn_tokens() const override {
+    return options_.takes_drawn_tokens && options_.depth == 2 && options_.num_state_slots == 0;
+  }
 
   // More pages have memory; where all that will have it do, the pool has ended growing. Any thread.
   void GrowPool(int32_t num_pages);
@@ -90,6 +94,8 @@ class FakeRuntime : public engine::Runtime {
   State* BeginState(const engine::StepPlan& plan, const engine::SequenceStep& step, const Pages& pages);
   State* StateAt(const engine::StepPlan& plan, const engine::SequenceStep& step, int32_t position, State* state);
   void CheckPlan(const engine::StepPlan& plan);
+  void CheckDrawn(const engine::StepPlan& plan, const engine::SequenceStep& step);
+  engine::TokenId TokenAt(const engine::StepPlan& plan, const engine::SequenceStep& step, int32_t index) const;
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                        engine::StepResult* result);
@@ -114,6 +120,7 @@ class FakeRuntime : public engine::Runtime {
   std::vector<engine::RequestId> writers_;         // [num_pages] who wrote its first slot
   std::vector<const engine::StepPlan*> launched_;  // [depth]
   engine::StepResult early_result_;                // of Launch, at depth 1
+  std::vector<engine::TokenId> drawn_;             // by the sequences of the step that was executed last
   int64_t num_launched_ = 0;
   int64_t num_collected_ = 0;
   int64_t violations_ = 0;

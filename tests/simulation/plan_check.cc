@@ -20,12 +20,15 @@ const char* ProblemOf(const StepPlan& plan, const engine::SubBatch& batch, const
   const int32_t end = step.first_position + step.num_known();
   const auto tokens = plan.TokensOf(step).first(static_cast<size_t>(step.num_known()));
   if (sequence.request.profile != batch.profile) return "a sub-batch mixes profiles";
-  if (end > sequence.num_tokens()) return "tokens that are not known";
-  if (step.samples != (end == sequence.num_tokens())) return "samples is wrong";
+  const int32_t num_known = sequence.num_tokens() + (step.drawn_by >= 0 ? 1 : 0);
+  if (end > num_known) return "tokens that are not known";
+  if (step.samples != (end == num_known)) return "samples is wrong";
   if (step.num_drafts() > 0 && !step.samples) return "drafts before the last known token";
   if (end + step.num_drafts() > sequence.max_kv_tokens()) return "drafts beyond the longest output";
   if (end != sequence.next_position()) return "positions are not computed in order";
-  if (!std::equal(tokens.begin(), tokens.end(), sequence.tokens.begin() + step.first_position)) return "wrong tokens";
+  const auto known = step.drawn_by >= 0 ? tokens.first(0) : tokens;
+  if (!std::equal(known.begin(), known.end(), sequence.tokens.begin() + step.first_position)) return "wrong tokens";
+  if (end > sequence.max_kv_tokens()) return "a token beyond the longest output";
   const uint64_t seed = engine::SeedOfOutput(sequence.request.sampling.seed, sequence.request.output_index);
   if (step.row.seed != seed || step.row.position != end) return "a draw of another sequence";
   return nullptr;

@@ -136,6 +136,7 @@ class Simulation {
       scheduler_.ClearCache();
       Count(Event::kCacheCleared, 1);
     }
+    if (!in_flight_.empty() && !scheduler_.CanPlan()) return Collect();
     auto plan = std::make_unique<StepPlan>();
     plan->mask_words = kernels::MaskWords(workload_.runtime.vocab_size);
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
@@ -150,6 +151,7 @@ class Simulation {
     }
     for (const engine::SequenceStep& step : plan->sequences) {
       if (trace_ != nullptr) Note(step.request_id, Describe(step));
+      Count(Event::kPlannedAhead, step.drawn_by >= 0 ? 1 : 0);
     }
     Count(Event::kMixedSteps, plan->sub_batches.size() > 1 ? 1 : 0);
     CheckPreempted(ran);
@@ -169,7 +171,10 @@ class Simulation {
     awaits_pages_ = in_flight_.empty() && !scheduler_.empty();
     Count(Event::kAwaitedPages, awaits_pages_ ? 1 : 0);
     if (awaits_pages_ && !scheduler_.pool_grows()) Fail("nothing can be planned and nothing is in flight");
-    if (in_flight_.empty()) return;
+    if (!in_flight_.empty()) Collect();
+  }
+
+  void Collect() {
     Expect(CheckPagesKept(*in_flight_.front().plan, find_, groups()));
     engine::StepResult result;
     if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");

@@ -57,23 +57,12 @@ SimulationStats RunSeeds(const Level& level, uint64_t part) {
 TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   const SimulationStats stats = RunSeeds(kLevels[0], 1);
   static constexpr Least kLeast[] = {
-      {Event::kPreemptions, 60},
-      {Event::kPrefixHits, 100},
-      {Event::kSlidingPreemptions, 5},
-      {Event::kSlidingPrefixHits, 25},
-      {Event::kRecurrentPreemptions, 5},
-      {Event::kRecurrentPrefixHits, 25},
-      {Event::kRecurrentFollowed, 1},
-      {Event::kRecurrentAccepted, 25},
-      {Event::kSlid, 100},
-      {Event::kFollowed, 5},
-      {Event::kForced, 20},
-      {Event::kAccepted, 100},
-      {Event::kRejected, 100},
-      {Event::kMixedSteps, 100},
-      {Event::kCacheCleared, 5},
-      {Event::kAwaitedPages, 5},
-      {Event::kPoolsTooSmall, 1},
+      {Event::kPreemptions, 60},       {Event::kPrefixHits, 100},         {Event::kSlidingPreemptions, 5},
+      {Event::kSlidingPrefixHits, 25}, {Event::kRecurrentPreemptions, 5}, {Event::kRecurrentPrefixHits, 25},
+      {Event::kRecurrentFollowed, 1},  {Event::kRecurrentAccepted, 25},   {Event::kSlid, 100},
+      {Event::kFollowed, 5},           {Event::kPlannedAhead, 500},      {Event::kForced, 20},
+      {Event::kAccepted, 100},         {Event::kRejected, 100},           {Event::kMixedSteps, 100},
+      {Event::kCacheCleared, 5},       {Event::kAwaitedPages, 5},         {Event::kPoolsTooSmall, 1},
   };
   ExpectReached(stats, kLeast);
   if (stats[Event::kRuns] < 1000) return;

@@ -165,6 +165,9 @@ Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
     scheduler.cache.num_state_slots = runtime.num_state_slots;
     scheduler.state_borders = {.interval = dice->Between(4, 24), .least_junction = dice->Between(1, 8)};
   }
+  // By a word that is drawn already: runs of other seeds stay what they were.
+  runtime.takes_drawn_tokens = scheduler.cache.hash_key[0] % 2 == 0;
+  scheduler.plan_ahead = runtime.takes_drawn_tokens && runtime.depth == 2 && runtime.num_state_slots == 0;
   if (dice->OneIn(2)) workload.num_tenants = dice->Between(2, 4);
   if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
   if (dice->OneIn(2)) workload.max_forced_tokens = dice->Between(1, 12);

@@ -63,7 +63,7 @@ void TimeStreams(DeviceOps* ops) {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 71 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 72 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.prefill_matches_decode = Forwarded<&DeviceOps::prefill_matches_decode>::Call;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
@@ -127,6 +127,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.share_columns = nullptr;
   ops.sample_workspace = Forwarded<&DeviceOps::sample_workspace>::Call;
   ops.sample = Forwarded<&DeviceOps::sample>::Call;
+  ops.take_drawn = Timed<OpKind::kGather, kernels::TakeDrawnParams, &DeviceOps::take_drawn>;
   return ops;
 }
 

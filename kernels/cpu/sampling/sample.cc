@@ -48,4 +48,12 @@ KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
   return KernelStatus::kOk;
 }
 
+KernelStatus TakeDrawn(DeviceContext* /*context*/, const TakeDrawnParams& params) {
+  if (params.drawn == nullptr || params.rows == nullptr || params.token_ids == nullptr || params.num_tokens < 0) {
+    return KernelStatus::kInvalidArgument;
+  }
+  for (int32_t i = 0; i < params.num_tokens; ++i) TakeDrawnAt(params, i);
+  return KernelStatus::kOk;
+}
+
 }  // namespace dunlin::kernels::cpu

@@ -14,5 +14,6 @@ namespace dunlin::kernels::cpu {
 
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
+KernelStatus TakeDrawn(DeviceContext* context, const TakeDrawnParams& params);
 
 }  // namespace dunlin::kernels::cpu

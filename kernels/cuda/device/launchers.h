@@ -72,6 +72,7 @@ KernelStatus RowGate(DeviceContext* context, const RowGateParams& params);
 // sampling/.
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
+KernelStatus TakeDrawn(DeviceContext* context, const TakeDrawnParams& params);
 
 // attention/. What is supported: attention/kernel_table.cc.
 cudaError_t PrepareAttention(const DeviceShape& device);  // called once, when the device is opened; not of checked rows

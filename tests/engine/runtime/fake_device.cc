@@ -299,6 +299,10 @@ constexpr kernels::DeviceOps kFakeOps = {
     .probe_roof = nullptr,
     .sample_workspace = [](const DeviceContext*, int32_t rows, int32_t) { return static_cast<size_t>(rows); },
     .sample = Sample,
+    .take_drawn =
+        [](DeviceContext* context, const kernels::TakeDrawnParams& params) {
+          return Note(context, absl::StrCat("take drawn tokens ", params.num_tokens));
+        },
 };
 
 }  // namespace

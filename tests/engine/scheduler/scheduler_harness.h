@@ -111,6 +111,10 @@ class SchedulerHarness {
   // One turn of the engine loop; false when there was nothing to do.
   bool Step() {
     ++now;
+    if (!in_flight_.empty() && !scheduler.CanPlan()) {
+      Collect();
+      return true;
+    }
     Launch();
     const bool collect = !in_flight_.empty() && (plan.empty() || static_cast<int32_t>(in_flight_.size()) == depth_);
     if (collect) Collect();

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <numeric>
+#include <optional>
 
 #include "engine/plan/sequence_view.h"
 #include "tests/integration/model/engine_client.h"
@@ -88,7 +89,7 @@ TEST_P(DeviceStepsTest, ResponsesAreTheCpusAndTheDeviceGivesOutNoMemory) {
   EXPECT_GT(graphs.launched(), 0) << "no decode step repeated";
 }
 
-INSTANTIATE_TEST_SUITE_P(Depths, DeviceStepsTest, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Depths, DeviceStepsTest, ::testing::Values(0, 1, 2));
 
 // Alone, a sequence's decode steps are alike: all but the first are launched as one graph, until the bound of its keys
 // grows. What a graph computes is what its operations do.
@@ -133,11 +134,19 @@ class StepsByHand {
     Append(i, &plan);
     return plan;
   }
+  // The step after plan(), with a token of each sequence.
+  StepPlan next(const std::vector<TokenId>& tokens) const {
+    StepPlan plan;
+    for (size_t i = 0; i < num_sequences_; ++i) Append(i, &plan, tokens[i]);
+    return plan;
+  }
 
  private:
-  void Append(size_t i, StepPlan* plan) const {
+  void Append(size_t i, StepPlan* plan, std::optional<TokenId> next = std::nullopt) const {
     std::vector<TokenId> tokens(5 + i % 3);
     std::iota(tokens.begin(), tokens.end(), first_);
+    const auto prompt_len = static_cast<int32_t>(tokens.size());
+    if (next.has_value()) tokens.push_back(*next);
     const PageId page = first_ / 10 * static_cast<PageId>(num_sequences_) + static_cast<PageId>(i);
     ExecutionProfile profile;
     profile.precision = i % 2 == 0 ? Precision::kBf16 : Precision::kFp16;
@@ -145,14 +154,15 @@ class StepsByHand {
     SamplingParams sampling;
     sampling.seed = static_cast<uint64_t>(first_) + i;
     sampling.logit_bias = biases_;
-    const auto prompt_len = static_cast<int32_t>(tokens.size());
-    AppendSequence(profile,
-                   {.tokens = tokens,
-                    .prompt_len = prompt_len,
-                    .pages = std::span(&page, 1),
-                    .sampling = sampling,
-                    .stopping = {}},
-                   {.num_tokens = prompt_len, .samples = true}, plan);
+    const int32_t begin = next.has_value() ? prompt_len : 0;
+    AppendSequence(
+        profile,
+        {.tokens = tokens,
+         .prompt_len = prompt_len,
+         .pages = std::span(&page, 1),
+         .sampling = sampling,
+         .stopping = {}},
+        {.first_position = begin, .num_tokens = static_cast<int32_t>(tokens.size()) - begin, .samples = true}, plan);
   }
 
   TokenId first_;
@@ -199,6 +209,39 @@ TEST_F(StepsInFlightTest, TwoStepsInFlightHaveStagingOfTheirOwn) {
       EXPECT_EQ(TokensOf(result), expected[step]) << "round " << round << " step " << step;
     }
   }
+}
+
+// The second step has no token of its own: it takes what the first draws, from the device.
+TEST_F(StepsInFlightTest, AStepTakesTheTokensThatTheOneBeforeDraws) {
+  const auto runtime = *ModelRuntime::Create(fake_.model.get(), options_);
+  ASSERT_EQ(runtime->depth(), 2);
+  ASSERT_TRUE(runtime->takes_drawn_tokens());
+  const StepsByHand prompts(10, 5);
+  StepPlan unknown = prompts.next({0, 0, 0, 0, 0});
+  for (int32_t i = 0; i < 5; ++i) unknown.sequences[static_cast<size_t>(i)].drawn_by = i;
+  StepResult first;
+  StepResult second;
+  const StepHandle handles[] = {*runtime->Launch(prompts.plan()), *runtime->Launch(unknown)};
+  ASSERT_TRUE(runtime->Collect(handles[0], &first).ok());
+  ASSERT_TRUE(runtime->Collect(handles[1], &second).ok());
+  StepResult known;
+  const std::vector<TokenId> drawn = TokensOf(first);
+  ASSERT_TRUE(runtime->Collect(*runtime->Launch(prompts.next(drawn)), &known).ok());
+  EXPECT_EQ(TokensOf(second), TokensOf(known));
+  StepResult others;
+  ASSERT_TRUE(runtime->Collect(*runtime->Launch(prompts.next({0, 0, 0, 0, 0})), &others).ok());
+  EXPECT_NE(TokensOf(others), TokensOf(known)) << "the token changes nothing";
+}
+
+TEST_F(StepsInFlightTest, AreTwoWhereTheDeviceComputesWhileTheHostGoesOn) {
+  const auto depth = [this](const TestModel& test) {
+    return (*ModelRuntime::Create(test.model.get(), options_))->depth();
+  };
+  EXPECT_EQ(depth(fake_), 2);
+  EXPECT_EQ(depth(LoadTestModel(GoldenModelPath("gpt2_tiny"), "", 1, {Precision::kBf16})), 1);
+  EXPECT_EQ(depth(LoadModuleModel(GoldenModelPath("mamba2_tiny"), {Precision::kBf16})), 1);
+  options_.plan_ahead = false;
+  EXPECT_EQ(depth(fake_), 1);
 }
 
 TEST_F(StepsInFlightTest, RowsWhoseListsDoNotFitTogetherAreSampledInTurns) {

@@ -64,7 +64,7 @@ TEST(OpenDevice, EveryEntryOfTheTableIsFilled) {
   EXPECT_TRUE(ops.supports_attention && ops.paged_attention_workspace && ops.paged_attention);
   EXPECT_TRUE(ops.dense_attention_workspace && ops.dense_attention);
   EXPECT_TRUE(ops.allocate_host && ops.release_host && ops.memory && ops.sample_workspace && ops.sample &&
-              ops.update_delayed_scaling);
+              ops.take_drawn && ops.update_delayed_scaling);
   EXPECT_TRUE(ops.create_event && ops.destroy_event && ops.record_event && ops.wait_event);
 }
 

@@ -71,6 +71,35 @@ TEST_P(DeviceStepTest, SampledTokensMatchTheCpus) {
   }
 }
 
+TEST_P(DeviceStepTest, DrawnTokensTakeThePlaceOfIdsThatWereNotKnown) {
+  std::vector<SampledToken> drawn(5);
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    drawn[i].token.token_id = 700 + static_cast<int32_t>(i);
+    drawn[i].valid = i != 3;
+  }
+  std::vector<int32_t> rows(3000, -1);
+  std::vector<int32_t> ids(rows.size());
+  std::vector<int32_t> expected(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ids[i] = expected[i] = static_cast<int32_t>(i);
+    if (i % 3 == 0) continue;
+    rows[i] = static_cast<int32_t>(i % 5);
+    expected[i] = rows[i] == 3 ? 0 : 700 + rows[i];
+  }
+  const Array<SampledToken> device_drawn(*device_, drawn);
+  const Array<int32_t> device_rows(*device_, rows);
+  const Array<int32_t> device_ids(*device_, ids);
+  TakeDrawnParams params{device_drawn.data(), device_rows.data(), device_ids.data(), 0};
+  const DeviceOps& ops = *device_->ops;
+  ASSERT_EQ(ops.take_drawn(device_->context, params), KernelStatus::kOk);
+  EXPECT_EQ(device_ids.Read(), ids);
+  params.num_tokens = static_cast<int32_t>(ids.size());
+  ASSERT_EQ(ops.take_drawn(device_->context, params), KernelStatus::kOk);
+  EXPECT_EQ(device_ids.Read(), expected);
+  EXPECT_EQ(cpu_->ops->take_drawn(cpu_->context, {drawn.data(), nullptr, ids.data(), 1}),
+            KernelStatus::kInvalidArgument);
+}
+
 TEST_P(DeviceStepTest, WaitingForAnEventCompletesTheCopiesBeforeIt) {
   constexpr size_t kCount = 100000;
   constexpr size_t kBytes = kCount * sizeof(int32_t);

@@ -270,6 +270,11 @@ KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
              }));
 }
 
+KernelStatus TakeDrawn(DeviceContext* context, const TakeDrawnParams& params) {
+  return Run(context, Cpu().ops->take_drawn, params,
+             Plain([](Translation& to_host, TakeDrawnParams& p) { to_host(&p.drawn, &p.rows, &p.token_ids); }));
+}
+
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
   if (params.out == nullptr) return KernelStatus::kInvalidArgument;
   // Its results are on the host when it returns.
@@ -355,6 +360,7 @@ constexpr DeviceOps kFakeCudaOps = {
           return Cpu().ops->sample_workspace(Cpu().context, num_rows, vocab_size);
         },
     .sample = Sample,
+    .take_drawn = TakeDrawn,
 };
 
 DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {

@@ -38,6 +38,7 @@ class ScriptedRuntime final : public engine::Runtime {
   absl::StatusOr<engine::StepHandle> Launch(const engine::StepPlan& plan) override;
   absl::Status Collect(engine::StepHandle handle, engine::StepResult* result) override;
   int32_t depth() const override { return 1; }
+  bool takes_drawn_tokens() const override { return false; }
   int32_t num_pages() const override { return num_pages_; }
   int32_t tokens_per_page(engine::Precision) const override { return kPageTokens; }
   bool prefill_matches_decode() const override { return true; }
