@@ -39,6 +39,9 @@ APERTUS_ROPE = {"rope_type": "llama3", "rope_theta": 5e4, "factor": 2.0, "low_fr
 PHIMOE_ROPE = {"rope_type": "default", "rope_theta": 1e4}
 QWEN3_VL_ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 2], "mrope_interleaved": True}
 GLM4V_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 1]}
+MELLUM_ROPE = {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40,
+                                  "rope_theta": 5e5},
+               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
 STEP_VISION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2, "image_size": 4}
 KIMI_VISION = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "patch_size": 2,
                "pos_emb_height": 2, "pos_emb_width": 2, "pos_emb_time": 1}
@@ -114,6 +117,15 @@ FAMILIES = {
     "qwen3_moe_tiny": ("qwen3_moe", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
                                      "head_dim": 12, "norm_topk_prob": True, "num_hidden_layers": 3,
                                      "decoder_sparse_step": 2}),
+    "mellum_tiny": ("mellum", {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 20, "head_dim": 12,
+                               "sliding_window": 24, "num_hidden_layers": 3,
+                               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                               "mlp_layer_types": ["dense", "sparse", "dense"], "rope_parameters": MELLUM_ROPE}),
+    "iquestcoder_tiny": ("iquestcoder", {"head_dim": 12, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}),
+    "cwm_tiny": ("cwm", {"head_dim": 12, "num_hidden_layers": 5, "sliding_window": 24, "rope_parameters": APERTUS_ROPE}),
+    "granitemoe_shared": ("granitemoeshared", {"num_local_experts": 6, "num_experts_per_tok": 3, "embedding_multiplier": 3.0,
+                                               "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8,
+                                               "shared_intermediate_size": 28}),
     "granitemoe_tiny": ("granitemoe", {"num_local_experts": 6, "num_experts_per_tok": 3, "embedding_multiplier": 3.0,
                                        "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8}),
     "gpt_oss_tiny": ("gpt_oss", {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "num_hidden_layers": 3,

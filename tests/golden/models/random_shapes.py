@@ -335,6 +335,13 @@ def glm4v_moe(rng):
                          "vision_config": {**family.GLM_VISION, "out_hidden_size": fields["hidden_size"]}}
 
 
+def mellum(rng):
+    kinds = sliding_and_full(rng)
+    return "mellum", {**common(rng), **experts(rng), "num_hidden_layers": len(kinds), "layer_types": kinds, "head_dim": rng.choice([4, 8, 12]),
+                      "mlp_layer_types": [rng.choice(["dense", "sparse"]) for _ in kinds[1:]] + ["sparse"],
+                      "norm_topk_prob": rng.random() < 0.7, "sliding_window": rng.randint(2, 40), "rope_parameters": family.MELLUM_ROPE}
+
+
 def step(rng):
     kv_heads = rng.choice([1, 2, 3])
     kinds = sliding_and_full(rng)
@@ -369,4 +376,4 @@ SHAPES = {shape.__name__: shape for shape in (
     olmo_hybrid,
     gemma4, gemma4_e, gemma4_moe, lfm2, lfm2_moe, lfm3, qwen35, qwen35_moe, qwen3_next, kimi_linear, bailing_hybrid, falcon_h1, bamba, mamba2,
     granite_h, nemotron_h, afmoe, ernie45_moe, deepseek_v32, glm_moe_dsa, mistral4, hunyuan, hunyuan_moe, muse_glimmer, llama4, mimo_v2,
-    minimax_m3, qwen25_vl, qwen3_vl, qwen3_vl_moe, glm4v_moe, step)}
+    minimax_m3, qwen25_vl, qwen3_vl, qwen3_vl_moe, glm4v_moe, mellum, step)}
