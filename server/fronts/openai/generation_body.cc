@@ -66,6 +66,15 @@ void SetObjectSchema(const V& schema, B* body) {
   if (schema.ExpectObject()) SetConstraint(schema, {GrammarKind::kJsonSchema, DumpJson(schema.json()), {}}, body);
 }
 
+// A format is of a text, and a demanded call is none: OpenAI takes both, and instructor sends both.
+void LeaveOutFormat(GenerationBody* body) {
+  const ClientToolChoice::Mode mode = body->request->tool_choice.mode;
+  const bool demands_call = mode == ClientToolChoice::Mode::kRequired || mode == ClientToolChoice::Mode::kNamed;
+  if (body->format.empty() || !demands_call || body->strict) return;
+  body->request->structured_output.reset();
+  body->request->ignored.Add(body->format);
+}
+
 }  // namespace
 
 const GenerationTable kStructureFields(kStructure);
@@ -85,6 +94,7 @@ void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, Generat
   const JsonValue type = format.At("type");
   const std::string name = type.Text();
   if (name == "text" || !type.ok()) return;
+  body->format = format.Path();
   const JsonValue beside = format.At("schema");  // as llama.cpp and Together have it
   if (name == "json_object" && beside.is_null()) {
     return SetConstraint(type, {GrammarKind::kJsonObject, {}, {}}, body);
@@ -109,6 +119,7 @@ absl::Status ReadGenerationBody(std::string_view text, std::span<const Generatio
   const JsonValue root(*json, &status, body->strict ? nullptr : &body->request->ignored);
   ReadFields(root, tables, body);
   SettleTools(root, body);
+  LeaveOutFormat(body);
   for (const std::string_view name : body->echoed_names) {
     const JsonValue value = root.At(name);
     if (!value.is_null()) body->echoed[std::string(name)] = value.json();

@@ -35,6 +35,7 @@ struct GenerationBody {
   std::optional<text::ChatMessage> system;    // its first message, wherever the body has it
   std::vector<ClientPrompt> further_prompts;  // of completions: those behind the request's
   Json template_options = Json::object();     // of a chat: chat_template_kwargs and what stands for one of them
+  std::string format;                         // where the format is whose constraint the request has; "": nowhere
   std::optional<bool> add_generation_prompt;
   bool stream = false;
   bool include_usage = false;

@@ -12,8 +12,9 @@ std::string ModelBody(const ModelFacts& model, ModelsApi api) {
   if (api == ModelsApi::kAnthropic) {
     AppendJsonMember("display_name", model.name, &out);
     const absl::Time created = absl::FromUnixSeconds(model.created);
-    absl::StrAppend(&out, ",\"type\":\"model\",\"created_at\":\"",
-                    absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", created, absl::UTCTimeZone()), "\",");
+    absl::StrAppend(&out, ",\"type\":\"model\",\"lifecycle\":\"active\",\"created_at\":\"",
+                    absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", created, absl::UTCTimeZone()),
+                    "\",\"max_input_tokens\":", model.max_context_tokens, ",");
   }
   AppendJsonMember("id", model.name, &out);
   absl::StrAppend(&out, ",\"object\":\"model\",\"created\":", model.created, ",\"owned_by\":\"dunlin\",");

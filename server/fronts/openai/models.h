@@ -16,8 +16,8 @@ struct ModelFacts {
   std::string parent = {};         // of an adapter: the model that it adapts; "": none
 };
 
-// Whose clients ask: Anthropic's read "type":"model", "display_name" and "created_at", and of a list "has_more",
-// "first_id" and "last_id", besides.
+// Whose clients ask: Anthropic's read "type":"model", "display_name", "lifecycle", "created_at" and "max_input_tokens",
+// and of a list "has_more", "first_id" and "last_id", besides.
 enum class ModelsApi : uint8_t { kOpenAi, kAnthropic };
 
 // {"object":"list","data":[...]}

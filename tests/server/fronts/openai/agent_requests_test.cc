@@ -365,5 +365,32 @@ TEST(Members, ThatAreUnknownAreNamedWhereverTheyStand) {
   EXPECT_EQ(ignored.List(), "z");
 }
 
+// instructor sends both: a demanded call is no text that could have the format.
+TEST(Instructor, AFormatBesideADemandedCallHasNoEffect) {
+  const std::string responses = R"({"model":"m","input":"hi","text":{"format":{"type":"json_schema","name":"Legs",)"
+                                R"("schema":{"type":"object"}}},"tools":[{"type":"function","name":"Legs"}],)"
+                                R"("tool_choice":)";
+  ClientRequest named;
+  EXPECT_TRUE(Read<ResponsesTranslator>(responses + R"({"type":"function","name":"Legs"}})", &named).ok());
+  EXPECT_FALSE(named.structured_output.has_value());
+  EXPECT_EQ(named.ignored.List(), "text.format");
+  ClientRequest strict;
+  EXPECT_TRUE(Read<ResponsesTranslator>(responses + R"("required"})", &strict, /*strict=*/true).ok());
+  EXPECT_TRUE(strict.structured_output.has_value()) << "the plan refuses it";
+  ClientRequest free;
+  EXPECT_TRUE(Read<ResponsesTranslator>(responses + R"("auto"})", &free).ok());
+  ASSERT_TRUE(free.structured_output.has_value());
+  EXPECT_EQ(free.structured_output->text, R"({"type":"object"})");
+  const std::string chat = R"({"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"f"}}],)"
+                           R"("tool_choice":"required",)";
+  ClientRequest object;
+  EXPECT_TRUE(Read<ChatCompletionsTranslator>(chat + R"("response_format":{"type":"json_object"}})", &object).ok());
+  EXPECT_FALSE(object.structured_output.has_value());
+  EXPECT_EQ(object.ignored.List(), "response_format");
+  ClientRequest regex;
+  EXPECT_TRUE(Read<ChatCompletionsTranslator>(chat + R"("structured_outputs":{"regex":"a"}})", &regex).ok());
+  EXPECT_TRUE(regex.structured_output.has_value()) << "it is of the whole output, and the plan refuses it";
+}
+
 }  // namespace
 }  // namespace dunlin::server

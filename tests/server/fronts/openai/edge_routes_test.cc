@@ -100,9 +100,9 @@ TEST_F(EdgeRoutes, AnswerInTheWordsOfTheClientsApi) {
   EXPECT_THAT(body("GET /v1/models/nobody"), StartsWith(R"({"error":{"message":)"));
   EXPECT_THAT(body("GET /v1/models/nobody", "anthropic-version: 2023-06-01\r\n"),
               StartsWith(R"({"type":"error","error":{"type":"not_found_error")"));
-  EXPECT_THAT(
-      body("GET /v1/models", "anthropic-version: 2023-06-01\r\n"),
-      AllOf(HasSubstr(R"("display_name":"tiny","type":"model","created_at":")"), HasSubstr(R"("has_more":false)")));
+  EXPECT_THAT(body("GET /v1/models", "anthropic-version: 2023-06-01\r\n"),
+              AllOf(HasSubstr(R"("display_name":"tiny","type":"model","lifecycle":"active","created_at":")"),
+                    HasSubstr(R"("has_more":false)")));
   EXPECT_EQ(body("GET /v1/messages"),
             of_anthropic("invalid_request_error", "method not allowed; allowed: POST, OPTIONS"));
   EXPECT_THAT(body("DELETE /v1/models/tiny"), StartsWith(R"({"error":{"message":"method not allowed; allowed: GET)"));

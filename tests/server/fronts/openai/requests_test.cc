@@ -170,7 +170,7 @@ TEST(Requests, ItemsOfAResponseBecomeMessages) {
   EXPECT_EQ(ChatOf(request).template_options_json, R"({"reasoning_effort":"high"})");
   EXPECT_EQ(request.tool_choice.name, "f");
   EXPECT_EQ(request.stopping.max_tokens, 7);
-  EXPECT_EQ(request.structured_output->text, R"({"type":"object"})");
+  EXPECT_EQ(request.ignored.List(), "text.format") << "a call is demanded";
 }
 
 TEST(Requests, BlocksOfAMessageBecomeMessages) {
