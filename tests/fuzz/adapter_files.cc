@@ -82,8 +82,15 @@ void CheckAdapter(const engine::Model& model, const std::vector<engine::AdapterM
   DUNLIN_FUZZ_CHECK((*adapter)->bytes() <= kRoom.max_bytes, "an adapter of more bytes than it may take");
   DUNLIN_FUZZ_CHECK(!(*adapter)->targets().empty(), "an adapter that adapts nothing");
   for (int32_t layer = 0; layer < model.config().num_layers; ++layer) {
-    for (size_t projection = 0; projection < engine::kNumProjections; ++projection) {
-      CheckPairs((*adapter)->pairs(static_cast<engine::Projection>(projection), layer));
+    for (size_t i = 0; i < engine::kNumProjections; ++i) {
+      const auto projection = static_cast<engine::Projection>(i);
+      if (!engine::IsOfExperts(projection)) {
+        CheckPairs((*adapter)->pairs(projection, layer));
+        continue;
+      }
+      for (int32_t expert = 0; expert < model.config().experts.routing.num_experts; ++expert) {
+        CheckPairs((*adapter)->expert_pairs(projection, layer, expert));
+      }
     }
   }
 }
@@ -92,6 +99,7 @@ void CheckAdapter(const engine::Model& model, const std::vector<engine::AdapterM
 // beginning.
 void FuzzPeft(InputBytes input) {
   static const BaseModel model("tests/golden/models/llama_gqa");
+  static const BaseModel experts("tests/golden/models/mixtral_tiny");
   static const ScratchDirectory directory;
   const uint64_t data_bytes = input.Word() % kMaxDataBytes;
   directory.Write("adapter_config.json", input.Part());
@@ -106,6 +114,7 @@ void FuzzPeft(InputBytes input) {
   if (!modules.ok()) return;
   CheckModules(*modules);
   CheckAdapter(*model, *modules);
+  CheckAdapter(*experts, *modules);
 }
 
 // Input: the beginning of a file; what follows are zeros.
