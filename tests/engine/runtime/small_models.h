@@ -156,6 +156,7 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
                                    linear(latent.value_dim, latent.kv_rank, false));
       const IndexerSpec& indexer = config.attention.indexer;
       layer.indexer = {.query = linear(indexer.query_features(), latent.query_rank, false),
+                       .query_norm = {},
                        .key = linear(indexer.dim, config.hidden_dim, false),
                        .key_norm = {},
                        .weights = linear(indexer.num_heads, config.hidden_dim, false)};
