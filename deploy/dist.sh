@@ -14,6 +14,7 @@ out=$2
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 limit_bytes=60000000
+[ "${DIST_CUDA:-0}" != 1 ] || limit_bytes=80000000
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
