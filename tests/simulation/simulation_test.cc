@@ -60,7 +60,7 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
       {Event::kPreemptions, 60},       {Event::kPrefixHits, 100},         {Event::kSlidingPreemptions, 5},
       {Event::kSlidingPrefixHits, 25}, {Event::kRecurrentPreemptions, 5}, {Event::kRecurrentPrefixHits, 25},
       {Event::kRecurrentFollowed, 1},  {Event::kRecurrentAccepted, 25},   {Event::kSlid, 100},
-      {Event::kFollowed, 5},           {Event::kPlannedAhead, 500},      {Event::kForced, 20},
+      {Event::kFollowed, 5},           {Event::kPlannedAhead, 500},       {Event::kForced, 20},
       {Event::kAccepted, 100},         {Event::kRejected, 100},           {Event::kMixedSteps, 100},
       {Event::kCacheCleared, 5},       {Event::kAwaitedPages, 5},         {Event::kPoolsTooSmall, 1},
   };

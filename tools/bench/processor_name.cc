@@ -49,7 +49,8 @@ std::string ProcessorName(const std::string& root) {
   std::vector<std::string> cores;
   for (std::string line; std::getline(file, line);) {
     if (const absl::string_view name = ValueOf(line, "model name"); !name.empty()) return std::string(name);
-    if (const absl::string_view value = ValueOf(line, "CPU implementer"); !value.empty()) implementer = std::string(value);
+    if (const absl::string_view value = ValueOf(line, "CPU implementer"); !value.empty())
+      implementer = std::string(value);
     const absl::string_view part = ValueOf(line, "CPU part");
     if (part.empty()) continue;
     const std::string name = ArmCoreName(implementer, part);

@@ -89,11 +89,10 @@ TEST_F(ConfigTest, ReadsWhatAModelAllowsAndTheBoundsOfSteps) {
   EXPECT_EQ(all->models[0].engine.step_time_target_ms, 200);
   EXPECT_TRUE(all->models[0].engine.plan_ahead);
   EXPECT_EQ(all->limits.max_output_bytes, 268435456);
-  const auto some =
-      Load(kSmallest,
-           {R"(models.0.allowed.attention_backends=["math"])", R"(models.0.allowed.precisions=["fp8", "bf16"])",
-            "models.0.allowed.min_priority=-3", "models.0.allowed.max_priority=4", "scheduler.step_time_target_ms=50",
-            "scheduler.plan_ahead=false"});
+  const auto some = Load(
+      kSmallest, {R"(models.0.allowed.attention_backends=["math"])", R"(models.0.allowed.precisions=["fp8", "bf16"])",
+                  "models.0.allowed.min_priority=-3", "models.0.allowed.max_priority=4",
+                  "scheduler.step_time_target_ms=50", "scheduler.plan_ahead=false"});
   ASSERT_TRUE(some.ok()) << some.status();
   const engine::EngineOptions& engine = some->models[0].engine;
   EXPECT_EQ(engine.allowed_backends.count(), 1U);
