@@ -124,7 +124,8 @@ std::vector<std::string> AdapterConfig::ParametersOf(std::string_view module) co
     const bool names = Names(target, absl::StrCat(AbslView(module), ".", parameter));
     if (names && !std::ranges::count(parameters, parameter)) parameters.push_back(parameter);
   }
-  std::ranges::stable_partition(parameters, [](const std::string& name) { return name != kLastParameter; });
+  std::stable_partition(parameters.begin(), parameters.end(),
+                        [](const std::string& name) { return name != kLastParameter; });
   return parameters;
 }
 

@@ -146,11 +146,12 @@ absl::StatusOr<Adapted> AdaptedBy(const AdapterConfig& config, const std::string
 }
 
 // Under the names of what they adapt, with what the config says of them.
-absl::StatusOr<Modules> WithConfig(const AdapterConfig& config, Modules modules) {
+absl::StatusOr<Modules> WithConfig(const AdapterConfig& config, const Modules& modules) {
   Modules named;
-  for (auto& [name, module] : modules) {
+  for (const auto& [name, found] : modules) {
     absl::StatusOr<Adapted> adapted = AdaptedBy(config, name);
     if (!adapted.ok()) return adapted.status();
+    AdapterModule module = found;
     module.name = std::move(adapted->name);
     module.rank = config.RankOf(adapted->path);
     module.alpha = config.AlphaOf(adapted->path);
@@ -191,7 +192,7 @@ absl::StatusOr<std::vector<AdapterModule>> OpenPeftAdapter(const std::string& pa
   if (!config.ok()) return config.status();
   absl::StatusOr<Modules> modules = PeftModules(*directory);
   if (!modules.ok()) return modules.status();
-  modules = WithConfig(*config, *std::move(modules));
+  modules = WithConfig(*config, *modules);
   if (!modules.ok()) return modules.status();
   return Checked(kWeightsFile, kPeft, &*modules);
 }

@@ -154,7 +154,7 @@ bool IsAdaptable(const ParsedModel& parsed, const PartsBySlot& by_slot) {
 std::string StackName(const AdaptableModule& of_first, bool gguf, const char* parameter) {
   const std::string& name = of_first.name;
   const bool ends = name.ends_with(".0");
-  const std::string stack = name.substr(0, ends ? name.size() - 2 : name.rfind(".0."));
+  std::string stack = name.substr(0, ends ? name.size() - 2 : name.rfind(".0."));
   if (gguf) return stack;
   if (!ends) return stack + "." + parameter;
   return stack.substr(0, stack.rfind('.')) + ".experts." + parameter;
