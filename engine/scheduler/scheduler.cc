@@ -57,7 +57,6 @@ void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
   if (!in_flight_lost) return;
   while (!retiring_.empty()) {
     retiring_.last()->num_in_flight = 0;
-    retiring_.last()->num_draws = 0;
     pages_.LoseState(retiring_.last());
     Retire(retiring_.last());
   }

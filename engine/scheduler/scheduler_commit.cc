@@ -19,7 +19,6 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
     Sequence* sequence = SequenceOf(step);
     sequence->num_in_flight -= step.num_known();
     sequence->num_computed += step.num_known();
-    sequence->num_draws -= step.samples ? 1 : 0;
     // An expired deadline takes precedence: such a request never ends as a complete one.
     if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
       PublishComputed(sequence, step.samples, result.outputs[i]);

@@ -71,20 +71,20 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
 bool Scheduler::CanPlan() const {
   if (!options_.plan_ahead) return true;
   return std::all_of(running_.begin(), running_.end(), [this](const Sequence* sequence) {
-    return sequence->num_draws == 0 || EndsByLength(*sequence) || GoesOn(*sequence);
+    return sequence->num_draws() == 0 || EndsByLength(*sequence) || GoesOn(*sequence);
   });
 }
 
 // Whether the draw in flight is the last one, whatever it gives.
 bool Scheduler::EndsByLength(const Sequence& sequence) const {
-  return sequence.num_output() + sequence.num_draws >= sequence.request.stopping.max_tokens;
+  return sequence.num_output() + sequence.num_draws() >= sequence.request.stopping.max_tokens;
 }
 
 // Whether the token that is being drawn can be computed before it is known. If it ends the output, its row is computed
 // in vain, and nobody sees it. Not where the next draw depends on the token by more than its row, where a row in vain
 // would change a scale or be guessed at, or where the draw may have to be repeated.
 bool Scheduler::GoesOn(const Sequence& sequence) const {
-  if (sequence.num_draws != 1 || sequence.num_uncomputed() != 0 || EndsByLength(sequence)) return false;
+  if (sequence.num_draws() != 1 || EndsByLength(sequence)) return false;
   return sequence.constrained == nullptr && sequence.drafts.drafter == nullptr && sequence.counts.list().empty() &&
          sequence.request.sampling.bad_words.empty() && !sequence.on_trial && sequence.request.profile.shares_pages();
 }
@@ -231,7 +231,6 @@ void Scheduler::FillStepOf(Sequence* sequence, SequenceStep* step, StepPlan* pla
   sequence->tokens.insert(sequence->tokens.end(), drafts, drafts + share.num_drafts);
   FillStep(ViewOf(*sequence, pages_.PlanState(sequence, share.num_tokens)), share, step, plan);
   sequence->tokens.resize(num_known);
-  sequence->num_draws += share.samples ? 1 : 0;
   sequence->plan_index = static_cast<int32_t>(step - plan->sequences.data());
 }
 

@@ -3,6 +3,7 @@
 // only the engine thread touches it, until it is retired.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -89,7 +90,6 @@ struct Sequence {
   int32_t prompt_len = 0;
   int32_t num_computed = 0;   // tokens whose K and V are in pages and committed
   int32_t num_in_flight = 0;  // tokens launched and not yet committed
-  int32_t num_draws = 0;      // of these: the last of the known ones, and the one that it draws where that is launched
   int32_t plan_index = -1;    // in StepPlan::sequences of the last plan that it was in
   // [page sets, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages
   // that have been given back: those of sliding groups in the first num_behind page sets.
@@ -119,6 +119,8 @@ struct Sequence {
   // flight, whose token is not known yet; -1 where that has been launched, too (Scheduler::GoesOn).
   int32_t next_position() const { return num_computed + num_in_flight; }
   int32_t num_uncomputed() const { return num_tokens() - next_position(); }
+  // Draws in flight while it runs: of the last known token, and of the one that it gives where that is launched.
+  int32_t num_draws() const { return num_in_flight > 0 ? std::max(0, 1 - num_uncomputed()) : 0; }
   // What is left to compute: the last drawn token and those forced behind it, or more.
   bool decodes() const { return num_uncomputed() > 0 && num_uncomputed() <= 1 + num_forced; }
   bool prefills() const { return num_uncomputed() > 1 + num_forced; }
