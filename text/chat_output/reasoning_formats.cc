@@ -49,7 +49,7 @@ constexpr ReasoningFormat kReasoningFormats[] = {
     {"gpt_oss", "", "", kHarmonyReasoningTokens, {}, IsHarmonyReasoning},
     {"gemma4", "<|channel>thought", "<channel|>", kGemmaThinkTokens, kGemmaCalls, IsGemmaReasoning},
     {"kimi_k2", "<think>", "</think>", kKimiThinkTokens, kKimiCalls, IsKimiReasoning},
-    {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning},
+    {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning, true},
     {"qwen3", "<think>", "</think>", kThinkTokens, {}, IsQwen3},
     {"think_tags", "<think>", "</think>", kThinkTokens, {}, IsThinkTags},
     {"mistral", "[THINK]", "[/THINK]", kBracketTokens, {}, IsMistralReasoning},

@@ -19,6 +19,8 @@ struct ReasoningFormat {
   // Calls that end the reasoning where its closing marker is missing. None is a part of `close`.
   std::span<const std::string_view> calls;
   bool (*recognises)(std::string_view chat_template);
+  // An output without reasoning may begin with the closing marker.
+  bool lone_close = false;
 };
 
 // In the order in which they are tried.

@@ -41,7 +41,10 @@ std::string ThoughtRules(const ReasoningFormat& format, const Tokenizer* tokeniz
 std::string ThinkingRules(const ReasoningFormat& format, const Tokenizer* tokenizer, std::string_view prompt) {
   const std::string rest = ThoughtRules(format, tokenizer) + "gap: /\\n{0,2}/\n";
   if (BeginsInReasoning(format, prompt)) return "thinking: thought gap\n" + rest;
-  return absl::StrCat("thinking: (", MarkupTerms(format.open, format.tokens, tokenizer), " thought gap)?\n", rest);
+  const std::string closed =
+      format.lone_close ? absl::StrCat(" | ", MarkupTerms(format.close, format.tokens, tokenizer), " gap") : "";
+  return absl::StrCat("thinking: (", MarkupTerms(format.open, format.tokens, tokenizer), " thought gap", closed, ")?\n",
+                      rest);
 }
 
 // Messages on the channel analysis.

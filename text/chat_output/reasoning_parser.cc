@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_output/reasoning_parser.h"
 
+#include <span>
 #include <utility>
 
 #include "text/chat_output/scan.h"
@@ -55,15 +56,16 @@ size_t ReasoningParser::TakeStart(std::string_view rest) {
   while (space < rest.size() && IsJsonSpace(rest[space])) ++space;
   constexpr size_t kMaxSpaceBytes = 256;  // that are held back
   const std::string_view next = rest.substr(space);
-  const auto match = MarkerAtStart(next, {&format_.open, 1});
+  const std::array<std::string_view, 2> markers = {format_.open, format_.close};
+  const auto match = MarkerAtStart(next, std::span(markers).first(format_.lone_close ? 2 : 1));
   if (space > kMaxSpaceBytes || (!next.empty() && !match.has_value())) {
     state_ = State::kAnswer;
     return 0;
   }
   if (next.empty() || !match->marker.has_value()) return 0;
-  const size_t end = space + format_.open.size();
+  const size_t end = space + markers[*match->marker].size();
   sink_->OnMarkup(rest.substr(0, end));
-  state_ = State::kAfterOpen;
+  state_ = *match->marker == 0 ? State::kAfterOpen : State::kAfterClose;
   return end;
 }
 

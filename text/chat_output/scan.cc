@@ -21,4 +21,15 @@ MarkerMatch FindMarker(std::string_view text, std::span<const std::string_view> 
   return {text.size(), std::nullopt};
 }
 
+Scan NextTag::Take(char c, std::span<const std::string_view> tags) {
+  if (text_.empty() && IsJsonSpace(c)) return Scan::kMore;
+  text_.push_back(c);
+  const auto match = MarkerAtStart(text_, tags);
+  if (!match.has_value()) return Scan::kInvalid;
+  if (!match->marker.has_value()) return Scan::kMore;
+  found_ = *match->marker;
+  text_.clear();
+  return Scan::kDone;
+}
+
 }  // namespace dunlin::text

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace dunlin::text {
@@ -32,6 +33,18 @@ struct MarkerMatch {
 MarkerMatch FindMarker(std::string_view text, std::span<const std::string_view> markers);
 // The same at the beginning of a text; nullopt: neither.
 std::optional<MarkerMatch> MarkerAtStart(std::string_view text, std::span<const std::string_view> markers);
+
+// A tag that must follow, or one of several; white space before it is left out.
+class NextTag {
+ public:
+  // kMore; kDone: tags[found()] is complete; kInvalid.
+  Scan Take(char c, std::span<const std::string_view> tags);
+  size_t found() const { return found_; }
+
+ private:
+  std::string text_;
+  size_t found_ = 0;
+};
 
 // A text that must follow.
 class Literal {

@@ -17,31 +17,8 @@
 namespace dunlin::text {
 namespace {
 
-constexpr size_t kMaxTagNameBytes = 256;
-
 constexpr std::string_view kGlmValue[] = {"<arg_value>"};
 constexpr std::string_view kDsmlValue[] = {"string=\"true\">", "string=\"false\">"};
-
-// A tag that must follow, or one of several; white space before it is left out.
-class NextTag {
- public:
-  // kMore; kDone: tags[found()] is complete; kInvalid.
-  Scan Take(char c, std::span<const std::string_view> tags) {
-    if (text_.empty() && IsJsonSpace(c)) return Scan::kMore;
-    text_.push_back(c);
-    const auto match = MarkerAtStart(text_, tags);
-    if (!match.has_value()) return Scan::kInvalid;
-    if (!match->marker.has_value()) return Scan::kMore;
-    found_ = *match->marker;
-    text_.clear();
-    return Scan::kDone;
-  }
-  size_t found() const { return found_; }
-
- private:
-  std::string text_;
-  size_t found_ = 0;
-};
 
 class TaggedCall final : public CallReader {
  public:

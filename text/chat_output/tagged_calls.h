@@ -5,6 +5,7 @@
 // Source: the models' chat templates.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -36,6 +37,7 @@ extern const CallTags kDsmlTags;
 // in_call: the marker was tags.call, which then is not expected. tags and tools outlive the reader.
 std::unique_ptr<CallReader> MakeTaggedCall(const CallTags& tags, bool in_call, const ToolSet* tools);
 
+inline constexpr size_t kMaxTagNameBytes = 256;
 // Whether a reader takes `name` as one of a parameter: kQwenTags and kGlmTags; those that write it in quotes.
 bool IsTagName(std::string_view name);
 bool IsQuotedTagName(std::string_view name);

@@ -6,6 +6,7 @@
 
 #include "text/chat_output/gemma_calls.h"
 #include "text/chat_output/json_calls.h"
+#include "text/chat_output/minimax_calls.h"
 #include "text/chat_output/named_calls.h"
 #include "text/chat_output/pythonic_calls.h"
 #include "text/chat_output/tagged_calls.h"
@@ -44,6 +45,9 @@ constexpr std::string_view kGemmaTokens[] = {"<|tool_call>", "<tool_call|>", "<|
 constexpr std::string_view kMinimaxOpeners[] = {"<minimax:tool_call>", "<invoke name=\""};
 constexpr std::string_view kMinimaxClosers[] = {"</minimax:tool_call>"};
 constexpr std::string_view kMinimaxTokens[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
+constexpr std::string_view kMinimaxM3Openers[] = {kMinimaxBlock, kMinimaxInvoke};
+constexpr std::string_view kMinimaxM3Closers[] = {kMinimaxBlockEnd};
+constexpr std::string_view kMinimaxM3Tokens[] = {kMinimaxMark, "<tool_call>", "</tool_call>"};
 constexpr std::string_view kDsmlOpeners[] = {"<｜DSML｜function_calls>", "<｜DSML｜tool_calls>",
                                              "<｜DSML｜invoke name=\""};
 constexpr std::string_view kDsmlClosers[] = {"</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"};
@@ -81,6 +85,9 @@ bool IsGemma(std::string_view text) {
 }
 bool IsMinimax(std::string_view text) {
   return HasAny(text, {"<minimax:tool_call>"});
+}
+bool IsMinimaxM3(std::string_view text) {
+  return HasAny(text, {kMinimaxMark});
 }
 bool IsDsml(std::string_view text) {
   return HasAny(text, {"｜DSML｜"});
@@ -135,6 +142,9 @@ Reader MakeGemma(size_t, const ToolSet*) {
 Reader MakeMinimax(size_t opener, const ToolSet* tools) {
   return MakeTaggedCall(kMinimaxTags, opener == 1, tools);
 }
+Reader MakeMinimaxM3(size_t opener, const ToolSet* tools) {
+  return MakeMinimaxM3Call(opener == 1, tools);
+}
 Reader MakeDsml(size_t opener, const ToolSet* tools) {
   return MakeTaggedCall(kDsmlTags, opener == 2, tools);
 }
@@ -150,6 +160,8 @@ constexpr ToolFormat kToolFormats[] = {
     {"kimi_k2", kKimiOpeners, kKimiClosers, '\0', kKimiTokens, false, IsKimi, MakeKimi, KimiCallGrammar},
     {"minimax_m2", kMinimaxOpeners, kMinimaxClosers, '\0', kMinimaxTokens, false, IsMinimax, MakeMinimax,
      MinimaxCallGrammar},
+    {"minimax_m3", kMinimaxM3Openers, kMinimaxM3Closers, '\0', kMinimaxM3Tokens, false, IsMinimaxM3, MakeMinimaxM3,
+     MinimaxM3CallGrammar},
     {"gemma4", kGemmaOpeners, kGemmaClosers, '\0', kGemmaTokens, false, IsGemma, MakeGemma, GemmaCallGrammar},
     {"dsml", kDsmlOpeners, kDsmlClosers, '\0', kDsmlTokens, false, IsDsml, MakeDsml, DsmlCallGrammar},
     {"lfm2", kLfm2Openers, kLfm2Closers, '\0', kLfm2Tokens, false, IsLfm2, MakePythonic, Lfm2CallGrammar},

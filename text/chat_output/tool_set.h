@@ -2,21 +2,14 @@
 // The functions that a chat's model may call, read from the chat's list of tools. Immutable after Parse, any thread.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace dunlin::text {
+#include "text/chat_output/value_schema.h"
 
-// What a parameter's text is, in forms that write no JSON, by the types that its schema allows.
-enum class ParameterText : uint8_t {
-  kText,    // a string: only those are allowed, or the schema says nothing of types
-  kJson,    // JSON: strings are not allowed
-  kEither,  // JSON of another type that is allowed, or else a string
-};
+namespace dunlin::text {
 
 class ToolSet {
  public:
@@ -43,17 +36,8 @@ class ToolSet {
   std::vector<Tool> tools_;
 };
 
+// The schema of a function's arguments.
+ValueSchema Arguments(const ToolSet::Tool& tool);
 ParameterText TextOf(const ToolSet::Tool& tool, std::string_view parameter);
-
-// The schema that a reference like "#/$defs/place" names in `root`; null: none.
-const nlohmann::ordered_json* ReferredSchema(const nlohmann::ordered_json& root, std::string_view reference);
-
-// `text` itself where it is JSON without the white space around it, or a word in Python's spelling; else as a string.
-std::string JsonOrQuoted(std::string_view text);
-
-// `text` as a JSON string, quotes included.
-std::string JsonQuoted(std::string_view text);
-// The same without the quotes.
-void AppendJsonEscaped(std::string_view text, std::string* out);
 
 }  // namespace dunlin::text

@@ -169,7 +169,7 @@ struct BadConfig {
 const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p", "tool_parser": "hermse"}]})",
      "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, kimi_k2, "
-     "minimax_m2, gemma4, dsml, lfm2, qwen3_coder, glm, granite, hermes, pythonic, llama3_json"},
+     "minimax_m2, minimax_m3, gemma4, dsml, lfm2, qwen3_coder, glm, granite, hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
      "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, gemma4, kimi_k2, minimax_m3, "
      "qwen3, think_tags, mistral"},

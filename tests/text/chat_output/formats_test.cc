@@ -62,6 +62,8 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
        "think_tags"},
       {"{{ '<｜Assistant｜><think>\\n' }}", "none", "think_tags"},
       {"{{ '<mm:think>' }}{{ content.split('</mm:think>')[-1] }}", "none", "minimax_m3"},
+      {"{%- set ns_token = ']<]minimax[>[' -%}{{ ns_token ~ '<tool_call>' }}{{ '</mm:think>' }}", "minimax_m3",
+       "minimax_m3"},
       {"{{ '[TOOL_CALLS]' + name + '[ARGS]' + arguments }}", "mistral", "none"},
       {"[THINK]{{ message.thinking }}[/THINK][TOOL_CALLS]", "mistral", "mistral"},
       {"<tool_call>\n<function=example>\n<parameter=a>\nvalue\n</parameter>\n</function>\n</tool_call>", "qwen3_coder",
@@ -202,6 +204,31 @@ TEST(ToolSet, MakesJsonByTheSchema) {
   EXPECT_EQ(tools.TextOf("get_weather", "unknown"), ParameterText::kText);
   EXPECT_EQ(tools.TextOf("get_weather", "days"), ParameterText::kJson);
   EXPECT_EQ(tools.TextOf("find.birds", "q"), ParameterText::kEither);
+}
+
+// A schema may refer to itself in ways whose number grows with their depth.
+TEST(ToolSet, LooksForTypesInBoundedTime) {
+  std::string options = R"({"$ref": "#/$defs/a"})";
+  for (int i = 0; i < 100; ++i) options += R"(, {"$ref": "#/$defs/a"})";
+  const ToolSet tools = ToolSet::Parse(R"([{"name": "f", "parameters": {"$defs": {"a": {"anyOf": [)" + options +
+                                       R"(]}}, "properties": {"x": {"$ref": "#/$defs/a"}}}}])");
+  EXPECT_EQ(tools.ToJson("f", "x", "1"), "\"1\"");
+  EXPECT_EQ(tools.ToJson("f", "y", "1"), "\"1\"");
+}
+
+TEST(ValueSchema, GoesThroughReferencesAndOptions) {
+  const ToolSet tools = ToolSet::Parse(R"([{"name": "f", "parameters": {
+    "$defs": {"list": {"type": "array", "items": {"type": "integer"}}},
+    "properties": {"a": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/list"}]}, "b": {"type": "object"}},
+    "additionalProperties": {"type": "boolean"}}}])");
+  const ValueSchema arguments = Arguments(tools.tools()[0]);
+  const ValueSchema a = arguments.Member("a");
+  EXPECT_TRUE(a.Names("array") && a.Names("null") && !a.Names("object"));
+  EXPECT_EQ(a.Items().ToJson("7"), "7");
+  EXPECT_EQ(a.Items().ToJson("7.5"), "\"7.5\"");
+  EXPECT_EQ(arguments.Member("c").ToJson("true"), "true");
+  EXPECT_FALSE(arguments.Member("b").Member("x").says_types());
+  EXPECT_EQ(arguments.Member("b").Items().text(), ParameterText::kText);
 }
 
 }  // namespace

@@ -118,14 +118,23 @@ class Vocabulary {
   // kMaxTokens.
   std::optional<std::string> Walk(const engine::TokenConstraint& constraint, const std::string& text,
                                   std::mt19937* random) const {
-    const std::vector<std::string> closers = {
-        "\"", "}", "]", ")", "</parameter>", "\n</parameter>", "</arg_value>", "<|\"|>", "</｜DSML｜parameter>"};
+    const std::vector<std::string> closers = {"\"",
+                                              "}",
+                                              "]",
+                                              ")",
+                                              "</parameter>",
+                                              "\n</parameter>",
+                                              "</arg_value>",
+                                              "<|\"|>",
+                                              "</｜DSML｜parameter>",
+                                              "]<]minimax[>["};
     const std::unique_ptr<engine::ConstraintState> state = constraint.Start();
     std::vector<engine::TokenId> output;
     std::vector<engine::TokenId> wanted = Encode(text);
     while (output.size() < kMaxTokens) {
       const std::vector<engine::TokenId> allowed = Allowed(state.get());
-      if (wanted.empty() && state->is_accepting() && (allowed.empty() || (*random)() % 4 == 0)) {
+      const bool may_end = state->is_accepting() && (wanted.empty() || allowed.empty());
+      if (may_end && (allowed.empty() || (*random)() % 4 == 0)) {
         return *tokenizer_->Decode(output, /*skip_special=*/false);
       }
       EXPECT_FALSE(allowed.empty()) << *tokenizer_->Decode(output, false);
@@ -263,6 +272,8 @@ TEST(GrammarOutput, MayBeginWithReasoning) {
       {"gemma4", "", "<|channel>thought\nHm <b>\n<channel|>", "Hm <b>"},
       {"gemma4", "<|channel>thought\n", "Hm.<channel|>", "Hm."},
       {"kimi_k2", "", "<think>Hm.</think>", "Hm."},
+      {"minimax_m3", "", "<mm:think>Hm.</mm:think>", "Hm."},
+      {"minimax_m3", "", "</mm:think>\n", ""},
       {"qwen3", "", "<think>\nHm \"{<\n\n</think>\n\n", "Hm \"{<"},
       {"think_tags", "<think>\n", "Hm.</think>", "Hm."},
       {"think_tags", "", "<tool_call>", ""},
@@ -297,7 +308,7 @@ TEST(GrammarOutput, AfterReasoningIsWhatTheClientAskedFor) {
         const std::optional<std::string> text = vocabulary.Walk(*constraint, way.begin, &random);
         if (!text.has_value()) continue;
         const ParsedOutput parsed = Parse(options, *text);
-        EXPECT_EQ(parsed.reasoning, way.thought) << *text;
+        EXPECT_THAT(parsed.reasoning, testing::StartsWith(way.thought)) << *text;  // harmony may think on
         ++answers[parsed.text];
       }
       EXPECT_THAT(answers, testing::UnorderedElementsAre(testing::Key("yes"), testing::Key("\"no\""))) << directory;
@@ -321,12 +332,26 @@ TEST(GrammarOutput, WhatAFormCannotEnforceIsRefusedByName) {
   EXPECT_THAT(refusal("qwen3_coder", R"({"required": ["a"]})"), HasSubstr("requires \"a\", which is not one of its"));
   EXPECT_THAT(refusal("qwen3_coder", R"({"properties": {"a": {"type": "string", "pattern": "x"}}})"),
               HasSubstr("has the parameter \"a\", a text with further rules"));
-  for (const char* form : {"glm", "minimax_m2", "dsml", "gemma4"}) {
+  for (const char* form : {"glm", "minimax_m2", "minimax_m3", "dsml", "gemma4"}) {
     EXPECT_THAT(refusal(form, R"({"minProperties": 1})"), HasSubstr("has \"minProperties\" beside its properties"));
   }
   EXPECT_THAT(refusal("minimax_m2", R"({"properties": {"a\"b": {}}})"), HasSubstr("has a parameter named"));
   EXPECT_THAT(refusal("glm", R"({"properties": {"a": {"enum": ["</arg_value>"]}}})"), HasSubstr("further rules"));
   EXPECT_THAT(refusal("gemma4", R"({"properties": {"a:b": {}}})"), HasSubstr("has a parameter named \"a:b\""));
+  EXPECT_THAT(refusal("minimax_m3", R"({"properties": {"/a": {}}})"), HasSubstr("has a parameter named \"/a\""));
+  constexpr std::pair<const char*, const char*> kMinimax[] = {
+      {R"({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]})",
+       "texts next to other values with rules"},
+      {R"({"anyOf": [{"type": "object"}, {"type": "array", "maxItems": 1}]})", "lists next to objects"},
+      {R"({"anyOf": [{"type": "object", "minProperties": 1}, {"type": "object"}]})",
+       "objects or lists of several kinds"},
+      {R"({"type": "object", "additionalProperties": {"$ref": "#/x"}})", "a \"$ref\" in \"additionalProperties\""},
+      {R"({"type": ["string", "integer"], "enum": ["5"]})", "values that cannot be written"},
+      {R"({"enum": [[1]]})", "values that cannot be written"},
+      {R"({"const": "]<]minimax[>["})", "values that cannot be written"}};
+  for (const auto& [schema, why] : kMinimax) {
+    EXPECT_THAT(refusal("minimax_m3", absl::StrCat(R"({"properties": {"a": )", schema, "}}")), HasSubstr(why));
+  }
   constexpr std::pair<const char*, const char*> kGemma[] = {
       {R"({"type": "string", "pattern": "x"})", "has \"pattern\" in its parameters"},
       {R"({"type": "array", "items": {"oneOf": []}})", "has \"oneOf\" in its parameters"},

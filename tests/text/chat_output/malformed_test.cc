@@ -74,6 +74,18 @@ constexpr Malformed kAllText[] = {
     {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"\"></invoke>\n</minimax:tool_call>"},
     {"minimax_m2", "<invoke name=\"ping\"><parameter name=\"a\">1</invoke>"},
     {"minimax_m2", "<invoke name=\"ping\">\n<parameter name=\"a>1</parameter></invoke>"},
+    {"minimax_m3", "]<]minimax[>[<tool_call>\n]<]minimax[>[</tool_call>"},
+    {"minimax_m3", "]<]minimax[>[<invoke name=\"\">]<]minimax[>[</invoke>"},
+    {"minimax_m3", "]<]minimax[>[<invoke name=\"ping\">text]<]minimax[>[</invoke>"},
+    {"minimax_m3", "]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[<a>1]<]minimax[>[</invoke>"},
+    {"minimax_m3", "]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[<a>1]<]minimax[>[</b>]<]minimax[>[</invoke>"},
+    {"minimax_m3",
+     "]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[<a>2]<]minimax[>[</a>"
+     "]<]minimax[>[</invoke>"},
+    {"minimax_m3",
+     "]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[<a>1]<]minimax[>[<b>2]<]minimax[>[</b>]<]minimax[>[</a>"
+     "]<]minimax[>[</invoke>"},
+    {"minimax_m3", "<tool_call>\n<invoke name=\"ping\">\n</invoke>\n</tool_call>"},
     {"dsml", "<｜DSML｜function_calls>\n</｜DSML｜function_calls>"},
     {"dsml", "<｜DSML｜invoke name=\"ping\"><｜DSML｜parameter name=\"a\">1</｜DSML｜parameter></｜DSML｜invoke>"},
     {"kimi_k2", "<|tool_calls_section_begin|><|tool_calls_section_end|>"},

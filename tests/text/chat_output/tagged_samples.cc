@@ -95,6 +95,47 @@ std::vector<Sample> MinimaxAndDsmlSamples() {
   };
 }
 
+std::vector<Sample> MinimaxM3Samples() {
+  return {
+      {"minimax m3",
+       "minimax_m3",
+       "minimax_m3",
+       "]~b]ai\n<mm:think>",
+       "Hm.</mm:think>I look.]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"get_weather\">"
+       "]<]minimax[>[<city>Leeds\n <b> \"x\"\\ ]<]minimax]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>"
+       "]<]minimax[>[<exact>true]<]minimax[>[</exact>]<]minimax[>[<tags>]<]minimax[>[<item>a]<]minimax[>[</item>"
+       "]<]minimax[>[<item>7]<]minimax[>[</item>]<]minimax[>[</tags>]<]minimax[>[<at>]<]minimax[>[<x>1]<]minimax[>[</x>"
+       "]<]minimax[>[</at>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[</invoke>\n"
+       "]<]minimax[>[</tool_call>",
+       "I look.",
+       "Hm.",
+       {{"get_weather",
+         R"({"city": "Leeds\n <b> \"x\"\\ ]<]minimax", "days": 3, "exact": true, "tags": ["a", "7"], "at": {"x": "1"}})",
+         true},
+        {"ping", "{}", true}}},
+      {"minimax m3 without its block, over lines",
+       "",
+       "minimax_m3",
+       "",
+       "]<]minimax[>[<invoke name=\"get_weather\">\n]<]minimax[>[<tags>]<]minimax[>[</tags>\n]<]minimax[>[<at>"
+       "{\"x\": \"]<]minimax[>[<\"}]<]minimax[>[</at>\n]<]minimax[>[<new>\n]<]minimax[>[<item>\n]<]minimax[>[<a>b"
+       "]<]minimax[>[</a>\n]<]minimax[>[</item>\n]<]minimax[>[</new>\n]<]minimax[>[<days>many]<]minimax[>[</days>\n"
+       "]<]minimax[>[</invoke>]<]minimax[>[</tool_call> ok",
+       " ok",
+       "",
+       {{"get_weather", R"({"tags": [], "at": {"x": "]<]minimax[>[<"}, "new": [{"a": "b"}], "days": "many"})", true}}},
+      {"minimax m3 answers without thinking", "minimax_m3", "minimax_m3", "", "</mm:think>\nYes.", "Yes.", "", {}},
+      {"minimax m3's own block of reasoning",
+       "minimax_m3",
+       "",
+       "",
+       "<mm:think>Hm.</mm:think></mm:think>Yes.",
+       "</mm:think>Yes.",
+       "Hm.",
+       {}},
+  };
+}
+
 std::vector<Sample> KimiSamples() {
   return {
       {"kimi",
@@ -178,7 +219,7 @@ std::vector<Sample> GemmaAndLfm2Samples() {
 std::vector<Sample> SamplesOf2026() {
   std::vector<Sample> all;
   for (const std::vector<Sample>& some :
-       {GlmSamples(), MinimaxAndDsmlSamples(), KimiSamples(), GemmaAndLfm2Samples()}) {
+       {GlmSamples(), MinimaxAndDsmlSamples(), MinimaxM3Samples(), KimiSamples(), GemmaAndLfm2Samples()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
