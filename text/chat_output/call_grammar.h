@@ -84,6 +84,7 @@ std::string QwenCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string GlmCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string MinimaxCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string MinimaxM3CallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string MuseCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string DsmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string GemmaCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string KimiCallGrammar(const CallGrammar& request, GrammarParts* parts);

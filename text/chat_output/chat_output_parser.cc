@@ -10,11 +10,9 @@
 namespace dunlin::text {
 namespace {
 
-bool IsHarmony(const ReasoningFormat* format) {
-  return format != nullptr && format->open.empty();
-}
-bool IsHarmony(const ToolFormat* format) {
-  return format != nullptr && format->make_reader == nullptr;
+OutputFrame FrameOf(const ChatOutputForms& forms) {
+  if (forms.reasoning != nullptr) return forms.reasoning->frame;
+  return forms.calls == nullptr ? OutputFrame::kNone : forms.calls->frame;
 }
 
 // The row that `name` means; null: none.
@@ -43,26 +41,27 @@ absl::StatusOr<ChatOutputForms> ChooseForms(const std::string& tool_parser, cons
   if (tool_parser == "auto") return ChatOutputForms{*reasoning, nullptr};
   return absl::InvalidArgumentError(absl::StrCat("models[].reasoning_parser is ", reasoning_parser,
                                                  "; limit is one that fits models[].tool_parser ", tool_parser,
-                                                 ": gpt_oss for both, or for neither"));
+                                                 ": gpt_oss for both or muse_glimmer for both, or neither of them"));
 }
 
 bool Fit(const ChatOutputForms& forms) {
   if (forms.reasoning == nullptr || forms.calls == nullptr) return true;
-  return IsHarmony(forms.reasoning) == IsHarmony(forms.calls);
+  return forms.reasoning->frame == forms.calls->frame;
 }
 
 ChatOutputParser::ChatOutputParser(const Options& options, ChatOutputSink* sink) {
   const ChatOutputForms& forms = options.forms;
-  if (IsHarmony(forms.reasoning) || IsHarmony(forms.calls)) {
-    const HarmonyParser::Options harmony = {forms.reasoning != nullptr, forms.calls != nullptr, options.parallel,
-                                            options.prompt, options.max_call_bytes};
-    answer_ = std::make_unique<HarmonyParser>(harmony, options.tools, sink);
+  const OutputFrame frame = FrameOf(forms);
+  if (frame != OutputFrame::kNone) {
+    const HarmonyParser::Options messages = {frame,          forms.reasoning != nullptr, forms.calls, options.parallel,
+                                             options.prompt, options.max_call_bytes};
+    answer_ = std::make_unique<HarmonyParser>(messages, options.tools, sink);
   } else {
     const ToolCallParser::Options calls = {forms.calls, options.tools, options.parallel, options.max_call_bytes};
     answer_ = std::make_unique<ToolCallParser>(calls, sink);
   }
   first_ = answer_.get();
-  if (forms.reasoning == nullptr || IsHarmony(forms.reasoning)) return;
+  if (forms.reasoning == nullptr || frame != OutputFrame::kNone) return;
   whole_ = std::make_unique<ReasoningParser>(*forms.reasoning, BeginsInReasoning(*forms.reasoning, options.prompt),
                                              answer_.get(), sink);
   first_ = whole_.get();

@@ -25,7 +25,7 @@ struct ChatOutputForms {
   const ToolFormat* calls = nullptr;           // null: none are
 };
 
-// Whether the two can read one output: both are "gpt_oss", or neither is, or one is null.
+// Whether the two can read one output: their frames are the same, or one is null.
 bool Fit(const ChatOutputForms& forms);
 
 // The forms of a model whose configuration says these, each "auto", "none" or a name, and whose chat template this is.

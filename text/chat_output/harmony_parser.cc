@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -18,7 +20,10 @@ constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kStartMarker = "<|start|>";
 constexpr std::string_view kFunctions = "functions.";
 constexpr std::array<std::string_view, 5> kHeaderStarts = {"<|start|>", "<|channel|>", "<|message|>", " to=", "to="};
-constexpr std::array<std::string_view, 4> kContentEnds = {"<|end|>", "<|call|>", "<|return|>", kStartMarker};
+constexpr std::string_view kChannelEnds[] = {kStartMarker, "<|end|>", "<|call|>", "<|return|>"};
+// Before a call Muse Glimmer may leave out the end of a message and the start of the next one.
+constexpr std::string_view kRecipientEnds[] = {kStartMarker, " to=", "\nto=", "<|eom|>", "<|eot|>"};
+constexpr std::string_view kAtemStart = "<atem:";
 constexpr std::array<std::string_view, 3> kCallEnds = {"<|call|>", "<|end|>", "<|return|>"};
 
 // The word behind `before`, up to white space or a marker.
@@ -39,11 +44,15 @@ std::string_view OpenMessage(std::string_view prompt) {
 }  // namespace
 
 HarmonyParser::HarmonyParser(const Options& options, const ToolSet* tools, ChatOutputSink* sink)
-    : reasoning_(options.reasoning),
-      calls_(options.calls),
+    : frame_(options.frame),
+      reasoning_(options.reasoning),
+      calls_(options.calls != nullptr),
       parallel_(options.parallel),
       sink_(sink),
-      buffer_(tools, options.max_call_bytes, sink) {
+      buffer_(tools, options.max_call_bytes, sink),
+      tagged_({frame_ == OutputFrame::kRecipients ? options.calls : nullptr, tools, options.parallel,
+               options.max_call_bytes},
+              sink) {
   const std::string_view open = OpenMessage(options.prompt);
   const size_t message = open.find(kMessage);
   if (message == std::string_view::npos) {
@@ -52,11 +61,16 @@ HarmonyParser::HarmonyParser(const Options& options, const ToolSet* tools, ChatO
   }
   first_ = false;
   const State state = StateOf(open.substr(0, message));
-  state_ = state == State::kReasoning ? State::kReasoning : State::kText;
+  state_ = state == State::kReasoning || state == State::kCalls ? state : State::kText;
 }
 
 HarmonyParser::State HarmonyParser::StateOf(std::string_view header) const {
   const std::string_view recipient = WordAfter(header, "to=");
+  if (frame_ == OutputFrame::kRecipients) {
+    if (recipient.empty() || recipient == "user") return State::kText;
+    if (recipient == "self") return reasoning_ ? State::kReasoning : State::kRaw;
+    return calls_ ? State::kCalls : State::kRaw;
+  }
   const std::string_view channel = WordAfter(header, kChannel);
   if (!recipient.empty()) {
     const bool is_call = calls_ && recipient.size() > kFunctions.size() &&
@@ -124,16 +138,51 @@ size_t HarmonyParser::TakeHeader(std::string_view rest) {
   return raw.size();
 }
 
+void HarmonyParser::Content(std::string_view content) {
+  if (content.empty()) return;
+  if (state_ == State::kCalls) return tagged_.Push(content);
+  state_ == State::kReasoning ? sink_->OnReasoning(content) : sink_->OnText(content);
+}
+
 size_t HarmonyParser::TakeContent(std::string_view rest) {
-  const MarkerMatch match = FindMarker(rest, kContentEnds);
-  const std::string_view content = rest.substr(0, match.position);
-  if (!content.empty()) state_ == State::kReasoning ? sink_->OnReasoning(content) : sink_->OnText(content);
-  if (!match.marker.has_value()) return match.position;
-  const std::string_view end = kContentEnds[*match.marker];
+  std::span<const std::string_view> ends = kChannelEnds;
+  if (frame_ == OutputFrame::kRecipients) ends = kRecipientEnds;
+  const MarkerMatch match = FindMarker(rest, ends);
+  Content(rest.substr(0, match.position));
+  if (!match.marker.has_value() || done()) return match.position;
+  const std::string_view end = ends[*match.marker];
+  const bool start = end == kStartMarker;
+  if (!start && end.back() == '=') {
+    const std::optional<size_t> header = HeaderWithoutStart(rest.substr(match.position));
+    if (!header.has_value()) return match.position;
+    if (*header == 0) {
+      Content(end);
+      return match.position + end.size();
+    }
+    Content(end.substr(0, 1));
+    state_ = State::kHeader;
+    return match.position + 1;
+  }
+  if (state_ == State::kCalls) tagged_.Finish();
   const bool raw = std::exchange(state_, State::kHeader) == State::kRaw;
-  if (end == kStartMarker) return match.position;  // of the next header
+  if (start) return match.position;  // of the next header
   raw ? sink_->OnText(end) : sink_->OnMarkup(end);
   return match.position + end.size();
+}
+
+std::optional<size_t> HarmonyParser::HeaderWithoutStart(std::string_view rest) const {
+  const size_t name = rest.find('=') + 1;
+  size_t end = name;
+  while (end < rest.size() && (absl::ascii_isalnum(static_cast<unsigned char>(rest[end])) ||
+                               std::string_view("_.-").find(rest[end]) != std::string_view::npos)) {
+    ++end;
+  }
+  if (state_ == State::kCalls || !calls_ || end > kMaxHeaderBytes) return 0;
+  const std::string mark = absl::StrCat(engine::AbslView(kMessage), engine::AbslView(kAtemStart));
+  const std::string_view behind = rest.substr(end, mark.size());
+  if (behind != std::string_view(mark).substr(0, behind.size())) return 0;
+  if (behind.size() < mark.size()) return std::nullopt;
+  return StateOf(rest.substr(0, end)) == State::kCalls ? end + kMessage.size() : 0;
 }
 
 size_t HarmonyParser::TakeCall(std::string_view rest) {
@@ -185,6 +234,10 @@ void HarmonyParser::Finish() {
   if (done()) return;
   buffer_.Break();  // of a call that is not complete
   const std::string rest = std::exchange(pending_, {});
+  if (state_ == State::kCalls) {
+    Content(rest);
+    return tagged_.Finish();
+  }
   if (rest.empty()) return;
   const bool space = rest.find_first_not_of(" \t\r\n") == std::string::npos;
   if (state_ == State::kCallEnd && space) return sink_->OnMarkup(rest);

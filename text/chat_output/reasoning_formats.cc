@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kHarmonyReasoningTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
                                                         "<|return|>"};
+constexpr std::string_view kMuseReasoningTokens[] = {"<|start|>", "<|message|>", "<|eom|>", "<|eot|>"};
 constexpr std::string_view kThinkTokens[] = {"<think>", "</think>"};
 constexpr std::string_view kGemmaThinkTokens[] = {"<|channel>", "<channel|>", "<|tool_call>"};
 constexpr std::string_view kGemmaCalls[] = {"<|tool_call>"};
@@ -23,6 +24,9 @@ bool Has(std::string_view text, std::string_view part) {
 }
 bool IsHarmonyReasoning(std::string_view text) {
   return Has(text, "<|channel|>") && Has(text, "<|message|>") && Has(text, "analysis");
+}
+bool IsMuseReasoning(std::string_view text) {
+  return Has(text, "<|message|>") && (Has(text, "to=self") || Has(text, "<atem:function_calls>"));
 }
 bool IsGemmaReasoning(std::string_view text) {
   return Has(text, "<|channel>") && Has(text, "<channel|>");
@@ -46,7 +50,24 @@ bool IsMistralReasoning(std::string_view text) {
 // qwen3 and think_tags are read alike. Their templates differ in the prompt's end: with enable_thinking = false Qwen3's
 // writes an empty block there; those of DeepSeek-R1 and others open a block.
 constexpr ReasoningFormat kReasoningFormats[] = {
-    {"gpt_oss", "", "", kHarmonyReasoningTokens, {}, IsHarmonyReasoning},
+    {"gpt_oss",
+     "<|channel|>analysis<|message|>",
+     "<|end|>",
+     kHarmonyReasoningTokens,
+     {},
+     IsHarmonyReasoning,
+     false,
+     OutputFrame::kChannels,
+     "<|channel|>final<|message|>"},
+    {"muse_glimmer",
+     " to=self<|message|>",
+     "<|eom|>",
+     kMuseReasoningTokens,
+     {},
+     IsMuseReasoning,
+     false,
+     OutputFrame::kRecipients,
+     " to=user<|message|>"},
     {"gemma4", "<|channel>thought", "<channel|>", kGemmaThinkTokens, kGemmaCalls, IsGemmaReasoning},
     {"kimi_k2", "<think>", "</think>", kKimiThinkTokens, kKimiCalls, IsKimiReasoning},
     {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning, true},
@@ -75,7 +96,7 @@ const ReasoningFormat* RecogniseReasoningFormat(std::string_view chat_template) 
 }
 
 bool BeginsInReasoning(const ReasoningFormat& format, std::string_view prompt) {
-  if (format.open.empty()) return false;
+  if (format.frame != OutputFrame::kNone) return false;
   const size_t at = prompt.rfind(format.open);
   if (at == std::string_view::npos) return false;
   const std::string_view rest = prompt.substr(at + format.open.size());

@@ -7,12 +7,14 @@
 #include <span>
 #include <string_view>
 
+#include "text/chat_output/output_frame.h"
+
 namespace dunlin::text {
 
 struct ReasoningFormat {
   const char* name;
-  // Around the reasoning, at the start of the output; "": harmony_parser.h reads the whole output. Where the prompt
-  // ends in the opening one, the output begins inside.
+  // Around the reasoning, at the start of the output. Where the prompt ends in the opening one, the output begins
+  // inside.
   std::string_view open;
   std::string_view close;
   std::span<const std::string_view> tokens;  // that the parser needs and that may be special tokens
@@ -21,6 +23,10 @@ struct ReasoningFormat {
   bool (*recognises)(std::string_view chat_template);
   // An output without reasoning may begin with the closing marker.
   bool lone_close = false;
+  // Not kNone: harmony_parser.h reads the whole output, in which messages that begin in `open` are reasoning, and one
+  // that begins in `answer` is the answer.
+  OutputFrame frame = OutputFrame::kNone;
+  std::string_view answer = {};
 };
 
 // In the order in which they are tried.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reasoning before what a grammar constrains (call_grammar.h).
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,12 +48,17 @@ std::string ThinkingRules(const ReasoningFormat& format, const Tokenizer* tokeni
                       rest);
 }
 
-// Messages on the channel analysis.
-std::string HarmonyThinkingRules(const Tokenizer* tokenizer) {
-  constexpr std::string_view kEnd = "<|end|>";
-  return absl::StrCat("thinking: (", MarkerTerm("<|channel|>", tokenizer), " \"analysis\" ",
-                      MarkerTerm("<|message|>", tokenizer), " thought ", MarkerTerm("<|start|>", tokenizer),
-                      " \"assistant\")*\n", TextUntilRule("thought", kAnyText, kEnd, {&kEnd, 1}, tokenizer));
+// Messages of reasoning.
+std::string MessageThinkingRules(const ReasoningFormat& format, const Tokenizer* tokenizer) {
+  return absl::StrCat("thinking: (", MarkupTerms(format.open, format.tokens, tokenizer), " thought ",
+                      MarkupTerms("<|start|>assistant", format.tokens, tokenizer), ")*\n",
+                      ThoughtRules(format, tokenizer));
+}
+
+// Of the outputs of a frame, which may have reasoning in any case.
+const ReasoningFormat& FormatOf(OutputFrame frame) {
+  return *std::find_if(ReasoningFormats().begin(), ReasoningFormats().end(),
+                       [frame](const ReasoningFormat& format) { return format.frame == frame; });
 }
 
 GrammarSource Composed(std::string lark, std::vector<GrammarSource> parts) {
@@ -72,8 +78,8 @@ absl::StatusOr<GrammarSource> ToolCallGrammar(const ChatOutputForms& forms, cons
   absl::StatusOr<std::vector<GrammarSource>> parts = std::move(added).Take();
   if (!parts.ok()) return parts.status();
   std::string thinking;
-  if (forms.calls->make_reader == nullptr) {
-    thinking = HarmonyThinkingRules(request.tokenizer);
+  if (forms.calls->frame != OutputFrame::kNone) {
+    thinking = MessageThinkingRules(FormatOf(forms.calls->frame), request.tokenizer);
   } else if (forms.reasoning != nullptr) {
     thinking = ThinkingRules(*forms.reasoning, request.tokenizer, prompt);
   }
@@ -85,10 +91,9 @@ GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reason
                              std::string_view prompt) {
   if (reasoning == nullptr) return source;
   std::vector<GrammarSource> parts = {std::move(source)};
-  if (reasoning->open.empty()) {
-    const std::string final =
-        absl::StrCat(MarkerTerm("<|channel|>", tokenizer), " \"final\" ", MarkerTerm("<|message|>", tokenizer));
-    return Composed(absl::StrCat("start: thinking ", final, " @part_0\n", HarmonyThinkingRules(tokenizer)),
+  if (reasoning->frame != OutputFrame::kNone) {
+    const std::string answer = MarkupTerms(reasoning->answer, reasoning->tokens, tokenizer);
+    return Composed(absl::StrCat("start: thinking ", answer, " @part_0\n", MessageThinkingRules(*reasoning, tokenizer)),
                     std::move(parts));
   }
   return Composed(absl::StrCat("start: thinking @part_0\n", ThinkingRules(*reasoning, tokenizer, prompt)),

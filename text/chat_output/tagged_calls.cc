@@ -82,6 +82,7 @@ class TaggedCall final : public CallReader {
   Scan TakeName(char c, CallWriter* calls) {
     if (!tags_.name_end.empty()) {
       if (!TakeUntil(tags_.name_end, c, &function_)) return MayFollow(function_, tags_.name_end);
+      if (tags_.doubled_names) function_ = KnownName(function_);
       return calls->Name(function_) ? Go(State::kTag) : Scan::kInvalid;
     }
     if (c != '\n' && c != '<') {
@@ -94,6 +95,14 @@ class TaggedCall final : public CallReader {
     if (!is_name || !calls->Name(function_)) return Scan::kInvalid;
     state_ = State::kTag;
     return TakeTag(c, calls);
+  }
+
+  std::string KnownName(const std::string& name) const {
+    const size_t half = name.size() / 2;
+    const bool doubled = name.size() % 2 == 1 && name[half] == '.' && name.compare(half + 1, half, name, 0, half) == 0;
+    if (!doubled || tools_->Find(name) != nullptr) return name;
+    const std::string single = name.substr(0, half);
+    return tools_->Find(single) == nullptr ? name : single;
   }
 
   // A further parameter, or the end.
@@ -175,6 +184,16 @@ constinit const CallTags kMinimaxTags = {"<invoke name=\"", "\">", "<parameter n
 constinit const CallTags kDsmlTags = {
     "<｜DSML｜invoke name=\"", "\">", "<｜DSML｜parameter name=\"", "\"", kDsmlValue, "</｜DSML｜parameter>",
     "</｜DSML｜invoke>",       false};
+
+constinit const CallTags kAtemTags = {"<atem:invoke name=\"",
+                                      "\">",
+                                      "<atem:parameter name=\"",
+                                      "\">",
+                                      {},
+                                      "</atem:parameter>",
+                                      "</atem:invoke>",
+                                      false,
+                                      true};
 
 std::unique_ptr<CallReader> MakeTaggedCall(const CallTags& tags, bool in_call, const ToolSet* tools) {
   return std::make_unique<TaggedCall>(tags, in_call, tools);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that write each argument by itself, between tags: Qwen3-Coder's, GLM's, MiniMax's and DeepSeek's DSML. A value
+// Calls that write each argument by itself, between tags: Qwen3-Coder's, GLM's, MiniMax M2's, DeepSeek's DSML and Muse
+// Glimmer's. A value
 // becomes JSON by the schema of the function's parameter (ToolSet::ToJson), or by its tag where that says what it is;
 // one that can only be a string is passed on as it comes, others when they are complete.
 // Source: the models' chat templates.
@@ -25,7 +26,8 @@ struct CallTags {
   std::span<const std::string_view> value;
   std::string_view value_end;
   std::string_view call_end;
-  bool line_breaks;  // one behind a value's first tag and one before its last one are part of them
+  bool line_breaks;            // one behind a value's first tag and one before its last one are part of them
+  bool doubled_names = false;  // F.F stands for the function F where that is known and F.F is not
 };
 
 extern const CallTags kQwenTags;     // <function=F> <parameter=K> V </parameter> </function>
@@ -33,6 +35,8 @@ extern const CallTags kGlmTags;      // F <arg_key>K</arg_key> <arg_value>V</arg
 extern const CallTags kMinimaxTags;  // <invoke name="F"> <parameter name="K">V</parameter> </invoke>
 // <｜DSML｜invoke name="F"> <｜DSML｜parameter name="K" string="true">V</｜DSML｜parameter> </｜DSML｜invoke>
 extern const CallTags kDsmlTags;
+
+extern const CallTags kAtemTags;  // <atem:invoke name="F"> <atem:parameter name="K">V</atem:parameter> </atem:invoke>
 
 // in_call: the marker was tags.call, which then is not expected. tags and tools outlive the reader.
 std::unique_ptr<CallReader> MakeTaggedCall(const CallTags& tags, bool in_call, const ToolSet* tools);

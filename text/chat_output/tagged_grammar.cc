@@ -151,6 +151,28 @@ std::string MinimaxCallGrammar(const CallGrammar& request, GrammarParts* parts) 
   return BlockOfCalls(grammar, {&block, 1}, request.several) + grammar.CallRules();
 }
 
+// A message to each function's recipient, with its calls. The model doubles names without a '.'.
+std::string MuseCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const Layout layout = {kAtemTags, "muse_glimmer", "", kLineBreak, "", IsQuotedTagName};
+  const TaggedGrammar grammar(layout, request, parts);
+  std::vector<std::string> names;
+  std::string messages;
+  for (size_t i = 0; i < request.tools.size(); ++i) {
+    const std::string& tool = request.tools[i]->name;
+    std::string to = GrammarString(" to=" + tool);
+    if (tool.find('.') == std::string::npos) {
+      to = absl::StrCat("(", to, " | ", GrammarString(absl::StrCat(" to=", tool, ".", tool)), ")");
+    }
+    names.push_back(absl::StrCat("message_", i));
+    absl::StrAppend(&messages, names.back(), ": ", to, " ", grammar.Terms("<|message|><atem:function_calls>\n"),
+                    " call_", i, R"( "\n</atem:function_calls>")", "\n");
+  }
+  const std::string further =
+      request.several ? absl::StrCat(" (", grammar.Terms("<|eom|><|start|>assistant"), " message)*") : "";
+  return absl::StrCat("calls: message", further, "\nmessage: ", absl::StrJoin(names, " | "), "\n", messages,
+                      grammar.CallRules());
+}
+
 std::string DsmlCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const Layout layout = {kDsmlTags, "dsml", "", kLineBreak, "", IsQuotedTagName};
   const TaggedGrammar grammar(layout, request, parts);

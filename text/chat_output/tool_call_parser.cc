@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_output/tool_call_parser.h"
 
+#include <utility>
+
 namespace dunlin::text {
 namespace {
 
@@ -107,14 +109,14 @@ void ToolCallParser::Begin(std::string_view raw, size_t opener) {
 
 void ToolCallParser::Finish() {
   if (done()) return;
-  if (reader_ != nullptr) {
-    if (reader_->MayEnd()) return buffer_.EndMarkup();
-    return buffer_.Break();
+  const std::string rest = std::exchange(pending_, {});
+  const bool boundary = std::exchange(boundary_, true);
+  if (const std::unique_ptr<CallReader> reader = std::move(reader_)) {
+    return reader->MayEnd() ? buffer_.EndMarkup() : buffer_.Break();
   }
-  if (pending_.empty()) return;
-  const bool is_markup = boundary_ && buffer_.num_calls() > 0 && LeadingSpace(pending_) == pending_.size();
-  if (is_markup) return sink_->OnMarkup(pending_);
-  sink_->OnText(pending_);
+  if (rest.empty()) return;
+  const bool is_markup = boundary && buffer_.num_calls() > 0 && LeadingSpace(rest) == rest.size();
+  is_markup ? sink_->OnMarkup(rest) : sink_->OnText(rest);
 }
 
 }  // namespace dunlin::text

@@ -28,6 +28,9 @@ bool HasAll(std::string_view text, std::initializer_list<std::string_view> parts
 
 constexpr std::string_view kHarmonyToolTokens[] = {"<|start|>",     "<|channel|>", "<|message|>", "<|end|>",
                                                    "<|constrain|>", "<|call|>",    "<|return|>"};
+constexpr std::string_view kMuseOpeners[] = {"<atem:function_calls>", "<atem:invoke name=\""};
+constexpr std::string_view kMuseClosers[] = {"</atem:function_calls>"};
+constexpr std::string_view kMuseToolTokens[] = {"<|start|>", "<|message|>", "<|eom|>", "<|eot|>"};
 constexpr std::string_view kDeepseekOpeners[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"};
 constexpr std::string_view kDeepseekClosers[] = {"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"};
 constexpr std::string_view kDeepseekTokens[] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
@@ -70,6 +73,9 @@ constexpr std::string_view kLlamaOpeners[] = {"<|python_tag|>"};
 
 bool IsHarmonyTools(std::string_view text) {
   return HasAll(text, {"<|channel|>", "<|message|>"}) && HasAny(text, {"<|call|>", "to=functions."});
+}
+bool IsMuseTools(std::string_view text) {
+  return HasAll(text, {"<atem:function_calls>", "<|message|>"});
 }
 bool IsDeepseek(std::string_view text) {
   return HasAny(text, {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"});
@@ -145,6 +151,9 @@ Reader MakeMinimax(size_t opener, const ToolSet* tools) {
 Reader MakeMinimaxM3(size_t opener, const ToolSet* tools) {
   return MakeMinimaxM3Call(opener == 1, tools);
 }
+Reader MakeAtem(size_t opener, const ToolSet* tools) {
+  return MakeTaggedCall(kAtemTags, opener == 1, tools);
+}
 Reader MakeDsml(size_t opener, const ToolSet* tools) {
   return MakeTaggedCall(kDsmlTags, opener == 2, tools);
 }
@@ -153,7 +162,18 @@ Reader MakePythonic(size_t, const ToolSet*) {
 }
 
 constexpr ToolFormat kToolFormats[] = {
-    {"gpt_oss", {}, {}, '\0', kHarmonyToolTokens, false, IsHarmonyTools, nullptr, HarmonyCallGrammar},
+    {"gpt_oss",
+     {},
+     {},
+     '\0',
+     kHarmonyToolTokens,
+     false,
+     IsHarmonyTools,
+     nullptr,
+     HarmonyCallGrammar,
+     OutputFrame::kChannels},
+    {"muse_glimmer", kMuseOpeners, kMuseClosers, '\0', kMuseToolTokens, false, IsMuseTools, MakeAtem, MuseCallGrammar,
+     OutputFrame::kRecipients},
     {"deepseek", kDeepseekOpeners, kDeepseekClosers, '\0', kDeepseekTokens, false, IsDeepseek, MakeDeepseek,
      DeepseekCallGrammar},
     {"mistral", kMistralOpeners, {}, '\0', kMistralTokens, true, IsMistralTools, MakeMistral, MistralCallGrammar},

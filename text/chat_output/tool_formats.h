@@ -12,6 +12,7 @@
 
 #include "text/chat_output/call_grammar.h"
 #include "text/chat_output/call_reader.h"
+#include "text/chat_output/output_frame.h"
 #include "text/chat_output/tool_set.h"
 
 namespace dunlin::text {
@@ -29,10 +30,12 @@ struct ToolFormat {
   // Ids of calls are nine letters and digits, as the model's template demands, instead of "call_" and 24.
   bool short_ids;
   bool (*recognises)(std::string_view chat_template);
-  // opener: its index; openers.size(): none (see `bare`). Null: harmony_parser.h reads the whole output.
+  // opener: its index; openers.size(): none (see `bare`). Null: harmony_parser.h reads them itself.
   std::unique_ptr<CallReader> (*make_reader)(size_t opener, const ToolSet* tools);
   // The rule "calls" (call_grammar.h), of one call or more.
   std::string (*grammar)(const CallGrammar& request, GrammarParts* parts);
+  // Not kNone: harmony_parser.h reads the whole output, and only outputs of this frame have the calls.
+  OutputFrame frame = OutputFrame::kNone;
 };
 
 // In the order in which they are tried: a form whose markers another one's templates contain too comes later.

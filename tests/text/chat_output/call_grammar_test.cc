@@ -52,7 +52,7 @@ TEST(CallGrammar, AllowsOneCallOrSeveral) {
   EXPECT_THAT(CallsOf("hermes", request), HasSubstr(")*"));
   request.several = false;
   for (const ToolFormat& format : ToolFormats()) {
-    if (format.make_reader == nullptr) continue;
+    if (format.frame != OutputFrame::kNone) continue;  // whose messages of reasoning may be several
     EXPECT_THAT(CallsOf(format.name, request), Not(HasSubstr(")*\n"))) << format.name;
   }
 }
@@ -76,7 +76,7 @@ TEST(CallGrammar, LetsTheModelThinkFirst) {
   EXPECT_THAT(ToolCallGrammar(forms, request, "")->text,
               HasSubstr("start: thinking calls\nthinking: (\"<think>\" thought gap)?\nthought[suffix=\"</think>\"]: "));
   EXPECT_THAT(ToolCallGrammar(forms, request, "<think>\n")->text, HasSubstr("thinking: thought gap\n"));
-  EXPECT_THAT(CallsOf("gpt_oss", request), HasSubstr("\"analysis\""));
+  EXPECT_THAT(CallsOf("gpt_oss", request), HasSubstr("thinking: (\"<|channel|>analysis<|message|>\" thought "));
 }
 
 TEST(AfterReasoning, LeavesAGrammarAloneWhereNoReasoningCanCome) {
@@ -98,7 +98,9 @@ TEST(AfterReasoning, MakesTheGrammarAPart) {
     EXPECT_EQ(after.parts[0], source);
   }
   const GrammarSource harmony = AfterReasoning(sources[1], FindReasoningFormat("gpt_oss"), nullptr, "");
-  EXPECT_THAT(harmony.text, StartsWith("start: thinking \"<|channel|>\" \"final\" \"<|message|>\" @part_0\n"));
+  EXPECT_THAT(harmony.text, StartsWith("start: thinking \"<|channel|>final<|message|>\" @part_0\n"));
+  const GrammarSource muse = AfterReasoning(sources[1], FindReasoningFormat("muse_glimmer"), nullptr, "");
+  EXPECT_THAT(muse.text, StartsWith("start: thinking \" to=user<|message|>\" @part_0\n"));
 }
 
 }  // namespace

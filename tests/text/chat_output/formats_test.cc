@@ -64,6 +64,8 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"{{ '<mm:think>' }}{{ content.split('</mm:think>')[-1] }}", "none", "minimax_m3"},
       {"{%- set ns_token = ']<]minimax[>[' -%}{{ ns_token ~ '<tool_call>' }}{{ '</mm:think>' }}", "minimax_m3",
        "minimax_m3"},
+      {"{{ '<|start|>assistant to=self<|message|>' }}{%- macro render_atem(tc) -%}{{- '<atem:function_calls>\\n' -}}",
+       "muse_glimmer", "muse_glimmer"},
       {"{{ '[TOOL_CALLS]' + name + '[ARGS]' + arguments }}", "mistral", "none"},
       {"[THINK]{{ message.thinking }}[/THINK][TOOL_CALLS]", "mistral", "mistral"},
       {"<tool_call>\n<function=example>\n<parameter=a>\nvalue\n</parameter>\n</function>\n</tool_call>", "qwen3_coder",
@@ -141,6 +143,8 @@ TEST(Formats, OfHarmonyReadAWholeOutputOrNone) {
   EXPECT_TRUE(Fit(FormsNamed("none", "gpt_oss")));
   EXPECT_TRUE(Fit(FormsNamed("qwen3", "hermes")));
   EXPECT_FALSE(Fit(FormsNamed("qwen3", "gpt_oss")));
+  EXPECT_TRUE(Fit(FormsNamed("muse_glimmer", "muse_glimmer")));
+  EXPECT_FALSE(Fit(FormsNamed("gpt_oss", "muse_glimmer")));
   EXPECT_FALSE(Fit(FormsNamed("gpt_oss", "hermes")));
 }
 
@@ -157,8 +161,8 @@ TEST(Formats, AreChosenByNameOrByTheTemplate) {
   EXPECT_EQ(chosen("auto", "gpt_oss", text), "none gpt_oss");
   EXPECT_EQ(
       chosen("hermes", "gpt_oss", text),
-      "models[].reasoning_parser is gpt_oss; limit is one that fits models[].tool_parser hermes: gpt_oss for both, "
-      "or for neither");
+      "models[].reasoning_parser is gpt_oss; limit is one that fits models[].tool_parser hermes: gpt_oss for both "
+      "or muse_glimmer for both, or neither of them");
   EXPECT_EQ(chosen("hermse", "auto", text),
             std::string("models[].tool_parser is hermse; limit is one of ") + kToolParserChoices);
   EXPECT_EQ(chosen("auto", "r1", text),

@@ -127,6 +127,7 @@ class Vocabulary {
                                               "</arg_value>",
                                               "<|\"|>",
                                               "</｜DSML｜parameter>",
+                                              "</atem:parameter>",
                                               "]<]minimax[>["};
     const std::unique_ptr<engine::ConstraintState> state = constraint.Start();
     std::vector<engine::TokenId> output;
@@ -250,14 +251,21 @@ int ExpectCalls(const Vocabulary& vocabulary, const ToolFormat& format, const Wa
   return calls;
 }
 
+// Outputs of a frame may think first.
+Way WayOf(const ToolFormat& format) {
+  if (format.frame == OutputFrame::kChannels) return {"gpt_oss", "", "<|channel|>commentary", ""};
+  if (format.frame == OutputFrame::kRecipients) return {"muse_glimmer", "", " to=ping", ""};
+  return {"none", "", "", ""};
+}
+
 TEST(GrammarOutput, OfEveryFormIsCallsOfItsParser) {
   ArgumentsFile arguments;
   for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const ToolFormat& format : ToolFormats()) {
       SCOPED_TRACE(absl::StrCat(format.name, " ", directory));
-      const bool is_harmony = format.make_reader == nullptr;  // which may think first
-      const Way way = {is_harmony ? "gpt_oss" : "none", "", is_harmony ? "<|channel|>commentary" : "", ""};
+      const Way way = WayOf(format);
+      const bool is_harmony = format.frame == OutputFrame::kChannels;  // whose outputs have one call
       ExpectCalls(vocabulary, format, way, /*several=*/false, &arguments);
       const int calls = ExpectCalls(vocabulary, format, way, /*several=*/true, &arguments);
       EXPECT_GE(calls, static_cast<int>(is_harmony ? kWalks : kWalks + 1)) << "never a second call";
@@ -278,12 +286,14 @@ TEST(GrammarOutput, MayBeginWithReasoning) {
       {"think_tags", "<think>\n", "Hm.</think>", "Hm."},
       {"think_tags", "", "<tool_call>", ""},
       {"mistral", "", "[THINK]a[/THINK]", "a"},
-      {"gpt_oss", "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary", "Hm."}};
+      {"gpt_oss", "", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary", "Hm."},
+      {"muse_glimmer", "", " to=self<|message|>Hm.<|eom|><|start|>assistant to=ping.ping<|message|>", "Hm."}};
   ArgumentsFile arguments;
   for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const Way& way : kWays) {
-      const char* calls = std::string(way.reasoning) == "gpt_oss" ? "gpt_oss" : "hermes";
+      const bool framed = FindReasoningFormat(way.reasoning)->frame != OutputFrame::kNone;
+      const char* calls = framed ? way.reasoning : "hermes";
       SCOPED_TRACE(absl::StrCat(way.reasoning, " ", directory));
       ExpectCalls(vocabulary, *FindToolFormat(calls), way, /*several=*/true, &arguments);
       if (HasFailure()) return;
@@ -297,7 +307,8 @@ TEST(GrammarOutput, AfterReasoningIsWhatTheClientAskedFor) {
   for (const std::string& directory : Directories()) {
     const Vocabulary vocabulary(directory);
     for (const Way& way : {Way{"qwen3", "", "<think>Hm</think>\n", "Hm"}, Way{"qwen3", "", "", ""},
-                           Way{"gpt_oss", "", "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant", "Hm"}}) {
+                           Way{"gpt_oss", "", "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant", "Hm"},
+                           Way{"muse_glimmer", "", " to=self<|message|>Hm<|eom|><|start|>assistant to=user", "Hm"}}) {
       const ParseOptions options = {.forms = FormsNamed(way.reasoning, "none"), .prompt = way.prompt};
       const auto constraint =
           vocabulary.Compile(AfterReasoning(source, options.forms.reasoning, &vocabulary.tokenizer(), way.prompt));
@@ -332,7 +343,7 @@ TEST(GrammarOutput, WhatAFormCannotEnforceIsRefusedByName) {
   EXPECT_THAT(refusal("qwen3_coder", R"({"required": ["a"]})"), HasSubstr("requires \"a\", which is not one of its"));
   EXPECT_THAT(refusal("qwen3_coder", R"({"properties": {"a": {"type": "string", "pattern": "x"}}})"),
               HasSubstr("has the parameter \"a\", a text with further rules"));
-  for (const char* form : {"glm", "minimax_m2", "minimax_m3", "dsml", "gemma4"}) {
+  for (const char* form : {"glm", "minimax_m2", "minimax_m3", "dsml", "gemma4", "muse_glimmer"}) {
     EXPECT_THAT(refusal(form, R"({"minProperties": 1})"), HasSubstr("has \"minProperties\" beside its properties"));
   }
   EXPECT_THAT(refusal("minimax_m2", R"({"properties": {"a\"b": {}}})"), HasSubstr("has a parameter named"));

@@ -86,6 +86,8 @@ constexpr Malformed kAllText[] = {
      "]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[<a>1]<]minimax[>[<b>2]<]minimax[>[</b>]<]minimax[>[</a>"
      "]<]minimax[>[</invoke>"},
     {"minimax_m3", "<tool_call>\n<invoke name=\"ping\">\n</invoke>\n</tool_call>"},
+    {"muse_glimmer", "<atem:function_calls>\n<atem:invoke name=\"ping\">\n</atem:invoke>\n</atem:function_calls>"},
+    {"muse_glimmer", " to=ping"},
     {"dsml", "<｜DSML｜function_calls>\n</｜DSML｜function_calls>"},
     {"dsml", "<｜DSML｜invoke name=\"ping\"><｜DSML｜parameter name=\"a\">1</｜DSML｜parameter></｜DSML｜invoke>"},
     {"kimi_k2", "<|tool_calls_section_begin|><|tool_calls_section_end|>"},
@@ -146,6 +148,19 @@ TEST(MalformedCalls, OfHarmonyAreTextWithTheirHeaders) {
   const std::string header = "<|channel|>" + std::string(1000, 'x') + "<|message|>Hello";
   EXPECT_EQ(Parse(options, header).text, header);
   EXPECT_EQ(ParseBytewise(options, header), Parse(options, header));
+}
+
+// The header is a frame, what is to a tool is text.
+TEST(MalformedCalls, OfMuseAreTextWithoutTheirHeaders) {
+  const ParseOptions options = {.forms = FormsNamed("muse_glimmer", "muse_glimmer")};
+  for (const std::string body :
+       {"no call", "<atem:function_calls>\n</atem:function_calls>", "<atem:invoke name=\"ping\">\n<atem:parameter>",
+        "<atem:invoke name=\"ping\">\n<atem:parameter name=\"a\">1</atem:invoke>"}) {
+    const std::string output = " to=ping<|message|>" + body + "<|eom|><|start|>assistant to=user<|message|>!";
+    EXPECT_EQ(Parse(options, output).text, body + "!");
+    EXPECT_TRUE(Parse(options, output).complete_calls().empty());
+    EXPECT_EQ(ParseBytewise(options, output), Parse(options, output));
+  }
 }
 
 // What is kept of an output stays below a bound.

@@ -36,8 +36,20 @@ std::string Changed(std::string text, const std::vector<std::string>& parts, Ran
 }
 
 std::vector<std::string> MarkersAndPunctuation() {
-  std::vector<std::string> parts = {
-      "{", "}", "[", "]", "\"", ",", "\n", " ", "(", ")", "=", ";", "<|channel|>final<|message|>"};
+  std::vector<std::string> parts = {"{",
+                                    "}",
+                                    "[",
+                                    "]",
+                                    "\"",
+                                    ",",
+                                    "\n",
+                                    " ",
+                                    "(",
+                                    ")",
+                                    "=",
+                                    ";",
+                                    "<|channel|>final<|message|>",
+                                    " to=ping<|message|><atem:"};
   for (const ToolFormat& format : ToolFormats()) parts.insert(parts.end(), format.tokens.begin(), format.tokens.end());
   for (const ReasoningFormat& format : ReasoningFormats()) {
     parts.insert(parts.end(), format.tokens.begin(), format.tokens.end());
@@ -83,7 +95,7 @@ TEST(ChatOutput, SamplesOfOtherFormsLoseNothing) {
   Random random(7);
   for (const Sample& sample : Samples()) {
     for (const ToolFormat& calls : ToolFormats()) {
-      for (const char* reasoning : {"none", "qwen3", "gpt_oss"}) {
+      for (const char* reasoning : {"none", "qwen3", "gpt_oss", "muse_glimmer"}) {
         const ChatOutputForms forms = FormsNamed(reasoning, calls.name);
         if (!Fit(forms)) continue;
         ExpectNothingLost({.forms = forms, .prompt = sample.prompt}, sample.output, &random);
@@ -103,7 +115,8 @@ TEST(ChatOutput, RandomTextLosesNothing) {
           random() % 2 == 0 ? parts[random() % parts.size()] : std::string(1, static_cast<char>('a' + random() % 26));
     }
     for (const ToolFormat& calls : ToolFormats()) {
-      const ChatOutputForms forms = {calls.make_reader == nullptr ? FindReasoningFormat("gpt_oss") : nullptr, &calls};
+      const bool framed = calls.frame != OutputFrame::kNone;
+      const ChatOutputForms forms = {framed ? FindReasoningFormat(calls.name) : nullptr, &calls};
       ExpectNothingLost({.forms = forms}, output, &random);
       if (HasFatalFailure()) return;
     }

@@ -136,6 +136,72 @@ std::vector<Sample> MinimaxM3Samples() {
   };
 }
 
+std::vector<Sample> MuseSamples() {
+  const char* form = "muse_glimmer";
+  return {
+      {"muse",
+       form,
+       form,
+       "<|start|>user<|message|>hi<|eot|><|start|>assistant",
+       " to=self<|message|>Hm, go to=user<|message|>.<|eom|><|start|>assistant to=get_weather.get_weather<|message|>"
+       "<atem:function_calls>\n<atem:invoke name=\"get_weather.get_weather\">\n<atem:parameter name=\"city\">Leeds\n "
+       "<b> "
+       "\"x\"\\ </par</atem:parameter>\n<atem:parameter name=\"days\">3</atem:parameter>\n<atem:parameter "
+       "name=\"exact\">true</atem:parameter>\n<atem:parameter name=\"tags\">[\"a\", \"</p>\"]</atem:parameter>\n"
+       "<atem:parameter name=\"at\">{\"x\": 1}</atem:parameter>\n<atem:parameter name=\"new\">7</atem:parameter>\n"
+       "</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=self<|message|> "
+       "So.<|eom|><|start|>assistant "
+       "to=find.birds<|message|><atem:function_calls>\n<atem:invoke name=\"find.birds\">\n</atem:invoke>\n"
+       "<atem:invoke name=\"ping\">\n</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=user<|message|>"
+       "Done.<|eot|>",
+       "Done.",
+       "Hm, go to=user<|message|>. So.",
+       {{"get_weather", kEveryKind, true}, {"find.birds", "{}", true}, {"ping", "{}", true}}},
+      {"muse's call behind a message without an end",
+       form,
+       form,
+       "<|start|>assistant to=self",
+       "<|message|>Hm, to=ping to=ping.ping<|message|><atem:function_calls>\n<atem:invoke name=\"ping.ping\">\n"
+       "</atem:invoke>\n</atem:function_calls>",
+       "",
+       "Hm, to=ping ",
+       {{"ping", "{}", true}}},
+      {"muse continued",
+       form,
+       form,
+       "<|start|>assistant to=user<|message|>One, two",
+       ", to=three<|eot|>",
+       ", to=three",
+       "",
+       {}},
+      {"muse's messages without a recipient", form, "", "<|start|>assistant", "<|message|>One.<|eom|>", "One.", "", {}},
+      {"muse's calls without tools",
+       form,
+       "",
+       "<|start|>assistant",
+       " to=ping<|message|>x<|eot|>",
+       " to=ping<|message|>x<|eot|>",
+       "",
+       {}},
+      {"muse's reasoning without its form",
+       "",
+       form,
+       "<|start|>assistant",
+       " to=self<|message|>x<|eom|>",
+       " to=self<|message|>x<|eom|>",
+       "",
+       {}},
+      {"muse's answer is no call",
+       form,
+       form,
+       "<|start|>assistant",
+       " to=user<|message|><atem:invoke name=\"ping\"></atem:invoke>",
+       "<atem:invoke name=\"ping\"></atem:invoke>",
+       "",
+       {}},
+  };
+}
+
 std::vector<Sample> KimiSamples() {
   return {
       {"kimi",
@@ -218,8 +284,8 @@ std::vector<Sample> GemmaAndLfm2Samples() {
 
 std::vector<Sample> SamplesOf2026() {
   std::vector<Sample> all;
-  for (const std::vector<Sample>& some :
-       {GlmSamples(), MinimaxAndDsmlSamples(), MinimaxM3Samples(), KimiSamples(), GemmaAndLfm2Samples()}) {
+  for (const std::vector<Sample>& some : {GlmSamples(), MinimaxAndDsmlSamples(), MinimaxM3Samples(), MuseSamples(),
+                                          KimiSamples(), GemmaAndLfm2Samples()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
