@@ -9,15 +9,40 @@ import sys
 import time
 
 
+# As tools/bench/processor_name.cc has them (machine_test.py compares): implementer and part of a core, its name.
+ARM_CORES = {
+    ("0x41", "0xd08"): "Cortex-A72", ("0x41", "0xd0c"): "Neoverse N1", ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd49"): "Neoverse N2", ("0x41", "0xd4f"): "Neoverse V2", ("0x41", "0xd84"): "Neoverse V3",
+    ("0x41", "0xd8e"): "Neoverse N3", ("0xc0", "0xac3"): "Ampere-1", ("0xc0", "0xac4"): "Ampere-1A",
+}
+
+# Of "flags" on x86-64 and of "Features" on aarch64.
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimddp", "i8mm", "bf16", "sve", "sve2")
+
+
+def processor_name(cpuinfo):
+    """Of the text of /proc/cpuinfo: the first model name, or the names of ARM's cores, as `dunlin bench` names them."""
+    name = re.search(r"^model name\s*: (.*)", cpuinfo, re.MULTILINE)
+    if name:
+        return name.group(1)
+    parts = re.findall(r"^CPU implementer\s*: (\S+)$.*?^CPU part\s*: (\S+)$", cpuinfo, re.MULTILINE | re.DOTALL)
+    cores = [ARM_CORES.get(part, "ARM implementer {} part {}".format(*part)) for part in parts]
+    return " and ".join(dict.fromkeys(cores)) or "unknown processor"
+
+
+def instructions(cpuinfo):
+    """Those of INSTRUCTIONS that the first processor in /proc/cpuinfo has."""
+    flags = re.search(r"^(?:flags|Features)\s*: (.*)", cpuinfo, re.MULTILINE)
+    return [name for name in INSTRUCTIONS if flags and name in flags.group(1).split()]
+
+
 def facts(binary):
-    info = open("/proc/cpuinfo", encoding="utf-8").read()
-    name = re.search(r"model name\s*: (.*)", info)
-    flags = re.search(r"^flags\s*: (.*)", info, re.MULTILINE)
-    known = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+    with open("/proc/cpuinfo", encoding="utf-8") as stream:
+        cpuinfo = stream.read()
     version = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=20, check=False)
-    return {"processor": name.group(1) if name else "unknown", "cpus": len(os.sched_getaffinity(0)),
-            "instructions": [flag for flag in known if flags and flag in flags.group(1).split()],
-            "dunlin": version.stdout.strip(), "date": datetime.date.today().isoformat()}
+    return {"processor": processor_name(cpuinfo), "cpus": len(os.sched_getaffinity(0)),
+            "instructions": instructions(cpuinfo), "dunlin": version.stdout.strip(),
+            "date": datetime.date.today().isoformat()}
 
 
 def evict(path):
