@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention entries of the CUDA device's table: validation, workspace, and the launch of the kernel whose row takes
 // the call.
+#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/rounded_outputs.h"
 #include "kernels/cuda/attention/support.h"
@@ -17,6 +18,7 @@ bool Valid(const PagedAttentionParams& params) {
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.max_query_tokens < 0 || params.max_kv_tokens < params.max_query_tokens) return false;
+  if (params.selection.bits != nullptr && params.selection.most < 1) return false;
   return params.query_stride >= int64_t{params.num_heads} * shape.head_dim;
 }
 
@@ -52,6 +54,32 @@ KernelStatus Run(DeviceContext* context, const AttentionKernel& kernel, const At
   return Launched(context);
 }
 
+// Rows with a choice, some at a time: their keys are listed, then attended to.
+KernelStatus RunGathered(DeviceContext* context, const PagedAttentionParams& params, const AttentionCall& call) {
+  if (context->failed) return KernelStatus::kDeviceError;
+  const size_t lists = GatheredListBytes(call.selection.most);
+  if (lists > params.workspace_bytes) return KernelStatus::kOutOfMemory;
+  unsigned char* workspace = static_cast<unsigned char*>(params.workspace) + lists;
+  for (int64_t first = 0; first < SlotsOf(call); first += kGatheredRows) {
+    const KeyListCall gather = KeyListCallOf(call, first, params.workspace);
+    LaunchListKeys(gather, context->stream);
+    const AttentionCall gathered = GatheredCallOf(call, gather);
+    const AttentionKernel* kernel = FindKernel(AttentionKernels(), context->shape, params.backend,
+                                               AttentionPhase::kDecode, TraitsOf(params), &gathered);
+    const KernelStatus status = Run(context, *kernel, gathered, workspace, params.workspace_bytes - lists);
+    if (status != KernelStatus::kOk) return status;
+  }
+  return KernelStatus::kOk;
+}
+
+KernelStatus RunPhase(DeviceContext* context, const PagedAttentionParams& params, const AttentionCall& call,
+                      AttentionPhase phase) {
+  if (GathersKeys(call)) return RunGathered(context, params, call);
+  const AttentionKernel* kernel =
+      FindKernel(AttentionKernels(), context->shape, params.backend, phase, TraitsOf(params), &call);
+  return Run(context, *kernel, call, params.workspace, params.workspace_bytes);
+}
+
 }  // namespace
 
 cudaError_t PrepareAttention(const DeviceShape& device) {
@@ -84,9 +112,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
     const AttentionPhase phase = split.one_token[i] ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
-    const AttentionKernel* kernel =
-        FindKernel(AttentionKernels(), context->shape, params.backend, phase, traits, &split.calls[i]);
-    const KernelStatus status = Run(context, *kernel, split.calls[i], params.workspace, params.workspace_bytes);
+    const KernelStatus status = RunPhase(context, params, split.calls[i], phase);
     if (status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;

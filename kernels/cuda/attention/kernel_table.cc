@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/efficient/efficient.h"
 #include "kernels/cuda/attention/flash/sm80/flash.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
+#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/math/math.h"
 
@@ -95,7 +96,9 @@ size_t PagedWorkspaceBytes(const DeviceShape& device, AttentionBackend backend, 
       rows = rows.subspan(static_cast<size_t>(kernel - rows.data()) + 1);
     }
   }
-  return bytes;
+  if (plan.selected_keys == 0) return bytes;
+  const size_t gathered = PagedWorkspaceBytes(device, backend, GatheredPlanOf(plan));
+  return std::max(bytes, GatheredListBytes(plan.selected_keys) + gathered);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index keys and the choice of keys: a warp per row that is stored, a thread per score, a block per row that chooses.
-// Rows are taken kSelectionRows at a time, whose scores there is memory for.
+// Index keys and the choice of keys: a warp per row that is stored, a thread per score, a block per row that chooses,
+// and one per row whose choice is listed. Rows choose kSelectionRows at a time, whose scores there is memory for.
 #include <algorithm>
 
+#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/key_selection.h"
 #include "kernels/cuda/device/lanes.cuh"
 #include "kernels/cuda/device/launchers.h"
@@ -36,7 +37,16 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) ChooseIndexKeys(Selec
              params.selected + query * params.selected_stride, &memory);
 }
 
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) ListChosenKeys(const __grid_constant__ KeyListCall gather) {
+  __shared__ int32_t counts[kRowThreads];
+  ListKeys(BlockLanes(), gather, static_cast<int32_t>(blockIdx.x), &counts);
+}
+
 }  // namespace
+
+void LaunchListKeys(const KeyListCall& gather, Stream stream) {
+  ListChosenKeys<<<static_cast<unsigned>(gather.num_slots), kRowThreads, 0, stream>>>(gather);
+}
 
 KernelStatus StoreIndexKeys(DeviceContext* context, const StoreIndexKeysParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;

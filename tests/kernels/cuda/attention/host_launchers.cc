@@ -5,8 +5,10 @@
 
 #include "kernels/cuda/attention/efficient/efficient.h"
 #include "kernels/cuda/attention/flash/sm80/flash.h"
+#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/math/math.h"
 #include "tests/kernels/attention/devices.h"
+#include "tests/kernels/cuda/device/thread_lanes.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -66,6 +68,14 @@ void LaunchFlash(const AttentionCall& call, const LaunchPlan& plan, Stream /*str
               RunFlash<TensorProducts<Format>, kSlices, kStages, kWide>(call, plan.parts, totals, rows, first_column,
                                                                         place.part, shared);
             });
+}
+
+void LaunchListKeys(const KeyListCall& gather, Stream /*stream*/) {
+  constexpr int kLanes = 5;
+  for (int32_t slot = 0; slot < gather.num_slots; ++slot) {
+    int32_t counts[kLanes];
+    RunLanes(kLanes, [&](const ThreadLanes& lanes) { ListKeys(lanes, gather, slot, &counts); });
+  }
 }
 
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, Stream /*stream*/) {

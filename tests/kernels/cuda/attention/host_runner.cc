@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/math/math.h"
 #include "kernels/cuda/attention/support.h"
@@ -32,16 +33,39 @@ void Run(const cuda::AttentionKernel& kernel, const cuda::AttentionCall& call, c
   EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
 }
 
+// The lists have memory of their own, which starts as NaN, too.
+void RunGathered(const PagedAttentionParams& params, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
+                 size_t workspace_bytes, Division division) {
+  const size_t bytes = cuda::GatheredListBytes(call.selection.most);
+  ASSERT_GE(workspace_bytes, bytes);
+  for (int64_t first = 0; first < cuda::SlotsOf(call); first += cuda::kGatheredRows) {
+    PoisonedMemory lists(bytes);
+    const cuda::KeyListCall gather = cuda::KeyListCallOf(call, first, lists.data());
+    cuda::LaunchListKeys(gather, nullptr);
+    EXPECT_TRUE(lists.Intact()) << "wrote past the lists";
+    const cuda::AttentionCall gathered = cuda::GatheredCallOf(call, gather);
+    const cuda::AttentionKernel* kernel = cuda::FindKernel(cuda::AttentionKernels(), device, params.backend,
+                                                           cuda::AttentionPhase::kDecode, TraitsOf(params), &gathered);
+    ASSERT_NE(kernel, nullptr);
+    Run(*kernel, gathered, device, workspace_bytes - bytes, division);
+  }
+}
+
 void RunPaged(const PagedAttentionParams& params, const cuda::DeviceShape& device, size_t workspace_bytes,
               Division division) {
   const cuda::SplitCall split = cuda::SplitByRows(cuda::CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
+    const cuda::AttentionCall& call = split.calls[i];
+    if (cuda::GathersKeys(call)) {
+      RunGathered(params, call, device, workspace_bytes, division);
+      continue;
+    }
     const cuda::AttentionPhase phase =
         split.one_token[i] ? cuda::AttentionPhase::kDecode : cuda::AttentionPhase::kPrefill;
     const cuda::AttentionKernel* kernel =
-        cuda::FindKernel(cuda::AttentionKernels(), device, params.backend, phase, TraitsOf(params), &split.calls[i]);
+        cuda::FindKernel(cuda::AttentionKernels(), device, params.backend, phase, TraitsOf(params), &call);
     ASSERT_NE(kernel, nullptr);
-    Run(*kernel, split.calls[i], device, workspace_bytes, division);
+    Run(*kernel, call, device, workspace_bytes, division);
   }
 }
 

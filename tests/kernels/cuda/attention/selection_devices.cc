@@ -61,9 +61,10 @@ KernelStatus Select(DeviceContext* context, const SelectKeysParams& params) {
 }
 
 KernelStatus Attend(DeviceContext* /*context*/, const PagedAttentionParams& params) {
-  testing::RunPagedOnHost(
-      params,
-      {.traits = TraitsOf(params), .max_query_tokens = params.max_query_tokens, .max_kv_tokens = params.max_kv_tokens});
+  testing::RunPagedOnHost(params, {.traits = TraitsOf(params),
+                                   .max_query_tokens = params.max_query_tokens,
+                                   .max_kv_tokens = params.max_kv_tokens,
+                                   .selected_keys = params.selection.bits == nullptr ? 0 : params.selection.most});
   return KernelStatus::kOk;
 }
 

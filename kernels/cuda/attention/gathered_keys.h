@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sparse attention over chosen keys alone: a query row becomes a sequence of one token whose pages hold a key each. A
+// kernel lists where the keys that a row has chosen lie, in ascending order, and any backend's general kernel copies
+// them, as it copies all keys by their pages: no other key is read.
+// Bit contract: tiles and splits count chosen keys, so that a row's bits follow from its query and its choice, in
+// prefill as in decode, and a row that chooses all of its keys has the bits of attention without a choice.
+#pragma once
+
+#include <bit>
+
+#include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/device/stream.h"
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr int32_t kGatheredRows = 1024;  // of a call that are listed and computed at once
+
+// A list names a key by the distance of its row from page 0, in units that page_bytes and row_bytes are multiples of.
+// Of at least so many bytes 2^31 units are 256 GB, more than a device has. Rows of other sizes are not gathered:
+// kernels then compute all scores and leave out those of keys that are not chosen.
+inline constexpr int64_t kGatheredUnitMin = 128;
+
+// Slot s of a call is token s % query_tokens of sequence s / query_tokens; past the sequence's last one it is empty.
+struct KeyListCall {
+  const SequenceSpan* spans;
+  int32_t query_tokens;
+  int32_t first_slot;  // of the launch
+  int32_t num_slots;   // up to kGatheredRows
+  const int32_t* page_table;
+  int64_t page_table_stride;
+  int32_t page_shift;
+  int32_t page_units;
+  int32_t row_units;
+  KeySelection selection;
+  SequenceSpan* rows;  // [num_slots]
+  int32_t* keys;       // [num_slots, selection.most]
+};
+
+DUNLIN_HD inline int32_t BitsIn(uint32_t word) {
+#ifdef __CUDA_ARCH__
+  return __popc(word);
+#else
+  return std::popcount(word);
+#endif
+}
+DUNLIN_HD inline int32_t LowestBit(uint32_t word) {
+#ifdef __CUDA_ARCH__
+  return __ffs(static_cast<int>(word)) - 1;
+#else
+  return std::countr_zero(word);
+#endif
+}
+
+// The keys of a slot, and its sequence, by the lanes of a block, at most kLanes, each from a range of words.
+template <int kLanes, typename Lanes>
+DUNLIN_HD void ListKeys(const Lanes& lanes, const KeyListCall& gather, int32_t slot, int32_t (*counts)[kLanes]) {
+  const int32_t at = gather.first_slot + slot;
+  const SequenceSpan& span = gather.spans[at / gather.query_tokens];
+  const int32_t token = at % gather.query_tokens;
+  if (token >= span.query_len) {
+    if (lanes.index() == 0) gather.rows[slot] = {0, 0, 0, 0};
+    return;
+  }
+  const int32_t query = span.query_start + token;
+  const int64_t row = gather.selection.rows == nullptr ? query : gather.selection.rows[query];
+  const uint32_t* words = gather.selection.bits + row * gather.selection.stride;
+  const int32_t num_words = (span.first_position + token) / 32 + 1;
+  const int32_t each = (num_words + lanes.count() - 1) / lanes.count();
+  const int32_t begin = AtMost(lanes.index() * each, num_words);
+  const int32_t end = AtMost(begin + each, num_words);
+  int32_t count = 0;
+  for (int32_t word = begin; word < end; ++word) count += BitsIn(words[word]);
+  (*counts)[lanes.index()] = count;
+  lanes.Sync();
+  int32_t before = 0;  // keys of the lanes before
+  for (int32_t lane = 0; lane < lanes.index(); ++lane) before += (*counts)[lane];
+  if (lanes.index() + 1 == lanes.count()) gather.rows[slot] = {query, 1, before + count - 1, slot};
+  const int32_t* pages = gather.page_table + span.page_table_row * gather.page_table_stride;
+  int32_t* keys = gather.keys + int64_t{slot} * gather.selection.most + before;
+  for (int32_t word = begin; word < end; ++word) {
+    for (uint32_t bits = words[word]; bits != 0; bits &= bits - 1) {
+      const int32_t key = word * 32 + LowestBit(bits);
+      const int32_t in_page = key & ((1 << gather.page_shift) - 1);
+      *keys++ = pages[key >> gather.page_shift] * gather.page_units + in_page * gather.row_units;
+    }
+  }
+}
+
+// --- Host.
+
+// Whether the keys of a call's rows are gathered: it has a choice, and its rows are of a size that lists can name.
+bool GathersKeys(const AttentionCall& call);
+// Of the lists, at the start of a workspace; a multiple of 64. most: KeySelection::most.
+size_t GatheredListBytes(int32_t most);
+// The slots of a call, empty ones included.
+int64_t SlotsOf(const AttentionCall& call);
+// The slots from `first` on, up to kGatheredRows. lists: GatheredListBytes, 64-byte aligned.
+KeyListCall KeyListCallOf(const AttentionCall& call, int64_t first, void* lists);
+// The attention of these slots, each a sequence of one token, once ListKeys has run for all of them.
+AttentionCall GatheredCallOf(const AttentionCall& call, const KeyListCall& gather);
+// What its kernels need memory for, of calls that a plan with selected_keys covers.
+PagedAttentionPlan GatheredPlanOf(const PagedAttentionPlan& plan);
+
+// Enqueues ListKeys for every slot.
+void LaunchListKeys(const KeyListCall& gather, Stream stream);
+
+}  // namespace dunlin::kernels::cuda
