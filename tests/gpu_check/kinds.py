@@ -106,13 +106,14 @@ def bench(check, row):
 def measured_tiles(check, row):
     """A bench that leaves the file of its arguments, and the tile shapes in it as text beside it."""
     said = bench(check, row)
-    lines = tiles.table(read(check.out / "tiles"))
+    text = read(check.out / "tiles")
+    lines = tiles.told(text)
     (check.out / "tiles.txt").write_text("".join(line + "\n" for line in lines))
     for line in lines:
         print("    " + line, file=sys.stderr, flush=True)
-    if not lines and not check.options.rehearse:
+    if not lines and "sm_90" in check.results.said().get("device", "") and not check.options.rehearse:
         raise Failure("no tile shape was measured")
-    return f"{said}; {len(lines)} choices in tiles.txt"
+    return f"{said}; {len(tiles.choices(text))} choices in tiles.txt"
 
 
 def ask_peer(check, row):

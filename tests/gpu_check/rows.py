@@ -39,6 +39,12 @@ def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=Non
     return Row(name, part, expected, limit, "bench", (gpu,), (rehearsal,), peer, small_peer, gib, goal=goal)
 
 
+def tiles(name, part, expected, limit, gpu, rehearsal, gib=0):
+    """A bench that times every tile shape of its products first, by rows and weight: what their tables should say."""
+    cache = " --cublas-algorithm-cache OUT/tiles"
+    return dataclasses.replace(bench(name, part, expected, limit, gpu + cache, rehearsal + cache, gib=gib), kind="tiles")
+
+
 def gtest(name, part, expected, limit, program, gpu, rehearsal):
     """Most of its time is the host's, which computes what the device is compared with."""
     return Row(name, part, expected, limit, "gtest", (program, gpu), (program, rehearsal), together=True)
@@ -93,9 +99,10 @@ def square(precision):
 
 
 def experts(case, part, expected, precisions):
-    """The products of a mixture's experts, whose rows the device alone knows, of a step that decodes and a prompt."""
-    return bench(f"experts_{case.split('-')[0]}", part, expected, 50, f"experts --case {case} --precision {precisions}",
-                 "experts --shape 3,4,2,48,64 --precision bf16", gib=8)
+    """The products of a mixture's experts, whose rows the device alone knows, of a step that decodes and a prompt; before
+    them every tile shape by the mean rows of an expert."""
+    return tiles(f"experts_{case.split('-')[0]}", part, expected, 50,
+                 f"experts --case {case} --precision {precisions}", "experts --shape 3,4,2,48,64 --precision bf16", gib=8)
 
 
 def few_rows(name, rows, precisions, goal):
@@ -213,11 +220,8 @@ REST = (
           "gemm --case llama-8b --precision bf16,fp8 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --no-sm90-kernels --cublas-algorithm-cache OUT/algorithms"),
     experts("mixtral-8x7b", "2", 13, "bf16,fp8"),
-    # Every tile shape of the wgmma GEMM, by rows and weight: what its table should say.
-    dataclasses.replace(
-        bench("gemm_tiles", "2", 16, 40,
-              "gemm --case llama-8b --precision bf16,fp8,int4 --cublas-algorithm-cache OUT/tiles",
-              "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/tiles", gib=4), kind="tiles"),
+    tiles("gemm_tiles", "2", 16, 40, "gemm --case llama-8b --precision bf16,fp8,int4",
+          "gemm --shape 70,48,64 --precision bf16", gib=4),
     bench("table_2", "2", 8, 40, "attention --case xformers --precision fp16",
           "attention --case xformers --shape 2,4,33,16",
           sdpa((32, 16, 512, 64), 16, 0, True, ["fp16"], uniform=True), SMALL_SDPA, gib=4),

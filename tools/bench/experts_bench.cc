@@ -5,12 +5,14 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iostream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/runtime/tuning.h"
 #include "kernels/api/float_formats.h"
 #include "kernels/api/grouped_gemm.h"
 #include "tools/bench/benches.h"
@@ -89,6 +91,7 @@ class ExpertsRun {
   absl::Status PackWeights();
   absl::Status PackOne(int64_t expert);
   absl::Status QuantizeInput();
+  absl::Status Tune();
   absl::Status Multiply();
   absl::StatusOr<std::vector<double>> WeightRow(int64_t expert, int64_t output) const;
   absl::StatusOr<Proof> Check() const;
@@ -203,6 +206,19 @@ absl::Status ExpertsRun::Prepare() {
   return status;
 }
 
+// With a file of choices: the tile shapes of these experts, of so many rows and of fewer.
+absl::Status ExpertsRun::Tune() {
+  std::string notice;
+  absl::Status status;
+  {
+    const engine::Tuning tuning(device_, &notice);
+    if (tuning.on()) status = Multiply();
+    if (tuning.on() && status.ok()) status = StatusOf(device_->ops->synchronize(device_->context), "grouped gemm");
+  }
+  if (!notice.empty()) std::cerr << notice << "\n";
+  return status;
+}
+
 absl::Status ExpertsRun::Multiply() {
   return StatusOf(
       device_->ops->grouped_gemm(device_->context, {.in = &activation_,
@@ -278,6 +294,7 @@ Work ExpertsRun::WorkOf() const {
 
 absl::Status ExpertsRun::Run() {
   absl::Status status = Prepare();
+  if (status.ok()) status = Tune();
   if (status.ok()) status = out_.Poison();
   if (!status.ok()) return status;
   Record record;

@@ -41,12 +41,48 @@ const GroupedGemmKernel* WgmmaOf(const DeviceContext* context, const PackedWeigh
   return FindGroupedKernel(context->shape.sm_version, weight, gates, context->left_out_gemms);
 }
 
+TiledProduct TiledGroupsOf(const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
+  const PackedWeight& weight = params.weights[0].weight;
+  return {kernel.name, weight.out_features, weight.in_features, std::min(params.num_groups, kWgmmaGroupsMax)};
+}
+
+// Which tile shape groups of this mean of rows, and of fewer, take from now on: rows go to groups at random, as those
+// of a router that is balanced. REQUIRES: GroupedTileCallOf of params has succeeded.
+void MeasureGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
+  const TiledProduct product = TiledGroupsOf(kernel, params);
+  GroupedTileCall call;
+  (void)GroupedTileCallOf(params, 0, product.groups, &call);
+  const std::lock_guard<std::mutex> lock(context->turn);
+  int32_t routed = 0;
+  const auto launch = [&](int32_t num_rows, int32_t tile_shape) {
+    if (routed != num_rows) {
+      const std::vector<ExpertRows> groups = RoutedAtRandom(num_rows, product.groups);
+      const KernelStatus status =
+          CopyToDevice(context, context->staging, groups.data(), groups.size() * sizeof(ExpertRows));
+      if (status != KernelStatus::kOk) return status;
+      routed = num_rows;
+    }
+    GroupedTileCall timed = call;
+    timed.groups = static_cast<const ExpertRows*>(context->staging);
+    timed.tile.num_rows = num_rows;
+    timed.tile.tile_shape = tile_shape;
+    timed.tile.multiprocessors = context->shape.multiprocessors;
+    timed.tile.overlaps = true;
+    kernel.launch(timed, context->stream);
+    return Launched(context);
+  };
+  context->tiles.Measure(product, params.num_rows, ShapeRowsOf(kernel), launch);
+}
+
 // False, launching nothing, where weights lie at unequal distances.
 bool LaunchGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
   GroupedTileCall call;
   if (!GroupedTileCallOf(params, 0, params.num_groups, &call)) return false;
+  if (context->tiles.tunes()) MeasureGroups(context, kernel, params);
+  const int32_t tile_shape = context->tiles.Find(TiledGroupsOf(kernel, params), params.num_rows);
   for (int32_t first = 0; first < params.num_groups; first += kWgmmaGroupsMax) {
     (void)GroupedTileCallOf(params, first, std::min(kWgmmaGroupsMax, params.num_groups - first), &call);
+    call.tile.tile_shape = tile_shape;
     call.tile.multiprocessors = context->shape.multiprocessors;
     call.tile.overlaps = true;  // as Gemm's
     kernel.launch(call, context->stream);

@@ -66,6 +66,7 @@ constexpr bool RunsOn(const GroupedGemmKernel& kernel, int sm_version) {
   return kernel.sm_min <= sm_version && sm_version <= kernel.sm_max;
 }
 std::span<const GroupedGemmKernel> GroupedGemmKernels();
+std::span<const int32_t> ShapeRowsOf(const GroupedGemmKernel& kernel);
 // The bit of a grouped kernel's row among those left out: after those of GemmKernels.
 uint32_t BitOfGrouped(size_t index);
 

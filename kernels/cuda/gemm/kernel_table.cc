@@ -76,6 +76,10 @@ static_assert(std::size(kKernels) + std::size(kGroupedKernels) <= 32, "a bit eac
 // Of WgmmaTileShape.
 constexpr int32_t kWgmmaShapeRows[kWgmmaTileShapes] = {128, 128, 64, 64, 32, 16, 8, 16, 8};
 
+// Of GroupedTileShape, which are the first of these, and of GroupedCodedShape.
+static_assert(kGroupedTileShapes <= kWgmmaTileShapes);
+constexpr int32_t kGroupedCodedShapeRows[kGroupedCodedShapes] = {16, 64, 128};
+
 // The weights that a model in a precision may have: some are FP32 in all of them, and some of 16 bits in FP8.
 unsigned OperandsOf(Precision precision) {
   switch (precision) {
@@ -111,6 +115,11 @@ std::span<const int32_t> ShapeRowsOf(const GemmKernel& kernel) {
   if (kernel.checked_shapes == 0) return {};
   if (kernel.operands == kCodes) return kCodedShapeRows;
   return kWgmmaShapeRows;
+}
+
+std::span<const int32_t> ShapeRowsOf(const GroupedGemmKernel& kernel) {
+  if (kernel.operands == kCodes) return kGroupedCodedShapeRows;
+  return std::span(kWgmmaShapeRows).first(kGroupedTileShapes);
 }
 
 std::span<const GemmKernel> GemmKernels() {

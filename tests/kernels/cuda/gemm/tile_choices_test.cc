@@ -76,6 +76,49 @@ TEST_F(TileChoicesTest, TheFastestShapeOfEachNumberOfRowsIsTaken) {
   EXPECT_EQ(choices.Find(kProduct, 8), 2) << "what was chosen stays";
 }
 
+// By the mean of the groups that can have rows, which are measured with as many rows in each.
+TEST_F(TileChoicesTest, GroupsAreMeasuredByTheMeanOfTheirRows) {
+  constexpr TiledProduct kGroups{"grouped wgmma bf16", 1536, 2048, 16};
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  Measure(&choices, 16 * 50, kGroups);
+  std::vector<std::pair<int32_t, int32_t>> expected;
+  for (const int32_t mean : {1, 2, 4, 8, 16}) {
+    for (const int32_t shape : {2, 3, 4}) expected.emplace_back(16 * mean, shape);
+  }
+  // From 32 on some groups have more than 64 rows.
+  for (const auto& [rows, shape] : {std::pair(512, 2), {512, 3}, {800, 1}, {800, 2}})
+    expected.emplace_back(rows, shape);
+  EXPECT_EQ(clock_.launched, expected);
+  for (const int32_t rows : {1, 7, 16, 17, 800}) EXPECT_EQ(choices.Find(kGroups, rows), 2) << rows;
+  EXPECT_EQ(choices.Find(kGroups, 16 * 64 + 1), 0) << "a larger mean than was measured";
+  EXPECT_EQ(choices.Find({"grouped wgmma bf16", 1536, 2048, 8}, 16), 0) << "of other groups";
+  EXPECT_NE(store_.Find("tile grouped wgmma bf16 1536 x 2048 groups 16 rows 64"), nullptr);
+}
+
+TEST_F(TileChoicesTest, FewerRowsThanGroupsHaveOneEach) {
+  constexpr TiledProduct kGroups{"grouped gates bf16", 1536, 2048, 128};
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  Measure(&choices, 8, kGroups);
+  EXPECT_THAT(clock_.launched, ElementsAre(std::pair(8, 2), std::pair(8, 3), std::pair(8, 4)));
+  EXPECT_EQ(choices.Find(kGroups, 100), 2);
+  EXPECT_EQ(choices.Find(kGroups, 200), 0) << "a mean of two";
+}
+
+TEST(RoutedRows, AreAllOfTheRowsInOrder) {
+  const std::vector<ExpertRows> groups = RoutedAtRandom(1000, 16);
+  ASSERT_EQ(groups.size(), 16U);
+  int32_t next = 0;
+  for (const ExpertRows& group : groups) {
+    EXPECT_EQ(group.first, next);
+    EXPECT_GT(group.count, 20);
+    EXPECT_LT(group.count, 120);
+    next += group.count;
+  }
+  EXPECT_EQ(next, 1000);
+}
+
 TEST_F(TileChoicesTest, MoreRowsThanAreMeasuredTakeTheLastChoice) {
   TileChoices choices;
   choices.Tune(&clock_, &store_);
