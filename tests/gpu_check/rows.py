@@ -140,6 +140,8 @@ CORRECTNESS = (
     # Models divided between two GPUs, or on one and the same: with adapters and guesses, too. Encoders, on one and on two.
     gtest("linked_models", "1", 20, 80, "device_models_test", "Cuda/Linked*:Cuda/EncoderDevices.*",
           "Fake/LinkedMixes.*/gpt2_tiny_2:Fake/LinkedAdapters.*/gpt2_tiny_3:Fake/EncoderDevices.*/bert_tiny"),
+    # Steps planned over tokens that are still being drawn give the responses of steps one by one.
+    gtest("planned_steps", "1", 10, 60, "device_models_test", "Cuda/PlannedSteps.*", "Fake/PlannedSteps.*/gpt2_tiny"),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("recurrent", "1", 10, 60, "kernels_device_ops_test", "Devices/*/cuda", "Devices/*/fake"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",
@@ -237,7 +239,7 @@ REST = (
 )
 
 # Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
-SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*:Devices/*Fp64*/cuda-*MeasuresItsRoofs*"
+SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*:Cuda/DeviceSelectionTest.*:Devices/*Fp64*/cuda-*MeasuresItsRoofs*"
 ONE_OPERATION = ("Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*:"
                  "Devices/*Fp64*/cuda")
 SMALL_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_fp8_e4m3:*AnyDim*/cuda"

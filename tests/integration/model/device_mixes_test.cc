@@ -39,6 +39,40 @@ TEST_P(DevicePhases, DecodedPagesAndGuessesHaveTheBitsOfDecode) {
   RunMixes(*model.model, *model.model, test, &totals);
 }
 
+// Steps that are planned and enqueued over tokens which the step before still draws, and steps one by one.
+class PlannedSteps : public ::testing::TestWithParam<std::tuple<Place, MixCase>> {};
+
+TEST_P(PlannedSteps, GiveTheResponsesOfStepsOneByOne) {
+  const auto& [place, test] = GetParam();
+  std::string reason;
+  auto device = OpenPlace(place, 2, &reason);
+  if (device == nullptr) GTEST_SKIP() << reason;
+  const TestModel model = LoadTestModel(test.path, std::move(device), {Precision::kBf16});
+  std::vector<Response> responses[2];
+  for (const bool ahead : {false, true}) {
+    EngineOptions options;
+    options.plan_ahead = ahead;
+    EXPECT_EQ((*ModelRuntime::Create(model.model.get(), options))->depth(), ahead ? 2 : 1);
+    EngineClient client(model.model.get(), options);
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (int32_t i = 0; i < 6; ++i) {
+      Request request;
+      request.prompt = {i + 1, 2, 3 + i};
+      request.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
+      request.sampling.seed = static_cast<uint64_t>(i);
+      request.profile = SupportedProfiles(*model.model, {Precision::kBf16}).front();
+      request.stopping.max_tokens = 20 + i;
+      request.stopping.ignore_eos = i < 4;
+      sinks.push_back(client.Submit(request));
+    }
+    for (const auto& sink : sinks) responses[ahead ? 1 : 0].push_back(sink->Wait());
+  }
+  for (size_t i = 0; i < responses[0].size(); ++i) {
+    std::string why;
+    EXPECT_TRUE(SameBits(responses[1][i], responses[0][i], &why)) << i << ": " << why;
+  }
+}
+
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<Place, MixCase>>& info) {
   const MixCase& test = std::get<1>(info.param);
   return std::string(test.name) + (test.kv_fp8 ? "_fp8_kv" : "");
@@ -61,6 +95,18 @@ INSTANTIATE_TEST_SUITE_P(Fake, DevicePhases,
 INSTANTIATE_TEST_SUITE_P(Cuda, DevicePhases,
                          ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
                                             ::testing::ValuesIn(GoldenMixCases(30, 20))),
+                         NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Fake, PlannedSteps,
+                         ::testing::Combine(::testing::ValuesIn(FakePlaces()),
+                                            ::testing::Values(MixCase{"gpt2_tiny", GoldenModelPath("gpt2_tiny"), 8,
+                                                                      1})),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Cuda, PlannedSteps,
+                         ::testing::Combine(::testing::ValuesIn(CudaPlaces()),
+                                            ::testing::Values(MixCase{"gpt2_tiny", GoldenModelPath("gpt2_tiny"), 8, 1},
+                                                              MixCase{"llama_gqa", GoldenModelPath("llama_gqa"), 8,
+                                                                      1})),
                          NameOf);
 
 // The mixes mean something only if they did preempt and did hit the cache.
