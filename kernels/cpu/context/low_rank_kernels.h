@@ -17,6 +17,7 @@ struct LowRankDown {
   const int32_t* rows;  // [num_rows]
   int32_t num_rows;
   const void* down;  // the first of the ranks; rows LowRankStride(in_features) apart
+  const void* next;  // what the thread's next call begins to read, to be prefetched; or anything else
   DType dtype;       // kF32, kF16 or kBF16
   int32_t num_ranks;
   float scale;
@@ -30,7 +31,8 @@ struct LowRankUp {
   int64_t hidden_stride;
   const int32_t* rows;  // [num_rows]
   int32_t num_rows;
-  const void* up;  // from the first of the columns on, a panel's
+  const void* up;    // from the first of the columns on, a panel's
+  const void* next;  // as above
   DType dtype;
   int32_t rank;
   int64_t num_columns;

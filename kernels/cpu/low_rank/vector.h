@@ -30,10 +30,15 @@ struct LowRank {
     }
   }
 
+  template <DType kType>
+  DUNLIN_INLINE const std::byte* ElementOf(const void* matrix, int64_t element) {
+    return static_cast<const std::byte*>(matrix) + static_cast<int64_t>(SizeOf(kType)) * element;
+  }
+
   // What will be read is on its way from memory while this is multiplied: the next panels, or the next block of ranks.
   template <DType kType>
-  DUNLIN_INLINE void Prefetch(const void* matrix, int64_t element, int64_t bytes) {
-    __builtin_prefetch(static_cast<const std::byte*>(matrix) + static_cast<int64_t>(SizeOf(kType)) * element + bytes);
+  DUNLIN_INLINE void Prefetch(const void* matrix, int64_t element) {
+    __builtin_prefetch(ElementOf<kType>(matrix, element));
   }
 
   // Rows [row, row + kNumRows) by ranks [rank, rank + kNumRanks).
@@ -46,13 +51,15 @@ struct LowRank {
       in[i] = call.in + call.rows[row + i] * call.in_stride;
       for (int r = 0; r < kNumRanks; ++r) sums[i][r] = V::Zero();
     }
+    const void* down = ElementOf<kType>(call.down, rank * stride);
+    const bool last = rank + kNumRanks >= call.num_ranks;
+    const void* next = last ? call.next : ElementOf<kType>(down, kNumRanks * stride);
     ForEachVector<V>(call.in_features, [&](int64_t k, const Mask& mask) {
       Floats inputs[kNumRows];
       for (int i = 0; i < kNumRows; ++i) inputs[i] = V::LoadMasked(in[i] + k, mask);
       for (int r = 0; r < kNumRanks; ++r) {
-        const int64_t element = (rank + r) * stride + k;
-        Prefetch<kType>(call.down, element + kNumRanks * stride, 0);
-        const Floats weights = LoadMatrix<kType>(call.down, element, mask);
+        Prefetch<kType>(next, r * stride + k);
+        const Floats weights = LoadMatrix<kType>(down, r * stride + k, mask);
         for (int i = 0; i < kNumRows; ++i) sums[i][r] = V::MulAdd(inputs[i], weights, sums[i][r]);
       }
     });
@@ -93,6 +100,9 @@ struct LowRank {
   DUNLIN_INLINE void AddBlock(const LowRankUp& call, int32_t row, int64_t column, const Mask& mask) {
     const Mask all = V::FirstLanes(kLanes);
     const int64_t panel = column / kLowRankPanel * call.rank * kLowRankPanel + column % kLowRankPanel;
+    constexpr int64_t kAhead = kPrefetchBytes / static_cast<int64_t>(SizeOf(kType));
+    const int64_t left = LowRankPanels(call.num_columns) * kLowRankPanel * call.rank - panel - kAhead;
+    const void* ahead = left > 0 ? ElementOf<kType>(call.up, panel + kAhead) : ElementOf<kType>(call.next, -left);
     Floats sums[kNumRows][kNumVectors];
     for (int i = 0; i < kNumRows; ++i) {
       for (int v = 0; v < kNumVectors; ++v) sums[i][v] = V::Zero();
@@ -100,9 +110,9 @@ struct LowRank {
     for (int32_t r = 0; r < call.rank; ++r) {
       Floats weights[kNumVectors];
       for (int v = 0; v < kNumVectors; ++v) {
-        const int64_t element = panel + r * kLowRankPanel + v * kLanes;
-        Prefetch<kType>(call.up, element, kPrefetchBytes);
-        weights[v] = LoadMatrix<kType>(call.up, element, all);
+        const int64_t element = r * kLowRankPanel + v * kLanes;
+        Prefetch<kType>(ahead, element);
+        weights[v] = LoadMatrix<kType>(call.up, panel + element, all);
       }
       for (int i = 0; i < kNumRows; ++i) {
         const Floats hidden = V::Broadcast(call.hidden[(row + i) * call.hidden_stride + r]);

@@ -19,7 +19,7 @@ using testing::LowRankAdapter;
 class LowRank : public CpuVariants {
  protected:
   static constexpr int64_t kIn = 87;    // no multiple of a vector
-  static constexpr int64_t kOut = 700;  // columns of the projection, more than a task has
+  static constexpr int64_t kOut = 700;  // columns of the projection, more than an item has
   static constexpr int32_t kRows = 150;
 
   void SetUp() override {
