@@ -28,7 +28,9 @@ inline constexpr ConfigKey kAdapterKeys[] = {
     {"models[].max_adapter_rank", KeyType::kInteger, "64", 1, engine::kMaxAdapterRank, nullptr,
      "Largest rank of an adapter; buffers of a step and, with adapter_memory_bytes auto, memory are planned for it"},
     {"models[].adapter_memory_bytes", KeyType::kIntegerOrAuto, "\"auto\"", 1 << 20, int64_t{1} << 40, nullptr,
-     "Memory for the weights of adapters; auto: what max_adapters of max_adapter_rank take, experts and head left out"},
+     "Memory for the weights of adapters; auto: what max_adapters of max_adapter_rank take, of experts as far as "
+     "memory "
+     "goes"},
     {"models[].adapter_folder", KeyType::kString, "\"\"", 0, 4096, nullptr,
      "Folder that calls may load adapters from, with what links in it lead to elsewhere left out; relative paths are "
      "resolved against the config file's folder; empty: any absolute path"},

@@ -26,6 +26,7 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
+#include "server/models/adapter_memory.h"
 #include "server/models/draft_loader.h"
 #include "server/models/kv_share.h"
 #include "text/tokenizer.h"
@@ -68,8 +69,9 @@ struct Draft {
   engine::ModelConfig config;
   engine::KvDemand demand;  // of a decoder
   size_t index_bytes_per_page = kIndexBytesPerPage;
-  KvShare share;       // with automatic KV memory
-  ModelMemory memory;  // kv 0 until that is settled
+  KvShare share;            // with automatic KV memory
+  KvShare expert_adapters;  // with adapters of automatic memory
+  ModelMemory memory;       // kv 0 until that is settled, adapters without those of experts
 };
 
 size_t WeightBytes(const engine::ModelSummary& summary, const std::vector<engine::Precision>& resident) {
@@ -147,14 +149,6 @@ void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
   }
 }
 
-// What the config says, or every adapter with the largest rank for every matrix of layers but of experts, in FP32.
-size_t AdapterBytes(const engine::ModelSummary& summary, const engine::AdapterLimits& limits) {
-  if (limits.max_adapters == 0) return 0;
-  if (limits.max_bytes != kAutoBytes) return limits.max_bytes;
-  return static_cast<size_t>(limits.max_adapters) * static_cast<size_t>(limits.max_rank) *
-         static_cast<size_t>(summary.adaptable_features) * sizeof(float);
-}
-
 absl::Status PlanDraft(Draft* draft) {
   const ModelSettings& settings = *draft->settings;
   const kernels::Device& device = *draft->device;
@@ -173,7 +167,9 @@ absl::Status PlanDraft(Draft* draft) {
   const absl::StatusOr<size_t> text = TextBytes(settings.source.path);
   if (!text.ok()) return text.status();
   memory.text = *text;
-  memory.adapters = AdapterBytes(*summary, settings.engine.adapters);
+  const AdapterMemory adapters = AdapterMemoryOf(*summary, settings.engine.adapters);
+  memory.adapters = adapters.bytes;
+  draft->expert_adapters = adapters.experts;
   memory.evicted_adapters = settings.engine.adapters.max_host_bytes;
   engine::EngineOptions options = settings.engine;
   const bool encoder = draft->config.is_encoder();
@@ -221,8 +217,8 @@ size_t OwnMemory(const kernels::Device& device) {
   return std::numeric_limits<size_t>::max() / 2;
 }
 
-// Gives the automatic models of one device their pages out of `bytes`, of which `planned` are taken. Not OK when a
-// context does not fit: what to change.
+// Gives the automatic models of one device their pages, and adapters of experts theirs, out of `bytes`, of which
+// `planned` are taken. Not OK when a context does not fit: what to change.
 absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& drafts) {
   std::vector<Draft*> open;
   std::vector<KvShare> shares;
@@ -231,12 +227,16 @@ absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& dra
     open.push_back(draft);
     shares.push_back(draft->share);
   }
-  if (open.empty()) return absl::OkStatus();
+  for (const Draft* draft : drafts) shares.push_back(draft->expert_adapters);
   const bool fits = DivideKv(bytes - std::min(bytes, planned), &shares);
   size_t least = planned;
   for (size_t i = 0; i < open.size(); ++i) {
     SetPages(shares[i].pages, open[i]->demand.page_bytes, open[i]);
     least += static_cast<size_t>(shares[i].least) * shares[i].bytes_per_page;
+  }
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    const KvShare& share = shares[open.size() + i];
+    drafts[i]->memory.adapters += static_cast<size_t>(share.pages) * share.bytes_per_page;
   }
   if (fits) return absl::OkStatus();
   const auto largest = std::max_element(open.begin(), open.end(), [](const Draft* a, const Draft* b) {

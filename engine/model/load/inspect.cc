@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/load/inspect.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -25,6 +26,35 @@ absl::StatusOr<size_t> SumOverRanks(const ModelConfig& config, int32_t num_ranks
   return sum;
 }
 
+// Of one rank of a pair of matrices. copies: of the first one, which all ranks of a divided model read.
+int64_t FeaturesOf(const AdaptableModule& module, int32_t copies, int32_t num_ranks) {
+  int64_t features = copies * kernels::LowRankStride(module.in_features);
+  for (size_t i = 0; i < module.rows.size();) {
+    const int64_t begin = module.rows[i].row_begin;
+    int64_t end = begin;
+    for (; i < module.rows.size() && module.rows[i].row_begin == end; ++i) end += module.rows[i].num_rows;
+    // Each rank of a divided model has panels of its own, the last not full.
+    features += (kernels::LowRankPanels(end - begin) + num_ranks - 1) * kernels::kLowRankPanel;
+  }
+  return features;
+}
+
+void SetAdaptableFeatures(const AdaptableModules& adaptable, int32_t copies, int32_t num_ranks, ModelSummary* summary) {
+  int64_t one_by_one = 0;
+  int64_t stacked = 0;
+  for (const AdaptableModule& module : adaptable.modules) {
+    const int64_t features = FeaturesOf(module, copies, num_ranks);
+    if (!IsOfExperts(module.projection)) {
+      summary->adaptable_features += features;
+    } else if (module.is_stack()) {
+      stacked += module.num_experts * features;
+    } else {
+      one_by_one += features;
+    }
+  }
+  summary->expert_features = std::max(one_by_one, stacked);
+}
+
 }  // namespace
 
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops) {
@@ -41,15 +71,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
       SumOverRanks(summary.config, source.num_ranks, [](const ModelConfig& rank) { return VectorBytes(rank); });
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
-  const int32_t copies = ops.link_ranks != nullptr ? source.num_ranks : 1;  // of first matrices, which all ranks read
-  for (const AdaptableModule& module : model->adaptable.modules) {
-    if (IsOfExperts(module.projection) || module.projection == Projection::kHead) continue;
-    summary.adaptable_features += int64_t{copies} * module.in_features;
-    for (const ModuleRows& rows : module.rows) {
-      // Each rank of a divided model has panels of its own, the last not full.
-      summary.adaptable_features += rows.num_rows + (source.num_ranks - 1) * kernels::kLowRankPanel;
-    }
-  }
+  SetAdaptableFeatures(model->adaptable, ops.link_ranks != nullptr ? source.num_ranks : 1, source.num_ranks, &summary);
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;
     const absl::StatusOr<size_t> bytes = SumOverRanks(summary.config, source.num_ranks, [&](const ModelConfig& rank) {

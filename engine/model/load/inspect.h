@@ -27,8 +27,9 @@ struct ModelSummary {
   std::optional<kernels::Precision> own_precision;             // as Model::own_precision
   std::array<size_t, kernels::kNumWeightFormats> own_formats{};  // its matrices by format, bytes
   size_t vector_bytes = 0;                                       // of each, the part that all precisions share
-  int64_t adaptable_features =
-      0;  // inputs and outputs of the modules of layers, but of experts, that adapters may change
+  // Elements that an adapter of every module takes on all devices for each of its rank, and those of experts.
+  int64_t adaptable_features = 0;
+  int64_t expert_features = 0;
   // Bytes of one token's keys and values over all layers.
   struct KvBytes {
     kernels::DType dtype;

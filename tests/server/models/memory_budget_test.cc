@@ -210,6 +210,41 @@ TEST_F(MemoryBudgetTest, ErrorsNameTheModel) {
               HasSubstr("model \"lost\": /nowhere"));
 }
 
+// Of experts alone: 8 layers of 128 experts, three matrices of 2,048 and 768 features, rank 64 in FP32.
+constexpr size_t kExpertsOfOne = size_t{8} * 128 * 3 * (2048 + 768) * 64 * 4;
+
+TEST_F(MemoryBudgetTest, AdaptersOfExpertsTakeWhatIsLeftNextToPages) {
+  const auto plan = [this](const std::string& members, size_t limit) {
+    const std::string model = R"({"name": "e", "weights": "random", "shape": "qwen3-30b-a3b-8l", "device": "cpu",
+                                  "precisions": ["bf16"], "max_context_tokens": 4096)";
+    const auto config = LoadConfigText(R"({"models": [)" + model + members + "}]}", {});
+    EXPECT_TRUE(config.ok()) << config.status();
+    host_.limit.bytes = limit;
+    auto budget = PlanServerMemory(*config, {cpu_.get()}, host_);
+    EXPECT_TRUE(budget.ok()) << budget.status();
+    return *std::move(budget);
+  };
+  constexpr size_t kMuch = size_t{1} << 40;
+  const MemoryBudget without = plan("", kMuch);
+  EXPECT_EQ(without.models[0].adapters, 0U);
+  const ModelMemory all = plan(R"(, "max_adapters": 2)", kMuch).models[0];
+  EXPECT_GT(all.adapters, 2 * kExpertsOfOne);
+  EXPECT_LT(all.adapters, 2 * kExpertsOfOne + 400 * kMiB) << "and those of attention, the routers and the head";
+  EXPECT_EQ(all.kv, without.models[0].kv);
+
+  const size_t tight = without.total() / 9 * 10;  // 90% of it
+  const ModelMemory some = plan(R"(, "max_adapters": 2)", tight).models[0];
+  EXPECT_LT(some.adapters, all.adapters);
+  EXPECT_LT(some.kv, all.kv);
+  const double of_experts =
+      static_cast<double>(some.adapters - (all.adapters - 2 * kExpertsOfOne)) / (2 * kExpertsOfOne);
+  EXPECT_NEAR(of_experts, static_cast<double>(some.kv) / static_cast<double>(all.kv), 0.05) << "the same share of both";
+  const ModelMemory given = plan(R"(, "max_adapters": 2, "kv_cache": {"memory_bytes": 1073741824})", kMuch).models[0];
+  EXPECT_EQ(given.adapters, all.adapters);
+  const ModelMemory own = plan(R"(, "max_adapters": 2, "adapter_memory_bytes": 2097152)", tight).models[0];
+  EXPECT_EQ(own.adapters, 2097152U);
+}
+
 TEST_F(MemoryBudgetTest, AnEncoderHasAPlanToo) {
   const auto config = LoadConfigText(
       R"({"models": [{"name": "e", "path": ")" DUNLIN_SOURCE_DIR R"(/tests/golden/encoders/bert_sentence"}]})", {});
