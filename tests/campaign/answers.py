@@ -2,6 +2,9 @@
 """What of an answer has to be the same each time: texts, tokens, scores and how it ended, whatever pieces a stream comes in; not
 ids, times and what the cache held."""
 import json
+import struct
+
+import grpc_mix
 
 
 class Choices:
@@ -84,8 +87,21 @@ def documents_of(body, streamed):
     return documents if done or "choices" not in documents[0] else None
 
 
+GRPC_READERS = {grpc_mix.GENERATE: grpc_mix.generated, grpc_mix.INFER: grpc_mix.inferred}
+
+
+def grpc_answer(read, body):
+    try:
+        content = read(body)
+    except (ValueError, LookupError, struct.error):
+        return None
+    return json.dumps(content).encode() if content else None
+
+
 def answer_bytes(path, body, streamed):
     """Of a whole body; None where it is none."""
+    if path in GRPC_READERS:
+        return grpc_answer(GRPC_READERS[path], body)
     read = READERS[path.removeprefix("/v1/") if path.startswith("/v1/") else path.rsplit("/", 1)[1]]
     try:
         documents = documents_of(body, streamed)

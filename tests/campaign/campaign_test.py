@@ -18,8 +18,10 @@ from campaign import write_totals  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from answers import answer_bytes  # noqa: E402
 from connection import Connection, request_bytes, unchunked  # noqa: E402
+from grpc_mix import GENERATE, INFER  # noqa: E402
 from mix import FAMILIES, requests  # noqa: E402
-from mixed_load import MixedLoad, References  # noqa: E402
+from mixed_load import MixedLoad, References, over_grpc  # noqa: E402
+from protobuf import fields_of, message, varint  # noqa: E402
 from slices import SLICES, grew, wait_until  # noqa: E402
 from totals import Totals  # noqa: E402
 
@@ -99,11 +101,49 @@ class Answers(unittest.TestCase):
         self.assertFalse(self.same(path, (ended("a", "b"), True), (ended("a", "B"), True)))
         self.assertIsNone(answer_bytes(path, b'data: {"error": "x"}\n\n', True))
 
+    def test_calls_over_grpc(self):
+        def framed(*messages):
+            return b"".join(b"\0" + len(sent).to_bytes(4, "big") + sent for sent in messages)
+
+        def ended(*pieces, reason=2, ttft=1.0, index=()):
+            end = message((1, reason), (2, message((1, 5), (2, 3), (3, 2))), (3, message((2, ttft))))
+            chunks = [message((1, piece), (2, [7]), *index) for piece in pieces]
+            return framed(*chunks[:-1], chunks[-1] + message((6, end), (8, f"id {ttft}")))
+
+        self.assertTrue(self.same(GENERATE, (ended("a", "b"), True), (ended("a", "b", ttft=2.0), True)), "ids and times do not count")
+        for other in (ended("a", "B"), ended("ab"), ended("a", "b", reason=1), ended("a", "b", index=[(4, 1)])):
+            self.assertFalse(self.same(GENERATE, (ended("a", "b"), True), (other, True)))
+        scored = framed(message((3, message((1, 7), (2, -0.5))))) + ended("a", "b")
+        self.assertFalse(self.same(GENERATE, (ended("a", "b"), True), (scored, True)), "a score")
+        for cut in (b"", framed(message((1, "a"))), ended("a", "b")[:-3]):
+            self.assertIsNone(answer_bytes(GENERATE, cut, True))
+        self.assertTrue(self.same(INFER, (framed(message((3, "x"), (5, b"t"), (6, b"ab"))), True), (framed(message((5, b"t"), (6, b"ab"))), True)))
+        self.assertFalse(self.same(INFER, (framed(message((6, b"aB"))), True), (framed(message((6, b"ab"))), True)))
+
     def test_every_profile_family_and_api_is_asked(self):
-        asked = [(request.path, json.loads(request.body).get("model", "demo")) for request in requests()]
+        asked = [(request.path, json.loads(request.body).get("model", "demo")) for request in requests() if not over_grpc(request)]
         self.assertGreaterEqual(len({model for _, model in asked if model.startswith("demo")}), 10)
         self.assertEqual({model.split("@")[0] for _, model in asked}, {"demo", *FAMILIES})
         self.assertEqual(len({path for path, _ in asked}), 7)
+        self.assertEqual({request.path for request in requests() if over_grpc(request)}, {GENERATE, INFER})
+
+
+class Protobuf(unittest.TestCase):
+    """Bytes of protobuf.dev's encoding guide."""
+
+    def test_fields_are_encoded_as_the_guide_does(self):
+        self.assertEqual(message((1, 150)), b"\x08\x96\x01")
+        self.assertEqual(message((2, "testing")), b"\x12\x07testing")
+        self.assertEqual(message((3, message((1, 150)))), b"\x1a\x03\x08\x96\x01")
+        self.assertEqual(message((6, [3, 270, 86942])), b"\x32\x06\x03\x8e\x02\x9e\xa7\x05")
+        self.assertEqual(varint(-2), b"\xfe" + b"\xff" * 8 + b"\x01")
+        self.assertEqual(message((1, 1.0)), b"\x0d\x00\x00\x80\x3f")
+
+    def test_fields_are_read(self):
+        self.assertEqual(fields_of(b"\x08\x96\x01\x12\x02ab\x0d\x00\x00\x80\x3f"), [(1, 150), (2, b"ab"), (1, b"\x00\x00\x80\x3f")])
+        for bad in (b"\x12\x05ab", b"\x08", b"\x0f"):
+            with self.assertRaises((ValueError, LookupError)):
+                fields_of(bad)
 
 
 class Changing(http.server.BaseHTTPRequestHandler):
@@ -131,7 +171,7 @@ class Changing(http.server.BaseHTTPRequestHandler):
 
 class FakeServer:
     def __init__(self, address):
-        self.http = f"{address[0]}:{address[1]}"
+        self.http = self.grpc = f"{address[0]}:{address[1]}"
 
 
 class Load(unittest.TestCase):

@@ -6,6 +6,8 @@ import itertools
 import json
 import pathlib
 
+from grpc_mix import calls
+
 GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "models"
 PROMPTS = ["The birds fly over the sea", "Once upon a time there was", "A", "In the town by the harbour, where the ships come in, "
            "people say that the winter will be long and that the old lighthouse has not been lit for many years, but"]
@@ -20,6 +22,7 @@ SAMPLED = {"temperature": 0.9, "top_p": 0.9, "seed": 7}
 FAMILIES = ["llama_gqa", "gpt2_tiny", "deepseek_v3_tiny", "gemma3_tiny", "qwen35_tiny", "mamba2_tiny", "mixtral_tiny",
             "gpt_oss_mxfp4", "falcon_alibi", "lfm2_tiny", "kimi_linear_tiny"]
 
+# body: JSON over HTTP, bytes over gRPC.
 Request = collections.namedtuple("Request", "path body streamed")
 
 
@@ -82,4 +85,5 @@ def of_every_api():
 
 def requests():
     return [Request(path, json.dumps(body), bool(body.get("stream")) or path.endswith("_stream"))
-            for path, body in [*of_every_profile(), *of_every_family(), *of_every_api()]]
+            for path, body in [*of_every_profile(), *of_every_family(), *of_every_api()]] + [
+                Request(path, body, True) for path, body in calls(PROFILES, FAMILIES, PROMPTS)]

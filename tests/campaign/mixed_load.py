@@ -8,10 +8,27 @@ import time
 
 from answers import answer_bytes
 from connection import Connection, request_bytes
+from grpc_connection import GrpcConnection, grpc_request
 from mix import requests
 
 CANCELLED = 0.03  # of the requests: the client leaves in the middle
 ANSWER_S = 60     # after which a request without its whole answer is a fault
+
+
+def over_grpc(request):
+    return isinstance(request.body, bytes)
+
+
+def data_of(request, server):
+    """What a connection of its kind sends."""
+    if over_grpc(request):
+        return grpc_request(request.path, request.body, server.grpc)
+    return request_bytes(request.path, request.body, server.http)
+
+
+def connections(server):
+    """One over gRPC and one over HTTP, each opened with its first request, by over_grpc."""
+    return {True: GrpcConnection(server.grpc, ANSWER_S), False: Connection(server.http, ANSWER_S)}
 
 
 class References:
@@ -19,10 +36,11 @@ class References:
 
     def __init__(self, server, asked=None):
         self.requests = requests() if asked is None else asked
-        self.bytes = [request_bytes(request.path, request.body, server.http) for request in self.requests]
+        self.bytes = [data_of(request, server) for request in self.requests]
         self.answers = []
-        connection = Connection(server.http, ANSWER_S)
+        kinds = connections(server)
         for request, data in zip(self.requests, self.bytes):
+            connection = kinds[over_grpc(request)]
             connection.send(data)
             answer = None
             while answer is None:
@@ -32,18 +50,21 @@ class References:
             if compared is None:
                 raise RuntimeError(f"{request.path} {request.body}: {status} {body[:400]!r}")
             self.answers.append(compared)
-        connection.close()
+        for connection in kinds.values():
+            connection.close()
 
 
 class Client:
-    """One request after another on one connection."""
+    """One request after another, on a connection for each protocol."""
 
     def __init__(self, server, choice):
-        self.connection, self.choice = Connection(server.http, ANSWER_S), choice
+        self.connections, self.choice = connections(server), choice
+        self.connection = None  # of its request
         self.number = None  # of its request; None: it has none
         self.leaves, self.due = False, 0.0
 
-    def ask(self, number, data):
+    def ask(self, number, data, grpc):
+        self.connection = self.connections[grpc]
         self.number, self.leaves, self.due = number, self.choice.random() < CANCELLED, time.monotonic() + ANSWER_S
         self.connection.send(data)
 
@@ -78,11 +99,12 @@ class MixedLoad:
     def ask(self, client):
         """The next one, unless the load stops."""
         if self.stopping.is_set():
-            client.connection.close()
+            for connection in client.connections.values():
+                connection.close()
             return
         number = client.choice.randrange(len(self.references.requests))
         try:
-            client.ask(number, self.references.bytes[number])
+            client.ask(number, self.references.bytes[number], over_grpc(self.references.requests[number]))
             self.selector.register(client.connection.socket, selectors.EVENT_READ, client)
         except OSError as problem:
             self.note(client, f"{type(problem).__name__} {problem}")
