@@ -23,7 +23,8 @@ EMULATED = $(if $(CROSS),ARCHITECTURE=arm64 SLOWER=10 deploy/arm64_run.sh)
 # machine's processor runs) or a list. Empty: as the build folder has them, all in a new one; demo, serve and check take native
 # in a new one, test takes runnable and dist all in any.
 CPU_VARIANTS ?=
-# Compute capabilities of the CUDA module, "80;90a" for example. Empty: all of them.
+# Compute capabilities of the CUDA module: "80;90a" for example, or runnable (90a and those of this machine's GPUs), which
+# test takes. Empty: all of them.
 CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
@@ -85,6 +86,7 @@ configure: deps
 
 demo serve: CPU_VARIANTS := $(or $(CPU_VARIANTS),$(if $(wildcard $(BUILD)/CMakeCache.txt),,native))
 test: CPU_VARIANTS := $(or $(CPU_VARIANTS),runnable)
+test: CUDA_ARCHITECTURES := $(or $(CUDA_ARCHITECTURES),runnable)
 dist: CPU_VARIANTS := $(or $(CPU_VARIANTS),all)
 
 build: configure

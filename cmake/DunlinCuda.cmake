@@ -39,12 +39,23 @@ else()
 endif()
 
 # Machine code for Ampere, Ada, Hopper and, where nvcc knows it (12.8), Blackwell; PTX for what comes after.
-set(DUNLIN_CUDA_ARCHITECTURES "" CACHE STRING "Compute capabilities that the CUDA module has code for; empty: all")
-if(NOT DUNLIN_CUDA_ARCHITECTURES)
-  set(DUNLIN_CUDA_ARCHITECTURES 80 86 89 90a)  # hides the cache's entry
-  if(NOT "${nvcc_release}" VERSION_LESS 12.8)
-    list(APPEND DUNLIN_CUDA_ARCHITECTURES 100 120)
-  endif()
+set(DUNLIN_CUDA_ARCHITECTURES "" CACHE STRING "Compute capabilities that the CUDA module has code for; empty: all; \
+runnable: those of this machine's GPUs and 90a, whose instructions the tests look into")
+set(all_architectures 80 86 89 90a)
+if(NOT "${nvcc_release}" VERSION_LESS 12.8)
+  list(APPEND all_architectures 100 120)
+endif()
+if(DUNLIN_CUDA_ARCHITECTURES STREQUAL "runnable")
+  set(DUNLIN_CUDA_ARCHITECTURES 90a)  # hides the cache's entry
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE capabilities ERROR_QUIET)
+  foreach(arch IN LISTS all_architectures)
+    string(REGEX REPLACE "(.)$" "[.]\\1" capability "${arch}")
+    if(capabilities MATCHES "(^|\n)${capability}(\n|$)")
+      list(APPEND DUNLIN_CUDA_ARCHITECTURES ${arch})
+    endif()
+  endforeach()
+elseif(NOT DUNLIN_CUDA_ARCHITECTURES)
+  set(DUNLIN_CUDA_ARCHITECTURES ${all_architectures})
 endif()
 # nvcc runs its front end once for each of these. No source differs between 8.0 and 8.6, or between 9.0 and 9.0a but
 # for those with ARCHITECTURES 90a: one front end for both makes the same code in three quarters of the time.

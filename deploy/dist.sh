@@ -51,7 +51,7 @@ find "$stage" -type d -exec chmod 755 {} +
 find "$stage" -type f ! -path '*/bin/*' ! -name 'gpu_*.sh' -exec chmod 644 {} +
 mkdir -p "$out"
 tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" |
-  gzip -n -9 >"$out/$name.part"
+  gzip -n >"$out/$name.part"
 mv "$out/$name.part" "$out/$name.tar.gz" # atomically, for concurrent readers of the previous one
 
 bytes=$(stat -c %s "$out/$name.tar.gz")
