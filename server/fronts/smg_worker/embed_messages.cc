@@ -5,6 +5,7 @@
 
 #include "server/fronts/smg_worker/field_names.h"
 #include "server/fronts/smg_worker/generate_messages.h"
+#include "server/grpc_calls/unsigned_fields.h"
 #include "server/transport/grpc/wire_buffer.h"
 
 namespace dunlin::server {
@@ -12,6 +13,7 @@ namespace dunlin::server {
 absl::Status EngineEmbedTranslator::Read(const grpc::ByteBuffer& message, ClientEmbedRequest* request) {
   vllm_engine::EmbedRequest wire;
   if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
+  if (absl::Status s = CheckUnsignedFields(wire); !s.ok()) return s;
   request->field_names = &kVllmEngineFieldNames;
   request->request_id = std::move(*wire.mutable_request_id());
   request->model = model_->ForEmbedding(request->principal);

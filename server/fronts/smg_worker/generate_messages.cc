@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/fronts/smg_worker/field_names.h"
 #include "server/grpc_calls/draw_param_fields.h"
+#include "server/grpc_calls/unsigned_fields.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -114,7 +115,8 @@ std::vector<engine::TokenId> TokenIdsFromWire(const google::protobuf::RepeatedFi
 absl::Status GenerateRequestFromWire(vllm_engine::GenerateRequest* wire, ClientRequest* request) {
   request->field_names = &kVllmEngineFieldNames;
   request->request_id = std::move(*wire->mutable_request_id());
-  absl::Status supported = RefuseUnsupported(*wire);
+  absl::Status readable = RefuseUnsupported(*wire);
+  if (readable.ok()) readable = CheckUnsignedFields(*wire, {"top_k", "max_tokens"});
   request->prompt = PromptFromWire(wire);
   vllm_engine::SamplingParams* params = wire->mutable_sampling_params();
   if (params->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = params->truncate_prompt_tokens();
@@ -127,7 +129,7 @@ absl::Status GenerateRequestFromWire(vllm_engine::GenerateRequest* wire, ClientR
   request->output.keep_special_tokens = !params->skip_special_tokens();
   // The caller makes the text; the core needs it only to find stop strings.
   request->output.omit_text = request->stopping.stop.empty();
-  return supported;
+  return readable;
 }
 
 void AppendLogprobs(const TokenLogprobs& logprobs, vllm_engine::OutputLogProbs* wire) {

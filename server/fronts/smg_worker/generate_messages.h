@@ -14,12 +14,12 @@ namespace dunlin::server {
 
 namespace vllm_engine = ::vllm::grpc::engine;
 
-// An unsigned number of the wire as a signed one; those that do not fit are the largest, which every bound refuses.
+// An unsigned number of the wire as a signed one; those that do not fit are the largest.
 int32_t Signed(uint32_t value);
 std::vector<engine::TokenId> TokenIdsFromWire(const google::protobuf::RepeatedField<uint32_t>& wire);
 
 // Everything but the model; moves the strings out of *wire. Errors: INVALID_ARGUMENT naming a field that this server
-// does not support. What could be read is in *request even then.
+// does not support, or a number beyond int32. What could be read is in *request even then.
 absl::Status GenerateRequestFromWire(vllm_engine::GenerateRequest* wire, ClientRequest* request);
 
 // Appends the tokens' entries.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/fronts/vllm/field_names.h"
 #include "server/grpc_calls/draw_param_fields.h"
+#include "server/grpc_calls/unsigned_fields.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -22,9 +23,9 @@ using engine::TokenId;
 constexpr int32_t kDefaultMaxNewTokens = 20;  // vLLM's own, where max_new_tokens is 0
 constexpr int32_t kMaxInt = std::numeric_limits<int32_t>::max();
 
-// Larger values stay too large for every bound of the core.
+// Of fields that CheckUnsignedFields has passed.
 int32_t ToInt(uint32_t value) {
-  return static_cast<int32_t>(std::min(value, static_cast<uint32_t>(kMaxInt)));
+  return static_cast<int32_t>(value);
 }
 
 template <typename Ids>
@@ -160,6 +161,7 @@ absl::Status VllmRequestFromWire(::vllm::GenerateRequest* wire, bool streams, Cl
   request->request_id = std::move(*wire->mutable_request_id());
   request->model = std::move(*wire->mutable_model());
   if (absl::Status s = CheckUnsupported(*wire); !s.ok()) return s;
+  if (absl::Status s = CheckUnsignedFields(*wire, {"top_k"}); !s.ok()) return s;
   if (absl::Status s = CheckSequences(*wire, streams); !s.ok()) return s;
   if (absl::Status s = ResponseFromWire(wire->response(), &request->output, fields); !s.ok()) return s;
   request->prompt = PromptFromWire(wire);
