@@ -85,11 +85,11 @@ absl::Status Malformed(std::string_view where, std::string_view what) {
 }
 
 // Whether the structure is within bounds. What is not JSON passes.
-absl::Status CheckStructure(std::string_view text, std::string_view where) {
+absl::Status CheckStructure(std::string_view text, std::string_view where, bool comments = false) {
   // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
   if (text.find('\0') != std::string_view::npos) return Malformed(where, "not valid JSON: it holds a NUL byte");
   StructureCheck check(kMaxJsonDepth, true);
-  json::sax_parse(text.begin(), text.end(), &check);
+  json::sax_parse(text.begin(), text.end(), &check, json::input_format_t::json, /*strict=*/true, comments);
   if (check.too_deep()) return Malformed(where, absl::StrCat("nested deeper than ", kMaxJsonDepth));
   return check.twin().empty() ? absl::OkStatus() : Malformed(where, check.twin());
 }
@@ -109,6 +109,10 @@ absl::StatusOr<json> ReadObject(std::string_view text, std::string_view where, R
 }
 
 }  // namespace
+
+absl::Status CheckCommentedJson(std::string_view text, std::string_view where) {
+  return CheckStructure(text, where, /*comments=*/true);
+}
 
 absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view where) {
   return ReadObject(text, where, [text](json* value) { *value = json::parse(text.begin(), text.end()); });

@@ -22,6 +22,9 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::strin
 // as much. Looks at the text alone, at some 1 GB/s, and does not check it.
 size_t JsonTreeBytes(std::string_view text);
 
+// The errors of ParseJsonObject for depth and keys, of a text that may have comments. What is not JSON passes.
+absl::Status CheckCommentedJson(std::string_view text, std::string_view where);
+
 // As ParseJsonObject, of a file that Python's json module wrote: NaN, Infinity and -Infinity are numbers.
 absl::StatusOr<nlohmann::json> ParsePythonJsonObject(std::string_view text, std::string_view where);
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/json.h"
 #include "engine/request/speculation.h"
 #include "server/config/key_table.h"
 #include "server/config/model_folder.h"
@@ -27,6 +28,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::uintmax_t kMaxConfigBytes = 1 << 20;
 
 absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path) {
+  if (absl::Status s = engine::CheckCommentedJson(text, absl::StrCat("config ", path)); !s.ok()) return s;
   try {
     return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
   } catch (const Json::exception& error) {  // a parse_error, or out_of_range: a number that no double holds

@@ -98,6 +98,13 @@ TEST(ParseJsonObject, TakesAListOfManyObjects) {
   EXPECT_EQ((*value)["a"].size(), 1'000'000U);
 }
 
+TEST(CheckCommentedJson, KnowsKeysThatAppearTwiceAndComments) {
+  EXPECT_TRUE(CheckCommentedJson("// a\n{\"a\": /* \"b\": 1 */ {\"b\": 1}, \"b\": 2}", "f.json").ok());
+  EXPECT_TRUE(CheckCommentedJson("{\"a\": ", "f.json").ok()) << "what is not JSON is for the parser to say";
+  EXPECT_EQ(CheckCommentedJson("{\"a\": 1, // one\n\"a\": 2}", "f.json").message(), "f.json: key 'a' appears twice");
+  EXPECT_EQ(CheckCommentedJson(std::string(100'000, '['), "f.json").message(), "f.json: nested deeper than 32");
+}
+
 TEST(IsNestedDeeper, CountsWhatIsOpenAtOnce) {
   EXPECT_FALSE(IsNestedDeeper("1", 0));
   EXPECT_FALSE(IsNestedDeeper("[{}, [], {\"a\": 1, \"a\": 2}]", 2));

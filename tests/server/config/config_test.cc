@@ -147,6 +147,13 @@ TEST_F(ConfigTest, AllowsComments) {
   EXPECT_TRUE(Load("// why\n{\"models\": [/* one */ {\"name\": \"m\", \"path\": \"p\"}]}").ok());
 }
 
+TEST_F(ConfigTest, AKeyThatAppearsTwiceIsAFault) {
+  const absl::StatusOr<Config> config = Load(R"({"models": [{"name": "m", "path": "here", // the first
+                           "name": "n"}]})");
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json: key 'name' appears twice"));
+}
+
 TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
   const auto config = Load(kSmallest, {"listen.grpc=127.0.0.1:0", "scheduler.max_sequences=3",
                                        "models.0.precisions=[\"fp8\",\"fp32\"]", "attention.enable_math=false"});
