@@ -38,12 +38,17 @@
 #include "server/process/core_files.h"
 #include "server/process/free_memory.h"
 #include "server/process/signals.h"
+#include "server/process/start_check.h"
 #include "server/process/version.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+// Of the smallest server, one model on one processor, besides its text threads: what gRPC starts, ports, loader,
+// watchdog, engine, masks and grammars; ports, event engines, listeners and files that are open at once.
+constexpr int kLeastThreads = 20;
+constexpr int kLeastDescriptors = 16;
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
 absl::Status LoadModels(Config config, size_t request_bytes, const std::atomic<bool>& stop, Server* server) {
@@ -241,6 +246,8 @@ int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
+  absl::Status check = CheckThreadsAndDescriptors(kLeastThreads + config->text_threads, kLeastDescriptors);
+  if (!check.ok()) return Fail(check);
   absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);
   if (!spans.ok()) return Fail(spans.status());
   Server server(*config, *std::move(spans));

@@ -56,7 +56,8 @@ const Rule kThreadRule = {
     "weight_reader|parallel/rank_threads|runtime/pool_backing)|"
     "server/(serving/core/text_pool|models/(grammar_lane|model_lifecycle|watchdog|text_loader)|"
     "transport/(http/http_server|grpc/connection_acceptor|zmq/event_publisher)|commands/(serve|quantize)|"
-    "observe/(logging/log_queue|tracing/span_exporter))|text/rust/src/grammar/mod|tools/quantize/gptq)",
+    "process/start_check|observe/(logging/log_queue|tracing/span_exporter))|text/rust/src/grammar/mod|tools/quantize/"
+    "gptq)",
     R"(std::(jthread|thread\b(?!::(id|hardware_concurrency))|async\())",
     "threads live in the places that docs/architecture.md lists"};
 
