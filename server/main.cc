@@ -2,9 +2,11 @@
 // The dunlin binary: parses the command line, runs the chosen command and returns its exit status.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,7 @@ struct CommandRow {
   const char* description;
   const char* footer;
   dunlin::cli::CommandSetup set_up;
+  bool status_is_result = false;  // whatever becomes of what it prints
 };
 
 const CommandRow kCommands[] = {
@@ -32,7 +35,7 @@ const CommandRow kCommands[] = {
      "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
      "SIGTERM drains and exits with status 0; a second one, 0.2 s later or more, exits at once with status 1.\n"
      "Exit status 70: a device failed; 71: a stall lasted; 72: a thread did not stop in time.",
-     dunlin::server::SetUpServe},
+     dunlin::server::SetUpServe, true},
     {"config", "Print the config that `dunlin serve DIR...` uses",
      "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
     {"generate", "Stream a completion from a server", dunlin::cli::kGenerateFooter, dunlin::cli::SetUpGenerate},
@@ -66,7 +69,7 @@ const CommandRow kCommands[] = {
      "Exit status: 0 measured, 1 refused, failed, or a result outside its error bound, 2 usage error.",
      dunlin::server::SetUpBench},
     {"healthcheck", "Check a server's health; exit status 0 if it is serving",
-     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::cli::SetUpHealthcheck},
+     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::cli::SetUpHealthcheck, true},
     {"key", "Make keys for access.keys_file",
      "Examples:\n  dunlin key new --name team-a --file keys.json\n"
      "  dunlin key new --name prometheus --permission metrics --file keys.json\n"
@@ -94,6 +97,16 @@ bool IsCommand(std::string_view word) {
                      [word](const CommandRow& row) { return word == row.name; });
 }
 
+// The exit status of a command that ended with `status`: a full disk, say, may have what it printed, a key, not
+// complete.
+int StatusAfterOutput(const CommandRow& row, int status) {
+  std::cout.flush();
+  const bool written = std::cout.good() && std::fflush(stdout) == 0;
+  if (written || row.status_is_result) return status;
+  std::fputs("dunlin: the standard output cannot be written\n", stderr);
+  return status == dunlin::cli::kExitOk ? dunlin::cli::kExitFailed : status;
+}
+
 int RunCommand(int argc, char** argv) {
   if (dunlin::server::IsTextWorker(argc, argv)) return dunlin::server::RunTextWorker(argv);
   if (argc <= 1) {
@@ -110,7 +123,7 @@ int RunCommand(int argc, char** argv) {
   CLI::App app("Dunlin: an inference server for transformer models", "dunlin");
   app.set_version_flag("--version", dunlin::server::kVersion);
   app.require_subcommand(1);
-  std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands;  // in the order of the rows
   for (const CommandRow& row : kCommands) {
     CLI::App* subcommand = app.add_subcommand(row.name, row.description);
     subcommand->footer(row.footer);
@@ -121,8 +134,8 @@ int RunCommand(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? dunlin::cli::kExitOk : dunlin::cli::kExitUsage;
   }
-  for (const auto& [subcommand, run] : commands) {
-    if (subcommand->parsed()) return run();
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (commands[i].first->parsed()) return StatusAfterOutput(kCommands[i], commands[i].second());
   }
   return dunlin::cli::kExitUsage;
 }

@@ -19,6 +19,7 @@
 #include "tools/bench/benches.h"
 #include "tools/bench/options.h"
 #include "tools/bench/session.h"
+#include "tools/cli/finite_range.h"
 
 namespace dunlin::server {
 namespace {
@@ -167,7 +168,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
   subcommand
       ->add_option("--max-seconds", options->max_seconds,
                    "Time limit of the timed part of a case; below 0.1 the roofs are inaccurate too")
-      ->check(CLI::Range(0.001, 600.0));
+      ->check(cli::FiniteRange(0.001, 600.0));
   subcommand->add_flag("--json", options->json,
                        "Print one JSON object per line, each as soon as its case is measured, instead of a table");
   if (row.shape) {
@@ -205,7 +206,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand
         ->add_option("--scale", options->scale,
                      "Scales the case down: 1 is the published size, less where memory does not hold it")
-        ->check(CLI::Range(0.001, 1.0));
+        ->check(cli::FiniteRange(0.001, 1.0));
     subcommand->add_option("--fp8-recipe", options->fp8_recipe,
                            kernels::JoinNames(engine::kFp8RecipeTable, ", ") +
                                ": one or more, comma-separated, or all; default: the case's own");

@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/bounded_read.h"
 
 namespace dunlin::server {
 namespace {
@@ -70,9 +70,12 @@ absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const text::Tokenizer& t
                                                         const char* option, const std::string& path,
                                                         int64_t max_tokens) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return absl::NotFoundError(absl::StrCat(option, " ", path, " cannot be read"));
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
-  absl::StatusOr<std::vector<engine::TokenId>> tokens = tokenizer.Encode(text);
+  const absl::StatusOr<std::string> text = engine::ReadAtMost(engine::kMaxNamedTextBytes, &stream);
+  if (!text.ok()) {
+    return absl::Status(absl::IsDataLoss(text.status()) ? absl::StatusCode::kNotFound : text.status().code(),
+                        absl::StrCat(option, " ", path, " ", text.status().message()));
+  }
+  absl::StatusOr<std::vector<engine::TokenId>> tokens = tokenizer.Encode(*text);
   if (tokens.ok() && tokens->size() > static_cast<size_t>(max_tokens)) tokens->resize(static_cast<size_t>(max_tokens));
   if (!tokens.ok()) return tokens;
   const auto unknown =

@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
-#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dunlin/v1/model.grpc.pb.h"
+#include "engine/base/bounded_read.h"
 #include "engine/base/string_view.h"
 #include "tools/cli/client_error.h"
 #include "tools/cli/command.h"
@@ -151,19 +149,13 @@ absl::StatusOr<std::string> TextOrFile(const char* option, const std::string& va
 }
 
 absl::StatusOr<std::string> FileText(const char* option, const std::string& path) {
-  if (path == "-") {
-    std::ostringstream input;
-    input << std::cin.rdbuf();
-    return input.str();
-  }
-  std::error_code error;
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read ", path));
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  absl::StatusOr<std::string> text =
+      engine::ReadAtMost(engine::kMaxNamedTextBytes, path == "-" ? &std::cin : static_cast<std::istream*>(&file));
+  if (text.ok()) return text;
+  if (absl::IsDataLoss(text.status())) return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read ", path));
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", path, " ", text.status().message()));
 }
 
 }  // namespace dunlin::cli

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/client_options.h"
+#include "tools/cli/finite_range.h"
 
 namespace dunlin::cli {
 namespace {
@@ -35,7 +36,7 @@ void AddTarget(CLI::App* app, tools::load::LoadOptions* o) {
 void AddShape(CLI::App* app, tools::load::LoadOptions* o) {
   tools::load::LoadShape& shape = o->shape;
   auto* rate = app->add_option("--rate", shape.rate, "Open loop: requests per second, independent of responses")
-                   ->check(CLI::Range(0.001, 1e6))
+                   ->check(FiniteRange(0.001, 1e6))
                    ->group("Load");
   app->add_option("--arrivals", o->arrivals, "With --rate: poisson, constant, or burst")
       ->check(CLI::IsMember({"poisson", "constant", "burst"}))
@@ -53,13 +54,13 @@ void AddShape(CLI::App* app, tools::load::LoadOptions* o) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->group("Load");
   app->add_option("--duration", shape.duration_s, "Stop sending after this many seconds")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(FiniteRange(0.01, 86400.0))
       ->group("Load");
   app->add_option("--warmup", shape.warmup_s, "Seconds before the measurement; requests are sent but not counted")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(FiniteRange(0.0, 3600.0))
       ->group("Load");
   app->add_option("--drain", shape.drain_s, "Seconds to wait at the end for requests in flight")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(FiniteRange(0.0, 3600.0))
       ->capture_default_str()
       ->group("Load");
   app->add_option("--timeout-ms", o->request.timeout_ms, "Deadline of each request; 0: none")
@@ -68,7 +69,7 @@ void AddShape(CLI::App* app, tools::load::LoadOptions* o) {
   app->add_option("--cancel-after", o->cancel_after, "Cancel requests after a number of tokens (5t) or a time (50ms)")
       ->group("Load");
   app->add_option("--cancel-fraction", shape.cancel_fraction, "Fraction of the requests that --cancel-after applies to")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(FiniteRange(0.0, 1.0))
       ->capture_default_str()
       ->group("Load");
   app->add_option("--seed", shape.seed, "Seed of arrivals, prompts and sampling: the same seed sends the same requests")
@@ -96,7 +97,7 @@ void AddData(CLI::App* app, tools::load::LoadOptions* o) {
       ->capture_default_str()
       ->group("Requests");
   app->add_option("--range-ratio", data.range_ratio, "Lengths vary by up to this fraction in both directions")
-      ->check(CLI::Range(0.0, 0.999))
+      ->check(FiniteRange(0.0, 0.999))
       ->group("Requests");
   app->add_option("--prefix-tokens", data.prefix_tokens,
                   "Length of each shared prefix; with repeated, of the longest phrase")
@@ -118,7 +119,7 @@ void AddData(CLI::App* app, tools::load::LoadOptions* o) {
       ->group("Requests");
   app->add_flag("--no-ignore-eos", o->no_ignore_eos, "Stop at the end-of-sequence token")->group("Requests");
   app->add_option("--temperature", o->request.temperature, "0: greedy decoding")
-      ->check(CLI::Range(0.0F, 100.0F))
+      ->check(FiniteRange(0.0, 100.0))
       ->group("Requests");
   app->add_flag("--chat", o->request.chat,
                 "Each prompt is the user's message of a chat; openai: /v1/chat/completions instead of /v1/completions")
@@ -144,7 +145,7 @@ void AddSweep(CLI::App* app, tools::load::LoadOptions* o) {
                 "rising")
       ->group("Sweep");
   app->add_option("--sweep-factor", o->search.factor, "Factor by which the load grows from step to step")
-      ->check(CLI::Range(1.05, 100.0))
+      ->check(FiniteRange(1.05, 100.0))
       ->capture_default_str()
       ->group("Sweep");
   app->add_option("--sweep-steps", o->search.max_steps,
@@ -158,7 +159,7 @@ void AddSweep(CLI::App* app, tools::load::LoadOptions* o) {
       ->capture_default_str()
       ->group("Sweep");
   app->add_option("--sweep-goodput-ratio", o->search.min_ratio, "Fraction of the requests that must meet the SLO")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(FiniteRange(0.0, 1.0))
       ->capture_default_str()
       ->group("Sweep");
 }
