@@ -241,6 +241,16 @@ class Ratios(unittest.TestCase):
         self.assertEqual(line["ratios"], {"cudnn": 0.9, "math": 3.0})
         self.assertEqual(ratios.refused(ANSWERS), ["efficient: no GQA"])
 
+    def test_records_of_a_case_with_several_shapes_are_told_apart(self):
+        record = {"op": "paged_attention", "case": "latent", "backend": "flash", "precision": "bf16",
+                  "shape": [4, 128, 32768, 576]}
+        self.assertEqual(ratios.label(record), "latent flash bf16 4x128x32768x576")
+        self.assertEqual(ratios.label({**record, "selected": 2048}),
+                         "latent flash bf16 4x128x32768x576 2048 keys chosen")
+        self.assertEqual(ratios.label({"op": "experts", "case": "qwen3-30b", "layer": "up", "precision": "int4",
+                                       "shape": [32, 128, 8, 1536, 2048]}),
+                         "qwen3-30b up int4 32x128x8x1536x2048")
+
     def test_without_pytorch_there_is_no_ratio(self):
         line, = ratios.compare([RECORD], [])
         self.assertIsNone(line["ratio"])

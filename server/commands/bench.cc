@@ -77,7 +77,7 @@ constexpr BenchRow kBenches[] = {
      "  dunlin bench experts --shape 32,8,2,1024,512 --json\n",
      tools::bench::BenchExperts, true, false, false, false, false, false},
     {"attention",
-     "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (over KV pages), or --shape B,H,S,D",
+     "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode, latent (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
      "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n",
      tools::bench::BenchAttention, true, true, true, false, false, false},

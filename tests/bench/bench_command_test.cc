@@ -131,6 +131,19 @@ TEST(BenchCommand, PagedAttentionOfEveryKvDtype) {
   }
 }
 
+// Of all keys, then of a quarter of them, or 2,048.
+TEST(BenchCommand, LatentAttentionOverAllKeysAndOverChosenOnes) {
+  const auto records = Records(
+      {"attention", "--case", "latent", "--shape", "2,4,41,72", "--precision", "fp32,bf16", "--backend", "all"});
+  ASSERT_EQ(records.size(), 12U);
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i]["queries"], 1);
+    EXPECT_EQ(records[i]["kv_heads"], 1);
+    EXPECT_EQ(records[i].value("selected", 0), i < 6 ? 0 : 11);
+    EXPECT_GT(records[i]["error_samples"], 0);
+  }
+}
+
 TEST(BenchCommand, LayersFusedAndEagerGiveTheSameBits) {
   for (const char* name : {"te", "nanogpt"}) {
     const auto records = Records({"layer", "--case", name, "--scale", "0.01", "--precision", "all"});
@@ -280,6 +293,7 @@ TEST(BenchCommand, ErrorsNameTheOption) {
       {{"gemm", "--shape", "1,2,3", "--cpu-variant", "sse9"}, "unknown CPU variant \"sse9\""},
       {{"attention", "--shape", "1,4,8,8", "--kv-heads", "3"}, "--kv-heads is 3; it must divide the 4 heads"},
       {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention supports fp32, bf16 and fp16"},
+      {{"attention", "--case", "latent", "--precision", "fp8"}, "latent attention supports fp32, bf16 and fp16"},
       {{"attention", "--shape", "1,1,8,520", "--backend", "flash"}, "supports head_dim up to 512"},
       {{"model", "--case", "gpt5"}, "known are gpt2-124m"},
       {{"model", "--model", "/nonexistent"}, "/nonexistent"},

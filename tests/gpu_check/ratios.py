@@ -5,14 +5,17 @@ An answer of PyTorch has a `setting` (which of its ways), a `key` (fields of the
 and `median_us`, or `error`.
 """
 
+OF_MANY_SHAPES = ("gemm", "paged_attention", "experts")  # operations whose cases have several
 LABELS = ("case", "layer", "fp8_recipe", "execution", "backend", "phase", "batch", "precision")
 
 
 def label(record):
     """What tells a record apart from the others of its row."""
     words = [f"batch {record[name]}" if name == "batch" else str(record[name]) for name in LABELS if record.get(name)]
-    if record.get("op") == "gemm":
+    if record.get("op") in OF_MANY_SHAPES:
         words.append("x".join(map(str, record["shape"])))
+    if record.get("selected"):
+        words.append(f"{record['selected']} keys chosen")
     return " ".join(words)
 
 

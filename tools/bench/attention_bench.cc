@@ -23,6 +23,7 @@ struct CaseShape {
   int32_t kv_heads;
   int32_t tokens;  // keys
   int32_t head_dim;
+  int32_t selected = 0;  // keys that a row chooses; 0: all
 };
 // Llama-1B's and Llama-8B's heads.
 constexpr CaseShape kPrefillShapes[] = {{1, 32, 8, 512, 64},  {1, 32, 8, 2048, 64},  {1, 32, 8, 4096, 64},
@@ -32,10 +33,14 @@ constexpr CaseShape kDecodeShapes[] = {{1, 32, 32, 512, 64},  {1, 32, 8, 512, 64
                                        {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64}, {8, 32, 8, 2048, 64},
                                        {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64},
                                        {32, 32, 8, 2048, 64}, {32, 32, 4, 8192, 64}};
+// DeepSeek V3's rows of all heads, and V3.2's 2,048 chosen ones of many.
+constexpr int32_t kChosenKeys = 2048;
+constexpr CaseShape kLatentShapes[] = {
+    {8, 128, 1, 4096, 576}, {4, 128, 1, 32768, 576}, {4, 128, 1, 32768, 576, kChosenKeys}};
 constexpr CaseShape kSdpa[] = {{64, 32, 32, 256, 32}};
 constexpr CaseShape kXformers[] = {{32, 16, 16, 512, 64}};
 
-enum class Kind : uint8_t { kDense, kPrefill, kDecode };
+enum class Kind : uint8_t { kDense, kPrefill, kDecode, kLatent };
 struct AttentionCase {
   const char* name;
   Kind kind;
@@ -49,7 +54,14 @@ const AttentionCase kAttentionCases[] = {
     {"xformers", Kind::kDense, kXformers, true, "all", Precision::kFp16},
     {"prefill", Kind::kPrefill, kPrefillShapes, true, "flash", Precision::kBf16},
     {"decode", Kind::kDecode, kDecodeShapes, true, "flash", Precision::kBf16},
+    {"latent", Kind::kLatent, kLatentShapes, true, "flash,efficient", Precision::kBf16},
 };
+
+// Of a latent row of 576 the first 64 dimensions, which rotate, are not the value's: a ninth, and an even number.
+int32_t ValueDimOf(Kind kind, int32_t head_dim) {
+  return kind == Kind::kLatent ? head_dim - head_dim / 18 * 2 : 0;
+}
+
 // --shape without --case.
 constexpr AttentionCase kAnyShape = {"shape", Kind::kDense, {}, false, "all", Precision::kFp32};
 
@@ -68,12 +80,14 @@ absl::StatusOr<Choice> ChoiceOf(const AttentionCase& row, const BenchOptions& op
   if (!precisions.ok()) return precisions.status();
   for (const Precision precision : *precisions) {
     const auto dtype = Traits(Traits(precision).format).dtype;
-    if (!dtype.has_value() || (row.kind == Kind::kDense && precision == Precision::kFp8)) {
+    const bool wide = row.kind == Kind::kDense || row.kind == Kind::kLatent;
+    if (!dtype.has_value() || (wide && precision == Precision::kFp8)) {
       if (options.precision == "all") continue;
       return absl::InvalidArgumentError(
           absl::StrCat("--precision is ", Name(precision),
-                       row.kind == Kind::kDense ? "; dense attention supports fp32, bf16 and fp16"
-                                                : "; attention over KV pages supports fp32, bf16, fp16 and fp8"));
+                       row.kind == Kind::kDense    ? "; dense attention supports fp32, bf16 and fp16"
+                       : row.kind == Kind::kLatent ? "; latent attention supports fp32, bf16 and fp16"
+                                                   : "; attention over KV pages supports fp32, bf16, fp16 and fp8"));
     }
     choice.dtypes.push_back(*dtype);
   }
@@ -85,13 +99,18 @@ absl::StatusOr<Choice> ChoiceOf(const AttentionCase& row, const BenchOptions& op
     return choice;
   }
   const auto heads = static_cast<int32_t>((*shape)[1]);
-  const int32_t kv_heads = options.kv_heads == 0 ? heads : options.kv_heads;
+  const int32_t all_heads = row.kind == Kind::kLatent ? 1 : heads;
+  const int32_t kv_heads = options.kv_heads == 0 ? all_heads : options.kv_heads;
   if (heads % kv_heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--kv-heads is ", kv_heads, "; it must divide the ", heads, " heads of --shape"));
   }
   choice.shapes = {{static_cast<int32_t>((*shape)[0]), heads, kv_heads, static_cast<int32_t>((*shape)[2]),
                     static_cast<int32_t>((*shape)[3])}};
+  if (row.kind == Kind::kLatent) {
+    choice.shapes.push_back(choice.shapes[0]);
+    choice.shapes[1].selected = std::min(kChosenKeys, (choice.shapes[0].tokens + 3) / 4);
+  }
   return choice;
 }
 
@@ -101,9 +120,9 @@ absl::Status RunShape(Session* session, const AttentionCase& row, const CaseShap
     return RunDense(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, shape.tokens,
                               shape.head_dim, row.causal || session->options().causal});
   }
-  const int32_t queries = row.kind == Kind::kDecode ? 1 : shape.tokens;
+  const int32_t queries = row.kind == Kind::kPrefill ? shape.tokens : 1;
   return RunPaged(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, queries, shape.tokens,
-                            shape.head_dim});
+                            shape.head_dim, ValueDimOf(row.kind, shape.head_dim), shape.selected});
 }
 
 absl::Status RunCase(Session* session, const AttentionCase& row, const Choice& choice) {

@@ -37,6 +37,8 @@ struct PagedProblem {
   int32_t queries;       // 1: decode; context: prefill
   int32_t context;
   int32_t head_dim;
+  int32_t v_head_dim = 0;  // not 0: values are so many of the last dimensions of their keys (KvShape::values_in_keys)
+  int32_t selected = 0;    // keys that each row chooses of those that it sees (KeySelection), at random; 0: all
 };
 // As RunDense.
 absl::Status RunPaged(Session* session, const PagedProblem& problem);

@@ -25,7 +25,7 @@ void AppendSamples(const AttentionRow& row, std::span<const float> actual, std::
   }
   double sum = 0.0;
   for (double& weight : weights) sum += weight = std::exp(weight - largest);
-  std::vector<double> exact(static_cast<size_t>(row.head_dim));
+  std::vector<double> exact(static_cast<size_t>(row.v_head_dim == 0 ? row.head_dim : row.v_head_dim));
   std::vector<double> magnitude(exact.size());
   for (int32_t j = 0; j < row.num_keys; ++j) {
     const float* value = row.values + j * row.stride;

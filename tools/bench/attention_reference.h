@@ -15,11 +15,12 @@ namespace dunlin::tools::bench {
 struct AttentionRow {
   const float* query;   // [head_dim]
   const float* keys;    // [num_keys, head_dim], rows stride floats apart
-  const float* values;  // as keys
+  const float* values;  // [num_keys, v_head_dim], as keys
   int64_t stride;       // floats
   int32_t num_keys;     // visible to the row, > 0
   int32_t head_dim;
   double scale;
+  int32_t v_head_dim = 0;  // 0: head_dim
 };
 
 // Appends one sample for each of the row's outputs. A sample's magnitude is the sum of p |v|, times the factor by which

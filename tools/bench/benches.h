@@ -16,7 +16,8 @@ absl::Status BenchGemm(Session* session);
 // tokens that choose C of E experts each.
 absl::Status BenchExperts(Session* session);
 
-// Cases sdpa, xformers (dense), prefill, decode (over KV pages; precision fp8 means E4M3 pages); or --shape B,H,S,D.
+// Cases sdpa, xformers (dense), prefill, decode, latent (over KV pages; precision fp8 means E4M3 pages); or --shape
+// B,H,S,D. latent: rows of all heads, each seen whole and then as many as 2,048 chosen keys.
 absl::Status BenchAttention(Session* session);
 
 // Cases are the named shapes, or --model DIR: prompts of --prompt-tokens, then --new-tokens of each of --batch
