@@ -6,6 +6,7 @@ slice of a real server. Usage: campaign_test.py BINARY
 import http.server
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from campaign import write_totals  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from answers import answer_bytes  # noqa: E402
 from connection import Connection, request_bytes, unchunked  # noqa: E402
+from grpc_connection import GrpcConnection, WINDOW, frame, grpc_request  # noqa: E402
 from grpc_mix import GENERATE, INFER  # noqa: E402
 from mix import FAMILIES, requests  # noqa: E402
 from mixed_load import MixedLoad, References, over_grpc  # noqa: E402
@@ -144,6 +146,40 @@ class Protobuf(unittest.TestCase):
         for bad in (b"\x12\x05ab", b"\x08", b"\x0f"):
             with self.assertRaises((ValueError, LookupError)):
                 fields_of(bad)
+
+
+class GrpcConnections(unittest.TestCase):
+    def receive(self, sent):
+        """What a connection whose first call gets these bytes takes them for, and what it sent."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            connection = GrpcConnection(f"127.0.0.1:{listener.getsockname()[1]}", 10)
+            connection.send(grpc_request("/a/B", b"message", "host"))
+            peer = listener.accept()[0]
+            with peer:
+                peer.sendall(sent)
+                peer.shutdown(socket.SHUT_WR)
+                answer = None
+                try:
+                    while answer is None:
+                        answer = connection.receive()
+                finally:
+                    connection.close()
+                return answer, b"".join(iter(lambda: peer.recv(1 << 16), b""))
+
+    def test_calls_end_with_a_status(self):
+        data, good, bad = frame(0, 0, 1, b"\0\0\0\0\1m"), *(frame(1, 5, 1, b"\x40\x0bgrpc-status\x01" + code) for code in (b"0", b"8"))
+        for sent, answer in ((data + good, (200, b"\0\0\0\0\1m")), (good + frame(3, 0, 1, bytes(4)), (200, b"")), (bad, (0, bad[9:])),
+                             (frame(3, 0, 1, bytes(4)), (0, b"reset: " + bytes(4)))):
+            self.assertEqual(self.receive(sent)[0], answer)
+        with self.assertRaises(ConnectionResetError):
+            self.receive(data)
+
+    def test_windows_are_opened_and_refilled(self):
+        _, sent = self.receive(frame(1, 5, 1, b"\x40\x0bgrpc-status\x010"))
+        self.assertIn(frame(8, 0, 0, WINDOW.to_bytes(4, "big")), sent)
+        pieces = b"".join(frame(0, 0, 1, bytes(1 << 14)) for _ in range(65))
+        _, sent = self.receive(pieces + frame(1, 5, 1, b"\x40\x0bgrpc-status\x010"))
+        self.assertIn(frame(8, 0, 0, (1 << 20).to_bytes(4, "big")), sent)
 
 
 class Changing(http.server.BaseHTTPRequestHandler):

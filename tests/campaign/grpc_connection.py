@@ -9,7 +9,7 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
-WINDOW = 1 << 24            # of a stream; no answer is as large
+WINDOW = 1 << 24            # of a stream and of the connection; no answer is as large
 REFILL = 1 << 20            # of the connection, when so many bytes have come
 STATUS = re.compile(rb"\x0bgrpc-status.(\d+)", re.S)
 
@@ -48,7 +48,8 @@ class GrpcConnection:
             self.socket = socket.create_connection(self.address, timeout=self.timeout)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.stream, self.unseen, self.received = -1, 0, bytearray()
-            opening = PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, WINDOW))
+            opening = (PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, WINDOW))
+                       + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", WINDOW)))
         self.stream += 2
         headers, message = request
         self.socket.sendall(opening + frame(HEADERS, END_HEADERS, self.stream, headers)
@@ -69,7 +70,8 @@ class GrpcConnection:
             kind, flags, stream = struct.unpack(">BBI", self.received[3:9])
             payload = bytes(self.received[9:9 + size])
             del self.received[:9 + size]
-            answer = self.take(kind, flags, stream, payload) or answer
+            taken = self.take(kind, flags, stream, payload)
+            answer = answer or taken  # a reset may follow a whole answer
         return answer
 
     def take(self, kind, flags, stream, payload):
