@@ -62,6 +62,14 @@ std::string Term(std::string_view marker, const CallGrammar& request) {
   return MarkerTerm(marker, request.tokenizer);
 }
 
+// A list of calls between markers.
+std::string MarkedListGrammar(std::string_view begin, std::string_view end, const CallGrammar& request,
+                              GrammarParts* parts) {
+  const std::string last = end.empty() ? "" : " " + Term(end, request);
+  return absl::StrCat("calls: ", Term(begin, request), R"( "[" )", Repeated(request, "call", R"(", " call)"), R"( "]")",
+                      last, "\n", CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
+}
+
 }  // namespace
 
 bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer) {
@@ -166,6 +174,30 @@ std::string GraniteCallGrammar(const CallGrammar& request, GrammarParts* parts) 
   return absl::StrCat("calls: (", Term("<|tool_call|>", request), " | ", Term("<tool_call>", request), ") \"[\" ",
                       Repeated(request, "call", R"(", " call)"), " \"]\"\n",
                       CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
+}
+
+std::string HunyuanCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return MarkedListGrammar("<tool_calls>", "</tool_calls>", request, parts);
+}
+
+std::string NemotronCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return MarkedListGrammar("<TOOLCALL>", "</TOOLCALL>", request, parts);
+}
+
+std::string Phi4MiniCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return MarkedListGrammar("functools", "", request, parts);
+}
+
+// Ids are numbers in the chat, which the model counts.
+std::string CohereCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const auto body = [](const std::string& name, const std::string& args) {
+    const std::string rest = absl::StrCat("\", \"tool_name\": ", JsonQuoted(name), ", \"parameters\": ");
+    return absl::StrCat(R"("    {\"tool_call_id\": \"" /0|[1-9][0-9]{0,3}/ )", GrammarString(rest), " ", args,
+                        R"( "}")");
+  };
+  return absl::StrCat("calls: ", Term("<|START_ACTION|>", request), R"( "[\n" )",
+                      Repeated(request, "call", R"(",\n" call)"), R"( "\n]" )", Term("<|END_ACTION|>", request), "\n",
+                      CallRules(request, "call", body), ArgumentRules(request, parts));
 }
 
 std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts) {

@@ -88,6 +88,14 @@ std::string MuseCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string DsmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string GemmaCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string KimiCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string FunctionGemmaCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string Olmo3CallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string SeedCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string Hy3CallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string HunyuanCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string NemotronCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string Phi4MiniCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string CohereCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts);
 
 // The whole output: reasoning, where the form of it is known, then calls. forms.calls is not null. prompt: as

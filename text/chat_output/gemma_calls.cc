@@ -30,6 +30,8 @@ bool IsGemmaKeyByte(char c) {
 // The arguments, from their '{' on, as JSON.
 class GemmaObject {
  public:
+  explicit GemmaObject(std::string_view quote) : quote_(quote) {}
+
   // Appends to *json what the byte adds. kDoneBefore is not returned.
   Scan Take(char c, std::string* json) {
     switch (state_) {
@@ -101,7 +103,7 @@ class GemmaObject {
       Separate(json);
     }
     if (c == '{' || c == '[') return Open(c == '{' ? '}' : ']', json);
-    if (c == kGemmaQuote[0]) {
+    if (c == quote_[0]) {
       text_.assign(1, c);
       return Go(State::kQuote);
     }
@@ -114,13 +116,13 @@ class GemmaObject {
   Scan TakeQuoted(char c, std::string* json) {
     text_.push_back(c);
     if (state_ == State::kQuote) {
-      if (!absl::StartsWith(engine::AbslView(kGemmaQuote), text_)) return Scan::kInvalid;
-      if (text_.size() < kGemmaQuote.size()) return Scan::kMore;
+      if (!absl::StartsWith(engine::AbslView(quote_), text_)) return Scan::kInvalid;
+      if (text_.size() < quote_.size()) return Scan::kMore;
       text_.clear();
       json->push_back('"');
       return Go(State::kText);
     }
-    const MarkerMatch match = FindMarker(text_, {&kGemmaQuote, 1});
+    const MarkerMatch match = FindMarker(text_, {&quote_, 1});
     AppendJsonEscaped(std::string_view(text_).substr(0, match.position), json);
     text_.erase(0, match.position);
     if (!match.marker.has_value()) return Scan::kMore;
@@ -143,6 +145,7 @@ class GemmaObject {
     return Go(in_object() ? State::kKey : State::kValue);
   }
 
+  const std::string_view quote_;
   State state_ = State::kKey;
   std::vector<char> closers_;   // of the open containers
   bool may_close_ = false;      // nothing stands in the innermost one yet
@@ -154,6 +157,8 @@ class GemmaObject {
 
 class GemmaCall final : public CallReader {
  public:
+  explicit GemmaCall(std::string_view quote) : object_(quote) {}
+
   Scan Take(char c, CallWriter* calls) override {
     if (!named_ && c != '{') {
       head_.push_back(c);
@@ -184,8 +189,8 @@ class GemmaCall final : public CallReader {
 
 }  // namespace
 
-std::unique_ptr<CallReader> MakeGemmaCall() {
-  return std::make_unique<GemmaCall>();
+std::unique_ptr<CallReader> MakeGemmaCall(const GemmaMarks& marks) {
+  return std::make_unique<GemmaCall>(marks.quote);
 }
 
 bool IsGemmaKey(std::string_view name) {

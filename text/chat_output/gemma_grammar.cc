@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grammar of Gemma 4's calls (call_grammar.h, gemma_calls.h).
+// The grammar of the calls of Gemma 4 and FunctionGemma (call_grammar.h, gemma_calls.h).
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -21,15 +21,14 @@ using Json = nlohmann::ordered_json;
 
 // As the model writes it.
 // NOLINTNEXTLINE(misc-no-recursion): literals of a parsed document
-std::string GemmaText(const Json& value) {
+std::string GemmaText(const Json& value, std::string_view quote) {
   if (value.is_string()) {
-    return absl::StrCat(engine::AbslView(kGemmaQuote), value.get_ref<const std::string&>(),
-                        engine::AbslView(kGemmaQuote));
+    return absl::StrCat(engine::AbslView(quote), value.get_ref<const std::string&>(), engine::AbslView(quote));
   }
   if (!value.is_structured()) return value.dump();
   std::vector<std::string> members;
   for (const auto& [key, member] : value.items()) {
-    members.push_back(value.is_object() ? absl::StrCat(key, ":", GemmaText(member)) : GemmaText(member));
+    members.push_back(value.is_object() ? absl::StrCat(key, ":", GemmaText(member, quote)) : GemmaText(member, quote));
   }
   const std::string inner = absl::StrJoin(members, ",");
   return value.is_object() ? absl::StrCat("{", inner, "}") : absl::StrCat("[", inner, "]");
@@ -37,23 +36,23 @@ std::string GemmaText(const Json& value) {
 
 // Whether a reader would read it as it is.
 // NOLINTNEXTLINE(misc-no-recursion): as above
-bool IsWritable(const Json& value) {
+bool IsWritable(const Json& value, std::string_view quote) {
   if (value.is_string()) {
-    return value.get_ref<const std::string&>().find(kGemmaQuote) == std::string::npos;
+    return value.get_ref<const std::string&>().find(quote) == std::string::npos;
   }
   if (!value.is_structured()) return true;
-  return std::all_of(value.items().begin(), value.items().end(), [&value](const auto& member) {
-    return (value.is_array() || IsGemmaKey(member.key())) && IsWritable(member.value());
+  return std::all_of(value.items().begin(), value.items().end(), [&](const auto& member) {
+    return (value.is_array() || IsGemmaKey(member.key())) && IsWritable(member.value(), quote);
   });
 }
 
 class GemmaGrammar final : public NestedGrammar {
  public:
-  GemmaGrammar(const CallGrammar& request, GrammarParts* parts)
-      : NestedGrammar("gemma4", IsGemmaKey, request, parts), request_(request) {}
+  GemmaGrammar(const GemmaMarks& marks, const CallGrammar& request, GrammarParts* parts)
+      : NestedGrammar(marks.form, IsGemmaKey, request, parts), marks_(marks), request_(request) {}
 
   std::string Write() {
-    const std::string one = absl::StrCat(Terms("<|tool_call>"), " call ", Terms("<tool_call|>"));
+    const std::string one = absl::StrCat(Terms(marks_.begin), " call ", Terms(marks_.end));
     std::string calls = absl::StrCat("calls: ", one, request_.several ? absl::StrCat(" (", one, ")*") : "", "\n",
                                      AnyCallRule(request_));
     for (size_t i = 0; i < request_.tools.size(); ++i) {
@@ -72,8 +71,8 @@ class GemmaGrammar final : public NestedGrammar {
         "any_value: text_value | any_word | any_list | any_object\n", "any_word: ", word, "\n",
         "any_list: \"[\" (any_value (\",\" any_value)*)? \"]\"\n",
         "any_object: \"{\" (any_key any_value (\",\" any_key any_value)*)? \"}\"\n",
-        "any_key: /[A-Za-z_][A-Za-z0-9_]{0,63}:/\n", "text_value: ", Terms(kGemmaQuote), " text_rest\n",
-        TextUntilRule("text_rest", kAnyText, kGemmaQuote, FindToolFormat("gemma4")->tokens, request_.tokenizer));
+        "any_key: /[A-Za-z_][A-Za-z0-9_]{0,63}:/\n", "text_value: ", Terms(marks_.quote), " text_rest\n",
+        TextUntilRule("text_rest", kAnyText, marks_.quote, FindToolFormat(marks_.form)->tokens, request_.tokenizer));
   }
 
   std::string Member(const std::string& name, const std::string& value) const override {
@@ -95,17 +94,22 @@ class GemmaGrammar final : public NestedGrammar {
   }
   std::string Word(const std::string& value) const override { return value; }
   std::optional<std::string> Literal(const Json& value, const Json&) const override {
-    return IsWritable(value) ? std::optional(Terms(GemmaText(value))) : std::nullopt;
+    return IsWritable(value, marks_.quote) ? std::optional(Terms(GemmaText(value, marks_.quote))) : std::nullopt;
   }
   std::string Confusion(const Json&) const override { return ""; }
 
+  const GemmaMarks& marks_;
   const CallGrammar& request_;
 };
 
 }  // namespace
 
 std::string GemmaCallGrammar(const CallGrammar& request, GrammarParts* parts) {
-  return GemmaGrammar(request, parts).Write();
+  return GemmaGrammar(kGemma4Marks, request, parts).Write();
+}
+
+std::string FunctionGemmaCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return GemmaGrammar(kFunctionGemmaMarks, request, parts).Write();
 }
 
 }  // namespace dunlin::text

@@ -104,7 +104,7 @@ bool CallObject::EndKey() {
   const std::string key = Unquoted(text_);
   text_.clear();
   member_ = Member::kOther;
-  if (key == "name") {
+  if (key == "name" || key == "tool_name") {
     member_ = Member::kName;
     return !std::exchange(has_name_, true);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls written as JSON objects: {"name": NAME, "arguments": OBJECT}, alone or in a list. "parameters" is another word
-// for "arguments"; other members are read and left out; the members may stand in any order, each once.
+// Calls written as JSON objects: {"name": NAME, "arguments": OBJECT}, alone or in a list. "tool_name" and "parameters"
+// are other words for these; other members are read and left out; the members may stand in any order, each once.
 #pragma once
 
 #include <cstdint>

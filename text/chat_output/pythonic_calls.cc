@@ -23,10 +23,15 @@ bool IsNameByte(char c) {
 
 class PythonicCalls final : public CallReader {
  public:
+  // end: of calls on lines; "": they are a list.
+  explicit PythonicCalls(std::string_view end)
+      : lines_(!end.empty()), end_(lines_ ? end : "]"), state_(lines_ ? State::kCall : State::kList) {}
+
   Scan Take(char c, CallWriter* calls) override {
     if (state_ == State::kValue) return TakeValue(c, calls);
     if (state_ == State::kName) return TakeName(c, calls);
     if (state_ == State::kKey && !name_.empty()) return TakeKey(c, calls);
+    if (state_ == State::kEnd) return end_.Take(c);
     if (IsJsonSpace(c)) return Scan::kMore;
     switch (state_) {
       case State::kList:
@@ -44,8 +49,7 @@ class PythonicCalls final : public CallReader {
         if (c == ',') return Go(State::kKey);
         return c == ')' ? EndCall(calls) : Scan::kInvalid;
       case State::kNextCall:
-        if (c == ']') return Scan::kDone;
-        return c == ',' ? Go(State::kCall) : Scan::kInvalid;
+        return TakeNextCall(c, calls);
       default:
         return Scan::kInvalid;
     }
@@ -53,7 +57,7 @@ class PythonicCalls final : public CallReader {
   bool MayEnd() const override { return state_ == State::kNextCall; }
 
  private:
-  enum class State : uint8_t { kList, kCall, kName, kKey, kEquals, kValue, kNextKey, kNextCall };
+  enum class State : uint8_t { kList, kCall, kName, kKey, kEquals, kValue, kNextKey, kNextCall, kEnd };
   Scan Go(State state) {
     state_ = state;
     return Scan::kMore;
@@ -105,7 +109,20 @@ class PythonicCalls final : public CallReader {
     return Go(State::kNextCall);
   }
 
-  State state_ = State::kList;
+  // Behind a call.
+  Scan TakeNextCall(char c, CallWriter* calls) {
+    if (lines_ && IsNameByte(c)) {
+      state_ = State::kName;
+      return TakeName(c, calls);
+    }
+    if (!lines_ && c == ',') return Go(State::kCall);
+    state_ = State::kEnd;
+    return end_.Take(c);
+  }
+
+  const bool lines_;
+  Literal end_;  // of all calls
+  State state_;
   std::string name_;  // of the function, or of a parameter, as far as read
   std::set<std::string> keys_;
   PythonLiteral value_;
@@ -118,7 +135,11 @@ bool IsPythonicName(std::string_view name) {
 }
 
 std::unique_ptr<CallReader> MakePythonicCalls() {
-  return std::make_unique<PythonicCalls>();
+  return std::make_unique<PythonicCalls>("");
+}
+
+std::unique_ptr<CallReader> MakePythonicLines(std::string_view end) {
+  return std::make_unique<PythonicCalls>(end);
 }
 
 }  // namespace dunlin::text

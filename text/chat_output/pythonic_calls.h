@@ -11,6 +11,8 @@
 namespace dunlin::text {
 
 std::unique_ptr<CallReader> MakePythonicCalls();
+// The same without brackets and with line breaks in place of commas, up to `end`, which outlives the reader.
+std::unique_ptr<CallReader> MakePythonicLines(std::string_view end);
 
 // Whether the reader takes `name` as one of a parameter.
 bool IsPythonicName(std::string_view name);

@@ -11,10 +11,10 @@
 namespace dunlin::text {
 namespace {
 
-// begin, end: around the list, each a term or empty. JSON's literals are Python's, but for true, false and null, which
+// begin, end: around the calls, each a term or empty. JSON's literals are Python's, but for true, false and null, which
 // the parser takes too.
-std::string ListedCalls(const CallGrammar& request, const std::string& begin, const std::string& end,
-                        GrammarParts* parts) {
+std::string PythonCalls(const CallGrammar& request, const std::string& begin, const char* separator,
+                        const std::string& end, GrammarParts* parts) {
   std::string rules = AnyCallRule(request);
   for (size_t i = 0; i < request.tools.size(); ++i) {
     const ToolSet::Tool& tool = *request.tools[i];
@@ -26,19 +26,24 @@ std::string ListedCalls(const CallGrammar& request, const std::string& begin, co
     absl::StrAppend(&rules, "call_", i, ": ", GrammarString(tool.name + "("), " first_", i, "_0 \")\"\n",
                     SeparatedRules(std::to_string(i), ", ", parameters));
   }
-  const std::string further = request.several ? R"( (", " call)*)" : "";
-  return absl::StrCat("calls: ", begin, "\"[\" call", further, " \"]\"", end, "\n", rules);
+  const std::string further = request.several ? absl::StrCat(" (", GrammarString(separator), " call)*") : "";
+  return absl::StrCat("calls: ", begin, " call", further, " ", end, "\n", rules);
 }
 
 }  // namespace
 
 std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts) {
-  return ListedCalls(request, "", "", parts);
+  return PythonCalls(request, R"("[")", ", ", R"("]")", parts);
 }
 
 std::string Lfm2CallGrammar(const CallGrammar& request, GrammarParts* parts) {
-  return ListedCalls(request, MarkerTerm("<|tool_call_start|>", request.tokenizer) + " ",
-                     " " + MarkerTerm("<|tool_call_end|>", request.tokenizer), parts);
+  return PythonCalls(request, MarkerTerm("<|tool_call_start|>", request.tokenizer) + R"( "[")", ", ",
+                     R"("]" )" + MarkerTerm("<|tool_call_end|>", request.tokenizer), parts);
+}
+
+std::string Olmo3CallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  return PythonCalls(request, MarkerTerm("<function_calls>", request.tokenizer), "\n",
+                     MarkerTerm("</function_calls>", request.tokenizer), parts);
 }
 
 }  // namespace dunlin::text

@@ -17,6 +17,9 @@ constexpr std::string_view kGemmaCalls[] = {"<|tool_call>"};
 constexpr std::string_view kKimiThinkTokens[] = {"<think>", "</think>", "<|tool_calls_section_begin|>"};
 constexpr std::string_view kKimiCalls[] = {"<|tool_calls_section_begin|>"};
 constexpr std::string_view kMinimaxThinkTokens[] = {"<mm:think>", "</mm:think>"};
+constexpr std::string_view kSeedThinkTokens[] = {"<seed:think>", "</seed:think>"};
+constexpr std::string_view kCohereThinkTokens[] = {"<|START_THINKING|>", "<|END_THINKING|>", "<|START_ACTION|>"};
+constexpr std::string_view kCohereCalls[] = {"<|START_ACTION|>"};
 constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
 
 bool Has(std::string_view text, std::string_view part) {
@@ -36,6 +39,12 @@ bool IsKimiReasoning(std::string_view text) {
 }
 bool IsMinimaxReasoning(std::string_view text) {
   return Has(text, "</mm:think>");
+}
+bool IsSeedReasoning(std::string_view text) {
+  return Has(text, "<seed:think>");
+}
+bool IsCohereReasoning(std::string_view text) {
+  return Has(text, "<|START_THINKING|>");
 }
 bool IsQwen3(std::string_view text) {
   return Has(text, "</think>") && Has(text, "enable_thinking");
@@ -71,6 +80,8 @@ constexpr ReasoningFormat kReasoningFormats[] = {
     {"gemma4", "<|channel>thought", "<channel|>", kGemmaThinkTokens, kGemmaCalls, IsGemmaReasoning},
     {"kimi_k2", "<think>", "</think>", kKimiThinkTokens, kKimiCalls, IsKimiReasoning},
     {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning, true},
+    {"seed_oss", "<seed:think>", "</seed:think>", kSeedThinkTokens, {}, IsSeedReasoning},
+    {"cohere", "<|START_THINKING|>", "<|END_THINKING|>", kCohereThinkTokens, kCohereCalls, IsCohereReasoning},
     {"qwen3", "<think>", "</think>", kThinkTokens, {}, IsQwen3},
     {"think_tags", "<think>", "</think>", kThinkTokens, {}, IsThinkTags},
     {"mistral", "[THINK]", "[/THINK]", kBracketTokens, {}, IsMistralReasoning},

@@ -179,6 +179,8 @@ class TaggedCall final : public CallReader {
 constinit const CallTags kQwenTags = {"<function=", ">", "<parameter=", ">", {}, "</parameter>", "</function>", true};
 constinit const CallTags kGlmTags = {"",   "", "<arg_key>", "</arg_key>", kGlmValue, "</arg_value>", "</tool_call>",
                                      false};
+constinit const CallTags kHy3Tags = {"<tool_call>", "<tool_sep>",   "<arg_key>",    "</arg_key>",
+                                     kGlmValue,     "</arg_value>", "</tool_call>", false};
 constinit const CallTags kMinimaxTags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", {}, "</parameter>",
                                          "</invoke>",       false};
 constinit const CallTags kDsmlTags = {

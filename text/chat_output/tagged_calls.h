@@ -32,6 +32,7 @@ struct CallTags {
 
 extern const CallTags kQwenTags;     // <function=F> <parameter=K> V </parameter> </function>
 extern const CallTags kGlmTags;      // F <arg_key>K</arg_key> <arg_value>V</arg_value> </tool_call>
+extern const CallTags kHy3Tags;      // F<tool_sep> <arg_key>K</arg_key> <arg_value>V</arg_value> </tool_call>
 extern const CallTags kMinimaxTags;  // <invoke name="F"> <parameter name="K">V</parameter> </invoke>
 // <｜DSML｜invoke name="F"> <｜DSML｜parameter name="K" string="true">V</｜DSML｜parameter> </｜DSML｜invoke>
 extern const CallTags kDsmlTags;

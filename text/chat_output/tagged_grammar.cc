@@ -137,6 +137,21 @@ std::string QwenCallGrammar(const CallGrammar& request, GrammarParts* parts) {
                       grammar.CallRules());
 }
 
+std::string SeedCallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const Layout layout = {kQwenTags, "seed_oss", "\n", kLineBreak, "", IsTagName};
+  const TaggedGrammar grammar(layout, request, parts);
+  return absl::StrCat(MarkedCalls(grammar.Terms("<seed:tool_call>"), R"( "\n" )" + grammar.Terms("</seed:tool_call>"),
+                                  kLineBreak, request.several),
+                      grammar.CallRules());
+}
+
+std::string Hy3CallGrammar(const CallGrammar& request, GrammarParts* parts) {
+  const Layout layout = {kHy3Tags, "hy_v3", "", R"("\n"?)", "", IsTagName};
+  const TaggedGrammar grammar(layout, request, parts);
+  const std::pair<std::string, std::string> block = {"<tool_calls>", "</tool_calls>"};
+  return BlockOfCalls(grammar, {&block, 1}, request.several) + grammar.CallRules();
+}
+
 // Models differ in whether they write line breaks between the tags.
 std::string GlmCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const Layout layout = {kGlmTags, "glm", "", R"("\n"?)", "", IsTagName};

@@ -44,7 +44,11 @@ constexpr std::string_view kKimiTokens[] = {"<|tool_calls_section_begin|>", "<|t
                                             "<|tool_calls_section_end|>"};
 constexpr std::string_view kGemmaOpeners[] = {"<|tool_call>"};
 constexpr std::string_view kGemmaClosers[] = {"<tool_call|>", "<|tool_response>"};
-constexpr std::string_view kGemmaTokens[] = {"<|tool_call>", "<tool_call|>", "<|tool_response>", kGemmaQuote};
+constexpr std::string_view kGemmaTokens[] = {"<|tool_call>", "<tool_call|>", "<|tool_response>", kGemma4Marks.quote};
+constexpr std::string_view kFunctionGemmaOpeners[] = {kFunctionGemmaMarks.begin};
+constexpr std::string_view kFunctionGemmaClosers[] = {kFunctionGemmaMarks.end, "<start_function_response>"};
+constexpr std::string_view kFunctionGemmaTokens[] = {kFunctionGemmaMarks.begin, kFunctionGemmaMarks.end,
+                                                     kFunctionGemmaMarks.quote, "<start_function_response>"};
 constexpr std::string_view kMinimaxOpeners[] = {"<minimax:tool_call>", "<invoke name=\""};
 constexpr std::string_view kMinimaxClosers[] = {"</minimax:tool_call>"};
 constexpr std::string_view kMinimaxTokens[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
@@ -60,6 +64,26 @@ constexpr std::string_view kGlmTokens[] = {"<tool_call>", "</tool_call>", "<arg_
 constexpr std::string_view kLfm2Openers[] = {"<|tool_call_start|>"};
 constexpr std::string_view kLfm2Closers[] = {"<|tool_call_end|>"};
 constexpr std::string_view kLfm2Tokens[] = {"<|tool_call_start|>", "<|tool_call_end|>"};
+constexpr std::string_view kSeedOpeners[] = {"<seed:tool_call>"};
+constexpr std::string_view kSeedClosers[] = {"</seed:tool_call>"};
+constexpr std::string_view kSeedTokens[] = {"<seed:tool_call>", "</seed:tool_call>"};
+constexpr std::string_view kHy3Openers[] = {"<tool_calls>", "<tool_call>"};
+constexpr std::string_view kHunyuanOpeners[] = {"<tool_calls>"};
+constexpr std::string_view kHunyuanClosers[] = {"</tool_calls>"};
+constexpr std::string_view kHunyuanTokens[] = {"<tool_calls>", "</tool_calls>"};
+constexpr std::string_view kHy3Tokens[] = {"<tool_calls>", "</tool_calls>", "<tool_call>", "</tool_call>", "<tool_sep>",
+                                           "<arg_key>",    "</arg_key>",    "<arg_value>", "</arg_value>"};
+constexpr std::string_view kOlmo3Openers[] = {"<function_calls>"};
+constexpr std::string_view kOlmo3Tokens[] = {"<function_calls>", "</function_calls>"};
+constexpr std::string_view kNemotronOpeners[] = {"<TOOLCALL>"};
+constexpr std::string_view kNemotronClosers[] = {"</TOOLCALL>"};
+constexpr std::string_view kNemotronTokens[] = {"<TOOLCALL>", "</TOOLCALL>"};
+constexpr std::string_view kPhi4MiniOpeners[] = {"functools", "<|tool_call|>"};
+constexpr std::string_view kPhi4MiniClosers[] = {"<|/tool_call|>"};
+constexpr std::string_view kPhi4MiniTokens[] = {"<|tool_call|>", "<|/tool_call|>"};
+constexpr std::string_view kCohereOpeners[] = {"<|START_ACTION|>"};
+constexpr std::string_view kCohereClosers[] = {"<|END_ACTION|>"};
+constexpr std::string_view kCohereTokens[] = {"<|START_ACTION|>", "<|END_ACTION|>"};
 constexpr std::string_view kXmlOpeners[] = {"<tool_call>", "<function="};
 constexpr std::string_view kTaggedClosers[] = {"</tool_call>"};
 constexpr std::string_view kTaggedTokens[] = {"<tool_call>", "</tool_call>"};
@@ -97,6 +121,30 @@ bool IsMinimaxM3(std::string_view text) {
 }
 bool IsDsml(std::string_view text) {
   return HasAny(text, {"｜DSML｜"});
+}
+bool IsFunctionGemma(std::string_view text) {
+  return HasAny(text, {kFunctionGemmaMarks.begin});
+}
+bool IsSeed(std::string_view text) {
+  return HasAny(text, {"<seed:tool_call>"});
+}
+bool IsHy3(std::string_view text) {
+  return HasAll(text, {"<tool_sep>", "<arg_key>", "<arg_value>"});
+}
+bool IsHunyuan(std::string_view text) {
+  return HasAny(text, {"<tool_calls>"});
+}
+bool IsOlmo3(std::string_view text) {
+  return HasAny(text, {"<function_calls>"}) && !HasAny(text, {"<invoke"});
+}
+bool IsNemotron(std::string_view text) {
+  return HasAny(text, {"<TOOLCALL>"});
+}
+bool IsPhi4Mini(std::string_view text) {
+  return HasAll(text, {"<|tool|>", "<|/tool|>"});
+}
+bool IsCohere(std::string_view text) {
+  return HasAny(text, {"<|START_ACTION|>"});
 }
 bool IsGlm(std::string_view text) {
   return HasAll(text, {"<arg_key>", "<arg_value>"}) && !HasAny(text, {"<tool_sep>"});
@@ -142,8 +190,20 @@ Reader MakeQwen(size_t opener, const ToolSet* tools) {
 Reader MakeGlm(size_t, const ToolSet* tools) {
   return MakeTaggedCall(kGlmTags, false, tools);
 }
+Reader MakeHy3(size_t opener, const ToolSet* tools) {
+  return MakeTaggedCall(kHy3Tags, opener == 1, tools);
+}
+Reader MakeSeed(size_t, const ToolSet* tools) {
+  return MakeTaggedCall(kQwenTags, false, tools);
+}
 Reader MakeGemma(size_t, const ToolSet*) {
-  return MakeGemmaCall();
+  return MakeGemmaCall(kGemma4Marks);
+}
+Reader MakeFunctionGemma(size_t, const ToolSet*) {
+  return MakeGemmaCall(kFunctionGemmaMarks);
+}
+Reader MakeOlmo3(size_t, const ToolSet*) {
+  return MakePythonicLines(kOlmo3Tokens[1]);
 }
 Reader MakeMinimax(size_t opener, const ToolSet* tools) {
   return MakeTaggedCall(kMinimaxTags, opener == 1, tools);
@@ -183,10 +243,21 @@ constexpr ToolFormat kToolFormats[] = {
     {"minimax_m3", kMinimaxM3Openers, kMinimaxM3Closers, '\0', kMinimaxM3Tokens, false, IsMinimaxM3, MakeMinimaxM3,
      MinimaxM3CallGrammar},
     {"gemma4", kGemmaOpeners, kGemmaClosers, '\0', kGemmaTokens, false, IsGemma, MakeGemma, GemmaCallGrammar},
+    {"functiongemma", kFunctionGemmaOpeners, kFunctionGemmaClosers, '\0', kFunctionGemmaTokens, false, IsFunctionGemma,
+     MakeFunctionGemma, FunctionGemmaCallGrammar},
     {"dsml", kDsmlOpeners, kDsmlClosers, '\0', kDsmlTokens, false, IsDsml, MakeDsml, DsmlCallGrammar},
     {"lfm2", kLfm2Openers, kLfm2Closers, '\0', kLfm2Tokens, false, IsLfm2, MakePythonic, Lfm2CallGrammar},
+    {"seed_oss", kSeedOpeners, kSeedClosers, '\0', kSeedTokens, false, IsSeed, MakeSeed, SeedCallGrammar},
     {"qwen3_coder", kXmlOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsXml, MakeQwen, QwenCallGrammar},
     {"glm", kToolCallOpeners, {}, '\0', kGlmTokens, false, IsGlm, MakeGlm, GlmCallGrammar},
+    {"hy_v3", kHy3Openers, kHunyuanClosers, '\0', kHy3Tokens, false, IsHy3, MakeHy3, Hy3CallGrammar},
+    {"hunyuan", kHunyuanOpeners, kHunyuanClosers, '\0', kHunyuanTokens, false, IsHunyuan, MakeJson, HunyuanCallGrammar},
+    {"olmo3", kOlmo3Openers, {}, '\0', kOlmo3Tokens, false, IsOlmo3, MakeOlmo3, Olmo3CallGrammar},
+    {"nemotron", kNemotronOpeners, kNemotronClosers, '\0', kNemotronTokens, false, IsNemotron, MakeJson,
+     NemotronCallGrammar},
+    {"cohere", kCohereOpeners, kCohereClosers, '\0', kCohereTokens, false, IsCohere, MakeJson, CohereCallGrammar},
+    {"phi4_mini", kPhi4MiniOpeners, kPhi4MiniClosers, '\0', kPhi4MiniTokens, false, IsPhi4Mini, MakeJson,
+     Phi4MiniCallGrammar},
     {"granite", kGraniteOpeners, kTaggedClosers, '\0', kGraniteTokens, false, IsGranite, MakeJson, GraniteCallGrammar},
     {"hermes", kToolCallOpeners, kTaggedClosers, '\0', kTaggedTokens, false, IsHermes, MakeJson, HermesCallGrammar},
     {"pythonic", kPythonOpeners, kPythonClosers, '[', kPythonTokens, false, IsPythonic, MakePythonic,

@@ -175,11 +175,12 @@ struct BadConfig {
 
 const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p", "tool_parser": "hermse"}]})",
-     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, muse_glimmer, deepseek, mistral, kimi_k2, "
-     "minimax_m2, minimax_m3, gemma4, dsml, lfm2, qwen3_coder, glm, granite, hermes, pythonic, llama3_json"},
+     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, muse_glimmer, deepseek, mistral, "
+     "kimi_k2, minimax_m2, minimax_m3, gemma4, functiongemma, dsml, lfm2, seed_oss, qwen3_coder, glm, hy_v3, "
+     "hunyuan, olmo3, nemotron, cohere, phi4_mini, granite, hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
-     "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, muse_glimmer, gemma4, kimi_k2, minimax_m3, "
-     "qwen3, think_tags, mistral"},
+     "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, muse_glimmer, gemma4, kimi_k2, "
+     "minimax_m3, seed_oss, cohere, qwen3, think_tags, mistral"},
     {"{", "config.json: parse error at line 1, column 2: "},
     {R"({"limits": 1e400})", "config.json: number overflow parsing '1e400'"},
     {"[]", "the config is []; limit is an object"},

@@ -82,7 +82,15 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key><arg_value>{arg-value-1}</arg_value>...</tool_call>"
        "{{ '</think>' if not enable_thinking else '<think>' }}",
        "glm", "qwen3"},
-      {"<tool_call>f<tool_sep><arg_key>k</arg_key><arg_value>v</arg_value></tool_call>", "hermes", "none"},
+      {"<tool_call>f<tool_sep><arg_key>k</arg_key><arg_value>v</arg_value></tool_call>", "hy_v3", "none"},
+      {"{{ '<seed:tool_call>\\n<function=' + name + '>\\n<parameter=' }}{{ '<seed:think>' }}", "seed_oss", "seed_oss"},
+      {"{{ '<start_function_call>call:' + name + '{' }}{{ '<escape>' }}", "functiongemma", "none"},
+      {"{{ '<function_calls>' }}{{ calls }}{{ '</function_calls>' }}<think>", "olmo3", "think_tags"},
+      {"<function_calls>\n<invoke name=\"f\">", "none", "none"},
+      {"{{ '<tool_calls>[' }}{{ calls }}{{ ']</tool_calls>' }}", "hunyuan", "none"},
+      {"{{ '<TOOLCALL>[' }}</think>", "nemotron", "think_tags"},
+      {"{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}", "phi4_mini", "none"},
+      {"{{ '<|START_ACTION|>[' }}{{ '<|START_THINKING|>' }}", "cohere", "cohere"},
       {"{{ '<|tool_calls_section_begin|>' }}<|tool_call_begin|>{{ formatted_id }}<|tool_call_argument_begin|>"
        "<think></think>",
        "kimi_k2", "kimi_k2"},

@@ -128,6 +128,7 @@ class Vocabulary {
                                               "<|\"|>",
                                               "</｜DSML｜parameter>",
                                               "</atem:parameter>",
+                                              "<escape>",
                                               "]<]minimax[>["};
     const std::unique_ptr<engine::ConstraintState> state = constraint.Start();
     std::vector<engine::TokenId> output;
@@ -280,6 +281,8 @@ TEST(GrammarOutput, MayBeginWithReasoning) {
       {"gemma4", "", "<|channel>thought\nHm <b>\n<channel|>", "Hm <b>"},
       {"gemma4", "<|channel>thought\n", "Hm.<channel|>", "Hm."},
       {"kimi_k2", "", "<think>Hm.</think>", "Hm."},
+      {"cohere", "", "<|START_THINKING|>Hm.<|END_THINKING|>", "Hm."},
+      {"seed_oss", "<seed:think>", "Hm.</seed:think>", "Hm."},
       {"minimax_m3", "", "<mm:think>Hm.</mm:think>", "Hm."},
       {"minimax_m3", "", "</mm:think>\n", ""},
       {"qwen3", "", "<think>\nHm \"{<\n\n</think>\n\n", "Hm \"{<"},

@@ -369,7 +369,7 @@ const std::vector<Sample>& Samples() {
     std::vector<Sample> all;
     for (const std::vector<Sample>& some :
          {HermesSamples(), GraniteSamples(), XmlSamples(), MarkedSamples(), LlamaSamples(), ReasoningSamples(),
-          HarmonySamples(), OtherHarmonySamples(), SamplesOf2026()}) {
+          HarmonySamples(), OtherHarmonySamples(), SamplesOf2026(), SamplesOfFamilies()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

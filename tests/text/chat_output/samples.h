@@ -25,5 +25,7 @@ const std::vector<Sample>& Samples();
 
 // Of the forms of 2026 (tagged_samples.cc).
 std::vector<Sample> SamplesOf2026();
+// Of single families (family_samples.cc).
+std::vector<Sample> SamplesOfFamilies();
 
 }  // namespace dunlin::text
