@@ -47,7 +47,8 @@ absl::StatusOr<ConfigArchitecture> SelectText(JsonFields& fields, const std::str
   std::vector<std::string> known;
   for (const Architecture* row : kArchitectures) {
     if (!Lists(row->multimodal_types, outer)) continue;
-    if (type.empty() || Lists(row->model_types, type)) return ConfigArchitecture{row, text, true};
+    const bool named = row->any_text_type || type.empty() || Lists(row->model_types, type);
+    if (named) return ConfigArchitecture{row, text, true};
     known.insert(known.end(), row->model_types.begin(), row->model_types.end());
   }
   inner.Fail(absl::StrCat("model_type is '", type.substr(0, kMaxModelTypeBytes), "'; known in a config of '", outer,

@@ -29,7 +29,10 @@ struct Architecture {
   std::span<const char* const> multimodal_types = {};
   // Of those configs text_config says whether the head is tied; else the config itself, where it does.
   bool text_ties_head = false;
-  // Of those configs some have the text model's fields themselves, without a text_config (Qwen 2.5 VL as published).
+  // Of those configs text_config's model_type says nothing (MiniMax M3's published one names M2).
+  bool any_text_type = false;
+  // Of those configs some have the text model's fields themselves, without a text_config (Qwen 2.5 VL and GLM 4.1V as
+  // published).
   bool flat_text = false;
 };
 

@@ -69,11 +69,23 @@ void ParseBailingExperts(JsonFields& fields, ModelConfig* config) {
                       config);
 }
 
+// Ling 2.5 and 2.6 share the model_type, but their linear layers have fixed decays.
+void RefuseLightning(JsonFields& fields) {
+  constexpr size_t kMaxClasses = 16;
+  for (const std::string& name : fields.TextListOr("architectures", kMaxClasses)) {
+    if (name == "BailingMoeV2_5ForCausalLM") {
+      return fields.Fail("architectures names BailingMoeV2_5ForCausalLM, whose linear attention is not supported");
+    }
+  }
+}
+
 void ParseBailingHybrid(JsonFields& fields, ModelConfig* config) {
+  RefuseLightning(fields);
   ParseDeepseekFamily(fields,
                       {.max_context = 262144,
                        .context_field = EitherName(fields, "max_position_embeddings", "model_max_length"),
                        .query_rank = 0,
+                       .ignores_share = true,
                        .rope_theta = 6e6},
                       config);
   RefuseOtherThan(fields, "hidden_act", "silu");  // of the convolutions, too
@@ -92,7 +104,9 @@ using enum FusedPart;
 constexpr WeightName kBailingWeights[] = {
     {kEmbedding, kAll, "word_embeddings"},
     {kAttentionNorm, kAll, "layers.#.input_layernorm"},
-    {kLatentQuery, kAll, "layers.#.attention.q_proj"},
+    {kQueryDown, kAll, "layers.#.attention.q_a_proj"},
+    {kQueryDownNorm, kAll, "layers.#.attention.q_a_layernorm"},
+    {kLatentQuery, kAll, "layers.#.attention.q_b_proj"},
     {kKvDown, kLatentAndRotary, "layers.#.attention.kv_a_proj_with_mqa"},
     {kKvDownNorm, kAll, "layers.#.attention.kv_a_layernorm"},
     {kKeyUp, kAll, "layers.#.attention.kv_b_proj.@.key", true, true},
@@ -127,6 +141,8 @@ constexpr WeightName kBailingWeights[] = {
     {kFinalNorm, kAll, "norm"},
     {kHead, kAll, "lm_head", false},
 };
+// Without a rank of the queries their one projection has another name, and so has the output of published delta nets.
+constexpr NameAlias kBailingAliases[] = {{"q_b_proj", "q_proj"}, {"attention.dense", "attention.o_proj"}};
 constexpr const char* kBailingTypes[] = {"bailing_hybrid"};
 
 }  // namespace
@@ -134,6 +150,6 @@ constexpr const char* kBailingTypes[] = {"bailing_hybrid"};
 extern const Architecture kBailingHybrid = {.name = "bailing_hybrid",
                                             .model_types = kBailingTypes,
                                             .parse_config = &ParseBailingHybrid,
-                                            .names = {kLlamaPrefixes, kBailingWeights, kLlamaBuffers}};
+                                            .names = {kLlamaPrefixes, kBailingWeights, kLlamaBuffers, kBailingAliases}};
 
 }  // namespace dunlin::engine

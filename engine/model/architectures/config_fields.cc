@@ -85,12 +85,13 @@ void SetLabels(JsonFields& fields, ModelConfig* config) {
 }
 
 void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config, int64_t default_ffn,
-              const char* context_field) {
+              const char* context_field, int64_t default_vocab) {
   config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
   config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
   const bool absent = default_ffn > 0 && !fields.Has("intermediate_size");
   config->mlp.ffn_dim = static_cast<int32_t>(absent ? default_ffn : fields.Int("intermediate_size", 1, kMaxFfnDim));
-  config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
+  const bool no_vocab = default_vocab > 0 && !fields.Has("vocab_size");
+  config->vocab_size = static_cast<int32_t>(no_vocab ? default_vocab : fields.Int("vocab_size", 1, kMaxVocabSize));
   config->max_context = static_cast<int32_t>(fields.IntOr(context_field, 1, kMaxContextTokens, default_context));
 }
 

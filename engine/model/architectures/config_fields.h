@@ -21,10 +21,10 @@ void SetClampedGate(JsonFields& fields, ModelConfig* config);
 // Refuses options that change the result and that no architecture supports: booleans in `names` that are true.
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names);
 
-// num_hidden_layers, hidden_size, intermediate_size (required where default_ffn is 0), vocab_size and
+// num_hidden_layers, hidden_size, intermediate_size and vocab_size (required where their defaults are 0), and
 // context_field.
 void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config, int64_t default_ffn = 0,
-              const char* context_field = "max_position_embeddings");
+              const char* context_field = "max_position_embeddings", int64_t default_vocab = 0);
 
 // Head counts, dimensions and the scale head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
 void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config);

@@ -24,10 +24,11 @@ double ScoreFactor(const RotaryScaling& scaling) {
 RotaryScaling ParseRotaryOfPart(JsonFields& fields, const DeepseekDefaults& defaults, double share,
                                 const ModelConfig& config) {
   RotaryFields names = kDeepseekRotary;
-  names.partial = defaults.names_share;
+  names.partial = defaults.names_share || defaults.ignores_share;
   names.default_theta = defaults.rope_theta;
   RotaryScaling scaling = ParseRotaryScaling(fields, names, config.max_context);
-  if (scaling.partial_factor != 1.0 && std::abs(scaling.partial_factor - share) > 1e-6) {
+  const bool is_share = defaults.ignores_share || std::abs(scaling.partial_factor - share) <= 1e-6;
+  if (scaling.partial_factor != 1.0 && !is_share) {
     fields.Fail(absl::StrCat("partial_rotary_factor is ", scaling.partial_factor,
                              "; must be the share of qk_rope_head_dim in a head, ", share));
   }

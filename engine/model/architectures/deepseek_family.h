@@ -22,6 +22,8 @@ struct DeepseekDefaults {
   int64_t plain_dim = 128;    // qk_nope_head_dim
   // rope_parameters may have a partial_rotary_factor: qk_rope_head_dim's share of a head.
   bool names_share = false;
+  // partial_rotary_factor is that of other layers: the rotated part of a head is rotated whole, whatever it says.
+  bool ignores_share = false;
   double rope_theta = 10000.0;
 };
 

@@ -17,6 +17,9 @@ namespace {
 constexpr LlamaDefaults kGemma3Defaults = {
     .max_context = 131072,
     .head_dim = 256,
+    .vocab_size = 262208,  // which the published multimodal configs leave out, as they do heads
+    .num_heads = 8,
+    .num_kv_heads = 4,
     .activation_field = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
     .tied_embeddings = true,

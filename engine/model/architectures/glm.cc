@@ -89,6 +89,7 @@ extern const Architecture kGlm4V = {.name = "glm4v",
                                     .model_types = kGlm4VTypes,
                                     .parse_config = &ParseGlm4V,
                                     .names = {kLlamaPrefixes, kGlmWeights, kLlamaBuffers, kTextPartAliases},
-                                    .multimodal_types = kGlm4VOuter};
+                                    .multimodal_types = kGlm4VOuter,
+                                    .flat_text = true};
 
 }  // namespace dunlin::engine

@@ -38,7 +38,8 @@ void ParseKimiSizes(JsonFields& fields, const KimiSizeFields& names, ModelConfig
   shape.value_dim = config->delta.gate_rank = shape.key_dim;
 }
 
-// full_attn_layers and kda_layers of linear_attn_config: each layer's number, from 1, in one of them.
+// full_attn_layers and kda_layers of linear_attn_config: each layer's number, from 1, in one of them. Where one list is
+// missing, it has the layers that the other does not have.
 std::string LettersOfLists(JsonFields& fields, const ModelConfig& config) {
   std::string letters(static_cast<size_t>(config.num_layers), ' ');
   const auto fill = [&](const char* name, char letter) {
@@ -52,6 +53,8 @@ std::string LettersOfLists(JsonFields& fields, const ModelConfig& config) {
   };
   fill("full_attn_layers", '*');
   fill("kda_layers", 'M');
+  const bool both = fields.Has("full_attn_layers") && fields.Has("kda_layers");
+  if (!both) std::replace(letters.begin(), letters.end(), ' ', fields.Has("kda_layers") ? '*' : 'M');
   const size_t missing = letters.find(' ');
   if (missing != std::string::npos && fields.status().ok()) {
     fields.Fail(absl::StrCat("neither full_attn_layers nor kda_layers has layer ", missing + 1));
@@ -67,7 +70,7 @@ void ParseKimiLayers(JsonFields& fields, ModelConfig* config) {
   if (const nlohmann::json* object = fields.Object("linear_attn_config")) {
     JsonFields nested(*object, fields.where() + ": linear_attn_config");
     ParseKimiSizes(nested, {"num_heads", "head_dim", "short_conv_kernel_size"}, config);
-    const bool lists = nested.Has("full_attn_layers") && nested.Has("kda_layers");
+    const bool lists = nested.Has("full_attn_layers") || nested.Has("kda_layers");
     if (letters.empty() && lists) letters = LettersOfLists(nested, *config);
     fields.Adopt(nested.status());
   }

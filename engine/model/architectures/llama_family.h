@@ -16,6 +16,9 @@ struct LlamaDefaults {
   int64_t max_context;                          // max_position_embeddings
   int64_t head_dim = 0;                         // 0: hidden_size / num_attention_heads
   int64_t ffn_dim = 0;                          // intermediate_size; 0: the field is required
+  int64_t vocab_size = 0;                       // as that
+  int64_t num_heads = 0;                        // num_attention_heads, as that
+  int64_t num_kv_heads = 0;                     // 0: as many as heads
   const char* activation_field = "hidden_act";  // null: the architecture reads it
   const char* activation = "silu";
   bool tied_embeddings = false;

@@ -174,6 +174,7 @@ extern const Architecture kMinimaxM3 = {.name = "minimax_m3",
                                         .model_types = kMinimaxM3Types,
                                         .parse_config = &ParseMinimaxM3,
                                         .names = {kLlamaPrefixes, kMinimaxM3Weights, kLlamaBuffers, kTextPartAliases},
-                                        .multimodal_types = kMinimaxM3Outer};
+                                        .multimodal_types = kMinimaxM3Outer,
+                                        .any_text_type = true};
 
 }  // namespace dunlin::engine

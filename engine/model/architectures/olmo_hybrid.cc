@@ -17,15 +17,12 @@ namespace {
 constexpr int64_t kHybridContext = 65536;
 constexpr float kHybridDeltaEpsilon = 1e-5F;  // of the delta nets' norms, whatever rms_norm_eps says
 
-// Published configs have a rope_theta of null, and no positions. Without any rope_parameters versions of transformers
-// differ, so that a null there is refused.
+// Published models have no positions: their rope_parameters, or the rope_theta in there, are null.
 bool HasPositions(JsonFields& fields) {
   const nlohmann::json* parameters = fields.Object("rope_parameters");
   if (parameters == nullptr) {
-    if (fields.Mentions("rope_parameters")) {
-      fields.Fail("rope_parameters is null, which does not say whether there are positions; set its rope_theta");
-    }
-    return fields.Has("rope_theta") || !fields.Mentions("rope_theta");
+    const bool is_null = fields.Mentions("rope_parameters") || fields.Mentions("rope_theta");
+    return fields.Has("rope_theta") || !is_null;
   }
   const JsonFields rope(*parameters, fields.where());
   return rope.Has("rope_theta") || !rope.Mentions("rope_theta");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen 2 and 2.5: Llama with biases on Q, K and V. Qwen 3: Llama with a norm over each head of Q and K.
-// Qwen 2 VL, 2.5 VL and 3 VL and InternVL have them as their text models. Source: transformers 5.24, models/qwen2,
-// models/qwen3, models/qwen2_vl, models/qwen2_5_vl, models/qwen3_vl, models/internvl.
+// Qwen 2 VL, 2.5 VL and 3 VL and InternVL have them as their text models, and MiMo 7B is Qwen 2 with layers that
+// predict further tokens. Source: transformers 5.24, models/qwen2, models/qwen3, models/qwen2_vl, models/qwen2_5_vl,
+// models/qwen3_vl, models/internvl; vLLM, models mimo and mimo_mtp.
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/llama_family.h"
 #include "engine/model/spec/model_limits.h"
@@ -32,7 +33,7 @@ void ParseQwen3(JsonFields& fields, ModelConfig* config) {
 }
 
 constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms);
-constexpr const char* kQwen2ModelTypes[] = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text"};
+constexpr const char* kQwen2ModelTypes[] = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "mimo"};
 constexpr const char* kQwen3ModelTypes[] = {"qwen3", "qwen3_vl_text"};
 constexpr const char* kQwen2Outer[] = {"qwen2_vl", "qwen2_5_vl", "internvl"};
 constexpr const char* kQwen3Outer[] = {"qwen3_vl", "internvl"};

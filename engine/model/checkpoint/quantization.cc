@@ -14,7 +14,8 @@ namespace {
 
 // The row for quantization_config, or null after an error that lists the known methods.
 const QuantizationFormat* SelectFormat(JsonFields& fields) {
-  const std::string method = fields.TextOr("quant_method", "");
+  std::string method = fields.TextOr("quant_method", "");
+  if (method.empty() && fields.Has("quant_algo")) method = "modelopt";  // as older versions of it write
   std::string known;
   for (const QuantizationFormat& row : QuantizationFormats()) {
     if (method == row.method && (!row.blocks || fields.Has("weight_block_size"))) return &row;

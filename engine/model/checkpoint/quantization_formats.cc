@@ -243,13 +243,14 @@ void ParseModelOpt(JsonFields& fields, Quantization* quantization) {
     return fields.Adopt(inner.status());
   }
   const std::string algorithm =
-      Word(fields, "quant_algo", "", {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED_PRECISION"});
+      Word(fields, "quant_algo", "",
+           {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "W4A16_NVFP4", "MXFP8", "MIXED_PRECISION"});
   // FP8 matrices of a mixed checkpoint are those of "FP8".
   const bool per_tensor = algorithm == "FP8" || algorithm == "MIXED_PRECISION";
   quantization->weights = per_tensor ? WeightScaling::kTensor : WeightScaling::kChannel;
   quantization->static_inputs = per_tensor;
   quantization->microscaled = algorithm != "FP8" && algorithm != "FP8_PER_CHANNEL_PER_TOKEN";
-  if (quantization->microscaled) {
+  if (quantization->microscaled && algorithm != "W4A16_NVFP4") {
     quantization->warnings.push_back(absl::StrCat(fields.where(), ": quant_algo is '", algorithm,
                                                   "', which has quantised inputs of its matrices in groups of 16 or "
                                                   "32; inputs are not quantised so here"));

@@ -16,6 +16,6 @@ inline constexpr int64_t kMaxFfnDim = 1 << 20;
 inline constexpr int64_t kMaxExperts = 1024;           // kernels::kExpertsMax
 inline constexpr int64_t kMaxContextTokens = 1 << 24;  // rotary positions are FP32, exact up to 2^24
 inline constexpr size_t kMaxEosTokens = 64;
-inline constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxConfigBytes = uint64_t{16} << 20;  // some list the format of each matrix: 3 MB
 
 }  // namespace dunlin::engine

@@ -42,6 +42,7 @@ constexpr SkippedPart kSkippedParts[] = {
     {"audio_tower.", "audio", true},
     {"embed_audio.", "audio", true},
     {"mtp.", kPredicting, false},
+    {"mtp_layers.", kPredicting, false},
 };
 constexpr std::string_view kModel = "model.";
 

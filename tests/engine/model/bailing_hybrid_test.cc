@@ -30,7 +30,8 @@ constexpr const char* kLing =
         "short_conv_kernel_size": 3, "layer_group_size": 2, "first_k_dense_replace": 2, "moe_intermediate_size": 4,
         "num_experts": 3, "num_experts_per_tok": 2, "num_shared_experts": 1, "n_group": 1, "topk_group": 1})";
 
-void AddLingDelta(const std::string& layer, std::vector<TestTensor>* tensors) {
+// `out`: transformers' name, or that of published files.
+void AddLingDelta(const std::string& layer, const char* out, std::vector<TestTensor>* tensors) {
   const std::string stem = layer + "attention.";
   for (const char* part : {"q", "k", "v"}) {
     tensors->push_back({absl::StrCat(stem, part, "_proj.weight"), {kLingChannels, kLingHidden}});
@@ -42,10 +43,10 @@ void AddLingDelta(const std::string& layer, std::vector<TestTensor>* tensors) {
                                    {stem + "A_log", {kLingHeads}},
                                    {stem + "dt_bias", {kLingChannels}},
                                    {stem + "o_norm.weight", {kLingDim}},
-                                   {stem + "dense.weight", {kLingHidden, kLingChannels}}});
+                                   {absl::StrCat(stem, out, ".weight"), {kLingHidden, kLingChannels}}});
 }
 
-std::vector<TestTensor> LingTensors() {
+std::vector<TestTensor> LingTensors(const char* delta_out) {
   const std::string layers = "model.layers.";
   std::vector<TestTensor> tensors = {{"model.word_embeddings.weight", {9, kLingHidden}},
                                      {"model.norm.weight", {kLingHidden}},
@@ -58,8 +59,8 @@ std::vector<TestTensor> LingTensors() {
                                      {layers + "1.attention.dense.weight", {kLingHidden, 8}},
                                      {layers + "2.mlp.gate.weight", {3, kLingHidden}},
                                      {layers + "2.mlp.gate.expert_bias", {3}}};
-  AddLingDelta(layers + "0.", &tensors);
-  AddLingDelta(layers + "2.", &tensors);
+  AddLingDelta(layers + "0.", delta_out, &tensors);
+  AddLingDelta(layers + "2.", delta_out, &tensors);
   const auto add_mlp = [&tensors](const std::string& stem, int64_t width) {
     tensors.push_back({stem + ".gate_proj.weight", {width, kLingHidden}});
     tensors.push_back({stem + ".up_proj.weight", {width, kLingHidden}});
@@ -84,7 +85,7 @@ class BailingHybrid : public ModelLoading {
 };
 
 TEST_F(BailingHybrid, TensorsBecomeWhatTheDeviceTakes) {
-  const auto model = Load(kLing, LingTensors());
+  const auto model = Load(kLing, LingTensors("dense"));
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT((*model)->warnings(), IsEmpty());
   const std::vector<LayerWeights>& layers = (*model)->weights(Precision::kFp32).layers;
@@ -106,6 +107,26 @@ TEST_F(BailingHybrid, TensorsBecomeWhatTheDeviceTakes) {
   ExpectRow(layers[1].attention_out, 3, "model.layers.1.attention.dense.weight", 3);
   ExpectRow(layers[2].delta.out, 3, stem + "dense.weight", 3);
   EXPECT_EQ(layers[2].router_correction[1], ValueOf("model.layers.2.mlp.gate.expert_bias", 1));
+}
+
+// Ling 3 tiny: queries of a rank, and delta nets whose output is o_proj.
+TEST_F(BailingHybrid, PublishedNamesAreRead) {
+  std::vector<TestTensor> tensors = LingTensors("o_proj");
+  const std::string stem = "model.layers.1.attention.";
+  std::erase_if(tensors, [&stem](const TestTensor& tensor) { return tensor.name == stem + "q_proj.weight"; });
+  tensors.insert(tensors.end(), {{stem + "q_a_proj.weight", {4, kLingHidden}},
+                                 {stem + "q_a_layernorm.weight", {4}},
+                                 {stem + "q_b_proj.weight", {10, 4}}});
+  const auto model = Load(WithField(kLing, "q_lora_rank", "4"), tensors);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->warnings(), IsEmpty());
+  const std::vector<LayerWeights>& layers = (*model)->weights(Precision::kFp32).layers;
+  ExpectRow(layers[2].delta.out, 3, "model.layers.2.attention.o_proj.weight", 3);
+  ExpectRow(layers[1].attention_out, 3, stem + "dense.weight", 3);
+  ASSERT_EQ(layers[1].latent.query.weight.in_features, 4);
+  ExpectRow(layers[1].latent.query_down, 3, stem + "q_a_proj.weight", 3);
+  // partial_rotary_factor is of the linear layers of Ling 2: the rotated part of a head is rotated whole.
+  EXPECT_EQ(ParsedConfig(WithField(kLing, "partial_rotary_factor", "0.5")).rotary.dim, 2);
 }
 
 TEST_F(BailingHybrid, PublishedConfigsAndThoseOfTransformersAreRead) {
@@ -144,6 +165,8 @@ const BadField kLingRefused[] = {
     {kLing, "layer_group_size", "4", "no layer has full attention"},
     {kLing, "short_conv_kernel_size", "9", "short_conv_kernel_size is 9; limit is [2, 8]"},
     {kLing, "use_qkv_bias", "true", "use_qkv_bias is true"},
+    {kLing, "architectures", R"(["BailingMoeV2_5ForCausalLM"])",
+     "architectures names BailingMoeV2_5ForCausalLM, whose linear attention is not supported"},
 };
 
 TEST_F(BailingHybrid, WhatIsNotServedIsRefusedByName) {

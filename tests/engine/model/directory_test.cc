@@ -73,8 +73,8 @@ std::vector<BadDirectory> BadDirectories() {
   return {
       {"no config", remove("config.json"), kNotFound, "config.json: No such file"},
       {"empty config", write("config.json", ""), kInvalidArgument, "config.json: not valid JSON"},
-      {"huge config", write("config.json", std::string((1 << 20) + 1, ' ')), kInvalidArgument,
-       "config.json: has 1048577 bytes; limit is 1048576"},
+      {"huge config", write("config.json", std::string((16 << 20) + 1, ' ')), kInvalidArgument,
+       "config.json: has 16777217 bytes; limit is 16777216"},
       {"config is a directory",
        [](const TempDirectory& temp) {
          fs::remove(temp.File("config.json"));

@@ -160,6 +160,15 @@ TEST_F(KimiLinear, PublishedConfigsAndThoseOfTransformersAreRead) {
   EXPECT_EQ(current->config.max_context, 32);
 }
 
+TEST_F(KimiLinear, OneListOfLayersGivesTheOther) {
+  for (const char* list : {R"({"full_attn_layers": [2]})", R"({"kda_layers": [1, 3]})",
+                           R"({"full_attn_layers": [2], "kda_layers": null})"}) {
+    EXPECT_THAT(ParsedConfig(WithField(kKimi, "linear_attn_config", list)).mixers,
+                ElementsAre(MixerKind::kDelta, MixerKind::kAttention, MixerKind::kDelta))
+        << list;
+  }
+}
+
 const BadField kKimiRefused[] = {
     {kKimi, "mla_use_nope", "false", "mla_use_nope is false"},
     {kKimi, "hidden_act", R"("gelu")", "hidden_act is 'gelu'; known: silu"},

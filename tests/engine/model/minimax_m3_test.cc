@@ -58,6 +58,13 @@ TEST(MinimaxM3, PublishedConfigsAreThoseOfTransformers) {
   }
 }
 
+// The text model of the published config calls itself M2.
+TEST(MinimaxM3, InnerConfigsAreReadWhateverTheirTypeIs) {
+  const std::string inner = WithField(kM3Published, "model_type", R"("minimax_m2")");
+  const ModelConfig config = ParsedConfig(R"({"model_type": "minimax_m3_vl", "text_config": )" + inner + "}");
+  EXPECT_THAT(config.attention.indexer.dense, ElementsAre(true, false, false));
+}
+
 TEST(MinimaxM3, WithoutSparseLayersThereIsNoIndexer) {
   const ModelConfig config = ParsedConfig(WithField(kM3Written, "layer_types", ""));
   EXPECT_FALSE(config.attention.has_indexer());

@@ -67,6 +67,8 @@ TEST(Quantization, ReadsTheFieldsOfEveryFormat) {
        WeightScaling::kTensor, true, 0},
       {"autofp8 dynamic", R"({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": null})", "",
        "fp8 per tensor", WeightScaling::kTensor, false, 0},
+      {"modelopt without its name", R"({"quant_algo": "FP8", "kv_cache_scheme": "FP8", "ignore": ["lm_head"]})", "",
+       "ModelOpt", WeightScaling::kTensor, true, 0},
   };
   for (const Accepted& row : cases) {
     const absl::StatusOr<Quantization> parsed = ParsedQuantization(row.config, row.hf_quant);
@@ -201,6 +203,9 @@ TEST(Quantization, ReadsFloatsInSmallGroupsAndSaysThatInputsStayWide) {
     EXPECT_THAT(parsed->warnings.front(), HasSubstr("inputs are not quantised"));
   }
   EXPECT_TRUE(ParsedQuantization(CompressedTensors(kNvfp4, "null"))->warnings.empty());
+  const auto weights_alone = ParsedQuantization(R"({"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"})");
+  ASSERT_TRUE(weights_alone.ok()) << weights_alone.status();
+  EXPECT_TRUE(weights_alone->microscaled && weights_alone->warnings.empty());
   const auto mixed =
       ParsedQuantization("", R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {}}})");
   ASSERT_TRUE(mixed.ok()) << mixed.status();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -105,6 +106,21 @@ TEST_F(TextPart, ATextModelHasNoVision) {
   EXPECT_THAT(summary->warnings, ElementsAre(HasSubstr("1 tensor(s) of the checkpoint are not used: visual.merger")));
 }
 
+// MiMo 7B: Qwen 2 and layers that predict further tokens.
+TEST_F(TextPart, PredictingLayersOfMimoAreSkipped) {
+  std::vector<TestTensor> tensors = TextTensors("model.", "");
+  for (const auto& [part, rows] : {std::pair("q", 16), std::pair("k", 8), std::pair("v", 8)}) {
+    tensors.push_back({absl::StrCat("model.layers.0.self_attn.", part, "_proj.bias"), {rows}});
+  }
+  tensors.push_back({"model.mtp_layers.0.input_proj.weight", {1}});
+  WriteModel(temp_, WithField(kText, "model_type", R"("mimo")"), tensors);
+  const auto summary = InspectModel({.path = temp_.path(), .random_shape = "", .precisions = {}}, *device_->ops);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_EQ(summary->skipped.size(), 1U);
+  EXPECT_EQ(summary->skipped[0].prefix, "model.mtp_layers.");
+  EXPECT_THAT(summary->warnings, IsEmpty());
+}
+
 TEST(TextPartConfig, FieldsOfTheWholeComeFirst) {
   const auto inner = Parse(Multimodal());
   ASSERT_TRUE(inner.ok()) << inner.status();
@@ -128,6 +144,25 @@ TEST(TextPartConfig, MayStandInTheConfigItself) {
                                          WithField(kText, "model_type", "\"qwen2_5_vl_text\""), "}"));
   ASSERT_TRUE(nested.ok()) << nested.status();
   EXPECT_EQ(nested->config.rotary.inv_freq, flat->config.rotary.inv_freq);
+  const auto glm = Parse(WithField(WithField(kText, "model_type", "\"glm4v\""), "rope_scaling",
+                                   R"({"type": "default", "mrope_section": [1]})"));
+  ASSERT_TRUE(glm.ok()) << glm.status();
+  EXPECT_TRUE(glm->config.text_part && glm->config.rotary.interleaved);
+}
+
+// Of Gemma 3 4B as published.
+TEST(TextPartConfig, MayLeaveOutWhatTransformersHasByDefault) {
+  const auto parsed = Parse(R"({"model_type": "gemma3", "image_token_index": 262144, "text_config": {
+      "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const ModelConfig& config = parsed->config;
+  EXPECT_EQ(config.vocab_size, 262208);
+  EXPECT_EQ(config.attention.num_heads, 8);
+  EXPECT_EQ(config.attention.num_kv_heads, 4);
+  EXPECT_EQ(config.attention.head_dim, 256);
+  EXPECT_EQ(config.max_context, 131072);
+  EXPECT_TRUE(config.head.tied);
 }
 
 TEST(TextPartConfig, QuantizationStandsInEither) {
