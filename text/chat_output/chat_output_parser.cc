@@ -57,7 +57,8 @@ ChatOutputParser::ChatOutputParser(const Options& options, ChatOutputSink* sink)
                                              options.prompt, options.max_call_bytes};
     answer_ = std::make_unique<HarmonyParser>(messages, options.tools, sink);
   } else {
-    const ToolCallParser::Options calls = {forms.calls, options.tools, options.parallel, options.max_call_bytes};
+    const AnswerTags tags = forms.reasoning == nullptr ? AnswerTags() : forms.reasoning->answer_tags;
+    const ToolCallParser::Options calls = {forms.calls, options.tools, options.parallel, options.max_call_bytes, tags};
     answer_ = std::make_unique<ToolCallParser>(calls, sink);
   }
   first_ = answer_.get();

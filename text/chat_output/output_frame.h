@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace dunlin::text {
 
@@ -10,6 +11,12 @@ enum class OutputFrame : uint8_t {
   kNone,        // reasoning, then text and calls
   kChannels,    // messages on channels: gpt-oss
   kRecipients,  // messages to recipients: Muse Glimmer
+};
+
+// Around the answer of an output without messages, which may be without them. Empty: the form has none.
+struct AnswerTags {
+  std::string_view open = {};
+  std::string_view close = {};
 };
 
 }  // namespace dunlin::text

@@ -20,6 +20,8 @@ constexpr std::string_view kMinimaxThinkTokens[] = {"<mm:think>", "</mm:think>"}
 constexpr std::string_view kSeedThinkTokens[] = {"<seed:think>", "</seed:think>"};
 constexpr std::string_view kCohereThinkTokens[] = {"<|START_THINKING|>", "<|END_THINKING|>", "<|START_ACTION|>"};
 constexpr std::string_view kCohereCalls[] = {"<|START_ACTION|>"};
+constexpr std::string_view kHunyuanThinkTokens[] = {"<think>", "</think>", "<answer>", "</answer>"};
+constexpr std::string_view kErnieThinkTokens[] = {"<think>", "</think>", "<response>", "</response>"};
 constexpr std::string_view kBracketTokens[] = {"[THINK]", "[/THINK]"};
 
 bool Has(std::string_view text, std::string_view part) {
@@ -45,6 +47,12 @@ bool IsSeedReasoning(std::string_view text) {
 }
 bool IsCohereReasoning(std::string_view text) {
   return Has(text, "<|START_THINKING|>");
+}
+bool IsHunyuanReasoning(std::string_view text) {
+  return Has(text, "</think>") && Has(text, "</answer>");
+}
+bool IsErnieReasoning(std::string_view text) {
+  return Has(text, "</think>") && Has(text, "</response>");
 }
 bool IsQwen3(std::string_view text) {
   return Has(text, "</think>") && Has(text, "enable_thinking");
@@ -82,6 +90,26 @@ constexpr ReasoningFormat kReasoningFormats[] = {
     {"minimax_m3", "<mm:think>", "</mm:think>", kMinimaxThinkTokens, {}, IsMinimaxReasoning, true},
     {"seed_oss", "<seed:think>", "</seed:think>", kSeedThinkTokens, {}, IsSeedReasoning},
     {"cohere", "<|START_THINKING|>", "<|END_THINKING|>", kCohereThinkTokens, kCohereCalls, IsCohereReasoning},
+    {"hunyuan",
+     "<think>",
+     "</think>",
+     kHunyuanThinkTokens,
+     {},
+     IsHunyuanReasoning,
+     false,
+     OutputFrame::kNone,
+     {},
+     {"<answer>", "</answer>"}},
+    {"ernie4_5",
+     "<think>",
+     "</think>",
+     kErnieThinkTokens,
+     {},
+     IsErnieReasoning,
+     false,
+     OutputFrame::kNone,
+     {},
+     {"<response>", "</response>"}},
     {"qwen3", "<think>", "</think>", kThinkTokens, {}, IsQwen3},
     {"think_tags", "<think>", "</think>", kThinkTokens, {}, IsThinkTags},
     {"mistral", "[THINK]", "[/THINK]", kBracketTokens, {}, IsMistralReasoning},

@@ -27,6 +27,7 @@ struct ReasoningFormat {
   // that begins in `answer` is the answer.
   OutputFrame frame = OutputFrame::kNone;
   std::string_view answer = {};
+  AnswerTags answer_tags = {};  // behind the reasoning, or without any
 };
 
 // In the order in which they are tried.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_output/tool_call_parser.h"
 
+#include <span>
 #include <utility>
 
 namespace dunlin::text {
@@ -14,17 +15,27 @@ size_t LeadingSpace(std::string_view text) {
   return at;
 }
 
+std::span<const std::string_view> OpenersOf(const ToolFormat* format) {
+  return format == nullptr ? std::span<const std::string_view>() : format->openers;
+}
+
 }  // namespace
 
 ToolCallParser::ToolCallParser(const Options& options, ChatOutputSink* sink)
     : format_(options.format),
+      tags_(options.tags),
+      closing_{"\n\n" + std::string(tags_.close), "\n" + std::string(tags_.close), std::string(tags_.close)},
+      marks_(OpenersOf(format_).begin(), OpenersOf(format_).end()),
+      tagged_(tags_.open.empty() ? Tagged::kAfter : Tagged::kBefore),
       tools_(options.tools),
       parallel_(options.parallel),
       sink_(sink),
-      buffer_(options.tools, options.max_call_bytes, sink) {}
+      buffer_(options.tools, options.max_call_bytes, sink) {
+  marks_.insert(marks_.end(), closing_.begin(), closing_.end());
+}
 
 void ToolCallParser::Push(std::string_view text) {
-  if (format_ == nullptr) return sink_->OnText(text);
+  if (format_ == nullptr && tags_.open.empty()) return sink_->OnText(text);
   pending_.append(text);
   size_t at = 0;
   while (!done() && at < pending_.size()) {
@@ -60,12 +71,29 @@ std::optional<size_t> ToolCallParser::TakeCalls(std::string_view rest) {
   return rest.size();
 }
 
+std::optional<size_t> ToolCallParser::TakeTag(std::string_view rest, size_t space) {
+  if (tagged_ == Tagged::kAfter) return 0;
+  const std::string_view tag = tagged_ == Tagged::kBefore ? tags_.open : tags_.close;
+  const auto found = MarkerAtStart(rest.substr(space), {&tag, 1});
+  if (!found.has_value()) return 0;
+  if (!found->marker.has_value()) return std::nullopt;
+  tagged_ = tagged_ == Tagged::kBefore ? Tagged::kOpened : Tagged::kAfter;
+  sink_->OnMarkup(rest.substr(0, space + tag.size()));
+  return space + tag.size();
+}
+
 std::optional<size_t> ToolCallParser::TakeAtBoundary(std::string_view rest) {
+  if (tagged_ == Tagged::kOpened && rest[0] == '\n') {
+    sink_->OnMarkup("\n");
+    return 1;
+  }
+  if (tagged_ == Tagged::kOpened) tagged_ = Tagged::kInside;
   const size_t space = LeadingSpace(rest);
   if (space <= kMaxSpaceBytes) {
     if (space == rest.size()) return std::nullopt;
     const std::string_view next = rest.substr(space);
-    const auto opener = MarkerAtStart(next, format_->openers);
+    if (const std::optional<size_t> tag = TakeTag(rest, space); tag != size_t{0}) return tag;
+    const auto opener = MarkerAtStart(next, OpenersOf(format_));
     if (opener.has_value() && opener->marker.has_value()) {
       const size_t end = space + format_->openers[*opener->marker].size();
       Begin(rest.substr(0, end), *opener->marker);
@@ -79,22 +107,31 @@ std::optional<size_t> ToolCallParser::TakeAtBoundary(std::string_view rest) {
       return end;
     }
     if (opener.has_value() || closer.has_value()) return std::nullopt;
-    if (!behind_call && format_->bare != '\0' && next[0] == format_->bare) {
+    if (!behind_call && format_ != nullptr && format_->bare != '\0' && next[0] == format_->bare) {
       Begin(rest.substr(0, space), format_->openers.size());
       return space;
     }
   }
   boundary_ = false;
+  if (tagged_ == Tagged::kBefore) tagged_ = Tagged::kAfter;
   return 0;
 }
 
 std::optional<size_t> ToolCallParser::TakeText(std::string_view rest) {
-  const MarkerMatch match = FindMarker(rest, format_->openers);
+  const size_t num_openers = OpenersOf(format_).size();
+  const bool inside = tagged_ == Tagged::kInside;
+  const MarkerMatch match = FindMarker(rest, std::span(marks_).first(inside ? marks_.size() : num_openers));
   if (match.position > 0) sink_->OnText(rest.substr(0, match.position));
   if (match.marker.has_value()) {
-    const std::string_view opener = format_->openers[*match.marker];
-    Begin(opener, *match.marker);
-    return match.position + opener.size();
+    const std::string_view mark = marks_[*match.marker];
+    if (*match.marker < num_openers) {
+      Begin(mark, *match.marker);
+    } else {
+      sink_->OnMarkup(mark);
+      tagged_ = Tagged::kAfter;
+      boundary_ = true;
+    }
+    return match.position + mark.size();
   }
   if (match.position == 0) return std::nullopt;
   return match.position;
@@ -115,7 +152,8 @@ void ToolCallParser::Finish() {
     return reader->MayEnd() ? buffer_.EndMarkup() : buffer_.Break();
   }
   if (rest.empty()) return;
-  const bool is_markup = boundary && buffer_.num_calls() > 0 && LeadingSpace(rest) == rest.size();
+  const bool closed = tagged_ == Tagged::kAfter && !tags_.open.empty();
+  const bool is_markup = boundary && (closed || buffer_.num_calls() > 0) && LeadingSpace(rest) == rest.size();
   is_markup ? sink_->OnMarkup(rest) : sink_->OnText(rest);
 }
 

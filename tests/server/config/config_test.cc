@@ -180,7 +180,7 @@ const BadConfig kBadConfigs[] = {
      "hunyuan, olmo3, nemotron, cohere, phi4_mini, granite, hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
      "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, muse_glimmer, gemma4, kimi_k2, "
-     "minimax_m3, seed_oss, cohere, qwen3, think_tags, mistral"},
+     "minimax_m3, seed_oss, cohere, hunyuan, ernie4_5, qwen3, think_tags, mistral"},
     {"{", "config.json: parse error at line 1, column 2: "},
     {R"({"limits": 1e400})", "config.json: number overflow parsing '1e400'"},
     {"[]", "the config is []; limit is an object"},

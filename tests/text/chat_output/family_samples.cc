@@ -127,12 +127,70 @@ std::vector<Sample> ListedFamilySamples() {
   };
 }
 
+std::vector<Sample> AnsweredFamilySamples() {
+  return {
+      {"hunyuan's answer",
+       "hunyuan",
+       "",
+       "",
+       "<think>\nHm.\n</think>\n<answer>\n  A\n\n<b> </answe> \n</answer>\n",
+       "  A\n\n<b> </answe> ",
+       "Hm.",
+       {}},
+      {"hunyuan's answer after a prompt that closed the reasoning",
+       "hunyuan",
+       "hunyuan",
+       "<think>\n\n</think>\n",
+       "<answer>\nA.\n</answer>",
+       "A.",
+       "",
+       {}},
+      {"hunyuan without tags",
+       "hunyuan",
+       "hunyuan",
+       "",
+       "<think>Hm.</think>\nThe tags are <answer> and </answer>.\n",
+       "The tags are <answer> and </answer>.\n",
+       "Hm.",
+       {}},
+      {"hunyuan's calls in its answer",
+       "hunyuan",
+       "hunyuan",
+       "",
+       "<think>\nHm.\n</think>\n<answer>\nI look.\n<tool_calls>[{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+       "\"</answer>\"}}]</tool_calls>\n</answer>",
+       "I look.\n",
+       "Hm.",
+       {{"get_weather", R"({"city": "</answer>"})", true}}},
+      {"hunyuan's answer that does not end", "hunyuan", "hunyuan", "", "<answer>\nA.\n\n</ans", "A.\n\n</ans", "", {}},
+      {"hunyuan's empty answer", "hunyuan", "hunyuan", "", "<answer>\n\n</answer>\n", "", "", {}},
+      {"ernie's calls behind its answer",
+       "ernie4_5",
+       "hermes",
+       "<think>\n",
+       "Hm.\n</think>\n\n\n<response>\nI look.\n</response>\n\n\n<tool_call>\n{\"name\": \"get_weather\", "
+       "\"arguments\": {\"city\": \"Leeds\"}}\n</tool_call>\n",
+       "I look.",
+       "Hm.",
+       {{"get_weather", kCity, true}}},
+      {"ernie's text behind its answer",
+       "ernie4_5",
+       "hermes",
+       "<think>\n",
+       "Hm.\n</think>\n<response>A.</response>\n B",
+       "A.\n B",
+       "Hm.",
+       {}},
+  };
+}
+
 }  // namespace
 
 std::vector<Sample> SamplesOfFamilies() {
   std::vector<Sample> all = TaggedFamilySamples();
-  const std::vector<Sample> listed = ListedFamilySamples();
-  all.insert(all.end(), listed.begin(), listed.end());
+  for (const auto& samples : {ListedFamilySamples(), AnsweredFamilySamples()}) {
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
   return all;
 }
 

@@ -102,6 +102,9 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
       {"{{ 'List of tools: <|tool_list_start|>[' }}", "lfm2", "none"},
       {"{{ 'List of tools: [' }}{{ content.split('</think>')[-1] }}", "lfm2", "think_tags"},
       {"{% if enable_thinking is false %}<think>\n\n</think>{% endif %}<tool_call>", "hermes", "qwen3"},
+      {"{{ content.split('</think>')[-1].split('<answer>')[-1].split('</answer>')[0] }}{{ enable_thinking }}", "none",
+       "hunyuan"},
+      {"{{ '</think>\n<response>\n' + content + '\n</response>\n' }}<tool_call>", "hermes", "ernie4_5"},
       {"", "none", "none"},
   };
   for (const Row& row : kRows) {
