@@ -87,6 +87,16 @@ VersionFiles FilesOf(const fs::path& version) {
   return files;
 }
 
+// JSON, in which the config has names and paths, cannot hold others.
+bool IsUtf8(const std::string& text) {
+  try {
+    (void)Json(text).dump();
+  } catch (const Json::exception&) {
+    return false;
+  }
+  return true;
+}
+
 // A version's directory, or its one GGUF file.
 std::string SourceOf(const fs::path& version) {
   std::vector<fs::path> files;
@@ -146,7 +156,7 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::string& repository
   for (const fs::path& model : EntriesOf(repository)) {
     if (model.filename().string().starts_with('.') || !fs::is_directory(model, error)) continue;
     std::optional<FoundModel> version = ChooseVersion(model, now - settle, served);
-    if (version.has_value()) found.push_back(*std::move(version));
+    if (version.has_value() && IsUtf8(version->path)) found.push_back(*std::move(version));
   }
   return found;
 }

@@ -277,7 +277,18 @@ absl::Status CheckExposure(const char* key, const std::string& address, const Pr
                    "access.behind_proxy (--behind-proxy) is true because a proxy does this"));
 }
 
+// A file has been checked by its parser; --set, names and folders of the command line come here.
+absl::Status CheckTexts(const Json& document) {
+  try {
+    (void)document.dump();
+  } catch (const Json::exception&) {
+    return absl::InvalidArgumentError("a name, a path or a value of --set is not UTF-8");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAndComplete(Json* document) {
+  if (absl::Status status = CheckTexts(*document); !status.ok()) return status;
   ExpandSwitches(document);
   ExpandSpeculation(document);
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;

@@ -154,6 +154,12 @@ TEST_F(ConfigTest, AKeyThatAppearsTwiceIsAFault) {
   EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json: key 'name' appears twice"));
 }
 
+TEST_F(ConfigTest, ATextThatIsNotUtf8IsAFault) {
+  const absl::StatusOr<Config> config = Load(kSmallest, {"models.0.name=caf\xe9"});
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().message(), "a name, a path or a value of --set is not UTF-8");
+}
+
 TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
   const auto config = Load(kSmallest, {"listen.grpc=127.0.0.1:0", "scheduler.max_sequences=3",
                                        "models.0.precisions=[\"fp8\",\"fp32\"]", "attention.enable_math=false"});

@@ -53,6 +53,13 @@ class ModelFolderTest : public ConfigTest {
   const ModelPaths none_{};
 };
 
+TEST_F(ModelFolderTest, NamesThatAreNotUtf8AreLeftOut) {
+  Write("a/1");
+  Write("caf\xe9/1");
+  Write("b/1", "mod\xe9l.gguf");
+  EXPECT_THAT(FoundLater(), ElementsAre("a/1"));
+}
+
 TEST_F(ModelFolderTest, TheLargestNumberIsServedAndOtherNamesAreLeftOut) {
   Write("a/2");
   Write("a/10");
