@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Serves the demo model with every CPU variant for ARM and compares answers with those of x86-64.
+"""Serves the demo model with every CPU variant for ARM, and pages of every size, and compares answers with those of x86-64.
 
 served.py BINARY               a program for aarch64, under emulation (emulated.sh)
 served.py BINARY --write       a program for this machine: writes portable_answers.json, the answers of its portable variant
 
-All variants answer with the same texts, the portable one also with the same bits of the log probabilities. Metrics, a client and
-the end after Ctrl-C are checked, too. Exit status 1 if a check failed.
+All variants answer with the same texts, the portable one also with the same bits of the log probabilities. Metrics, a client,
+`dunlin inspect` and the end after Ctrl-C are checked, too. Exit status 1 if a check failed.
 """
 import argparse
 import contextlib
@@ -28,16 +28,17 @@ ANSWERS = HERE / "portable_answers.json"
 PRECISIONS = ["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 WAIT_S = 600  # emulated, on a busy machine
 
-# Processor of qemu, variant that compute.cpu_variant forces (None: the server's choice), variant that serves.
+# Processor of qemu, variant that compute.cpu_variant forces (None: the server's choice), variant that serves, and bytes of the
+# system's pages.
 RUNS = [
-    ("max", "portable", "portable"),
-    ("max", None, "neon_bf16"),
-    ("max", "neon_i8mm", "neon_i8mm"),
-    ("max", "neon_dot", "neon_dot"),
-    ("max", "neon", "neon"),
-    ("neoverse-n1", None, "neon_dot"),
-    ("cortex-a72", None, "neon"),
-    ("cortex-a72", "portable", "portable"),
+    ("max", "portable", "portable", 4096),
+    ("max", None, "neon_bf16", 65536),
+    ("max", "neon_i8mm", "neon_i8mm", 4096),
+    ("max", "neon_dot", "neon_dot", 4096),
+    ("max", "neon", "neon", 4096),
+    ("neoverse-n1", None, "neon_dot", 16384),
+    ("cortex-a72", None, "neon", 4096),
+    ("cortex-a72", "portable", "portable", 4096),
 ]
 
 
@@ -119,9 +120,15 @@ def answers_of(server):
     return "/".join(sorted(fingerprints)), answers
 
 
+def inspected(command):
+    """The variant that `dunlin inspect` names."""
+    told = subprocess.run([*command, "inspect", "--device", "cpu"], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    return re.sub(r"cpu \((\w+),.*", r"\1", told.stdout.partition("\n")[0]) or told.stderr
+
+
 def problems_of(command, run, expected):
     """What is wrong with one of RUNS, in words, and how many answers are those of x86-64."""
-    _, forced, variant = run
+    _, forced, variant, _ = run
     with serve(command, forced) as server:
         served, answers = answers_of(server)
         generated = subprocess.run(
@@ -132,6 +139,8 @@ def problems_of(command, run, expected):
     problems = []
     if served != variant:
         problems.append(f"{served} served")
+    if forced is None and (named := inspected(command)) != variant:
+        problems.append(f"dunlin inspect names {named}")
     differing = [name for name, wanted in expected.items()
                  if answers[name]["text"] != wanted["text"] or (variant == "portable" and answers[name] != wanted)]
     problems += [f"{name}: {answers[name]}" for name in differing]
@@ -168,10 +177,10 @@ def main():
     failed = 0
     for run in RUNS:
         begin = time.monotonic()
-        os.environ["QEMU_CPU"] = run[0]
+        os.environ.update(QEMU_CPU=run[0], QEMU_PAGESIZE=str(run[3]))
         problems, seen = problems_of(command, run, expected)
-        print(f"{run[0]:12} {run[2]:10} {'forced' if run[1] else 'chosen'}: {seen}, {time.monotonic() - begin:.0f} s",
-              *problems, sep="\n  ", flush=True)
+        print(f"{run[0]:12} {run[2]:10} {'forced' if run[1] else 'chosen'}, pages of {run[3] >> 10:2} KiB: {seen}, "
+              f"{time.monotonic() - begin:.0f} s", *problems, sep="\n  ", flush=True)
         failed += bool(problems)
     problem = refused(command)  # on the last one, a Cortex-A72
     print(f"{'cortex-a72':12} neon_bf16  refused: {problem or 'ok'}")
