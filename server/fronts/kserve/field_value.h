@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@ class FieldValue {
 
   std::string_view name() const { return name_; }
   bool is_null() const { return false; }  // the null members of JSON are left out
+  bool is_text() const { return elements_.size() == 1 && std::holds_alternative<std::string>(elements_[0]); }
   const std::vector<Scalar>& elements() const { return elements_; }
 
   // Errors: another number of elements than one (the lists: any number), another type, out of range.

@@ -45,8 +45,9 @@ void ReadPrecision(const V& v, F* f) {
 }
 
 void ReadSpeculation(const V& v, F* f) {
-  f->request.execution.max_drafts = engine::MaxDraftsNamed(v.Text());
-  if (!f->request.execution.max_drafts.has_value()) v.Fail(UnknownName(v.Text(), "word"), engine::kSpeculationWords);
+  const std::string word = v.is_text() ? v.Text() : absl::StrCat(v.Int());
+  f->request.execution.max_drafts = word == "0" ? 0 : engine::MaxDraftsNamed(word);
+  if (!f->request.execution.max_drafts.has_value()) v.Fail(UnknownName(word, "word"), engine::kSpeculationWords);
 }
 
 void ReadPooling(const V& v, F* f) {

@@ -111,6 +111,22 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("precision is \"int3\"; limit is auto, fp32"));
 }
 
+TEST(InferFields, TakeSpeculationAsAWordOrANumber) {
+  Wire wire = Prompt();
+  inference::InferParameter& speculation = (*wire.mutable_parameters())["speculation"];
+  speculation.set_int64_param(3);
+  EXPECT_EQ(ReadWire(wire).request.execution.max_drafts, 3);
+  speculation.set_string_param("16");
+  EXPECT_EQ(ReadWire(wire).request.execution.max_drafts, 16);
+  speculation.set_int64_param(0);
+  EXPECT_EQ(ReadWire(wire).request.execution.max_drafts, 0) << "off";
+  speculation.set_int64_param(17);
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()),
+              HasSubstr("speculation is \"17\"; limit is off, auto, or a number from 1 to 16"));
+  speculation.set_bool_param(true);
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("speculation is not a 32-bit integer"));
+}
+
 TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {
   Wire wire = Prompt();
   wire.add_outputs()->set_name("num_output_tokens");
