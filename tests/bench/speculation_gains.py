@@ -9,12 +9,15 @@ With --peer-python, llama.cpp's own modes answer the same prompts in turns with 
 
 Usage: speculation_gains.py BUILD_DIR MODEL [--draft MODEL|mtp] [--precision bf16] [--int8-inputs] [--prompts edit,...]
        [--tokens 64] [--turns 2] [--streams 1] [--peer-python PYTHON_WITH_XLLAMACPP [--peer-modes plain,ngram-simple,...]]
-Exit status 1 if an answer changes. Measure with nothing else running.
+       [--processor-time]
+Exit status 1 if an answer changes. Measure with nothing else running; on a machine that others use, with --processor-time
+under `taskset -c 0`, which makes every engine compute on one thread.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import re
@@ -54,6 +57,12 @@ PROMPTS = {
     "story": ("Tell me a story of a bird that flies to the sea.", 0),
     "random": (" ".join(random.Random(1).choices(re.findall(r"\w+", CODE + TEXT), k=60)), 1),
 }
+
+
+def processor_seconds(process):
+    """Of all threads of a child, so far."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(int(ticks) for ticks in fields[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
@@ -106,13 +115,23 @@ class Server:
 def run(server, name, speculation, options):
     """The answers of the streams, their rate together, and guesses that were verified and right."""
     prompt, temperature = PROMPTS[name]
+    begin = processor_seconds(server.process)
     with concurrent.futures.ThreadPoolExecutor(options.streams) as pool:
         answers = list(pool.map(lambda _: server.ask(prompt, temperature, speculation, options.tokens),
                                 range(options.streams)))
     details = [usage.get("completion_tokens_details") or {} for _, _, usage in answers]
     right = sum(detail.get("accepted_prediction_tokens", 0) for detail in details)
     wrong = sum(detail.get("rejected_prediction_tokens", 0) for detail in details)
-    return [text for text, _, _ in answers], sum(rate for _, rate, _ in answers), right + wrong, right
+    rate = sum(rate for _, rate, _ in answers)
+    if options.processor_time:
+        rate = options.streams * (options.tokens - 1) / (processor_seconds(server.process) - begin)
+    return [text for text, _, _ in answers], rate, right + wrong, right
+
+
+def rate_of_peer(peer, name, options):
+    begin = processor_seconds(peer.process)
+    rate = peer.rate(*PROMPTS[name], options.tokens)
+    return (options.tokens - 1) / (processor_seconds(peer.process) - begin) if options.processor_time else rate
 
 
 def compare(server, peers, name, options):
@@ -124,7 +143,7 @@ def compare(server, peers, name, options):
     verified, right = 0, 0
     for turn in range(options.turns):
         for peer in peers:
-            of_peers[peer.mode].append(peer.rate(*PROMPTS[name], options.tokens))
+            of_peers[peer.mode].append(rate_of_peer(peer, name, options))
         for speculation in ("off", "auto") if turn % 2 == 0 else ("auto", "off"):
             texts, rate, *guesses = run(server, name, speculation, options)
             verified, right = guesses if speculation == "auto" else (verified, right)
@@ -151,6 +170,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--processor-time", action="store_true", help="rates by the processor time of the processes")
     parser.add_argument("--peer-python", help="a Python with the package xllamacpp")
     parser.add_argument("--peer-modes", default="plain,ngram-simple,ngram-cache")
     options = parser.parse_args()
