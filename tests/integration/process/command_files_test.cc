@@ -25,8 +25,10 @@ int StatusOf(const std::string& arguments) {
 
 TEST(CommandFiles, OutputThatCannotBeWrittenIsAFailure) {
   const std::string file = testing::TempDir() + "dunlin_command_files_keys.json";
-  for (const std::string command : {std::string("schema"), "config " DUNLIN_SOURCE_DIR "/models/demo",
-                                    "inspect " DUNLIN_SOURCE_DIR "/models/demo", "key new --name a --file " + file}) {
+  const std::vector<std::string> commands = {"schema", "config " DUNLIN_SOURCE_DIR "/models/demo",
+                                             "inspect " DUNLIN_SOURCE_DIR "/models/demo",
+                                             "key new --name a --file " + file};
+  for (const std::string& command : commands) {
     std::filesystem::remove(file);
     EXPECT_EQ(StatusOf(command + " > /dev/null"), 0) << command;
     std::filesystem::remove(file);
