@@ -188,8 +188,8 @@ bench: build
 loadtest: build
 	@BINARY=$(BUILD)/dunlin deploy/loadtest/smoke_set.sh
 
-# DIST_CUDA=1 adds the CUDA module that `make cuda` built.
-dist: build
+# DIST_CUDA=1 adds the CUDA module, for all architectures: what `make test` built may be for a few.
+dist: $(if $(filter 1,$(DIST_CUDA)),cuda) build
 	@deploy/dist.sh $(BUILD) build/dist
 
 dist-test: dist
