@@ -64,7 +64,9 @@ class MinimaxGrammar final : public NestedGrammar {
 
   std::optional<std::string> Literal(const Json& value, const Json& schema) const override {
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    const bool is_read = Json::parse(ValueSchema(&tool().parameters, &schema).ToJson(text)) == value;
+    // What the reader makes of a text may be no JSON to this parser: 1e999, the escape of half a surrogate pair.
+    const std::string json = ValueSchema(&tool().parameters, &schema).ToJson(text);
+    const bool is_read = Json::parse(json, nullptr, /*allow_exceptions=*/false) == value;
     if (value.is_structured() || !is_read || text.find(kMinimaxMark) != std::string::npos) return std::nullopt;
     return Terms(absl::StrCat(text, engine::AbslView(kMinimaxMark)));
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grammar of calls whose form writes no JSON inside its values either (call_grammar.h): the schemas of texts, lists
 // and objects become rules; numbers and words stay JSON Schemas. Each such form says how it writes what a schema
-// allows. Owner: a form's grammar function. Thread rule: one thread at a time.
+// allows. Schemas nested deeper than 32 are refused. Owner: a form's grammar function. Thread rule: one thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace dunlin::text {
 
 class NestedGrammar {
  public:
-  // form: in the table of forms, which has its markers. is_name: of parameters and members. The pointers outlive this.
+  // form: in the table of forms, which has its markers. is_name: of parameters and members. request and the pointers
+  // outlive this.
   NestedGrammar(const char* form, bool (*is_name)(std::string_view name), const CallGrammar& request,
                 GrammarParts* parts)
       : form_(form), is_name_(is_name), request_(request), parts_(parts) {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that write each argument by itself, between tags: Qwen3-Coder's, GLM's, MiniMax M2's, DeepSeek's DSML and Muse
-// Glimmer's. A value
-// becomes JSON by the schema of the function's parameter (ToolSet::ToJson), or by its tag where that says what it is;
-// one that can only be a string is passed on as it comes, others when they are complete.
+// Glimmer's. A value becomes JSON by the schema of the function's parameter (ToolSet::ToJson), or by its tag where that
+// says what it is; one that can only be a string is passed on as it comes, others when they are complete.
 // Source: the models' chat templates.
 #pragma once
 
@@ -42,6 +41,7 @@ extern const CallTags kAtemTags;  // <atem:invoke name="F"> <atem:parameter name
 // in_call: the marker was tags.call, which then is not expected. tags and tools outlive the reader.
 std::unique_ptr<CallReader> MakeTaggedCall(const CallTags& tags, bool in_call, const ToolSet* tools);
 
+// Of a function's or a parameter's name in a tag; a call with a longer one is not read.
 inline constexpr size_t kMaxTagNameBytes = 256;
 // Whether a reader takes `name` as one of a parameter: kQwenTags and kGlmTags; those that write it in quotes.
 bool IsTagName(std::string_view name);

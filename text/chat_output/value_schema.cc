@@ -2,7 +2,7 @@
 #include "text/chat_output/value_schema.h"
 
 #include <algorithm>
-#include <vector>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
@@ -74,9 +74,9 @@ class Types {
   }
 
   bool empty() const { return names_.empty(); }
-  bool Has(std::string_view type) const { return std::find(names_.begin(), names_.end(), type) != names_.end(); }
+  bool Has(std::string_view type) const { return names_.contains(type); }
   bool HasOthersThanStrings() const {
-    return std::any_of(names_.begin(), names_.end(), [](const std::string& name) { return name != "string"; });
+    return std::any_of(names_.begin(), names_.end(), [](std::string_view name) { return name != "string"; });
   }
 
  private:
@@ -84,16 +84,16 @@ class Types {
     if (const Json* type = MemberOf(schema, "type")) {
       AddNames(*type);
     } else if (const Json* choices = MemberOf(schema, "enum"); choices != nullptr && choices->is_array()) {
-      for (const Json& choice : *choices) names_.emplace_back(TypeOf(choice));
+      for (const Json& choice : *choices) names_.emplace(TypeOf(choice));
     } else if (const Json* value = MemberOf(schema, "const")) {
-      names_.emplace_back(TypeOf(*value));
+      names_.emplace(TypeOf(*value));
     }
   }
   void AddNames(const Json& type) {
-    if (type.is_string()) names_.push_back(type.get<std::string>());
+    if (type.is_string()) names_.insert(type.get_ref<const std::string&>());
     if (!type.is_array()) return;
     for (const Json& one : type) {
-      if (one.is_string()) names_.push_back(one.get<std::string>());
+      if (one.is_string()) names_.insert(one.get_ref<const std::string&>());
     }
   }
   static const char* TypeOf(const Json& value) {
@@ -105,7 +105,7 @@ class Types {
     return value.is_object() ? "object" : "array";
   }
 
-  std::vector<std::string> names_;
+  std::set<std::string_view> names_;  // of the schema: each once, however often the walk comes by
 };
 
 // Whether a text, which is JSON, is a value of one of the types, and no string.

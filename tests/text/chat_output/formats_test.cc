@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of forms: names, markers that cannot be confused, and which templates are recognised.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -229,6 +231,26 @@ TEST(ToolSet, LooksForTypesInBoundedTime) {
                                        R"(]}}, "properties": {"x": {"$ref": "#/$defs/a"}}}}])");
   EXPECT_EQ(tools.ToJson("f", "x", "1"), "\"1\"");
   EXPECT_EQ(tools.ToJson("f", "y", "1"), "\"1\"");
+}
+
+int64_t PeakKib() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// Nor does the memory for the types grow with how often a reference leads to the same values.
+TEST(ToolSet, HoldsEachTypeOnceHoweverOftenItIsReached) {
+  std::string values = "1";
+  for (int i = 0; i < 20'000; ++i) values += ",1";
+  std::string options = R"({"$ref": "#/$defs/a"})";
+  for (int i = 0; i < 9; ++i) options += R"(, {"$ref": "#/$defs/a"})";
+  const ToolSet tools =
+      ToolSet::Parse(R"([{"name": "f", "parameters": {"$defs": {"a": {"enum": [)" + values + R"(], "anyOf": [)" +
+                     options + R"(]}}, "properties": {"x": {"$ref": "#/$defs/a"}}}}])");
+  const int64_t before = PeakKib();
+  EXPECT_EQ(tools.ToJson("f", "x", "1"), "1");
+  EXPECT_LT(PeakKib() - before, 64 << 10);
 }
 
 TEST(ValueSchema, GoesThroughReferencesAndOptions) {

@@ -362,6 +362,8 @@ TEST(GrammarOutput, WhatAFormCannotEnforceIsRefusedByName) {
       {R"({"type": "object", "additionalProperties": {"$ref": "#/x"}})", "a \"$ref\" in \"additionalProperties\""},
       {R"({"type": ["string", "integer"], "enum": ["5"]})", "values that cannot be written"},
       {R"({"enum": [[1]]})", "values that cannot be written"},
+      {R"({"type": ["string", "number"], "enum": ["1e999"]})", "values that cannot be written"},
+      {R"({"enum": ["[\"\\ud800\"]", []]})", "values that cannot be written"},
       {R"({"const": "]<]minimax[>["})", "values that cannot be written"}};
   for (const auto& [schema, why] : kMinimax) {
     EXPECT_THAT(refusal("minimax_m3", absl::StrCat(R"({"properties": {"a": )", schema, "}}")), HasSubstr(why));
