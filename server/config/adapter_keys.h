@@ -14,8 +14,7 @@ inline constexpr ConfigKey kAdapterKeys[] = {
      "Name of a LoRA adapter, which requests give as their model: one that no other model or adapter has, without '@'"},
     {"models[].adapters[].path", KeyType::kString, nullptr, 1, 4096, nullptr,
      "PEFT directory (adapter_config.json, adapter_model.safetensors) or GGUF file; relative paths are resolved "
-     "against "
-     "the config file's folder"},
+     "against the config file's folder"},
     {"models[].max_adapters", KeyType::kInteger, "0", 0, engine::kMaxAdapters, nullptr,
      "Adapters that the model may have at once, those of models[].adapters and those that calls load; 0: as many as "
      "models[].adapters has"},
@@ -29,8 +28,7 @@ inline constexpr ConfigKey kAdapterKeys[] = {
      "Largest rank of an adapter; buffers of a step and, with adapter_memory_bytes auto, memory are planned for it"},
     {"models[].adapter_memory_bytes", KeyType::kIntegerOrAuto, "\"auto\"", 1 << 20, int64_t{1} << 40, nullptr,
      "Memory for the weights of adapters; auto: what max_adapters of max_adapter_rank take, of experts as far as "
-     "memory "
-     "goes"},
+     "memory goes"},
     {"models[].adapter_folder", KeyType::kString, "\"\"", 0, 4096, nullptr,
      "Folder that calls may load adapters from, with what links in it lead to elsewhere left out; relative paths are "
      "resolved against the config file's folder; empty: any absolute path"},

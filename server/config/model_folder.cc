@@ -113,7 +113,8 @@ FoundModel Found(const fs::path& model, const fs::path& version, const VersionFi
 }
 
 std::optional<FoundModel> ChooseVersion(const fs::path& model, absl::Time settled_before, const ModelPaths* served) {
-  const std::vector<fs::path> versions = VersionsOf(model);
+  std::vector<fs::path> versions = VersionsOf(model);
+  std::erase_if(versions, [](const fs::path& version) { return !IsUtf8(SourceOf(version)); });
   for (const fs::path& version : versions) {
     const VersionFiles files = FilesOf(version);
     if (files.changed < settled_before) return Found(model, version, files);
@@ -156,7 +157,7 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::string& repository
   for (const fs::path& model : EntriesOf(repository)) {
     if (model.filename().string().starts_with('.') || !fs::is_directory(model, error)) continue;
     std::optional<FoundModel> version = ChooseVersion(model, now - settle, served);
-    if (version.has_value() && IsUtf8(version->path)) found.push_back(*std::move(version));
+    if (version.has_value()) found.push_back(*std::move(version));
   }
   return found;
 }

@@ -26,8 +26,8 @@ using ModelPaths = std::map<std::string, std::string>;
 
 // By name. Of a model without a settled version the one in `served` goes on, if it is still there; without `served`, at
 // the start, its largest. settle: the time; now: compared with the times at which files changed (ctime). Folders
-// without a version are left out, as are names that begin with '.' or are not UTF-8. NOT_FOUND if the folder cannot be
-// read.
+// without a version are left out, as are names that begin with '.', and versions whose path is not UTF-8. NOT_FOUND if
+// the folder cannot be read.
 absl::StatusOr<std::vector<FoundModel>> FindModels(const std::string& repository, absl::Duration settle, absl::Time now,
                                                    const ModelPaths* served);
 

@@ -69,10 +69,10 @@ def generated(body):
     """By output: its text, reasoning, tokens, scores and end; of the prompt the scores. None where an output has no end."""
     outputs = {}
     for fields in messages_of(body):
-        kept = outputs.setdefault(dict(fields).get(4, 0), {"text": "", "tokens": [], "scores": [], "end": None})
+        kept = outputs.setdefault(dict(fields).get(4, 0), {"text": "", "reasoning": "", "tokens": [], "scores": [], "end": None})
         for number, value in fields:
             if number in (1, 9):
-                kept["text"] += value.decode()
+                kept["text" if number == 1 else "reasoning"] += value.decode()
             elif number == 2:
                 kept["tokens"] += packed(value)
             elif number in (3, 7):

@@ -115,12 +115,14 @@ size_t HarmonyParser::TakeHeader(std::string_view rest) {
     state_ = State::kText;
     return 0;
   }
-  if (std::min(message, rest.size()) > kMaxHeaderBytes) {
+  const bool complete = message != std::string_view::npos;
+  const bool too_long = complete ? message > kMaxHeaderBytes : rest.size() >= kMaxHeaderBytes + kMessage.size();
+  if (too_long) {
     sink_->OnText(rest.substr(0, 1));  // so that what follows begins with no marker
     state_ = State::kText;
     return 1;
   }
-  if (message == std::string_view::npos) return 0;
+  if (!complete) return 0;
   const std::string header = absl::StrCat(first_ ? prompt_header_ : "", engine::AbslView(rest.substr(0, message)));
   first_ = false;
   state_ = StateOf(header);
@@ -153,9 +155,9 @@ size_t HarmonyParser::TakeContent(std::string_view rest) {
   const std::string_view end = ends[*match.marker];
   const bool start = end == kStartMarker;
   if (!start && end.back() == '=') {
-    const std::optional<size_t> header = HeaderWithoutStart(rest.substr(match.position));
+    const std::optional<bool> header = IsHeaderWithoutStart(rest.substr(match.position));
     if (!header.has_value()) return match.position;
-    if (*header == 0) {
+    if (!*header) {
       Content(end);
       return match.position + end.size();
     }
@@ -170,19 +172,19 @@ size_t HarmonyParser::TakeContent(std::string_view rest) {
   return match.position + end.size();
 }
 
-std::optional<size_t> HarmonyParser::HeaderWithoutStart(std::string_view rest) const {
+std::optional<bool> HarmonyParser::IsHeaderWithoutStart(std::string_view rest) const {
   const size_t name = rest.find('=') + 1;
   size_t end = name;
   while (end < rest.size() && (absl::ascii_isalnum(static_cast<unsigned char>(rest[end])) ||
                                std::string_view("_.-").find(rest[end]) != std::string_view::npos)) {
     ++end;
   }
-  if (state_ == State::kCalls || !calls_ || end > kMaxHeaderBytes) return 0;
+  if (state_ == State::kCalls || !calls_ || end > kMaxHeaderBytes) return false;
   const std::string mark = absl::StrCat(engine::AbslView(kMessage), engine::AbslView(kAtemStart));
   const std::string_view behind = rest.substr(end, mark.size());
-  if (behind != std::string_view(mark).substr(0, behind.size())) return 0;
+  if (behind != std::string_view(mark).substr(0, behind.size())) return false;
   if (behind.size() < mark.size()) return std::nullopt;
-  return StateOf(rest.substr(0, end)) == State::kCalls ? end + kMessage.size() : 0;
+  return StateOf(rest.substr(0, end)) == State::kCalls;
 }
 
 size_t HarmonyParser::TakeCall(std::string_view rest) {

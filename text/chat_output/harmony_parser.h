@@ -47,9 +47,9 @@ class HarmonyParser final : public OutputStage {
   size_t TakeContent(std::string_view rest);
   size_t TakeCall(std::string_view rest);
   size_t TakeCallEnd(std::string_view rest);
-  // Behind a message that the model did not end: a header that begins at `rest`, up to its end. 0: there is none;
-  // nullopt: the next piece of text decides.
-  std::optional<size_t> HeaderWithoutStart(std::string_view rest) const;
+  // Whether a header begins at `rest`, behind a message that the model did not end. nullopt: the next piece of text
+  // decides.
+  std::optional<bool> IsHeaderWithoutStart(std::string_view rest) const;
   void Content(std::string_view content);
   // The message behind a header: up to <|message|>, without it.
   State StateOf(std::string_view header) const;

@@ -57,7 +57,9 @@ TEST_F(ModelFolderTest, NamesThatAreNotUtf8AreLeftOut) {
   Write("a/1");
   Write("caf\xe9/1");
   Write("b/1", "mod\xe9l.gguf");
-  EXPECT_THAT(FoundLater(), ElementsAre("a/1"));
+  Write("c/1");
+  Write("c/2", "mod\xe9l.gguf");
+  EXPECT_THAT(FoundLater(), ElementsAre("a/1", "c/1"));
 }
 
 TEST_F(ModelFolderTest, TheLargestNumberIsServedAndOtherNamesAreLeftOut) {

@@ -187,5 +187,18 @@ TEST(MalformedCalls, ThatAreTooLongAreText) {
   EXPECT_EQ(Parse({.forms = FormsNamed("qwen3", "hermes")}, spaces + "x").text, spaces + "x");
 }
 
+// Up to 512 bytes, before its marker is there as after it.
+TEST(Malformed, LongHeadersOfMessagesAreReadTheSameInPieces) {
+  const ParseOptions options = {.forms = FormsNamed("gpt_oss", "gpt_oss")};
+  for (const size_t size : {500U, 501U, 511U, 512U, 513U, 523U, 524U}) {
+    std::string header = "<|channel|>analysis ";
+    header.resize(size, 'x');
+    const std::string output = header + "<|message|>Hm.<|end|>";
+    const ParsedOutput whole = Parse(options, output);
+    EXPECT_EQ(whole.reasoning, size <= 512 ? "Hm." : "") << size;
+    EXPECT_EQ(ParseBytewise(options, output), whole) << size;
+  }
+}
+
 }  // namespace
 }  // namespace dunlin::text
