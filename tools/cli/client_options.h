@@ -49,8 +49,8 @@ int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name
 std::string OtherModels(const grpc::Status& status, const std::shared_ptr<grpc::Channel>& channel);
 
 // The value itself, or the contents of the file that "@FILE" names.
-// Errors: INVALID_ARGUMENT with the option's name for a file that cannot be read, or
-// has more than engine::kMaxNamedTextBytes.
+// Errors: INVALID_ARGUMENT with the option's name for a file that cannot be read, or has more than
+// engine::kMaxNamedTextBytes.
 absl::StatusOr<std::string> TextOrFile(const char* option, const std::string& value);
 
 // "-": the standard input. Errors: as TextOrFile.

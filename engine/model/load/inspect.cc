@@ -2,7 +2,9 @@
 #include "engine/model/load/inspect.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "engine/model/load/opened_model.h"
@@ -15,11 +17,17 @@ namespace dunlin::engine {
 
 namespace {
 
-absl::StatusOr<size_t> SumOverRanks(const ModelConfig& config, int32_t num_ranks,
+std::vector<ModelConfig> RankConfigs(const ModelConfig& config, int32_t num_ranks) {
+  std::vector<ModelConfig> ranks;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) ranks.push_back(RankConfig(config, rank, num_ranks));
+  return ranks;
+}
+
+absl::StatusOr<size_t> SumOverRanks(std::span<const ModelConfig> ranks,
                                     absl::FunctionRef<absl::StatusOr<size_t>(const ModelConfig& rank)> bytes_of) {
   size_t sum = 0;
-  for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    const absl::StatusOr<size_t> bytes = bytes_of(RankConfig(config, rank, num_ranks));
+  for (const ModelConfig& rank : ranks) {
+    const absl::StatusOr<size_t> bytes = bytes_of(rank);
     if (!bytes.ok()) return bytes.status();
     sum += *bytes;
   }
@@ -27,23 +35,27 @@ absl::StatusOr<size_t> SumOverRanks(const ModelConfig& config, int32_t num_ranks
 }
 
 // Of one rank of a pair of matrices. copies: of the first one, which all ranks of a divided model read.
-int64_t FeaturesOf(const AdaptableModule& module, int32_t copies, int32_t num_ranks) {
-  int64_t features = copies * kernels::LowRankStride(module.in_features);
+int64_t FeaturesOf(const AdaptableModule& module, int32_t copies, std::span<const ModelConfig> ranks) {
+  int64_t panels = 0;  // each range of columns of each rank has its own, the last not full
   for (size_t i = 0; i < module.rows.size();) {
     const int64_t begin = module.rows[i].row_begin;
     int64_t end = begin;
     for (; i < module.rows.size() && module.rows[i].row_begin == end; ++i) end += module.rows[i].num_rows;
-    // Each rank of a divided model has panels of its own, the last not full.
-    features += (kernels::LowRankPanels(end - begin) + num_ranks - 1) * kernels::kLowRankPanel;
+    for (const ModelConfig& rank : ranks) {
+      for (const RankRows& own : RankRowsIn(rank, {module.slot, module.layer}, begin, end - begin)) {
+        panels += kernels::LowRankPanels(own.count);
+      }
+    }
   }
-  return features;
+  return copies * kernels::LowRankStride(module.in_features) + panels * kernels::kLowRankPanel;
 }
 
-void SetAdaptableFeatures(const AdaptableModules& adaptable, int32_t copies, int32_t num_ranks, ModelSummary* summary) {
+void SetAdaptableFeatures(const AdaptableModules& adaptable, int32_t copies, std::span<const ModelConfig> ranks,
+                          ModelSummary* summary) {
   int64_t one_by_one = 0;
   int64_t stacked = 0;
   for (const AdaptableModule& module : adaptable.modules) {
-    const int64_t features = FeaturesOf(module, copies, num_ranks);
+    const int64_t features = FeaturesOf(module, copies, ranks);
     if (!IsOfExperts(module.projection)) {
       summary->adaptable_features += features;
     } else if (module.is_stack()) {
@@ -67,16 +79,16 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.num_parameters = CountParameters(model->parts);
   summary.num_active_parameters = CountActiveParameters(summary.config, model->parts);
   if (absl::Status status = CheckDivisible(summary.config, source.num_ranks); !status.ok()) return status;
+  const std::vector<ModelConfig> ranks = RankConfigs(summary.config, source.num_ranks);
   const absl::StatusOr<size_t> vector_bytes =
-      SumOverRanks(summary.config, source.num_ranks, [](const ModelConfig& rank) { return VectorBytes(rank); });
+      SumOverRanks(ranks, [](const ModelConfig& rank) { return VectorBytes(rank); });
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
-  SetAdaptableFeatures(model->adaptable, ops.link_ranks != nullptr ? source.num_ranks : 1, source.num_ranks, &summary);
+  SetAdaptableFeatures(model->adaptable, ops.link_ranks != nullptr ? source.num_ranks : 1, ranks, &summary);
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     if (!Multiplies(ops, row.precision)) continue;
-    const absl::StatusOr<size_t> bytes = SumOverRanks(summary.config, source.num_ranks, [&](const ModelConfig& rank) {
-      return MatrixBytes(rank, model->encodings, row.precision, ops);
-    });
+    const absl::StatusOr<size_t> bytes = SumOverRanks(
+        ranks, [&](const ModelConfig& rank) { return MatrixBytes(rank, model->encodings, row.precision, ops); });
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }

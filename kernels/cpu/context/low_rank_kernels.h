@@ -17,7 +17,7 @@ struct LowRankDown {
   const int32_t* rows;  // [num_rows]
   int32_t num_rows;
   const void* down;  // the first of the ranks; rows LowRankStride(in_features) apart
-  const void* next;  // what the thread's next call begins to read, to be prefetched; or anything else
+  const void* next;  // what the thread's next call begins to read, may be any address; it is only prefetched
   DType dtype;       // kF32, kF16 or kBF16
   int32_t num_ranks;
   float scale;

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kItemRanks = 8;
 constexpr int64_t kItemColumns = 8 * kLowRankPanel;
 constexpr int64_t kItemRows = 64;
-// Enough that no thread waits long for another's last one.
+// Enough that no thread waits long for another's last run.
 constexpr int64_t kRunsPerThread = 8;
 
 int64_t NumBlocks(int64_t count, int64_t of_block) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the memory plan counts for adapters: an adapter of every module, experts and the head too, takes just that.
+// What the memory plan counts for adapters: an adapter of every module, experts and the head too, takes just that, of
+// divided models, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 #include "engine/adapters/load_adapter.h"
 #include "engine/model/load/inspect.h"
-#include "tests/integration/model/test_model.h"
+#include "tests/integration/model/ranked_model.h"
 
 namespace dunlin::engine {
 namespace {
@@ -49,6 +50,7 @@ std::vector<AdapterModule> EveryModule(const AdaptableModules& adaptable) {
 struct Sized {
   const char* model;
   bool experts;
+  int32_t num_ranks = 1;
 };
 void PrintTo(const Sized& sized, std::ostream* out) {
   *out << sized.model;
@@ -58,8 +60,9 @@ class AdapterSizes : public ::testing::TestWithParam<Sized> {};
 
 TEST_P(AdapterSizes, AnAdapterOfEveryModuleTakesWhatThePlanCounts) {
   const std::string path = GoldenModelPath(GetParam().model);
-  const TestModel test = LoadTestModel(path, "portable", 1, {Precision::kFp32});
-  const auto summary = InspectModel({.path = path}, *test.device->ops);
+  const int32_t num_ranks = GetParam().num_ranks;
+  const RankedModel test = LoadRankedModel(path, "portable", 1, num_ranks, {Precision::kFp32});
+  const auto summary = InspectModel({.path = path, .num_ranks = num_ranks}, *test.model->device()->ops);
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->expert_features > 0, GetParam().experts);
   const auto planned =
@@ -76,8 +79,11 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterSizes,
                          ::testing::Values(Sized{"llama_gqa", false}, Sized{"gpt2_tiny", false},
                                            Sized{"phi3_tiny", false}, Sized{"mixtral_tiny", true},
                                            Sized{"qwen2_moe_tiny", true}, Sized{"deepseek_v3_tiny", true},
-                                           Sized{"gpt_oss_tiny", true}),
-                         [](const auto& test) { return std::string(test.param.model); });
+                                           Sized{"gpt_oss_tiny", true}, Sized{"llama_gqa", false, 2},
+                                           Sized{"deepseek_v3_tiny", true, 2}, Sized{"gpt_oss_tiny", true, 2}),
+                         [](const auto& test) {
+                           return test.param.model + ("_" + std::to_string(test.param.num_ranks));
+                         });
 
 }  // namespace
 }  // namespace dunlin::engine

@@ -33,7 +33,8 @@ class LowRank : public CpuVariants {
     before_ = RandomMatrix(kRows, kOut, 2);
   }
 
-  std::vector<float> Run(const std::vector<std::vector<int32_t>>& rows) {
+  std::vector<float> Run(const std::vector<std::vector<int32_t>>& rows) { return RunOn(*device_, rows); }
+  std::vector<float> RunOn(const Device& device, const std::vector<std::vector<int32_t>>& rows) {
     std::vector<float> out = before_;
     const testing::LowRankUses uses(adapters_, rows);
     std::vector<float> scratch(uses.scratch_floats, kNaN);
@@ -45,7 +46,7 @@ class LowRank : public CpuVariants {
                                   .out = out.data(),
                                   .out_stride = kOut,
                                   .scratch = scratch.data()};
-    EXPECT_EQ(device_->ops->add_low_rank(device_->context, params), KernelStatus::kOk);
+    EXPECT_EQ(device.ops->add_low_rank(device.context, params), KernelStatus::kOk);
     return out;
   }
 
@@ -92,6 +93,35 @@ TEST_P(LowRank, ARowHasTheBitsThatItHasAlone) {
       const std::vector<float> alone = Run(one);
       const auto begin = alone.begin() + row * kOut;
       ASSERT_TRUE(std::equal(begin, begin + kOut, together.begin() + row * kOut)) << "row " << row;
+    }
+  }
+}
+
+// One thread has 8 runs. An item of the second product has 512 columns of 64 rows: 25 of them, so that runs of 4 go on
+// in the next block, the next pair (items 3, 9, 15 and 23) and the next use (item 21). The first product has more.
+TEST_P(LowRank, ARunGoesOnInTheNextRowsBlockPairAndUse) {
+  constexpr int32_t kFirstRows = 130;
+  adapters_.assign(2, {});
+  adapters_[0].Add(17, kIn, 0, 400, DType::kBF16, 60);
+  adapters_[0].Add(33, kIn, 30, 600, DType::kF32, 70);
+  adapters_[0].Add(3, kIn, 0, 640, DType::kF16, 80);
+  adapters_[0].Add(10, kIn, 50, 650, DType::kBF16, 90);
+  adapters_[1].Add(9, kIn, 60, 530, DType::kF16, 100);
+  adapters_[1].Add(20, kIn, 10, 690, DType::kBF16, 110);
+  int32_t items = 0;
+  for (const LowRankPair& pair : adapters_[0].pairs)
+    items += (kFirstRows + 63) / 64 * ((pair.out_features + 511) / 512);
+  for (const LowRankPair& pair : adapters_[1].pairs) items += (pair.out_features + 511) / 512;
+  ASSERT_EQ(items, 25);
+  std::vector<std::vector<int32_t>> rows(2);
+  for (int32_t row = 0; row < kRows; ++row) rows[row < kFirstRows ? 0 : 1].push_back(row);
+  const auto one_thread = Open(GetParam(), 1);
+  const std::vector<float> out = RunOn(*one_thread, rows);
+  for (int32_t row = 0; row < kRows; row += 3) {
+    for (int64_t column = 0; column < kOut; column += 7) {
+      ASSERT_NEAR(out[static_cast<size_t>(row * kOut + column)],
+                  Exact(adapters_[row < kFirstRows ? 0 : 1], row, column), 2e-3)
+          << "row " << row << " column " << column;
     }
   }
 }
