@@ -40,7 +40,7 @@ endif()
 
 # Machine code for Ampere, Ada, Hopper and, where nvcc knows it (12.8), Blackwell; PTX for what comes after.
 set(DUNLIN_CUDA_ARCHITECTURES "" CACHE STRING "Compute capabilities that the CUDA module has code for; empty: all; \
-runnable: those of this machine's GPUs and 90a, whose instructions the tests look into")
+runnable: those of this machine's GPUs, as far as they are among all, and 90a, whose instructions the tests look into")
 set(all_architectures 80 86 89 90a)
 if(NOT "${nvcc_release}" VERSION_LESS 12.8)
   list(APPEND all_architectures 100 120)

@@ -12,13 +12,18 @@ namespace {
 
 constexpr int64_t kBlocksMax = (int64_t{1} << 31) - 1;
 
+// One choice for all KV heads, and no pages of E4M3, whose scales lists cannot name.
+bool ValidSelection(const PagedAttentionParams& params) {
+  return params.selection.most > 0 && params.selection.head_stride == 0 && params.layout.dtype != DType::kF8E4M3;
+}
+
 bool Valid(const PagedAttentionParams& params) {
   const KvShape& shape = params.layout.shape;
   if (params.num_one_token_sequences < 0 || params.num_one_token_sequences > params.num_sequences) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.max_query_tokens < 0 || params.max_kv_tokens < params.max_query_tokens) return false;
-  if (params.selection.bits != nullptr && params.selection.most < 1) return false;
+  if (params.selection.bits != nullptr && !ValidSelection(params)) return false;
   return params.query_stride >= int64_t{params.num_heads} * shape.head_dim;
 }
 

@@ -3,7 +3,8 @@
 // kernel lists where the keys that a row has chosen lie, in ascending order, and any backend's general kernel copies
 // them, as it copies all keys by their pages: no other key is read.
 // Bit contract: tiles and splits count chosen keys, so that a row's bits follow from its query and its choice, in
-// prefill as in decode, and a row that chooses all of its keys has the bits of attention without a choice.
+// prefill as in decode, and a row that chooses all of its keys has the bits of attention without a choice, but for
+// FLASH on 9.0 where wgmma takes the latter.
 #pragma once
 
 #include <bit>
@@ -16,8 +17,9 @@ namespace dunlin::kernels::cuda {
 inline constexpr int32_t kGatheredRows = 1024;  // of a call that are listed and computed at once
 
 // A list names a key by the distance of its row from page 0, in units that page_bytes and row_bytes are multiples of.
-// Of at least so many bytes 2^31 units are 256 GB, more than a device has. Rows of other sizes are not gathered:
-// kernels then compute all scores and leave out those of keys that are not chosen.
+// Of at least so many bytes 2^31 units are 256 GiB, which no pool may exceed: a call does not know the pool's size, and
+// nothing checks it. Rows of other sizes are not gathered: kernels then compute all scores and leave out those of keys
+// that are not chosen.
 inline constexpr int64_t kGatheredUnitMin = 128;
 
 // Slot s of a call is token s % query_tokens of sequence s / query_tokens; past the sequence's last one it is empty.

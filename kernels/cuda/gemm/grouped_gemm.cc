@@ -46,6 +46,11 @@ TiledProduct TiledGroupsOf(const GroupedGemmKernel& kernel, const GroupedGemmPar
   return {kernel.name, weight.out_features, weight.in_features, std::min(params.num_groups, kWgmmaGroupsMax)};
 }
 
+// The rows of a launch of as many groups as it holds; those of all launches have the same mean. At least 1.
+int32_t RowsOfLaunch(const TiledProduct& product, const GroupedGemmParams& params) {
+  return std::max(1, static_cast<int32_t>(int64_t{params.num_rows} * product.groups / params.num_groups));
+}
+
 // Which tile shape groups of this mean of rows, and of fewer, take from now on: rows go to groups at random, as those
 // of a router that is balanced. REQUIRES: GroupedTileCallOf of params has succeeded.
 void MeasureGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
@@ -71,7 +76,7 @@ void MeasureGroups(DeviceContext* context, const GroupedGemmKernel& kernel, cons
     kernel.launch(timed, context->stream);
     return Launched(context);
   };
-  context->tiles.Measure(product, params.num_rows, ShapeRowsOf(kernel), launch);
+  context->tiles.Measure(product, RowsOfLaunch(product, params), ShapeRowsOf(kernel), launch);
 }
 
 // False, launching nothing, where weights lie at unequal distances.
@@ -79,7 +84,8 @@ bool LaunchGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const
   GroupedTileCall call;
   if (!GroupedTileCallOf(params, 0, params.num_groups, &call)) return false;
   if (context->tiles.tunes()) MeasureGroups(context, kernel, params);
-  const int32_t tile_shape = context->tiles.Find(TiledGroupsOf(kernel, params), params.num_rows);
+  const TiledProduct product = TiledGroupsOf(kernel, params);
+  const int32_t tile_shape = context->tiles.Find(product, RowsOfLaunch(product, params));
   for (int32_t first = 0; first < params.num_groups; first += kWgmmaGroupsMax) {
     (void)GroupedTileCallOf(params, first, std::min(kWgmmaGroupsMax, params.num_groups - first), &call);
     call.tile.tile_shape = tile_shape;
