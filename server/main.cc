@@ -99,10 +99,9 @@ bool IsCommand(std::string_view word) {
 
 // The exit status of a command that ended with `status`: a full disk, say, may have what it printed, a key, not
 // complete.
-int StatusAfterOutput(const CommandRow& row, int status) {
+int StatusAfterOutput(int status) {
   std::cout.flush();
-  const bool written = std::cout.good() && std::fflush(stdout) == 0;
-  if (written || row.status_is_result) return status;
+  if (std::cout.good() && std::fflush(stdout) == 0) return status;
   std::fputs("dunlin: the standard output cannot be written\n", stderr);
   return status == dunlin::cli::kExitOk ? dunlin::cli::kExitFailed : status;
 }
@@ -132,10 +131,12 @@ int RunCommand(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? dunlin::cli::kExitOk : dunlin::cli::kExitUsage;
+    return StatusAfterOutput(app.exit(error) == 0 ? dunlin::cli::kExitOk : dunlin::cli::kExitUsage);
   }
   for (size_t i = 0; i < commands.size(); ++i) {
-    if (commands[i].first->parsed()) return StatusAfterOutput(kCommands[i], commands[i].second());
+    if (!commands[i].first->parsed()) continue;
+    const int status = commands[i].second();
+    return kCommands[i].status_is_result ? status : StatusAfterOutput(status);
   }
   return dunlin::cli::kExitUsage;
 }

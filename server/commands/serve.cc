@@ -268,6 +268,11 @@ int Serve(const ServeOptions& options) {
 int RunServe(const ServeOptions& options) {
   SetMallocThresholds();
   BlockSignals();
+  // The log's queue takes a thread.
+  if (absl::Status check = CheckThreadsAndDescriptors(kLeastThreads, kLeastDescriptors); !check.ok()) {
+    std::cerr << "cannot start: " << check.message() << "\n";
+    return kExitFailed;
+  }
   SetUpLogging("info", "text");
   const int status = Serve(options);
   FlushLog(kLastFlush);

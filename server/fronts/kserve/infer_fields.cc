@@ -44,8 +44,15 @@ void ReadPrecision(const V& v, F* f) {
   ReadName(v, kernels::kPrecisionTable, &kernels::PrecisionTraits::precision, &f->request.execution.precision);
 }
 
+std::string SpeculationWord(const Scalar& scalar) {
+  if (const bool* flag = std::get_if<bool>(&scalar)) return *flag ? "true" : "false";
+  if (const auto* text = std::get_if<std::string>(&scalar)) return *text;
+  return std::visit([](const auto& value) { return absl::StrCat(value); }, scalar);
+}
+
 void ReadSpeculation(const V& v, F* f) {
-  const std::string word = v.is_text() ? v.Text() : absl::StrCat(v.Int());
+  const std::string word = v.elements().size() == 1 ? SpeculationWord(v.elements()[0]) : v.Text();
+  if (!v.ok()) return;
   f->request.execution.max_drafts = word == "0" ? 0 : engine::MaxDraftsNamed(word);
   if (!f->request.execution.max_drafts.has_value()) v.Fail(UnknownName(word, "word"), engine::kSpeculationWords);
 }

@@ -25,7 +25,11 @@ int StatusOf(const std::string& arguments) {
 
 TEST(CommandFiles, OutputThatCannotBeWrittenIsAFailure) {
   const std::string file = testing::TempDir() + "dunlin_command_files_keys.json";
-  const std::vector<std::string> commands = {"schema", "config " DUNLIN_SOURCE_DIR "/models/demo",
+  const std::vector<std::string> commands = {"--help",
+                                             "--version",
+                                             "serve --help",
+                                             "schema",
+                                             "config " DUNLIN_SOURCE_DIR "/models/demo",
                                              "inspect " DUNLIN_SOURCE_DIR "/models/demo",
                                              "key new --name a --file " + file};
   for (const std::string& command : commands) {
@@ -48,15 +52,15 @@ TEST(CommandFiles, TextsWithoutEndAreRefused) {
     EXPECT_EQ(result.status, 2) << option;
     EXPECT_THAT(result.err, HasSubstr(std::string(option) + ": /dev/zero has more than 67108864 bytes"));
   }
-  const CommandResult result = RunDunlin(
-      {"calibrate", DUNLIN_SOURCE_DIR "/models/demo", "--text", "/dev/zero", "--out", "/tmp/dunlin_no_scales"});
+  const CommandResult result = RunDunlin({"calibrate", DUNLIN_SOURCE_DIR "/models/demo", "--text", "/dev/zero", "--out",
+                                          testing::TempDir() + "dunlin_no_scales"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("--text /dev/zero has more than 67108864 bytes"));
 }
 
 TEST(CommandFiles, ADirectoryIsNoText) {
-  const CommandResult result =
-      RunDunlin({"calibrate", DUNLIN_SOURCE_DIR "/models/demo", "--text", "/tmp", "--out", "/tmp/dunlin_no_scales"});
+  const CommandResult result = RunDunlin({"calibrate", DUNLIN_SOURCE_DIR "/models/demo", "--text", "/tmp", "--out",
+                                          testing::TempDir() + "dunlin_no_scales"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("--text /tmp cannot be read"));
 }
