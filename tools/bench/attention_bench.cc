@@ -25,14 +25,15 @@ struct CaseShape {
   int32_t head_dim;
   int32_t selected = 0;  // keys that a row chooses; 0: all
 };
-// Llama-1B's and Llama-8B's heads.
+// Llama-1B's, Llama-8B's and Gemma 4's heads.
 constexpr CaseShape kPrefillShapes[] = {{1, 32, 8, 512, 64},  {1, 32, 8, 2048, 64},  {1, 32, 8, 4096, 64},
-                                        {1, 32, 8, 512, 128}, {1, 32, 8, 2048, 128}, {1, 32, 8, 4096, 128}};
-// Groups of 1, 4 and 8 query heads to a KV head.
-constexpr CaseShape kDecodeShapes[] = {{1, 32, 32, 512, 64},  {1, 32, 8, 512, 64},   {1, 32, 8, 8192, 64},
-                                       {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64}, {8, 32, 8, 2048, 64},
-                                       {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64},
-                                       {32, 32, 8, 2048, 64}, {32, 32, 4, 8192, 64}};
+                                        {1, 32, 8, 512, 128}, {1, 32, 8, 2048, 128}, {1, 32, 8, 4096, 128},
+                                        {1, 16, 2, 4096, 512}};
+// Groups of 1, 4 and 8 query heads to a KV head; Gemma's.
+constexpr CaseShape kDecodeShapes[] = {
+    {1, 32, 32, 512, 64},  {1, 32, 8, 512, 64},   {1, 32, 8, 8192, 64},  {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64},
+    {8, 32, 8, 2048, 64},  {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64}, {32, 32, 8, 2048, 64},
+    {32, 32, 4, 8192, 64}, {8, 16, 8, 4096, 256}, {8, 16, 2, 4096, 512}};
 // DeepSeek V3's rows of all heads, and V3.2's 2,048 chosen ones of many.
 constexpr int32_t kChosenKeys = 2048;
 constexpr CaseShape kLatentShapes[] = {

@@ -13,6 +13,7 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{8} << 20;
+constexpr int32_t kPrefillBlocks = 5;  // where blocks take several tasks
 
 // A check's call in the device's memory.
 class DeviceCheck {
@@ -43,7 +44,9 @@ class DeviceCheck {
                      static_cast<const SequenceSpan*>(spans_.data()), query_.floats(), out_.floats()},
                     decode);
     if (cudaMemsetAsync(out_.data(), 0xFF, out_.bytes(), context_->stream) != cudaSuccess) return false;
-    LaunchRow(kernel, call, context_->shape, workspace_.data(), workspace_.bytes(), context_->stream);
+    DeviceShape device = context_->shape;
+    if (!decode) device.multiprocessors = kPrefillBlocks;
+    LaunchRow(kernel, call, device, workspace_.data(), workspace_.bytes(), context_->stream);
     out->clear();
     if (cudaGetLastError() != cudaSuccess) return cudaStreamSynchronize(context_->stream) == cudaSuccess;
     out->resize(check_.out_floats(decode));

@@ -58,6 +58,17 @@ struct DeviceBlock {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
   }
 
+  // The same value, which the compiler takes for another one: what follows from it is computed again instead of kept in
+  // registers.
+  DUNLIN_DEVICE int Again(int value) const {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+  DUNLIN_DEVICE uint32_t Again(uint32_t value) const {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+
   // --- Programmatic dependent launch. Memory that the preceding kernel of the stream writes, or reads before this one
   // overwrites it, may only be touched after WaitForPreceding. Both have no effect in an ordinary launch.
   DUNLIN_DEVICE void WaitForPreceding() const { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -204,6 +215,18 @@ struct DeviceBlock {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(from)
+                 : "memory");
+  }
+  // Memory of the device that this thread alone reads and writes, 16-byte aligned; in the order of the calls.
+  DUNLIN_DEVICE void LoadMemory(float (&to)[4], const float* from) const {
+    asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "l"(from)
+                 : "memory");
+  }
+  DUNLIN_DEVICE void StoreMemory(float* to, const float (&from)[4]) const {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]),
+                 "f"(from[3])
                  : "memory");
   }
   DUNLIN_DEVICE uint32_t LoadWord(uint32_t from) const {

@@ -24,9 +24,12 @@ constexpr cuda::DeviceShape kHopperOfRunner{132, 227 * 1024, 90};
 void Run(const cuda::AttentionKernel& kernel, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
          size_t workspace_bytes, Division division) {
   if (call.num_sequences == 0 || call.max_query_tokens == 0) return;
-  if (division == Division::kWhole && kernel.merge != nullptr) workspace_bytes = 0;  // no memory for parts
-  PoisonedMemory workspace(workspace_bytes);
   cuda::LaunchPlan plan;
+  if (division == Division::kWhole && kernel.merge != nullptr &&
+      kernel.plan.divide(kernel.geometry, call, device, nullptr, 0, &plan)) {
+    workspace_bytes = 0;  // no memory for parts
+  }
+  PoisonedMemory workspace(workspace_bytes);
   ASSERT_TRUE(kernel.plan.divide(kernel.geometry, call, device, workspace.data(), workspace_bytes, &plan));
   kernel.launch(call, plan, nullptr);
   if (plan.parts.data != nullptr) kernel.merge(call, plan, nullptr);

@@ -15,7 +15,7 @@ int PrepareWgmmaFlash() {
 }
 template <typename Shape>
 void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream /*stream*/) {
-  WgmmaFlashCall flash = WgmmaFlashCallOf(call, plan);
+  WgmmaFlashCall flash = WgmmaFlashCallOf(call, plan, Shape::kTileKeys);
   ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.keys, flash.box_keys), &flash.keys), 0);
   ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values), 0);
   MachineOptions options{.threads = Shape::kThreads, .shared_bytes = Shape::kSharedBytes};
@@ -52,6 +52,20 @@ template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>(const A
                                                                          Stream);
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&, Stream);
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
+                                                                        Stream);
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256>>();
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256>>();
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>();
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>();
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>();
+template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
+                                                                         Stream);
+template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>();
+template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
                                                                         Stream);
 
 }  // namespace dunlin::kernels::cuda

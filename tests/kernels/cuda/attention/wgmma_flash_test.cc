@@ -47,11 +47,14 @@ TEST(WgmmaFlash, TakesWhatItSaysAndLeavesTheRestToGeneralRows) {
     return PagedBatch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
   };
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
-    for (const int32_t head_dim : {32, 64, 80, 96, 128}) EXPECT_TRUE(takes(batch_of(dtype, {4, 2, head_dim})));
-    for (const int32_t head_dim : {20, 65, 136, 256}) EXPECT_FALSE(takes(batch_of(dtype, {4, 2, head_dim})));
+    for (const int32_t head_dim : {32, 64, 80, 96, 128, 192, 256})
+      EXPECT_TRUE(takes(batch_of(dtype, {4, 2, head_dim})));
+    for (const int32_t head_dim : {20, 65, 130, 264}) EXPECT_FALSE(takes(batch_of(dtype, {4, 2, head_dim})));
   }
-  EXPECT_TRUE(takes(batch_of(DType::kBF16, {4, 2, 72})));
-  EXPECT_FALSE(takes(batch_of(DType::kF8E4M3, {4, 2, 72}))) << "72 codes are no whole pieces";
+  for (const int32_t head_dim : {72, 136}) {
+    EXPECT_TRUE(takes(batch_of(DType::kBF16, {4, 2, head_dim})));
+    EXPECT_FALSE(takes(batch_of(DType::kF8E4M3, {4, 2, head_dim}))) << "codes that are no whole pieces";
+  }
   PagedBatch batch = batch_of(DType::kBF16, {4, 2, 64});
   for (const int32_t sm : {80, 89, 100, 120}) EXPECT_FALSE(takes(batch, {132, 227 * 1024, sm})) << sm;
   batch.window = 7;
@@ -147,7 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, WgmmaFlashBits,
     ::testing::Values(std::pair{DType::kBF16, HeadShape{4, 1, 128}}, std::pair{DType::kBF16, HeadShape{2, 2, 64}},
                       std::pair{DType::kF16, HeadShape{2, 1, 96}}, std::pair{DType::kF8E4M3, HeadShape{4, 1, 128}},
-                      std::pair{DType::kF8E4M3, HeadShape{2, 2, 48}}),
+                      std::pair{DType::kF8E4M3, HeadShape{2, 2, 48}}, std::pair{DType::kBF16, HeadShape{2, 1, 256}},
+                      std::pair{DType::kF16, HeadShape{3, 1, 136}}, std::pair{DType::kF8E4M3, HeadShape{2, 1, 208}}),
     [](const auto& test) {
       return std::string(Name(test.param.first)) + "_" + std::to_string(test.param.second.head_dim);
     });
@@ -176,7 +180,7 @@ void StoreExact(const KvLayout& layout, std::byte* pool, int32_t page, int32_t l
 // Codes are widened, not rounded: with scales of 1 every bit is that of BF16 pages with the same values, in prefill and
 // decode, over splits and tails.
 TEST(WgmmaFlash, CodesGiveTheBitsOfTheirValuesInBf16) {
-  for (const int32_t head_dim : {64, 80, 128}) {
+  for (const int32_t head_dim : {64, 80, 128, 144, 256}) {
     const HeadShape shape{4, 2, head_dim};
     for (const BatchSequence& sequence : {BatchSequence{kSeed, 1000, 70}, {kSeed, 1309, 1}, {kSeed, 0, 33}}) {
       const testing::PageFormat exact = {StoreExact, nullptr};
@@ -273,6 +277,23 @@ const DenseShape kDenseShapes[] = {
      .head_dim = 128,
      .causal = true,
      .window = 40},
+    {.dtype = DType::kBF16,
+     .batch = 1,
+     .num_kv_heads = 2,
+     .group = 2,
+     .q_len = 90,
+     .kv_len = 1200,
+     .head_dim = 256,
+     .causal = true,
+     .alignment = CausalAlignment::kBottomRight},
+    {.dtype = DType::kF16,
+     .batch = 2,
+     .num_kv_heads = 1,
+     .group = 1,
+     .q_len = 70,
+     .kv_len = 150,
+     .head_dim = 192,
+     .v_head_dim = 128},
 };
 
 TEST(WgmmaFlash, DenseCallsStayWithinTwiceTheUnfusedError) {
@@ -303,7 +324,7 @@ TEST(WgmmaFlash, DenseCallsStayWithinTwiceTheUnfusedError) {
 TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
   DeviceShape general = kWgmmaDevice;
   general.left_out_attention = CheckedAttention(kWgmmaDevice);
-  EXPECT_EQ(general.left_out_attention, 0x3FU);
+  EXPECT_EQ(general.left_out_attention, 0x1FFU);
   std::vector<unsigned char> workspace(size_t{8} << 20);
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if (kernel.check_bit == 0) continue;
@@ -361,7 +382,7 @@ TEST(WgmmaFlash, LongestBlocksComeFirst) {
   flash.call.num_sequences = 3;
   flash.call.num_kv_heads = 2;
   flash.row_blocks = 4;
-  for (int64_t index = 0; index < 24; ++index) {
+  for (int32_t index = 0; index < 24; ++index) {
     const BlockPlace place = WgmmaFlashPlaceOf(flash, index);
     EXPECT_EQ(place.row_block, 3 - index / 6);
     EXPECT_EQ(place.sequence * 2 + place.kv_head, index % 6);

@@ -56,6 +56,10 @@ class HostBlock {
   void LowerRegisters() const {
     machine_->SetRegisters(kRegisters, false);
   }
+  template <typename T>
+  T Again(T value) const {
+    return value;
+  }
   void WaitForPreceding() const { machine_->WaitForPreceding(); }
   void LaunchDependents() const {}
 
@@ -98,6 +102,8 @@ class HostBlock {
     CheckAligned(from, 16);
     machine_->Read(from, to, 16, false);
   }
+  void LoadMemory(float (&to)[4], const float* from) const { std::memcpy(to, from, sizeof(to)); }
+  void StoreMemory(float* to, const float (&from)[4]) const { std::memcpy(to, from, sizeof(from)); }
   uint32_t LoadWord(uint32_t from) const { return LoadValue<uint32_t>(from); }
   uint16_t LoadHalf(uint32_t from) const { return LoadValue<uint16_t>(from); }
   uint8_t LoadByte(uint32_t from) const { return LoadValue<uint8_t>(from); }

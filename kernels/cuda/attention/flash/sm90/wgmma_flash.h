@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of FLASH by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in prefill, one in
-// decode, with the same bits. Keys and values in FP16, BF16 or E4M3, heads of up to 64 or 128 dims that are whole
+// decode, with the same bits. Keys and values in FP16, BF16 or E4M3, heads of up to 64, 128 or 256 dims that are whole
 // 16-byte pieces, windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
 #pragma once
 
@@ -14,8 +14,16 @@ namespace dunlin::kernels::cuda {
 bool TakesWgmmaFlash(const AttentionCall& call);
 bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
                       void* workspace, size_t workspace_bytes, LaunchPlan* plan);
+// Plan functions of shapes whose blocks take several tasks: without memory for the totals of a single block a call of
+// several splits can't be divided.
+struct PersistentWgmmaFlash {
+  static size_t PagedBytes(const BlockGeometry& geometry, const PagedAttentionPlan& plan, const DeviceShape& device);
+  static size_t DenseBytes(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device);
+  static bool Divide(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
+                     void* workspace, size_t workspace_bytes, LaunchPlan* plan);
+};
 // A launch without its tensor maps, and the shapes of these.
-WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan);
+WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan, int32_t tile_keys);
 TensorShape WgmmaFlashMapOf(const AttentionCall& call, const KvTensor& tensor, int32_t box_keys);
 
 // Shape: WgmmaFlashShape. Defined in wgmma_flash_launch.cuh, instantiated in one file per format. A call whose tensor
@@ -33,8 +41,8 @@ using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1, kCodes>;
 // Of AttentionKernel::check_bit.
 template <typename Shape>
 constexpr unsigned WgmmaFlashCheck() {
-  const unsigned dtype = Shape::kCodes ? 4 : Shape::Format::kDType == DType::kBF16 ? 0 : 2;
-  return 1U << (dtype + (Shape::kDim == 64 ? 0 : 1));
+  const unsigned dtype = Shape::kCodes ? 2 : Shape::Format::kDType == DType::kBF16 ? 0 : 1;
+  return 1U << (3 * dtype + Shape::kDim / 128);
 }
 
 template <typename Shape>
@@ -51,7 +59,9 @@ constexpr AttentionKernel WgmmaFlashKernel() {
                        .part_keys = kWgmmaSplitKeys,
                        .stages = kWgmmaStages,
                        .shared_bytes = static_cast<int32_t>(Shape::kSharedBytes)},
-          .plan = {PagedPartBytes, PartBytes, DivideWgmmaFlash},
+          .plan = Shape::kPersistent ? PlanFunctions{PersistentWgmmaFlash::PagedBytes, PersistentWgmmaFlash::DenseBytes,
+                                                     PersistentWgmmaFlash::Divide}
+                                     : PlanFunctions{PagedPartBytes, PartBytes, DivideWgmmaFlash},
           .prepare = PrepareWgmmaFlash<Shape>,
           .launch = LaunchWgmmaFlash<Shape>,
           .merge = LaunchMerge,

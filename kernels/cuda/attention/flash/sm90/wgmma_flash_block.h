@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH by wgmma: one warp loads keys, one values, and one or two warpgroups multiply 64 rows each. Of a tile, the
+// FLASH by wgmma: one warp loads keys, one values, and one or two warpgroups multiply 64 rows each. Where a block takes
+// several tasks the warps that load go ahead to the next one. Of a tile, the
 // products of queries and keys are issued before the previous tile's weights are multiplied by its values, so that the
 // tensor cores work while the tile's weights are computed; two warpgroups take turns at issuing, so that one computes
 // weights while the other multiplies. Weights stay in registers, as operand A.
@@ -18,7 +19,6 @@ struct WgmmaFlashWork {
   using Format = typename Shape::Format;
   static constexpr int kTurn = 1;     // named barriers: kTurn + warpgroup, all that multiply
   static constexpr int kQueries = 3;  // kQueries + warpgroup, one warpgroup
-  static constexpr int kSplitTiles = kWgmmaSplitKeys / kWgmmaKeys;
 
   const WgmmaFlashBlock<Shape, Block>& at;
   WgmmaFlashRows<Shape, Block> of;
@@ -29,8 +29,8 @@ struct WgmmaFlashWork {
   DUNLIN_DEVICE void QueryPiece(int32_t row, int32_t dim, uint32_t (&piece)[4]) const {
     const AttentionCall& call = at.flash.call;
     const RowTensor<const unsigned char>& query = call.query;
-    const int64_t start = at.rows.sequence.query_start + at.rows.Token(row) * query.token_stride +
-                          at.rows.Head(row) * query.head_stride + dim;
+    const int64_t start = at.task.rows.sequence.query_start + at.task.rows.Token(row) * query.token_stride +
+                          at.task.rows.Head(row) * query.head_stride + dim;
     float values[8];
     if (at.flash.whole_queries && query.dtype == DType::kF32) {
       const auto* pieces = reinterpret_cast<const Float4*>(query.data + start * 4);
@@ -56,7 +56,7 @@ struct WgmmaFlashWork {
       const int row = index / kPieces;
       const int piece = index % kPieces;
       uint32_t words[4] = {0, 0, 0, 0};
-      if (warpgroup * 64 + row < at.rows.num_rows && piece * 8 < at.flash.call.keys.dim) {
+      if (warpgroup * 64 + row < at.task.rows.num_rows && piece * 8 < at.flash.call.keys.dim) {
         QueryPiece(warpgroup * 64 + row, piece * 8, words);
       }
       at.block.StorePiece(at.queries(warpgroup) + piece / 8 * Shape::kQuerySliceBytes +
@@ -70,18 +70,21 @@ struct WgmmaFlashWork {
   // Scores of a stage of keys; and weights times a stage of values, added to the outputs or, at a split's start, not.
   DUNLIN_DEVICE void IssueScores(int stage, State* own) const {
     constexpr int kSteps = kSwizzleRowBytes / kWgmmaStepBytes;
+    // Not kept in registers for each step.
+    const uint64_t queries = WgmmaRows(at.block.Again(at.queries(warpgroup)));
+    const uint64_t keys = WgmmaRows(at.keys(stage));
     DUNLIN_UNROLL
     for (int step = 0; step < Shape::kDim / 16; ++step) {
-      const uint64_t a = WgmmaRows(at.queries(warpgroup) + step / kSteps * Shape::kQuerySliceBytes);
-      const uint64_t b = WgmmaRows(at.keys(stage) + step / kSteps * Shape::kSliceBytes);
-      at.block.template Multiply<Format, kWgmmaKeys>(own->scores, a + step % kSteps * kDescriptorStep,
-                                                     b + step % kSteps * kDescriptorStep, step > 0);
+      const uint64_t in_slice = step % kSteps * kDescriptorStep;
+      at.block.template Multiply<Format, Shape::kTileKeys>(
+          own->scores, queries + step / kSteps * (Shape::kQuerySliceBytes / 16) + in_slice,
+          keys + step / kSteps * (Shape::kSliceBytes / 16) + in_slice, step > 0);
     }
     at.block.CommitProducts();
   }
   DUNLIN_DEVICE void IssueValues(int stage, bool add, State* own) const {
     DUNLIN_UNROLL
-    for (int step = 0; step < kWgmmaKeys / 16; ++step) {
+    for (int step = 0; step < Shape::kTileKeys / 16; ++step) {
       const uint64_t b =
           WgmmaColumns(at.values(stage) + step * 16 * kSwizzleRowBytes, Shape::kSliceBytes, 8 * kSwizzleRowBytes);
       at.block.template Multiply<Format, Shape::kDim, true>(own->out, own->weights[step], b, add || step > 0);
@@ -92,7 +95,8 @@ struct WgmmaFlashWork {
     if (thread % kWarpLanes == 0) at.block.Arrive(empty);
   }
 
-  // The turn to issue products, and its end.
+  // The turn to issue products, and its end. From one task to the next, too, none is passed before the last one was
+  // taken: the keys of the tile come into the stage of two tiles before, which both warpgroups have released.
   DUNLIN_DEVICE bool takes_turns() const { return Shape::kWarpgroups == 2 && at.warpgroups() == 2; }
   DUNLIN_DEVICE void TakeTurn() const {
     if (takes_turns()) at.block.SyncNamed(kTurn + warpgroup, 256);
@@ -136,14 +140,14 @@ struct WgmmaFlashWork {
   // then the tile's weights, and what the outputs so far become.
   DUNLIN_DEVICE void Step(int32_t tile, bool add, bool* first_split, WgmmaFlashStage* keys, WgmmaFlashStage* values,
                           State* own) const {
-    const bool begins_split = tile % kSplitTiles == 0;
+    const bool begins_split = tile % Shape::kSplitTiles == 0;
     TakeTurn();
     at.block.FenceProducts();
     IssueScores(keys->index, own);
     at.block.Wait(at.values_full(values->index), values->parity);
     at.block.FenceProducts();
     IssueValues(values->index, add, own);
-    PassTurn(warpgroup == 1 && tile + 1 == at.tiles.end);
+    PassTurn(warpgroup == 1 && tile + 1 == at.task.tiles.end);
     at.block.template WaitForProducts<1>();
     const float maximum[2] = {own->maximum[0], own->maximum[1]};
     const float sum[2] = {own->sum[0], own->sum[1]};
@@ -152,7 +156,7 @@ struct WgmmaFlashWork {
     keys->Next();
     // Waits for the next keys here: its branches keep ptxas from moving the wait for the values' products in front of
     // the exponentials.
-    if (tile + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
+    if (tile + 1 < at.task.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
     at.block.template WaitForProducts<0>();
     EndTile(tile - 1, values->index, own);
     values->Next();
@@ -165,54 +169,53 @@ struct WgmmaFlashWork {
     }
   }
 
-  DUNLIN_DEVICE void Multiply(State* own) const {
-    WgmmaFlashStage keys;
-    WgmmaFlashStage values;
+  DUNLIN_DEVICE void Multiply(WgmmaFlashStage* keys, WgmmaFlashStage* values, State* own) const {
     bool first_split = true;
     float rescale[2];
-    at.block.Wait(at.keys_full(0), 0);
+    at.block.Wait(at.keys_full(keys->index), keys->parity);
     at.block.FenceProducts();
-    IssueScores(0, own);
+    IssueScores(keys->index, own);
     at.block.template WaitForProducts<0>();
-    ToWeights(at.tiles.first, false, keys, rescale, own);
-    keys.Next();
-    if (at.tiles.first + 1 < at.tiles.end) at.block.Wait(at.keys_full(keys.index), keys.parity);
+    ToWeights(at.task.tiles.first, false, *keys, rescale, own);
+    keys->Next();
+    if (at.task.tiles.first + 1 < at.task.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
     of.RoundWeights(own);
     bool add = false;
     DUNLIN_NO_UNROLL
-    for (int32_t tile = at.tiles.first + 1; tile < at.tiles.end; ++tile) {
-      Step(tile, add, &first_split, &keys, &values, own);
-      add = tile % kSplitTiles != 0;
+    for (int32_t tile = at.task.tiles.first + 1; tile < at.task.tiles.end; ++tile) {
+      Step(tile, add, &first_split, keys, values, own);
+      add = tile % Shape::kSplitTiles != 0;
     }
-    at.block.Wait(at.values_full(values.index), values.parity);
+    at.block.Wait(at.values_full(values->index), values->parity);
     at.block.FenceProducts();
-    IssueValues(values.index, add, own);
+    IssueValues(values->index, add, own);
     at.block.template WaitForProducts<0>();
-    EndTile(at.tiles.end - 1, values.index, own);
+    EndTile(at.task.tiles.end - 1, values->index, own);
+    values->Next();
     if (at.flash.parts.data == nullptr) {
       of.EndSplit(own->maximum, own->sum, first_split, true, warpgroup, thread, own);
     }
   }
 
-  DUNLIN_DEVICE void Run() const {
+  DUNLIN_DEVICE void Run(WgmmaFlashRings* rings) const {
     State own;
     of.FindRows(warpgroup, thread, &own);
     of.BeginSplit(&own);
-    if (at.tiles.first >= at.tiles.end) {  // no row sees a key
+    if (at.task.tiles.first >= at.task.tiles.end) {  // no row sees a key
       DUNLIN_UNROLL
       for (float& value : own.out) value = 0.0F;
-      of.StoreRows(thread, own);
+      of.StoreRows(warpgroup, thread, own);
       return;
     }
-    if (warpgroup == 0 && at.tiles.first + 1 < at.tiles.end && takes_turns()) {
+    if (warpgroup == 0 && at.task.tiles.first + 1 < at.task.tiles.end && takes_turns()) {
       at.block.ArriveNamed(kTurn, 256);  // the first turn
     }
     LoadQueries();
-    Multiply(&own);
+    Multiply(&rings->keys, &rings->values, &own);
     if (at.flash.parts.data == nullptr) {
-      of.StoreRows(thread, own);
+      of.StoreRows(warpgroup, thread, own);
     } else {
-      of.StorePart(thread, own);
+      of.StorePart(warpgroup, thread, own);
     }
   }
 };
@@ -244,49 +247,68 @@ DUNLIN_DEVICE void StartWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at) {
   at.block.SyncBlock();
 }
 
-// What the warps of the last warpgroups do. warp: of these.
+// What the warps of the last warpgroups do for a task. warp: of these.
 template <typename Shape, typename Block>
-DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warp, int lane) {
+DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warp, int lane, WgmmaFlashRings* rings) {
   if constexpr (Shape::kCodes) {
     const WgmmaFlashCodes<Shape, Block> codes{at};
     if (warp == 0) {
-      codes.Load(lane);
+      codes.Load(lane, rings);
     } else {
-      codes.Widen(warp - 1, lane);
+      codes.Widen(warp - 1, lane, rings);
     }
   } else {
     const WgmmaFlashLoader<Shape, Block> loader{at};
-    if (warp == 0) loader.LoadKeys(lane);
-    if (warp == 1) loader.LoadValues(lane);
+    if (warp == 0) loader.LoadKeys(lane, &rings->keys);
+    if (warp == 1) loader.LoadValues(lane, rings);
   }
+}
+
+// What warpgroup `warpgroup` does for a task.
+template <typename Shape, typename Block>
+DUNLIN_DEVICE void MultiplyWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warpgroup, WgmmaFlashRings* rings) {
+  const AttentionCall& call = at.flash.call;
+  const float factor = (call.scale < 0.0F ? -call.scale : call.scale) * kLog2E;
+  // A factor of 0 would make NaN of -inf.
+  const WgmmaFlashWork<Shape, Block> work{
+      at, {at, factor > 0x1p-126F ? factor : 0x1p-126F}, warpgroup, at.block.Again(at.block.thread() % 128)};
+  work.Run(rings);
 }
 
 template <typename Shape, typename Block>
 DUNLIN_DEVICE void RunWgmmaFlash(const Block& block, const WgmmaFlashCall& flash) {
   block.LaunchDependents();
   block.WaitForPreceding();
-  const BlockPlace place = WgmmaFlashPlaceOf(flash, block.index());
-  const RowBlock rows = BlockOf(flash.call, place.sequence, place.kv_head, place.row_block, Shape::kRows);
-  if (rows.num_rows == 0) return;
-  const bool in_parts = flash.parts.data != nullptr;
-  const WgmmaFlashBlock<Shape, Block> at{
-      block, flash, rows, WgmmaTilesOf(rows, in_parts, place.part), place.part, block.SharedBase()};
-  if (in_parts && at.tiles.first >= at.tiles.end) return;
+  WgmmaFlashTask task;
+  int32_t turn = 0;
+  const auto next = [&] {
+    return FindWgmmaFlashTask<Shape>(flash, static_cast<int32_t>(block.index()), static_cast<int32_t>(block.count()),
+                                     &turn, &task);
+  };
+  if constexpr (!Shape::kPersistent) {
+    if (!next()) return;
+  }
+  const WgmmaFlashBlock<Shape, Block> at{block, flash, task, block.SharedBase()};
   StartWgmmaFlash(at);
+  WgmmaFlashRings rings;
   const int warpgroup = block.thread() / 128;
   if (warpgroup >= Shape::kWarpgroups) {
-    if constexpr (Shape::kMovesRegisters) block.template LowerRegisters<40>();
-    LoadWgmmaFlash(at, block.thread() / kWarpLanes - 4 * Shape::kWarpgroups, block.thread() % kWarpLanes);
+    if constexpr (Shape::kMovesRegisters) block.template LowerRegisters<Shape::kLoadRegisters>();
+    const int warp = block.thread() / kWarpLanes - 4 * Shape::kWarpgroups;
+    const int lane = block.thread() % kWarpLanes;
+    if constexpr (Shape::kPersistent) {
+      while (next()) LoadWgmmaFlash(at, warp, lane, &rings);
+    } else {
+      LoadWgmmaFlash(at, warp, lane, &rings);
+    }
     return;
   }
   if constexpr (Shape::kMovesRegisters) block.template RaiseRegisters<Shape::kRegisters>();
-  if (warpgroup >= at.warpgroups()) return;
-  const float scale = flash.call.scale < 0.0F ? -flash.call.scale : flash.call.scale;
-  const float factor = scale * kLog2E;
-  // A factor of 0 would make NaN of -inf.
-  const WgmmaFlashWork<Shape, Block> work{
-      at, {at, factor > 0x1p-126F ? factor : 0x1p-126F}, warpgroup, block.thread() % 128};
-  work.Run();
+  if constexpr (Shape::kPersistent) {
+    while (next()) MultiplyWgmmaFlash(at, warpgroup, &rings);
+  } else if (warpgroup < at.warpgroups()) {
+    MultiplyWgmmaFlash(at, warpgroup, &rings);
+  }
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One launch of FLASH by wgmma, and what its blocks keep in shared memory. A block has 64 packed rows of one
-// (sequence, KV head) for each warpgroup that multiplies, and walks through tiles of 128 keys in ascending order. Keys
-// are split at absolute multiples of 1,024, merged in ascending order: in shared memory where a block walks through all
-// of them, else by the merge kernel, with the same bits. A row's result depends on neither the number of warpgroups nor
-// the rows beside it: wgmma adds in the order of k, whatever else it multiplies. E4M3 codes are widened to BF16 on the
-// way: where every scale is 1 the bits are those of BF16 pages with the same values.
+// (sequence, KV head) for each warpgroup that multiplies, and walks through tiles of 128 keys (64 of heads of more than
+// 128 dims) in ascending order. Keys are split at absolute multiples of 1,024, merged in ascending order: in the block
+// where it walks through all of them, else by the merge kernel, with the same bits. A row's result depends on neither
+// the number of warpgroups nor the rows beside it: wgmma adds in the order of k, whatever else it multiplies. E4M3
+// codes are widened to BF16 on the way: where every scale is 1 the bits are those of BF16 pages with the same values.
+// Outputs of 128 rows by 256 columns leave no shared memory for the totals of the splits before: a launch of such
+// blocks has at most one for each multiprocessor, which takes one task after another and keeps its totals in memory.
 #pragma once
 
 #include "kernels/cuda/attention/launch_plan.h"
@@ -13,13 +15,14 @@
 
 namespace dunlin::kernels::cuda {
 
-inline constexpr int32_t kWgmmaKeys = 128;          // of a tile
-inline constexpr int32_t kWgmmaSplitKeys = 1024;    // of a split
-inline constexpr int32_t kWgmmaMinPageTokens = 8;   // a box starts at a multiple of the swizzle's eight rows
-inline constexpr int32_t kWgmmaPagesEnd = 1 << 30;  // the index of no page: its boxes are zeros
-inline constexpr int kWgmmaStages = 2;              // of keys, and of values
+inline constexpr int32_t kWgmmaSplitKeys = 1024;             // of a split
+inline constexpr int32_t kWgmmaMinPageTokens = 8;            // a box starts at a multiple of the swizzle's eight rows
+inline constexpr int32_t kWgmmaPagesEnd = 1 << 30;           // the index of no page: its boxes are zeros
+inline constexpr int kWgmmaStages = 2;                       // of keys, and of values
+inline constexpr int64_t kWgmmaTasksMax = int64_t{1} << 30;  // of a launch
+inline constexpr size_t kWgmmaTotalBytes = size_t{128} * 256 * 4;  // of a block that keeps its totals in memory
 
-// kDims: of heads, at most; 64 or 128. kOfCodes: pages hold E4M3 codes, which become operands of the format. Byte
+// kDims: of heads, at most; 64, 128 or 256. kOfCodes: pages hold E4M3 codes, which become operands of the format. Byte
 // offsets in shared memory, from a multiple of kSwizzleAlignment on.
 template <typename OperandFormat, int kDims, int kWarpgroupCount, bool kOfCodes = false>
 struct WgmmaFlashShape {
@@ -27,34 +30,43 @@ struct WgmmaFlashShape {
   static constexpr bool kCodes = kOfCodes;
   static constexpr DType kDType = kCodes ? DType::kF8E4M3 : Format::kDType;  // of keys and values
   static constexpr int kDim = kDims;
-  static constexpr int kSlices = kDim / 64;  // of 128 bytes of a row
+  static constexpr int kSlices = kDim / 64;                // of 128 bytes of a row
+  static constexpr int kTileKeys = kDim > 128 ? 64 : 128;  // of a tile
+  static constexpr int kSplitTiles = kWgmmaSplitKeys / kTileKeys;
   static constexpr int kWarpgroups = kWarpgroupCount;
   static constexpr int kRows = 64 * kWarpgroups;
-  // The last warpgroup loads; of codes the last two, whose first warp loads while the others widen.
-  static constexpr int kLoadWarpgroups = kCodes ? 2 : 1;
+  static constexpr bool kPersistent = kDim > 128 && kWarpgroups > 1;  // blocks take several tasks
+  // The last warpgroup loads; of codes the last two, whose first warp loads while the others widen, but one where 512
+  // threads would start with fewer registers than a product of 256 columns takes.
+  static constexpr int kLoadWarpgroups = kCodes && !kPersistent ? 2 : 1;
   static constexpr int kWideners = kCodes ? 4 * kLoadWarpgroups - 1 : 0;  // warps
   static constexpr int kThreads = 128 * (kWarpgroups + kLoadWarpgroups);
   static constexpr uint32_t kQuerySliceBytes = 64 * kSwizzleRowBytes;
   static constexpr uint32_t kQueryBytes = kSlices * kQuerySliceBytes;  // of a warpgroup
-  static constexpr uint32_t kSliceBytes = kWgmmaKeys * kSwizzleRowBytes;
+  static constexpr uint32_t kSliceBytes = kTileKeys * kSwizzleRowBytes;
   static constexpr uint32_t kTileBytes = kSlices * kSliceBytes;
   static constexpr uint32_t kKeys = kWarpgroups * kQueryBytes;
   static constexpr uint32_t kValues = kKeys + kWgmmaStages * kTileBytes;
-  static constexpr uint32_t kTotals = kValues + kWgmmaStages * kTileBytes;  // FP32 rows of the splits so far
-  static constexpr uint32_t kFlags = kTotals + kRows * kDim * 4;            // a piece per stage of values
+  static constexpr uint32_t kTotalBytes = kRows * kDim * 4;                      // FP32 rows of the splits so far
+  static constexpr uint32_t kTotals = kValues + kWgmmaStages * kTileBytes;       // unless they are in memory
+  static constexpr uint32_t kFlags = kTotals + (kPersistent ? 0 : kTotalBytes);  // a piece per stage of values
   static constexpr uint32_t kFlagBytes = kCodes ? 32 : 16;  // of a stage: a word per warp that looks through it
   static constexpr uint32_t kScales = kFlags + kFlagBytes * kWgmmaStages;
-  static constexpr uint32_t kScaleBytes = kWgmmaKeys * 4;  // of a tile's keys, in each stage, and of its values, in one
+  static constexpr uint32_t kScaleBytes = kTileKeys * 4;  // of a tile's keys, in each stage, and of its values, in one
   static constexpr uint32_t kBarriers = kScales + (kCodes ? (kWgmmaStages + 1) * kScaleBytes : 0);
   static constexpr uint32_t kNumBarriers = kCodes ? 6 * kWgmmaStages + 2 : 4 * kWgmmaStages + 1;
   static constexpr uint32_t kSharedBytes = kBarriers + 8 * kNumBarriers + kSwizzleAlignment;
-  // Of a stage: codes arrive in the last rows of 128 bytes of the tile, a key each.
-  static constexpr uint32_t kCodesAt = kTileBytes - kSliceBytes;
-  // With three warpgroups, 65,536 registers are 168 for each of 384 threads: 40 of those that load, 232 of the others;
-  // with four, 128 of 512: 40 and 216. With two, 256 threads have up to 255 each.
+  // Of a stage: codes arrive in the last slices of the tile, 128 dims in each, a key in each row.
+  static constexpr int kCodeSlices = kCodes ? (kDim + 127) / 128 : 0;
+  static constexpr uint32_t kCodeBytes = kCodeSlices * kSliceBytes;
+  static constexpr uint32_t kCodesAt = kTileBytes - kCodeBytes;
+  // 65,536 registers are 168 for each of 384 threads, 128 of 512, which those that load lower for the others. Two
+  // warpgroups have up to 255 each.
   static constexpr bool kMovesRegisters = kThreads > 256;
-  static constexpr int kRegisters = kThreads == 512 ? 216 : 232;  // of those that multiply
+  static constexpr int kLoadRegisters = kCodes && kPersistent ? 56 : 40;
+  static constexpr int kRegisters = kThreads == 512 ? 216 : kWarpgroups == 1 ? 240 : (504 - kLoadRegisters) / 2;
   static_assert(kSharedBytes <= 227 * 1024);
+  static_assert(!kPersistent || kTotalBytes == kWgmmaTotalBytes);
 };
 
 struct WgmmaFlashCall {
@@ -63,8 +75,10 @@ struct WgmmaFlashCall {
       keys;  // boxes of box_keys rows by 128 bytes: dims, keys of a page or sequence, KV heads, pages or sequences
   TensorMap values;
   PartialStore parts;
+  float* totals;        // kWgmmaTotalBytes for each block of the launch; null: no row has keys of two splits
+  int32_t tasks;        // blocks of rows times parts; those of the launch, or more where blocks take several
   int32_t row_blocks;   // per (sequence, KV head)
-  int32_t box_keys;     // a divisor of kWgmmaKeys
+  int32_t box_keys;     // a divisor of a tile's
   bool whole_queries;   // FP32 or of the operand's format; rows are 16-byte aligned
   bool paired_outputs;  // two neighbours are aligned to their size
 };
@@ -73,18 +87,23 @@ DUNLIN_HD constexpr bool E4M3IsFinite(uint32_t code) {
   return (code & 0x7FU) != 0x7FU;
 }
 
-// Blocks with the most keys first, over all sequences; parts of a task are adjacent.
-DUNLIN_HD inline BlockPlace WgmmaFlashPlaceOf(const WgmmaFlashCall& flash, int64_t index) {
+// Tasks with the most keys first, over all sequences; parts of a block of rows are adjacent.
+DUNLIN_HD inline BlockPlace WgmmaFlashPlaceOf(const WgmmaFlashCall& flash, int32_t index) {
   BlockPlace place{};
   const int32_t parts = flash.parts.data == nullptr ? 1 : flash.parts.num_parts;
-  place.part = static_cast<int32_t>(index % parts);
+  place.part = index % parts;
   index /= parts;
   const int32_t tasks = flash.call.num_sequences * flash.call.num_kv_heads;
-  const auto task = static_cast<int32_t>(index % tasks);
-  place.row_block = flash.row_blocks - 1 - static_cast<int32_t>(index / tasks);
+  const int32_t task = index % tasks;
+  place.row_block = flash.row_blocks - 1 - index / tasks;
   place.sequence = task / flash.call.num_kv_heads;
   place.kv_head = task % flash.call.num_kv_heads;
   return place;
+}
+
+template <typename Shape>
+DUNLIN_HD RowBlock WgmmaFlashRowsOf(const WgmmaFlashCall& flash, const BlockPlace& place) {
+  return BlockOf(flash.call, place.sequence, place.kv_head, place.row_block, Shape::kRows);
 }
 
 // Tiles [first, end) that a block walks through.
@@ -92,11 +111,45 @@ struct WgmmaTiles {
   int32_t first;
   int32_t end;
 };
-DUNLIN_HD inline WgmmaTiles WgmmaTilesOf(const RowBlock& rows, bool in_parts, int32_t part) {
-  constexpr int32_t kSplitTiles = kWgmmaSplitKeys / kWgmmaKeys;
-  const WgmmaTiles tiles{rows.key_start / kWgmmaKeys, (rows.key_limit + kWgmmaKeys - 1) / kWgmmaKeys};
+template <typename Shape>
+DUNLIN_HD WgmmaTiles WgmmaTilesOf(const RowBlock& rows, bool in_parts, int32_t part) {
+  const WgmmaTiles tiles{rows.key_start / Shape::kTileKeys, (rows.key_limit + Shape::kTileKeys - 1) / Shape::kTileKeys};
   if (!in_parts) return tiles;
-  return {AtLeast(tiles.first, part * kSplitTiles), AtMost(tiles.end, (part + 1) * kSplitTiles)};
+  return {AtLeast(tiles.first, part * Shape::kSplitTiles), AtMost(tiles.end, (part + 1) * Shape::kSplitTiles)};
+}
+
+// What a block does at once: some of its launch's tasks have no rows, or no keys of their part.
+struct WgmmaFlashTask {
+  int32_t index;
+  RowBlock rows;
+  WgmmaTiles tiles;
+  int32_t part;
+};
+
+// Which task block `block` of `blocks` takes in its turn `turn`: in every second turn in reverse, so that no block has
+// the longest of each.
+DUNLIN_HD constexpr int32_t WgmmaFlashTaskOf(int32_t turn, int32_t block, int32_t blocks) {
+  return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+}
+
+// The first task of the block from *turn on, which becomes the turn after it; false: none is left.
+template <typename Shape>
+DUNLIN_HD bool FindWgmmaFlashTask(const WgmmaFlashCall& flash, int32_t block, int32_t blocks, int32_t* turn,
+                                  WgmmaFlashTask* task) {
+  const bool in_parts = flash.parts.data != nullptr;
+  for (int32_t first = *turn * blocks; first < flash.tasks; first += blocks) {
+    const int32_t index = Shape::kPersistent ? WgmmaFlashTaskOf((*turn)++, block, blocks) : block;
+    if (index < flash.tasks) {
+      const BlockPlace place = WgmmaFlashPlaceOf(flash, index);
+      task->index = index;
+      task->rows = WgmmaFlashRowsOf<Shape>(flash, place);
+      task->tiles = WgmmaTilesOf<Shape>(task->rows, in_parts, place.part);
+      task->part = place.part;
+      if (task->rows.num_rows > 0 && (!in_parts || task->tiles.first < task->tiles.end)) return true;
+    }
+    if constexpr (!Shape::kPersistent) return false;
+  }
+  return false;
 }
 
 // The place in a ring of stages, and the parity of its phase.
@@ -110,14 +163,19 @@ struct WgmmaFlashStage {
   }
 };
 
-// What every thread of a block knows.
+// The places in the rings that go on from task to task.
+struct WgmmaFlashRings {
+  WgmmaFlashStage keys;
+  WgmmaFlashStage values;
+  uint32_t parity = 0;  // of a barrier of one place
+};
+
+// What every thread of a block knows of its task.
 template <typename Shape, typename Block>
 struct WgmmaFlashBlock {
   const Block& block;
   const WgmmaFlashCall& flash;
-  const RowBlock& rows;
-  WgmmaTiles tiles;
-  int32_t part;
+  const WgmmaFlashTask& task;
   uint32_t shared;
 
   DUNLIN_HD uint32_t queries(int warpgroup) const { return shared + warpgroup * Shape::kQueryBytes; }
@@ -138,20 +196,25 @@ struct WgmmaFlashBlock {
   DUNLIN_HD uint32_t value_scales_empty() const { return barrier(6 * kWgmmaStages + 1); }
   DUNLIN_HD uint32_t key_scales(int stage) const { return shared + Shape::kScales + stage * Shape::kScaleBytes; }
   DUNLIN_HD uint32_t value_scales() const { return key_scales(kWgmmaStages); }
-  DUNLIN_HD int warpgroups() const { return (rows.num_rows + 63) / 64; }  // that have rows
+  // The task's rows, found again: tiles are walked through without registers for what is needed at their end.
+  DUNLIN_DEVICE RowBlock RowsAgain() const {
+    return WgmmaFlashRowsOf<Shape>(flash, WgmmaFlashPlaceOf(flash, block.Again(task.index)));
+  }
+  // That have rows; where blocks take several tasks all take part in each.
+  DUNLIN_HD int warpgroups() const { return Shape::kPersistent ? Shape::kWarpgroups : (task.rows.num_rows + 63) / 64; }
   // Where the box of a key starts: a slot of a page, or a key of a sequence. Past the sequence's end of no page.
   struct BoxPlace {
     int32_t slot;
     int32_t page;
   };
   DUNLIN_HD BoxPlace PlaceOfBox(int32_t key) const {
-    const SequenceView& sequence = rows.sequence;
+    const SequenceView& sequence = task.rows.sequence;
     if (sequence.pages == nullptr) return {key, sequence.index};
     const int32_t shift = flash.call.page_shift;
     return {key & ((1 << shift) - 1), key < sequence.kv_len ? sequence.pages[key >> shift] : kWgmmaPagesEnd};
   }
   // Whether some row sees only a part of the tile's keys.
-  DUNLIN_HD bool Cut(int32_t tile) const { return !rows.SeesAll(tile * kWgmmaKeys, kWgmmaKeys); }
+  DUNLIN_HD bool Cut(int32_t tile) const { return !task.rows.SeesAll(tile * Shape::kTileKeys, Shape::kTileKeys); }
 };
 
 }  // namespace dunlin::kernels::cuda

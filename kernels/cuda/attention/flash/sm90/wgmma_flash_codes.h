@@ -32,8 +32,8 @@ struct WgmmaFlashCodes {
   using Format = typename Shape::Format;
   static constexpr int kPieces = Shape::kDim / 16;  // of 16 codes, of a row: a lane's
   static constexpr int kGroupRows = kWarpLanes / kPieces;
-  static constexpr int kGroups = kWgmmaKeys / kGroupRows;  // of rows that a warp widens at once
-  static constexpr int kGroupsAhead = 2;                   // that it has read before it writes
+  static constexpr int kGroups = Shape::kTileKeys / kGroupRows;  // of rows that a warp widens at once
+  static constexpr int kGroupsAhead = 2;                         // that it has read before it writes
 
   const WgmmaFlashBlock<Shape, Block>& at;
 
@@ -41,27 +41,30 @@ struct WgmmaFlashCodes {
   DUNLIN_DEVICE void LoadCodes(const TensorMap& map, int32_t tile, uint32_t stage, uint32_t barrier, int lane) const {
     const int32_t box_keys = at.flash.box_keys;
     DUNLIN_NO_UNROLL
-    for (int32_t first = lane * box_keys; first < kWgmmaKeys; first += kWarpLanes * box_keys) {
-      const auto [slot, page] = at.PlaceOfBox(tile * kWgmmaKeys + first);
-      at.block.LoadBox(stage + Shape::kCodesAt + first * kSwizzleRowBytes, map, barrier, 0, slot, at.rows.kv_head,
-                       page);
+    for (int32_t first = lane * box_keys; first < Shape::kTileKeys; first += kWarpLanes * box_keys) {
+      const auto [slot, page] = at.PlaceOfBox(tile * Shape::kTileKeys + first);
+      DUNLIN_UNROLL
+      for (int slice = 0; slice < Shape::kCodeSlices; ++slice) {
+        at.block.LoadBox(stage + Shape::kCodesAt + slice * Shape::kSliceBytes + first * kSwizzleRowBytes, map, barrier,
+                         slice * static_cast<int32_t>(kSwizzleRowBytes), slot, at.task.rows.kv_head, page);
+      }
     }
   }
 
   // The scales of a tile's keys or values, and their bytes: of pages that the sequence has. The others' are never used.
   DUNLIN_DEVICE void LoadScales(const KvTensor& tensor, int32_t tile, uint32_t to, uint32_t barrier, int lane) const {
     const int32_t box_keys = at.flash.box_keys;
-    const unsigned char* scales = tensor.data + at.rows.kv_head * tensor.head_bytes + tensor.scale_offset;
+    const unsigned char* scales = tensor.data + at.task.rows.kv_head * tensor.head_bytes + tensor.scale_offset;
     DUNLIN_NO_UNROLL
-    for (int32_t first = lane * box_keys; first < kWgmmaKeys; first += kWarpLanes * box_keys) {
-      const int32_t key = tile * kWgmmaKeys + first;
-      if (key >= at.rows.sequence.kv_len) break;
+    for (int32_t first = lane * box_keys; first < Shape::kTileKeys; first += kWarpLanes * box_keys) {
+      const int32_t key = tile * Shape::kTileKeys + first;
+      if (key >= at.task.rows.sequence.kv_len) break;
       const auto [slot, page] = at.PlaceOfBox(key);
       at.block.LoadBytes(to + first * 4, scales + page * at.flash.call.page_bytes + slot * 4, box_keys * 4, barrier);
     }
   }
   DUNLIN_DEVICE uint32_t ScaleBytes(int32_t tile) const {
-    const int32_t keys = AtMost(at.rows.sequence.kv_len - tile * kWgmmaKeys, kWgmmaKeys);
+    const int32_t keys = AtMost(at.task.rows.sequence.kv_len - tile * Shape::kTileKeys, Shape::kTileKeys);
     return static_cast<uint32_t>((keys + at.flash.box_keys - 1) / at.flash.box_keys * at.flash.box_keys * 4);
   }
 
@@ -72,31 +75,30 @@ struct WgmmaFlashCodes {
 
   // In the order in which their places become free: the next tile's keys, the scales of the tile's values, of which
   // there is one place, then its values.
-  DUNLIN_DEVICE void Load(int lane) const {
+  DUNLIN_DEVICE void Load(int lane, WgmmaFlashRings* rings) const {
     const AttentionCall& call = at.flash.call;
-    WgmmaFlashStage keys;
-    WgmmaFlashStage values;
-    uint32_t parity = 0;  // of the scales' phase
-    for (int32_t tile = at.tiles.first - 1; tile < at.tiles.end; ++tile) {
-      if (tile + 1 < at.tiles.end) {
-        at.block.Wait(at.keys_empty(keys.index), keys.parity ^ 1);
-        const uint32_t barrier = at.key_codes_arrived(keys.index);
-        Begin(barrier, Shape::kSliceBytes + ScaleBytes(tile + 1), lane);
-        LoadCodes(at.flash.keys, tile + 1, at.keys(keys.index), barrier, lane);
-        LoadScales(call.keys, tile + 1, at.key_scales(keys.index), barrier, lane);
+    WgmmaFlashStage* keys = &rings->keys;
+    WgmmaFlashStage* values = &rings->values;
+    for (int32_t tile = at.task.tiles.first - 1; tile < at.task.tiles.end; ++tile) {
+      if (tile + 1 < at.task.tiles.end) {
+        at.block.Wait(at.keys_empty(keys->index), keys->parity ^ 1);
+        const uint32_t barrier = at.key_codes_arrived(keys->index);
+        Begin(barrier, Shape::kCodeBytes + ScaleBytes(tile + 1), lane);
+        LoadCodes(at.flash.keys, tile + 1, at.keys(keys->index), barrier, lane);
+        LoadScales(call.keys, tile + 1, at.key_scales(keys->index), barrier, lane);
         at.block.SyncWarp();
-        keys.Next();
+        keys->Next();
       }
-      if (tile < at.tiles.first) continue;
-      at.block.Wait(at.value_scales_empty(), parity ^ 1);
-      parity ^= 1;
+      if (tile < at.task.tiles.first) continue;
+      at.block.Wait(at.value_scales_empty(), rings->parity ^ 1);
+      rings->parity ^= 1;
       Begin(at.value_scales_full(), ScaleBytes(tile), lane);
       LoadScales(call.values, tile, at.value_scales(), at.value_scales_full(), lane);
-      at.block.Wait(at.values_empty(values.index), values.parity ^ 1);
-      Begin(at.value_codes_arrived(values.index), Shape::kSliceBytes, lane);
-      LoadCodes(at.flash.values, tile, at.values(values.index), at.value_codes_arrived(values.index), lane);
+      at.block.Wait(at.values_empty(values->index), values->parity ^ 1);
+      Begin(at.value_codes_arrived(values->index), Shape::kCodeBytes, lane);
+      LoadCodes(at.flash.values, tile, at.values(values->index), at.value_codes_arrived(values->index), lane);
       at.block.SyncWarp();
-      values.Next();
+      values->Next();
     }
   }
 
@@ -146,7 +148,8 @@ struct WgmmaFlashCodes {
         const int group = first + i * Shape::kWideners;
         const int row = group * kGroupRows + lane / kPieces;
         if (group < kGroups) {
-          at.block.LoadPiece(codes[i], stage + Shape::kCodesAt + row * kSwizzleRowBytes + piece * kPieceBytes);
+          at.block.LoadPiece(codes[i], stage + Shape::kCodesAt + piece / 8 * Shape::kSliceBytes +
+                                           row * kSwizzleRowBytes + piece % 8 * kPieceBytes);
         }
       }
       at.block.SyncWarp();
@@ -170,32 +173,32 @@ struct WgmmaFlashCodes {
 
   DUNLIN_DEVICE void WidenValues(int32_t tile, int stage, int widener, int lane) const {
     if (at.Cut(tile)) {
-      const int32_t present = at.rows.sequence.kv_len - tile * kWgmmaKeys;
+      const int32_t present = at.task.rows.sequence.kv_len - tile * Shape::kTileKeys;
       uint32_t found = WidenRows<true>(at.values(stage), present, widener, lane);
       DUNLIN_UNROLL
       for (int mask = 1; mask < kWarpLanes; mask *= 2) found |= at.block.ShuffleXor(found, mask);
       if (lane == 0) at.block.StoreWord(at.flag(stage) + 4 * widener, found);
     } else {
-      WidenRows<false>(at.values(stage), kWgmmaKeys, widener, lane);
+      WidenRows<false>(at.values(stage), Shape::kTileKeys, widener, lane);
     }
   }
 
   // In the order in which they are loaded.
-  DUNLIN_DEVICE void Widen(int widener, int lane) const {
-    WgmmaFlashStage keys;
-    WgmmaFlashStage values;
-    for (int32_t tile = at.tiles.first - 1; tile < at.tiles.end; ++tile) {
-      if (tile + 1 < at.tiles.end) {
-        at.block.Wait(at.key_codes_arrived(keys.index), keys.parity);
-        WidenRows<false>(at.keys(keys.index), kWgmmaKeys, widener, lane);
-        Finish(at.keys_full(keys.index), lane);
-        keys.Next();
+  DUNLIN_DEVICE void Widen(int widener, int lane, WgmmaFlashRings* rings) const {
+    WgmmaFlashStage* keys = &rings->keys;
+    WgmmaFlashStage* values = &rings->values;
+    for (int32_t tile = at.task.tiles.first - 1; tile < at.task.tiles.end; ++tile) {
+      if (tile + 1 < at.task.tiles.end) {
+        at.block.Wait(at.key_codes_arrived(keys->index), keys->parity);
+        WidenRows<false>(at.keys(keys->index), Shape::kTileKeys, widener, lane);
+        Finish(at.keys_full(keys->index), lane);
+        keys->Next();
       }
-      if (tile < at.tiles.first) continue;
-      at.block.Wait(at.value_codes_arrived(values.index), values.parity);
-      WidenValues(tile, values.index, widener, lane);
-      Finish(at.values_full(values.index), lane);
-      values.Next();
+      if (tile < at.task.tiles.first) continue;
+      at.block.Wait(at.value_codes_arrived(values->index), values->parity);
+      WidenValues(tile, values->index, widener, lane);
+      Finish(at.values_full(values->index), lane);
+      values->Next();
     }
   }
 };

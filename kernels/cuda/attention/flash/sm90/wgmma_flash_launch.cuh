@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of FLASH by wgmma for one operand format. Instantiations: heads of up to 64 and 128 dims, one and two
-// warpgroups that multiply = 4.
+// The kernel of FLASH by wgmma for one operand format. Instantiations: heads of up to 64, 128 and 256 dims, one
+// and two warpgroups that multiply = 6.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ int PrepareWgmmaFlash() {
 
 template <typename Shape>
 void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream stream) {
-  WgmmaFlashCall flash = WgmmaFlashCallOf(call, plan);
+  WgmmaFlashCall flash = WgmmaFlashCallOf(call, plan, Shape::kTileKeys);
   const bool encoded =
       EncodeTensorMap(WgmmaFlashMapOf(call, call.keys, flash.box_keys), &flash.keys) == cudaSuccess &&
       EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values) == cudaSuccess;

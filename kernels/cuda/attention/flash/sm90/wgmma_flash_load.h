@@ -19,12 +19,12 @@ struct WgmmaFlashLoader {
   DUNLIN_DEVICE void LoadTile(const TensorMap& map, int32_t tile, uint32_t to, uint32_t barrier, int lane) const {
     const int32_t box_keys = at.flash.box_keys;
     DUNLIN_NO_UNROLL
-    for (int32_t first = lane * box_keys; first < kWgmmaKeys; first += kWarpLanes * box_keys) {
-      const auto [slot, page] = at.PlaceOfBox(tile * kWgmmaKeys + first);
+    for (int32_t first = lane * box_keys; first < Shape::kTileKeys; first += kWarpLanes * box_keys) {
+      const auto [slot, page] = at.PlaceOfBox(tile * Shape::kTileKeys + first);
       DUNLIN_UNROLL
       for (int slice = 0; slice < Shape::kSlices; ++slice) {
         at.block.LoadBox(to + slice * Shape::kSliceBytes + first * kSwizzleRowBytes, map, barrier, slice * 64, slot,
-                         at.rows.kv_head, page);
+                         at.task.rows.kv_head, page);
       }
     }
   }
@@ -34,41 +34,39 @@ struct WgmmaFlashLoader {
     at.block.SyncWarp();
   }
 
-  DUNLIN_DEVICE void LoadKeys(int lane) const {
-    WgmmaFlashStage stage;
-    for (int32_t tile = at.tiles.first; tile < at.tiles.end; ++tile, stage.Next()) {
-      at.block.Wait(at.keys_empty(stage.index), stage.parity ^ 1);
-      Begin(at.keys_full(stage.index), lane);
-      LoadTile(at.flash.keys, tile, at.keys(stage.index), at.keys_full(stage.index), lane);
+  DUNLIN_DEVICE void LoadKeys(int lane, WgmmaFlashStage* stage) const {
+    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next()) {
+      at.block.Wait(at.keys_empty(stage->index), stage->parity ^ 1);
+      Begin(at.keys_full(stage->index), lane);
+      LoadTile(at.flash.keys, tile, at.keys(stage->index), at.keys_full(stage->index), lane);
       at.block.SyncWarp();
     }
   }
 
-  DUNLIN_DEVICE void LoadValues(int lane) const {
-    WgmmaFlashStage stage;
-    uint32_t arrived = 0;  // parity
-    for (int32_t tile = at.tiles.first; tile < at.tiles.end; ++tile, stage.Next()) {
-      at.block.Wait(at.values_empty(stage.index), stage.parity ^ 1);
+  DUNLIN_DEVICE void LoadValues(int lane, WgmmaFlashRings* rings) const {
+    WgmmaFlashStage* stage = &rings->values;
+    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next()) {
+      at.block.Wait(at.values_empty(stage->index), stage->parity ^ 1);
       const bool cut = at.Cut(tile);
-      const uint32_t barrier = cut ? at.values_arrived() : at.values_full(stage.index);
+      const uint32_t barrier = cut ? at.values_arrived() : at.values_full(stage->index);
       Begin(barrier, lane);
-      LoadTile(at.flash.values, tile, at.values(stage.index), barrier, lane);
+      LoadTile(at.flash.values, tile, at.values(stage->index), barrier, lane);
       at.block.SyncWarp();
       if (!cut) continue;
-      at.block.Wait(barrier, arrived);
-      arrived ^= 1;
-      Clean(tile, stage.index, lane);
-      if (lane == 0) at.block.Arrive(at.values_full(stage.index));
+      at.block.Wait(barrier, rings->parity);
+      rings->parity ^= 1;
+      Clean(tile, stage->index, lane);
+      if (lane == 0) at.block.Arrive(at.values_full(stage->index));
     }
   }
 
   // Zeros for what no row sees or is not finite, and the stage's flag.
   DUNLIN_DEVICE void Clean(int32_t tile, int stage, int lane) const {
-    const int32_t present = at.rows.sequence.kv_len - tile * kWgmmaKeys;
+    const int32_t present = at.task.rows.sequence.kv_len - tile * Shape::kTileKeys;
     uint32_t found = 0;
     DUNLIN_NO_UNROLL
     for (uint32_t offset = lane * kPieceBytes; offset < Shape::kTileBytes; offset += kWarpLanes * kPieceBytes) {
-      const auto row = static_cast<int32_t>(offset / kSwizzleRowBytes % kWgmmaKeys);
+      const auto row = static_cast<int32_t>(offset / kSwizzleRowBytes % Shape::kTileKeys);
       uint32_t piece[4];
       at.block.LoadPiece(piece, at.values(stage) + offset);
       bool changed = false;

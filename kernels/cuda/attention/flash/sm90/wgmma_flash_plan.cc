@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMapAlignment = 16;  // of addresses and strides of tensor maps, bytes
 
-int32_t BoxKeysOf(const AttentionCall& call) {
-  return IsDense(call) ? kWgmmaKeys : std::min(kWgmmaKeys, 1 << call.page_shift);
+int32_t BoxKeysOf(const AttentionCall& call, int32_t tile_keys) {
+  return IsDense(call) ? tile_keys : std::min(tile_keys, 1 << call.page_shift);
 }
 
 bool Mappable(const AttentionCall& call, const KvTensor& tensor) {
@@ -26,26 +26,69 @@ bool Aligned(const RowTensor<Byte>& tensor, int64_t elements, int64_t element_by
          tensor.head_stride % elements == 0;
 }
 
+// A plan's own data.
+struct WgmmaFlashOwn {
+  float* totals;
+  int32_t tasks;
+};
+
+// Blocks of a launch that walk through several splits, one for each multiprocessor; 0: none does.
+size_t BlocksWithTotals(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device) {
+  if (call.max_kv_tokens <= kWgmmaSplitKeys) return 0;
+  return static_cast<size_t>(std::min<int64_t>(TasksOf(geometry, call), device.multiprocessors));
+}
+
 }  // namespace
 
 bool TakesWgmmaFlash(const AttentionCall& call) {
-  return !call.adjusts() && call.max_kv_tokens > 0 && call.keys.dim == call.values.dim && Mappable(call, call.keys) &&
-         Mappable(call, call.values) && BoxKeysOf(call) >= kWgmmaMinPageTokens;
+  return !call.adjusts() && call.max_kv_tokens > 0 && Mappable(call, call.keys) && Mappable(call, call.values) &&
+         (IsDense(call) || 1 << call.page_shift >= kWgmmaMinPageTokens);
 }
 
 bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
                       void* workspace, size_t workspace_bytes, LaunchPlan* plan) {
   PlanGrid(geometry, call, plan);
   PlanParts(geometry, call, device, workspace, workspace_bytes, plan);
+  plan->SetOwn(WgmmaFlashOwn{.totals = nullptr, .tasks = static_cast<int32_t>(plan->blocks)});
   return true;
 }
 
-WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan) {
+size_t PersistentWgmmaFlash::PagedBytes(const BlockGeometry& geometry, const PagedAttentionPlan& plan,
+                                        const DeviceShape& device) {
+  const int64_t totals = plan.max_kv_tokens > kWgmmaSplitKeys ? device.multiprocessors : 0;
+  return std::max(PagedPartBytes(geometry, plan, device), static_cast<size_t>(totals) * kWgmmaTotalBytes);
+}
+
+size_t PersistentWgmmaFlash::DenseBytes(const BlockGeometry& geometry, const AttentionCall& call,
+                                        const DeviceShape& device) {
+  const size_t parts = PartBytes(geometry, call, device);
+  return parts > 0 ? parts : BlocksWithTotals(geometry, call, device) * kWgmmaTotalBytes;
+}
+
+bool PersistentWgmmaFlash::Divide(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
+                                  void* workspace, size_t workspace_bytes, LaunchPlan* plan) {
+  PlanGrid(geometry, call, plan);
+  const bool in_parts = PlanParts(geometry, call, device, workspace, workspace_bytes, plan);
+  WgmmaFlashOwn own{.totals = nullptr, .tasks = static_cast<int32_t>(plan->blocks)};
+  if (plan->blocks > kWgmmaTasksMax) return false;
+  plan->blocks = std::min<int64_t>(plan->blocks, device.multiprocessors);
+  if (!in_parts && BlocksWithTotals(geometry, call, device) > 0) {
+    plan->blocks = std::min(plan->blocks, static_cast<int64_t>(workspace_bytes / kWgmmaTotalBytes));
+    own.totals = static_cast<float*>(workspace);
+  }
+  plan->SetOwn(own);
+  return plan->blocks > 0;
+}
+
+WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& plan, int32_t tile_keys) {
+  const auto own = plan.OwnAs<WgmmaFlashOwn>();
   WgmmaFlashCall flash{};
   flash.call = call;
   flash.parts = plan.parts;
+  flash.totals = own.totals;
+  flash.tasks = own.tasks;
   flash.row_blocks = plan.row_blocks;
-  flash.box_keys = BoxKeysOf(call);
+  flash.box_keys = BoxKeysOf(call, tile_keys);
   flash.whole_queries = call.query.dtype == DType::kF32 && Aligned(call.query, 4, 4);
   flash.paired_outputs = Aligned(call.out, 2, call.out.dtype == DType::kF32 ? 4 : 2);
   return flash;

@@ -12,14 +12,13 @@ namespace dunlin::kernels::cuda {
 // A thread's registers. Its two rows are index 0 and 1.
 template <typename Shape>
 struct WgmmaFlashState {
-  float out[Shape::kDim / 2];            // of the split so far
-  float scores[kWgmmaKeys / 2];          // products, then weights
-  uint32_t weights[kWgmmaKeys / 16][4];  // rounded, as operand A
-  float maximum[2];                      // of the split's products
-  float sum[2];                          // of the split's weights, the thread's share
-  float total_maximum[2];                // of the splits before, as exponents of 2
+  float out[Shape::kDim / 2];                  // of the split so far
+  float scores[Shape::kTileKeys / 2];          // products, then weights
+  uint32_t weights[Shape::kTileKeys / 16][4];  // rounded, as operand A
+  float maximum[2];                            // of the split's products
+  float sum[2];                                // of the split's weights, the thread's share
+  float total_maximum[2];                      // of the splits before, as exponents of 2
   float total_sum[2];
-  int32_t row[2];    // of the block
   int32_t start[2];  // the keys that a row sees
   int32_t limit[2];
 };
@@ -56,18 +55,22 @@ struct WgmmaFlashRows {
   using State = WgmmaFlashState<Shape>;
   using Format = typename Shape::Format;
 
+  static constexpr int kPiecesAhead = Shape::kPersistent ? 4 : 1;  // of totals that are read before they are merged
+
   const WgmmaFlashBlock<Shape, Block>& at;
   float factor;  // of a product, to an exponent of 2; > 0
 
+  DUNLIN_DEVICE static int32_t RowOf(int warpgroup, int thread, int half) {
+    return warpgroup * 64 + WgmmaSlot::Row(thread, 2 * half);
+  }
   DUNLIN_DEVICE void FindRows(int warpgroup, int thread, State* own) const {
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const int32_t row = warpgroup * 64 + WgmmaSlot::Row(thread, 2 * half);
-      const bool present = row < at.rows.num_rows;
-      const int32_t token = at.rows.Token(present ? row : 0);
-      own->row[half] = row;
-      own->start[half] = present ? at.rows.sequence.KeyStart(token) : 0;
-      own->limit[half] = present ? at.rows.sequence.KeyLimit(token) : 0;
+      const int32_t row = RowOf(warpgroup, thread, half);
+      const bool present = row < at.task.rows.num_rows;
+      const int32_t token = at.task.rows.Token(present ? row : 0);
+      own->start[half] = present ? at.task.rows.sequence.KeyStart(token) : 0;
+      own->limit[half] = present ? at.task.rows.sequence.KeyLimit(token) : 0;
       own->total_maximum[half] = -INFINITY;
       own->total_sum[half] = 0.0F;
     }
@@ -89,9 +92,9 @@ struct WgmmaFlashRows {
 
   // -inf for the keys that a row does not see.
   DUNLIN_DEVICE void Mask(int32_t tile, int thread, State* own) const {
-    const int32_t first_key = tile * kWgmmaKeys + WgmmaSlot::Column(thread, 0);
+    const int32_t first_key = tile * Shape::kTileKeys + WgmmaSlot::Column(thread, 0);
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 2; ++i) {
+    for (int i = 0; i < Shape::kTileKeys / 2; ++i) {
       const int32_t key = first_key + i / 4 * 8 + i % 2;
       const int half = i / 2 % 2;
       if (key < own->start[half] || key >= own->limit[half]) own->scores[i] = -INFINITY;
@@ -103,7 +106,7 @@ struct WgmmaFlashRows {
   DUNLIN_DEVICE void Weigh(State* own, float (&rescale)[2]) const {
     float largest[2] = {own->maximum[0], own->maximum[1]};
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 2; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], own->scores[i]);
+    for (int i = 0; i < Shape::kTileKeys / 2; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], own->scores[i]);
     float center[2];
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -115,7 +118,7 @@ struct WgmmaFlashRows {
     }
     float sum[2] = {0.0F, 0.0F};
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 2; i += 2) {
+    for (int i = 0; i < Shape::kTileKeys / 2; i += 2) {
       const int half = i / 2 % 2;
       own->scores[i] = Exp2InPlace(fmaf(own->scores[i], factor, -center[half]));
       own->scores[i + 1] = Exp2InPlace(fmaf(own->scores[i + 1], factor, -center[half]));
@@ -130,7 +133,7 @@ struct WgmmaFlashRows {
   DUNLIN_DEVICE void ScaleProducts(int stage, int thread, State* own) const {
     const uint32_t scales = at.key_scales(stage) + WgmmaSlot::Column(thread, 0) * 4;
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 2; i += 4) {
+    for (int i = 0; i < Shape::kTileKeys / 2; i += 4) {
       float pair[2];
       at.block.LoadFloats(pair, scales + i * 8);
       DUNLIN_UNROLL
@@ -140,7 +143,7 @@ struct WgmmaFlashRows {
   DUNLIN_DEVICE void ScaleWeights(int thread, State* own) const {
     const uint32_t scales = at.value_scales() + WgmmaSlot::Column(thread, 0) * 4;
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 2; i += 4) {
+    for (int i = 0; i < Shape::kTileKeys / 2; i += 4) {
       float pair[2];
       at.block.LoadFloats(pair, scales + i * 8);
       DUNLIN_UNROLL
@@ -153,7 +156,7 @@ struct WgmmaFlashRows {
 
   DUNLIN_DEVICE static void RoundWeights(State* own) {
     DUNLIN_UNROLL
-    for (int i = 0; i < kWgmmaKeys / 4; ++i) {
+    for (int i = 0; i < Shape::kTileKeys / 4; ++i) {
       own->weights[i / 4][i % 4] = RoundPair<Format>(own->scores[2 * i], own->scores[2 * i + 1]);
     }
   }
@@ -175,14 +178,15 @@ struct WgmmaFlashRows {
   // Adds the values of a tile that are not finite, which were taken out on the way, to the rows that see their keys. A
   // loop of compared registers: they cannot be indexed, and the case is rare.
   DUNLIN_DEVICE void AddNonFinite(int32_t tile, int thread, State* own) const {
-    const KvRows values = RowsOf(at.flash.call, at.flash.call.values, at.rows.sequence, at.rows.kv_head);
+    const RowBlock rows = at.RowsAgain();
+    const KvRows values = RowsOf(at.flash.call, at.flash.call.values, rows.sequence, rows.kv_head);
     DUNLIN_NO_UNROLL
     for (int r = 0; r < Shape::kDim / 2; ++r) {
       const int dim = WgmmaSlot::Column(thread, r);
       if (dim >= at.flash.call.values.dim) continue;
       const bool upper = r / 2 % 2 == 0;
-      const int32_t start = AtLeast(upper ? own->start[0] : own->start[1], tile * kWgmmaKeys);
-      const int32_t limit = AtMost(upper ? own->limit[0] : own->limit[1], (tile + 1) * kWgmmaKeys);
+      const int32_t start = AtLeast(upper ? own->start[0] : own->start[1], tile * Shape::kTileKeys);
+      const int32_t limit = AtMost(upper ? own->limit[0] : own->limit[1], (tile + 1) * Shape::kTileKeys);
       float added = 0.0F;
       DUNLIN_NO_UNROLL
       for (int32_t key = start; key < limit; ++key) {
@@ -193,9 +197,30 @@ struct WgmmaFlashRows {
     }
   }
 
-  // The thread's place in the totals: piece i holds out[4 i ..].
-  DUNLIN_DEVICE uint32_t Total(int warpgroup, int thread, int i) const {
-    return at.shared + Shape::kTotals + ((i * Shape::kWarpgroups + warpgroup) * 128 + thread) * kPieceBytes;
+  // The thread's totals, in shared memory or the block's part of the launch's: piece i holds out[4 i ..].
+  DUNLIN_DEVICE static int PieceOf(int warpgroup, int thread, int i) {
+    return (i * Shape::kWarpgroups + warpgroup) * 128 + thread;
+  }
+  DUNLIN_DEVICE float* TotalsInMemory() const {
+    return at.flash.totals + at.block.index() * (Shape::kRows * Shape::kDim);
+  }
+  DUNLIN_DEVICE void LoadTotal(int piece, float (&total)[4]) const {
+    if constexpr (Shape::kPersistent) {
+      at.block.LoadMemory(total, TotalsInMemory() + piece * int64_t{4});
+    } else {
+      uint32_t words[4];
+      at.block.LoadPiece(words, at.shared + Shape::kTotals + piece * kPieceBytes);
+      DUNLIN_UNROLL
+      for (int j = 0; j < 4; ++j) total[j] = BitsToFloat(words[j]);
+    }
+  }
+  DUNLIN_DEVICE void StoreTotal(int piece, const float (&total)[4]) const {
+    if constexpr (Shape::kPersistent) {
+      at.block.StoreMemory(TotalsInMemory() + piece * int64_t{4}, total);
+    } else {
+      const uint32_t words[4] = {FloatBits(total[0]), FloatBits(total[1]), FloatBits(total[2]), FloatBits(total[3])};
+      at.block.StorePiece(at.shared + Shape::kTotals + piece * kPieceBytes, words);
+    }
   }
 
   // Merges a split into the totals, as MergeParts does; the outputs so far are those of the split. last: into the
@@ -210,29 +235,47 @@ struct WgmmaFlashRows {
       own->total_maximum[half] = merge[half].maximum;
       own->total_sum[half] = merge[half].sum;
     }
+    if (first) {
+      AddTotals<false>(merge, last, warpgroup, thread, own);
+    } else {
+      AddTotals<true>(merge, last, warpgroup, thread, own);
+    }
+  }
+  template <bool kHasTotals>
+  DUNLIN_DEVICE void AddTotals(const MergeFactors (&merge)[2], bool last, int warpgroup, int thread, State* own) const {
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kDim / 8; ++i) {
-      uint32_t total[4] = {0, 0, 0, 0};
-      if (!first) at.block.LoadPiece(total, Total(warpgroup, thread, i));
+    for (int i = 0; i < Shape::kDim / 8; i += kPiecesAhead) {
+      float totals[kPiecesAhead][4] = {};
+      // Else ptxas moves all loads to the front, and spills; of loads from memory it is stores that keep them in place.
+      if constexpr (Shape::kDim > 128) at.block.SyncWarp();
       DUNLIN_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        float& value = own->out[4 * i + j];
-        value = merge[j / 2](BitsToFloat(total[j]), value);
-        total[j] = FloatBits(value);
+      for (int ahead = 0; kHasTotals && ahead < kPiecesAhead; ++ahead) {
+        LoadTotal(PieceOf(warpgroup, thread, i + ahead), totals[ahead]);
       }
-      if (!last) at.block.StorePiece(Total(warpgroup, thread, i), total);
+      DUNLIN_UNROLL
+      for (int ahead = 0; ahead < kPiecesAhead; ++ahead) {
+        DUNLIN_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          float& value = own->out[4 * (i + ahead) + j];
+          value = totals[ahead][j] = merge[j / 2](totals[ahead][j], value);
+        }
+        if (!last || (Shape::kPersistent && kHasTotals))
+          StoreTotal(PieceOf(warpgroup, thread, i + ahead), totals[ahead]);
+      }
     }
   }
 
   // The block's only split as a part, for the merge kernel.
-  DUNLIN_DEVICE void StorePart(int thread, const State& own) const {
+  DUNLIN_DEVICE void StorePart(int warpgroup, int thread, const State& own) const {
+    const RowBlock rows = at.RowsAgain();
+    thread = at.block.Again(thread);
     const PartialStore& store = at.flash.parts;
-    float* part = store.Part(store.Task(at.rows, at.flash.call.num_kv_heads), at.part);
+    float* part = store.Part(store.Task(rows, at.flash.call.num_kv_heads), at.task.part);
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
       const float sum = OfQuad(own.sum[half], true);
-      const int32_t row = own.row[half];
-      if (row >= at.rows.num_rows) continue;
+      const int32_t row = RowOf(warpgroup, thread, half);
+      if (row >= rows.num_rows) continue;
       if (thread % 4 == 0) {
         part[row] = own.maximum[half] * factor;
         part[store.rows + row] = sum;
@@ -249,16 +292,18 @@ struct WgmmaFlashRows {
   }
 
   // The outputs, divided by the sums; a row that saw no key gives zeros.
-  DUNLIN_DEVICE void StoreRows(int thread, const State& own) const {
+  DUNLIN_DEVICE void StoreRows(int warpgroup, int thread, const State& own) const {
+    const RowBlock rows = at.RowsAgain();
+    thread = at.block.Again(thread);
     const AttentionCall& call = at.flash.call;
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const int32_t row = own.row[half];
-      if (row >= at.rows.num_rows) continue;
+      const int32_t row = RowOf(warpgroup, thread, half);
+      if (row >= rows.num_rows) continue;
       float sum = own.total_sum[half];
-      sum += SinkTerm(call, at.rows, row, own.total_maximum[half], sum);
+      sum += SinkTerm(call, rows, row, own.total_maximum[half], sum);
       const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
-      const int64_t start = OutputAt(call, at.rows, row);
+      const int64_t start = OutputAt(call, rows, row);
       DUNLIN_UNROLL
       for (int i = 2 * half; i < Shape::kDim / 2; i += 4) {
         const int dim = WgmmaSlot::Column(thread, i);

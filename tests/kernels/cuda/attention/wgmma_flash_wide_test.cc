@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// FLASH by wgmma for heads of more than 128 dims, whose blocks take one task after another in prefill and keep the
+// totals of their splits in memory: the bits of a launch with a block for each task, and the division of tasks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/attention/check_problem.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
+#include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+using testing::PagedBatch;
+
+constexpr DeviceShape kWideDevice{132, 227 * 1024, 90};
+
+// A block takes every task of its turns, and not the first of each.
+TEST(WgmmaFlashWide, BlocksTakeAllTasksInTurns) {
+  constexpr int32_t kBlocks = 5;
+  constexpr int32_t kTasks = 17;
+  std::vector<int> taken(kTasks);
+  for (int32_t block = 0; block < kBlocks; ++block) {
+    for (int32_t turn = 0; turn < 4; ++turn) {
+      const int32_t task = WgmmaFlashTaskOf(turn, block, kBlocks);
+      EXPECT_EQ(task / kBlocks, turn);
+      if (task < kTasks) ++taken[static_cast<size_t>(task)];
+    }
+  }
+  EXPECT_EQ(taken, std::vector<int>(kTasks, 1));
+  EXPECT_EQ(WgmmaFlashTaskOf(0, 0, kBlocks) + WgmmaFlashTaskOf(1, 0, kBlocks),
+            WgmmaFlashTaskOf(0, 4, kBlocks) + WgmmaFlashTaskOf(1, 4, kBlocks));
+}
+
+// Heads of more than 128 dims: a block that takes one task after another, some without rows, gives each the bits of a
+// block of its own, in any number of blocks. Totals of the splits are the block's own memory.
+TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
+  for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int32_t window : {0, 300}) {
+      PagedBatch batch(dtype, {2, 1, 256}, {{3, 0, 2}, {42, 1000, 90}, {4, 2040, 20}, {5, 0, 70}}, 3,
+                       testing::kCudaPages);
+      batch.window = window;
+      const std::vector<float> expected =
+          Hopper().Paged(batch, AttentionBackend::kFlash, testing::Division::kAsPlanned);
+      for (const int32_t multiprocessors : {1, 2, 3}) {
+        const DeviceShape device{multiprocessors, 227 * 1024, 90};
+        std::vector<float> out(batch.out_floats(), NAN);
+        testing::RunPagedOnHost(batch.Params(AttentionBackend::kFlash, out.data()), batch.Plan(), device);
+        EXPECT_EQ(out, expected) << Name(dtype) << ", " << multiprocessors << " blocks, window " << window;
+      }
+    }
+  }
+}
+
+// Each block writes the totals that are its own, as blocks run at the same time on a device.
+TEST(WgmmaFlashWide, BlocksKeepTheirTotalsApart) {
+  const PagedBatch batch(DType::kBF16, {2, 1, 256}, {{42, 1000, 200}}, 3, testing::kCudaPages);
+  std::vector<float> out(batch.out_floats());
+  const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
+  const AttentionCall call = CallOf(params);
+  const AttentionKernel& row = *FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash,
+                                           AttentionPhase::kPrefill, TraitsOf(params), &call);
+  constexpr size_t kBlocks = 3;
+  constexpr size_t kFloats = kWgmmaTotalBytes / sizeof(float);
+  std::vector<float> totals(kBlocks * kFloats, NAN);
+  LaunchPlan plan;
+  ASSERT_TRUE(
+      row.plan.divide(row.geometry, call, {kBlocks, 227 * 1024, 90}, totals.data(), kBlocks * kWgmmaTotalBytes, &plan));
+  ASSERT_EQ(plan.blocks, 3) << "of four blocks of rows";
+  row.launch(call, plan, nullptr);
+  for (const float total : totals) ASSERT_TRUE(std::isfinite(total));
+}
+
+// Where totals are in memory it bounds the blocks of a launch.
+TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksHaveMemoryForTheirTotals) {
+  const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 256, .num_heads = 32, .num_kv_heads = 8};
+  const AttentionKernel& row =
+      *FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash, AttentionPhase::kPrefill, traits);
+  const PagedAttentionPlan plan{.traits = traits, .max_query_tokens = 2048, .max_kv_tokens = 8192};
+  EXPECT_GE(row.plan.paged_workspace(row.geometry, plan, kWideDevice), 132 * kWgmmaTotalBytes);
+  AttentionCall call{};
+  call.num_sequences = 2;
+  call.num_kv_heads = 8;
+  call.group = 4;
+  call.values.dim = 256;
+  call.max_query_tokens = 2048;
+  call.max_kv_tokens = 8192;
+  static float workspace[1];
+  const auto blocks_with = [&](size_t bytes) -> int64_t {
+    LaunchPlan launch;
+    if (!row.plan.divide(row.geometry, call, kWideDevice, workspace, bytes, &launch)) return 0;
+    const WgmmaFlashCall flash = WgmmaFlashCallOf(call, launch, 64);
+    EXPECT_EQ(flash.tasks, 2 * 8 * 64);
+    EXPECT_EQ(flash.totals, call.max_kv_tokens > kWgmmaSplitKeys ? workspace : nullptr);
+    return launch.blocks;
+  };
+  EXPECT_EQ(row.plan.dense_workspace(row.geometry, call, kWideDevice), 132 * kWgmmaTotalBytes);
+  EXPECT_EQ(blocks_with(132 * kWgmmaTotalBytes), 132);
+  EXPECT_EQ(blocks_with(7 * kWgmmaTotalBytes + 1), 7);
+  EXPECT_EQ(blocks_with(kWgmmaTotalBytes - 1), 0);
+  call.max_kv_tokens = 1024;
+  EXPECT_EQ(blocks_with(0), 132) << "one split has no totals";
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda
