@@ -49,10 +49,9 @@ std::string NumberWords::Replaced(std::string_view text, std::string_view quote)
       continue;
     }
     if (text[at] == '"') in_string = !in_string;
-    const std::string_view rest = text.substr(at);
-    const auto* word =
-        std::find_if(words_.begin(), words_.end(), [rest](const Word& one) { return rest.starts_with(one.text); });
-    if (in_string || word == words_.end()) {
+    const auto is_here = [rest = text.substr(at)](const Word& one) { return rest.starts_with(one.text); };
+    const auto* word = in_string ? words_.end() : std::find_if(words_.begin(), words_.end(), is_here);
+    if (word == words_.end()) {
       out.push_back(text[at]);
       continue;
     }

@@ -24,11 +24,10 @@
 #include "kernels/api/dtype.h"
 #include "tests/simulation/levels.h"
 #include "tests/simulation/shrink.h"
+#include "tests/simulation/workload.h"
 
 namespace dunlin::simulation {
 namespace {
-
-constexpr size_t kMaxRequests = 24;  // of a workload
 
 struct Options {
   uint64_t first = 0;
@@ -141,7 +140,7 @@ void PrintFailure(const Report& failed) {
     });
   };
   if (!fails({})) return;  // it failed otherwise than by its seed alone
-  const std::vector<size_t> left_out = Shrink(kMaxRequests, fails);
+  const std::vector<size_t> left_out = Shrink(size_t{kMaxRequests}, fails);
   std::printf("without requests");
   for (const size_t request : left_out) std::printf(" %zu", request);
   std::printf(":\n");

@@ -29,13 +29,14 @@ using engine::SequenceState;
 using engine::StepPlan;
 using engine::TimeNs;
 
-constexpr int kMaxTurns = 20000;  // a run takes some hundreds; more is a livelock
+constexpr int32_t kMaxDrawnRequests = 6;  // of a fuzzer, which tries a small run several times as often
+constexpr int kMaxTurns = 20000;          // a run takes some hundreds; more is a livelock
 
 class Simulation {
  public:
   Simulation(const Dice& dice, const RunOptions& options, SimulationStats* stats)
       : dice_(dice),
-        workload_(MakeWorkload(&dice_, options.left_out)),
+        workload_(MakeWorkload(&dice_, options.left_out, options.max_requests)),
         scheduler_(workload_.scheduler),
         runtime_(workload_.runtime),
         trace_(options.trace),
@@ -364,7 +365,7 @@ std::string RunSimulation(uint64_t seed, const RunOptions& options, SimulationSt
 }
 
 std::string RunSimulation(std::span<const uint8_t> draws, SimulationStats* stats) {
-  return Simulation(Dice(draws), {}, stats).Run();
+  return Simulation(Dice(draws), {.max_requests = kMaxDrawnRequests}, stats).Run();
 }
 
 }  // namespace dunlin::simulation

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "tests/simulation/events.h"
+#include "tests/simulation/workload.h"
 
 namespace dunlin::simulation {
 
 struct RunOptions {
   std::vector<size_t> left_out = {};          // requests that do not come, by their index in the workload
   std::vector<std::string>* trace = nullptr;  // what happened, a line each; null: not wanted
+  int32_t max_requests = kMaxRequests;        // of the scheduler's level
 };
 
 // "" when every invariant held, else what broke, and when. The same seed gives the same run. Adds to *stats.

@@ -130,7 +130,7 @@ engine::KvGroups AnyGroups(Dice* dice) {
   return groups;
 }
 
-Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
+Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out, int32_t max_requests) {
   Workload workload;
   workload.profiles = AnyProfiles(dice);
   FakeRuntimeOptions& runtime = workload.runtime;
@@ -174,7 +174,7 @@ Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out) {
   scheduler.adapt_drafts = dice->OneIn(2);
   if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);
 
-  const int32_t num_requests = dice->Between(1, 24);
+  const int32_t num_requests = dice->Between(1, max_requests);
   scheduler.max_live = num_requests;
   for (int32_t i = 0; i < num_requests; ++i) {
     if (i > 0 && dice->OneIn(3)) {  // a further output of the request before, which may be cancelled by itself

@@ -64,8 +64,10 @@ struct Workload {
 // Whether the pool gets so little memory that the request may be ended for it.
 bool MayOutgrow(const Workload& workload, const engine::Request& request);
 
-// left_out: indexes of requests that are drawn and do not come, ascending.
-Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out = {});
+constexpr int32_t kMaxRequests = 24;
+
+// left_out: indexes of requests that are drawn and do not come, ascending. max_requests: what is drawn at most.
+Workload MakeWorkload(Dice* dice, const std::vector<size_t>& left_out = {}, int32_t max_requests = kMaxRequests);
 
 // An automaton over all tokens but 0 and `eos_token_ids`: some places force a token, some have none or fail, some are
 // complete.
