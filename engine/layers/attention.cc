@@ -62,6 +62,7 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   params.query = rows.query;
   params.query_stride = rows.query_stride;
   params.kv_pool = context.buffers.kv_pool;
+  params.num_pages = context.buffers.num_pages;
   params.layout = context.kv_layout();
   params.layer = place.layer_in_page;
   params.num_heads = config.attention.heads(context.layer).num_heads;
@@ -72,6 +73,7 @@ kernels::PagedAttentionParams AttentionParamsOf(const LayerContext& context, con
   params.sequences = spans.first;
   params.num_sequences = spans.count;
   params.num_one_token_sequences = spans.num_one_token;
+  params.num_rows = rows.count;
   params.max_query_tokens = spans.max_query_tokens;
   params.max_kv_tokens = spans.max_kv_tokens;
   params.scale = config.attention.scale;

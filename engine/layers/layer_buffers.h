@@ -28,6 +28,7 @@ struct LayerBuffers {
   bool deterministic = true;                    // GemmParams::deterministic
 
   void* kv_pool = nullptr;
+  int32_t num_pages = 0;          // of the pool
   float* hidden = nullptr;        // [T, hidden_dim] the residual stream
   float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]; the attention's rows come first
   float* attention = nullptr;     // [T, ModelConfig::max_mixer_outputs]

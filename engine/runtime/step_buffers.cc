@@ -21,6 +21,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .kv_places = plan.kv_places,
           .deterministic = plan.deterministic,
           .kv_pool = buffers.at(BufferId::kKvPool),
+          .num_pages = plan.num_pages,
           .hidden = buffers.floats(BufferId::kHidden),
           .qkv = buffers.floats(BufferId::kQkv),
           .attention = buffers.floats(BufferId::kAttention),

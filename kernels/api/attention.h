@@ -73,7 +73,7 @@ struct SequenceSpan {
 // many.
 struct KeySelection {
   const uint32_t* bits = nullptr;  // [*, stride]: bit s % 32 of word s / 32 for key s; null: all take part
-  int64_t stride = 0;              // words
+  int64_t stride = 0;              // words, >= ceil(max_kv_tokens / 32) of the call
   int64_t head_stride = 0;         // words from the choice of a KV head to that of the next; 0: all have one
   const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
   int32_t most = 0;                // keys of a row at most; > 0 with bits
@@ -86,6 +86,7 @@ struct PagedAttentionParams {
   int64_t query_stride;  // floats, >= num_heads * head_dim
   float* out;            // [num_tokens, num_heads, v_head_dim], rows contiguous; must not alias query
   const void* kv_pool;   // page 0
+  int32_t num_pages;     // of the pool: ids that are read are less; > 0 with sequences
   KvLayout layout;       // v_head_dim differs from head_dim with values_in_keys only
   int32_t layer;         // 0 <= layer < layout.shape.num_layers
   int32_t num_heads;     // a multiple of layout.shape.num_kv_heads
@@ -99,6 +100,7 @@ struct PagedAttentionParams {
   int32_t num_one_token_sequences = 0;
   // Upper bounds over the sequences, for launchers, which cannot read device memory. They size grids and divide work;
   // results do not depend on them.
+  int32_t num_rows;          // >= every query_start + query_len; a row is of one sequence at most
   int32_t max_query_tokens;  // >= every query_len
   int32_t max_kv_tokens;     // >= every first_position + query_len
   float scale;               // usually 1 / sqrt(head_dim)

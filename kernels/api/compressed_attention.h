@@ -80,8 +80,9 @@ struct SelectEntriesParams {
 };
 
 // Paged attention of `window`, whose window is > 0, over the tokens' keys and in addition over entries, which are keys
-// and values: window.selection.bits are those of entries; null: all that a row sees. window.selection.most: keys and
-// entries of a row at most. Pages have keys alone, whose values they are, of one head (KvShape::values_in_keys).
+// and values: window.selection.bits are those of entries, the stride their words; null: all that a row sees.
+// window.selection.most: keys and entries of a row at most. Pages have keys alone, whose values they are, of one head
+// (KvShape::values_in_keys).
 // Workspace: DeviceOps::paged_attention_workspace of a plan with selected_keys >= that, and max_kv_tokens, too.
 struct CompressedAttentionParams {
   PagedAttentionParams window;

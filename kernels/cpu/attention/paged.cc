@@ -34,6 +34,7 @@ bool ValidOutput(const PagedAttentionParams& params) {
 
 bool Valid(const PagedAttentionParams& params) {
   if (!ValidOutput(params)) return false;
+  if (params.num_sequences > 0 && params.num_pages < 1) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= params.layout.shape.num_layers) return false;
   const KvShape& shape = params.layout.shape;
   if (params.selection.bits != nullptr && params.selection.most < 1) return false;
@@ -42,7 +43,7 @@ bool Valid(const PagedAttentionParams& params) {
   for (int32_t i = 0; i < params.num_sequences; ++i) {
     const SequenceSpan& span = params.sequences[i];
     if (span.query_start < 0 || span.query_len < 0 || span.first_position < 0 || span.page_table_row < 0) return false;
-    if (span.query_len > params.max_query_tokens) return false;
+    if (span.query_len > params.max_query_tokens || span.query_start + span.query_len > params.num_rows) return false;
     if (span.first_position + span.query_len > params.max_kv_tokens) return false;
     if (params.next != nullptr && span.query_start + span.query_len > params.next->capacity_rows) return false;
   }

@@ -114,6 +114,7 @@ AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
   params.out = places.out;
   params.kv_pool = places.pool;
   params.layout = CheckedLayout(dtype, head_dim);
+  params.num_pages = static_cast<int32_t>(pool.size() / params.layout.page_bytes);
   params.layer = kLayer;
   params.num_heads = kNumHeads;
   params.page_table = places.page_table;
@@ -122,6 +123,7 @@ AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
   params.num_sequences = decode ? num_one_token_ : static_cast<int32_t>(spans.size());
   for (int32_t i = 0; i < params.num_sequences; ++i) {
     const SequenceSpan& span = spans[static_cast<size_t>(i)];
+    params.num_rows = std::max(params.num_rows, span.query_start + span.query_len);
     params.max_query_tokens = std::max(params.max_query_tokens, span.query_len);
     params.max_kv_tokens = std::max(params.max_kv_tokens, span.first_position + span.query_len);
   }

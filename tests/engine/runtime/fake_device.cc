@@ -60,6 +60,8 @@ bool SupportsAttention(const DeviceContext* context, kernels::AttentionBackend b
 
 KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams& params) {
   context->log->one_token_sequences = params.num_one_token_sequences;
+  context->log->attention_rows = params.num_rows;
+  context->log->num_pages = params.num_pages;
   return Note(context,
               absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
                            params.num_sequences, params.window > 0 ? absl::StrCat(" window ", params.window) : "",

@@ -14,6 +14,8 @@ namespace dunlin::engine {
 
 struct FakeDeviceLog {
   int32_t one_token_sequences = 0;  // of the last attention call
+  int32_t attention_rows = 0;       // the same
+  int32_t num_pages = 0;
   std::vector<std::string> lines;
   int fail_at = -1;              // index of the line whose operation returns kDeviceError
   size_t bytes_left = SIZE_MAX;  // allocate returns null beyond

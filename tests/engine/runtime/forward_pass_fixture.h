@@ -42,6 +42,7 @@ class ForwardPassTest : public ::testing::Test {
     ForwardPass pass(config, weights, profile, inputs.pass_inputs(), buffers->layers());
     const absl::Status status = pass.RunLayers();
     progress_ = buffers->progress();
+    num_pages_ = plan.num_pages;
     return status.ok() && samples_ ? pass.RunHead(0, 1) : status;
   }
   // The lines after the last "store kv".
@@ -52,6 +53,7 @@ class ForwardPassTest : public ::testing::Test {
   }
 
   bool samples_ = true;
+  int32_t num_pages_ = 0;  // of the plan of the last Run
   uint64_t progress_ = 0;  // of the layers of the last Run
   bool scores_ = false;    // every row of the prompt, too
   ExecutionMode execution_ = ExecutionMode::kFused;

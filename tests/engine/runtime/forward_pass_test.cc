@@ -51,6 +51,8 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
   ExecutionProfile profile;
   profile.precision = Precision::kFp32;
   ASSERT_TRUE(Run(SmallLlamaConfig(), profile).ok());
+  EXPECT_EQ(log_.attention_rows, 1) << "the kept one";
+  EXPECT_EQ(log_.num_pages, num_pages_);
   EXPECT_THAT(
       log_.lines,
       ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 decode 1 weight [48,8]",
@@ -77,6 +79,7 @@ TEST_F(ForwardPassTest, ComputesEveryRowOfTheLastLayerWhenTheHeadReadsAll) {
   scores_ = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
   EXPECT_EQ(log_.one_token_sequences, 1) << "the one that decodes";
+  EXPECT_EQ(log_.attention_rows, 5);
   EXPECT_THAT(AfterTheLastKv(), ElementsAre("attention flash layer 0 sequences 2", "quantize columns 24",
                                             "gemm rows 5 decode 5 weight [8,24] residual", "norm rows 5",
                                             "gemm rows 5 decode 5 weight [40,8]", "activate columns 20 gated",

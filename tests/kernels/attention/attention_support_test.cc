@@ -132,17 +132,22 @@ TEST(AttentionSupportTest, APagedCallsBoundsMustHold) {
   std::vector<float> out(batch.out_floats());
   PoisonedMemory workspace(
       device.ops->paged_attention_workspace(device.context, AttentionBackend::kFlash, batch.Plan()));
-  const auto run = [&](int32_t query_slack, int32_t kv_slack) {
+  const auto run = [&](int32_t query_slack, int32_t kv_slack, int32_t row_slack = 0, int32_t num_pages = 1) {
     PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
     params.workspace = workspace.data();
     params.workspace_bytes = workspace.size();
     params.max_query_tokens += query_slack;
     params.max_kv_tokens += kv_slack;
+    params.num_rows += row_slack;
+    params.num_pages *= num_pages;
     return device.ops->paged_attention(device.context, params);
   };
   EXPECT_EQ(run(0, 0), KernelStatus::kOk);
   EXPECT_EQ(run(-1, 0), KernelStatus::kInvalidArgument);
   EXPECT_EQ(run(0, -1), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(run(0, 0, 1), KernelStatus::kOk);
+  EXPECT_EQ(run(0, 0, -1), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(run(0, 0, 0, 0), KernelStatus::kInvalidArgument) << "a pool without pages";
 }
 
 TEST(AttentionSupportTest, OnlyDenseMathGrowsWithTheSquare) {

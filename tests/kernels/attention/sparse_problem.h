@@ -110,6 +110,7 @@ inline PagedAttentionParams SparseAttention(const SparseProblem& problem, const 
   attention.query = problem.qkv.data() + int64_t{span->first_position} * (kAttentionHeads + 1) * kLatentDim;
   attention.query_stride = int64_t{kAttentionHeads + 1} * kLatentDim;
   attention.kv_pool = pool;
+  attention.num_pages = static_cast<int32_t>(problem.pages.size()) + 1;
   attention.layout = problem.layout;
   attention.layer = kLatentLayer;
   attention.num_heads = kAttentionHeads;
@@ -118,6 +119,7 @@ inline PagedAttentionParams SparseAttention(const SparseProblem& problem, const 
   attention.sequences = span;
   attention.num_sequences = 1;
   attention.num_one_token_sequences = span->query_len == 1 ? 1 : 0;
+  attention.num_rows = span->query_start + span->query_len;
   attention.max_query_tokens = span->query_len;
   attention.max_kv_tokens = span->first_position + span->query_len;
   attention.scale = 0.3F;

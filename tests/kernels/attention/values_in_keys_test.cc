@@ -61,6 +61,7 @@ class StoredSequences {
     params.query_stride = int64_t{dims_.num_heads} * dims_.head_dim;
     params.out = out.data();
     params.kv_pool = pool_.data();
+    params.num_pages = static_cast<int32_t>(pool_.size() / layout_.page_bytes);
     params.layout = layout_;
     params.layer = 1;
     params.num_heads = dims_.num_heads;
@@ -69,6 +70,7 @@ class StoredSequences {
     params.sequences = kSpans;
     params.num_sequences = static_cast<int32_t>(std::size(kSpans));
     params.num_one_token_sequences = 2;
+    params.num_rows = kRows;
     params.max_query_tokens = 40;
     params.max_kv_tokens = kMaxKeys;
     params.scale = 0.3F;

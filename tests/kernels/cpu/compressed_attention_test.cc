@@ -185,6 +185,7 @@ class CompressedAttentionOps : public CpuVariants {
     window.query_stride = int64_t{kHeads + 1} * kDim;
     window.out = out.data();
     window.kv_pool = pool;
+    window.num_pages = static_cast<int32_t>(problem.pool_bytes() / problem.keys.page_bytes);
     window.layout = problem.keys;
     window.layer = kLayer;
     window.num_heads = kHeads;
@@ -193,6 +194,7 @@ class CompressedAttentionOps : public CpuVariants {
     window.sequences = &span;
     window.num_sequences = 1;
     window.num_one_token_sequences = count == 1 ? 1 : 0;
+    window.num_rows = count;
     window.max_query_tokens = count;
     window.max_kv_tokens = first + count;
     window.scale = 0.3F;

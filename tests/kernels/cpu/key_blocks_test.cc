@@ -134,6 +134,7 @@ StepRows Attend(Device& device, const Problem& problem, const void* pool, int32_
   attention.query_stride = kRowFeatures;
   attention.out = rows.out.data();
   attention.kv_pool = pool;
+  attention.num_pages = static_cast<int32_t>(problem.pages.size()) + 1;
   attention.layout = problem.layout;
   attention.layer = kLayer;
   attention.num_heads = kHeads;
@@ -142,6 +143,7 @@ StepRows Attend(Device& device, const Problem& problem, const void* pool, int32_
   attention.sequences = &span;
   attention.num_sequences = 1;
   attention.num_one_token_sequences = count == 1 ? 1 : 0;
+  attention.num_rows = count;
   attention.max_query_tokens = count;
   attention.max_kv_tokens = first + count;
   attention.scale = 0.3F;

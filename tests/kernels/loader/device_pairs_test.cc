@@ -183,12 +183,14 @@ TEST_P(DevicePairsTest, AttentionHasTheBytesOfRowsThatAreQuantised) {
     params.query = query.data();
     params.query_stride = kRoundedColumns;
     params.kv_pool = keys.memory.data();
+    params.num_pages = table_width;
     params.num_heads = kPairHeads;
     params.page_table = table.data();
     params.page_table_stride = table_width;
     params.sequences = sequences.data();
     params.num_sequences = 3;
     params.num_one_token_sequences = 2;
+    params.num_rows = kRows;
     params.max_query_tokens = 2;
     params.max_kv_tokens = kRoundedKeys[0];
     params.scale = 0.125F;

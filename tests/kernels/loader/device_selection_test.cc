@@ -94,6 +94,7 @@ class SparseSequence {
     attention.query_stride = int64_t{kSparseHeads + 1} * kSparseDim;
     attention.out = out.data();
     attention.kv_pool = pool_.data();
+    attention.num_pages = num_pages_;
     attention.layout = layout_;
     attention.layer = 1;
     attention.num_heads = kSparseHeads;
@@ -102,6 +103,7 @@ class SparseSequence {
     attention.sequences = span.data();
     attention.num_sequences = 1;
     attention.num_one_token_sequences = count == 1 ? 1 : 0;
+    attention.num_rows = count;
     attention.max_query_tokens = count;
     attention.max_kv_tokens = first + count;
     attention.scale = 0.1F;
