@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda/attention/paged_attention.h"
+
 namespace dunlin::kernels::cuda {
 namespace {
 
@@ -133,10 +135,7 @@ AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
 
 void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const DeviceShape& device, void* workspace,
                size_t workspace_bytes, Stream stream) {
-  LaunchPlan plan;
-  if (!kernel.plan.divide(kernel.geometry, call, device, workspace, workspace_bytes, &plan)) return;
-  kernel.launch(call, plan, stream);
-  if (plan.parts.data != nullptr) kernel.merge(call, plan, stream);
+  (void)RunAttentionCall(device, kernel, call, workspace, workspace_bytes, stream);
 }
 
 // Weights are rounded by half a step of BF16, 2^-9 of each, once in either kernel, and values are at most 1.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA device's attention on the host: the rows of kernels/cuda/attention with the launchers of host_launchers.cc.
+// The CUDA device's attention on the host: paged_attention.h with the launchers of host_launchers.cc.
 // The workspace starts as NaN and ends with a guard.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/math/math.h"
+#include "kernels/cuda/attention/paged_attention.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/attention_runner.h"
 #include "tests/kernels/cuda/attention/host_attention.h"
@@ -21,55 +21,19 @@ constexpr cuda::DeviceShape kLarge{132, 163 * 1024, 80};
 constexpr cuda::DeviceShape kSmall{132, 99 * 1024, 86};
 constexpr cuda::DeviceShape kHopperOfRunner{132, 227 * 1024, 90};
 
-void Run(const cuda::AttentionKernel& kernel, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
-         size_t workspace_bytes, Division division) {
-  if (call.num_sequences == 0 || call.max_query_tokens == 0) return;
-  cuda::LaunchPlan plan;
-  if (division == Division::kWhole && kernel.merge != nullptr &&
-      kernel.plan.divide(kernel.geometry, call, device, nullptr, 0, &plan)) {
-    workspace_bytes = 0;  // no memory for parts
-  }
-  PoisonedMemory workspace(workspace_bytes);
-  ASSERT_TRUE(kernel.plan.divide(kernel.geometry, call, device, workspace.data(), workspace_bytes, &plan));
-  kernel.launch(call, plan, nullptr);
-  if (plan.parts.data != nullptr) kernel.merge(call, plan, nullptr);
-  EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
-}
-
-// The lists have memory of their own, which starts as NaN, too.
-void RunGathered(const PagedAttentionParams& params, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
-                 size_t workspace_bytes, Division division) {
-  const size_t bytes = cuda::GatheredListBytes(call.selection.most);
-  ASSERT_GE(workspace_bytes, bytes);
-  for (int64_t first = 0; first < cuda::SlotsOf(call); first += cuda::kGatheredRows) {
-    PoisonedMemory lists(bytes);
-    const cuda::KeyListCall gather = cuda::KeyListCallOf(call, first, lists.data());
-    cuda::LaunchListKeys(gather, nullptr);
-    EXPECT_TRUE(lists.Intact()) << "wrote past the lists";
-    const cuda::AttentionCall gathered = cuda::GatheredCallOf(call, gather);
-    const cuda::AttentionKernel* kernel = cuda::FindKernel(cuda::AttentionKernels(), device, params.backend,
-                                                           cuda::AttentionPhase::kDecode, TraitsOf(params), &gathered);
-    ASSERT_NE(kernel, nullptr);
-    Run(*kernel, gathered, device, workspace_bytes - bytes, division);
-  }
-}
-
-void RunPaged(const PagedAttentionParams& params, const cuda::DeviceShape& device, size_t workspace_bytes,
-              Division division) {
-  const cuda::SplitCall split = cuda::SplitByRows(cuda::CallOf(params), params.num_one_token_sequences);
-  for (int i = 0; i < split.count; ++i) {
-    const cuda::AttentionCall& call = split.calls[i];
-    if (cuda::GathersKeys(call)) {
-      RunGathered(params, call, device, workspace_bytes, division);
-      continue;
-    }
-    const cuda::AttentionPhase phase =
-        split.one_token[i] ? cuda::AttentionPhase::kDecode : cuda::AttentionPhase::kPrefill;
-    const cuda::AttentionKernel* kernel =
-        cuda::FindKernel(cuda::AttentionKernels(), device, params.backend, phase, TraitsOf(params), &call);
-    ASSERT_NE(kernel, nullptr);
-    Run(*kernel, call, device, workspace_bytes, division);
-  }
+// The product's own path, from validation to its launchers. kWhole: without memory for parts, where that is all that
+// kernels have memory for.
+void RunPaged(PagedAttentionParams params, const cuda::DeviceShape& device, size_t workspace_bytes, Division division) {
+  const auto run = [&](size_t bytes) {
+    PoisonedMemory workspace(bytes);
+    params.workspace = workspace.data();
+    params.workspace_bytes = bytes;
+    const KernelStatus status = cuda::RunPagedAttention(device, params, nullptr);
+    EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
+    return status;
+  };
+  if (division == Division::kWhole && run(0) == KernelStatus::kOk) return;
+  ASSERT_EQ(run(workspace_bytes), KernelStatus::kOk);
 }
 
 class HostRunner : public AttentionRunner {
@@ -94,8 +58,10 @@ class HostRunner : public AttentionRunner {
     const cuda::AttentionCall call = cuda::CallOf(params);
     const cuda::AttentionKernel& kernel = *cuda::FindKernel(cuda::AttentionKernels(), device_, backend,
                                                             cuda::AttentionPhase::kPrefill, TraitsOf(params), &call);
-    const size_t bytes = kernel.plan.dense_workspace(kernel.geometry, call, device_);
-    Run(kernel, call, device_, bytes, Division::kAsPlanned);
+    PoisonedMemory workspace(kernel.plan.dense_workspace(kernel.geometry, call, device_));
+    EXPECT_EQ(cuda::RunAttentionCall(device_, kernel, call, workspace.data(), workspace.size(), nullptr),
+              KernelStatus::kOk);
+    EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
     EXPECT_TRUE(out.Intact());
     return Widen(params.dtype, out.data(), out.size());
   }
