@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention/gathered_keys.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace dunlin::kernels::cuda {
@@ -14,8 +15,12 @@ int64_t UnitOf(const AttentionCall& call) {
 
 }  // namespace
 
-bool GathersKeys(const AttentionCall& call) {
-  return call.selection.bits != nullptr && UnitOf(call) >= kGatheredUnitMin;
+bool GathersKeys(const PagedAttentionParams& params) {
+  if (params.selection.bits == nullptr || params.num_pages < 1) return false;
+  const AttentionCall call = CallOf(params);
+  const int64_t last_row =
+      (params.num_pages - 1) * call.page_bytes + (params.layout.tokens_per_page - 1) * call.keys.row_bytes;
+  return last_row / UnitOf(call) <= std::numeric_limits<int32_t>::max();
 }
 
 size_t GatheredListBytes(int32_t most) {
@@ -23,16 +28,12 @@ size_t GatheredListBytes(int32_t most) {
   return static_cast<size_t>(RoundUpTo(kGatheredRows * each, 64));
 }
 
-int64_t SlotsOf(const AttentionCall& call) {
-  return int64_t{call.num_sequences} * call.max_query_tokens;
-}
-
-KeyListCall KeyListCallOf(const AttentionCall& call, int64_t first, void* lists) {
+KeyListCall KeyListCallOf(const AttentionCall& call, int32_t first_row, int32_t num_slots, void* lists) {
   auto* rows = static_cast<SequenceSpan*>(lists);
   return {.spans = call.spans,
-          .query_tokens = call.max_query_tokens,
-          .first_slot = static_cast<int32_t>(first),
-          .num_slots = static_cast<int32_t>(std::min<int64_t>(SlotsOf(call) - first, kGatheredRows)),
+          .num_sequences = call.num_sequences,
+          .first_row = first_row,
+          .num_slots = num_slots,
           .page_table = call.page_table,
           .page_table_stride = call.page_table_stride,
           .page_shift = call.page_shift,

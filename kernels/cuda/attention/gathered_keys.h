@@ -16,18 +16,13 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int32_t kGatheredRows = 1024;  // of a call that are listed and computed at once
 
-// A list names a key by the distance of its row from page 0, in units that page_bytes and row_bytes are multiples of.
-// Of at least so many bytes 2^31 units are 256 GiB, which no pool may exceed: a call does not know the pool's size, and
-// nothing checks it. Rows of other sizes are not gathered: kernels then compute all scores and leave out those of keys
-// that are not chosen.
-inline constexpr int64_t kGatheredUnitMin = 128;
-
-// Slot s of a call is token s % query_tokens of sequence s / query_tokens; past the sequence's last one it is empty.
+// A list names a key by the distance of its row from page 0, in the largest unit that page_bytes and row_bytes are
+// multiples of. Slot s is query row first_row + s; it is empty where that is of no sequence.
 struct KeyListCall {
   const SequenceSpan* spans;
-  int32_t query_tokens;
-  int32_t first_slot;  // of the launch
-  int32_t num_slots;   // up to kGatheredRows
+  int32_t num_sequences;
+  int32_t first_row;
+  int32_t num_slots;  // up to kGatheredRows
   const int32_t* page_table;
   int64_t page_table_stride;
   int32_t page_shift;
@@ -53,29 +48,49 @@ DUNLIN_HD inline int32_t LowestBit(uint32_t word) {
 #endif
 }
 
-// The keys of a slot, and its sequence, by the lanes of a block, at most kLanes, each from a range of words.
+// Shared memory of the lanes that list a row's keys, at most kLanes.
+template <int kLanes>
+struct KeyListMemory {
+  int32_t sequence;
+  int32_t counts[kLanes];  // keys of each lane
+};
+
+// The sequence that has the query row, or -1, for all lanes, each of which looks at some.
 template <int kLanes, typename Lanes>
-DUNLIN_HD void ListKeys(const Lanes& lanes, const KeyListCall& gather, int32_t slot, int32_t (*counts)[kLanes]) {
-  const int32_t at = gather.first_slot + slot;
-  const SequenceSpan& span = gather.spans[at / gather.query_tokens];
-  const int32_t token = at % gather.query_tokens;
-  if (token >= span.query_len) {
+DUNLIN_HD int32_t SequenceOfRow(const Lanes& lanes, const KeyListCall& gather, int32_t row,
+                                KeyListMemory<kLanes>* memory) {
+  if (lanes.index() == 0) memory->sequence = -1;
+  lanes.Sync();
+  for (int32_t i = lanes.index(); i < gather.num_sequences; i += lanes.count()) {
+    const int32_t token = row - gather.spans[i].query_start;
+    if (token >= 0 && token < gather.spans[i].query_len) memory->sequence = i;
+  }
+  lanes.Sync();
+  return memory->sequence;
+}
+
+// The keys of a slot, and its sequence, by the lanes of a block, each from a range of words.
+template <int kLanes, typename Lanes>
+DUNLIN_HD void ListKeys(const Lanes& lanes, const KeyListCall& gather, int32_t slot, KeyListMemory<kLanes>* memory) {
+  const int32_t query = gather.first_row + slot;
+  const int32_t sequence = SequenceOfRow(lanes, gather, query, memory);
+  if (sequence < 0) {
     if (lanes.index() == 0) gather.rows[slot] = {0, 0, 0, 0};
     return;
   }
-  const int32_t query = span.query_start + token;
+  const SequenceSpan& span = gather.spans[sequence];
   const int64_t row = gather.selection.rows == nullptr ? query : gather.selection.rows[query];
   const uint32_t* words = gather.selection.bits + row * gather.selection.stride;
-  const int32_t num_words = (span.first_position + token) / 32 + 1;
+  const int32_t num_words = (span.first_position + query - span.query_start) / 32 + 1;
   const int32_t each = (num_words + lanes.count() - 1) / lanes.count();
   const int32_t begin = AtMost(lanes.index() * each, num_words);
   const int32_t end = AtMost(begin + each, num_words);
   int32_t count = 0;
   for (int32_t word = begin; word < end; ++word) count += BitsIn(words[word]);
-  (*counts)[lanes.index()] = count;
+  memory->counts[lanes.index()] = count;
   lanes.Sync();
   int32_t before = 0;  // keys of the lanes before
-  for (int32_t lane = 0; lane < lanes.index(); ++lane) before += (*counts)[lane];
+  for (int32_t lane = 0; lane < lanes.index(); ++lane) before += memory->counts[lane];
   if (lanes.index() + 1 == lanes.count()) gather.rows[slot] = {query, 1, before + count - 1, slot};
   const int32_t* pages = gather.page_table + span.page_table_row * gather.page_table_stride;
   int32_t* keys = gather.keys + int64_t{slot} * gather.selection.most + before;
@@ -90,14 +105,14 @@ DUNLIN_HD void ListKeys(const Lanes& lanes, const KeyListCall& gather, int32_t s
 
 // --- Host.
 
-// Whether the keys of a call's rows are gathered: it has a choice, and its rows are of a size that lists can name.
-bool GathersKeys(const AttentionCall& call);
+// Whether the keys of a call's rows are gathered: it has a choice, and 31 bits name every row of the pool. With rows of
+// DeepSeek V3.2 and GLM 5, whose unit is 128 bytes, they do up to 256 GiB. Kernels compute all scores of larger pools,
+// and leave out those of keys that are not chosen.
+bool GathersKeys(const PagedAttentionParams& params);
 // Of the lists, at the start of a workspace; a multiple of 64. most: KeySelection::most.
 size_t GatheredListBytes(int32_t most);
-// The slots of a call, empty ones included.
-int64_t SlotsOf(const AttentionCall& call);
-// The slots from `first` on, up to kGatheredRows. lists: GatheredListBytes, 64-byte aligned.
-KeyListCall KeyListCallOf(const AttentionCall& call, int64_t first, void* lists);
+// Rows [first_row, first_row + num_slots) of a call whose keys are gathered. lists: GatheredListBytes, 64-byte aligned.
+KeyListCall KeyListCallOf(const AttentionCall& call, int32_t first_row, int32_t num_slots, void* lists);
 // The attention of these slots, each a sequence of one token, once ListKeys has run for all of them.
 AttentionCall GatheredCallOf(const AttentionCall& call, const KeyListCall& gather);
 // What its kernels need memory for, of calls that a plan with selected_keys covers.

@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) ChooseIndexKeys(Selec
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) ListChosenKeys(const __grid_constant__ KeyListCall gather) {
-  __shared__ int32_t counts[kRowThreads];
-  ListKeys(BlockLanes(), gather, static_cast<int32_t>(blockIdx.x), &counts);
+  __shared__ KeyListMemory<kRowThreads> memory;
+  ListKeys(BlockLanes(), gather, static_cast<int32_t>(blockIdx.x), &memory);
 }
 
 }  // namespace

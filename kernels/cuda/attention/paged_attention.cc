@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/paged_attention.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/rounded_outputs.h"
 #include "kernels/cuda/attention/support.h"
@@ -39,14 +41,16 @@ bool ValidPagedOutput(const PagedAttentionParams& params) {
   return params.out == nullptr && params.next->data != nullptr && params.next->columns == columns;
 }
 
-// Rows with a choice, some at a time: their keys are listed, then attended to.
-KernelStatus RunGatheredRows(const DeviceShape& device, const PagedAttentionParams& params, const AttentionCall& call,
-                             Stream stream) {
+// Rows with a choice, some at a time: their keys are listed, then attended to. Each is a sequence of one token,
+// whatever the sequence that has it.
+KernelStatus RunGatheredRows(const DeviceShape& device, const PagedAttentionParams& params, Stream stream) {
+  const AttentionCall call = CallOf(params);
   const size_t lists = GatheredListBytes(call.selection.most);
   if (lists > params.workspace_bytes) return KernelStatus::kOutOfMemory;
   unsigned char* workspace = static_cast<unsigned char*>(params.workspace) + lists;
-  for (int64_t first = 0; first < SlotsOf(call); first += kGatheredRows) {
-    const KeyListCall gather = KeyListCallOf(call, first, params.workspace);
+  for (int32_t first = 0; first < params.num_rows; first += kGatheredRows) {
+    const KeyListCall gather =
+        KeyListCallOf(call, first, std::min(params.num_rows - first, kGatheredRows), params.workspace);
     LaunchListKeys(gather, stream);
     const AttentionCall gathered = GatheredCallOf(call, gather);
     const AttentionKernel* kernel =
@@ -56,14 +60,6 @@ KernelStatus RunGatheredRows(const DeviceShape& device, const PagedAttentionPara
     if (status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;
-}
-
-KernelStatus RunPhase(const DeviceShape& device, const PagedAttentionParams& params, const AttentionCall& call,
-                      AttentionPhase phase, Stream stream) {
-  if (GathersKeys(call)) return RunGatheredRows(device, params, call, stream);
-  const AttentionKernel* kernel =
-      FindKernel(AttentionKernels(), device, params.backend, phase, TraitsOf(params), &call);
-  return RunAttentionCall(device, *kernel, call, params.workspace, params.workspace_bytes, stream);
 }
 
 }  // namespace
@@ -87,10 +83,14 @@ KernelStatus RunPagedAttention(const DeviceShape& device, const PagedAttentionPa
   if (params.next != nullptr && !RoundsOutputsOn(device, params)) return KernelStatus::kUnsupported;
   if (!ValidPagedCall(params) || !ValidPagedOutput(params)) return KernelStatus::kInvalidArgument;
   if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
+  if (GathersKeys(params)) return RunGatheredRows(device, params, stream);
   const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
   for (int i = 0; i < split.count; ++i) {
     const AttentionPhase phase = split.one_token[i] ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
-    const KernelStatus status = RunPhase(device, params, split.calls[i], phase, stream);
+    const AttentionCall& call = split.calls[i];
+    const AttentionKernel* kernel = FindKernel(AttentionKernels(), device, params.backend, phase, traits, &call);
+    const KernelStatus status =
+        RunAttentionCall(device, *kernel, call, params.workspace, params.workspace_bytes, stream);
     if (status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;

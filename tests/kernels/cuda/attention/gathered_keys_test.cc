@@ -55,17 +55,29 @@ struct Choice {
   std::vector<uint32_t> bits;
 };
 
+// What a call has in place of its batch's own.
+struct Changes {
+  const void* pool = nullptr;
+  const int32_t* page_table = nullptr;
+  int32_t num_pages = 0;
+};
+constexpr Changes kUnnamedPool = {.num_pages = INT32_MAX};  // more than lists can name
+
 std::vector<float> Attend(const PagedBatch& batch, AttentionBackend backend, const KeySelection& selection,
-                          const void* pool = nullptr, const int32_t* page_table = nullptr) {
+                          const Changes& changes = {}) {
   std::vector<float> out(batch.out_floats(), NAN);
   PagedAttentionParams params = batch.Params(backend, out.data());
   params.selection = selection;
-  if (pool != nullptr) params.kv_pool = pool;
-  if (page_table != nullptr) params.page_table = page_table;
+  if (changes.pool != nullptr) params.kv_pool = changes.pool;
+  if (changes.page_table != nullptr) params.page_table = changes.page_table;
+  if (changes.num_pages != 0) params.num_pages = changes.num_pages;
   PagedAttentionPlan plan = batch.Plan();
   plan.selected_keys = selection.bits == nullptr ? 0 : selection.most;
-  EXPECT_EQ(cuda::GathersKeys(cuda::CallOf(params)), selection.bits != nullptr);
+  const bool gathers = selection.bits != nullptr && changes.num_pages == 0;
+  EXPECT_EQ(cuda::GathersKeys(params), gathers);
+  ListedSlots().clear();
   RunPagedOnHost(params, plan, kGatheringDevice);
+  EXPECT_EQ(ListedSlots().empty(), !gathers);
   return out;
 }
 
@@ -124,13 +136,13 @@ void ExpectMatchesFp64(const PagedBatch& batch, const Choice& choice, const Head
 }
 
 void ExpectChoicesMatchFp64(const HeadShape& shape, const std::vector<BatchSequence>& sequences,
-                            const std::vector<int32_t>& choices) {
+                            const std::vector<int32_t>& choices, const Changes& changes = {}) {
   ForKernels(shape, [&](AttentionBackend backend, DType dtype) {
     PagedBatch batch(dtype, shape, sequences, 1, kCudaPages);
     batch.scale = 0.05F;
     for (const int32_t most : choices) {
       const Choice choice(batch, sequences, most);
-      ExpectMatchesFp64(batch, choice, shape, dtype, Attend(batch, backend, choice.Selection()));
+      ExpectMatchesFp64(batch, choice, shape, dtype, Attend(batch, backend, choice.Selection(), changes));
     }
   });
 }
@@ -141,19 +153,30 @@ TEST(CudaGatheredKeys, MatchFp64OfTheChosenKeys) {
   ExpectChoicesMatchFp64(kLatent, {{1, 256, 1}, {3, 0, 2}}, {130});
 }
 
-TEST(CudaGatheredKeys, ARowHasTheSameBitsAloneAndAmongOthers) {
+// Without lists all scores are computed, by the launches of calls without a choice.
+TEST(CudaGatheredKeys, OfPoolsThatListsCannotNameTheOthersAreLeftOut) {
+  ExpectChoicesMatchFp64(kGrouped, {{1, 256, 1}, {2, 700, 1}, {3, 0, 9}, {4, 130, 3}}, {530}, kUnnamedPool);
+  ExpectChoicesMatchFp64(kLatent, {{1, 256, 1}, {3, 0, 2}}, {130}, kUnnamedPool);
+}
+
+void ExpectSameBitsAlone(const Changes& changes) {
   const std::vector<BatchSequence> chunk = {{9, 20, 1}, {1, 560, 18}, {2, 30, 7}};
   ForKernels(kGrouped, [&](AttentionBackend backend, DType dtype) {
     const PagedBatch batch(dtype, kGrouped, chunk, 1, kCudaPages);
-    const std::vector<float> out = Attend(batch, backend, Choice(batch, chunk, 520).Selection());
+    const std::vector<float> out = Attend(batch, backend, Choice(batch, chunk, 520).Selection(), changes);
     for (const int32_t token : {0, 17}) {
       const std::vector<BatchSequence> one = {{1, 560 + token, 1}};
       const PagedBatch alone(dtype, kGrouped, one, 5, kCudaPages);
-      const std::vector<float> row = Attend(alone, backend, Choice(alone, one, 520).Selection());
+      const std::vector<float> row = Attend(alone, backend, Choice(alone, one, 520).Selection(), changes);
       const float* expected = batch.Row(out, 1, token, 0);
       ASSERT_TRUE(std::equal(row.begin(), row.end(), expected)) << token;
     }
   });
+}
+
+TEST(CudaGatheredKeys, ARowHasTheSameBitsAloneAndAmongOthers) {
+  ExpectSameBitsAlone({});
+  ExpectSameBitsAlone(kUnnamedPool);
 }
 
 TEST(CudaGatheredKeys, OfAllKeysTheBitsAreThoseWithoutAChoice) {
@@ -201,18 +224,19 @@ TEST(CudaGatheredKeys, KeysThatAreNotChosenAreNotRead) {
       ++hidden;
     }
     EXPECT_GT(hidden, 10);
-    EXPECT_EQ(Attend(batch, backend, choice.Selection(), pool.data(), pages.data()),
+    EXPECT_EQ(Attend(batch, backend, choice.Selection(), {.pool = pool.data(), .page_table = pages.data()}),
               Attend(batch, backend, choice.Selection()));
   });
 }
 
-// Rows are listed some at a time, with the empty slots of shorter sequences, and choices may be those of other rows.
+// Rows are listed some at a time, and choices may be those of other rows.
 TEST(CudaGatheredKeys, MoreRowsThanAreListedAtOnce) {
   constexpr HeadShape kOneHead = {1, 1, 64};
   const std::vector<BatchSequence> sequences = {{1, 4, 700}, {2, 0, 350}, {3, 9, 2}};
   const PagedBatch batch(DType::kBF16, kOneHead, sequences, 1, kCudaPages);
   const Choice choice(batch, sequences, 6);
   const std::vector<float> out = Attend(batch, AttentionBackend::kEfficient, choice.Selection());
+  EXPECT_EQ(ListedSlots(), (std::vector<int32_t>{cuda::kGatheredRows, 28}));
   ExpectMatchesFp64(batch, choice, kOneHead, DType::kBF16, out);
 
   Choice reversed = choice;
@@ -229,28 +253,19 @@ TEST(CudaGatheredKeys, MoreRowsThanAreListedAtOnce) {
   EXPECT_EQ(Attend(batch, AttentionBackend::kEfficient, selection), out);
 }
 
-// Lists name rows by 31 bits of a unit that pages and rows have in common.
-TEST(CudaGatheredKeys, AreThoseOfRowsThatListsCanName) {
-  const auto gathers = [](int32_t head_dim, int32_t index_dim, DType dtype, size_t page_bytes = 0) {
-    PagedAttentionParams params{};
-    const uint32_t word = 0;
-    params.layout = MakeKvLayout(dtype,
-                                 {.num_layers = 61,
-                                  .num_kv_heads = 1,
-                                  .head_dim = head_dim,
-                                  .v_head_dim = head_dim - 64,
-                                  .values_in_keys = true,
-                                  .index_dim = index_dim},
-                                 page_bytes);
-    params.num_heads = 128;
-    params.selection = {.bits = &word, .stride = 1, .most = 2048};
-    return cuda::GathersKeys(cuda::CallOf(params));
-  };
-  EXPECT_TRUE(gathers(576, 128, DType::kBF16)) << "DeepSeek V3.2, GLM 5";
-  EXPECT_TRUE(gathers(576, 128, DType::kF32));
-  EXPECT_FALSE(gathers(84, 16, DType::kBF16)) << "rows of 168 bytes";
-  EXPECT_FALSE(gathers(576, 128, DType::kBF16, 61 * 16 * 704 * 2 + 48)) << "another page size";
-  EXPECT_FALSE(cuda::GathersKeys({})) << "no choice";
+// Sequences that verify guesses do not have the slots of a prompt's chunk.
+TEST(CudaGatheredKeys, SlotsAreRowsWhateverTheLongestSequence) {
+  constexpr HeadShape kOneHead = {1, 1, 64};
+  std::vector<BatchSequence> sequences(64);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    sequences[i] = {.seed = i + 1, .first_position = static_cast<int32_t>(40 + i), .query_len = 3};
+  }
+  sequences.push_back({.seed = 65, .first_position = 0, .query_len = 320});
+  const PagedBatch batch(DType::kBF16, kOneHead, sequences, 1, kCudaPages);
+  const Choice choice(batch, sequences, 20);
+  const std::vector<float> out = Attend(batch, AttentionBackend::kEfficient, choice.Selection());
+  EXPECT_EQ(ListedSlots(), std::vector<int32_t>{512});
+  ExpectMatchesFp64(batch, choice, kOneHead, DType::kBF16, out);
 }
 
 TEST(CudaGatheredKeys, WorkspacesHaveRoomForLists) {

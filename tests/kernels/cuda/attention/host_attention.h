@@ -3,6 +3,8 @@
 // workspace.
 #pragma once
 
+#include <vector>
+
 #include "kernels/api/attention.h"
 #include "kernels/cuda/device/device_shape.h"
 
@@ -12,5 +14,8 @@ namespace dunlin::kernels::testing {
 void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan);
 void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan,
                     const cuda::DeviceShape& device);
+
+// The slots of each launch that lists chosen keys, so far; tests clear it.
+std::vector<int32_t>& ListedSlots();
 
 }  // namespace dunlin::kernels::testing

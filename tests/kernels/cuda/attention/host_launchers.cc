@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/gathered_keys.h"
 #include "kernels/cuda/attention/math/math.h"
 #include "tests/kernels/attention/devices.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
 #include "tests/kernels/cuda/device/thread_lanes.h"
 
 namespace dunlin::kernels::cuda {
@@ -72,9 +73,10 @@ void LaunchFlash(const AttentionCall& call, const LaunchPlan& plan, Stream /*str
 
 void LaunchListKeys(const KeyListCall& gather, Stream /*stream*/) {
   constexpr int kLanes = 5;
+  testing::ListedSlots().push_back(gather.num_slots);
   for (int32_t slot = 0; slot < gather.num_slots; ++slot) {
-    int32_t counts[kLanes];
-    RunLanes(kLanes, [&](const ThreadLanes& lanes) { ListKeys(lanes, gather, slot, &counts); });
+    KeyListMemory<kLanes> memory;
+    RunLanes(kLanes, [&](const ThreadLanes& lanes) { ListKeys(lanes, gather, slot, &memory); });
   }
 }
 
@@ -120,3 +122,12 @@ template void LaunchFlash<Fp16Format, 4, 2>(const AttentionCall&, const LaunchPl
 template void LaunchFlash<Fp16Format, 4, 1>(const AttentionCall&, const LaunchPlan&, Stream);
 
 }  // namespace dunlin::kernels::cuda
+
+namespace dunlin::kernels::testing {
+
+std::vector<int32_t>& ListedSlots() {
+  static auto* slots = new std::vector<int32_t>;
+  return *slots;
+}
+
+}  // namespace dunlin::kernels::testing
