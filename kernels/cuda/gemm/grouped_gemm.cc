@@ -41,27 +41,24 @@ const GroupedGemmKernel* WgmmaOf(const DeviceContext* context, const PackedWeigh
   return FindGroupedKernel(context->shape.sm_version, weight, gates, context->left_out_gemms);
 }
 
-TiledProduct TiledGroupsOf(const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
+TiledRows TiledGroupsOf(const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
   const PackedWeight& weight = params.weights[0].weight;
-  return {kernel.name, weight.out_features, weight.in_features, std::min(params.num_groups, kWgmmaGroupsMax)};
-}
-
-// The rows of a launch of as many groups as it holds; those of all launches have the same mean. At least 1.
-int32_t RowsOfLaunch(const TiledProduct& product, const GroupedGemmParams& params) {
-  return std::max(1, static_cast<int32_t>(int64_t{params.num_rows} * product.groups / params.num_groups));
+  return TiledLaunchOf({kernel.name, weight.out_features, weight.in_features, params.num_groups}, params.num_rows,
+                       kWgmmaGroupsMax);
 }
 
 // Which tile shape groups of this mean of rows, and of fewer, take from now on: rows go to groups at random, as those
 // of a router that is balanced. REQUIRES: GroupedTileCallOf of params has succeeded.
 void MeasureGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const GroupedGemmParams& params) {
-  const TiledProduct product = TiledGroupsOf(kernel, params);
+  const TiledRows timed_rows = TiledGroupsOf(kernel, params);
+  const int32_t num_groups = timed_rows.product.groups;
   GroupedTileCall call;
-  (void)GroupedTileCallOf(params, 0, product.groups, &call);
+  (void)GroupedTileCallOf(params, 0, num_groups, &call);
   const std::lock_guard<std::mutex> lock(context->turn);
   int32_t routed = 0;
   const auto launch = [&](int32_t num_rows, int32_t tile_shape) {
     if (routed != num_rows) {
-      const std::vector<ExpertRows> groups = RoutedAtRandom(num_rows, product.groups);
+      const std::vector<ExpertRows> groups = RoutedAtRandom(num_rows, num_groups);
       const KernelStatus status =
           CopyToDevice(context, context->staging, groups.data(), groups.size() * sizeof(ExpertRows));
       if (status != KernelStatus::kOk) return status;
@@ -76,7 +73,7 @@ void MeasureGroups(DeviceContext* context, const GroupedGemmKernel& kernel, cons
     kernel.launch(timed, context->stream);
     return Launched(context);
   };
-  context->tiles.Measure(product, RowsOfLaunch(product, params), ShapeRowsOf(kernel), launch);
+  context->tiles.Measure(timed_rows.product, timed_rows.num_rows, ShapeRowsOf(kernel), launch);
 }
 
 // False, launching nothing, where weights lie at unequal distances.
@@ -84,8 +81,8 @@ bool LaunchGroups(DeviceContext* context, const GroupedGemmKernel& kernel, const
   GroupedTileCall call;
   if (!GroupedTileCallOf(params, 0, params.num_groups, &call)) return false;
   if (context->tiles.tunes()) MeasureGroups(context, kernel, params);
-  const TiledProduct product = TiledGroupsOf(kernel, params);
-  const int32_t tile_shape = context->tiles.Find(product, RowsOfLaunch(product, params));
+  const TiledRows launched = TiledGroupsOf(kernel, params);
+  const int32_t tile_shape = context->tiles.Find(launched.product, launched.num_rows);
   for (int32_t first = 0; first < params.num_groups; first += kWgmmaGroupsMax) {
     (void)GroupedTileCallOf(params, first, std::min(kWgmmaGroupsMax, params.num_groups - first), &call);
     call.tile.tile_shape = tile_shape;

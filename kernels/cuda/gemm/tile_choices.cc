@@ -49,6 +49,12 @@ std::string NameInStore(const TiledProduct& product, int32_t rows) {
          std::to_string(product.in_features) + groups + " rows " + std::to_string(rows);
 }
 
+TiledRows TiledLaunchOf(const TiledProduct& all, int32_t num_rows, int32_t groups_max) {
+  TiledProduct launch = all;
+  launch.groups = std::min(all.groups, groups_max);
+  return {launch, std::max(1, static_cast<int32_t>(int64_t{num_rows} * launch.groups / all.groups))};
+}
+
 void TileChoices::Tune(ProductClock* clock, AlgorithmStore* store) {
   const std::lock_guard<std::mutex> lock(turn_);
   const bool on = clock != nullptr && store != nullptr && store->on_disk();

@@ -35,6 +35,16 @@ struct TiledProduct {
   int32_t groups = 0;  // of rows with a weight each; 0: one product
 };
 
+// A product and its number of rows, as TileChoices takes them.
+struct TiledRows {
+  TiledProduct product;
+  int32_t num_rows;
+};
+
+// Of rows in groups a launch, which takes up to groups_max of these: those of all launches of a call have the same
+// mean. num_rows, of all groups, is > 0; a launch has at least one.
+TiledRows TiledLaunchOf(const TiledProduct& all, int32_t num_rows, int32_t groups_max);
+
 // Thread rule: any thread.
 class TileChoices {
  public:

@@ -96,6 +96,42 @@ TEST_F(TileChoicesTest, GroupsAreMeasuredByTheMeanOfTheirRows) {
   EXPECT_NE(store_.Find("tile grouped wgmma bf16 1536 x 2048 groups 16 rows 64"), nullptr);
 }
 
+// 1,024 experts of 4,096 rows: what is measured for the launches of 512 is found for the call, and for another with as
+// many rows in each group.
+TEST_F(TileChoicesTest, GroupsOfSeveralLaunchesHaveTheirOwnMean) {
+  constexpr int32_t kGroupsMax = 512;
+  constexpr TiledProduct kExperts{"grouped wgmma bf16", 1536, 2048, 1024};
+  const TiledRows launch = TiledLaunchOf(kExperts, 4096, kGroupsMax);
+  EXPECT_EQ(launch.product.groups, 512);
+  EXPECT_EQ(launch.product.kernel, kExperts.kernel);
+  EXPECT_EQ(launch.num_rows, 2048);
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  Measure(&choices, launch.num_rows, launch.product);
+  EXPECT_EQ(clock_.launched.back().first, 2048) << "in 512 groups, a mean of 4";
+  EXPECT_NE(store_.Find("tile grouped wgmma bf16 1536 x 2048 groups 512 rows 4"), nullptr);
+  EXPECT_EQ(store_.Find("tile grouped wgmma bf16 1536 x 2048 groups 512 rows 8"), nullptr);
+  const auto shape_of = [&](int32_t groups, int32_t num_rows) {
+    const TiledRows of_call = TiledLaunchOf({kExperts.kernel, 1536, 2048, groups}, num_rows, kGroupsMax);
+    return choices.Find(of_call.product, of_call.num_rows);
+  };
+  EXPECT_EQ(shape_of(1024, 4096), 2);
+  EXPECT_EQ(shape_of(600, 2400), 2);
+  EXPECT_EQ(shape_of(512, 2048), 2);
+  EXPECT_EQ(shape_of(512, 4096), 0) << "a mean of 8";
+  EXPECT_EQ(shape_of(1024, 8192), 0) << "the same";
+  EXPECT_EQ(shape_of(256, 1024), 0) << "a launch of fewer groups";
+}
+
+TEST(TiledLaunches, HaveARowEach) {
+  EXPECT_EQ(TiledLaunchOf({"", 1, 1, 1024}, 1, 512).num_rows, 1);
+  EXPECT_EQ(TiledLaunchOf({"", 1, 1, 513}, 513, 512).num_rows, 512);
+  EXPECT_EQ(TiledLaunchOf({"", 1, 1, 2048}, INT32_MAX, 512).num_rows, INT32_MAX / 4);
+  const TiledRows few = TiledLaunchOf({"", 1, 1, 8}, 100, 512);
+  EXPECT_EQ(few.product.groups, 8);
+  EXPECT_EQ(few.num_rows, 100);
+}
+
 TEST_F(TileChoicesTest, FewerRowsThanGroupsHaveOneEach) {
   constexpr TiledProduct kGroups{"grouped gates bf16", 1536, 2048, 128};
   TileChoices choices;
