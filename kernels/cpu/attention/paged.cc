@@ -150,7 +150,8 @@ KernelStatus Attend(DeviceContext* context, const PagedAttentionParams& params, 
   call.page_table = params.page_table;
   call.page_table_stride = params.page_table_stride;
   if (selects) {
-    if (!Gathers(call, entries)) return KernelStatus::kInvalidArgument;
+    const bool whole = entries != nullptr || params.selection.stride >= (int64_t{params.max_kv_tokens} + 31) / 32;
+    if (!whole || !Gathers(call, entries)) return KernelStatus::kInvalidArgument;
     RunGathered(context, backend.paged, call, GatheredNeed(need, call.group, plan.selected_keys), params.workspace,
                 entries);
   } else {

@@ -70,7 +70,7 @@ TEST_P(GatheredKeysTest, OfAllKeysTheBitsAreThoseWithoutAChoice) {
   }
 }
 
-TEST_P(GatheredKeysTest, RulesByPositionAreRefused) {
+TEST_P(GatheredKeysTest, ChoicesThatTheContractDoesNotHaveAreRefused) {
   SparseProblem problem(20, 16, DType::kF32);
   const PoisonedMemory pool(*device_, problem.pool_bytes());
   StoreStep(*device_, &problem, pool.data(), 0, problem.tokens, true);
@@ -84,7 +84,15 @@ TEST_P(GatheredKeysTest, RulesByPositionAreRefused) {
   attention.window = 4;
   EXPECT_EQ(RunAttention(*device_, problem, attention), KernelStatus::kInvalidArgument) << "window";
   attention.window = 0;
-  attention.selection.most = 0;
+  attention.causal = false;
+  EXPECT_EQ(RunAttention(*device_, problem, attention), KernelStatus::kInvalidArgument) << "causal";
+  attention.causal = true;
+  attention.bias.data = out.data();
+  EXPECT_EQ(RunAttention(*device_, problem, attention), KernelStatus::kInvalidArgument) << "bias";
+  attention.bias = {};
+  attention.selection.stride = 0;
+  EXPECT_EQ(RunAttention(*device_, problem, attention), KernelStatus::kInvalidArgument) << "stride";
+  attention.selection = {.bits = selected.data(), .stride = 1, .most = 0};
   EXPECT_EQ(RunAttention(*device_, problem, attention), KernelStatus::kInvalidArgument) << "most";
 }
 
