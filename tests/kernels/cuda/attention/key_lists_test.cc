@@ -81,9 +81,10 @@ void ExpectSameRows(const KvLayout& layout, int32_t num_pages) {
   }
 }
 
-KvLayout LatentLayout(DType dtype, int32_t head_dim, int32_t index_dim, size_t page_bytes = 0) {
+KvLayout LatentLayout(DType dtype, int32_t head_dim, int32_t index_dim, size_t page_bytes = 0,
+                      int32_t num_layers = 61) {
   return MakeKvLayout(dtype,
-                      {.num_layers = 61,
+                      {.num_layers = num_layers,
                        .num_kv_heads = 1,
                        .head_dim = head_dim,
                        .v_head_dim = head_dim - 64,
@@ -102,7 +103,9 @@ TEST(KeyLists, NameEveryRowOfThePoolsThatAreGathered) {
   };
   for (const auto& [name, layout, most_bytes] :
        {Case{"DeepSeek V3.2, GLM 5", large, 256 * kGiB},
-        {"the same in FP32", LatentLayout(DType::kF32, 576, 128), 512 * kGiB},
+        // The first row of one page more has a distance of 31 bits, its last row does not.
+        {"one of its layers in a page", LatentLayout(DType::kBF16, 576, 128, 0, 1), 256 * kGiB},
+        {"all of them in FP32", LatentLayout(DType::kF32, 576, 128), 512 * kGiB},
         {"rows of 168 bytes", LatentLayout(DType::kBF16, 84, 16), 16 * kGiB},
         {"pages with a tail", LatentLayout(DType::kBF16, 576, 128, large.page_bytes + 48), 32 * kGiB},
         {"heads of keys and values", MakeKvLayout(DType::kF16, {.num_layers = 3, .num_kv_heads = 2, .head_dim = 96}),
