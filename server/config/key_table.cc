@@ -197,7 +197,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Products of int8 and int4 weights round inputs to 8 bits in groups with a scale, not to BF16; CPU only"},
     {"models[].parallel.tensor", kInt, "1", 1, 64, nullptr, "Ranks that the model is divided among; at most 8 GPUs"},
     {"models[].parallel.devices", kList, "[]", 0, 8, "0|1|2|3|4|5|6|7", "CUDA devices of the ranks; empty: 0, 1, ..."},
-    {"models[].speculation.tokens", kStr, "\"off\"", 1, 4, "off|auto|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16",
+    {"models[].speculation.tokens", kStr, "\"off\"", 1, 4, "off|auto|0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16",
      "Most tokens that a step guesses of a request and verifies, by default; auto: 8. Changes no output; CPU only"},
     {"models[].speculation.draft", kStr, "\"\"", 0, 4 * kKiB, nullptr,
      "A small model of the same vocabulary that guesses: a path, another model's name, or mtp: the checkpoint's own"},

@@ -53,7 +53,7 @@ std::string SpeculationWord(const Scalar& scalar) {
 void ReadSpeculation(const V& v, F* f) {
   const std::string word = v.elements().size() == 1 ? SpeculationWord(v.elements()[0]) : v.Text();
   if (!v.ok()) return;
-  f->request.execution.max_drafts = word == "0" ? 0 : engine::MaxDraftsNamed(word);
+  f->request.execution.max_drafts = engine::MaxDraftsNamed(word);
   if (!f->request.execution.max_drafts.has_value()) v.Fail(UnknownName(word, "word"), engine::kSpeculationWords);
 }
 

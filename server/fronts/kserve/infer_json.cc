@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/kserve/infer_fields.h"
+#include "server/fronts/kserve/infer_outputs.h"
 #include "server/fronts/kserve/json_object.h"
 #include "server/fronts/kserve/json_tensor.h"
 #include "server/fronts/kserve/tensor_codec.h"
@@ -305,6 +306,10 @@ std::string GenerateBodyOf(const inference::ModelInferResponse& response) {
     Json data = JsonDataOf(response.outputs(i).datatype(), response.raw_output_contents(i));
     if (data.size() == 1) data = Json(data.front());
     document[response.outputs(i).name()] = std::move(data);
+  }
+  for (const char* name : {kDraftedTokens, kAcceptedTokens, kConstraintError}) {
+    const auto found = response.parameters().find(name);
+    if (found != response.parameters().end()) document[name] = found->second.string_param();
   }
   return DumpJson(document);
 }

@@ -44,7 +44,8 @@ struct InferBody {
 };
 InferBody InferBodyOf(const inference::ModelInferResponse& response, const BinaryOutputs& binary);
 
-// A document with an output per member, one element as itself, several as a list.
+// A document with an output per member, one element as itself, several as a list; what the response's parameters say of
+// its outputs are members, too, as text: guesses, and the bound of a grammar.
 std::string GenerateBodyOf(const inference::ModelInferResponse& response);
 
 // The message by the names of its fields; empty lists stay, numbers are numbers.

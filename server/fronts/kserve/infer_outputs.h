@@ -43,6 +43,11 @@ struct OutputPart {
   int32_t accepted_tokens = 0;  // of these
 };
 
+// Parameters of a response that say something of its outputs, as text.
+inline constexpr char kDraftedTokens[] = "drafted_tokens";
+inline constexpr char kAcceptedTokens[] = "accepted_tokens";
+inline constexpr char kConstraintError[] = "constraint_error";
+
 // Adds what the chunk tells of its output.
 void Accumulate(const OutputChunk& chunk, OutputPart* part);
 // Forgets what has been sent; the index and the cumulative log-probability stay.

@@ -38,14 +38,14 @@ void DescribeSpeculation(std::span<const OutputPart> parts, inference::ModelInfe
     accepted += part.accepted_tokens;
   }
   if (drafted == 0) return;
-  SetText("drafted_tokens", std::to_string(drafted), response);
-  SetText("accepted_tokens", std::to_string(accepted), response);
+  SetText(kDraftedTokens, std::to_string(drafted), response);
+  SetText(kAcceptedTokens, std::to_string(accepted), response);
 }
 
 // Of the first output that a bound of its grammar ended.
 void DescribeConstraint(std::span<const OutputPart> parts, inference::ModelInferResponse* response) {
   for (const OutputPart& part : parts) {
-    if (!part.constraint_error.empty()) return SetText("constraint_error", part.constraint_error, response);
+    if (!part.constraint_error.empty()) return SetText(kConstraintError, part.constraint_error, response);
   }
 }
 

@@ -116,8 +116,9 @@ void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice) {
 }
 
 void ReadSpeculation(const JsonValue& value, engine::ExecutionChoice* choice) {
-  const std::string word = value.is_string() ? value.Text() : absl::StrCat(value.Int());
-  choice->max_drafts = word == "0" ? 0 : engine::MaxDraftsNamed(word);
+  const bool is_number = value.json().is_number();
+  const std::string word = is_number ? DumpJson(value.json()) : value.is_string() ? value.Text() : "";
+  choice->max_drafts = engine::MaxDraftsNamed(word);
   if (choice->max_drafts.has_value()) return;
   value.is_string() ? value.FailName("word", engine::kSpeculationWords)
                     : value.Fail(value.Shown(), engine::kSpeculationWords);

@@ -76,10 +76,11 @@ TEST(NgramDrafter, GuessesOnlyWhatFollowedTheSameTokens) {
 
 TEST(MaxDrafts, AreNamedByWordsAndNumbers) {
   EXPECT_EQ(MaxDraftsNamed("off"), 0);
+  EXPECT_EQ(MaxDraftsNamed("0"), 0);
   EXPECT_EQ(MaxDraftsNamed("auto"), kAutoDrafts);
   EXPECT_EQ(MaxDraftsNamed("1"), 1);
   EXPECT_EQ(MaxDraftsNamed("16"), 16);
-  for (const char* word : {"", "0", "17", "00", "01", "-1", "1.0", "on", "AUTO", "160"}) {
+  for (const char* word : {"", "17", "00", "01", "-1", "1.0", "on", "AUTO", "160", "1099511627776"}) {
     EXPECT_EQ(MaxDraftsNamed(word), std::nullopt) << word;
   }
 }

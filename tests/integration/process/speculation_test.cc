@@ -50,6 +50,10 @@ std::vector<Api> Apis() {
        {{"inputs", {input}}, {"parameters", {{"max_tokens", 40}}}},
        Pointer("/outputs/0/data/0"),
        {Pointer("/parameters/drafted_tokens")}},
+      {"/v2/models/demo/generate",
+       {{"text_input", kRepeated}, {"parameters", {{"max_tokens", 40}}}},
+       Pointer("/text_output"),
+       {Pointer("/drafted_tokens")}},
   };
 }
 
@@ -106,7 +110,11 @@ TEST_F(Speculation, EveryApiTakesItAndSaysWhatWasGuessed) {
     }
     EXPECT_GT(of_api, 0) << api.path;
     guessed += of_api;
-    EXPECT_THAT(Ask(*server, api, 17).dump(), HasSubstr("off, auto, or a number from 1 to 16")) << api.path;
+    for (const json& other : {json(17), json(int64_t{1} << 40), json(-1), json(1e30), json(true), json("on")}) {
+      const std::string answer = Ask(*server, api, other).dump();
+      EXPECT_THAT(answer, HasSubstr("off, auto, or a number from 0 to 16")) << api.path << " " << other;
+    }
+    EXPECT_EQ(GuessesIn(Ask(*server, api, 0), api.guesses), 0) << api.path;
   }
   const CommandResult generated =
       RunDunlin({"generate", "--address", server->grpc(), "--model", "demo", "--temperature", "0", "--ignore-eos",

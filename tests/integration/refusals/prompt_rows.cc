@@ -140,9 +140,9 @@ Group ExecutionRows() {
           {"attention backend least", Generate("execution { attention_backend: -2147483648 }"),
            Invalid("execution.attention_backend", "is -2147483648; limit is [0, 4]")},
           {"speculation over the limit", Generate("execution { speculation: '17' }"),
-           Invalid("execution.speculation", "is \"17\"; limit is off, auto, or a number from 1 to 16")},
+           Invalid("execution.speculation", "is \"17\"; limit is off, auto, or a number from 0 to 16")},
           {"speculation that is no word", Generate("execution { speculation: 'as much as you can' }"),
-           Invalid("execution.speculation", "is another word; limit is off, auto, or a number from 1 to 16")},
+           Invalid("execution.speculation", "is another word; limit is off, auto, or a number from 0 to 16")},
           {"a precision that is not resident", Generate("execution { precision: PRECISION_FP8 }"),
            ProfileRefused(
                3,

@@ -26,6 +26,7 @@ TEST_F(SpeculationConfigTest, IsAWordOrANumber) {
   EXPECT_EQ(With("\"auto\"")->models[0].engine.max_drafts, engine::kAutoDrafts);
   EXPECT_EQ(With("\"3\"")->models[0].engine.max_drafts, 3);
   EXPECT_EQ(With("3")->models[0].engine.max_drafts, 3);
+  EXPECT_EQ(With("0")->models[0].engine.max_drafts, 0);
   EXPECT_EQ(With("\"off\"", {"models.0.speculation=5"})->models[0].engine.max_drafts, 5);
   EXPECT_FALSE(With("\"auto\"")->models[0].draft.given());
   EXPECT_EQ(Load(kSmallest)->models[0].engine.max_drafts, 0);
@@ -69,7 +70,7 @@ TEST_F(SpeculationConfigTest, NamesWhatIsWrong) {
     return std::string(With(speculation).status().message());
   };
   EXPECT_THAT(message("\"often\""),
-              HasSubstr(R"(models[0].speculation.tokens is "often"; limit is one of off, auto, 1)"));
+              HasSubstr(R"(models[0].speculation.tokens is "often"; limit is one of off, auto, 0)"));
   EXPECT_THAT(message("true"), HasSubstr("models[0].speculation is true; limit is an object"));
   EXPECT_THAT(message(R"({"draft": "m"})"), HasSubstr(R"(models[0].speculation.draft is "m", the model itself)"));
   EXPECT_THAT(message(R"({"draft_sequences": 65})"),

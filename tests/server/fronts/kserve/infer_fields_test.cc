@@ -122,16 +122,16 @@ TEST(InferFields, TakeSpeculationAsAWordOrANumber) {
   EXPECT_EQ(ReadWire(wire).request.execution.max_drafts, 0) << "off";
   speculation.set_int64_param(17);
   EXPECT_THAT(std::string(ReadWire(wire).status.message()),
-              HasSubstr("speculation is \"17\"; limit is off, auto, or a number from 1 to 16"));
+              HasSubstr("speculation is \"17\"; limit is off, auto, or a number from 0 to 16"));
   speculation.set_bool_param(true);
   EXPECT_THAT(std::string(ReadWire(wire).status.message()),
-              HasSubstr("speculation is \"true\"; limit is off, auto, or a number from 1 to 16"));
+              HasSubstr("speculation is \"true\"; limit is off, auto, or a number from 0 to 16"));
   speculation.set_int64_param(int64_t{1} << 40);
   EXPECT_THAT(std::string(ReadWire(wire).status.message()),
-              HasSubstr("speculation is \"1099511627776\"; limit is off, auto, or a number from 1 to 16"));
+              HasSubstr("speculation is \"1099511627776\"; limit is off, auto, or a number from 0 to 16"));
   speculation.set_double_param(2.5);
   EXPECT_THAT(std::string(ReadWire(wire).status.message()),
-              HasSubstr("speculation is \"2.5\"; limit is off, auto, or a number from 1 to 16"));
+              HasSubstr("speculation is \"2.5\"; limit is off, auto, or a number from 0 to 16"));
 }
 
 TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {

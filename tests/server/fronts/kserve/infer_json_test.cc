@@ -138,6 +138,21 @@ TEST(InferJson, RefusesALengthBeyondTheBody) {
   EXPECT_THAT(std::string(read.status.message()), HasSubstr("Inference-Header-Content-Length is 3"));
 }
 
+TEST(InferJson, AnswersOfGenerateSayWhatParametersSayOfOutputs) {
+  inference::ModelInferResponse response;
+  response.set_model_name("m");
+  response.set_model_version("1");
+  const std::string silent = R"({"model_name":"m","model_version":"1"})";
+  (*response.mutable_parameters())["device"].set_string_param("cpu");
+  EXPECT_EQ(GenerateBodyOf(response), silent);
+  (*response.mutable_parameters())["drafted_tokens"].set_string_param("7");
+  (*response.mutable_parameters())["accepted_tokens"].set_string_param("4");
+  (*response.mutable_parameters())["constraint_error"].set_string_param("GRAMMAR_TOO_COMPLEX");
+  EXPECT_EQ(GenerateBodyOf(response),
+            R"({"model_name":"m","model_version":"1","drafted_tokens":"7","accepted_tokens":"4",)"
+            R"("constraint_error":"GRAMMAR_TOO_COMPLEX"})");
+}
+
 TEST(InferJson, DocumentsHaveTheirListsAndNumbers) {
   inference::ModelMetadataResponse metadata;
   metadata.set_name("m");
