@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dunlin binary: parses the command line, runs the chosen command and returns its exit status.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
@@ -105,6 +108,19 @@ int StatusAfterOutput(int status) {
   std::fputs("dunlin: the standard output cannot be written\n", stderr);
   return status == dunlin::cli::kExitOk ? dunlin::cli::kExitFailed : status;
 }
+
+// A file or a socket that is opened where a standard stream is closed would get what is printed: the log, or a key.
+// What stands in its place cannot be read, or written.
+void FillStandardDescriptors(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) >= 0) continue;
+    (void)open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest one that is free
+  }
+}
+
+// Before the constructors of libraries, of which some open descriptors.
+__attribute__((section(".preinit_array"), used)) void (*const kFillFirst)(int, char**,
+                                                                          char**) = &FillStandardDescriptors;
 
 int RunCommand(int argc, char** argv) {
   if (dunlin::server::IsTextWorker(argc, argv)) return dunlin::server::RunTextWorker(argv);

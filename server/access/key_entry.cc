@@ -91,7 +91,7 @@ absl::StatusOr<std::string> WithEntry(const std::string& text, const OrderedJson
   return changed;
 }
 
-absl::Status AddEntry(const std::string& path, const OrderedJson& entry) {
+absl::Status AddEntry(const std::string& path, const OrderedJson& entry, const std::function<absl::Status()>& show) {
   const std::string next = path + ".new";  // beside it, so that a rename replaces it; of one process at a time
   const int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
   if (fd < 0 && errno == EEXIST) {
@@ -101,6 +101,7 @@ absl::Status AddEntry(const std::string& path, const OrderedJson& entry) {
   if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot write ", next, ": ", ErrorText()));
   absl::Status status = WriteWithEntry(path, entry, fd);
   close(fd);
+  if (status.ok()) status = show();
   if (status.ok() && rename(next.c_str(), path.c_str()) != 0) status = absl::UnavailableError(ErrorText());
   if (!status.ok()) unlink(next.c_str());
   return status;

@@ -3,6 +3,7 @@
 // does.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -22,7 +23,10 @@ absl::StatusOr<std::string> WithEntry(const std::string& text, const nlohmann::o
 
 // Replaces the file by one with this entry, at once for every reader, with the permissions of the old one (0640 for a
 // new one). Errors: as WithEntry and ReadKeyFile; ABORTED: another process is changing it, or one ended while it did,
-// and left PATH.new; UNAVAILABLE: the folder cannot be written.
-absl::Status AddEntry(const std::string& path, const nlohmann::ordered_json& entry);
+// and left PATH.new; UNAVAILABLE: the folder cannot be written. show: called once the new text is on the disk, before
+// it takes the file's place; its error is AddEntry's, and the file stays as it was.
+absl::Status AddEntry(
+    const std::string& path, const nlohmann::ordered_json& entry,
+    const std::function<absl::Status()>& show = [] { return absl::OkStatus(); });
 
 }  // namespace dunlin::server

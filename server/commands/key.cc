@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin key new`: draws a key, prints it once, and prints its entry for the key file or adds it there.
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -13,6 +15,7 @@
 #include "server/access/key_entry.h"
 #include "server/access/key_set.h"
 #include "server/commands/command.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -64,18 +67,48 @@ absl::Status Check(const Json& entry) {
   return WithEntry("", entry, "entry").status();
 }
 
-int RunKeyNew(const KeyOptions& options) {
+// A key that nobody has seen must not be in force. Where the reader of a pipe is gone, too, this fails.
+absl::Status Print(std::string text) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::cout << text << std::flush;
+  Wipe(&text);
+  if (std::cout.good()) return absl::OkStatus();
+  return absl::UnavailableError("the key cannot be printed, and is in no file");
+}
+
+// JSON, which the key file is, has no other texts.
+absl::Status CheckUtf8(const KeyOptions& options) {
+  std::vector<std::string> texts = {options.name};
+  for (const auto* list : {&options.permissions, &options.models, &options.attention_backends, &options.precisions}) {
+    texts.insert(texts.end(), list->begin(), list->end());
+  }
+  for (const std::string& text : texts) {
+    if (text::IsValidUtf8(text)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", absl::CHexEscape(text), "\" is not UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddKey(const KeyOptions& options) {
+  if (absl::Status status = CheckUtf8(options); !status.ok()) return status;
   std::string key = DrawKey();
   const Json entry = EntryOf(options, key);
-  const absl::Status status = options.file.empty() ? Check(entry) : AddEntry(options.file, entry);
-  if (!status.ok()) {
-    std::cerr << "dunlin key: " << status.message() << "\n";
-    return kExitFailed;
+  absl::Status status;
+  if (options.file.empty()) {
+    status = Check(entry);
+    if (status.ok()) status = Print(absl::StrCat(key, "\n", CompleteEntry(entry).dump(), "\n"));
+  } else {
+    status = AddEntry(options.file, entry, [&key] { return Print(key + "\n"); });
   }
-  std::cout << key << "\n";
   Wipe(&key);
-  if (options.file.empty()) std::cout << CompleteEntry(entry).dump() << "\n";
-  return kExitOk;
+  return status;
+}
+
+int RunKeyNew(const KeyOptions& options) {
+  const absl::Status status = AddKey(options);
+  if (status.ok()) return kExitOk;
+  std::cerr << "dunlin key: " << status.message() << "\n";
+  return kExitFailed;
 }
 
 void AddLimits(CLI::App* subcommand, KeyOptions* options) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -39,6 +40,33 @@ TEST(CommandFiles, OutputThatCannotBeWrittenIsAFailure) {
     EXPECT_EQ(StatusOf(command + " > /dev/full"), 1) << command;
     EXPECT_EQ(StatusOf(command + " >&-"), 1) << command << " without a standard output";
   }
+  std::filesystem::remove(file);
+}
+
+TEST(CommandFiles, AKeyThatCouldNotBePrintedIsInNoFile) {
+  const std::string file = testing::TempDir() + "dunlin_command_files_unseen.json";
+  const std::string command = "key new --name a --file " + file;
+  std::filesystem::remove(file);
+  constexpr int kNobodyReads = 9;
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(dup2(ends[1], kNobodyReads), kNobodyReads);
+  close(ends[0]);
+  close(ends[1]);
+  for (const char* output : {" > /dev/full", " >&-", " >&9"}) {
+    EXPECT_EQ(StatusOf(command + output), 1) << output;
+    EXPECT_FALSE(std::filesystem::exists(file)) << output;
+    EXPECT_FALSE(std::filesystem::exists(file + ".new")) << output << ": the next command could not change the file";
+  }
+  close(kNobodyReads);
+  const CommandResult named = RunDunlin({"key", "new", "--name", "caf\xe9", "--file", file});
+  EXPECT_EQ(named.status, 1);
+  EXPECT_THAT(named.err, HasSubstr(R"("caf\xe9" is not UTF-8)"));
+  EXPECT_FALSE(std::filesystem::exists(file + ".new"));
+  EXPECT_EQ(StatusOf(command + " > /dev/null"), 0);
+  const auto size = std::filesystem::file_size(file);
+  EXPECT_EQ(StatusOf(command + " > /dev/full"), 1);
+  EXPECT_EQ(std::filesystem::file_size(file), size) << "nor does it join the earlier key of the name";
   std::filesystem::remove(file);
 }
 

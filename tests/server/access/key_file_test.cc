@@ -124,6 +124,25 @@ TEST_F(KeyFileTest, AnEntryIsAddedAtOnceAndNothingElseChanges) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
 }
 
+TEST_F(KeyFileTest, WhatIsNotShownIsNotAdded) {
+  ASSERT_TRUE(AddEntry(path_, EntryOf("a", "key-a")).ok());
+  const std::string before = Text();
+  const auto refuse = [this, &before] {
+    EXPECT_EQ(Text(), before) << "not before it is shown";
+    return absl::UnavailableError("no terminal");
+  };
+  EXPECT_EQ(AddEntry(path_, EntryOf("b", "key-b"), refuse), absl::UnavailableError("no terminal"));
+  EXPECT_EQ(Text(), before);
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+  bool shown = false;
+  const auto show = [&shown] {
+    shown = true;
+    return absl::OkStatus();
+  };
+  EXPECT_FALSE(AddEntry(path_, EntryOf("not a name", "x"), show).ok());
+  EXPECT_FALSE(shown) << "a key that would not be in force";
+}
+
 TEST_F(KeyFileTest, ASecondKeyOfANameJoinsTheFirst) {
   ASSERT_TRUE(AddEntry(path_, EntryOf("a", "old")).ok());
   ASSERT_TRUE(AddEntry(path_, EntryOf("a", "new")).ok());
