@@ -179,6 +179,7 @@ void Reload(const ServeOptions& options, Config* config, Server* server) {
     spdlog::error("reload: failed, config unchanged: {}", std::string(loaded.status().message()));
     return;
   }
+  WarnOfLeftOut(config->left_out_of_repository, *loaded);
   const ReloadResult result = TakeReloadable(*config, *loaded);
   *config = result.config;
   SetLogLevel(config->log_level);
@@ -195,6 +196,7 @@ void FollowRepository(RepositoryWatch* watch, Config* config, Server* server) {
     spdlog::error("model_repository: models unchanged: {}", std::string(found->status().message()));
     return;
   }
+  WarnOfLeftOut(config->left_out_of_repository, **found);
   const ReloadResult result = TakeReloadable(*config, **found);
   *config = result.config;
   server->lifecycle.Follow(config->models, /*only_changed=*/true);
@@ -246,6 +248,7 @@ int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
+  WarnOfLeftOut({}, *config);
   absl::Status check = CheckThreadsAndDescriptors(kLeastThreads + config->text_threads, kLeastDescriptors);
   if (!check.ok()) return Fail(check);
   absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);

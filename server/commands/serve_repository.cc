@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/serve_repository.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/time/clock.h"
 #include "server/config/model_folder.h"
 
 namespace dunlin::server {
+
+void WarnOfLeftOut(const std::vector<std::string>& before, const Config& now) {
+  for (const std::string& path : now.left_out_of_repository) {
+    if (absl::c_linear_search(before, path)) continue;
+    spdlog::warn("model_repository: {} is left out: its name is not UTF-8", path);
+  }
+}
 
 std::string RepositoryWatch::StampNow(const Config& running) {
   if (running.model_repository.empty()) return {};

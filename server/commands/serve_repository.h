@@ -4,12 +4,16 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/config/config.h"
 
 namespace dunlin::server {
+
+// A warning for each path that the folder's models are without in `now`, and were not in `before`.
+void WarnOfLeftOut(const std::vector<std::string>& before, const Config& now);
 
 class RepositoryWatch {
  public:

@@ -352,10 +352,13 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
 // served: as AddRepositoryModels'.
 absl::StatusOr<Config> CheckAndRead(Json document, const ModelPaths* served) {
   const Json given = document;
-  if (absl::Status status = AddRepositoryModels(served, &document); !status.ok()) return status;
+  absl::StatusOr<std::vector<std::string>> left_out = AddRepositoryModels(served, &document);
+  if (!left_out.ok()) return left_out.status();
   if (absl::Status status = CheckAndComplete(&document); !status.ok()) return status;
   absl::StatusOr<Config> config = ReadConfig(document);
-  if (config.ok() && !config->model_repository.empty()) config->without_repository = given.dump();
+  if (!config.ok()) return config;
+  config->left_out_of_repository = *std::move(left_out);
+  if (!config->model_repository.empty()) config->without_repository = given.dump();
   return config;
 }
 

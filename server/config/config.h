@@ -105,6 +105,7 @@ struct Config {
   std::string model_repository;       // "": there is none
   int32_t model_repository_poll_s = 0;
   int32_t model_repository_settle_s = 0;
+  std::vector<std::string> left_out_of_repository;  // FoundModels::left_out
   std::string without_repository;  // with a repository folder: the document before its models were added
   MemorySettings memory;
   Limits limits;

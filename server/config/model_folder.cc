@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/config/key_table.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -87,16 +88,6 @@ VersionFiles FilesOf(const fs::path& version) {
   return files;
 }
 
-// JSON, in which the config has names and paths, cannot hold others.
-bool IsUtf8(const std::string& text) {
-  try {
-    (void)Json(text).dump();
-  } catch (const Json::exception&) {
-    return false;
-  }
-  return true;
-}
-
 // A version's directory, or its one GGUF file.
 std::string SourceOf(const fs::path& version) {
   std::vector<fs::path> files;
@@ -112,9 +103,18 @@ FoundModel Found(const fs::path& model, const fs::path& version, const VersionFi
   return found;
 }
 
-std::optional<FoundModel> ChooseVersion(const fs::path& model, absl::Time settled_before, const ModelPaths* served) {
+// Whether the config, which is JSON, can have this path; else it is left out.
+bool IsTaken(const std::string& path, std::vector<std::string>* left_out) {
+  if (text::IsValidUtf8(path)) return true;
+  left_out->push_back(path);
+  return false;
+}
+
+std::optional<FoundModel> ChooseVersion(const fs::path& model, absl::Time settled_before, const ModelPaths* served,
+                                        std::vector<std::string>* left_out) {
+  if (!IsTaken(model.string(), left_out)) return std::nullopt;
   std::vector<fs::path> versions = VersionsOf(model);
-  std::erase_if(versions, [](const fs::path& version) { return !IsUtf8(SourceOf(version)); });
+  std::erase_if(versions, [left_out](const fs::path& version) { return !IsTaken(SourceOf(version), left_out); });
   for (const fs::path& version : versions) {
     const VersionFiles files = FilesOf(version);
     if (files.changed < settled_before) return Found(model, version, files);
@@ -149,41 +149,43 @@ absl::Duration SettleOf(const Json& document) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<FoundModel>> FindModels(const std::string& repository, absl::Duration settle, absl::Time now,
-                                                   const ModelPaths* served) {
+absl::StatusOr<FoundModels> FindModels(const std::string& repository, absl::Duration settle, absl::Time now,
+                                       const ModelPaths* served) {
   std::error_code error;
   if (!fs::is_directory(repository, error)) return absl::NotFoundError(absl::StrCat(repository, " is no folder"));
-  std::vector<FoundModel> found;
+  FoundModels found;
   for (const fs::path& model : EntriesOf(repository)) {
     if (model.filename().string().starts_with('.') || !fs::is_directory(model, error)) continue;
-    std::optional<FoundModel> version = ChooseVersion(model, now - settle, served);
-    if (version.has_value()) found.push_back(*std::move(version));
+    std::optional<FoundModel> version = ChooseVersion(model, now - settle, served, &found.left_out);
+    if (version.has_value()) found.models.push_back(*std::move(version));
   }
   return found;
 }
 
-std::string StampOf(const absl::StatusOr<std::vector<FoundModel>>& found) {
+std::string StampOf(const absl::StatusOr<FoundModels>& found) {
   std::string stamp;
   if (!found.ok()) return stamp;
-  for (const FoundModel& model : *found) absl::StrAppend(&stamp, model.stamp, "\n");
+  for (const FoundModel& model : found->models) absl::StrAppend(&stamp, model.stamp, "\n");
+  for (const std::string& path : found->left_out) absl::StrAppend(&stamp, path, "\n");
   return stamp;
 }
 
-absl::Status AddRepositoryModels(const ModelPaths* served, Json* document) {
+absl::StatusOr<std::vector<std::string>> AddRepositoryModels(const ModelPaths* served, Json* document) {
+  std::vector<std::string> left_out;
   const Json::json_pointer key("/model_repository/path");
-  if (!document->is_object() || !document->contains(key) || !(*document)[key].is_string()) return absl::OkStatus();
+  if (!document->is_object() || !document->contains(key) || !(*document)[key].is_string()) return left_out;
   const auto repository = (*document)[key].get<std::string>();
-  if (repository.empty()) return absl::OkStatus();
-  const auto found = FindModels(repository, SettleOf(*document), absl::Now(), served);
-  if (!found.ok() || found->empty()) {
+  if (repository.empty() || !text::IsValidUtf8(repository)) return left_out;  // CheckAndComplete refuses the latter
+  auto found = FindModels(repository, SettleOf(*document), absl::Now(), served);
+  if (!found.ok() || found->models.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("model_repository.path is \"", repository,
                                                    "\"; limit is a folder with one folder of each model, which has "
                                                    "folders of its versions: MODEL/1, MODEL/2"));
   }
   Json& models = (*document)["models"];
   if (models.is_null()) models = Json::array();
-  if (!models.is_array()) return absl::OkStatus();  // CheckAndComplete refuses it
-  for (const FoundModel& model : *found) {
+  if (!models.is_array()) return left_out;  // CheckAndComplete refuses it
+  for (const FoundModel& model : found->models) {
     Json* member = MemberNamed(model.name, &models);
     if (member == nullptr) {
       models.push_back({{"name", model.name}, {"path", model.path}});
@@ -191,7 +193,7 @@ absl::Status AddRepositoryModels(const ModelPaths* served, Json* document) {
       (*member)["path"] = model.path;
     }
   }
-  return absl::OkStatus();
+  return std::move(found->left_out);
 }
 
 }  // namespace dunlin::server

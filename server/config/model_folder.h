@@ -21,22 +21,28 @@ struct FoundModel {
   std::string stamp;  // changes with the version and whenever its files do
 };
 
+struct FoundModels {
+  std::vector<FoundModel> models;     // by name
+  std::vector<std::string> left_out;  // paths of models and versions that are not UTF-8
+};
+
 // Paths of models by their names.
 using ModelPaths = std::map<std::string, std::string>;
 
-// By name. Of a model without a settled version the one in `served` goes on, if it is still there; without `served`, at
+// Of a model without a settled version the one in `served` goes on, if it is still there; without `served`, at
 // the start, its largest. settle: the time; now: compared with the times at which files changed (ctime). Folders
 // without a version are left out, as are names that begin with '.', and versions whose path is not UTF-8. NOT_FOUND if
 // the folder cannot be read.
-absl::StatusOr<std::vector<FoundModel>> FindModels(const std::string& repository, absl::Duration settle, absl::Time now,
-                                                   const ModelPaths* served);
+absl::StatusOr<FoundModels> FindModels(const std::string& repository, absl::Duration settle, absl::Time now,
+                                       const ModelPaths* served);
 
-// The stamps of all models together; "" if the folder cannot be read.
-std::string StampOf(const absl::StatusOr<std::vector<FoundModel>>& found);
+// The stamps of all models together, and what is left out; "" if the folder cannot be read.
+std::string StampOf(const absl::StatusOr<FoundModels>& found);
 
 // Adds the models of model_repository.path to the document's models: a member of models[] with the name of one, and
-// neither path nor weights, gets its path; the others have the defaults of every key. No-op without that key. Errors:
-// INVALID_ARGUMENT naming the key.
-absl::Status AddRepositoryModels(const ModelPaths* served, nlohmann::ordered_json* document);
+// neither path nor weights, gets its path; the others have the defaults of every key. No-op without that key. Returns
+// FoundModels::left_out. Errors: INVALID_ARGUMENT naming the key.
+absl::StatusOr<std::vector<std::string>> AddRepositoryModels(const ModelPaths* served,
+                                                             nlohmann::ordered_json* document);
 
 }  // namespace dunlin::server

@@ -49,6 +49,7 @@ ReloadResult TakeReloadable(const Config& running, const Config& loaded) {
   ReloadResult result{running, {}, {}};
   result.config.models = loaded.models;
   result.config.without_repository = loaded.without_repository;
+  result.config.left_out_of_repository = loaded.left_out_of_repository;
   // Keys of both, so that an added or removed model shows too.
   std::map<std::string, std::string> keys = running.values;
   keys.insert(loaded.values.begin(), loaded.values.end());

@@ -12,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/json.h"
 #include "engine/base/string_view.h"
 #include "engine/request/adapter_lease.h"
 #include "server/access/listen_address.h"
 #include "server/config/key_table.h"
 #include "server/config/speculation.h"
+#include "text/utf8.h"
 
 namespace dunlin::server {
 namespace {
@@ -263,6 +265,25 @@ std::string Missing(const Protection& protection) {
   return missing.empty() ? "" : absl::StrCat("without ", absl::StrJoin(missing, " and without "));
 }
 
+// A file has been checked by its parser; --set, names and folders of the command line come here. path: of value; "" for
+// the document.
+absl::Status CheckTexts(const Json& value, const std::string& path) {
+  if (value.is_string()) {
+    return text::IsValidUtf8(value.get_ref<const std::string&>()) ? absl::OkStatus() : Fault(path, value, "UTF-8");
+  }
+  if (!value.is_structured()) return absl::OkStatus();
+  for (const auto& [name, member] : value.items()) {
+    if (!text::IsValidUtf8(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a key of ", path.empty() ? "the config" : path, " is ", Shown(name), "; limit is UTF-8"));
+    }
+    const std::string at =
+        value.is_array() ? absl::StrCat(path, "[", name, "]") : absl::StrCat(path, path.empty() ? "" : ".", name);
+    if (absl::Status status = CheckTexts(member, at); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckExposure(const char* key, const std::string& address, const Protection& protection) {
@@ -277,18 +298,8 @@ absl::Status CheckExposure(const char* key, const std::string& address, const Pr
                    "access.behind_proxy (--behind-proxy) is true because a proxy does this"));
 }
 
-// A file has been checked by its parser; --set, names and folders of the command line come here.
-absl::Status CheckTexts(const Json& document) {
-  try {
-    (void)document.dump();
-  } catch (const Json::exception&) {
-    return absl::InvalidArgumentError("a name, a path or a value of --set is not UTF-8");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckAndComplete(Json* document) {
-  if (absl::Status status = CheckTexts(*document); !status.ok()) return status;
+  if (absl::Status status = CheckTexts(*document, ""); !status.ok()) return status;
   ExpandSwitches(document);
   ExpandSpeculation(document);
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;
@@ -308,6 +319,12 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
   ExpandSpeculation(document);
   Json* at = document;
   const std::string path = assignment.substr(0, equals);
+  const std::string text = assignment.substr(equals + 1);
+  if (std::count(path.begin(), path.end(), '.') >= engine::kMaxJsonDepth ||
+      engine::IsNestedDeeper(text, engine::kMaxJsonDepth)) {
+    return absl::InvalidArgumentError(absl::StrCat("--set ", path.substr(0, kMaxNameBytes),
+                                                   ": is nested too deeply; limit is ", engine::kMaxJsonDepth));
+  }
   for (absl::string_view piece : absl::StrSplit(path, '.')) {
     const std::string name(piece);
     size_t index = 0;
@@ -323,7 +340,6 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
       return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": parent of ", name, " is not an object"));
     }
   }
-  const std::string text = assignment.substr(equals + 1);
   Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   *at = value.is_discarded() ? Json(text) : std::move(value);
   return absl::OkStatus();

@@ -149,7 +149,7 @@ const Room kRooms[] = {
     {"tools/cli", {"engine/base", "engine/request", "text", "tools/client", "tools/load"}},
     {"server/process", {"engine/request"}},
     {"server/access", {"engine/base", "engine/request", "server/process"}},
-    {"server/config", {"engine/base", "engine/model", "engine/request", "server/access", "text/chat_output"}},
+    {"server/config", {"engine/base", "engine/model", "engine/request", "server/access", "text"}},
     {"server/text_worker", {"text"}},
     {"server/models", {"engine", "text", "server/access", "server/config", "server/process", "server/text_worker"}},
     {"server/serving/record", {"engine", "text", "server/access"}},

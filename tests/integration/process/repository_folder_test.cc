@@ -84,6 +84,27 @@ TEST(RepositoryFolder, ModelsComeAndGoAndAnEmptyFolderChangesNothing) {
   EXPECT_TRUE(CompleteOnce(server.http(), "demo").ok);
 }
 
+TEST(RepositoryFolder, WhatIsLeftOutForItsNameIsWarnedOfOnce) {
+  const LiveFolder folder("repository_names");
+  folder.CopyModel("repository/demo/1");
+  std::filesystem::create_directories(folder.path("repository/caf\xe9/1"));
+  WriteFolderConfig(folder, 0);
+  const ServerProcess server(folder.config());
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const auto count = [&server](const std::string& words) {
+    int found = 0;
+    const std::string log = server.Log();
+    for (size_t at = 0; (at = log.find(words, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  const std::string first = R"(repository/caf\xe9 is left out: its name is not UTF-8)";
+  EXPECT_TRUE(ComesToLog(server, first)) << server.Log();
+  std::filesystem::create_directories(folder.path("repository/th\xe9/1"));
+  EXPECT_TRUE(ComesToLog(server, R"(repository/th\xe9 is left out: its name is not UTF-8)")) << server.Log();
+  EXPECT_EQ(count(first), 1) << server.Log();
+  EXPECT_TRUE(CompleteOnce(server.http(), "demo").ok);
+}
+
 TEST(RepositoryFolder, ACopyThatIsStillBeingWrittenIsLeftAlone) {
   const LiveFolder folder("repository_copy");
   folder.CopyModel("repository/demo/1");

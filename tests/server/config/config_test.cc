@@ -157,7 +157,11 @@ TEST_F(ConfigTest, AKeyThatAppearsTwiceIsAFault) {
 TEST_F(ConfigTest, ATextThatIsNotUtf8IsAFault) {
   const absl::StatusOr<Config> config = Load(kSmallest, {"models.0.name=caf\xe9"});
   ASSERT_FALSE(config.ok());
-  EXPECT_EQ(config.status().message(), "a name, a path or a value of --set is not UTF-8");
+  EXPECT_EQ(config.status().message(), R"(models[0].name is "caf\ufffd"; limit is UTF-8)");
+  EXPECT_EQ(Load(kSmallest, {"listen.caf\xe9=1"}).status().message(),
+            R"(a key of listen is "caf\ufffd"; limit is UTF-8)");
+  EXPECT_EQ(Load(kSmallest, {"model_repository.path=caf\xe9"}).status().message(),
+            R"(model_repository.path is "caf\ufffd"; limit is UTF-8)");
 }
 
 TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
@@ -168,6 +172,18 @@ TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
   EXPECT_EQ(config->models[0].engine.max_sequences, 3);
   EXPECT_FALSE(config->models[0].engine.enabled(kernels::AttentionBackend::kMath));
   EXPECT_EQ(config->models[0].source.precisions, (std::vector{engine::Precision::kFp8, engine::Precision::kFp32}));
+}
+
+TEST_F(ConfigTest, OverridesAreNotNestedDeeply) {
+  std::string path = "a";
+  for (int i = 0; i < 50'000; ++i) path += ".a";
+  const std::string lists = std::string(50'000, '[') + std::string(50'000, ']');
+  const std::string within = std::string(32, '[') + std::string(32, ']');
+  for (const std::string& assignment : {path + "=1", "x=" + lists, "models.0.precisions=" + lists}) {
+    EXPECT_THAT(std::string(Load(kSmallest, {assignment}).status().message()),
+                HasSubstr(": is nested too deeply; limit is 32"));
+  }
+  EXPECT_THAT(std::string(Load(kSmallest, {"x=" + within}).status().message()), HasSubstr("x is not a config key"));
 }
 
 TEST_F(ConfigTest, MissingFileIsNotFound) {

@@ -41,8 +41,8 @@ class ModelFolderTest : public ConfigTest {
   // The paths that are found, relative to the folder.
   std::vector<std::string> Found(absl::Duration settle, absl::Time now, const ModelPaths* served) const {
     std::vector<std::string> paths;
-    const absl::StatusOr<std::vector<FoundModel>> found = FindModels(repository_, settle, now, served);
-    for (const FoundModel& model : found.value()) {
+    const absl::StatusOr<FoundModels> found = FindModels(repository_, settle, now, served);
+    for (const FoundModel& model : found.value().models) {
       paths.push_back(model.path.substr(repository_.size() + 1));
     }
     return paths;
@@ -60,6 +60,15 @@ TEST_F(ModelFolderTest, NamesThatAreNotUtf8AreLeftOut) {
   Write("c/1");
   Write("c/2", "mod\xe9l.gguf");
   EXPECT_THAT(FoundLater(), ElementsAre("a/1", "c/1"));
+  const auto found = FindModels(repository_, kHour, absl::Now() + 2 * kHour, &none_);
+  EXPECT_THAT(found->left_out,
+              ElementsAre(path("b/1") + "/mod\xe9l.gguf", path("c/2") + "/mod\xe9l.gguf", path("caf\xe9")));
+  const std::string before = StampOf(found);
+  Write("d\xe9/1");
+  EXPECT_NE(StampOf(FindModels(repository_, kHour, absl::Now() + 2 * kHour, &none_)), before) << "it is news";
+  const auto config = LoadConfigText(R"({"model_repository": {"path": ")" + repository_ + R"("}})", {});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->left_out_of_repository.size(), 4U);
 }
 
 TEST_F(ModelFolderTest, TheLargestNumberIsServedAndOtherNamesAreLeftOut) {
