@@ -33,6 +33,7 @@
 #include "server/config/reload.h"
 #include "server/models/loader.h"
 #include "server/models/memory_budget.h"
+#include "server/models/thread_demand.h"
 #include "server/observe/logging/logging.h"
 #include "server/observe/metrics/process_stats.h"
 #include "server/process/core_files.h"
@@ -45,10 +46,6 @@ namespace dunlin::server {
 namespace {
 
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
-// Of the smallest server, one model on one processor, besides its text threads: what gRPC starts, ports, loader,
-// watchdog, engine, masks and grammars; ports, event engines, listeners and files that are open at once.
-constexpr int kLeastThreads = 20;
-constexpr int kLeastDescriptors = 16;
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
 absl::Status LoadModels(Config config, size_t request_bytes, const std::atomic<bool>& stop, Server* server) {
@@ -130,7 +127,8 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, const Limits& limits
   WarnIfUnprotected("listen.http", config.http_address, *server);
   server->metrics.WatchEdge([server] { return SnapshotOf(*server); });
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
-  return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
+  const std::string grpc = IsUnixSocket(config.grpc_address) ? config.grpc_address : absl::StrCat(host, ":", *port);
+  return absl::StrCat("grpc=", grpc, " http=", server->edge.http_address());
 }
 
 bool StrangersMayReach(const Config& config) {
@@ -241,7 +239,14 @@ int Fail(const absl::Status& status) {
 
 // What requests may take of what the machine leaves now. The plan of the models keeps to it, however much that is then.
 absl::StatusOr<RequestMemory> PlanRequests(const Config& config) {
-  return PlanRequestMemory(config, PlanLimitOf(config, ReadHostFacts().limit).bytes);
+  const absl::StatusOr<MemoryBudget> budget = EmptyBudget(config, ReadHostFacts());
+  if (!budget.ok()) return budget.status();
+  return budget->requests;
+}
+
+absl::Status CheckStart(const Config& config) {
+  const int threads = ThreadsOf(config, ReadHostFacts().num_cpus).total();
+  return CheckThreadsAndDescriptors(threads, DescriptorsOf(config));
 }
 
 int Serve(const ServeOptions& options) {
@@ -249,8 +254,7 @@ int Serve(const ServeOptions& options) {
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   WarnOfLeftOut({}, *config);
-  absl::Status check = CheckThreadsAndDescriptors(kLeastThreads + config->text_threads, kLeastDescriptors);
-  if (!check.ok()) return Fail(check);
+  if (absl::Status check = CheckStart(*config); !check.ok()) return Fail(check);
   absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);
   if (!spans.ok()) return Fail(spans.status());
   Server server(*config, *std::move(spans));
@@ -271,8 +275,8 @@ int Serve(const ServeOptions& options) {
 int RunServe(const ServeOptions& options) {
   SetMallocThresholds();
   BlockSignals();
-  // The log's queue takes a thread.
-  if (absl::Status check = CheckThreadsAndDescriptors(kLeastThreads, kLeastDescriptors); !check.ok()) {
+  // The log's queue takes a thread. Without a config: what any server has.
+  if (absl::Status check = CheckStart(Config()); !check.ok()) {
     std::cerr << "cannot start: " << check.message() << "\n";
     return kExitFailed;
   }

@@ -14,7 +14,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/file.h"
 #include "engine/base/string_view.h"
@@ -253,58 +252,27 @@ absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& dra
                                           : "The weights leave no room (models[].precisions)");
 }
 
-std::string Figures(const ModelMemory& model) {
-  std::string text = absl::StrCat("weights ", model.weights, ", KV ", model.kv, " (", model.pages, " pages");
-  if (model.context_tokens > 0 && model.contexts > 0) {
-    absl::StrAppend(&text, ", ", model.contexts, model.contexts == 1 ? " context of " : " contexts of ",
-                    model.context_tokens, " tokens");
-  }
-  absl::StrAppend(&text, ")");
-  if (model.num_ranks > 1) absl::StrAppend(&text, " divided among ", model.num_ranks, " ranks");
-  absl::StrAppend(&text, ", workspace ", model.workspace, ", tokenizer ", model.text);
-  if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
-  if (model.adapters > 0) absl::StrAppend(&text, ", adapters ", model.adapters);
-  if (model.evicted_adapters > 0) absl::StrAppend(&text, ", evicted adapters ", model.evicted_adapters);
-  absl::StrAppend(&text, ": ", model.total(), " bytes");
-  return text;
+// A plan that exceeds another limit than a ulimit is one that the config's sizes ask for: WarningsOf.
+absl::Status CheckUlimit(const MemoryBudget& budget) {
+  if (budget.ulimit.empty() || !ExceedsLimit(budget)) return absl::OkStatus();
+  return MemoryRefused(budget, "Allocations would fail");
 }
 
 }  // namespace
-
-PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit) {
-  if (config.memory.limit_bytes != kAutoBytes) return {config.memory.limit_bytes, "memory.limit_bytes"};
-  if (limit.bytes == 0) return {std::numeric_limits<size_t>::max() / 2, "no limit found"};
-  const int32_t percent = config.memory.share_percent;
-  return {limit.bytes / 100 * static_cast<size_t>(percent),
-          absl::StrCat(percent, "% of what ", limit.source, " leaves")};
-}
-
-size_t MemoryBudget::resident() const {
-  size_t sum = edge + process;
-  for (const ModelMemory& model : models) sum += model.on_host_bytes();
-  return sum;
-}
-
-HostFacts ReadHostFacts() {
-  return {.limit = FindMemoryLimit(""), .resident = ResidentMemory("")};
-}
-
-absl::Status MemoryRefused(const MemoryBudget& budget, std::string_view advice) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ", engine::AbslView(advice),
-      ". More memory: memory.limit_bytes, memory.share_percent; less for requests: memory.request_bytes"));
-}
 
 absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host) {
   MemoryBudget budget;
   budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
   budget.process = host.resident + kProcessGrowth;
-  const PlanLimit limit = PlanLimitOf(config, host.limit);
+  PlanLimit limit = PlanLimitOf(config, host);
   budget.limit = limit.bytes;
-  budget.limit_source = limit.source;
+  budget.limit_source = std::move(limit.source);
+  budget.ulimit = std::move(limit.ulimit);
+  budget.share_percent = limit.share_percent;
   absl::StatusOr<RequestMemory> requests = PlanRequestMemory(config, budget.limit);
   if (!requests.ok()) return requests.status();
   budget.requests = *std::move(requests);
+  if (absl::Status status = CheckUlimit(budget); !status.ok()) return status;
   return budget;
 }
 
@@ -351,41 +319,8 @@ absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& conf
   }
   for (Draft& draft : drafts) budget.models.push_back(std::move(draft.memory));
   if (!advice.ok()) return MemoryRefused(budget, engine::StdView(advice.message()));
+  if (absl::Status status = CheckUlimit(budget); !status.ok()) return status;
   return budget;
-}
-
-std::vector<std::string> Describe(const MemoryBudget& budget) {
-  std::vector<std::string> lines;
-  size_t models = 0;
-  for (const ModelMemory& model : budget.models) {
-    models += model.on_host_bytes();
-    lines.push_back(absl::StrCat("model \"", model.name, "\": ", Figures(model)));
-  }
-  lines.push_back(absl::StrCat("models ", models, ", streams ", budget.edge, ", process ", budget.process, ": ",
-                               budget.resident(), " bytes of ", budget.limit, " (", budget.limit_source, ")"));
-  lines.push_back(absl::StrCat(Describe(budget.requests), ", ", budget.total(), " with the rest"));
-  return lines;
-}
-
-std::vector<std::string> WarningsOf(const MemoryBudget& budget) {
-  std::vector<std::string> lines;
-  for (const ModelMemory& model : budget.models) {
-    if (model.lacks_context) {
-      lines.push_back(absl::StrCat("model \"", model.name, "\": ", model.pages, " KV pages hold no context of ",
-                                   model.context_tokens,
-                                   " tokens: longer requests are refused "
-                                   "(models[].kv_cache.memory_bytes)"));
-    }
-    if (model.config_tokens == 0) continue;
-    lines.push_back(absl::StrCat("model \"", model.name, "\": models[].max_context_tokens is ", model.config_tokens,
-                                 ", more than the model's ", model.context_tokens, ", which is used"));
-  }
-  if (budget.total() > budget.limit) {
-    lines.push_back(absl::StrCat("the memory plan exceeds its limit by ", budget.total() - budget.limit,
-                                 " bytes: lower models[].kv_cache.memory_bytes or memory.request_bytes, or list "
-                                 "fewer models[].precisions"));
-  }
-  return lines;
 }
 
 }  // namespace dunlin::server

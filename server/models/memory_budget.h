@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/api/device.h"
 #include "server/config/config.h"
-#include "server/models/memory_limit.h"
+#include "server/models/plan_limit.h"
 #include "server/models/request_memory.h"
 
 namespace dunlin::server {
@@ -53,38 +53,29 @@ struct MemoryBudget {
   RequestMemory requests;  // taken as requests need it
   size_t limit = 0;        // host memory that may be planned with
   std::string limit_source;
+  std::string ulimit;  // PlanLimit's: not empty where allocations fail beyond the limit, so that no plan exceeds it
+  int32_t share_percent = 0;  // PlanLimit's
 
   size_t resident() const;  // host memory without requests
   size_t total() const { return resident() + requests.total(); }
 };
 
-// What the plan reads of the machine.
-struct HostFacts {
-  MemoryLimit limit;
-  size_t resident = 0;  // bytes that this process holds, with its devices open
-};
-HostFacts ReadHostFacts();
-
-// What the config may plan with: memory.limit_bytes, or memory.share_percent of the machine's.
-struct PlanLimit {
-  size_t bytes = 0;
-  std::string source;
-};
-PlanLimit PlanLimitOf(const Config& config, const MemoryLimit& limit);
-
 // The process and the requests of a server with as many models as the config has, without these. Errors: as
-// PlanRequestMemory.
+// PlanRequestMemory; RESOURCE_EXHAUSTED, with the plan's figures, where they alone exceed a ulimit.
 absl::StatusOr<MemoryBudget> EmptyBudget(const Config& config, const HostFacts& host);
 
 // EmptyBudget with the config's models. devices: one per model of the config, in its order. RESOURCE_EXHAUSTED, with
-// the plan's figures, when a model with automatic KV memory gets no full context; else the errors of InspectModel and
-// PlanMemory, with the model's name.
+// the plan's figures, when a model with automatic KV memory gets no full context, or the plan exceeds a ulimit; else
+// the errors of InspectModel and PlanMemory, with the model's name.
 absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
                                               const HostFacts& host);
 
 // Adds the config's models to what `budget` has already. Errors: as above.
 absl::StatusOr<MemoryBudget> AddToBudget(MemoryBudget budget, const Config& config,
                                          const std::vector<kernels::Device*>& devices);
+
+// By more than what rounding to whole huge pages adds to an automatic plan.
+bool ExceedsLimit(const MemoryBudget& budget);
 
 // RESOURCE_EXHAUSTED with the plan's figures. advice: a sentence without its full stop.
 absl::Status MemoryRefused(const MemoryBudget& budget, std::string_view advice);

@@ -103,6 +103,35 @@ uint64_t MachineBytes(const std::string& root, uint64_t own) {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+// What /proc/self/statm counts, in pages of the machine.
+struct MappedPages {
+  uint64_t all = 0;
+  uint64_t resident = 0;
+  uint64_t data = 0;  // private and writable, with the first stack
+};
+
+MappedPages ReadMappedPages(const std::string& root) {
+  std::ifstream file(root + "/proc/self/statm");
+  MappedPages pages;
+  uint64_t shared = 0;
+  uint64_t text = 0;
+  uint64_t unused = 0;
+  file >> pages.all >> pages.resident >> shared >> text >> unused >> pages.data;
+  return pages;
+}
+
+// The soft limit of a row of /proc/self/limits, in bytes.
+uint64_t SoftLimit(const std::string& root, std::string_view row) {
+  std::ifstream file(root + "/proc/self/limits");
+  for (std::string line; std::getline(file, line);) {
+    if (!std::string_view(line).starts_with(row)) continue;
+    const std::vector<std::string> words = absl::StrSplit(line.substr(row.size()), ' ', absl::SkipEmpty());
+    uint64_t bytes = 0;
+    return !words.empty() && absl::SimpleAtoi(words.front(), &bytes) ? bytes : kUnlimited;
+  }
+  return kUnlimited;
+}
+
 }  // namespace
 
 MemoryLimit FindMemoryLimit(const std::string& root) {
@@ -123,12 +152,27 @@ MemoryLimit FindMemoryLimit(const std::string& root) {
   return limit;
 }
 
+MemoryLimit FindMappedLimit(const std::string& root) {
+  const MappedPages pages = ReadMappedPages(root);
+  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  MemoryLimit limit;
+  const auto take = [&](std::string_view row, const char* source, uint64_t mapped) {
+    const uint64_t bytes = SoftLimit(root, row);
+    if (bytes >= kUnlimited) return;
+    TakeSmaller(bytes - std::min(bytes, mapped * page_bytes) + pages.resident * page_bytes, source, &limit);
+  };
+  take("Max address space", "ulimit -v", pages.all);
+  take("Max data size", "ulimit -d", pages.data);
+  return limit;
+}
+
+int CountThreads(const std::string& root) {
+  bool found = false;
+  return static_cast<int>(SumRows(root + "/proc/self/status", {"Threads"}, &found));
+}
+
 size_t ResidentMemory(const std::string& root) {
-  std::ifstream file(root + "/proc/self/statm");
-  uint64_t total_pages = 0;
-  uint64_t resident_pages = 0;
-  if (!(file >> total_pages >> resident_pages)) return 0;
-  return static_cast<size_t>(resident_pages) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<size_t>(ReadMappedPages(root).resident) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 size_t MemoryLeft(const std::string& root) {

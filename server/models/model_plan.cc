@@ -98,7 +98,7 @@ absl::StatusOr<PlannedModel> PlanAddedModel(const StartPlan& start, const ModelS
     budget = AddToBudget(before, *completed, {*device});
   }
   if (!budget.ok()) return budget.status();
-  if (budget->total() > budget->limit) {
+  if (ExceedsLimit(*budget)) {
     return MemoryRefused(*budget,
                          absl::StrCat("The plan exceeds its limit by ", budget->total() - budget->limit,
                                       " bytes: unload a model first, or lower models[].kv_cache.memory_bytes"));

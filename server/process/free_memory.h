@@ -12,8 +12,8 @@
 namespace dunlin::server {
 
 // The thresholds of malloc, which otherwise grow to tens of megabytes with the largest allocation that is freed: larger
-// ones are mapped alone, and the end of an arena is given back, small allocations too. To be called before there are
-// threads.
+// ones are mapped alone, and the end of an arena is given back, small allocations too. Where the process's addresses
+// are limited, so are its arenas. To be called before there are threads.
 void SetMallocThresholds();
 
 // What lies between allocations in use is given back by malloc_trim. That takes some 10 ms per 100 MB, and what is

@@ -37,7 +37,7 @@ absl::Status CheckThreads(int needed) {
   end.count_down();
   for (std::thread& thread : threads) thread.join();
   if (error == 0) return absl::OkStatus();
-  return TooFew("threads", threads.size(), needed, "ulimit -u, pids.max, ulimit -v for their stacks", error);
+  return TooFew("threads", threads.size(), needed, "ulimit -u, pids.max, ulimit -v and -d for their stacks", error);
 }
 
 absl::Status CheckDescriptors(int needed) {

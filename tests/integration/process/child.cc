@@ -36,11 +36,20 @@ std::string Slurp(const std::string& path) {
   return text.str();
 }
 
+// The binary with these arguments, after the shell's commands if there are any.
+std::vector<std::string> CommandOf(const std::string& before, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command;
+  if (!before.empty()) command = {"/bin/sh", "-c", before + R"(; exec "$0" "$@")"};
+  command.emplace_back(DUNLIN_BINARY);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
 // in: a file; "": none. err_descriptor: stderr in place of the file `err`; -1: none.
-pid_t Spawn(const std::vector<std::string>& arguments, const std::string& in, const std::string& out,
+pid_t Spawn(const std::vector<std::string>& command, const std::string& in, const std::string& out,
             const std::string& err, int err_descriptor = -1) {
-  std::vector<char*> argv = {const_cast<char*>(DUNLIN_BINARY)};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -52,7 +61,7 @@ pid_t Spawn(const std::vector<std::string>& arguments, const std::string& in, co
     posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   }
   pid_t pid = -1;
-  if (posix_spawn(&pid, DUNLIN_BINARY, &actions, nullptr, argv.data(), environ) != 0) pid = -1;
+  if (posix_spawn(&pid, argv.front(), &actions, nullptr, argv.data(), environ) != 0) pid = -1;
   posix_spawn_file_actions_destroy(&actions);
   return pid;
 }
@@ -99,7 +108,7 @@ CommandResult RunDunlinWithInput(const std::vector<std::string>& arguments, cons
 RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const std::string& input)
     : in_path_(input.empty() ? "" : TempPath("_in")), out_path_(TempPath("_out")), err_path_(TempPath("_err")) {
   if (!input.empty()) std::ofstream(in_path_, std::ios::binary) << input;
-  pid_ = Spawn(arguments, in_path_, out_path_, err_path_);
+  pid_ = Spawn(CommandOf("", arguments), in_path_, out_path_, err_path_);
 }
 
 RunningCommand::~RunningCommand() {
@@ -133,7 +142,7 @@ ServerProcess::ServerProcess(const Arguments& arguments, const Options& options)
   std::vector<std::string> all = {"serve"};
   all.insert(all.end(), arguments.list.begin(), arguments.list.end());
   const std::string ready_path = TempPath("_ready");
-  pid_ = Spawn(all, "", ready_path, log_path_, options.log);
+  pid_ = Spawn(CommandOf(options.before, all), "", ready_path, log_path_, options.log);
   const std::regex ready_line("(?:READY|ports answer:) grpc=(\\S+) http=(\\S+)\n");
   const auto end = Clock::now() + std::chrono::seconds(60);
   while (pid_ > 0 && Clock::now() < end) {
@@ -144,7 +153,8 @@ ServerProcess::ServerProcess(const Arguments& arguments, const Options& options)
       http_ = match[2];
       break;
     }
-    if (TryReap(pid_) >= 0) pid_ = -1;
+    status_ = TryReap(pid_);
+    if (status_ >= 0) pid_ = -1;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   unlink(ready_path.c_str());
@@ -164,8 +174,11 @@ void ServerProcess::Signal(int signal) const {
 }
 
 int ServerProcess::Wait(int limit_seconds) {
+  if (pid_ < 0) return status_;
   const int status = WaitFor(pid_, limit_seconds);
-  if (status != 124) pid_ = -1;
+  if (status == 124) return status;
+  pid_ = -1;
+  status_ = status;
   return status;
 }
 

@@ -45,6 +45,7 @@ class ServerProcess {
   struct Options {
     bool until_ready = true;  // false: only until the ports are open; the models are still loading
     int log = -1;             // descriptor for the log, of a pipe say; -1: a file, which Log reads
+    std::string before = {};  // of a shell that becomes the server: "ulimit -v 900000"
   };
 
   // Starts it on free ports with these further arguments, and waits for READY.
@@ -68,11 +69,12 @@ class ServerProcess {
   std::string Log() const;
 
   void Signal(int signal) const;
-  // Its exit status as in CommandResult, once it has ended; 124 after the limit.
+  // Its exit status as in CommandResult, once it has ended, also before it was ready; 124 after the limit.
   int Wait(int limit_seconds);
 
  private:
-  pid_t pid_ = -1;
+  pid_t pid_ = -1;   // -1 once it has ended
+  int status_ = -1;  // once it has ended
   std::string log_path_;
   std::string grpc_;
   std::string http_;

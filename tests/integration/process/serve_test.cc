@@ -239,6 +239,15 @@ TEST(Serve, RefusesToStartWithAReason) {
   }
 }
 
+TEST(Serve, OnASocketOfTheFileSystemReadyHasItsPath) {
+  const std::string address = "unix:/tmp/dunlin_serve_test_" + std::to_string(getpid());
+  const ServerProcess server(
+      ServerProcess::Arguments{{DUNLIN_SOURCE_DIR "/models/demo", "--grpc", address, "--http", "127.0.0.1:0"}});
+  ASSERT_EQ(server.grpc(), address) << server.Log();
+  EXPECT_EQ(RunDunlin({"generate", "--address", address, "--model", "demo", "--max-tokens", "2", "a"}).status, 0);
+  std::remove(address.c_str() + address.find('/'));
+}
+
 TEST(Serve, RecipesOfNeighboursServeWhenAskedForAndSaySo) {
   for (const std::string recipe : {"current", "delayed"}) {
     ServerProcess server(kDemo, {"--set", "models.0.fp8.recipe=" + recipe, "--set", "models.0.deterministic=false"});

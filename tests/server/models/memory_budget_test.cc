@@ -189,6 +189,44 @@ TEST_F(MemoryBudgetTest, GivenSizesAreNotRefused) {
   EXPECT_THAT(WarningsOf(*budget)[0], HasSubstr("the memory plan exceeds its limit by "));
 }
 
+// Of a process that has all its threads: stacks of the model's three and of four later ones, and a grammar's 64 MiB.
+TEST_F(MemoryBudgetTest, AUlimitIsPlannedWithAfterTheStacksToCome) {
+  host_.mapped_limit = {.bytes = 2048 * kMiB, .source = "ulimit -v"};
+  host_.stack_bytes = 48 * kMiB;
+  host_.num_threads = 1000;
+  const auto budget = Plan(1);
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  EXPECT_EQ(budget->limit, (2048 - 7 * 48 - 64) * kMiB / 100 * 90);
+  EXPECT_EQ(budget->limit_source, "90% of what ulimit -v leaves");
+  EXPECT_LE(budget->total(), budget->limit + 4 * kMiB);
+  EXPECT_EQ(Plan(1, {"memory.limit_bytes=8589934592"})->limit, budget->limit) << "a config does not lift it";
+  host_.num_threads = 1;
+  EXPECT_LT(Plan(1)->limit, budget->limit) << "all threads of the server are to come";
+  host_.mapped_limit.bytes = size_t{1} << 40;
+  EXPECT_EQ(Plan(1)->limit_source, "90% of what the machine leaves");
+}
+
+TEST_F(MemoryBudgetTest, NoPlanExceedsAUlimit) {
+  host_.mapped_limit = {.bytes = 500 * kMiB, .source = "ulimit -v"};
+  const auto refused = Plan(1, {"models.0.kv_cache.memory_bytes=671088640"});
+  ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << "sizes that are given, too";
+  const std::string message(refused.status().message());
+  EXPECT_THAT(message, HasSubstr("(90% of what ulimit -v leaves)"));
+  const size_t at = message.find("a ulimit -v that is ");
+  ASSERT_NE(at, std::string::npos) << message;
+  host_.mapped_limit.bytes += (std::stoull(message.substr(at + 20)) + 2) * 1024;
+  EXPECT_TRUE(Plan(1, {"models.0.kv_cache.memory_bytes=671088640"}).ok()) << message;
+}
+
+TEST_F(MemoryBudgetTest, AUlimitWithoutRoomForRequestsIsRefusedBeforeModelsAreLookedAt) {
+  host_.mapped_limit = {.bytes = 200 * kMiB, .source = "ulimit -d"};
+  const auto config = LoadConfigText(R"({"models": [{"name": "lost", "path": "/nowhere"}]})", {});
+  ASSERT_TRUE(config.ok());
+  const absl::Status refused = EmptyBudget(*config, host_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a ulimit -d that is "));
+}
+
 TEST_F(MemoryBudgetTest, WarnsOfAContextThatTheModelDoesNotHave) {
   EXPECT_TRUE(WarningsOf(*Plan(1, {"models.0.max_context_tokens=1024"})).empty());
   const std::vector<std::string> lines = WarningsOf(*Plan(1, {"models.0.max_context_tokens=4096"}));

@@ -7,7 +7,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <string>
+#include <thread>
 
 namespace dunlin::server {
 namespace {
@@ -86,6 +88,46 @@ TEST_F(MemoryLimitTest, AGroupLargerThanTheMachineDoesNotCount) {
   Write("/proc/self/cgroup", "0::/one\n");
   Write("/sys/fs/cgroup/one/memory.max", std::to_string(size_t{1} << 45));
   EXPECT_EQ(Find().source, "the machine");
+}
+
+// As Linux writes it: names of 25 columns, then the soft limit.
+std::string LimitsFile(const std::string& data, const std::string& addresses) {
+  return "Limit                     Soft Limit           Hard Limit           Units     \n"
+         "Max data size             " +
+         data + "            unlimited            bytes     \nMax address space         " + addresses +
+         "            unlimited            bytes     \n";
+}
+
+TEST_F(MemoryLimitTest, WhatMayBeMappedIsWhatTheProcessHoldsAndWhatItsLimitsLeave) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  Write("/proc/self/statm", "10000 1000 300 200 0 4000 0\n");
+  EXPECT_EQ(FindMappedLimit(root_).bytes, 0U) << "no file, no limit";
+  Write("/proc/self/limits", LimitsFile("unlimited", "unlimited"));
+  EXPECT_EQ(FindMappedLimit(root_).bytes, 0U);
+  Write("/proc/self/limits", LimitsFile("unlimited", std::to_string(30000 * page)));
+  EXPECT_EQ(FindMappedLimit(root_).bytes, 21000 * page) << "20000 more than the 1000 that are held";
+  EXPECT_EQ(FindMappedLimit(root_).source, "ulimit -v");
+  Write("/proc/self/limits", LimitsFile(std::to_string(5000 * page), std::to_string(30000 * page)));
+  EXPECT_EQ(FindMappedLimit(root_).bytes, 2000 * page);
+  EXPECT_EQ(FindMappedLimit(root_).source, "ulimit -d");
+  EXPECT_EQ(Find().source, "the machine") << "KV pages whose addresses are mapped may still be touched";
+}
+
+TEST_F(MemoryLimitTest, ALimitThatIsSpentLeavesWhatTheProcessHolds) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  Write("/proc/self/statm", "10000 1000 300 200 0 4000 0\n");
+  Write("/proc/self/limits", LimitsFile("unlimited", std::to_string(9000 * page)));
+  EXPECT_EQ(FindMappedLimit(root_).bytes, 1000 * page);
+}
+
+TEST(MemoryLimit, ThisProcessHasThreads) {
+  const int before = CountThreads("");
+  ASSERT_GT(before, 0);
+  std::latch end(1);
+  std::thread further([&end] { end.wait(); });
+  EXPECT_EQ(CountThreads(""), before + 1);
+  end.count_down();
+  further.join();
 }
 
 TEST(MemoryLimit, ThisMachineHasOne) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/thread_demand.h"
+
+#include <algorithm>
+
+namespace dunlin::server {
+namespace {
+
+// The main thread, the log's, the HTTP thread, the one that accepts gRPC's connections, the one that delivers, the
+// watchdog, the loader, and that of the start, which ends after READY.
+constexpr int kOwnThreads = 8;
+// gRPC's resolver, timers and executor, of which it starts a second one under load.
+constexpr int kGrpcThreads = 6;
+// Of a decoder: engine and masks, and the one that gives the KV pool memory or, later, compiles grammars. While the
+// model loads, two readers of files stand for them.
+constexpr int kModelThreads = 3;
+constexpr int kEventThreads = 3;  // of a publisher: its own, and two of ZeroMQ
+constexpr int kLeastDescriptors = 16;
+constexpr int kModelDescriptors = 1;   // beyond the first model
+constexpr int kEventDescriptors = 12;  // of a publisher: sockets, and what wakes ZeroMQ's threads
+
+// Event engines, and threads that serve completion queues.
+int GrpcPools(int num_cpus) {
+  return std::clamp(num_cpus, 2, 32) + std::clamp(num_cpus / 2, 2, 16);
+}
+
+// Requests load the others, not the start.
+bool LoadedAtStart(const ModelSettings& model) {
+  return model.idle_unload_s == 0;
+}
+
+}  // namespace
+
+ThreadDemand ThreadsOf(const Config& config, int num_cpus) {
+  ThreadDemand demand;
+  demand.process = kOwnThreads + kGrpcThreads + GrpcPools(num_cpus) + config.text_threads;
+  if (!config.tracing.otlp_endpoint.empty()) ++demand.process;
+  // The caller of a compute pool is one of its threads. A divided model's ranks share them, one caller each.
+  demand.process += std::max(0, config.device.num_threads - 1);
+  for (const ModelSettings& model : config.models) {
+    if (!LoadedAtStart(model)) continue;
+    demand.models += kModelThreads + model.source.num_ranks - 1;
+    if (!model.kv_events.endpoint.empty()) demand.models += kEventThreads;
+  }
+  return demand;
+}
+
+int DescriptorsOf(const Config& config) {
+  int count = kLeastDescriptors - kModelDescriptors;
+  for (const ModelSettings& model : config.models) {
+    if (!LoadedAtStart(model)) continue;
+    count += kModelDescriptors;
+    if (!model.kv_events.endpoint.empty()) count += kEventDescriptors;
+  }
+  return std::max(count, kLeastDescriptors);
+}
+
+}  // namespace dunlin::server
