@@ -76,7 +76,10 @@ void LaunchListKeys(const KeyListCall& gather, Stream /*stream*/) {
   testing::ListedSlots().push_back(gather.num_slots);
   for (int32_t slot = 0; slot < gather.num_slots; ++slot) {
     KeyListMemory<kLanes> memory;
-    RunLanes(kLanes, [&](const ThreadLanes& lanes) { ListKeys(lanes, gather, slot, &memory); });
+    RunLanes(kLanes, [&](const ThreadLanes& lanes) {
+      if (slot % 2 != 0) lanes.Sync();  // the last lane begins
+      ListKeys(lanes, gather, slot, &memory);
+    });
   }
 }
 
