@@ -5,18 +5,22 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "server/commands/command.h"
+#include "server/process/start_check.h"
 #include "server/process/version.h"
 #include "server/text_worker/worker_main.h"
 #include "tools/cli/load_options.h"
@@ -29,6 +33,7 @@ struct CommandRow {
   const char* footer;
   dunlin::cli::CommandSetup set_up;
   bool status_is_result = false;  // whatever becomes of what it prints
+  bool is_client = false;         // of a server, by gRPC
 };
 
 const CommandRow kCommands[] = {
@@ -41,15 +46,16 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpServe, true},
     {"config", "Print the config that `dunlin serve DIR...` uses",
      "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
-    {"generate", "Stream a completion from a server", dunlin::cli::kGenerateFooter, dunlin::cli::SetUpGenerate},
-    {"chat", "Chat with a model of a server", dunlin::cli::kChatFooter, dunlin::cli::SetUpChat},
+    {"generate", "Stream a completion from a server", dunlin::cli::kGenerateFooter, dunlin::cli::SetUpGenerate, false,
+     true},
+    {"chat", "Chat with a model of a server", dunlin::cli::kChatFooter, dunlin::cli::SetUpChat, false, true},
     {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
      "\"Hello\"",
-     dunlin::cli::SetUpEmbed},
+     dunlin::cli::SetUpEmbed, false, true},
     {"load", "Generate load on a server and report latency and throughput", dunlin::cli::kLoadFooter,
-     dunlin::cli::SetUpLoad},
+     dunlin::cli::SetUpLoad, false, true},
     {"inspect", "Show a model's sizes, and which profiles this machine supports for it and why not the others",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
     {"calibrate", "Measure the input scales of the static FP8 recipe by running a model over a text",
@@ -72,7 +78,7 @@ const CommandRow kCommands[] = {
      "Exit status: 0 measured, 1 refused, failed, or a result outside its error bound, 2 usage error.",
      dunlin::server::SetUpBench},
     {"healthcheck", "Check a server's health; exit status 0 if it is serving",
-     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::cli::SetUpHealthcheck, true},
+     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::cli::SetUpHealthcheck, true, true},
     {"key", "Make keys for access.keys_file",
      "Examples:\n  dunlin key new --name team-a --file keys.json\n"
      "  dunlin key new --name prometheus --permission metrics --file keys.json\n"
@@ -151,6 +157,11 @@ int RunCommand(int argc, char** argv) {
   }
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!commands[i].first->parsed()) continue;
+    if (const absl::Status check = kCommands[i].is_client ? dunlin::server::CheckClient() : absl::OkStatus();
+        !check.ok()) {
+      std::fprintf(stderr, "dunlin %s: %s\n", kCommands[i].name, std::string(check.message()).c_str());
+      return dunlin::cli::kExitFailed;
+    }
     const int status = commands[i].second();
     return kCommands[i].status_is_result ? status : StatusAfterOutput(status);
   }
@@ -160,6 +171,7 @@ int RunCommand(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit (ulimit -f) is a write that fails
   try {
     return RunCommand(argc, argv);
   } catch (const std::exception& error) {

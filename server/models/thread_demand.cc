@@ -3,14 +3,16 @@
 
 #include <algorithm>
 
+#include "server/process/start_check.h"
+
 namespace dunlin::server {
 namespace {
 
 // The main thread, the log's, the HTTP thread, the one that accepts gRPC's connections, the one that delivers, the
 // watchdog, the loader, and that of the start, which ends after READY.
 constexpr int kOwnThreads = 8;
-// gRPC's resolver, timers and executor, of which it starts a second one under load.
-constexpr int kGrpcThreads = 6;
+// Of gRPC's timers and its executor one more each, under load.
+constexpr int kLaterGrpcThreads = 2;
 // Of a decoder: engine and masks, and the one that gives the KV pool memory or, later, compiles grammars. While the
 // model loads, two readers of files stand for them.
 constexpr int kModelThreads = 3;
@@ -19,9 +21,9 @@ constexpr int kLeastDescriptors = 16;
 constexpr int kModelDescriptors = 1;   // beyond the first model
 constexpr int kEventDescriptors = 12;  // of a publisher: sockets, and what wakes ZeroMQ's threads
 
-// Event engines, and threads that serve completion queues.
-int GrpcPools(int num_cpus) {
-  return std::clamp(num_cpus, 2, 32) + std::clamp(num_cpus / 2, 2, 16);
+// Of a gRPC server: those of any process, and those that serve completion queues.
+int GrpcServerThreads(int num_cpus) {
+  return GrpcThreads(num_cpus) + std::clamp(num_cpus / 2, 2, 16) + kLaterGrpcThreads;
 }
 
 // Requests load the others, not the start.
@@ -33,7 +35,7 @@ bool LoadedAtStart(const ModelSettings& model) {
 
 ThreadDemand ThreadsOf(const Config& config, int num_cpus) {
   ThreadDemand demand;
-  demand.process = kOwnThreads + kGrpcThreads + GrpcPools(num_cpus) + config.text_threads;
+  demand.process = kOwnThreads + GrpcServerThreads(num_cpus) + config.text_threads;
   if (!config.tracing.otlp_endpoint.empty()) ++demand.process;
   // The caller of a compute pool is one of its threads. A divided model's ranks share them, one caller each.
   demand.process += std::max(0, config.device.num_threads - 1);

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <latch>
@@ -18,7 +19,7 @@ namespace {
 
 absl::Status TooFew(const char* what, size_t had, int needed, const char* limits, int error) {
   return absl::ResourceExhaustedError(absl::StrCat("the system gives this process ", had, " more ", what, " (",
-                                                   std::strerror(error), "); a server needs ", needed,
+                                                   std::strerror(error), "); it needs ", needed,
                                                    " at least: ", limits));
 }
 
@@ -58,6 +59,16 @@ absl::Status CheckDescriptors(int needed) {
 absl::Status CheckThreadsAndDescriptors(int threads, int descriptors) {
   absl::Status status = CheckDescriptors(descriptors);
   return status.ok() ? CheckThreads(threads) : status;
+}
+
+// Event engines; a resolver, an executor and two for timers.
+int GrpcThreads(int num_cpus) {
+  return std::clamp(num_cpus, 2, 32) + 4;
+}
+
+absl::Status CheckClient() {
+  constexpr int kDescriptors = 5;
+  return CheckThreadsAndDescriptors(GrpcThreads(static_cast<int>(sysconf(_SC_NPROCESSORS_CONF))), kDescriptors);
 }
 
 }  // namespace dunlin::server

@@ -59,6 +59,8 @@ TEST(CommandFiles, AKeyThatCouldNotBePrintedIsInNoFile) {
     EXPECT_FALSE(std::filesystem::exists(file + ".new")) << output << ": the next command could not change the file";
   }
   close(kNobodyReads);
+  EXPECT_EQ(std::system(("ulimit -f 0; " DUNLIN_BINARY " " + command + " > /dev/null 2>&1").c_str()), 1 << 8);
+  EXPECT_FALSE(std::filesystem::exists(file + ".new")) << "of a file system's limit";
   const CommandResult named = RunDunlin({"key", "new", "--name", "caf\xe9", "--file", file});
   EXPECT_EQ(named.status, 1);
   EXPECT_THAT(named.err, HasSubstr(R"("caf\xe9" is not UTF-8)"));

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -73,6 +75,19 @@ TEST(StartLimits, AStandardStreamThatIsClosedIsNothingThatIsOpenedLater) {
   ExpectServes("demo", &server);
 }
 
+TEST(StartLimits, AClientWithoutDescriptorsSaysSo) {
+  for (const std::string command : {"generate --model m x", "healthcheck", "load --model m --rate 1 --duration 1"}) {
+    const std::string program = "exec 2>&1; ulimit -n 6; exec " DUNLIN_BINARY " " + command + " --address 127.0.0.1:1";
+    FILE* const output = popen(program.c_str(), "r");
+    ASSERT_NE(output, nullptr);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), output));
+    const int status = pclose(output);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << command << status;
+    EXPECT_THAT(text, HasSubstr("more file descriptors (Too many open files); it needs 5 at least: ulimit -n"));
+  }
+}
+
 // A control group that bounds threads, beside the root's others; it needs a system where this process may make one.
 class ThreadGroup {
  public:
@@ -108,8 +123,8 @@ int Needed(ServerProcess* server) {
   const std::string log = server->Log();
   EXPECT_THAT(log, HasSubstr("more threads"));
   EXPECT_THAT(log, HasSubstr("ulimit -u, pids.max"));
-  const size_t at = log.find("a server needs ");
-  return at == std::string::npos ? 0 : std::stoi(log.substr(at + 15));
+  const size_t at = log.find("it needs ");
+  return at == std::string::npos ? 0 : std::stoi(log.substr(at + 9));
 }
 
 constexpr int kAlreadyThere = 2;  // the main thread and the log's, when the config's threads are counted

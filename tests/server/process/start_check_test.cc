@@ -37,7 +37,7 @@ TEST(StartCheckTest, GivesBackWhatItTakes) {
 
 TEST(StartCheckTest, NamesTheLimitOfDescriptors) {
   EXPECT_EXIT(CheckWith(RLIMIT_NOFILE, 10), testing::ExitedWithCode(1),
-              "gives this process [0-9] more file descriptors .Too many open files.; a server needs 16 at least: "
+              "gives this process [0-9] more file descriptors .Too many open files.; it needs 16 at least: "
               "ulimit -n");
   EXPECT_EXIT(CheckWith(RLIMIT_NOFILE, 64), testing::ExitedWithCode(0), "OK");
 }
@@ -46,7 +46,7 @@ TEST(StartCheckTest, NamesTheLimitOfDescriptors) {
 // 24 stacks of 8 MiB do not fit 100 MiB of addresses.
 TEST(StartCheckTest, NamesTheLimitsOfThreads) {
   EXPECT_EXIT(CheckWith(RLIMIT_AS, rlim_t{100} << 20), testing::ExitedWithCode(1),
-              "gives this process [0-9]+ more threads .Resource temporarily unavailable.; a server needs 24 at least: "
+              "gives this process [0-9]+ more threads .Resource temporarily unavailable.; it needs 24 at least: "
               "ulimit -u, pids.max");
 }
 #endif
