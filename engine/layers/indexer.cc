@@ -98,7 +98,8 @@ bool Indexer::Select() const {
 
 kernels::KeySelection Indexer::Selection() const {
   const IndexerSpec& indexer = config_.indexer;
-  if (!config_.selects(context_->layer) || context_->rows.spans.max_kv_tokens <= indexer.top_k) return {};
+  if (!config_.selects(context_->layer)) return {};
+  if (context_->rows.spans.max_kv_tokens <= indexer.top_k) return {.most = indexer.top_k};
   const int64_t words = SelectionWords(context_->buffers.max_context_tokens);
   kernels::KeySelection selection = {.bits = buffers_.selected,
                                      .stride = indexer.num_choices() * words,

@@ -21,7 +21,7 @@ class Indexer {
   // Stores the keys, and chooses where a row of the batch sees more than top_k keys.
   bool Select() const;
 
-  // What the attention of the running rows leaves out; nothing where no row sees more than top_k keys.
+  // What the attention of the running rows leaves out; no bits where no row sees more than top_k keys.
   kernels::KeySelection Selection() const;
 
  private:

@@ -76,7 +76,9 @@ struct KeySelection {
   int64_t stride = 0;              // words, >= ceil(max_kv_tokens / 32) of the call
   int64_t head_stride = 0;         // words from the choice of a KV head to that of the next; 0: all have one
   const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
-  int32_t most = 0;                // keys of a row at most; > 0 with bits
+  // Keys of a row at most; > 0 with bits. Without bits: of other calls over these pages, to whose rows this call gives
+  // the bits that a choice of all keys would; 0: no call has a choice.
+  int32_t most = 0;
 };
 
 // Attention over KV pages of a batch of sequences, in prefill or decode. All pointers are device memory.

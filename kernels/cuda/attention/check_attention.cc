@@ -25,7 +25,7 @@ class DeviceCheck {
         page_table_(context, check.page_table.size() * sizeof(int32_t)),
         spans_(context, check.spans.size() * sizeof(SequenceSpan)),
         query_(context, check.query.size() * sizeof(float)),
-        out_(context, check.query.size() * sizeof(float)),
+        out_(context, check.out_floats(false) * sizeof(float)),
         workspace_(context, kWorkspaceBytes) {
     for (const auto& [memory, source] : {std::pair<const OwnedMemory*, const void*>{&pool_, check.pool.data()},
                                          {&page_table_, check.page_table.data()},
@@ -74,8 +74,8 @@ const AttentionKernel& RowOf(const DeviceShape& device, uint32_t left_out, bool 
 }
 
 // *agrees: the rows of a bit give what the general ones give, and those of both phases the same bits.
-KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, uint32_t all, bool* agrees) {
-  const AttentionCheck check(kernel);
+KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, const AttentionCheck& check, uint32_t all,
+                       bool* agrees) {
   const DeviceCheck on_device(context, check);
   if (!on_device.ready()) return Checked(context, cudaErrorMemoryAllocation);
   std::vector<float> out[2];  // prefill, decode
@@ -107,9 +107,11 @@ KernelStatus CheckAttention(DeviceContext* context, std::string* warning) {
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if ((kernel.check_bit & all & ~left_out) == 0 || (kernel.phases & Bit(AttentionPhase::kPrefill)) == 0) continue;
     bool agrees = false;
-    const std::string name = std::string("FLASH by wgmma in ") + Name(AttentionCheck(kernel).dtype) +
-                             " for heads of up to " + std::to_string(kernel.limits.max_head_dim);
-    if (CheckRows(context, kernel, all, &agrees) != KernelStatus::kOk) {
+    const AttentionCheck check(kernel);
+    const std::string name = std::string("FLASH by wgmma in ") + Name(check.dtype) +
+                             (check.latent ? " for latent rows of " : " for heads of up to ") +
+                             std::to_string(check.head_dim);
+    if (CheckRows(context, kernel, check, all, &agrees) != KernelStatus::kOk) {
       *warning = "the device failed while " + name + " was checked";
       return KernelStatus::kDeviceError;
     }

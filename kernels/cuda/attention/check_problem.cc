@@ -19,8 +19,12 @@ constexpr CheckedSequence kSequences[] = {{0, 1}, {1060, 1}, {127, 1}, {1000, 75
 // Of the second of two layers, in pages with a tail, as those that hold several layouts have: no stride is a multiple
 // of the one before it.
 constexpr int32_t kLayer = 1;
-KvLayout CheckedLayout(DType dtype, int32_t head_dim) {
-  const KvShape shape{.num_layers = 2, .num_kv_heads = AttentionCheck::kNumKvHeads, .head_dim = head_dim};
+KvLayout CheckedLayout(DType dtype, int32_t head_dim, bool latent) {
+  const KvShape shape{.num_layers = 2,
+                      .num_kv_heads = AttentionCheck::kNumKvHeads,
+                      .head_dim = head_dim,
+                      .v_head_dim = latent ? head_dim - AttentionCheck::kPlainDims : 0,
+                      .values_in_keys = latent};
   return MakeKvLayout(dtype, shape, MakeKvLayout(dtype, shape).page_bytes + 48);
 }
 
@@ -57,8 +61,10 @@ void StoreRow(const KvLayout& layout, int32_t slot, uint32_t* state, unsigned ch
 }  // namespace
 
 AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
-    : dtype(CheckedDType(kernel)), head_dim(kernel.limits.max_head_dim) {
-  const KvLayout layout = CheckedLayout(dtype, head_dim);
+    : dtype(CheckedDType(kernel)),
+      latent(kernel.limits.max_head_dim == 0),
+      head_dim(latent ? kernel.limits.max_latent_dim : kernel.limits.max_head_dim) {
+  const KvLayout layout = CheckedLayout(dtype, head_dim, latent);
   const auto pages_of = [&layout](const CheckedSequence& sequence) {
     return (sequence.first_position + sequence.query_len + layout.tokens_per_page - 1) / layout.tokens_per_page;
   };
@@ -87,10 +93,9 @@ AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
       for (int32_t slot = 0; slot < layout.tokens_per_page; ++slot) {
         if (page * layout.tokens_per_page + slot >= sequence.first_position + sequence.query_len) break;
         for (int32_t head = 0; head < kNumKvHeads; ++head) {
-          for (const int64_t block :
-               {KeyBlockOffset(layout, id, kLayer, head), ValueBlockOffset(layout, id, kLayer, head)}) {
-            StoreRow(layout, slot, &state, pool.data() + block);
-          }
+          StoreRow(layout, slot, &state, pool.data() + KeyBlockOffset(layout, id, kLayer, head));
+          if (latent) continue;
+          StoreRow(layout, slot, &state, pool.data() + ValueBlockOffset(layout, id, kLayer, head));
         }
       }
     }
@@ -100,12 +105,18 @@ AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
 }
 
 AttentionTraits AttentionCheck::traits() const {
-  return {.dtype = dtype, .head_dim = head_dim, .num_heads = kNumHeads, .num_kv_heads = kNumKvHeads};
+  return {.dtype = dtype,
+          .head_dim = head_dim,
+          .num_heads = kNumHeads,
+          .num_kv_heads = kNumKvHeads,
+          .v_head_dim = latent ? value_dim() : 0,
+          .values_in_keys = latent};
 }
 
 size_t AttentionCheck::out_floats(bool decode) const {
-  if (!decode) return query.size();
-  return static_cast<size_t>(num_one_token_) * kNumHeads * static_cast<size_t>(head_dim);
+  const size_t rows =
+      decode ? static_cast<size_t>(num_one_token_) * kNumHeads : query.size() / static_cast<size_t>(head_dim);
+  return rows * static_cast<size_t>(value_dim());
 }
 
 AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
@@ -115,7 +126,7 @@ AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
   params.query_stride = int64_t{kNumHeads} * head_dim;
   params.out = places.out;
   params.kv_pool = places.pool;
-  params.layout = CheckedLayout(dtype, head_dim);
+  params.layout = CheckedLayout(dtype, head_dim, latent);
   params.num_pages = static_cast<int32_t>(pool.size() / params.layout.page_bytes);
   params.layer = kLayer;
   params.num_heads = kNumHeads;

@@ -15,6 +15,7 @@ namespace dunlin::kernels::cuda {
 struct AttentionCheck {
   static constexpr int32_t kNumHeads = 6;
   static constexpr int32_t kNumKvHeads = 2;
+  static constexpr int32_t kPlainDims = 64;  // of latent rows, those that are not the values'
 
   // Of the row's dtype and its most dims.
   explicit AttentionCheck(const AttentionKernel& kernel);
@@ -32,7 +33,10 @@ struct AttentionCheck {
   size_t out_floats(bool decode) const;
   AttentionTraits traits() const;
 
+  int32_t value_dim() const { return latent ? head_dim - kPlainDims : head_dim; }
+
   DType dtype;
+  bool latent;  // the row takes latent rows alone
   int32_t head_dim;
   std::vector<unsigned char> pool;
   std::vector<int32_t> page_table;

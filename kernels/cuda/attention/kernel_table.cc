@@ -36,6 +36,8 @@ constexpr AttentionKernel kKernels[] = {
     WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128, true>>(),
     WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256, true>>(),
     WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256, true>>(),
+    WgmmaFlashKernel<WgmmaLatentShape<Bf16Format>>(),
+    WgmmaFlashKernel<WgmmaLatentShape<Fp16Format>>(),
     FlashKernel<Bf16Format, 1, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 4, 2>(kBf16OrCodes),

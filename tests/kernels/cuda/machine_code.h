@@ -74,9 +74,26 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
       };
       count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
              "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL", "STS.128"});
-      count({"HGMMA.64x", "GMMA.64x", "UTMALDG.2D", "UTMALDG.3D", "UTMALDG.4D", "UBLKCP", "USETMAXREG",
-             "WARPGROUP.ARRIVE", "WARPGROUP.DEPBAR", "ACQBULK", "PREEXIT", "UTMALDG.5D", "STG.E.128", "MEMBAR.ALL.SYS",
-             "MEMBAR.ALL.GPU", "STG.E.STRONG.SYS", "LDG.E.STRONG.SYS", "LDG.E.128.STRONG.SYS",
+      count({"HGMMA.64x",
+             "HGMMA.64x32x",
+             "HGMMA.64x256x",
+             "GMMA.64x",
+             "UTMALDG.2D",
+             "UTMALDG.3D",
+             "UTMALDG.4D",
+             "UBLKCP",
+             "USETMAXREG",
+             "WARPGROUP.ARRIVE",
+             "WARPGROUP.DEPBAR",
+             "ACQBULK",
+             "PREEXIT",
+             "UTMALDG.5D",
+             "STG.E.128",
+             "MEMBAR.ALL.SYS",
+             "MEMBAR.ALL.GPU",
+             "STG.E.STRONG.SYS",
+             "LDG.E.STRONG.SYS",
+             "LDG.E.128.STRONG.SYS",
              "ATOMG.E.ADD.STRONG.SYS"});
       const bool waits = of_function->count("ACQBULK") != 0;
       for (const char* load : {"UTMALDG", "LDG"}) {

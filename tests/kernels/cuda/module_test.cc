@@ -70,7 +70,8 @@ TEST(CudaModule, ReportsWhyItHasNoDevice) {
 
 // Of FLASH by wgmma: blocks of three or four warpgroups, with two that multiply, or codes; of four, codes and two.
 bool FlashMovesRegisters(const std::string& flash) {
-  return flash.find("ELi2ELb") != std::string::npos || flash.find("ELb1EE") != std::string::npos;
+  return flash.find("ELi2ELb") != std::string::npos || flash.find("ELb1EE") != std::string::npos ||
+         flash.find("WgmmaLatentShape") != std::string::npos;
 }
 
 // An SM has 65,536 registers: four blocks of 256 threads (two of the packing of weights and codes, one of their
@@ -118,8 +119,8 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   // of recurrent layers 10 scans and 4 more; 2 of adapters and of linked ranks.
   constexpr int kKernels = 107;
   // 27 of the wgmma GEMM and 18 with paired outputs, 21 on groups and 7 with gates, 8 of codes and 3 of these
-  // on groups, and 18 of FLASH by wgmma, in sm_90a alone, whatever the other targets.
-  std::map<std::string, int> expected = {{"sm_90a", 27 + 18 + 21 + 7 + 8 + 3 + 18}};
+  // on groups, 18 of FLASH by wgmma and 2 of latent rows, in sm_90a alone, whatever the other targets.
+  std::map<std::string, int> expected = {{"sm_90a", 27 + 18 + 21 + 7 + 8 + 3 + 18 + 2}};
   std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
   for (std::string arch; architectures >> arch;) expected["sm_" + arch] += kKernels;
   EXPECT_EQ(per_target, expected);
@@ -161,7 +162,7 @@ TEST(CudaCode, SmallKernelsWaitBeforeTheyRead) {
     EXPECT_EQ(Count(kernel.name, "LDG before ACQBULK"), 0);
     EXPECT_EQ(Count(kernel.name, "UTMALDG before ACQBULK"), 0);
   }
-  EXPECT_EQ(kernels, 15 + 10 + 3 + 2 + 1 + 18 + 10 + 4)
+  EXPECT_EQ(kernels, 15 + 10 + 3 + 2 + 1 + 20 + 10 + 4)
       << "of row_ops, element_ops, experts, sampling, the merge of attention, FLASH by wgmma, scans, recurrent.cu";
 }
 
@@ -257,12 +258,12 @@ TEST(CudaCode, TheTileGemmUsesTensorCoresOnAsynchronousCopies) {
 
 // Products of a tile's keys in one group, of its values in another, each twice: a block's first or last tile alone, and
 // in the loop, where the weights are computed between the two waits. Boxes of keys and of values, for each 64 dims; of
-// codes for each 128, and pieces of scales. A lane widens two pieces of 16 codes at once: of keys, of values, and of values
-// that are looked through.
+// codes for each 128, and pieces of scales. A lane widens two pieces of 16 codes at once: of keys, of values, and of
+// values that are looked through.
 TEST(CudaCode, FlashByWgmmaKeepsItsProductsInFlight) {
   int kernels = 0;
   for (const Kernel& kernel : Kernels()) {
-    if (kernel.target != "sm_90a" || kernel.name.find("WgmmaFlash") == std::string::npos) continue;
+    if (kernel.target != "sm_90a" || kernel.name.find("WgmmaFlashShape") == std::string::npos) continue;
     SCOPED_TRACE(kernel.name);
     ++kernels;
     const bool wide = kernel.name.find("ELi256E") != std::string::npos;
@@ -280,6 +281,24 @@ TEST(CudaCode, FlashByWgmmaKeepsItsProductsInFlight) {
     EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
   }
   EXPECT_EQ(kernels, 18);
+}
+
+// Of latent rows: scores of half of a tile's keys, weights from shared memory times half of the columns, each twice; a
+// box for each 64 dims of the keys, which hold the values.
+TEST(CudaCode, FlashByWgmmaOverLatentRowsLoadsATileOnce) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    if (kernel.target != "sm_90a" || kernel.name.find("WgmmaLatentShape") == std::string::npos) continue;
+    SCOPED_TRACE(kernel.name);
+    ++kernels;
+    EXPECT_EQ(Count(kernel.name, "HGMMA.64x32x"), 2 * 36);
+    EXPECT_EQ(Count(kernel.name, "HGMMA.64x256x"), 2 * 4);
+    EXPECT_EQ(Count(kernel.name, "UTMALDG.4D"), 9);
+    EXPECT_EQ(Count(kernel.name, "WARPGROUP.DEPBAR"), 4);
+    EXPECT_EQ(Count(kernel.name, "USETMAXREG"), 2);
+    EXPECT_EQ(Count(kernel.name, "LDL") + Count(kernel.name, "STL"), 0);
+  }
+  EXPECT_EQ(kernels, 2);
 }
 
 // As the tile GEMM with BF16 operands; a thread expands 32 codes a tile, by one multiply-add each.

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_latent_block.h"
 #include "tests/kernels/cuda/sm90/host_block.h"
 
 namespace dunlin::kernels::cuda {
@@ -20,8 +21,13 @@ void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream 
   ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values), 0);
   MachineOptions options{.threads = Shape::kThreads, .shared_bytes = Shape::kSharedBytes};
   for (int64_t index = 0; index < plan.blocks; ++index, ++options.seed) {
-    const std::string fault =
-        RunBlock(options, index, plan.blocks, [&](const HostBlock& block) { RunWgmmaFlash<Shape>(block, flash); });
+    const std::string fault = RunBlock(options, index, plan.blocks, [&](const HostBlock& block) {
+      if constexpr (Shape::kSharesRows) {
+        RunWgmmaLatent<Shape>(block, flash);
+      } else {
+        RunWgmmaFlash<Shape>(block, flash);
+      }
+    });
     ASSERT_EQ(fault, "") << "block " << index << " of " << plan.blocks;
   }
 }
@@ -67,5 +73,9 @@ template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>(const A
 template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>();
 template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
                                                                         Stream);
+template int PrepareWgmmaFlash<WgmmaLatentShape<Bf16Format>>();
+template void LaunchWgmmaFlash<WgmmaLatentShape<Bf16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
+template int PrepareWgmmaFlash<WgmmaLatentShape<Fp16Format>>();
+template void LaunchWgmmaFlash<WgmmaLatentShape<Fp16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
 
 }  // namespace dunlin::kernels::cuda

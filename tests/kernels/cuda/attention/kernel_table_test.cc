@@ -43,9 +43,11 @@ TEST(AttentionKernelTable, EveryRowIsTakenOnSomeDevice) {
     bool taken = false;
     for (const DeviceShape& device : kDevices) {
       for (const DType dtype : testing::kKvDTypes) {
-        for (const int32_t head_dim : {64, 128, 256, 320}) {
+        for (const int32_t head_dim : {64, 128, 256, 320, 576}) {
           for (const AttentionPhase phase : kAttentionPhases) {
-            const AttentionTraits traits = Traits(dtype, head_dim, false);
+            AttentionTraits traits = Traits(dtype, head_dim, false);
+            traits.values_in_keys = head_dim == 576;
+            traits.v_head_dim = traits.values_in_keys ? 512 : 0;
             taken |= FindKernel(AttentionKernels(), device, row.backend, phase, traits) == &row;
           }
         }

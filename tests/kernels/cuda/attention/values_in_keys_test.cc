@@ -23,7 +23,10 @@ struct Dims {
   int32_t v_head_dim;
 };
 // Values at any dimension, and at a multiple of 16 bytes, which is copied asynchronously.
-constexpr Dims kDims[] = {{{4, 1, 26}, 20}, {{6, 2, 9}, 7}, {{3, 1, 96}, 64}, {{2, 1, 320}, 256}, {{2, 2, 8}, 8}};
+constexpr Dims kDims[] = {{{4, 1, 26}, 20},   {{6, 2, 9}, 7}, {{3, 1, 96}, 64},
+                          {{2, 1, 320}, 256}, {{2, 2, 8}, 8}, {{2, 1, 256}, 192}};
+
+constexpr cuda::DeviceShape kDevices[] = {{132, 163 * 1024, 80}, {132, 227 * 1024, 90}};
 
 KvLayout WithoutValues(const KvLayout& layout, int32_t v_head_dim) {
   KvShape shape = layout.shape;
@@ -42,7 +45,7 @@ void ForBlocks(const KvShape& shape, int32_t pages, const Visit& visit) {
   }
 }
 
-void ExpectSameBits(DType dtype, const Dims& dims, AttentionBackend backend) {
+void ExpectSameBits(DType dtype, const Dims& dims, AttentionBackend backend, const cuda::DeviceShape& device) {
   const std::vector<BatchSequence> sequences = {{1, 256, 1}, {2, 530, 1}, {3, 0, 40}, {4, 130, 21}};
   PagedBatch batch(dtype, dims.shape, sequences, 1, kCudaPages);
   const HeadShape& shape = dims.shape;
@@ -62,14 +65,14 @@ void ExpectSameBits(DType dtype, const Dims& dims, AttentionBackend backend) {
     std::memcpy(alone.data() + cuda::KeyBlockOffset(keys, page, layer, head), block, keys.key_block_bytes);
   });
   params.kv_pool = repeated.data();
-  RunPagedOnHost(params, batch.Plan());
+  RunPagedOnHost(params, batch.Plan(), device);
 
   const int64_t rows = static_cast<int64_t>(expected.size()) / shape.head_dim;
   std::vector<float> out(static_cast<size_t>(rows * dims.v_head_dim), NAN);
   params.kv_pool = alone.data();
   params.layout = keys;
   params.out = out.data();
-  RunPagedOnHost(params, batch.Plan());
+  RunPagedOnHost(params, batch.Plan(), device);
   for (int64_t row = 0; row < rows; ++row) {
     const float* last = expected.data() + (row + 1) * shape.head_dim - dims.v_head_dim;
     ASSERT_TRUE(std::equal(last, last + dims.v_head_dim, out.data() + row * dims.v_head_dim)) << "row " << row;
@@ -86,9 +89,12 @@ TEST(CudaValuesInKeys, GiveTheBitsOfPagesThatRepeatTheKeys) {
                                      .num_kv_heads = dims.shape.num_kv_heads,
                                      .v_head_dim = dims.v_head_dim,
                                      .values_in_keys = true};
-        if (!cuda::SupportsAttentionOn({132, 227 * 1024, 90}, backend, traits, nullptr)) continue;
-        SCOPED_TRACE(std::string(Name(backend)) + " " + Name(dtype) + " " + std::to_string(dims.shape.head_dim));
-        ASSERT_NO_FATAL_FAILURE(ExpectSameBits(dtype, dims, backend));
+        for (const cuda::DeviceShape& device : kDevices) {
+          if (!cuda::SupportsAttentionOn(device, backend, traits, nullptr)) continue;
+          SCOPED_TRACE(std::string(Name(backend)) + " " + Name(dtype) + " " + std::to_string(dims.shape.head_dim) +
+                       " on " + std::to_string(device.sm_version));
+          ASSERT_NO_FATAL_FAILURE(ExpectSameBits(dtype, dims, backend, device));
+        }
       }
     }
   }

@@ -38,10 +38,11 @@ TEST(WgmmaFlashWide, BlocksTakeAllTasksInTurns) {
 // Heads of more than 128 dims: a block that takes one task after another, some without rows, gives each the bits of a
 // block of its own, in any number of blocks. Totals of the splits are the block's own memory.
 TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
-  for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+  using Case = std::pair<DType, testing::HeadShape>;
+  for (const auto& [dtype, shape] :
+       {Case{DType::kBF16, {2, 1, 256}}, {DType::kF8E4M3, {2, 1, 256}}, {DType::kF16, {2, 1, 576, 512}}}) {
     for (const int32_t window : {0, 300}) {
-      PagedBatch batch(dtype, {2, 1, 256}, {{3, 0, 2}, {42, 1000, 90}, {4, 2040, 20}, {5, 0, 70}}, 3,
-                       testing::kCudaPages);
+      PagedBatch batch(dtype, shape, {{3, 0, 2}, {42, 1000, 90}, {4, 2040, 20}, {5, 0, 70}}, 3, testing::kCudaPages);
       batch.window = window;
       const std::vector<float> expected =
           Hopper().Paged(batch, AttentionBackend::kFlash, testing::Division::kAsPlanned);
@@ -49,7 +50,8 @@ TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
         const DeviceShape device{multiprocessors, 227 * 1024, 90};
         std::vector<float> out(batch.out_floats(), NAN);
         testing::RunPagedOnHost(batch.Params(AttentionBackend::kFlash, out.data()), batch.Plan(), device);
-        EXPECT_EQ(out, expected) << Name(dtype) << ", " << multiprocessors << " blocks, window " << window;
+        EXPECT_EQ(out, expected) << Name(dtype) << " of " << shape.head_dim << ", " << multiprocessors
+                                 << " blocks, window " << window;
       }
     }
   }
@@ -57,21 +59,71 @@ TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
 
 // Each block writes the totals that are its own, as blocks run at the same time on a device.
 TEST(WgmmaFlashWide, BlocksKeepTheirTotalsApart) {
-  const PagedBatch batch(DType::kBF16, {2, 1, 256}, {{42, 1000, 200}}, 3, testing::kCudaPages);
-  std::vector<float> out(batch.out_floats());
-  const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
-  const AttentionCall call = CallOf(params);
-  const AttentionKernel& row = *FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash,
-                                           AttentionPhase::kPrefill, TraitsOf(params), &call);
-  constexpr size_t kBlocks = 3;
-  constexpr size_t kFloats = kWgmmaTotalBytes / sizeof(float);
-  std::vector<float> totals(kBlocks * kFloats, NAN);
-  LaunchPlan plan;
-  ASSERT_TRUE(
-      row.plan.divide(row.geometry, call, {kBlocks, 227 * 1024, 90}, totals.data(), kBlocks * kWgmmaTotalBytes, &plan));
-  ASSERT_EQ(plan.blocks, 3) << "of four blocks of rows";
-  row.launch(call, plan, nullptr);
-  for (const float total : totals) ASSERT_TRUE(std::isfinite(total));
+  // Of blocks of 128 rows and, latent ones, of 64.
+  for (const auto& [shape, tokens] : {std::pair{testing::HeadShape{2, 1, 256}, 200}, {{2, 1, 576, 512}, 100}}) {
+    const PagedBatch batch(DType::kBF16, shape, {{42, 1000, tokens}}, 3, testing::kCudaPages);
+    std::vector<float> out(batch.out_floats());
+    const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
+    const AttentionCall call = CallOf(params);
+    const AttentionKernel& row = *FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash,
+                                             AttentionPhase::kPrefill, TraitsOf(params), &call);
+    constexpr size_t kBlocks = 3;
+    constexpr size_t kFloats = kWgmmaTotalBytes / sizeof(float);
+    std::vector<float> totals(kBlocks * kFloats, NAN);
+    LaunchPlan plan;
+    ASSERT_TRUE(row.plan.divide(row.geometry, call, {kBlocks, 227 * 1024, 90}, totals.data(),
+                                kBlocks * kWgmmaTotalBytes, &plan));
+    ASSERT_EQ(plan.blocks, 3) << "of four blocks of rows";
+    row.launch(call, plan, nullptr);
+    for (const float total : totals) ASSERT_TRUE(std::isfinite(total));
+  }
+}
+
+// Latent rows: the kernel takes what it says, one row for both phases, and no other dims, codes or chosen keys.
+TEST(WgmmaFlashWide, TakesLatentRowsOfItsDims) {
+  alignas(16) float out[4];
+  const auto takes = [&out](DType dtype, const testing::HeadShape& shape, AttentionPhase phase, auto&& change) {
+    const PagedBatch batch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
+    const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out);
+    AttentionCall call = CallOf(params);
+    change(&call);
+    const AttentionKernel* row =
+        FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash, phase, TraitsOf(params), &call);
+    return row != nullptr && row->takes == TakesWgmmaLatent;
+  };
+  const auto nothing = [](AttentionCall*) {};
+  for (const AttentionPhase phase : kAttentionPhases) {
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      EXPECT_TRUE(takes(dtype, {16, 1, 576, 512}, phase, nothing));
+      EXPECT_FALSE(takes(dtype, {16, 1, 320, 256}, phase, nothing));
+      EXPECT_FALSE(takes(dtype, {16, 1, 512, 448}, phase, nothing));
+      EXPECT_FALSE(takes(dtype, {16, 1, 512}, phase, nothing));
+      EXPECT_FALSE(takes(dtype, {16, 1, 576, 512}, phase, [](AttentionCall* call) { call->softcap = 1.0F; }));
+      EXPECT_FALSE(takes(dtype, {16, 1, 576, 512}, phase, [](AttentionCall* call) { call->page_shift = 0; }));
+    }
+  }
+}
+
+// A value that is not finite, in a tile that some rows see only in part, is NaN for the rows that see its key, and
+// nothing for the others. So is its key, whose scores are multiplied before values are taken out.
+TEST(WgmmaFlashWide, LatentValuesThatAreNotFiniteReachTheRowsThatSeeThem) {
+  constexpr int32_t kPoisoned = 70;
+  const testing::HeadShape shape{2, 1, 576, 512};
+  const PagedBatch clean(DType::kBF16, shape, {{42, 0, 90}}, 1, testing::kCudaPages);
+  const PagedBatch poisoned(DType::kBF16, shape, {{42, 0, 90, kPoisoned, 0}}, 2, testing::kCudaPages);
+  std::vector<float> outs[2];
+  for (const PagedBatch* batch : {&clean, &poisoned}) {
+    std::vector<float>& out = outs[batch == &poisoned ? 1 : 0];
+    out.assign(batch->out_floats(), -1.0F);
+    testing::RunPagedOnHost(batch->Params(AttentionBackend::kFlash, out.data()), batch->Plan(), kWideDevice);
+  }
+  for (size_t i = 0; i < outs[0].size(); ++i) {
+    if (i / (2 * 512) < kPoisoned) {
+      ASSERT_EQ(outs[1][i], outs[0][i]) << i;
+    } else {
+      ASSERT_TRUE(std::isnan(outs[1][i])) << i;
+    }
+  }
 }
 
 // Where totals are in memory it bounds the blocks of a launch.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of FLASH by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in prefill, one in
 // decode, with the same bits. Keys and values in FP16, BF16 or E4M3, heads of up to 64, 128 or 256 dims that are whole
-// 16-byte pieces, windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
+// 16-byte pieces, and latent rows of 576 in FP16 or BF16; windows and sinks; what adjusts scores (softcap, ALiBi, bias,
+// mask) is for the rows behind them.
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -12,6 +13,8 @@
 namespace dunlin::kernels::cuda {
 
 bool TakesWgmmaFlash(const AttentionCall& call);
+// Rows of exactly the shape's dims, whose values lie in the keys.
+bool TakesWgmmaLatent(const AttentionCall& call);
 bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
                       void* workspace, size_t workspace_bytes, LaunchPlan* plan);
 // Plan functions of shapes whose blocks take several tasks: without memory for the totals of a single block a call of
@@ -42,17 +45,19 @@ using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1, kCodes>;
 template <typename Shape>
 constexpr unsigned WgmmaFlashCheck() {
   const unsigned dtype = Shape::kCodes ? 2 : Shape::Format::kDType == DType::kBF16 ? 0 : 1;
-  return 1U << (3 * dtype + Shape::kDim / 128);
+  return Shape::kSharesRows ? 1U << (9 + dtype) : 1U << (3 * dtype + Shape::kDim / 128);
 }
 
 template <typename Shape>
 constexpr AttentionKernel WgmmaFlashKernel() {
   return {.backend = AttentionBackend::kFlash,
-          .phases = Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
+          .phases = Shape::kSharesRows
+                        ? kAnyPhase
+                        : Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
           .sm_min = 90,
           .sm_max = 90,
           .dtypes = Bit(Shape::kDType),
-          .limits = {Shape::kDim, false, false},
+          .limits = {Shape::kSharesRows ? 0 : Shape::kDim, false, false, Shape::kSharesRows ? Shape::kDim : 0},
           .geometry = {.threads = Shape::kThreads,
                        .rows = Shape::kRows,
                        .columns = 0,
@@ -65,7 +70,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .prepare = PrepareWgmmaFlash<Shape>,
           .launch = LaunchWgmmaFlash<Shape>,
           .merge = LaunchMerge,
-          .takes = TakesWgmmaFlash,
+          .takes = Shape::kSharesRows ? TakesWgmmaLatent : TakesWgmmaFlash,
           .check_bit = WgmmaFlashCheck<Shape>()};
 }
 

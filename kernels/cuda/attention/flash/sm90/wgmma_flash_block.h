@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_codes.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_queries.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_rows.h"
 
 namespace dunlin::kernels::cuda {
@@ -24,48 +25,6 @@ struct WgmmaFlashWork {
   WgmmaFlashRows<Shape, Block> of;
   int warpgroup;
   int thread;  // of the warpgroup
-
-  // A piece of a row of queries, rounded; 8 dims from `dim` on. Negated where the scale is negative.
-  DUNLIN_DEVICE void QueryPiece(int32_t row, int32_t dim, uint32_t (&piece)[4]) const {
-    const AttentionCall& call = at.flash.call;
-    const RowTensor<const unsigned char>& query = call.query;
-    const int64_t start = at.task.rows.sequence.query_start + at.task.rows.Token(row) * query.token_stride +
-                          at.task.rows.Head(row) * query.head_stride + dim;
-    float values[8];
-    if (at.flash.whole_queries && query.dtype == DType::kF32) {
-      const auto* pieces = reinterpret_cast<const Float4*>(query.data + start * 4);
-      const Float4 low = pieces[0];
-      const Float4 high = pieces[1];
-      DUNLIN_UNROLL
-      for (int i = 0; i < 8; ++i) values[i] = i < 4 ? low.values[i % 4] : high.values[i % 4];
-    } else {
-      DUNLIN_UNROLL
-      for (int i = 0; i < 8; ++i) values[i] = LoadElement(query.dtype, query.data, start + i);
-    }
-    const float sign = call.scale < 0.0F ? -1.0F : 1.0F;
-    DUNLIN_UNROLL
-    for (int i = 0; i < 4; ++i) piece[i] = RoundPair<Format>(values[2 * i] * sign, values[2 * i + 1] * sign);
-  }
-
-  // The warpgroup's rows of queries to shared memory, zeros beyond rows and dims.
-  DUNLIN_DEVICE void LoadQueries() const {
-    constexpr int kPieces = Shape::kDim / 8;  // of a row
-    DUNLIN_UNROLL
-    for (int i = 0; i < 64 * kPieces / 128; ++i) {
-      const int index = thread + i * 128;
-      const int row = index / kPieces;
-      const int piece = index % kPieces;
-      uint32_t words[4] = {0, 0, 0, 0};
-      if (warpgroup * 64 + row < at.task.rows.num_rows && piece * 8 < at.flash.call.keys.dim) {
-        QueryPiece(warpgroup * 64 + row, piece * 8, words);
-      }
-      at.block.StorePiece(at.queries(warpgroup) + piece / 8 * Shape::kQuerySliceBytes +
-                              Swizzled(row * kSwizzleRowBytes + piece % 8 * kPieceBytes),
-                          words);
-    }
-    at.block.FenceAsync();
-    at.block.SyncNamed(kQueries + warpgroup, 128);
-  }
 
   // Scores of a stage of keys; and weights times a stage of values, added to the outputs or, at a split's start, not.
   DUNLIN_DEVICE void IssueScores(int stage, State* own) const {
@@ -117,7 +76,7 @@ struct WgmmaFlashWork {
       }
     }
     Release(at.values_empty(stage));
-    if (non_finite) of.AddNonFinite(tile, thread, own);
+    if (non_finite) of.AddNonFinite(tile, warpgroup, thread, own);
   }
 
   // The products of `tile` have been waited for: they become weights, and its keys' stage is free.
@@ -125,9 +84,11 @@ struct WgmmaFlashWork {
                                State* own) const {
     if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, thread, own);
     Release(at.keys_empty(keys.index));
-    if (at.Cut(tile)) of.Mask(tile, thread, own);
+    if (at.Cut(tile)) of.Mask(tile, warpgroup, thread, own);
     if (begins_split) of.BeginSplit(own);
-    of.Weigh(own, rescale);
+    float largest[2];
+    of.FindLargest(*own, largest);
+    of.Weigh(largest, own, rescale);
     if constexpr (Shape::kCodes) {
       static_assert(kWgmmaStages == 2, "the scales' phase is the place of the tile in the ring of keys");
       at.block.Wait(at.value_scales_full(), static_cast<uint32_t>(keys.index));
@@ -210,7 +171,10 @@ struct WgmmaFlashWork {
     if (warpgroup == 0 && at.task.tiles.first + 1 < at.task.tiles.end && takes_turns()) {
       at.block.ArriveNamed(kTurn, 256);  // the first turn
     }
-    LoadQueries();
+    const WgmmaFlashQueries<Shape, Block> load{at};
+    load.template Load<128>(warpgroup * 64, at.queries(warpgroup), thread);
+    at.block.FenceAsync();
+    at.block.SyncNamed(kQueries + warpgroup, 128);
     Multiply(&rings->keys, &rings->values, &own);
     if (at.flash.parts.data == nullptr) {
       of.StoreRows(warpgroup, thread, own);
@@ -267,11 +231,8 @@ DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int w
 // What warpgroup `warpgroup` does for a task.
 template <typename Shape, typename Block>
 DUNLIN_DEVICE void MultiplyWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warpgroup, WgmmaFlashRings* rings) {
-  const AttentionCall& call = at.flash.call;
-  const float factor = (call.scale < 0.0F ? -call.scale : call.scale) * kLog2E;
-  // A factor of 0 would make NaN of -inf.
   const WgmmaFlashWork<Shape, Block> work{
-      at, {at, factor > 0x1p-126F ? factor : 0x1p-126F}, warpgroup, at.block.Again(at.block.thread() % 128)};
+      at, {at, WgmmaFlashFactor(at.flash.call)}, warpgroup, at.block.Again(at.block.thread() % 128)};
   work.Run(rings);
 }
 

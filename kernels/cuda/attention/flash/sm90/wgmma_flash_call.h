@@ -35,6 +35,9 @@ struct WgmmaFlashShape {
   static constexpr int kSplitTiles = kWgmmaSplitKeys / kTileKeys;
   static constexpr int kWarpgroups = kWarpgroupCount;
   static constexpr int kRows = 64 * kWarpgroups;
+  static constexpr bool kSharesRows = false;                          // each warpgroup has 64 rows of its own,
+  static constexpr int kScoreKeys = kTileKeys;                        // and of these all scores
+  static constexpr int kColumns = kDim;                               // and columns
   static constexpr bool kPersistent = kDim > 128 && kWarpgroups > 1;  // blocks take several tasks
   // The last warpgroup loads; of codes the last two, whose first warp loads while the others widen, but one where 512
   // threads would start with fewer registers than a product of 256 columns takes.
@@ -67,6 +70,45 @@ struct WgmmaFlashShape {
   static constexpr int kRegisters = kThreads == 512 ? 216 : kWarpgroups == 1 ? 240 : (504 - kLoadRegisters) / 2;
   static_assert(kSharedBytes <= 227 * 1024);
   static_assert(!kPersistent || kTotalBytes == kWgmmaTotalBytes);
+};
+
+// Latent rows: keys of 576 dims whose last 512 are the values, which are multiplied where the keys lie. Both warpgroups
+// have the same 64 rows: each computes the scores of half of a tile's keys, and half of the columns. Weights pass
+// through shared memory, as do the largest scores and the sums of either half. One shape for both phases.
+template <typename OperandFormat>
+struct WgmmaLatentShape {
+  using Format = OperandFormat;
+  static constexpr bool kCodes = false;
+  static constexpr DType kDType = Format::kDType;
+  static constexpr int kDim = 576;
+  static constexpr int kValueDim = 512;
+  static constexpr int kSlices = kDim / 64;
+  static constexpr int kFirstValueSlice = kSlices - kValueDim / 64;
+  static constexpr int kTileKeys = 64;
+  static constexpr int kSplitTiles = kWgmmaSplitKeys / kTileKeys;
+  static constexpr int kWarpgroups = 2;
+  static constexpr int kRows = 64;
+  static constexpr bool kSharesRows = true;
+  static constexpr int kScoreKeys = kTileKeys / kWarpgroups;
+  static constexpr int kColumns = kValueDim / kWarpgroups;
+  static constexpr bool kPersistent = true;
+  static constexpr int kThreads = 128 * (kWarpgroups + 1);
+  static constexpr uint32_t kQuerySliceBytes = 64 * kSwizzleRowBytes;
+  static constexpr uint32_t kQueryBytes = kSlices * kQuerySliceBytes;
+  static constexpr uint32_t kSliceBytes = kTileKeys * kSwizzleRowBytes;
+  static constexpr uint32_t kTileBytes = kSlices * kSliceBytes;
+  static constexpr uint32_t kKeys = kQueryBytes;
+  static constexpr uint32_t kWeights = kKeys + kWgmmaStages * kTileBytes;      // [64 rows, 64 keys]
+  static constexpr uint32_t kExchange = kWeights + kRows * kSwizzleRowBytes;   // maxima, sums: [2, 64 rows] FP32 each
+  static constexpr uint32_t kFlags = kExchange + 2 * kWarpgroups * kRows * 4;  // a word per warp
+  static constexpr uint32_t kBarriers = kFlags + 4 * 4 * kWarpgroups;
+  static constexpr uint32_t kNumBarriers = 2 * kWgmmaStages;
+  static constexpr uint32_t kSharedBytes = kBarriers + 8 * kNumBarriers + kSwizzleAlignment;
+  static constexpr bool kMovesRegisters = true;
+  static constexpr int kLoadRegisters = 40;
+  static constexpr int kRegisters = 232;
+  static_assert(kSharedBytes <= 227 * 1024);
+  static_assert(size_t{kRows} * kValueDim * 4 == kWgmmaTotalBytes);
 };
 
 struct WgmmaFlashCall {
@@ -194,6 +236,11 @@ struct WgmmaFlashBlock {
   DUNLIN_HD uint32_t key_codes_arrived(int stage) const { return barrier(4 * kWgmmaStages + 1 + stage); }
   DUNLIN_HD uint32_t value_codes_arrived(int stage) const { return barrier(5 * kWgmmaStages + 1 + stage); }
   DUNLIN_HD uint32_t value_scales_empty() const { return barrier(6 * kWgmmaStages + 1); }
+  // Where warpgroups share rows: weights, exchanged maxima and sums, and the flags of the latest tile.
+  DUNLIN_HD uint32_t weights() const { return shared + Shape::kWeights; }
+  DUNLIN_HD uint32_t maxima() const { return shared + Shape::kExchange; }
+  DUNLIN_HD uint32_t sums() const { return shared + Shape::kExchange + Shape::kWarpgroups * Shape::kRows * 4; }
+  DUNLIN_HD uint32_t flags() const { return shared + Shape::kFlags; }
   DUNLIN_HD uint32_t key_scales(int stage) const { return shared + Shape::kScales + stage * Shape::kScaleBytes; }
   DUNLIN_HD uint32_t value_scales() const { return key_scales(kWgmmaStages); }
   // The task's rows, found again: tiles are walked through without registers for what is needed at their end.

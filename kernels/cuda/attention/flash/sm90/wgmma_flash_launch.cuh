@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_latent_block.h"
 #include "kernels/cuda/sm90/device_block.h"
 #include "kernels/cuda/sm90/launch.cuh"
 
@@ -14,7 +15,11 @@ namespace dunlin::kernels::cuda {
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1) WgmmaFlash(const __grid_constant__ WgmmaFlashCall flash) {
-  RunWgmmaFlash<Shape>(DeviceBlock(), flash);
+  if constexpr (Shape::kSharesRows) {
+    RunWgmmaLatent<Shape>(DeviceBlock(), flash);
+  } else {
+    RunWgmmaFlash<Shape>(DeviceBlock(), flash);
+  }
 }
 
 template <typename Shape>

@@ -10,6 +10,24 @@
 
 namespace dunlin::kernels::cuda {
 
+// Zeros for elements of a piece that are not finite, all where no row sees it. Returns whether there were any.
+template <typename Format, typename Block>
+DUNLIN_DEVICE bool CleanPiece(const Block& block, uint32_t at, bool present) {
+  uint32_t piece[4];
+  block.LoadPiece(piece, at);
+  bool changed = false;
+  DUNLIN_UNROLL
+  for (uint32_t& pair : piece) {
+    uint32_t kept = Format::IsFinite(static_cast<uint16_t>(pair)) ? pair & 0xFFFFU : 0U;
+    kept |= Format::IsFinite(static_cast<uint16_t>(pair >> 16)) ? pair & 0xFFFF0000U : 0U;
+    if (!present) kept = 0;
+    if (kept != pair) changed = true;
+    pair = kept;
+  }
+  if (changed) block.StorePiece(at, piece);
+  return changed;
+}
+
 template <typename Shape, typename Block>
 struct WgmmaFlashLoader {
   const WgmmaFlashBlock<Shape, Block>& at;
@@ -67,20 +85,8 @@ struct WgmmaFlashLoader {
     DUNLIN_NO_UNROLL
     for (uint32_t offset = lane * kPieceBytes; offset < Shape::kTileBytes; offset += kWarpLanes * kPieceBytes) {
       const auto row = static_cast<int32_t>(offset / kSwizzleRowBytes % Shape::kTileKeys);
-      uint32_t piece[4];
-      at.block.LoadPiece(piece, at.values(stage) + offset);
-      bool changed = false;
-      DUNLIN_UNROLL
-      for (uint32_t& pair : piece) {
-        uint32_t kept = Shape::Format::IsFinite(static_cast<uint16_t>(pair)) ? pair & 0xFFFFU : 0U;
-        kept |= Shape::Format::IsFinite(static_cast<uint16_t>(pair >> 16)) ? pair & 0xFFFF0000U : 0U;
-        if (row >= present) kept = 0;
-        if (kept != pair) changed = true;
-        pair = kept;
-      }
-      if (!changed) continue;
-      at.block.StorePiece(at.values(stage) + offset, piece);
-      if (row < present) found = 1;
+      if (CleanPiece<typename Shape::Format>(at.block, at.values(stage) + offset, row < present) && row < present)
+        found = 1;
     }
     DUNLIN_UNROLL
     for (int mask = 1; mask < kWarpLanes; mask *= 2) found |= at.block.ShuffleXor(found, mask);

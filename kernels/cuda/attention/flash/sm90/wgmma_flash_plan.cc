@@ -41,8 +41,17 @@ size_t BlocksWithTotals(const BlockGeometry& geometry, const AttentionCall& call
 }  // namespace
 
 bool TakesWgmmaFlash(const AttentionCall& call) {
-  return !call.adjusts() && call.max_kv_tokens > 0 && Mappable(call, call.keys) && Mappable(call, call.values) &&
-         (IsDense(call) || 1 << call.page_shift >= kWgmmaMinPageTokens);
+  // A row whose keys are all chosen must not show whether a longer neighbour made the call choose.
+  return !call.adjusts() && call.selection.most == 0 && call.max_kv_tokens > 0 && Mappable(call, call.keys) &&
+         Mappable(call, call.values) && (IsDense(call) || 1 << call.page_shift >= kWgmmaMinPageTokens);
+}
+
+bool TakesWgmmaLatent(const AttentionCall& call) {
+  constexpr int32_t kDim = WgmmaLatentShape<Bf16Format>::kDim;
+  constexpr int32_t kValueDim = WgmmaLatentShape<Bf16Format>::kValueDim;
+  return TakesWgmmaFlash(call) && call.keys.dim == kDim && call.values.dim == kValueDim &&
+         call.values.data == call.keys.data + (kDim - kValueDim) * SizeOf(call.keys.dtype) &&
+         call.values.row_bytes == call.keys.row_bytes && call.values.head_bytes == call.keys.head_bytes;
 }
 
 bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread of a warpgroup that multiplies does to its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16,
-// of scores and outputs the columns of WgmmaSlot. The quad of lanes that shares a row reduces it.
+// of scores and outputs the columns of WgmmaSlot. The quad of lanes that shares a row reduces it, and warpgroups that
+// share rows do so together (WgmmaFlashShape::kSharesRows).
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -12,12 +13,12 @@ namespace dunlin::kernels::cuda {
 // A thread's registers. Its two rows are index 0 and 1.
 template <typename Shape>
 struct WgmmaFlashState {
-  float out[Shape::kDim / 2];                  // of the split so far
-  float scores[Shape::kTileKeys / 2];          // products, then weights
-  uint32_t weights[Shape::kTileKeys / 16][4];  // rounded, as operand A
-  float maximum[2];                            // of the split's products
-  float sum[2];                                // of the split's weights, the thread's share
-  float total_maximum[2];                      // of the splits before, as exponents of 2
+  float out[Shape::kColumns / 2];               // of the split so far
+  float scores[Shape::kScoreKeys / 2];          // products, then weights
+  uint32_t weights[Shape::kScoreKeys / 16][4];  // rounded, as operand A
+  float maximum[2];                             // of the split's products
+  float sum[2];                                 // of the split's weights, the thread's share
+  float total_maximum[2];                       // of the splits before, as exponents of 2
   float total_sum[2];
   int32_t start[2];  // the keys that a row sees
   int32_t limit[2];
@@ -50,6 +51,12 @@ DUNLIN_DEVICE uint32_t RoundPair(float low, float high) {
 #endif
 }
 
+// Of a product, to an exponent of 2. A factor of 0 would make NaN of -inf.
+DUNLIN_DEVICE float WgmmaFlashFactor(const AttentionCall& call) {
+  const float factor = (call.scale < 0.0F ? -call.scale : call.scale) * kLog2E;
+  return factor > 0x1p-126F ? factor : 0x1p-126F;
+}
+
 template <typename Shape, typename Block>
 struct WgmmaFlashRows {
   using State = WgmmaFlashState<Shape>;
@@ -60,8 +67,15 @@ struct WgmmaFlashRows {
   const WgmmaFlashBlock<Shape, Block>& at;
   float factor;  // of a product, to an exponent of 2; > 0
 
+  // A row of the block, the key of score i, counted from the tile's first, and the column of output i.
   DUNLIN_DEVICE static int32_t RowOf(int warpgroup, int thread, int half) {
-    return warpgroup * 64 + WgmmaSlot::Row(thread, 2 * half);
+    return (Shape::kSharesRows ? 0 : warpgroup * 64) + WgmmaSlot::Row(thread, 2 * half);
+  }
+  DUNLIN_DEVICE static int KeyOf(int warpgroup, int thread, int i) {
+    return (Shape::kSharesRows ? warpgroup * Shape::kScoreKeys : 0) + WgmmaSlot::Column(thread, i);
+  }
+  DUNLIN_DEVICE static int ColumnOf(int warpgroup, int thread, int i) {
+    return (Shape::kSharesRows ? warpgroup * Shape::kColumns : 0) + WgmmaSlot::Column(thread, i);
   }
   DUNLIN_DEVICE void FindRows(int warpgroup, int thread, State* own) const {
     DUNLIN_UNROLL
@@ -91,26 +105,32 @@ struct WgmmaFlashRows {
   }
 
   // -inf for the keys that a row does not see.
-  DUNLIN_DEVICE void Mask(int32_t tile, int thread, State* own) const {
-    const int32_t first_key = tile * Shape::kTileKeys + WgmmaSlot::Column(thread, 0);
+  DUNLIN_DEVICE void Mask(int32_t tile, int warpgroup, int thread, State* own) const {
+    const int32_t first_key = tile * Shape::kTileKeys + KeyOf(warpgroup, thread, 0);
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 2; ++i) {
+    for (int i = 0; i < Shape::kScoreKeys / 2; ++i) {
       const int32_t key = first_key + i / 4 * 8 + i % 2;
       const int half = i / 2 % 2;
       if (key < own->start[half] || key >= own->limit[half]) own->scores[i] = -INFINITY;
     }
   }
 
-  // Turns products into weights 2^(product * factor - center), and adds them to the sums; rescale: what the split's
-  // earlier sums and outputs are multiplied by. NaN does not raise the maximum.
-  DUNLIN_DEVICE void Weigh(State* own, float (&rescale)[2]) const {
-    float largest[2] = {own->maximum[0], own->maximum[1]};
+  // The largest products of the thread's rows so far. NaN does not raise them.
+  DUNLIN_DEVICE void FindLargest(const State& own, float (&largest)[2]) const {
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 2; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], own->scores[i]);
+    for (int half = 0; half < 2; ++half) largest[half] = own.maximum[half];
+    DUNLIN_UNROLL
+    for (int i = 0; i < Shape::kScoreKeys / 2; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], own.scores[i]);
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) largest[half] = OfQuad(largest[half], false);
+  }
+
+  // Turns products into weights 2^(product * factor - center), and adds them to the sums; rescale: what the split's
+  // earlier sums and outputs are multiplied by.
+  DUNLIN_DEVICE void Weigh(const float (&largest)[2], State* own, float (&rescale)[2]) const {
     float center[2];
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
-      largest[half] = OfQuad(largest[half], false);
       center[half] = CenterOf(largest[half] * factor);
       // Both rounded, so that it is 1 where the maximum stays: tiles that a row does not see must change nothing.
       rescale[half] = Exp2InPlace(own->maximum[half] * factor - center[half]);
@@ -118,7 +138,7 @@ struct WgmmaFlashRows {
     }
     float sum[2] = {0.0F, 0.0F};
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 2; i += 2) {
+    for (int i = 0; i < Shape::kScoreKeys / 2; i += 2) {
       const int half = i / 2 % 2;
       own->scores[i] = Exp2InPlace(fmaf(own->scores[i], factor, -center[half]));
       own->scores[i + 1] = Exp2InPlace(fmaf(own->scores[i + 1], factor, -center[half]));
@@ -133,7 +153,7 @@ struct WgmmaFlashRows {
   DUNLIN_DEVICE void ScaleProducts(int stage, int thread, State* own) const {
     const uint32_t scales = at.key_scales(stage) + WgmmaSlot::Column(thread, 0) * 4;
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 2; i += 4) {
+    for (int i = 0; i < Shape::kScoreKeys / 2; i += 4) {
       float pair[2];
       at.block.LoadFloats(pair, scales + i * 8);
       DUNLIN_UNROLL
@@ -143,7 +163,7 @@ struct WgmmaFlashRows {
   DUNLIN_DEVICE void ScaleWeights(int thread, State* own) const {
     const uint32_t scales = at.value_scales() + WgmmaSlot::Column(thread, 0) * 4;
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 2; i += 4) {
+    for (int i = 0; i < Shape::kScoreKeys / 2; i += 4) {
       float pair[2];
       at.block.LoadFloats(pair, scales + i * 8);
       DUNLIN_UNROLL
@@ -156,14 +176,14 @@ struct WgmmaFlashRows {
 
   DUNLIN_DEVICE static void RoundWeights(State* own) {
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kTileKeys / 4; ++i) {
+    for (int i = 0; i < Shape::kScoreKeys / 4; ++i) {
       own->weights[i / 4][i % 4] = RoundPair<Format>(own->scores[2 * i], own->scores[2 * i + 1]);
     }
   }
 
   DUNLIN_DEVICE static void Rescale(const float (&rescale)[2], State* own) {
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] *= rescale[i / 2 % 2];
+    for (int i = 0; i < Shape::kColumns / 2; ++i) own->out[i] *= rescale[i / 2 % 2];
   }
 
   // A value that is not finite, or 0.
@@ -177,12 +197,12 @@ struct WgmmaFlashRows {
   }
   // Adds the values of a tile that are not finite, which were taken out on the way, to the rows that see their keys. A
   // loop of compared registers: they cannot be indexed, and the case is rare.
-  DUNLIN_DEVICE void AddNonFinite(int32_t tile, int thread, State* own) const {
+  DUNLIN_DEVICE void AddNonFinite(int32_t tile, int warpgroup, int thread, State* own) const {
     const RowBlock rows = at.RowsAgain();
     const KvRows values = RowsOf(at.flash.call, at.flash.call.values, rows.sequence, rows.kv_head);
     DUNLIN_NO_UNROLL
-    for (int r = 0; r < Shape::kDim / 2; ++r) {
-      const int dim = WgmmaSlot::Column(thread, r);
+    for (int r = 0; r < Shape::kColumns / 2; ++r) {
+      const int dim = ColumnOf(warpgroup, thread, r);
       if (dim >= at.flash.call.values.dim) continue;
       const bool upper = r / 2 % 2 == 0;
       const int32_t start = AtLeast(upper ? own->start[0] : own->start[1], tile * Shape::kTileKeys);
@@ -193,7 +213,7 @@ struct WgmmaFlashRows {
         added += NonFinite(values.Row(key), dim);
       }
       DUNLIN_UNROLL
-      for (int i = 0; i < Shape::kDim / 2; ++i) own->out[i] = i == r ? own->out[i] + added : own->out[i];
+      for (int i = 0; i < Shape::kColumns / 2; ++i) own->out[i] = i == r ? own->out[i] + added : own->out[i];
     }
   }
 
@@ -202,7 +222,7 @@ struct WgmmaFlashRows {
     return (i * Shape::kWarpgroups + warpgroup) * 128 + thread;
   }
   DUNLIN_DEVICE float* TotalsInMemory() const {
-    return at.flash.totals + at.block.index() * (Shape::kRows * Shape::kDim);
+    return at.flash.totals + at.block.index() * static_cast<int64_t>(kWgmmaTotalBytes / sizeof(float));
   }
   DUNLIN_DEVICE void LoadTotal(int piece, float (&total)[4]) const {
     if constexpr (Shape::kPersistent) {
@@ -223,15 +243,42 @@ struct WgmmaFlashRows {
     }
   }
 
+  // The sums of the rows' weights from the threads' shares.
+  DUNLIN_DEVICE void SumsOfRows(const float (&shares)[2], int warpgroup, int thread, float (&sums)[2]) const {
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) sums[half] = OfQuad(shares[half], true);
+    if constexpr (Shape::kSharesRows) {
+      float others[2];
+      Exchange(at.sums(), sums, warpgroup, thread, others);
+      DUNLIN_UNROLL
+      for (int half = 0; half < 2; ++half) sums[half] += others[half];
+    }
+  }
+
+  // Two warpgroups that share rows exchange a value of each; `place` has 64 floats of either.
+  DUNLIN_DEVICE void Exchange(uint32_t place, const float (&values)[2], int warpgroup, int thread,
+                              float (&others)[2]) const {
+    constexpr int kExchanged = 3;  // a named barrier
+    const auto address = [&](int of, int half) { return place + (of * 64 + RowOf(0, thread, half)) * 4; };
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      if (thread % 4 == 0) at.block.StoreWord(address(warpgroup, half), FloatBits(values[half]));
+    }
+    at.block.SyncNamed(kExchanged, 128 * Shape::kWarpgroups);
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) others[half] = at.block.LoadFloat(address(1 - warpgroup, half));
+  }
+
   // Merges a split into the totals, as MergeParts does; the outputs so far are those of the split. last: into the
   // outputs, instead. `first`: of the row block's splits.
   DUNLIN_DEVICE void EndSplit(const float (&maximum)[2], const float (&sum)[2], bool first, bool last, int warpgroup,
                               int thread, State* own) const {
     MergeFactors merge[2];
+    float sums[2];
+    SumsOfRows(sum, warpgroup, thread, sums);
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
-      merge[half] =
-          MergeOf(own->total_maximum[half], own->total_sum[half], maximum[half] * factor, OfQuad(sum[half], true));
+      merge[half] = MergeOf(own->total_maximum[half], own->total_sum[half], maximum[half] * factor, sums[half]);
       own->total_maximum[half] = merge[half].maximum;
       own->total_sum[half] = merge[half].sum;
     }
@@ -244,7 +291,7 @@ struct WgmmaFlashRows {
   template <bool kHasTotals>
   DUNLIN_DEVICE void AddTotals(const MergeFactors (&merge)[2], bool last, int warpgroup, int thread, State* own) const {
     DUNLIN_UNROLL
-    for (int i = 0; i < Shape::kDim / 8; i += kPiecesAhead) {
+    for (int i = 0; i < Shape::kColumns / 8; i += kPiecesAhead) {
       float totals[kPiecesAhead][4] = {};
       // Else ptxas moves all loads to the front, and spills; of loads from memory it is stores that keep them in place.
       if constexpr (Shape::kDim > 128) at.block.SyncWarp();
@@ -271,19 +318,20 @@ struct WgmmaFlashRows {
     thread = at.block.Again(thread);
     const PartialStore& store = at.flash.parts;
     float* part = store.Part(store.Task(rows, at.flash.call.num_kv_heads), at.task.part);
+    float sums[2];
+    SumsOfRows(own.sum, warpgroup, thread, sums);
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const float sum = OfQuad(own.sum[half], true);
       const int32_t row = RowOf(warpgroup, thread, half);
       if (row >= rows.num_rows) continue;
       if (thread % 4 == 0) {
         part[row] = own.maximum[half] * factor;
-        part[store.rows + row] = sum;
+        part[store.rows + row] = sums[half];
       }
       float* values = part + 2 * store.rows + int64_t{row} * store.v_head_dim;
       DUNLIN_UNROLL
-      for (int i = 2 * half; i < Shape::kDim / 2; i += 4) {
-        const int dim = WgmmaSlot::Column(thread, i);
+      for (int i = 2 * half; i < Shape::kColumns / 2; i += 4) {
+        const int dim = ColumnOf(warpgroup, thread, i);
         if (dim >= store.v_head_dim) continue;
         values[dim] = own.out[i];
         values[dim + 1] = own.out[i + 1];
@@ -305,8 +353,8 @@ struct WgmmaFlashRows {
       const float inverse = sum == 0.0F ? 0.0F : 1.0F / sum;
       const int64_t start = OutputAt(call, rows, row);
       DUNLIN_UNROLL
-      for (int i = 2 * half; i < Shape::kDim / 2; i += 4) {
-        const int dim = WgmmaSlot::Column(thread, i);
+      for (int i = 2 * half; i < Shape::kColumns / 2; i += 4) {
+        const int dim = ColumnOf(warpgroup, thread, i);
         if (dim < call.values.dim) StorePair(start + dim, own.out[i] * inverse, own.out[i + 1] * inverse);
       }
     }
