@@ -76,8 +76,8 @@ struct KeySelection {
   int64_t stride = 0;              // words, >= ceil(max_kv_tokens / 32) of the call
   int64_t head_stride = 0;         // words from the choice of a KV head to that of the next; 0: all have one
   const int32_t* rows = nullptr;   // [num_tokens] row of `bits` for each query row, or null for 0, 1, 2, ...
-  // Keys of a row at most; > 0 with bits. Without bits: of other calls over these pages, to whose rows this call gives
-  // the bits that a choice of all keys would; 0: no call has a choice.
+  // Keys of a row at most; > 0 where `bits` is set. If `bits` is null: of other calls over these pages, with one of
+  // which, all keys chosen, this call shares its outputs to the last bit. 0: no call chooses.
   int32_t most = 0;
 };
 

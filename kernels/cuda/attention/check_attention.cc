@@ -13,7 +13,10 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{8} << 20;
-constexpr int32_t kPrefillBlocks = 5;  // where blocks take several tasks
+// Multiprocessors of a launch. Of prefill few, so that blocks which take several tasks do. Of decode the device's, so
+// that keys are divided, and one, so that they are not.
+constexpr int32_t kPrefillBlocks = 5;
+constexpr int32_t kOneBlock = 1;
 
 // A check's call in the device's memory.
 class DeviceCheck {
@@ -38,14 +41,14 @@ class DeviceCheck {
   bool ready() const { return ready_; }
 
   // Outputs by a row, in which what it leaves out is NaN; empty where it cannot be launched. False: the device failed.
-  bool Run(const AttentionKernel& kernel, bool decode, std::vector<float>* out) const {
+  bool Run(const AttentionKernel& kernel, bool decode, int32_t multiprocessors, std::vector<float>* out) const {
     const AttentionCall call =
         check_.Call({pool_.data(), static_cast<const int32_t*>(page_table_.data()),
                      static_cast<const SequenceSpan*>(spans_.data()), query_.floats(), out_.floats()},
                     decode);
     if (cudaMemsetAsync(out_.data(), 0xFF, out_.bytes(), context_->stream) != cudaSuccess) return false;
     DeviceShape device = context_->shape;
-    if (!decode) device.multiprocessors = kPrefillBlocks;
+    device.multiprocessors = multiprocessors;
     LaunchRow(kernel, call, device, workspace_.data(), workspace_.bytes(), context_->stream);
     out->clear();
     if (cudaGetLastError() != cudaSuccess) return cudaStreamSynchronize(context_->stream) == cudaSuccess;
@@ -78,9 +81,14 @@ KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, co
                        bool* agrees) {
   const DeviceCheck on_device(context, check);
   if (!on_device.ready()) return Checked(context, cudaErrorMemoryAllocation);
-  std::vector<float> out[2];  // prefill, decode
+  struct Launch {
+    bool decode;
+    int32_t multiprocessors;
+  };
+  const Launch launches[] = {{false, kPrefillBlocks}, {true, context->shape.multiprocessors}, {true, kOneBlock}};
+  std::vector<float> first;
   *agrees = true;
-  for (const bool decode : {false, true}) {
+  for (const auto& [decode, multiprocessors] : launches) {
     const AttentionKernel& checked = RowOf(context->shape, all & ~kernel.check_bit, decode, check.traits());
     if (checked.prepare() != cudaSuccess) {
       (void)cudaGetLastError();
@@ -88,13 +96,16 @@ KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, co
       return KernelStatus::kOk;
     }
     std::vector<float> expected;
-    if (!on_device.Run(RowOf(context->shape, all, decode, check.traits()), decode, &expected) ||
-        !on_device.Run(checked, decode, &out[decode ? 1 : 0])) {
+    std::vector<float> out;
+    if (!on_device.Run(RowOf(context->shape, all, decode, check.traits()), decode, multiprocessors, &expected) ||
+        !on_device.Run(checked, decode, multiprocessors, &out)) {
       return Checked(context, cudaErrorUnknown);
     }
-    *agrees = *agrees && OutputsAgree(expected, out[decode ? 1 : 0]);
+    if (first.empty()) first = out;
+    // Rows of one token come first in all of them.
+    *agrees = *agrees && OutputsAgree(expected, out) &&
+              std::memcmp(first.data(), out.data(), out.size() * sizeof(float)) == 0;
   }
-  *agrees = *agrees && std::memcmp(out[0].data(), out[1].data(), out[1].size() * sizeof(float)) == 0;
   return KernelStatus::kOk;
 }
 

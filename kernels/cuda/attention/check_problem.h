@@ -47,7 +47,8 @@ struct AttentionCheck {
   int32_t num_one_token_ = 0;
 };
 
-// Enqueues a call on a row's kernels. A workspace of any size does.
+// Enqueues a call on a row's kernels. A workspace without room for parts does; rows whose
+// blocks keep totals in it need that of one block, else nothing is launched.
 void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const DeviceShape& device, void* workspace,
                size_t workspace_bytes, Stream stream);
 

@@ -30,11 +30,12 @@ inline constexpr int32_t kAnyLaterSm = 1 << 30;
 
 struct AttentionKernel {
   AttentionBackend backend;
-  unsigned phases;         // of AttentionPhase
-  int32_t sm_min;          // compute capabilities, both inclusive: 90 is 9.0
-  int32_t sm_max;          // kAnyLaterSm: also those to come
-  unsigned dtypes;         // of keys and values
-  AttentionLimits limits;  // on head_dim and v_head_dim, bias, mask; the rest of AttentionTraits is always supported
+  unsigned phases;           // of AttentionPhase
+  int32_t min_head_dim = 0;  // the larger of head_dim and v_head_dim is more: others have a row of their own
+  int32_t sm_min;            // compute capabilities, both inclusive: 90 is 9.0
+  int32_t sm_max;            // kAnyLaterSm: also those to come
+  unsigned dtypes;           // of keys and values
+  AttentionLimits limits;    // on head_dim and v_head_dim, bias, mask; the rest of AttentionTraits is always supported
   BlockGeometry geometry;
   PlanFunctions plan;
   // Raises the kernel's limit on shared memory, once, when the device is opened. Returns a cudaError_t.
@@ -46,7 +47,7 @@ struct AttentionKernel {
   // Whether the kernel takes a call of its traits: what these do not say, as alignment, or that scores are adjusted.
   // Null: it takes all of them. Where it does not, a row behind it must.
   bool (*takes)(const AttentionCall&) = nullptr;
-  // Not 0: the row is compared with the general one behind it when the device is opened, and left out where they
+  // Not 0: the row is compared with the general one of its calls when the device is opened, and left out where they
   // differ. Rows whose bits must agree, those of both phases, share one.
   uint32_t check_bit = 0;
 };

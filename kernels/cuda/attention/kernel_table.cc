@@ -68,7 +68,8 @@ bool TakesDims(const AttentionLimits& limits, const AttentionTraits& traits) {
 
 bool Takes(const AttentionKernel& kernel, const AttentionTraits& traits) {
   const AttentionLimits& limits = kernel.limits;
-  return (kernel.dtypes & Bit(traits.dtype)) != 0 && TakesDims(limits, traits) && (!traits.bias || limits.bias) &&
+  return (kernel.dtypes & Bit(traits.dtype)) != 0 && TakesDims(limits, traits) &&
+         std::max(traits.head_dim, traits.v_head_dim) > kernel.min_head_dim && (!traits.bias || limits.bias) &&
          (!traits.mask || limits.mask);
 }
 

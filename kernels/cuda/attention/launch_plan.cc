@@ -63,7 +63,7 @@ size_t PagedPartBytes(const BlockGeometry& geometry, const PagedAttentionPlan& p
   const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
   const PartialStore store =
       StoreOf(geometry, PackedRows(plan.max_query_tokens, group), plan.max_kv_tokens, plan.traits.head_dim);
-  return static_cast<size_t>(std::min(StoreBytes(store, device.blocks_to_fill()), kPartialBytesMax));
+  return static_cast<size_t>(std::min(StoreBytes(store, device.blocks_to_fill()), geometry.part_bytes_max));
 }
 
 SplitCall SplitByRows(const AttentionCall& call, int32_t num_one_token) {

@@ -21,9 +21,9 @@ struct BlockGeometry {
   int32_t part_keys;     // keys of a part (PartialStore); 0: the keys of a row are never divided among blocks
   int32_t stages;        // of keys and values in shared memory
   int32_t shared_bytes;  // dynamic shared memory
+  // Of the parts of a launch, at most; a launch that has more is not divided.
+  int64_t part_bytes_max = int64_t{64} << 20;
 };
-
-inline constexpr int64_t kPartialBytesMax = int64_t{64} << 20;  // of parts
 
 // What all kernels need of a launch's division, and the data of the one that is launched.
 struct LaunchPlan {

@@ -22,6 +22,7 @@ bool ValidSelection(const PagedAttentionParams& params) {
 
 bool ValidBounds(const PagedAttentionParams& params) {
   if (params.num_sequences < 0 || params.num_rows < 0 || params.max_query_tokens < 0) return false;
+  if (params.num_rows < 1 && params.num_sequences > 0 && params.max_query_tokens > 0) return false;
   if (params.num_one_token_sequences < 0 || params.num_one_token_sequences > params.num_sequences) return false;
   return params.max_kv_tokens >= params.max_query_tokens;
 }

@@ -6,8 +6,7 @@
 // - K-major, swizzled (WgmmaRows): a row of the matrix is 128 bytes of K, rows follow each other. One instruction
 //   reads 32 bytes of K; the next 32 are at the address + 32, and the descriptor of a step is DescriptorStep further.
 // - MN-major, swizzled (WgmmaColumns), for 16-bit operands and the transposed form: a row of 128 bytes holds 64
-// elements
-//   of M or N for one k.
+//   elements of M or N for one k.
 // - K-major, not swizzled (WgmmaCores): core matrices of 8 rows by 16 bytes, each 128 bytes in one piece.
 #pragma once
 

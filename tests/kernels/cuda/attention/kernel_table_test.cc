@@ -59,7 +59,7 @@ TEST(AttentionKernelTable, EveryRowIsTakenOnSomeDevice) {
 
 // A row of one architecture, phase and geometry stands before the general one and takes its calls alone.
 TEST(AttentionKernelTable, ASpecialRowTakesItsCallsAlone) {
-  const AttentionKernel general = *FindKernel(AttentionKernels(), kDevices[2], AttentionBackend::kFlash,
+  const AttentionKernel general = *FindKernel(AttentionKernels(), kDevices[0], AttentionBackend::kFlash,
                                               AttentionPhase::kPrefill, Traits(DType::kBF16, 256, false));
   AttentionKernel hopper = general;
   hopper.phases = Bit(AttentionPhase::kPrefill);

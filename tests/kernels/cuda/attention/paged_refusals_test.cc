@@ -76,6 +76,7 @@ TEST_F(PagedRefusals, BoundsThatCannotBe) {
   for (const bool selects : {false, true}) {
     ExpectRefused(
         selects, {{"rows", [](PagedAttentionParams* params) { params->num_rows = -1; }},
+                  {"no rows", [](PagedAttentionParams* params) { params->num_rows = 0; }},
                   {"sequences", [](PagedAttentionParams* params) { params->num_sequences = -1; }},
                   {"sequences of one token", [](PagedAttentionParams* params) { params->num_one_token_sequences = 3; }},
                   {"tokens", [](PagedAttentionParams* params) { params->max_query_tokens = -1; }},

@@ -79,6 +79,60 @@ TEST(WgmmaFlashWide, BlocksKeepTheirTotalsApart) {
   }
 }
 
+// A row that fails its check leaves its calls to the general row, not to one of more dims.
+TEST(WgmmaFlashWide, WhatIsLeftOutGoesToTheGeneralRow) {
+  for (const int32_t head_dim : {64, 128, 256}) {
+    const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = head_dim, .num_heads = 8, .num_kv_heads = 2};
+    for (const AttentionPhase phase : kAttentionPhases) {
+      const auto row = [&](const DeviceShape& device) {
+        return FindKernel(AttentionKernels(), device, AttentionBackend::kFlash, phase, traits);
+      };
+      DeviceShape device = kWideDevice;
+      EXPECT_EQ(row(device)->limits.max_head_dim, head_dim);
+      device.left_out_attention = row(device)->check_bit;
+      EXPECT_EQ(row(device)->check_bit, 0U);
+    }
+  }
+}
+
+// Heads of one token in two blocks of rows, alone and in a chunk; their parts fit the workspace for long contexts.
+TEST(WgmmaFlashWide, LatentRowsOfManyHeads) {
+  const testing::HeadShape shape{70, 1, 576, 512};
+  std::vector<float> outs[2];
+  for (const int32_t tokens : {1, 2}) {
+    const PagedBatch batch(DType::kBF16, shape, {{42, 1040 - tokens, tokens}}, static_cast<uint64_t>(tokens),
+                           testing::kCudaPages);
+    outs[tokens - 1].assign(batch.out_floats(), NAN);
+    testing::RunPagedOnHost(batch.Params(AttentionBackend::kFlash, outs[tokens - 1].data()), batch.Plan(), kWideDevice);
+  }
+  ASSERT_EQ(outs[1].size(), 2 * outs[0].size());
+  EXPECT_TRUE(std::equal(outs[0].begin(), outs[0].end(), outs[1].begin() + static_cast<int64_t>(outs[0].size())));
+  const AttentionTraits traits{.dtype = DType::kBF16,
+                               .head_dim = 576,
+                               .num_heads = 128,
+                               .num_kv_heads = 1,
+                               .v_head_dim = 512,
+                               .values_in_keys = true};
+  const AttentionKernel& row =
+      *FindKernel(AttentionKernels(), kWideDevice, AttentionBackend::kFlash, AttentionPhase::kDecode, traits);
+  const PagedAttentionPlan plan{.traits = traits, .max_query_tokens = 2048, .max_kv_tokens = 131072};
+  const size_t bytes = row.plan.paged_workspace(row.geometry, plan, kWideDevice);
+  for (const auto& [sequences, keys] : {std::pair{2, 131072}, {8, 131072}, {64, 16384}}) {
+    AttentionCall call{};
+    call.num_sequences = sequences;
+    call.num_kv_heads = 1;
+    call.group = 128;
+    call.values.dim = 512;
+    call.max_query_tokens = 1;
+    call.max_kv_tokens = keys;
+    LaunchPlan launch;
+    static float workspace[1];
+    ASSERT_TRUE(row.plan.divide(row.geometry, call, kWideDevice, workspace, bytes, &launch));
+    EXPECT_EQ(launch.parts.data, workspace) << sequences << " of " << keys;
+    EXPECT_EQ(launch.parts.num_parts, keys / kWgmmaSplitKeys);
+  }
+}
+
 // Latent rows: the kernel takes what it says, one row for both phases, and no other dims, codes or chosen keys.
 TEST(WgmmaFlashWide, TakesLatentRowsOfItsDims) {
   alignas(16) float out[4];

@@ -41,6 +41,10 @@ using WgmmaFlashPrefill = WgmmaFlashShape<Format, kDim, 2, kCodes>;
 template <typename Format, int kDim, bool kCodes = false>
 using WgmmaFlashDecode = WgmmaFlashShape<Format, kDim, 1, kCodes>;
 
+// 64 heads of a token are all rows of a block, so that a part of latent rows has 132 KB: those of 128 heads of 64
+// sequences with 16,384 keys, or of 8 with 131,072.
+inline constexpr int64_t kLatentPartBytesMax = int64_t{64} * 2 * 16 * (64 * (512 + 2) * 4);
+
 // Of AttentionKernel::check_bit.
 template <typename Shape>
 constexpr unsigned WgmmaFlashCheck() {
@@ -54,6 +58,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .phases = Shape::kSharesRows
                         ? kAnyPhase
                         : Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
+          .min_head_dim = Shape::kSharesRows || Shape::kDim == 64 ? 0 : Shape::kDim / 2,
           .sm_min = 90,
           .sm_max = 90,
           .dtypes = Bit(Shape::kDType),
@@ -63,7 +68,8 @@ constexpr AttentionKernel WgmmaFlashKernel() {
                        .columns = 0,
                        .part_keys = kWgmmaSplitKeys,
                        .stages = kWgmmaStages,
-                       .shared_bytes = static_cast<int32_t>(Shape::kSharedBytes)},
+                       .shared_bytes = static_cast<int32_t>(Shape::kSharedBytes),
+                       .part_bytes_max = Shape::kSharesRows ? kLatentPartBytesMax : BlockGeometry{}.part_bytes_max},
           .plan = Shape::kPersistent ? PlanFunctions{PersistentWgmmaFlash::PagedBytes, PersistentWgmmaFlash::DenseBytes,
                                                      PersistentWgmmaFlash::Divide}
                                      : PlanFunctions{PagedPartBytes, PartBytes, DivideWgmmaFlash},

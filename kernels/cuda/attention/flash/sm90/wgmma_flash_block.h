@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // FLASH by wgmma: one warp loads keys, one values, and one or two warpgroups multiply 64 rows each. Where a block takes
-// several tasks the warps that load go ahead to the next one. Of a tile, the
-// products of queries and keys are issued before the previous tile's weights are multiplied by its values, so that the
-// tensor cores work while the tile's weights are computed; two warpgroups take turns at issuing, so that one computes
-// weights while the other multiplies. Weights stay in registers, as operand A.
+// several tasks the warps that load go ahead to the next one. Of a tile, the products of queries and keys are issued
+// before the previous tile's weights are multiplied by its values, so that the tensor cores work while the tile's
+// weights are computed; two warpgroups take turns at issuing, so that one computes weights while the other multiplies.
+// Weights stay in registers, as operand A.
 // Block: DeviceBlock, or a host's of the same members. Source: Shah et al. 2024 (FlashAttention-3), section 3.
 #pragma once
 
@@ -50,7 +50,9 @@ struct WgmmaFlashWork {
     }
     at.block.CommitProducts();
   }
+  // After what all lanes have read of the stage.
   DUNLIN_DEVICE void Release(uint32_t empty) const {
+    at.block.SyncWarp();
     if (thread % kWarpLanes == 0) at.block.Arrive(empty);
   }
 

@@ -39,8 +39,8 @@ struct WgmmaFlashShape {
   static constexpr int kScoreKeys = kTileKeys;                        // and of these all scores
   static constexpr int kColumns = kDim;                               // and columns
   static constexpr bool kPersistent = kDim > 128 && kWarpgroups > 1;  // blocks take several tasks
-  // The last warpgroup loads; of codes the last two, whose first warp loads while the others widen, but one where 512
-  // threads would start with fewer registers than a product of 256 columns takes.
+  // The last warpgroup loads; of codes the last two, whose first warp loads while the others widen. One warpgroup alone
+  // in prefill of 256 dims: of 512 threads each would start with fewer registers than the product needs.
   static constexpr int kLoadWarpgroups = kCodes && !kPersistent ? 2 : 1;
   static constexpr int kWideners = kCodes ? 4 * kLoadWarpgroups - 1 : 0;  // warps
   static constexpr int kThreads = 128 * (kWarpgroups + kLoadWarpgroups);
@@ -117,7 +117,7 @@ struct WgmmaFlashCall {
       keys;  // boxes of box_keys rows by 128 bytes: dims, keys of a page or sequence, KV heads, pages or sequences
   TensorMap values;
   PartialStore parts;
-  float* totals;        // kWgmmaTotalBytes for each block of the launch; null: no row has keys of two splits
+  float* totals;        // kWgmmaTotalBytes for each block of the launch; null: no block merges splits
   int32_t tasks;        // blocks of rows times parts; those of the launch, or more where blocks take several
   int32_t row_blocks;   // per (sequence, KV head)
   int32_t box_keys;     // a divisor of a tile's

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 
@@ -79,7 +80,10 @@ bool PersistentWgmmaFlash::Divide(const BlockGeometry& geometry, const Attention
   PlanGrid(geometry, call, plan);
   const bool in_parts = PlanParts(geometry, call, device, workspace, workspace_bytes, plan);
   WgmmaFlashOwn own{.totals = nullptr, .tasks = static_cast<int32_t>(plan->blocks)};
-  if (plan->blocks > kWgmmaTasksMax) return false;
+  if (plan->blocks > kWgmmaTasksMax) {  // whoever launches it refuses it
+    plan->blocks = std::numeric_limits<int64_t>::max();
+    return true;
+  }
   plan->blocks = std::min<int64_t>(plan->blocks, device.multiprocessors);
   if (!in_parts && BlocksWithTotals(geometry, call, device) > 0) {
     plan->blocks = std::min(plan->blocks, static_cast<int64_t>(workspace_bytes / kWgmmaTotalBytes));

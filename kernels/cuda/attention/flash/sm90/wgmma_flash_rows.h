@@ -293,7 +293,8 @@ struct WgmmaFlashRows {
     DUNLIN_UNROLL
     for (int i = 0; i < Shape::kColumns / 8; i += kPiecesAhead) {
       float totals[kPiecesAhead][4] = {};
-      // Else ptxas moves all loads to the front, and spills; of loads from memory it is stores that keep them in place.
+      // Else ptxas moves all loads to the front, and spills. Loads from memory stay in place where totals are stored
+      // between them, which is why those of the last split are, too, though nobody reads them.
       if constexpr (Shape::kDim > 128) at.block.SyncWarp();
       DUNLIN_UNROLL
       for (int ahead = 0; kHasTotals && ahead < kPiecesAhead; ++ahead) {

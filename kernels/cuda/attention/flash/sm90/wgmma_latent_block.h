@@ -106,6 +106,7 @@ struct WgmmaLatentWork {
 
   // The products of `tile` have been waited for: its stage is free, and the outputs are complete up to it.
   DUNLIN_DEVICE void EndTile(int32_t tile, int stage, bool non_finite, State* own) const {
+    at.block.SyncWarp();
     if (thread % kWarpLanes == 0) at.block.Arrive(at.keys_empty(stage));
     if (non_finite) of.AddNonFinite(tile, warpgroup, thread, own);
   }
