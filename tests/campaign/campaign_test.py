@@ -286,8 +286,9 @@ class Sums(unittest.TestCase):
             self.assertEqual(row[4], f"{SLICES[name].goal:,}", name)
 
     def test_what_grows_is_named(self):
-        warm = {"rss": 100 << 20, "threads": 20, "descriptors": 30}
-        self.assertEqual(grew(warm, {"rss": 110 << 20, "threads": 22, "descriptors": 31}), "")
+        warm = {"rss": 100 << 20, "heap": 60 << 20, "threads": 20, "descriptors": 30}
+        self.assertEqual(grew(warm, {"rss": 110 << 20, "heap": 61 << 20, "threads": 22, "descriptors": 31}), "")
+        self.assertIn("heap", grew(warm, {**warm, "heap": 65 << 20}))
         self.assertIn("rss", grew(warm, {**warm, "rss": 130 << 20}))
         self.assertIn("threads", grew(warm, {**warm, "threads": 40}))
         self.assertIn("descriptors", grew(warm, {**warm, "descriptors": 40}))
@@ -305,6 +306,7 @@ class Slice(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             line = Ledger(pathlib.Path(folder) / "campaign" / "ledger.jsonl").lines("responses")[0]
             self.assertEqual((line["problem"], line["alarms"]), ("", 0))
+            self.assertEqual(len(line["rounds_s_rss_heap_kib"][-1]), 3)
             self.assertGreater(line["responses"], 20)
             table = subprocess.run([sys.executable, HERE / "campaign.py", folder, "table", "--totals", totals], capture_output=True, text=True, check=True)
             self.assertIn(f"| responses | {3 + line['responses']:,} responses | 1,000,000 | 0 |", table.stdout)

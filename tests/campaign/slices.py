@@ -21,11 +21,17 @@ from totals import Totals  # noqa: E402
 
 CLIENTS = 48           # requests in flight: five and more in a step of each profile
 WARM_S = 20            # a slice's server has its working memory by then
+ROUND_S = 300          # of load, until the idle server's size is taken again
 RELOAD_EVERY_S = 20
 RSS_SLACK = 20 << 20   # what the allocator's pools may still take after that, as of deploy/loadtest/soak.sh
+HEAP_SLACK = 4 << 20   # what is allocated and not freed
 THREAD_SLACK = 4       # gRPC's own come and go
 SEED_PROCESSES = 4     # of the simulation, for each processor
 PATIENCE_MS = 30_000   # for a first token, when the load that a server can take is looked for: the machine may be busy
+
+
+SIZES = {"rss": "process_resident_memory_bytes", "heap": "dunlin_heap_used_bytes", "threads": "process_threads",
+         "descriptors": "process_open_fds"}
 
 
 class Stopped(Exception):
@@ -56,13 +62,12 @@ class Health:
 
 
 def size_of(server):
-    return {"rss": int(server.metric("process_resident_memory_bytes")), "threads": int(server.metric("process_threads")),
-            "descriptors": int(server.metric("process_open_fds"))}
+    return {name: int(server.metric(metric)) for name, metric in SIZES.items()}
 
 
 def grew(warm, end):
     """What is not flat, in words; empty: all is."""
-    slack = {"rss": RSS_SLACK, "threads": THREAD_SLACK, "descriptors": 2}
+    slack = {"rss": RSS_SLACK, "heap": HEAP_SLACK, "threads": THREAD_SLACK, "descriptors": 2}
     return ", ".join(f"{name} from {warm[name]} to {end[name]}" for name in slack if end[name] > warm[name] + slack[name])
 
 
@@ -82,7 +87,7 @@ def wait_for(seconds, load, each_s, action):
 
 def mixed_slice(build, ledger, seconds, figures):
     """Mixed load with reloads and clients that leave; idle, with the load's connections closed, the server is as large as it
-    was when it was warm."""
+    was when it was warm. What it has after each round of load is kept."""
     server = Server(build / "dunlin", settings=['models.0.precisions=["bf16","fp32","fp8"]', "log.level=warn"], models=models())
     begin = time.monotonic()
     load = health = None
@@ -93,19 +98,21 @@ def mixed_slice(build, ledger, seconds, figures):
         load = MixedLoad(server, references, CLIENTS, len(ledger.lines("responses")) + len(ledger.lines("soak")))
         wait_for(min(WARM_S, seconds / 2), load, RELOAD_EVERY_S / 4, lambda: reload_model(server))
         load.stop()
-        warm = idle_size(server)
-        compared, left = load.compared, load.left
-        if not load.problems:
+        warm = end = idle_size(server)
+        compared, left, rounds = load.compared, load.left, []
+        while stopped is None and not load.problems and (not rounds or time.monotonic() < begin + seconds):
             load = MixedLoad(server, references, CLIENTS, f"{time.time_ns()}")
             try:
-                wait_for(seconds - (time.monotonic() - begin), load, RELOAD_EVERY_S, lambda: reload_model(server))
+                wait_for(min(ROUND_S, begin + seconds - time.monotonic()), load, RELOAD_EVERY_S, lambda: reload_model(server))
             except Stopped as signal:
                 stopped = signal
             load.stop()
             compared, left = compared + load.compared, left + load.left
+            end = idle_size(server)
+            rounds.append([round(time.monotonic() - begin), end["rss"] >> 10, end["heap"] >> 10])
         health.stop()
-        end = idle_size(server)
         figures.update(responses=compared, left=left, seconds=round(time.monotonic() - begin), alarms=len(health.alarms),
+                       rounds_s_rss_heap_kib=rounds,
                        **{f"{name}_{when}": size[name] for name in warm for when, size in (("warm", warm), ("end", end))})
         status = server.stop()
         figures["problem"] = (load.problems + health.alarms + [grew(warm, end)])[0] or (
@@ -124,7 +131,7 @@ def mixed_slice(build, ledger, seconds, figures):
 def idle_size(server):
     """Once nothing runs, no page is held and what was free has gone back to the system."""
     if server.wait_idle() is None:
-        return {"rss": sys.maxsize, "threads": sys.maxsize, "descriptors": sys.maxsize}
+        return dict.fromkeys(SIZES, sys.maxsize)
     time.sleep(2)
     return size_of(server)
 

@@ -19,6 +19,7 @@
 #include "engine/request/model_engine.h"
 #include "server/access/access_control.h"
 #include "server/models/model_state.h"
+#include "server/observe/metrics/process_stats.h"
 #include "server/serving/record/request_record.h"
 #include "server/transport/rpc_observer.h"
 
@@ -61,6 +62,7 @@ struct ServerSnapshot {
   EdgeSnapshot edge;
   TracingSnapshot tracing;
   double start_time_s = 0;  // since 1970
+  HeapSize heap;
 };
 
 // Per model, label model_name.

@@ -2,6 +2,7 @@
 #include "server/observe/metrics/process_stats.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,6 +25,12 @@ double ResidentBytes() {
   double resident_pages = 0;
   file >> total_pages >> resident_pages;
   return resident_pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+HeapSize SizeOfHeap() {
+  const struct mallinfo2 info = mallinfo2();
+  return {.used_bytes = static_cast<double>(info.uordblks + info.hblkhd),
+          .free_bytes = static_cast<double>(info.fordblks)};
 }
 
 double CpuSeconds() {

@@ -152,6 +152,7 @@ void ServerMetrics::OnIgnored(std::string_view route, const IgnoredNames& names)
 std::string ServerMetrics::Render() const {
   ServerSnapshot server;
   server.start_time_s = start_time_s_;
+  server.heap = SizeOfHeap();
   std::vector<ModelSnapshot> models;
   std::vector<ModelStatus> statuses;
   {

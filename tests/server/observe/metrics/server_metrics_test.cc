@@ -230,6 +230,9 @@ TEST(ServerMetrics, ReportsThisProcess) {
   const std::string after = metrics.Render();
   EXPECT_EQ(memory.back(), 1);
   EXPECT_GT(Value(after, "process_resident_memory_bytes"), Value(before, "process_resident_memory_bytes") + (60 << 20));
+  if (Value(before, "dunlin_heap_used_bytes") > 0) {  // not under sanitizers
+    EXPECT_GE(Value(after, "dunlin_heap_used_bytes"), Value(before, "dunlin_heap_used_bytes") + (64 << 20));
+  }
   EXPECT_GE(Value(after, "process_threads"), 1);
   EXPECT_EQ(Value(after, "process_open_fds"), Value(before, "process_open_fds") + 1);
   EXPECT_GT(Value(after, "process_max_fds"), Value(after, "process_open_fds"));
