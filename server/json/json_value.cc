@@ -176,6 +176,13 @@ absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name) {
   return value;
 }
 
+bool IsJsonObject(std::string_view text) {
+  const size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos || text[start] != '{') return false;
+  // nlohmann's lexer takes a NUL for the end of the text.
+  return text.find('\0') == std::string_view::npos && Json::accept(text);
+}
+
 std::string DumpJson(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -51,6 +51,9 @@ std::optional<JsonFault> ParseJson(std::string_view text, Json* value);
 // them, a key twice, a number out of range).
 absl::StatusOr<Json> ParseBody(std::string_view body, std::string_view name = "the body");
 
+// A text that is one JSON object, of any size: it is not built.
+bool IsJsonObject(std::string_view text);
+
 // Compact, in the order of the keys. All strings of a parsed body are UTF-8.
 std::string DumpJson(const Json& json);
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "server/fronts/openai/output_blocks.h"
-#include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
+#include "server/http_calls/response_facts.h"
 
 namespace dunlin::server {
 

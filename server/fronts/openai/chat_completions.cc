@@ -5,7 +5,7 @@
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
-#include "server/fronts/openai/logprobs_text.h"
+#include "server/http_calls/logprobs_text.h"
 #include "server/json/json_text.h"
 #include "server/serving/record/errors.h"
 

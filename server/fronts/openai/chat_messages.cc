@@ -112,13 +112,6 @@ std::string InputArguments(const JsonValue& input) {
   return DumpJson(Json{{"input", input.Text()}});
 }
 
-bool IsJsonObject(std::string_view text) {
-  const size_t start = text.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || text[start] != '{') return false;
-  // nlohmann's lexer takes a NUL for the end of the text.
-  return text.find('\0') == std::string_view::npos && Json::accept(text);
-}
-
 std::string CallArguments(const JsonValue& arguments) {
   std::string text = arguments.Text();
   if (absl::StripAsciiWhitespace(text).empty()) return "";

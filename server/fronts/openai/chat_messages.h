@@ -28,9 +28,6 @@ void ReadContent(const JsonValue& content, std::string_view types, text::ChatMes
 // The arguments of a call of a tool that takes a text and no object: {"input": text}.
 std::string InputArguments(const JsonValue& input);
 
-// A text that is one JSON object, of any size: it is not built.
-bool IsJsonObject(std::string_view text);
-
 // The arguments of a call, a text. A model may have written no JSON object, or only the beginning of one, and its agent
 // brings that back with the error of its tool: templates, which read an object, see {"input": text}.
 std::string CallArguments(const JsonValue& arguments);

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/error_body.h"
-#include "server/fronts/openai/logprobs_text.h"
+#include "server/http_calls/logprobs_text.h"
 #include "server/json/json_text.h"
 
 namespace dunlin::server {
@@ -17,19 +17,6 @@ constexpr char kDone[] = "data: [DONE]\n\n";
 bool IsSilent(const OutputChunk& chunk, bool token_ids) {
   return chunk.text.empty() && chunk.reasoning.empty() && chunk.tool_calls.empty() && chunk.logprobs.empty() &&
          !chunk.finish.has_value() && (!token_ids || chunk.token_ids.empty());
-}
-
-// Deltas of one call become one whole call.
-void GatherToolCalls(const std::vector<ToolCallDelta>& deltas, std::vector<ToolCallDelta>* calls) {
-  for (const ToolCallDelta& delta : deltas) {
-    const auto index = static_cast<size_t>(delta.tool_index);
-    if (index >= calls->size()) calls->resize(index + 1);
-    ToolCallDelta& call = (*calls)[index];
-    call.tool_index = delta.tool_index;
-    call.id.append(delta.id);
-    call.name.append(delta.name);
-    call.arguments.append(delta.arguments);
-  }
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "server/fronts/openai/generation_body.h"
-#include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
+#include "server/http_calls/response_facts.h"
 
 namespace dunlin::server {
 

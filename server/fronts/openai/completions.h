@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/fronts/openai/choices.h"
-#include "server/fronts/openai/logprobs_text.h"
+#include "server/http_calls/logprobs_text.h"
 
 namespace dunlin::server {
 

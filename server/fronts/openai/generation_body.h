@@ -84,14 +84,6 @@ void SetConstraint(const JsonValue& value, text::GrammarSource source, Generatio
 // A variable of the chat template. Records an error if the body gives it twice.
 void SetTemplateOption(const JsonValue& value, const std::string& name, const Json& option, GenerationBody* body);
 
-// The rows that choose what executes a request, for any target with `engine::ExecutionChoice* execution()`.
-// Errors: a name that does not exist; the limit lists those that do.
-void ReadDevice(const JsonValue& value, engine::ExecutionChoice* choice);
-void ReadAttentionBackend(const JsonValue& value, engine::ExecutionChoice* choice);
-void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice);
-// A word (engine/request/speculation.h) or a number.
-void ReadSpeculation(const JsonValue& value, engine::ExecutionChoice* choice);
-
 // Parses a body by its tables into *body. Errors: as ParseBody, and the first of any field.
 absl::Status ReadGenerationBody(std::string_view text, std::span<const GenerationTable> tables, GenerationBody* body);
 // Moves the chat into the request, with its first message, the template's options and the generation prompt.

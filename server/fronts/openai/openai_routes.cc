@@ -23,10 +23,7 @@
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
-#include "server/serving/resolve/adapter_changes.h"
-#include "server/serving/resolve/key_limits.h"
-#include "server/serving/resolve/model_changes.h"
-#include "server/serving/resolve/profile_alias.h"
+#include "server/serving/resolve/model_list.h"
 
 namespace dunlin::server {
 namespace {
@@ -42,31 +39,9 @@ HttpReply Health(const std::string& unready_reason) {
   return {503, kJsonText, Json{{"status", "unavailable"}, {"reason", unready_reason}}.dump()};
 }
 
-// name: the model's, or that of one of its profiles.
-ModelFacts FactsOf(const ServedModel& model, const std::string& name) {
-  return {name, absl::ToUnixSeconds(model.loaded), model.any_engine()->max_context_tokens()};
-}
-
-// Whether it is listed although it is not in memory: its next request loads it.
-bool IsLoadedWithRequest(const ModelStatus& status) {
-  return status.takes_requests() && status.state != ModelState::kReady;
-}
-
-// Those that requests may name now.
-void AppendAdapters(const ServingCore& core, const Principal& caller, std::vector<ModelFacts>* facts) {
-  for (const AdapterOfModel& row : AdaptersFor(core, caller)) {
-    const AdapterStatus& adapter = row.adapter;
-    const ModelLease model = core.Lease(row.model);
-    if (model == nullptr || !adapter.loaded) continue;
-    facts->push_back(FactsOf(*model, adapter.name));
-    facts->back().root = adapter.path;
-    facts->back().parent = row.model;
-    if (!core.profile_aliases()) continue;
-    for (const std::string& alias : ProfileAliases(*model, adapter.name)) {
-      facts->push_back(facts->back());
-      facts->back().name = alias;
-    }
-  }
+ModelFacts FactsOf(const ListedModel& listed) {
+  const int64_t created = listed.model == nullptr ? 0 : absl::ToUnixSeconds(listed.model->loaded);
+  return {listed.name, created, listed.max_context_tokens, listed.path, listed.parent};
 }
 
 bool IsOfAnthropic(const HttpRequest& request) {
@@ -85,19 +60,7 @@ std::string ErrorOf(const HttpRequest& request, const absl::Status& status) {
 
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
-  for (const ModelLease& model : ModelsFor(core, request.caller)) {
-    facts.push_back(FactsOf(*model, model->name));
-    if (!core.profile_aliases()) continue;
-    for (const std::string& alias : ProfileAliases(*model, model->name)) facts.push_back(FactsOf(*model, alias));
-  }
-  AppendAdapters(core, request.caller, &facts);
-  for (const ModelStatus& status : ModelStatusesFor(core, request.caller)) {
-    if (!IsLoadedWithRequest(status)) continue;
-    facts.push_back({status.name, 0, status.max_context_tokens});
-    for (const AdapterStatus& adapter : status.adapters) {
-      facts.push_back({adapter.name, 0, status.max_context_tokens, adapter.path, status.name});
-    }
-  }
+  for (const ListedModel& listed : ModelListFor(core, request.caller)) facts.push_back(FactsOf(listed));
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts, ModelsApiOf(request));
   return reply;
@@ -105,26 +68,10 @@ HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
 
 HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   const std::string request_id = EchoedRequestIdOf(request);
-  const absl::StatusOr<NamedModel> model = FindFor(core, request.caller, request.parameter);
-  if (!model.ok()) {
-    const absl::StatusOr<ModelStatus> status_of = ModelStatusFor(core, request.caller, request.parameter);
-    if (status_of.ok() && IsLoadedWithRequest(*status_of)) {
-      HttpReply reply = OkReply(kJsonText, request_id);
-      reply.body = ModelBody({status_of->name, 0, status_of->max_context_tokens}, ModelsApiOf(request));
-      return reply;
-    }
-    const bool loading = core.refusal() == AdmissionRefusal::kLoading;
-    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : model.status();
-    return ErrorReply(status, ErrorOf(request, status), request_id);
-  }
+  const absl::StatusOr<ListedModel> listed = ListedModelFor(core, request.caller, request.parameter);
+  if (!listed.ok()) return ErrorReply(listed.status(), ErrorOf(request, listed.status()), request_id);
   HttpReply reply = OkReply(kJsonText, request_id);
-  ModelFacts facts = FactsOf(*model->model, request.parameter);
-  if (model->adapter.id != 0) {
-    const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(core, request.caller, model->name);
-    if (adapter.ok()) facts.root = adapter->adapter.path;
-    facts.parent = model->model->name;
-  }
-  reply.body = ModelBody(facts, ModelsApiOf(request));
+  reply.body = ModelBody(FactsOf(*listed), ModelsApiOf(request));
   return reply;
 }
 

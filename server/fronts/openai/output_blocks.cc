@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "server/fronts/openai/logprobs_text.h"
+#include "server/http_calls/logprobs_text.h"
 
 namespace dunlin::server {
 

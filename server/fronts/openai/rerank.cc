@@ -5,6 +5,7 @@
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/field_names.h"
 #include "server/fronts/openai/generation_body.h"
+#include "server/json/execution_fields.h"
 #include "server/json/json_text.h"
 #include "server/serving/embed/rerank.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/embed_translator.h"
+#include "server/http_calls/response_facts.h"
 #include "server/json/field_table.h"
 #include "server/serving/output/response_writer.h"
 #include "server/serving/record/client_request.h"

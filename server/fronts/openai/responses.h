@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "server/fronts/openai/generation_body.h"
 #include "server/fronts/openai/output_blocks.h"
-#include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
+#include "server/http_calls/response_facts.h"
 
 namespace dunlin::server {
 

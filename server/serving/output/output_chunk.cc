@@ -3,6 +3,18 @@
 
 namespace dunlin::server {
 
+void GatherToolCalls(const std::vector<ToolCallDelta>& deltas, std::vector<ToolCallDelta>* calls) {
+  for (const ToolCallDelta& delta : deltas) {
+    const auto index = static_cast<size_t>(delta.tool_index);
+    if (index >= calls->size()) calls->resize(index + 1);
+    ToolCallDelta& call = (*calls)[index];
+    call.tool_index = delta.tool_index;
+    call.id.append(delta.id);
+    call.name.append(delta.name);
+    call.arguments.append(delta.arguments);
+  }
+}
+
 void TokenLogprobs::Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top,
                         const text::Tokenizer* tokenizer) {
   tokens_.push_back({Score(token.id, token.logprob, tokenizer), token.rank, top_.size(), top.size()});

@@ -91,6 +91,9 @@ struct ToolCallDelta {
   std::string arguments;   // since the call's last delta; together a JSON object
 };
 
+// Deltas of one call become one whole call. calls: by tool_index.
+void GatherToolCalls(const std::vector<ToolCallDelta>& deltas, std::vector<ToolCallDelta>* calls);
+
 // The finish of an output that ended OK.
 struct OutputFinish {
   engine::FinishReason reason = engine::FinishReason::kStop;  // kStop, kLength or kConstraint

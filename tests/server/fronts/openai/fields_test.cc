@@ -13,9 +13,9 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
-#include "server/fronts/openai/logprobs_text.h"
 #include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses_input.h"
+#include "server/http_calls/logprobs_text.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
-#include "server/fronts/openai/response_facts.h"
+#include "server/http_calls/response_facts.h"
 #include "server/serving/record/client_request.h"
 #include "text/chat_template.h"
 

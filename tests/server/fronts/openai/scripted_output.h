@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/fronts/openai/response_facts.h"
 #include "server/http_calls/request_translator.h"
+#include "server/http_calls/response_facts.h"
 #include "server/serving/output/output_chunk.h"
 #include "text/tokenizer.h"
 

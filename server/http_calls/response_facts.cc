@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/response_facts.h"
+#include "server/http_calls/response_facts.h"
 
 #include <algorithm>
 

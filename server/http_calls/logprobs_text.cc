@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/logprobs_text.h"
+#include "server/http_calls/logprobs_text.h"
 
 #include <algorithm>
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/resolve/model_list.h"
+
+#include <utility>
+
+#include "server/serving/resolve/adapter_changes.h"
+#include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
+#include "server/serving/resolve/profile_alias.h"
+
+namespace dunlin::server {
+namespace {
+
+// A model in memory or an adapter of one, and its profiles.
+void AppendWithProfiles(const ServingCore& core, const ListedModel& listed, std::vector<ListedModel>* list) {
+  list->push_back(listed);
+  if (!core.profile_aliases()) return;
+  for (std::string& alias : ProfileAliases(*listed.model, listed.name)) {
+    list->push_back(listed);
+    list->back().name = std::move(alias);
+  }
+}
+
+// Whether a model is listed although it is not in memory: its next request loads it.
+bool IsLoadedWithRequest(const ModelStatus& status) {
+  return status.takes_requests() && status.state != ModelState::kReady;
+}
+
+}  // namespace
+
+std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& caller) {
+  std::vector<ListedModel> list;
+  for (const ModelLease& model : ModelsFor(core, caller)) {
+    AppendWithProfiles(core, {model->name, model, model->any_engine()->max_context_tokens()}, &list);
+  }
+  for (const AdapterOfModel& row : AdaptersFor(core, caller)) {
+    const ModelLease model = core.Lease(row.model);
+    if (model == nullptr || !row.adapter.loaded) continue;
+    const int32_t max_context_tokens = model->any_engine()->max_context_tokens();
+    AppendWithProfiles(core, {row.adapter.name, model, max_context_tokens, row.adapter.path, row.model}, &list);
+  }
+  for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
+    if (!IsLoadedWithRequest(status)) continue;
+    list.push_back({status.name, nullptr, status.max_context_tokens});
+    for (const AdapterStatus& adapter : status.adapters) {
+      list.push_back({adapter.name, nullptr, status.max_context_tokens, adapter.path, status.name});
+    }
+  }
+  return list;
+}
+
+absl::StatusOr<ListedModel> ListedModelFor(const ServingCore& core, const Principal& caller, std::string_view name) {
+  const absl::StatusOr<NamedModel> named = FindFor(core, caller, name);
+  if (named.ok()) {
+    ListedModel listed{std::string(name), named->model, named->model->any_engine()->max_context_tokens()};
+    if (named->adapter.id == 0) return listed;
+    const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(core, caller, named->name);
+    if (adapter.ok()) listed.path = adapter->adapter.path;
+    listed.parent = named->model->name;
+    return listed;
+  }
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, name);
+  if (status.ok() && IsLoadedWithRequest(*status))
+    return ListedModel{status->name, nullptr, status->max_context_tokens};
+  const bool loading = core.refusal() == AdmissionRefusal::kLoading;
+  return loading ? core.StatusOf(AdmissionRefusal::kLoading) : named.status();
+}
+
+}  // namespace dunlin::server
