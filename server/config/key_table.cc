@@ -92,6 +92,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      Set<&Config::keys_file>},
     {"protocols.kserve", kBool, "true", 0, 0, nullptr,
      "Serve the Open Inference Protocol (KServe v2) on listen.grpc and listen.http"},
+    {"protocols.ollama", kBool, "true", 0, 0, nullptr, "Serve Ollama's API on listen.http (docs/ollama.md)"},
     {"protocols.openai.enabled", kBool, "true", 0, 0, nullptr,
      "Serve the APIs of OpenAI and Anthropic on listen.http; protocols.openai may be true or false instead of an "
      "object"},
@@ -108,8 +109,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "List every profile of a model as a model of its own, name@BACKEND-PRECISION; requests may use these names either "
      "way",
      Set<&Config::profile_aliases>},
-    {"protocols.vllm", kBool, "true", 0, 0, nullptr,
-     "Serve vLLM's own gRPC API, vllm.Inference and vllm.Control, on listen.grpc"},
+    {"protocols.vllm", kBool, "true", 0, 0, nullptr, "Serve vllm.Inference and vllm.Control on listen.grpc"},
 
     {"model_repository.path", kStr, "\"\"", 0, 4096, nullptr,
      "Folder with models, MODEL/VERSION, whose largest versions are served as if models[] had them; a member of "

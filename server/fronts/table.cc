@@ -3,6 +3,7 @@
 
 #include "server/fronts/dunlin_v1/front.h"
 #include "server/fronts/kserve/front.h"
+#include "server/fronts/ollama/front.h"
 #include "server/fronts/openai/front.h"
 #include "server/fronts/page/front.h"
 #include "server/fronts/smg_worker/front.h"
@@ -12,7 +13,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr const FrontRow* kFronts[] = {
-    &kDunlinV1Front, &kKserveFront, &kOpenAiFront, &kSmgWorkerFront, &kVllmFront, &kPageFront,
+    &kDunlinV1Front, &kKserveFront, &kOllamaFront, &kOpenAiFront, &kSmgWorkerFront, &kVllmFront, &kPageFront,
 };
 
 }  // namespace

@@ -18,9 +18,6 @@
 namespace dunlin::server {
 namespace {
 
-constexpr char kEventStream[] = "text/event-stream; charset=utf-8";
-constexpr char kKeepAliveComment[] = ": keep-alive\n\n";
-
 size_t BytesOf(const ClientPrompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
   const auto* ids = std::get_if<std::vector<engine::TokenId>>(&prompt);
@@ -105,7 +102,7 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
 }
 
 HttpReply HttpGeneration::ReplyOf(const std::string& request_id, std::string body) const {
-  HttpReply reply = OkReply(translator_->streams() ? kEventStream : kJsonText, request_id);
+  HttpReply reply = OkReply(translator_->streams() ? translator_->stream_form().content_type : kJsonText, request_id);
   if (clamped_max_tokens_.has_value()) reply.headers.push_back({kMaxTokensHeader, absl::StrCat(*clamped_max_tokens_)});
   if (translator_->streams()) {
     reply.headers.push_back({"Cache-Control", "no-cache"});
@@ -132,7 +129,7 @@ void HttpGeneration::SendPending(const std::string& request_id) {
   }
   std::string events = std::exchange(pending_, std::string());
   if (std::exchange(begun_, true)) return exchange()->Write(std::move(events));
-  exchange()->Begin(ReplyOf(request_id, std::move(events)), kKeepAliveComment);
+  exchange()->Begin(ReplyOf(request_id, std::move(events)), translator_->stream_form().idle_text);
 }
 
 // The first chunk begins the stream even if it has no events.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call that generates text over HTTP: passes its body to a Generation, and what its translator renders to the
-// exchange. An error before the first chunk is a status of HTTP, a later one ends the stream of events.
+// exchange. An error before the first chunk is a status of HTTP, a later one ends the stream.
 // A request with several prompts has a Generation for each, which share the response: chunks of one come while a write
 // of another is outstanding, and go out with the next. The first error is the call's; the others are then cancelled.
 // Thread rule: the handler's functions on the HTTP thread, a part's as ResponseWriter says, beside each other.

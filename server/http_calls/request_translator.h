@@ -14,6 +14,12 @@
 
 namespace dunlin::server {
 
+// How a response that streams looks.
+struct StreamForm {
+  const char* content_type = "text/event-stream; charset=utf-8";
+  std::string idle_text = ": keep-alive\n\n";  // HttpExchange::Begin's
+};
+
 class RequestTranslator {
  public:
   virtual ~RequestTranslator() = default;
@@ -22,8 +28,11 @@ class RequestTranslator {
   // After Read, once: the request's prompts behind its first one. Each is a generation of its own; chunks count outputs
   // through all prompts: prompt * num_outputs + output.
   virtual std::vector<ClientPrompt> TakeFurtherPrompts() { return {}; }
-  // After Read: the response is a stream of server-sent events; else one JSON document.
+  // After Read: the response is a stream, of server-sent events where stream_form says nothing else; else one JSON
+  // document.
   virtual bool streams() const = 0;
+  // After Read, of a response that streams.
+  virtual StreamForm stream_form() const { return {}; }
   // Appends events; without streaming it accumulates and appends nothing.
   virtual void OnChunk(const OutputChunk& chunk, std::string* out) = 0;
   // After the last chunk. OK: appends the document, or the last events. After an error: an error event where the

@@ -98,6 +98,7 @@ void Generation::Advance(bool inline_run) {
     const absl::StatusOr<bool> there = AwaitModel();
     if (!there.ok()) return End(there.status());
     if (!*there) return;
+    if (request_->loads_only) return End(CheckLoaded());
     phase_ = Phase::kPlanned;
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }
@@ -136,6 +137,15 @@ absl::StatusOr<bool> Generation::AwaitModel() {
     });
   }
   return model_use_->Ready(call_.principal, request_->model);
+}
+
+// Of a request that asks for its model to be in memory, and for nothing else.
+absl::Status Generation::CheckLoaded() {
+  ClientRequest request = *std::exchange(request_, std::nullopt);
+  ticket_.ReleaseBytes();
+  const CallContext call{*core_, call_.principal, *request.field_names, &record_};
+  const absl::StatusOr<NamedModel> named = ResolveModel(call, request.model, &request.execution);
+  return named.ok() ? CheckGenerates(*named->model) : named.status();
 }
 
 absl::Status Generation::Plan() {

@@ -70,6 +70,7 @@ class Generation final : public TextTask, public StallWatch::Call {
   absl::Status Read();
   // False: the model is being loaded, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> AwaitModel();
+  absl::Status CheckLoaded();
   absl::Status Plan();
   // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> SettleConstraint();

@@ -265,6 +265,9 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   }
   const ServedModel& model = *plan.model;
   if (absl::Status s = CheckGenerates(model); !s.ok()) return s;
+  if (client.untemplated_prompt.has_value() && model.chat_template == nullptr) {
+    client.prompt = *std::move(client.untemplated_prompt);
+  }
   const engine::RequestLimits& limits = model.engine->limits();
 
   engine::Request& request = plan.request;

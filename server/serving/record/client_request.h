@@ -84,6 +84,9 @@ struct ClientRequest {
   ClientPrompt prompt;
   std::optional<int32_t> truncate_prompt_tokens;  // keep only the last ones
   bool parse_special_tokens = false;              // special tokens in a text prompt are themselves, not plain text
+  // Of a chat: the text that stands for it where the model has no chat template. Empty: such a model takes no chat.
+  std::optional<std::string> untemplated_prompt;
+  bool loads_only = false;  // the model is to be in memory; nothing is generated, and the call ends without a chunk
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;

@@ -214,7 +214,8 @@ TEST_F(Page, CountsGenerationsByTheirProfiles) {
 
 TEST_F(Page, CanBeTurnedOff) {
   Start(false);
-  for (const char* path : {"/", "/page/main.js", "/status/models", "/status/profiles"}) {
+  EXPECT_THAT(Call("GET", "/").body, Not(HasSubstr("<html")));
+  for (const char* path : {"/page/main.js", "/status/models", "/status/profiles"}) {
     EXPECT_EQ(Call("GET", path).status, 404) << path;
   }
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields that bodies of several routes have. Target: has `core`, `model` and `request`, a ClientRequest or a
+// ClientEmbedRequest. Const data.
+#pragma once
+
+#include "server/fronts/ollama/served_name.h"
+#include "server/json/execution_fields.h"
+#include "server/json/field_table.h"
+
+namespace dunlin::server::ollama {
+
+// What executes a request: members of the server's own, in the body or, for clients that take nothing else, in options.
+template <class Target>
+inline constexpr FieldRow<Target> kExecutionRows[] = {
+    Honoured<Target>("device", [](const JsonValue& v, Target* t) { ReadDevice(v, &t->request->execution); }),
+    Honoured<Target>("attention_backend",
+                     [](const JsonValue& v, Target* t) { ReadAttentionBackend(v, &t->request->execution); }),
+    Honoured<Target>("precision", [](const JsonValue& v, Target* t) { ReadPrecision(v, &t->request->execution); }),
+    Honoured<Target>("allow_fallback",
+                     [](const JsonValue& v, Target* t) { t->request->execution.allow_fallback = v.Bool(); }),
+};
+
+template <class Target>
+inline constexpr FieldRow<Target> kCallRows[] = {
+    Honoured<Target>("model",
+                     [](const JsonValue& v, Target* t) {
+                       t->model = v.Text();
+                       t->request->model = ServedName(*t->core, t->model);
+                     }),
+    Honoured<Target>("request_id", [](const JsonValue& v, Target* t) { t->request->request_id = v.Text(); }),
+    Ignored<Target>("keep_alive"),
+};
+
+// How Ollama's own runner lays out memory and threads: the server's configuration decides that, and all of a model's
+// context is there for every request.
+template <class Target>
+inline constexpr FieldRow<Target> kRunnerRows[] = {
+    Ignored<Target>("num_ctx"),    Ignored<Target>("num_batch"), Ignored<Target>("num_gpu"),
+    Ignored<Target>("main_gpu"),   Ignored<Target>("use_mmap"),  Ignored<Target>("use_mlock"),
+    Ignored<Target>("num_thread"), Ignored<Target>("numa"),      Ignored<Target>("low_vram"),
+    Ignored<Target>("f16_kv"),     Ignored<Target>("num_keep"),  Ignored<Target>("draft_num_predict"),
+};
+
+}  // namespace dunlin::server::ollama
