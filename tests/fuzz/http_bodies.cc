@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of HTTP calls: OpenAI's, Anthropic's and Cohere's APIs, and KServe's in JSON with binary tensors behind it.
+// Bodies of HTTP calls: OpenAI's, Anthropic's, Cohere's and Ollama's APIs, and KServe's in JSON with binary tensors
+// behind it.
 #include <memory>
 #include <string>
 
 #include "server/fronts/kserve/http_translators.h"
+#include "server/fronts/ollama/error_body.h"
+#include "server/fronts/ollama/generation_translator.h"
+#include "server/fronts/ollama/ollama_routes.h"
+#include "server/fronts/ollama/vectors_translator.h"
 #include "server/fronts/openai/anthropic_messages.h"
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
@@ -86,6 +91,40 @@ int FuzzAnthropic(const uint8_t* data, size_t size) {
     Answer(server::kCountTokensWork, input.rest());
   } else {
     Generate(server::AnthropicTranslator(Facts(route >= 128)), input.rest());
+  }
+  return 0;
+}
+
+// Input: the route (1 byte), the body.
+int FuzzOllama(const uint8_t* data, size_t size) {
+  InputBytes input(data, size);
+  const uint8_t route = input.Byte();
+  const std::string_view body = input.rest();
+  const server::ollama::CallFacts facts{.core = &Core(), .response = Facts(false), .created_at = "now"};
+  const auto generate = [&](server::ollama::GenerationApi api) {
+    server::ollama::GenerationTranslator translator(api, facts);
+    Generate(translator, body);
+    CheckErrorBody(translator.stream_form().idle_text);
+  };
+  switch (route % 8) {
+    case 0:
+    case 1:
+    case 2:
+      generate(server::ollama::GenerationApi::kChat);
+      break;
+    case 3:
+    case 4:
+      generate(server::ollama::GenerationApi::kGenerate);
+      break;
+    case 5:
+      Embed(server::ollama::VectorsTranslator(server::ollama::VectorsApi::kEmbed, facts), body);
+      break;
+    case 6:
+      Embed(server::ollama::VectorsTranslator(server::ollama::VectorsApi::kEmbeddings, facts), body);
+      break;
+    default:
+      const auto naming = server::ollama::ReadNaming(body);
+      if (!naming.ok()) CheckErrorBody(server::ollama::ErrorBody(naming.status()));
   }
   return 0;
 }
