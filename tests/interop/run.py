@@ -35,6 +35,7 @@ INSTALL_S = 900
 Client = collections.namedtuple("Client", "name program slow limit_s tests")
 OPENAI = "server/fronts/openai/"
 KSERVE = "server/fronts/kserve/"
+OLLAMA = "server/fronts/ollama/"
 VLLM = "server/(fronts/vllm|transport/zmq)/"
 SMG = r"server/fronts/(smg_worker|openai)/|README\.md"
 CLIENTS = [
@@ -45,6 +46,7 @@ CLIENTS = [
     Client("ai-sdk", "node/ai_sdk_node.mjs", False, 120, OPENAI),
     Client("litellm", "litellm_python.py", False, 120, OPENAI),
     Client("cohere", "cohere_python.py", False, 60, OPENAI),
+    Client("ollama", "ollama_python.py", False, 120, OLLAMA),
     Client("claude-shapes", "claude_code_shapes.py", False, 60, OPENAI),
     Client("codex", "codex_run.py", False, 180, OPENAI),
     Client("opencode", "opencode_run.py", False, 240, OPENAI),
