@@ -100,7 +100,7 @@ int FuzzOllama(const uint8_t* data, size_t size) {
   InputBytes input(data, size);
   const uint8_t route = input.Byte();
   const std::string_view body = input.rest();
-  const server::ollama::CallFacts facts{.core = &Core(), .response = Facts(false), .created_at = "now"};
+  const server::ollama::CallFacts facts{.response = Facts(false), .created_at = "now"};
   const auto generate = [&](server::ollama::GenerationApi api) {
     server::ollama::GenerationTranslator translator(api, facts);
     Generate(translator, body);

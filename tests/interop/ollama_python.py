@@ -125,12 +125,12 @@ def embeddings():
 @checks.add("list, show, ps")
 def lists():
     names = [model.model for model in client.list().models]
-    holds({MODEL, ENCODER} <= set(names), f"models are {names}")
+    holds({MODEL + ":latest", ENCODER + ":latest"} <= set(names), f"models are {names}")
     shown = client.show(MODEL)
     holds({"completion", "tools"} <= set(shown.capabilities), f"capabilities are {shown.capabilities}")
     holds(shown.modelinfo[shown.modelinfo["general.architecture"] + ".context_length"] > 0, f"shown is {shown}")
     same(client.show(ENCODER).capabilities, ["embedding"])
-    holds(MODEL in [model.model for model in client.ps().models], "the model is not in memory")
+    holds(MODEL + ":latest" in [model.model for model in client.ps().models], "the model is not in memory")
 
 
 @checks.add("pull, and what is not offered")

@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "server/json/field_table.h"
 #include "server/json/json_value.h"
-#include "server/serving/core/serving_core.h"
 #include "server/serving/record/client_request.h"
 #include "text/chat_template.h"
 
@@ -21,9 +20,7 @@ enum class GenerationApi : uint8_t { kChat, kGenerate };
 
 // What the response depends on besides the ClientRequest, and what is put together from several fields.
 struct GenerationBody {
-  const ServingCore* core;
   ClientRequest* request;
-  std::string model = {};                  // as the client calls it
   text::ChatInput chat = {};               // of chat
   std::string prompt = {};                 // of generate, as the next two
   std::string system = {};                 // "": none

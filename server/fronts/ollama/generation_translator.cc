@@ -31,12 +31,12 @@ void AppendToolCall(const ToolCallDelta& call, std::string* out) {
 }  // namespace
 
 absl::Status GenerationTranslator::Read(std::string_view text, ClientRequest* request) {
-  GenerationBody body{.core = facts_.core, .request = request};
+  GenerationBody body{.request = request};
   absl::Status status = ReadGenerationBody(api_, text, &body);
   stream_ = body.stream;
   loads_only_ = request->loads_only;
   head_ = "{";
-  AppendJsonMember("model", body.model, &head_);
+  AppendJsonMember("model", request->model, &head_);
   head_.push_back(',');
   AppendJsonMember("created_at", facts_.created_at, &head_);
   return status;

@@ -73,9 +73,15 @@ size_t WeightBytes(const ListedModel& listed) {
   return model.weight_bytes(model.precisions().front());
 }
 
+// Every name that Ollama lists has a tag, and clients add this one to a name before they look it up in the list.
+std::string TaggedName(const std::string& name) {
+  return name.find(':') == name.npos ? absl::StrCat(name, ":latest") : name;
+}
+
 Json ModelOf(const ListedModel& listed) {
-  return {{"name", listed.name},
-          {"model", listed.name},
+  const std::string name = TaggedName(listed.name);
+  return {{"name", name},
+          {"model", name},
           {"size", WeightBytes(listed)},
           {"digest", DigestOfName(listed.name)},
           {"details", DetailsOfModel(listed)}};

@@ -11,7 +11,6 @@
 #include "server/fronts/ollama/error_body.h"
 #include "server/fronts/ollama/generation_translator.h"
 #include "server/fronts/ollama/model_documents.h"
-#include "server/fronts/ollama/served_name.h"
 #include "server/fronts/ollama/vectors_translator.h"
 #include "server/http_calls/caller.h"
 #include "server/http_calls/document_call.h"
@@ -43,9 +42,8 @@ HttpReply DocumentOf(const HttpRequest& request, std::string document) {
 HttpReply ShowReply(const ServingCore& core, const HttpRequest& request, const std::string& body) {
   const absl::StatusOr<NamingBody> naming = ReadNaming(body);
   if (!naming.ok()) return RefusalOf(request, naming.status());
-  absl::StatusOr<ListedModel> listed = ListedModelFor(core, request.caller, ServedName(core, naming->model));
+  const absl::StatusOr<ListedModel> listed = ListedModelFor(core, request.caller, naming->model);
   if (!listed.ok()) return RefusalOf(request, listed.status());
-  listed->name = naming->model;
   return DocumentOf(request, ShowDocument(*listed));
 }
 
@@ -53,7 +51,7 @@ HttpReply ShowReply(const ServingCore& core, const HttpRequest& request, const s
 HttpReply PullReply(const ServingCore& core, const HttpRequest& request, const std::string& body) {
   const absl::StatusOr<NamingBody> naming = ReadNaming(body);
   if (!naming.ok()) return RefusalOf(request, naming.status());
-  const absl::Status found = ListedModelFor(core, request.caller, ServedName(core, naming->model)).status();
+  const absl::Status found = ListedModelFor(core, request.caller, naming->model).status();
   if (absl::IsNotFound(found)) {
     const std::string message = absl::StrCat("models that are not served are not pulled: ", kWhereModelsComeFrom);
     return RefusalOf(request, MakeError(Reason::kNotImplemented, message));
@@ -79,8 +77,7 @@ HttpRoute DeleteRoute() {
 
 CallFacts FactsNow(const OllamaSources& sources) {
   const absl::Time now = absl::Now();
-  return {.core = sources.core,
-          .response = {absl::ToUnixSeconds(now), sources.version, sources.cpu_variant},
+  return {.response = {absl::ToUnixSeconds(now), sources.version, sources.cpu_variant},
           .created_at = absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())};
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields that bodies of several routes have. Target: has `core`, `model` and `request`, a ClientRequest or a
-// ClientEmbedRequest. Const data.
+// The fields that bodies of several routes have. Target: has `request`, a ClientRequest or a ClientEmbedRequest. Const
+// data.
 #pragma once
 
-#include "server/fronts/ollama/served_name.h"
 #include "server/json/execution_fields.h"
 #include "server/json/field_table.h"
 
@@ -22,11 +21,7 @@ inline constexpr FieldRow<Target> kExecutionRows[] = {
 
 template <class Target>
 inline constexpr FieldRow<Target> kCallRows[] = {
-    Honoured<Target>("model",
-                     [](const JsonValue& v, Target* t) {
-                       t->model = v.Text();
-                       t->request->model = ServedName(*t->core, t->model);
-                     }),
+    Honoured<Target>("model", [](const JsonValue& v, Target* t) { t->request->model = v.Text(); }),
     Honoured<Target>("request_id", [](const JsonValue& v, Target* t) { t->request->request_id = v.Text(); }),
     Ignored<Target>("keep_alive"),
 };

@@ -68,9 +68,9 @@ absl::Status VectorsTranslator::Read(std::string_view text, ClientEmbedRequest* 
   const absl::StatusOr<Json> json = ParseBody(text);
   if (!json.ok()) return json.status();
   absl::Status status;
-  VectorsBody body{.core = facts_.core, .request = request};
+  VectorsBody body{.request = request};
   ReadFields(JsonValue(*json, &status, &request->ignored), FieldsOf(api_), &body);
-  model_ = std::move(body.model);
+  model_ = request->model;
   return status;
 }
 

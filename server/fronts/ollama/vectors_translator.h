@@ -19,9 +19,7 @@ enum class VectorsApi : uint8_t { kEmbed, kEmbeddings };
 
 // What a body holds.
 struct VectorsBody {
-  const ServingCore* core;
   ClientEmbedRequest* request;
-  std::string model = {};  // as the client calls it
 };
 
 // The tables of a route.

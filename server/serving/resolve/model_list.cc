@@ -59,9 +59,10 @@ absl::StatusOr<ListedModel> ListedModelFor(const ServingCore& core, const Princi
     listed.parent = named->model->name;
     return listed;
   }
-  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, name);
+  const KnownModel known = FindKnown(core, name);
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, known.name);
   if (status.ok() && IsLoadedWithRequest(*status))
-    return ListedModel{status->name, nullptr, status->max_context_tokens};
+    return ListedModel{std::string(name), nullptr, status->max_context_tokens};
   const bool loading = core.refusal() == AdmissionRefusal::kLoading;
   return loading ? core.StatusOf(AdmissionRefusal::kLoading) : named.status();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/resolve/profile_alias.h"
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,7 @@ using C = ClientField;
 using F = engine::RequestField;
 
 constexpr char kSuffixMark = '@';
+constexpr std::string_view kTag = ":latest";
 
 template <typename Row, size_t kRows>
 const Row* FindNamed(const Row (&table)[kRows], std::string_view name) {
@@ -56,6 +58,17 @@ absl::Status Conflict(engine::Field field, std::string_view asked, std::string_v
       std::string(named));
 }
 
+std::string_view WithoutTag(std::string_view name) {
+  return name.ends_with(kTag) ? name.substr(0, name.size() - kTag.size()) : name;
+}
+
+// What a name may stand for, in the order in which it is looked for: itself, itself without its tag, that without its
+// profile.
+std::array<std::string_view, 3> OwnNamesOf(std::string_view name) {
+  const std::string_view untagged = WithoutTag(name);
+  return {name, untagged, untagged.substr(0, untagged.rfind(kSuffixMark))};
+}
+
 // Without a suffix.
 NamedModel FindExactly(const ServingCore& core, std::string_view name) {
   if (ModelLease model = core.Lease(name)) return {std::move(model), {}, std::string(name)};
@@ -70,16 +83,16 @@ NamedModel FindExactly(const ServingCore& core, std::string_view name) {
 }  // namespace
 
 NamedModel FindNamed(const ServingCore& core, std::string_view name) {
-  NamedModel found = FindExactly(core, name);
-  const size_t mark = name.rfind(kSuffixMark);
-  if (found.model != nullptr || mark == std::string_view::npos) return found;
-  return FindExactly(core, name.substr(0, mark));
+  for (const std::string_view own : OwnNamesOf(name)) {
+    if (NamedModel found = FindExactly(core, own); found.model != nullptr) return found;
+  }
+  return {};
 }
 
 KnownModel FindKnown(const ServingCore& core, std::string_view name) {
   KnownModel unknown{std::string(name), std::string(name)};
   if (core.lifecycle() == nullptr) return unknown;
-  for (const std::string_view own : {name, name.substr(0, name.rfind(kSuffixMark))}) {
+  for (const std::string_view own : OwnNamesOf(name)) {
     if (core.lifecycle()->Knows(own)) return {std::string(own), std::string(own)};
     std::string model = core.lifecycle()->ModelOfAdapter(own);
     if (!model.empty()) return {std::move(model), std::string(own)};
@@ -88,8 +101,9 @@ KnownModel FindKnown(const ServingCore& core, std::string_view name) {
 }
 
 absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const NamedModel& model, std::string_view name) {
-  if (name == model.name) return engine::ExecutionChoice();
-  const std::string_view suffix = name.substr(model.name.size() + 1);
+  const std::string_view untagged = WithoutTag(name);
+  if (name == model.name || untagged == model.name) return engine::ExecutionChoice();
+  const std::string_view suffix = untagged.substr(model.name.size() + 1);
   if (const std::optional<engine::ExecutionChoice> choice = ParseSuffix(suffix)) return *choice;
   const std::vector<std::string> aliases = ProfileAliases(*model.model, model.name);
   return InvalidField(

@@ -2,6 +2,7 @@
 // What a request's model name stands for: a model, or a LoRA adapter of one, and a profile: "name@BACKEND-PRECISION",
 // "name@BACKEND" and "name@PRECISION" stand for "name" with that attention backend and precision, in every protocol:
 // routers drop the fields that would say so. A model whose own name is the whole text comes first, then an adapter.
+// ":latest" at the end, the tag that Ollama's clients add to names and take from one API to another, says nothing.
 // Pure but for the lease, any thread.
 #pragma once
 

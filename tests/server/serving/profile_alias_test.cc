@@ -32,6 +32,8 @@ TEST(ProfileAlias, ChoosesWhatRuns) {
       {"tiny@math", AttentionBackend::kMath, Precision::kFp32},
       {"tiny@bf16", AttentionBackend::kFlash, Precision::kBf16},
       {"tiny@efficient-bf16", AttentionBackend::kEfficient, Precision::kBf16},
+      {"tiny:latest", AttentionBackend::kFlash, Precision::kFp32},
+      {"tiny@math-bf16:latest", AttentionBackend::kMath, Precision::kBf16},
   };
   Harness harness;
   for (const Row& row : rows) {
@@ -44,7 +46,7 @@ TEST(ProfileAlias, ChoosesWhatRuns) {
     EXPECT_EQ(profile->attention_backend, row.backend) << row.name;
     EXPECT_EQ(profile->precision, row.precision) << row.name;
   }
-  EXPECT_EQ(harness.observer.WaitFor(4).back().model, "tiny") << "metrics know models alone";
+  EXPECT_EQ(harness.observer.WaitFor(6).back().model, "tiny") << "metrics know models alone";
 }
 
 TEST(ProfileAlias, AnExplicitFieldMayRepeatTheNameButNotContradictIt) {

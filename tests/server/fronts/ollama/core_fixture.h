@@ -26,9 +26,8 @@ class CoreFixture : public testing::Test {
     models_.repository().StopEngines();
   }
 
-  CallFacts Facts() const {
-    return {.core = &core_,
-            .response = {.created = 1700000000, .version = "9.9.9", .cpu_variant = "avx2"},
+  static CallFacts Facts() {
+    return {.response = {.created = 1700000000, .version = "9.9.9", .cpu_variant = "avx2"},
             .created_at = "2023-11-14T22:13:20+00:00"};
   }
 

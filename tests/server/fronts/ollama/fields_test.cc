@@ -41,7 +41,7 @@ TEST_F(Fields, OptionsAreSamplingStoppingAndExecution) {
       "messages":[{"role":"user","content":"a"}], "precision":"fp32", "options":{"temperature":0.5, "top_k":3,
       "top_p":0.75, "min_p":0.25, "repeat_penalty":1.5, "presence_penalty":0.5, "frequency_penalty":0.25, "seed":7,
       "num_predict":9, "stop":["x","y"], "attention_backend":"math", "num_ctx":2048, "num_gpu":1}})");
-  EXPECT_EQ(request.model, "tiny");
+  EXPECT_EQ(request.model, "tiny:latest");
   EXPECT_EQ(request.sampling.temperature, 0.5F);
   EXPECT_EQ(request.sampling.top_k, 3);
   EXPECT_EQ(request.sampling.top_p, 0.75F);
@@ -181,7 +181,7 @@ TEST_F(Fields, AnErrorHasTheMessageWhereClientsLookForIt) {
             R"({"error":"options.top_p is 2; limit is (0, 1]","reason":"INVALID_FIELD","field":"options.top_p",)"
             R"("limit":"(0, 1]"})");
   EXPECT_EQ(Chat(R"({"model":"nope:latest","messages":[{"role":"user","content":"a"}]})"),
-            R"({"error":"model 'nope' not found","reason":"UNKNOWN_MODEL"})");
+            R"({"error":"model 'nope:latest' not found","reason":"UNKNOWN_MODEL"})");
   EXPECT_EQ(Chat("[]"), R"({"error":"the body is not a JSON object","reason":"MALFORMED_MESSAGE"})");
 }
 

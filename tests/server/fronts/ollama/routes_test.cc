@@ -87,8 +87,8 @@ TEST_F(OllamaRoutes, TellOfModels) {
   EXPECT_EQ(Get("/api/version")["dunlin"], "1.2.3");
   const Json tags = Get("/api/tags")["models"];
   ASSERT_THAT(tags, SizeIs(3));
-  EXPECT_EQ(tags[0]["name"], "tiny");
-  EXPECT_EQ(tags[0]["model"], "tiny");
+  EXPECT_EQ(tags[0]["name"], "tiny:latest");
+  EXPECT_EQ(tags[0]["model"], "tiny:latest");
   EXPECT_EQ(tags[0]["digest"].get<std::string>().size(), 64U);
   EXPECT_EQ(tags[0]["details"]["family"], "gpt2");
   EXPECT_EQ(tags[0]["details"]["quantization_level"], "FP32");
@@ -113,9 +113,19 @@ TEST_F(OllamaRoutes, ShowWhatClientsReadOfAModel) {
   EXPECT_EQ(Post("/api/show", R"({"name":"bare"})")["capabilities"], Json::array({"completion"}));
 }
 
+// VS Code lists models here and sends chats to OpenAI's route.
+TEST_F(OllamaRoutes, NamesOfTheListAreThoseOfEveryRoute) {
+  Start();
+  const std::string name = Get("/api/tags")["models"][0]["model"];
+  const Json completion = {
+      {"model", name}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}, {"max_tokens", 2}, {"stream", false}};
+  EXPECT_EQ(Post("/v1/chat/completions", completion.dump())["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(Get("/v1/models/" + name)["id"], name);
+}
+
 TEST_F(OllamaRoutes, ListProfilesAsModelsWhenAskedTo) {
   Start(/*page=*/true, /*ollama=*/true, /*profile_aliases=*/true);
-  EXPECT_THAT(Call("GET", "/api/tags"), HasSubstr(R"("name":"tiny@flash-bf16")"));
+  EXPECT_THAT(Call("GET", "/api/tags"), HasSubstr(R"("name":"tiny@flash-bf16:latest")"));
   const Json answer =
       Post("/api/generate", R"({"model":"tiny@math-bf16:latest","prompt":"hi","stream":false})")["dunlin"];
   EXPECT_EQ(answer["execution"]["attention_backend"], "math");
