@@ -55,12 +55,10 @@ Json DetailsOfModel(const ListedModel& listed) {
 }
 
 Json CapabilitiesOf(const ListedModel& listed) {
-  Json capabilities = Json::array();
-  if (listed.model == nullptr) return Json::array({"completion"});
+  if (listed.encoder) return Json::array({"embedding"});
+  Json capabilities = Json::array({"completion"});
+  if (listed.model == nullptr || !CheckChats(*listed.model).ok()) return capabilities;
   const ServedModel& model = *listed.model;
-  if (model.encoder != nullptr) return Json::array({"embedding"});
-  capabilities.push_back("completion");
-  if (!CheckChats(model).ok()) return capabilities;
   if (model.chat_forms.calls != nullptr) capabilities.push_back("tools");
   if (model.chat_forms.reasoning != nullptr) capabilities.push_back("thinking");
   return capabilities;

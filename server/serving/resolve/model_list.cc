@@ -11,6 +11,12 @@
 namespace dunlin::server {
 namespace {
 
+ListedModel InMemory(std::string_view name, const ModelLease& model) {
+  ListedModel listed{std::string(name), model, model->any_engine()->max_context_tokens()};
+  listed.encoder = model->encoder != nullptr;
+  return listed;
+}
+
 // A model in memory or an adapter of one, and its profiles.
 void AppendWithProfiles(const ServingCore& core, const ListedModel& listed, std::vector<ListedModel>* list) {
   list->push_back(listed);
@@ -31,17 +37,19 @@ bool IsLoadedWithRequest(const ModelStatus& status) {
 std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& caller) {
   std::vector<ListedModel> list;
   for (const ModelLease& model : ModelsFor(core, caller)) {
-    AppendWithProfiles(core, {model->name, model, model->any_engine()->max_context_tokens()}, &list);
+    AppendWithProfiles(core, InMemory(model->name, model), &list);
   }
   for (const AdapterOfModel& row : AdaptersFor(core, caller)) {
     const ModelLease model = core.Lease(row.model);
     if (model == nullptr || !row.adapter.loaded) continue;
-    const int32_t max_context_tokens = model->any_engine()->max_context_tokens();
-    AppendWithProfiles(core, {row.adapter.name, model, max_context_tokens, row.adapter.path, row.model}, &list);
+    ListedModel adapter = InMemory(row.adapter.name, model);
+    adapter.path = row.adapter.path;
+    adapter.parent = row.model;
+    AppendWithProfiles(core, adapter, &list);
   }
   for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
     if (!IsLoadedWithRequest(status)) continue;
-    list.push_back({status.name, nullptr, status.max_context_tokens});
+    list.push_back({status.name, nullptr, status.max_context_tokens, "", "", status.encoder});
     for (const AdapterStatus& adapter : status.adapters) {
       list.push_back({adapter.name, nullptr, status.max_context_tokens, adapter.path, status.name});
     }
@@ -52,7 +60,7 @@ std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& 
 absl::StatusOr<ListedModel> ListedModelFor(const ServingCore& core, const Principal& caller, std::string_view name) {
   const absl::StatusOr<NamedModel> named = FindFor(core, caller, name);
   if (named.ok()) {
-    ListedModel listed{std::string(name), named->model, named->model->any_engine()->max_context_tokens()};
+    ListedModel listed = InMemory(name, named->model);
     if (named->adapter.id == 0) return listed;
     const absl::StatusOr<AdapterOfModel> adapter = AdapterFor(core, caller, named->name);
     if (adapter.ok()) listed.path = adapter->adapter.path;

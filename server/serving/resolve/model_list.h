@@ -21,6 +21,7 @@ struct ListedModel {
   int32_t max_context_tokens = 0;  // prompt and output
   std::string path = {};           // of an adapter, if the caller hears of it
   std::string parent = {};         // of an adapter: the model that it adapts; "": none
+  bool encoder = false;            // it makes vectors; of one that is not in memory, once that is known
 };
 
 // Models in memory, in the order in which they were loaded; adapters of these; models that requests load, each with its

@@ -85,6 +85,26 @@ TEST(IdleModels, AreUnloadedAndLoadedWithTheNextRequest) {
   EXPECT_TRUE(CompleteOnce(server.http(), "idle").ok);
 }
 
+// Ollama's clients load a model so.
+TEST(IdleModels, AreLoadedByARequestThatGeneratesNothing) {
+  const LiveFolder folder("empty");
+  nlohmann::json idle = LiveFolder::Model("idle", folder.CopyModel("model"));
+  idle["idle_unload_s"] = 3600;
+  folder.WriteConfig({idle});
+  const ServerProcess server(folder.config(), {});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  ModelAdmin admin(server.grpc());
+  EXPECT_EQ(admin.StatusOf("idle").state(), v1::MODEL_STATE_UNLOADED);
+  EXPECT_THAT(HttpGet(server.http(), "/api/tags"), HasSubstr(R"("model":"idle:latest")"));
+  EXPECT_THAT(HttpGet(server.http(), "/api/ps"), HasSubstr(R"({"models":[]})"));
+  EXPECT_THAT(PostOnce(server.http(), "/api/show", R"({"model":"idle:latest"})"), HasSubstr(".context_length\":"));
+  EXPECT_THAT(PostOnce(server.http(), "/api/generate", R"({"model":"idle:latest"})"),
+              HasSubstr(R"("response":"","done":true,"done_reason":"load"})"));
+  EXPECT_EQ(admin.StatusOf("idle").state(), v1::MODEL_STATE_READY);
+  EXPECT_EQ(admin.StatusOf("idle").loads(), 1U);
+  EXPECT_THAT(HttpGet(server.http(), "/api/ps"), HasSubstr(R"("model":"idle:latest")"));
+}
+
 TEST(IdleModels, RequestsThatWaitForALoadAreBoundedAndMayLeave) {
   const LiveFolder folder("waits");
   // A load does not go on until somebody writes its chat template.
