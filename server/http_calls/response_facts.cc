@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "server/json/json_text.h"
 
 namespace dunlin::server {
@@ -102,6 +103,21 @@ void AppendSpeculation(const Usage& usage, std::string* out) {
   if (usage.drafted_tokens == 0) return;
   absl::StrAppend(out, ",\"speculation\":{\"drafted_tokens\":", usage.drafted_tokens,
                   ",\"accepted_tokens\":", usage.accepted_tokens, "}");
+}
+
+void AppendRun(std::string_view execution, std::string_view fingerprint, const CallTotals& totals, std::string* out) {
+  absl::StrAppend(out, ",\"dunlin\":{\"execution\":", engine::AbslView(execution.empty() ? "null" : execution),
+                  ",\"system_fingerprint\":\"", engine::AbslView(fingerprint), "\"");
+  if (totals.any_finish) {
+    out->append(",\"timings\":");
+    AppendTimings(totals.timings, out);
+    AppendSpeculation(totals.usage, out);
+  }
+  if (totals.constraint_error.has_value()) {
+    out->push_back(',');
+    AppendConstraintEnd(*totals.constraint_error, out);
+  }
+  out->push_back('}');
 }
 
 }  // namespace dunlin::server

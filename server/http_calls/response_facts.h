@@ -64,6 +64,10 @@ void AppendCompletionDetails(const CallTotals& totals, std::string* out);
 // "finish_reason":"constraint", and where a bound ended the output its "message": members of an object "dunlin".
 void AppendConstraintEnd(const std::string& constraint_error, std::string* out);
 
+// ,"dunlin":{...} of an answer: what executes it ("execution", in JSON; null if "") and its fingerprint; once an output
+// has ended its timings, what was guessed of it, and what its constraint did.
+void AppendRun(std::string_view execution, std::string_view fingerprint, const CallTotals& totals, std::string* out);
+
 // ,"speculation":{"drafted_tokens":...,"accepted_tokens":...} of the member "dunlin", in answers whose usage has no
 // place for them; nothing where no token was guessed.
 void AppendSpeculation(const Usage& usage, std::string* out);

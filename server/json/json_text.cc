@@ -96,6 +96,15 @@ void AppendJsonNumber(double value, std::string* out) {
   AppendNumber(value, out);
 }
 
+void AppendJsonNumbers(std::span<const float> values, std::string* out) {
+  out->push_back('[');
+  for (const float& value : values) {
+    if (&value != values.data()) out->push_back(',');
+    AppendJsonNumber(value, out);
+  }
+  out->push_back(']');
+}
+
 void AppendJsonIds(std::span<const engine::TokenId> ids, std::string* out) {
   out->push_back('[');
   for (size_t i = 0; i < ids.size(); ++i) absl::StrAppend(out, i == 0 ? "" : ",", ids[i]);

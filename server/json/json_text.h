@@ -24,6 +24,9 @@ std::string Utf8OrReplaced(std::string_view bytes);
 void AppendJsonNumber(float value, std::string* out);
 void AppendJsonNumber(double value, std::string* out);
 
+// [0.5,-1], each as AppendJsonNumber writes it.
+void AppendJsonNumbers(std::span<const float> values, std::string* out);
+
 // [1,2,3]
 void AppendJsonIds(std::span<const engine::TokenId> ids, std::string* out);
 // The bytes as numbers: [226,128]

@@ -172,7 +172,7 @@ const Room kRooms[] = {
      {"engine/base", "engine/cache", "engine/request", "server/access", "server/models", "server/process",
       "server/serving/core", "server/serving/record", "server/serving/resolve"}},
     {"server/http_calls",
-     {"engine/request", "server/access", "server/json", "server/serving", "server/transport", "text"}},
+     {"engine/base", "engine/request", "server/access", "server/json", "server/serving", "server/transport", "text"}},
     {"server/grpc_calls", {"engine/base", "engine/request", "server/access", "server/serving", "server/transport"}},
     {"server/fronts",
      {"engine", "text", "server/access", "server/grpc_calls", "server/http_calls", "server/json", "server/models",

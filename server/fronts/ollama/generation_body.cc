@@ -103,7 +103,7 @@ void ReadFormat(const V& format, B* body) {
     out = text::GrammarSource{GrammarKind::kJsonObject, {}, {}};
   } else if (!format.is_string()) {
     format.Fail(format.Shown(), "\"json\" or a JSON Schema");
-  } else if (format.json() != "") {
+  } else if (!format.Text().empty()) {
     format.FailName("format", "\"json\" or a JSON Schema");
   }
 }

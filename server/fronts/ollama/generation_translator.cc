@@ -81,8 +81,8 @@ void GenerationTranslator::AppendLine(size_t num_calls, std::string* out) {
 void GenerationTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
   totals_.Count(chunk);
   if (chunk.profile.has_value()) {
-    profile_ = chunk.profile;
-    AppendExecution(*profile_, &execution_, chunk.adapter, chunk.num_ranks);
+    AppendExecution(*chunk.profile, &execution_, chunk.adapter, chunk.num_ranks);
+    fingerprint_ = Fingerprint(facts_.response, *chunk.profile);
   }
   unsent_.text.append(chunk.text);
   unsent_.reasoning.append(chunk.reasoning);
@@ -92,20 +92,6 @@ void GenerationTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
   // The last call may go on until the output has ended.
   const size_t num_whole = calls_.size() - (finish_.has_value() || calls_.empty() ? 0 : 1);
   if (stream_) AppendLine(std::max(num_whole, num_sent_calls_), out);
-}
-
-// {"execution":...,"system_fingerprint":...,"timings":...}: what ran.
-void GenerationTranslator::AppendExtension(std::string* out) const {
-  if (!profile_.has_value()) return;
-  absl::StrAppend(out, ",\"dunlin\":{\"execution\":", execution_, ",\"system_fingerprint\":\"",
-                  Fingerprint(facts_.response, *profile_), "\",\"timings\":");
-  AppendTimings(totals_.timings, out);
-  AppendSpeculation(totals_.usage, out);
-  if (totals_.constraint_error.has_value()) {
-    out->push_back(',');
-    AppendConstraintEnd(*totals_.constraint_error, out);
-  }
-  out->push_back('}');
 }
 
 // The members of the last object. load_duration: until the request was first scheduled, which is the wait for a model
@@ -125,7 +111,7 @@ void GenerationTranslator::AppendEnd(std::string* out) const {
                   ",\"prompt_eval_duration\":", Nanoseconds(timings.ttft_ms - timings.queue_ms),
                   ",\"eval_count\":", totals_.usage.completion_tokens,
                   ",\"eval_duration\":", Nanoseconds(timings.total_ms - timings.ttft_ms));
-  AppendExtension(out);
+  AppendRun(execution_, fingerprint_, totals_, out);
   out->push_back('}');
 }
 

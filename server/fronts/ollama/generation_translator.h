@@ -39,7 +39,6 @@ class GenerationTranslator final : public RequestTranslator {
   // A line of a stream, with what has not been sent; nothing if all has been.
   void AppendLine(size_t num_calls, std::string* out);
   void AppendEnd(std::string* out) const;
-  void AppendExtension(std::string* out) const;
 
   const GenerationApi api_;
   const CallFacts facts_;
@@ -49,8 +48,8 @@ class GenerationTranslator final : public RequestTranslator {
   Unsent unsent_;
   std::vector<ToolCallDelta> calls_;  // all
   size_t num_sent_calls_ = 0;
-  std::optional<engine::ExecutionProfile> profile_;
   std::string execution_;  // in JSON
+  std::string fingerprint_;
   std::optional<OutputFinish> finish_;
   CallTotals totals_;
 };

@@ -42,15 +42,6 @@ constexpr FieldRow<E> kEmbeddings[] = {
     Honoured<E>("options", ReadVectorOptions),
 };
 
-void AppendFloats(std::span<const float> vector, std::string* out) {
-  out->push_back('[');
-  for (const float& value : vector) {
-    if (&value != vector.data()) out->push_back(',');
-    AppendJsonNumber(value, out);
-  }
-  out->push_back(']');
-}
-
 }  // namespace
 
 std::span<const FieldTable<VectorsBody>> FieldsOf(VectorsApi api) {
@@ -81,13 +72,13 @@ std::string VectorsTranslator::Document(const EmbedResult& result) const {
   std::string out = "{";
   if (api_ == VectorsApi::kEmbeddings) {
     out.append("\"embedding\":");
-    AppendFloats(vectors.first(dimensions), &out);
+    AppendJsonNumbers(vectors.first(dimensions), &out);
   } else {
     AppendJsonMember("model", model_, &out);
     out.append(",\"embeddings\":[");
     for (size_t i = 0; i < request.lengths.size(); ++i) {
       if (i > 0) out.push_back(',');
-      AppendFloats(vectors.subspan(i * dimensions, dimensions), &out);
+      AppendJsonNumbers(vectors.subspan(i * dimensions, dimensions), &out);
     }
     absl::StrAppend(&out, "],\"total_duration\":", static_cast<int64_t>(result.timings.total_ms * kNsPerMillisecond),
                     ",\"load_duration\":", static_cast<int64_t>(result.timings.queue_ms * kNsPerMillisecond),

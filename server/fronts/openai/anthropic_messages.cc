@@ -132,21 +132,6 @@ void AnthropicTranslator::AppendUsage(std::string* out) const {
                   ",\"output_tokens\":", usage.completion_tokens, "}");
 }
 
-void AnthropicTranslator::AppendExtension(std::string* out) const {
-  absl::StrAppend(out, ",\"dunlin\":{\"execution\":", execution_.empty() ? "null" : execution_,
-                  ",\"system_fingerprint\":\"", fingerprint_, "\"");
-  if (totals_.any_finish) {
-    out->append(",\"timings\":");
-    AppendTimings(totals_.timings, out);
-    AppendSpeculation(totals_.usage, out);
-  }
-  if (totals_.constraint_error.has_value()) {
-    out->push_back(',');
-    AppendConstraintEnd(*totals_.constraint_error, out);
-  }
-  out->push_back('}');
-}
-
 void AnthropicTranslator::AppendDocument(std::string* out) const {
   absl::StrAppend(out, head_, ",\"content\":[");
   for (const OutputBlock& block : blocks_.blocks()) {
@@ -157,7 +142,7 @@ void AnthropicTranslator::AppendDocument(std::string* out) const {
   AppendStop(out);
   out->append(",\"usage\":");
   AppendUsage(out);
-  AppendExtension(out);
+  AppendRun(execution_, fingerprint_, totals_, out);
   out->push_back('}');
 }
 
@@ -196,7 +181,7 @@ void AnthropicTranslator::OnEnd(const ResponseEnd& end, std::string* out) {
   AppendStop(out);
   out->append("},\"usage\":");
   AppendUsage(out);
-  AppendExtension(out);
+  AppendRun(execution_, fingerprint_, totals_, out);
   EndEvent(out);
   BeginEvent("message_stop", out);
   EndEvent(out);

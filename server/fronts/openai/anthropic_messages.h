@@ -26,7 +26,6 @@ class AnthropicTranslator final : public RequestTranslator {
   void Begin(const OutputChunk& first);
   void AppendStop(std::string* out) const;
   void AppendUsage(std::string* out) const;
-  void AppendExtension(std::string* out) const;
   void AppendDocument(std::string* out) const;
 
   const ResponseFacts facts_;

@@ -84,12 +84,7 @@ void AppendVector(std::span<const float> vector, bool base64, std::string* out) 
     absl::StrAppend(out, "\"", absl::Base64Escape(bytes), "\"");
     return;
   }
-  out->push_back('[');
-  for (const float& value : vector) {
-    if (&value != vector.data()) out->push_back(',');
-    AppendJsonNumber(value, out);
-  }
-  out->push_back(']');
+  AppendJsonNumbers(vector, out);
 }
 
 }  // namespace

@@ -211,18 +211,8 @@ void ResponsesTranslator::AppendResponse(const char* status, const absl::Status*
   } else {
     out->append("null");
   }
-  absl::StrAppend(out, ",\"dunlin\":{\"execution\":", execution_.empty() ? "null" : execution_,
-                  ",\"system_fingerprint\":\"", fingerprint_, "\"");
-  if (totals_.any_finish) {
-    out->append(",\"timings\":");
-    AppendTimings(totals_.timings, out);
-    AppendSpeculation(totals_.usage, out);
-  }
-  if (totals_.constraint_error.has_value()) {
-    out->push_back(',');
-    AppendConstraintEnd(*totals_.constraint_error, out);
-  }
-  out->append("}}");
+  AppendRun(execution_, fingerprint_, totals_, out);
+  out->push_back('}');
 }
 
 void ResponsesTranslator::BeginEvent(const char* type, std::string* out) {
