@@ -95,12 +95,12 @@ int FuzzAnthropic(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Input: the route (1 byte), the body.
+// Input: the route (1 byte; the upper half is strict), the body.
 int FuzzOllama(const uint8_t* data, size_t size) {
   InputBytes input(data, size);
   const uint8_t route = input.Byte();
   const std::string_view body = input.rest();
-  const server::ollama::CallFacts facts{.response = Facts(false), .created_at = "now"};
+  const server::ollama::CallFacts facts{.response = Facts(route >= 128), .created_at = "now"};
   const auto generate = [&](server::ollama::GenerationApi api) {
     server::ollama::GenerationTranslator translator(api, facts);
     Generate(translator, body);

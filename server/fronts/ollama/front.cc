@@ -30,7 +30,9 @@ constexpr Endpoint kEndpoints[] = {
 class OllamaFront final : public Front {
  public:
   explicit OllamaFront(const FrontSources& sources)
-      : sources_{sources.core, sources.version, sources.cpu_variant, !sources.settings.Flag("protocols.page", true)} {}
+      : sources_{sources.core, sources.version, sources.cpu_variant,
+                 sources.settings.Flag("protocols.openai.strict", false),
+                 !sources.settings.Flag("protocols.page", true)} {}
 
   void AddRoutes(std::vector<HttpRoute>* routes) override {
     std::vector<HttpRoute> own = ollama::OllamaRoutes(sources_);

@@ -271,7 +271,7 @@ absl::Status ReadGenerationBody(GenerationApi api, std::string_view text, Genera
   const absl::StatusOr<Json> json = ParseBody(text);
   if (!json.ok()) return json.status();
   absl::Status status;
-  ReadFields(JsonValue(*json, &status, &body->request->ignored), FieldsOf(api), body);
+  ReadFields(JsonValue(*json, &status, body->strict ? nullptr : &body->request->ignored), FieldsOf(api), body);
   if (api == GenerationApi::kChat) {
     FinishMessages(body);
   } else if (absl::Status s = FinishPrompt(body); status.ok()) {

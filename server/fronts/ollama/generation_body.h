@@ -21,6 +21,7 @@ enum class GenerationApi : uint8_t { kChat, kGenerate };
 // What the response depends on besides the ClientRequest, and what is put together from several fields.
 struct GenerationBody {
   ClientRequest* request;
+  bool strict = false;                     // members and tools without effect are errors
   text::ChatInput chat = {};               // of chat
   std::string prompt = {};                 // of generate, as the next two
   std::string system = {};                 // "": none

@@ -31,7 +31,7 @@ void AppendToolCall(const ToolCallDelta& call, std::string* out) {
 }  // namespace
 
 absl::Status GenerationTranslator::Read(std::string_view text, ClientRequest* request) {
-  GenerationBody body{.request = request};
+  GenerationBody body{.request = request, .strict = facts_.response.strict};
   absl::Status status = ReadGenerationBody(api_, text, &body);
   stream_ = body.stream;
   loads_only_ = request->loads_only;

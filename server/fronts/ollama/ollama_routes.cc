@@ -77,7 +77,7 @@ HttpRoute DeleteRoute() {
 
 CallFacts FactsNow(const OllamaSources& sources) {
   const absl::Time now = absl::Now();
-  return {.response = {absl::ToUnixSeconds(now), sources.version, sources.cpu_variant},
+  return {.response = {absl::ToUnixSeconds(now), sources.version, sources.cpu_variant, sources.strict},
           .created_at = absl::FormatTime(absl::RFC3339_full, now, absl::UTCTimeZone())};
 }
 

@@ -20,6 +20,7 @@ struct OllamaSources {
   ServingCore* core = nullptr;  // outlives the routes
   std::string version;          // of the server
   std::string cpu_variant;      // of its kernels
+  bool strict = false;          // ResponseFacts::strict, of all routes
   bool owns_root = false;       // "/" is no other front's
 };
 

@@ -60,7 +60,7 @@ absl::Status VectorsTranslator::Read(std::string_view text, ClientEmbedRequest* 
   if (!json.ok()) return json.status();
   absl::Status status;
   VectorsBody body{.request = request};
-  ReadFields(JsonValue(*json, &status, &request->ignored), FieldsOf(api_), &body);
+  ReadFields(JsonValue(*json, &status, facts_.response.strict ? nullptr : &request->ignored), FieldsOf(api_), &body);
   model_ = request->model;
   return status;
 }

@@ -15,6 +15,7 @@ namespace dunlin::server::ollama {
 namespace {
 
 using testing::ElementsAre;
+using testing::StartsWith;
 
 class Fields : public CoreFixture {
  protected:
@@ -138,6 +139,20 @@ TEST_F(Fields, WhatHasNoEffectIsNamedUnlessItIsAMatterOfMemory) {
                   .ignored.empty());
 }
 
+TEST_F(Fields, WhatHasNoEffectIsRefusedWhereTheServerIsStrict) {
+  CallFacts facts = Facts();
+  facts.response.strict = true;
+  const auto error = [&facts](const std::string& members) {
+    GenerationTranslator translator(GenerationApi::kChat, facts);
+    ClientRequest request;
+    return std::string(translator.Read(R"({"model":"tiny",)" + members + "}", &request).message());
+  };
+  EXPECT_EQ(error(R"("mood":1)"), "mood is not a field of this request");
+  EXPECT_THAT(error(R"("options":{"repeat_last_n":64})"), StartsWith("options.repeat_last_n is "));
+  EXPECT_THAT(error(R"("tools":[{"type":"web_search"}])"), StartsWith("tools[0].type is "));
+  EXPECT_EQ(error(R"("keep_alive":0,"options":{"num_ctx":64})"), "") << "a matter of memory";
+}
+
 TEST_F(Fields, RefusalsNameTheMember) {
   const std::pair<const char*, const char*> kChatErrors[] = {
       {R"("messages":[{"role":"user","content":"a","images":["aGk="]}])",
@@ -159,7 +174,7 @@ TEST_F(Fields, RefusalsNameTheMember) {
        "false"},
   };
   for (const auto& [members, error] : kChatErrors) {
-    EXPECT_THAT(Error(GenerationApi::kChat, members), testing::StartsWith(error));
+    EXPECT_THAT(Error(GenerationApi::kChat, members), StartsWith(error));
   }
   const std::pair<const char*, const char*> kGenerateErrors[] = {
       {R"("prompt":"a","suffix":"b")",
