@@ -130,18 +130,25 @@ std::string Serve(std::string_view input, size_t piece) {
   return output;
 }
 
+// The status line of the answer. Whether "100 Continue" comes before it goes by the pieces: not where the body's first
+// byte comes with the head (RFC 9110, 10.1.1).
+std::string StatusLine(std::string_view output) {
+  constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (output.starts_with(kContinue)) output.remove_prefix(kContinue.size());
+  return std::string(output.substr(0, output.find('\r')));
+}
+
 }  // namespace
 
 // Input: the bytes of a piece (1 byte), what the client sends.
 int FuzzHttpConnection(const uint8_t* data, size_t size) {
   InputBytes input(data, size);
   const size_t piece = 1 + size_t{input.Byte()};
-  const std::string whole = Serve(input.rest(), SIZE_MAX);
-  const std::string divided = Serve(input.rest(), piece);
-  const auto line = [](const std::string& text) { return text.substr(0, text.find('\r')); };
+  const std::string whole = StatusLine(Serve(input.rest(), SIZE_MAX));
+  const std::string divided = StatusLine(Serve(input.rest(), piece));
   // Of a header that the client does not complete a fault may or may not be seen before its end.
-  DUNLIN_FUZZ_CHECK(whole.empty() || divided.empty() || line(whole) == line(divided),
-                    "the pieces decide what is answered: " + line(whole) + " or " + line(divided));
+  DUNLIN_FUZZ_CHECK(whole.empty() || divided.empty() || whole == divided,
+                    "the pieces decide what is answered: " + whole + " or " + divided);
   return 0;
 }
 
