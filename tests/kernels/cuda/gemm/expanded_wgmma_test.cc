@@ -137,7 +137,7 @@ TEST(CodedShapes, MistakesAreFound) {
     for (const Mistake mistake :
          {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes, Mistake::kWrongParity,
           Mistake::kSkippedWait, Mistake::kSkippedAsyncFence, Mistake::kSkippedBarrierFence,
-          Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
+          Mistake::kSkippedProductFence, Mistake::kSkippedProductWait, Mistake::kLateProductWait}) {
       if (mistake == Mistake::kSkippedAsyncFence && !expands) continue;
       for (const int at : {0, 20}) {
         const bool once = mistake == Mistake::kSkippedBarrierFence;

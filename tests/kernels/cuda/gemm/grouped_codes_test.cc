@@ -107,9 +107,10 @@ TEST(GroupedCodes, MistakesAreFound) {
       return RunGroupedExpandedTile<Tile>(product.Call(out, 1), options);
     };
     const std::vector<float> clean = product.Alone();
-    for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
-                                  Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedAsyncFence,
-                                  Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
+    for (const Mistake mistake :
+         {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes, Mistake::kWrongParity,
+          Mistake::kSkippedWait, Mistake::kSkippedAsyncFence, Mistake::kSkippedProductFence,
+          Mistake::kSkippedProductWait, Mistake::kLateProductWait}) {
       for (const int at : {0, 20}) {
         std::vector<float> out = product.Nothing();
         const std::string fault = run(&out, {.mistake = mistake, .mistake_at = at});

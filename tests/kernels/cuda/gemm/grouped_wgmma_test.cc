@@ -195,9 +195,10 @@ template <typename Tile>
 void CheckGroupedMistakes(const TileOperands& operands) {
   const GroupedProduct product(operands, {5, 0, 2}, 130, 2000, 132);
   const std::vector<float> clean = product.Run<Tile>(1, 1);
-  for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
-                                Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedBarrierFence,
-                                Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
+  for (const Mistake mistake :
+       {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes, Mistake::kWrongParity,
+        Mistake::kSkippedWait, Mistake::kSkippedBarrierFence, Mistake::kSkippedProductFence,
+        Mistake::kSkippedProductWait, Mistake::kLateProductWait}) {
     for (const int at : {0, 40}) {
       const bool once = mistake == Mistake::kSkippedBarrierFence;
       std::vector<float> out = product.Poisoned();

@@ -159,9 +159,10 @@ template <typename Tile>
 void CheckMistakesAreFound(Precision precision, int32_t scale_block = 0) {
   const GemmProduct product(precision, 5, 130, 4000, 132, scale_block);
   const std::vector<float> clean = product.Run<Tile>(0, 5, 1, 1);
-  for (const Mistake mistake : {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes,
-                                Mistake::kWrongParity, Mistake::kSkippedWait, Mistake::kSkippedBarrierFence,
-                                Mistake::kSkippedProductFence, Mistake::kSkippedProductWait}) {
+  for (const Mistake mistake :
+       {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes, Mistake::kWrongParity,
+        Mistake::kSkippedWait, Mistake::kSkippedBarrierFence, Mistake::kSkippedProductFence,
+        Mistake::kSkippedProductWait, Mistake::kLateProductWait}) {
     for (const int at : {0, 40}) {
       const bool once = mistake == Mistake::kSkippedBarrierFence;
       std::vector<float> out = product.before;

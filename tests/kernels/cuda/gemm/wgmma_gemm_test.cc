@@ -124,7 +124,7 @@ TEST(WgmmaGemm, MistakesAreFound) {
   for (const Mistake mistake :
        {Mistake::kSkippedArrival, Mistake::kFewerBytes, Mistake::kMoreBytes, Mistake::kWrongParity,
         Mistake::kSkippedWait, Mistake::kSkippedBarrierFence, Mistake::kSkippedProductFence,
-        Mistake::kSkippedProductWait, Mistake::kSkippedRegisterRelease}) {
+        Mistake::kSkippedProductWait, Mistake::kLateProductWait, Mistake::kSkippedRegisterRelease}) {
     for (const int at : {0, 40}) {
       const bool once = mistake == Mistake::kSkippedBarrierFence;
       std::vector<float> out = product.before;

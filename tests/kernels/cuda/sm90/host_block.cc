@@ -131,7 +131,7 @@ void HostBlock::LoadShape(uint32_t to, const TensorShape& shape, uint32_t barrie
                           size_t rank) const {
   CheckAligned(to, shape.swizzled ? kSwizzleAlignment : 128);
   if (rank != static_cast<size_t>(shape.rank)) machine_->Fail("a load of another rank than its map's");
-  machine_->LoadLater(barrier, BoxBytes(shape), [machine = machine_, to, shape, at] {
+  machine_->LoadLater(to, barrier, BoxBytes(shape), [machine = machine_, to, shape, at] {
     const auto* data = static_cast<const unsigned char*>(shape.data);
     ForPieces(shape, at, [&](const BoxPiece& piece) {
       unsigned char bytes[16] = {};
@@ -147,7 +147,8 @@ void HostBlock::LoadBytes(uint32_t to, const void* from, uint32_t bytes, uint32_
   CheckAligned(to, 16);
   CheckAligned(bytes, 16);
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) machine_->Fail("a bulk load from an address that is not aligned");
-  machine_->LoadLater(barrier, bytes, [machine = machine_, to, from, bytes] { machine->Write(to, from, bytes, true); });
+  machine_->LoadLater(to, barrier, bytes,
+                      [machine = machine_, to, from, bytes] { machine->Write(to, from, bytes, true); });
 }
 
 void HostBlock::StoreBox(const TensorMap& map, uint32_t from, int32_t x, int32_t y) const {

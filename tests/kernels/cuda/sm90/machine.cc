@@ -23,6 +23,7 @@ Machine::Machine(const MachineOptions& options)
     : options_(options),
       random_(options.seed),
       shared_(kBase + options.shared_bytes),
+      accesses_(kBase + options.shared_bytes, static_cast<size_t>(options.threads) / 32),
       writer_(kBase + options.shared_bytes),
       threads_(static_cast<size_t>(options.threads)),
       warpgroups_(static_cast<size_t>(options.threads + 127) / 128),
@@ -149,10 +150,6 @@ void Machine::FinishLoad(size_t which) {
   Advance(&barrier);
 }
 
-int Machine::Members(size_t warpgroup) const {
-  return std::min(128, options_.threads - static_cast<int>(warpgroup) * 128);
-}
-
 void Machine::SyncThreads(int id, int threads, bool waits) {
   if (id >= kNamedBarriers) Fail("there is no barrier " + std::to_string(id));
   Sync(id, threads, waits);
@@ -164,16 +161,17 @@ void Machine::SyncWarp() {
 
 void Machine::Sync(int index, int threads, bool waits) {
   Rendezvous& point = rendezvous_[static_cast<size_t>(index)];
+  const bool of_warp = index >= kNamedBarriers;
   const uint64_t turn = point.turn;
+  if (!of_warp) accesses_.Release(warp(), &point.clock);
   if (++point.arrived == threads) {
     point.arrived = 0;
     ++point.turn;
-    return;
-  }
-  if (waits) {
+  } else if (waits) {
     WaitUntil([&point, turn] { return point.turn != turn; },
               [index] { return "the threads of barrier " + std::to_string(index); });
   }
+  if (!of_warp && waits) accesses_.Acquire(warp(), point.clock);
 }
 
 const Machine::Words* Machine::Exchange(const Words& words) {
@@ -200,7 +198,12 @@ void Machine::SetRegisters(int count, bool raises) {
 
 void Machine::InitBarrier(uint32_t address, uint32_t arrivals) {
   if (address % 8 != 0) Fail("a barrier at " + std::to_string(address));
-  barriers_[address] = {.arrivals = arrivals, .pending = arrivals, .bytes = 0, .phase = 0, .owner = current_};
+  barriers_[address] = {.arrivals = arrivals,
+                        .pending = arrivals,
+                        .bytes = 0,
+                        .phase = 0,
+                        .owner = current_,
+                        .index = accesses_.AddBarrier()};
 }
 
 void Machine::FenceBarrierInit() {
@@ -221,6 +224,8 @@ void Machine::Advance(Barrier* barrier) {
   if (barrier->pending != 0 || barrier->bytes != 0) return;
   ++barrier->phase;
   barrier->pending = barrier->arrivals;
+  barrier->complete = barrier->arrived;
+  accesses_.Complete(barrier->index, barrier->phase, &barrier->complete);
 }
 
 void Machine::Arrive(uint32_t address, int64_t bytes) {
@@ -229,6 +234,7 @@ void Machine::Arrive(uint32_t address, int64_t bytes) {
   if (barrier.pending == 0) Fail("more arrivals at barrier " + std::to_string(address) + " than its phase expects");
   if (bytes > 0 && Makes(Mistake::kFewerBytes)) bytes -= 16;
   if (bytes > 0 && Makes(Mistake::kMoreBytes)) bytes += 16;
+  accesses_.Release(warp(), &barrier.arrived);
   --barrier.pending;
   barrier.bytes += bytes;
   Advance(&barrier);
@@ -245,10 +251,12 @@ void Machine::Wait(uint32_t address, uint32_t parity) {
   const auto [seen, first] = current().seen.try_emplace(address, complete);
   if (!first && complete > seen->second + 1) Fail("missed a phase of barrier " + std::to_string(address));
   seen->second = complete;
+  accesses_.Acquire(warp(), barrier.complete);
 }
 
-void Machine::LoadLater(uint32_t barrier, uint32_t bytes, std::function<void()> copy) {
-  (void)BarrierAt(barrier);
+void Machine::LoadLater(uint32_t to, uint32_t barrier, uint32_t bytes, std::function<void()> copy) {
+  const Barrier& at = BarrierAt(barrier);
+  if (Holds(to, bytes, false)) FailOn(accesses_.Copy(warp(), to, bytes, at.index, at.phase + 1));
   loads_.push_back({barrier, bytes, std::move(copy)});
 }
 
@@ -281,8 +289,13 @@ bool Machine::Holds(uint32_t address, uint32_t bytes, bool async) {
   return false;
 }
 
+void Machine::FailOn(const std::string& race) {
+  if (!race.empty()) Fail(race);
+}
+
 void Machine::Write(uint32_t address, const void* from, uint32_t bytes, bool async) {
   if (!Holds(address, bytes, async)) return;
+  if (!async) FailOn(accesses_.Write(warp(), address, bytes));
   std::memcpy(shared_.data() + address, from, bytes);
   std::fill_n(writer_.begin() + address, bytes, async ? uint16_t{0} : static_cast<uint16_t>(current_ + 1));
   if (!async) current().unfenced.emplace_back(address, bytes);
@@ -295,6 +308,8 @@ void Machine::Read(uint32_t address, void* to, uint32_t bytes, bool async) {
     Report("an asynchronous read at " + std::to_string(address) + " of what thread " +
            std::to_string(writer_[address + i] - 1) + " wrote without a fence");
   }
+  if (!async) FailOn(accesses_.Read(warp(), address, bytes));
+  if (async && reading_ != nullptr) reading_->pieces.push_back(address);
   std::memcpy(to, shared_.data() + address, bytes);
 }
 
@@ -309,49 +324,13 @@ void Machine::FenceAsync() {
   current().unfenced.clear();
 }
 
-void Machine::FenceProducts() {
-  if (!Makes(Mistake::kSkippedProductFence)) current().fenced = true;
-}
-
-Machine::Product* Machine::Join(uint64_t a, uint64_t b, float* sums, const uint32_t* registers) {
-  if (!current().fenced) Fail("a product without a fence before it");
-  Warpgroup& group = warpgroups_[static_cast<size_t>(current_) / 128];
-  const size_t index = current().products++ - group.executed;
-  if (index == group.products.size()) group.products.push_back({nullptr, a, b, {}, {}, 0});
-  Product& product = group.products[index];
-  if (product.a != a || product.b != b) Fail("threads of a warpgroup give a product other operands");
-  product.sums[current_ % 128] = sums;
-  product.registers[current_ % 128] = registers;
-  ++product.joined;
-  return &product;
-}
-
-void Machine::ExecuteTo(Warpgroup* group, size_t end) {
-  for (; group->executed < end; ++group->executed) {
-    const Product& product = group->products.front();
-    product.execute(product);
-    group->products.pop_front();
-  }
-}
-
-void Machine::WaitForProducts(int pending) {
-  Thread& own = current();
-  own.fenced = false;
-  if (Makes(Mistake::kSkippedProductWait)) return;
-  const auto index = static_cast<size_t>(current_) / 128;
-  Warpgroup& group = warpgroups_[index];
-  const size_t committed = own.groups.size();
-  const size_t end =
-      committed > static_cast<size_t>(pending) ? own.groups[committed - 1 - static_cast<size_t>(pending)] : 0;
-  const int members = Members(index);
-  WaitUntil([&] { return end <= group.executed || group.products[end - 1 - group.executed].joined == members; },
-            [] { return std::string("the warpgroup's products"); });
-  ExecuteTo(&group, end);
-}
-
 void Machine::CheckEnd() {
   if (!loads_.empty()) Report("the block ended with loads in flight");
   if (!stores_.empty()) Report("the block ended with stores that were not waited for");
+  for (int i = 0; i < kNamedBarriers; ++i) {
+    if (rendezvous_[static_cast<size_t>(i)].arrived == 0) continue;
+    Report("the block ended with arrivals at barrier " + std::to_string(i) + " that nobody waited for");
+  }
   for (const auto& [address, barrier] : barriers_) {
     if (barrier.pending != barrier.arrivals || barrier.bytes != 0) {
       Report("the block ended within a phase of barrier " + std::to_string(address));

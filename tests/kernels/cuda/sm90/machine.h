@@ -5,8 +5,9 @@
 // between two turns, products when the seed or a wait says so, reading operands and registers then.
 //
 // Reported as faults: waits that never end, more arrivals or bytes than a barrier's phase expects, a phase that a
-// waiting thread missed, what is still in flight when the block ends, fences that are missing, addresses and registers
-// outside of what the device has. Shared memory starts as NaN and has a guard.
+// waiting thread missed, accesses to shared memory that nothing puts in order, what is still in flight when
+// the block ends, fences that are missing, addresses and registers outside of what the device has. Shared memory starts
+// as NaN and has a guard.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/cuda/device/fiber.h"
+#include "tests/kernels/cuda/sm90/shared_accesses.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -36,6 +38,7 @@ enum class Mistake : uint8_t {
   kSkippedBarrierFence,
   kSkippedProductFence,
   kSkippedProductWait,
+  kLateProductWait,  // one more group than it may is left in flight
   kSkippedRegisterRelease,
   kSkippedPrecedingWait,
 };
@@ -83,8 +86,8 @@ class Machine {
   void FenceBarrierInit();
   void Arrive(uint32_t address, int64_t bytes);
   void Wait(uint32_t address, uint32_t parity);
-  // copy runs later; then the bytes are complete.
-  void LoadLater(uint32_t barrier, uint32_t bytes, std::function<void()> copy);
+  // To `to` and on; copy runs later; then the bytes are complete.
+  void LoadLater(uint32_t to, uint32_t barrier, uint32_t bytes, std::function<void()> copy);
   void StoreLater(std::function<void()> copy);
   void CommitStores();
   void WaitForStores(int pending);
@@ -103,6 +106,8 @@ class Machine {
     float* sums[128] = {};
     const uint32_t* registers[128] = {};
     int joined = 0;
+    uint64_t begun = 0;            // of SharedAccesses
+    std::vector<uint32_t> pieces;  // that it has read
   };
   template <typename Execute>
   void JoinProduct(uint64_t a, uint64_t b, float* sums, const uint32_t* registers, const Execute& execute) {
@@ -138,10 +143,14 @@ class Machine {
     int64_t bytes = 0;  // still to come
     int64_t phase = 0;  // the incomplete one
     int owner = -1;     // who initialised it and has not fenced yet, or -1
+    size_t index = 0;   // of SharedAccesses
+    SharedAccesses::Clock arrived = {};
+    SharedAccesses::Clock complete = {};  // that of `arrived` at the last phase's end
   };
   struct Rendezvous {
     int arrived = 0;
     uint64_t turn = 0;
+    SharedAccesses::Clock clock = {};
   };
   struct Load {
     uint32_t barrier;
@@ -156,6 +165,8 @@ class Machine {
   struct Warpgroup {
     std::deque<Product> products;  // that were not executed
     size_t executed = 0;
+    std::deque<Product> unwaited;       // that were, but some warp has not waited for
+    std::array<size_t, 4> waited = {};  // by each warp
   };
 
   Thread& current() { return threads_[static_cast<size_t>(current_)]; }
@@ -168,6 +179,9 @@ class Machine {
   bool FinishSome(bool all);
   void FinishLoad(size_t which);
   void ExecuteTo(Warpgroup* group, size_t end);
+  void EndReads(Warpgroup* group, size_t end);
+  void FailOn(const std::string& race);
+  size_t warp() const { return static_cast<size_t>(current_) / 32; }
   int Members(size_t warpgroup) const;
   Barrier& BarrierAt(uint32_t address);
   void Advance(Barrier* barrier);
@@ -177,6 +191,8 @@ class Machine {
   MachineOptions options_;
   std::mt19937_64 random_;
   testing::PoisonedMemory shared_;
+  SharedAccesses accesses_;
+  Product* reading_ = nullptr;    // what executes
   std::vector<uint16_t> writer_;  // of each byte: thread + 1 of an unfenced write, or 0
   std::unique_ptr<char[]> stacks_;
   std::vector<Thread> threads_;

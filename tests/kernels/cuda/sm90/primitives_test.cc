@@ -274,6 +274,92 @@ TEST(Sm90Machine, WaitsThatNothingEndsAndAccessesOutsideAreFound) {
             std::string::npos);
 }
 
+// Warp 4 loads a tile again, which the warpgroup multiplies (or a thread of it reads) and releases.
+std::string LoadAgain(bool multiplies, bool waits_before_release, uint64_t seed) {
+  const HostMatrix a = Rows<Bf16Format>(64, 1);
+  const HostMatrix b = Rows<Bf16Format>(64, 2);
+  return RunBlock({.threads = 256, .shared_bytes = kShared, .seed = seed}, 0, 1, [&](const HostBlock& block) {
+    const uint32_t base = block.SharedBase();
+    const uint32_t full = base + kBar;
+    const uint32_t empty = full + 8;
+    if (block.thread() == 0) {
+      block.InitBarrier(full, 1);
+      block.InitBarrier(empty, 128);
+      block.FenceBarrierInit();
+    }
+    block.SyncBlock();
+    if (block.thread() == 128) {
+      for (uint32_t turn = 0; turn < 2; ++turn) {
+        block.Wait(empty, (turn & 1) ^ 1);
+        block.ArriveExpecting(full, 8192 + 8192);
+        block.LoadBox(base + kA, MapOf<Bf16Format>(a), full, 0, 0);
+        block.LoadBox(base + kB, MapOf<Bf16Format>(b), full, 0, 0);
+      }
+    }
+    if (block.thread() >= 128) return;
+    for (uint32_t turn = 0; turn < 2; ++turn) {
+      block.Wait(full, turn & 1);
+      float sums[32];
+      uint32_t piece[4];
+      if (multiplies) {
+        block.FenceProducts();
+        block.Multiply<Bf16Format, 64>(sums, WgmmaRows(base + kA), WgmmaRows(base + kB), false);
+        block.CommitProducts();
+        if (waits_before_release) block.WaitForProducts<0>();
+      } else if (waits_before_release) {
+        block.LoadPiece(piece, base + kB + static_cast<uint32_t>(block.thread()) * 16);
+      }
+      block.Arrive(empty);
+      if (!waits_before_release && multiplies) block.WaitForProducts<0>();
+      if (!waits_before_release && !multiplies) {
+        block.LoadPiece(piece, base + kB + static_cast<uint32_t>(block.thread()) * 16);
+      }
+    }
+  });
+}
+
+TEST(Sm90Machine, ATileThatIsReleasedTooEarlyIsFound) {
+  for (const bool multiplies : {true, false}) {
+    for (uint64_t seed = 1; seed <= 16; ++seed) {
+      EXPECT_EQ(LoadAgain(multiplies, true, seed), "");
+      const std::string fault = LoadAgain(multiplies, false, seed);
+      EXPECT_TRUE(fault.find("may still read") != std::string::npos ||
+                  fault.find("after it began") != std::string::npos)
+          << fault;
+    }
+  }
+}
+
+// Warps 0 to 3 hand each other pieces; `meets`: at a barrier between.
+TEST(Sm90Machine, AccessesThatNothingOrdersAreFound) {
+  const auto fault_of = [](bool meets, const auto& first, const auto& second) {
+    return RunBlock({.threads = 128, .shared_bytes = kShared}, 0, 1, [&](const HostBlock& block) {
+      first(block, block.SharedBase() + static_cast<uint32_t>(block.thread()) * 16);
+      if (meets) block.SyncNamed(2, 128);
+      second(block, block.SharedBase() + static_cast<uint32_t>(block.thread() ^ 64) * 16);
+    });
+  };
+  const auto write = [](const HostBlock& block, uint32_t to) { block.StorePiece(to, {1, 2, 3, 4}); };
+  const auto read = [](const HostBlock& block, uint32_t from) {
+    uint32_t piece[4];
+    block.LoadPiece(piece, from);
+  };
+  EXPECT_EQ(fault_of(true, write, read), "");
+  EXPECT_EQ(fault_of(true, read, write), "");
+  const std::string too_early = fault_of(false, write, read);
+  EXPECT_TRUE(too_early.find("may not have written yet") != std::string::npos ||
+              too_early.find("may still read") != std::string::npos)
+      << too_early;
+  EXPECT_NE(fault_of(false, read, write).find("may"), std::string::npos);
+}
+
+TEST(Sm90Machine, ArrivalsThatNobodyWaitsForAreFound) {
+  const std::string fault = RunBlock({.threads = 128, .shared_bytes = kShared}, 0, 1, [](const HostBlock& block) {
+    if (block.thread() < 32) block.ArriveNamed(3, 64);
+  });
+  EXPECT_NE(fault.find("arrivals at barrier 3"), std::string::npos) << fault;
+}
+
 TEST(Sm90Machine, LanesExchangeAndNamedBarriersMeet) {
   std::vector<float> out(128);
   const std::string fault = RunBlock({.threads = 256, .shared_bytes = kShared}, 0, 1, [&](const HostBlock& block) {

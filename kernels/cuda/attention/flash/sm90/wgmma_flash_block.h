@@ -173,6 +173,8 @@ struct WgmmaFlashWork {
     if (warpgroup == 0 && at.task.tiles.first + 1 < at.task.tiles.end && takes_turns()) {
       at.block.ArriveNamed(kTurn, 256);  // the first turn
     }
+    // No warp multiplies by the last task's queries any more.
+    if constexpr (Shape::kPersistent) at.block.SyncNamed(kQueries + warpgroup, 128);
     const WgmmaFlashQueries<Shape, Block> load{at};
     load.template Load<128>(warpgroup * 64, at.queries(warpgroup), thread);
     at.block.FenceAsync();
