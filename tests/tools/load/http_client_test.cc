@@ -292,6 +292,18 @@ TEST(HttpGet, ReturnsTheBodyOrWhyThereIsNone) {
   EXPECT_EQ(GetFrom(server, 50).status(), absl::UnavailableError("timed out"));
 }
 
+TEST(HttpGet, AnEmptyChunkedBodyMayArriveByteByByte) {
+  const FakeServer server([](int socket, int) {
+    Say(socket, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (const char byte : std::string("0\r\n\r\n")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      Say(socket, std::string(1, byte));
+    }
+    return true;
+  });
+  EXPECT_EQ(*GetFrom(server, 5000), "");
+}
+
 TEST(HttpGet, BodyIsBounded) {
   const FakeServer server([](int socket, int) {
     Say(socket, "HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n" + std::string(20000000, 'x'));

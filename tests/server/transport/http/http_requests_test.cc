@@ -133,6 +133,33 @@ TEST_F(HttpRequests, AreRefusedWhenTheyAreMalformedOrTooLong) {
   });
 }
 
+// A connection of which each read brings `piece` bytes.
+std::string SendInPieces(RawClient client, const std::string& request, size_t piece) {
+  for (size_t at = 0; at < request.size(); at += piece) {
+    if (at > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    client.Send(request.substr(at, piece));
+  }
+  return client.ReadAll();
+}
+
+TEST_F(HttpRequests, MayHaveTheirLastChunkInAnyPieces) {
+  const std::string head = "POST /calls HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::vector<std::pair<std::string, const char*>> bodies = {
+      {"0\r\n\r\n", ""}, {"0\r\nT: u\r\n\r\n", ""}, {"000;x\r\n\r\n", ""}, {"3\r\nabc\r\n0\r\n\r\n", "abc"}};
+  size_t handler = 0;
+  for (const size_t piece : {1U, 2U, 3U, 4U}) {
+    for (const auto& [body, whole] : bodies) {
+      SCOPED_TRACE(body + " in pieces of " + std::to_string(piece));
+      std::thread answer([&] { Handler(handler)->WaitForExchange()->Respond({200, kPlainText, "whole\n"}); });
+      EXPECT_THAT(SendInPieces(Connect(), head + body, piece), EndsWith("whole\n"));
+      answer.join();
+      EXPECT_EQ(Handler(handler++)->seen().body, whole);
+    }
+    EXPECT_THAT(SendInPieces(Connect(), head + "0\r\nabc\r\n\r\n", piece), StartsWith("HTTP/1.1 400 ")) << piece;
+    ++handler;
+  }
+}
+
 // A request of so many bytes up to and with the empty line, in fields of a few bytes.
 std::string RequestOfSize(size_t size) {
   const std::string end = "\r\n\r\n";
@@ -144,15 +171,7 @@ std::string RequestOfSize(size_t size) {
 
 TEST_F(HttpRequests, HaveAHeaderOfSixteenKibibytesAtMostInHoweverManyPieces) {
   for (const size_t piece : {kMaxHttpHeaderBytes, 16000U, 1000U}) {
-    const auto send = [this, piece](size_t size) {
-      const std::string request = RequestOfSize(size);
-      RawClient client = Connect();
-      for (size_t at = 0; at < request.size(); at += piece) {
-        if (at > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        client.Send(request.substr(at, piece));
-      }
-      return client.ReadAll();
-    };
+    const auto send = [this, piece](size_t size) { return SendInPieces(Connect(), RequestOfSize(size), piece); };
     EXPECT_THAT(send(kMaxHttpHeaderBytes), HasSubstr(" 200 OK")) << piece;
     EXPECT_THAT(send(kMaxHttpHeaderBytes + 1), HasSubstr(" 431 ")) << piece;
     EXPECT_THAT(send(kMaxHttpHeaderBytes + 3000), HasSubstr(" 431 ")) << piece;
