@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/http/http_connection.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/assert.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/transport/http/posted_exchange.h"
 #include "server/transport/http/unrouted_reply.h"
+
+#ifdef BOOST_ENABLE_ASSERT_HANDLER
+// Of the code of Boost that this library compiles; HttpConnection::Put catches it.
+void boost::assertion_failed(const char* expression, const char* /*function*/, const char* file, long line) {
+  throw std::logic_error(absl::StrCat(file, ":", line, ": ", expression));
+}
+void boost::assertion_failed_msg(const char* expression, const char* message, const char* function, const char* file,
+                                 long line) {
+  assertion_failed(absl::StrCat(expression, ": ", message).c_str(), function, file, line);
+}
+#endif
 
 namespace dunlin::server {
 namespace {
@@ -108,13 +123,23 @@ void HttpConnection::OnTimeout() {
   Refuse(TextReply(408, "the request did not come in time"));
 }
 
+size_t HttpConnection::Put(error_code* error) {
+  try {
+    return parser_->put(asio::buffer(input_), *error);
+  } catch (const std::logic_error& assertion) {
+    spdlog::error("HTTP: a request of {} does not fit what the parser asserts, {}: refused", peer_, assertion.what());
+    *error = http::make_error_code(http::error::bad_chunk);
+    return 0;
+  }
+}
+
 void HttpConnection::Parse() {
   while ((state_ == State::kHeader || state_ == State::kBody) && !input_.empty()) {
     // As much as that is still to come of every chunked body, and Boost 1.74 asserts that it has it once it has seen
     // the size of the last chunk.
     if (state_ == State::kBody && parser_->chunked() && input_.size() < kLastChunkBytes) return;
     error_code error;
-    const size_t used = parser_->put(asio::buffer(input_), error);
+    const size_t used = Put(&error);
     input_.erase(0, used);
     if (error == http::error::body_limit) return Refuse(BodyTooLong("too many", *route_));
     if (state_ == State::kHeader) header_bytes_ += used;

@@ -86,6 +86,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnInputEnd();
   void OnTimeout();
   void Parse();
+  // Of `input_`, to the parser: the bytes that it took.
+  size_t Put(boost::beast::error_code* error);
   // Answers the request, or opens its handler.
   void OnHeader();
   void OpenHandler(const HttpRoute& route);
