@@ -71,7 +71,17 @@ def inferred_of(documents):
     return [[output["name"], output["data"]] for output in documents[0]["outputs"]]
 
 
-READERS = {"completions": choices_of, "chat/completions": choices_of, "responses": response_of, "messages": message_of,
+def ollama_of(documents):
+    """Of Ollama's chat and generate."""
+    last = documents[-1]
+    if not last["done"]:
+        return None
+    texts = [document["message"]["content"] if "message" in document else document["response"] for document in documents]
+    scores = [score for document in documents for score in document.get("logprobs") or []]
+    return ["".join(texts), last["done_reason"], last["prompt_eval_count"], last["eval_count"], scores]
+
+
+READERS = {"api/chat": ollama_of, "api/generate": ollama_of, "completions": choices_of, "chat/completions": choices_of, "responses": response_of, "messages": message_of,
            "generate": generated_of, "generate_stream": generated_of, "infer": inferred_of}
 
 
@@ -79,6 +89,8 @@ def documents_of(body, streamed):
     """Those of a body; None where one of them is an error, or OpenAI's [DONE] is not the last of its stream."""
     if not streamed:
         return [json.loads(body)]
+    if body.startswith(b"{"):  # Ollama's lines
+        return [json.loads(line) for line in body.splitlines()]
     lines = [line[6:] for line in body.splitlines() if line.startswith(b"data: ")]
     done = lines[-1:] == [b"[DONE]"]
     documents = [json.loads(line) for line in (lines[:-1] if done else lines)]
@@ -102,7 +114,7 @@ def answer_bytes(path, body, streamed):
     """Of a whole body; None where it is none."""
     if path in GRPC_READERS:
         return grpc_answer(GRPC_READERS[path], body)
-    read = READERS[path.removeprefix("/v1/") if path.startswith("/v1/") else path.rsplit("/", 1)[1]]
+    read = READERS.get(path.removeprefix("/v1/").removeprefix("/")) or READERS[path.rsplit("/", 1)[1]]
     try:
         documents = documents_of(body, streamed)
         content = read(documents) if documents else None

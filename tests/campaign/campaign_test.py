@@ -103,6 +103,20 @@ class Answers(unittest.TestCase):
         self.assertFalse(self.same(path, (ended("a", "b"), True), (ended("a", "B"), True)))
         self.assertIsNone(answer_bytes(path, b'data: {"error": "x"}\n\n', True))
 
+    def test_ollama(self):
+        def ended(*pieces, count=2):
+            documents = [{"message": {"content": piece}, "done": False} for piece in pieces]
+            documents.append({"message": {"content": ""}, "done": True, "done_reason": "length", "prompt_eval_count": 3,
+                              "eval_count": count, "total_duration": 9})
+            return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+        path = "/api/chat"
+        self.assertTrue(self.same(path, (ended("a", "b"), True), (ended("ab"), True)))
+        self.assertFalse(self.same(path, (ended("a", "b"), True), (ended("a", "B"), True)))
+        self.assertFalse(self.same(path, (ended("ab"), True), (ended("ab", count=3), True)))
+        for cut in (ended("a", "b").splitlines()[0], ended("ab")[:-5], b'{"error": "x"}\n'):
+            self.assertIsNone(answer_bytes(path, cut, True))
+
     def test_calls_over_grpc(self):
         def framed(*messages):
             return b"".join(b"\0" + len(sent).to_bytes(4, "big") + sent for sent in messages)
@@ -126,7 +140,7 @@ class Answers(unittest.TestCase):
         asked = [(request.path, json.loads(request.body).get("model", "demo")) for request in requests() if not over_grpc(request)]
         self.assertGreaterEqual(len({model for _, model in asked if model.startswith("demo")}), 10)
         self.assertEqual({model.split("@")[0] for _, model in asked}, {"demo", *FAMILIES})
-        self.assertEqual(len({path for path, _ in asked}), 7)
+        self.assertEqual(len({path for path, _ in asked}), 9)
         self.assertEqual({request.path for request in requests() if over_grpc(request)}, {GENERATE, INFER})
 
 

@@ -65,7 +65,7 @@ def of_every_family():
 
 
 def of_every_api():
-    """A stop string, a schema, a long prompt; chats, responses, messages; KServe's three routes."""
+    """A stop string, a schema, a long prompt; chats, responses, messages; KServe's three routes; Ollama's two."""
     sampled = {"temperature": 0.9, "top_p": 0.9}
     message = {"model": "demo", "max_tokens": 12, "messages": [{"role": "user", "content": PROMPTS[0]}], "temperature": 0}
     response = {"model": "demo", "max_output_tokens": 12, "input": PROMPTS[1], "temperature": 0}
@@ -73,6 +73,8 @@ def of_every_api():
              "parameters": {"max_tokens": 8, "temperature": 0.0}}
     generate = {"text_input": PROMPTS[2], "max_tokens": 16, "temperature": 0, "ignore_eos": True, "return_finish_reason": True,
                 "return_num_output_tokens": True}
+    ollama = {"model": "demo", "options": {"num_predict": 12, "temperature": 0}, "stream": False}
+    ollama_chat = {**ollama, "messages": message["messages"]}
     return [completion(PROMPTS[3] * 4, "demo", max_tokens=4), completion(PROMPTS[1], "demo", stop=["e"], max_tokens=64),
             completion("A table:", "demo", response_format=SCHEMA, ignore_eos=False, max_tokens=48),
             chat(PROMPTS[0], "demo"), chat(PROMPTS[1], "demo", stream=True, **SAMPLED),
@@ -80,7 +82,9 @@ def of_every_api():
             ("/v1/messages", message), ("/v1/messages", {**message, "stream": True}),
             ("/v1/responses", response), ("/v1/responses", {**response, "stream": True, "seed": 3, **sampled}),
             ("/v2/models/demo/infer", infer), ("/v2/models/demo/generate", generate),
-            ("/v2/models/demo/generate_stream", generate)]
+            ("/v2/models/demo/generate_stream", generate),
+            ("/api/chat", {**ollama_chat, "logprobs": True}), ("/api/chat", {**ollama_chat, "stream": True}),
+            ("/api/generate", {**ollama, "prompt": PROMPTS[2], "raw": True, "stream": True})]
 
 
 def requests():
