@@ -132,6 +132,8 @@ function(dunlin_add_test name)
   endif()
   if(CMAKE_CROSSCOMPILING)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 10")  # under emulation
+  elseif(DUNLIN_SANITIZE)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 2")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${cost})
 endfunction()
