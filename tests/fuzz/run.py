@@ -29,9 +29,9 @@ PROMPT_RSS_MB, PROMPT_MALLOC_MB = 2048, 512
 PROMPT_TARGETS = ["chat_template", "chat_messages"]
 MAX_INPUT_BYTES = 1 << 16
 # Parts of the time, inputs of at most so many bytes in each, and flags: a seed of 50 KB makes what is changed of it slow, five
-# times for `config`, and most faults need few bytes. Short inputs are chosen evenly: to choose them by how rare their features are
+# times for `config`, nine for `tokenizer_json` from 2 KiB on, and most faults need few bytes. Short inputs are chosen evenly: to choose them by how rare their features are
 # takes as long as to run them, up to twice that.
-PHASES = ((3, 1 << 11, ["-entropic=0"]), (1, MAX_INPUT_BYTES, []))
+PHASES = ((2, 1 << 8, ["-entropic=0"]), (1, 1 << 11, ["-entropic=0"]), (1, MAX_INPUT_BYTES, []))
 # Stacks of allocations take a fifth of the time, and a quarantine that no cache holds another: whoever runs an input that was found
 # by hand, without these, has both. What a run frees, unless it is more than 4 MB, stays poisoned.
 ASAN_OPTIONS = "malloc_context_size=0:quarantine_size_mb=4:thread_local_quarantine_size_kb=256"
