@@ -79,8 +79,10 @@ toolkit:
 prometheus:
 	@deploy/prometheus_tools.sh || true
 
+# CUDA architectures stay what the build folder has unless some are given, or all (ALL_CUDA): else `make demo` after `make test` would have
+# the next build of the module compile all six.
 configure: deps
-	@cmake --preset $(PRESET) -DDUNLIN_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
+	@cmake --preset $(PRESET) $(if $(CUDA_ARCHITECTURES)$(ALL_CUDA),-DDUNLIN_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)") \
 	  $(if $(CPU_VARIANTS),-DDUNLIN_CPU_VARIANTS="$(CPU_VARIANTS)") > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
 	@rm -f $(PRESET).configure.log
 
@@ -94,7 +96,7 @@ build: configure
 
 cuda:
 	@deploy/cuda_toolkit.sh
-	@$(MAKE) --no-print-directory configure
+	@$(MAKE) --no-print-directory configure ALL_CUDA=1
 	cmake --build --preset $(PRESET) --target dunlin_cuda -j $(JOBS)
 
 # The same module for the server of any build of this tree, with no package but the compiler, CMake and nvcc.
