@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::golden_files::{load, read_json, Rng, STYLES};
+use crate::grammar_model::PLAIN;
 use dunlin_text::decode::DecodeStream;
 use dunlin_text::TextTokenizer;
 use serde_json::{json, Value};
@@ -75,6 +76,27 @@ fn other_decoders_stream_as_they_decode() {
     ];
     for decoder in decoders {
         check(&with_decoder("sentencepiece_llama2", decoder.clone()), &decoder.to_string(), 1000);
+    }
+}
+
+/// The text waits for the end, because its last space goes.
+#[test]
+fn a_decoder_that_strips_the_end_streams_as_it_decodes() {
+    let tokenizer = with_decoder(
+        "sentencepiece_llama2",
+        json!({"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+            {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 1}]}),
+    );
+    let ids = tokenizer.encode("the bird flies ", PLAIN).unwrap();
+    for (ids, skip_special) in [(&ids[..], true), (&ids[..], false), (&[][..], true), (&[0, 1][..], true)] {
+        let whole = tokenizer.decode(ids, skip_special).unwrap();
+        let mut stream = DecodeStream::new(tokenizer.clone(), &[], skip_special).unwrap();
+        let mut streamed = stream.push(ids).unwrap();
+        streamed += &stream.finish().unwrap();
+        assert_eq!(streamed, whole);
+        assert_eq!(whole.is_empty(), ids.len() < 3);
     }
 }
 
