@@ -20,11 +20,18 @@ void ReadName(const JsonValue& value, const Row (&table)[kRows], Enum Row::*enum
   if (!value.ExpectText()) return;
   const std::string name = value.Text();
   std::string names = "auto";
+  std::optional<Enum> named;
   for (const Row& row : table) {
-    if (absl::EqualsIgnoreCase(name, row.name)) *choice = row.*enumerator;
+    if (absl::EqualsIgnoreCase(name, row.name)) named = row.*enumerator;
     absl::StrAppend(&names, ", ", row.name);
   }
-  if (!absl::EqualsIgnoreCase(name, "auto") && !choice->has_value()) value.FailName("name", names);
+  if (!named.has_value()) {
+    if (!absl::EqualsIgnoreCase(name, "auto")) value.FailName("name", names);
+    return;
+  }
+  if (choice->has_value() && *choice != named)
+    return value.Fail("is another one than the request has elsewhere", "one");
+  *choice = named;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -19,13 +21,21 @@ int64_t Nanoseconds(double ms) {
   return static_cast<int64_t>(std::max(ms, 0.0) * kNsPerMs);
 }
 
+// As the model wrote it, but in one line: between the tokens of JSON ends of lines say nothing, within them there are
+// none.
+void AppendInOneLine(std::string_view json, std::string* out) {
+  std::copy_if(json.begin(), json.end(), std::back_inserter(*out), [](char c) { return c != '\n' && c != '\r'; });
+}
+
 void AppendToolCall(const ToolCallDelta& call, std::string* out) {
   out->push_back('{');
   AppendJsonMember("id", call.id, out);
   absl::StrAppend(out, ",\"function\":{\"index\":", call.tool_index, ",");
   AppendJsonMember("name", call.name, out);
   // A call that was cut off is no JSON, and a client expects an object.
-  absl::StrAppend(out, ",\"arguments\":", IsJsonObject(call.arguments) ? call.arguments : "{}", "}}");
+  out->append(",\"arguments\":");
+  AppendInOneLine(IsJsonObject(call.arguments) ? call.arguments : "{}", out);
+  out->append("}}");
 }
 
 }  // namespace

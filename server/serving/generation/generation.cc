@@ -145,7 +145,10 @@ absl::Status Generation::CheckLoaded() {
   ticket_.ReleaseBytes();
   const CallContext call{*core_, call_.principal, *request.field_names, &record_};
   const absl::StatusOr<NamedModel> named = ResolveModel(call, request.model, &request.execution);
-  return named.ok() ? CheckGenerates(*named->model) : named.status();
+  if (!named.ok()) return named.status();
+  if (absl::Status s = CheckGenerates(*named->model); !s.ok()) return s;
+  record_.finish_reason = "load";
+  return ResolveProfile(call, *named->model, request.execution).status();
 }
 
 absl::Status Generation::Plan() {

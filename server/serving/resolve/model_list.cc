@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "server/serving/record/errors.h"
 #include "server/serving/resolve/adapter_changes.h"
 #include "server/serving/resolve/key_limits.h"
 #include "server/serving/resolve/model_changes.h"
@@ -32,6 +34,17 @@ bool IsLoadedWithRequest(const ModelStatus& status) {
   return status.takes_requests() && status.state != ModelState::kReady;
 }
 
+// adapter: null for the model itself.
+ListedModel NotInMemory(std::string_view name, const ModelStatus& status, const AdapterStatus* adapter = nullptr) {
+  ListedModel listed{std::string(name), nullptr, status.max_context_tokens};
+  listed.encoder = adapter == nullptr && status.encoder;
+  if (adapter != nullptr) {
+    listed.path = adapter->path;
+    listed.parent = status.name;
+  }
+  return listed;
+}
+
 }  // namespace
 
 std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& caller) {
@@ -49,10 +62,8 @@ std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& 
   }
   for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
     if (!IsLoadedWithRequest(status)) continue;
-    list.push_back({status.name, nullptr, status.max_context_tokens, "", "", status.encoder});
-    for (const AdapterStatus& adapter : status.adapters) {
-      list.push_back({adapter.name, nullptr, status.max_context_tokens, adapter.path, status.name});
-    }
+    list.push_back(NotInMemory(status.name, status));
+    for (const AdapterStatus& adapter : status.adapters) list.push_back(NotInMemory(adapter.name, status, &adapter));
   }
   return list;
 }
@@ -68,9 +79,16 @@ absl::StatusOr<ListedModel> ListedModelFor(const ServingCore& core, const Princi
     return listed;
   }
   const KnownModel known = FindKnown(core, name);
-  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, known.name);
-  if (status.ok() && IsLoadedWithRequest(*status))
-    return ListedModel{std::string(name), nullptr, status->max_context_tokens};
+  for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
+    if (status.name != known.model || !IsLoadedWithRequest(status)) continue;
+    if (!HasProfileOrNone(known, name)) {
+      return InvalidField("model", "has a suffix that is no profile", absl::StrCat(known.name, " alone, or a profile"));
+    }
+    if (known.name == known.model) return NotInMemory(name, status);
+    for (const AdapterStatus& adapter : status.adapters) {
+      if (adapter.name == known.name) return NotInMemory(name, status, &adapter);
+    }
+  }
   const bool loading = core.refusal() == AdmissionRefusal::kLoading;
   return loading ? core.StatusOf(AdmissionRefusal::kLoading) : named.status();
 }

@@ -100,6 +100,12 @@ KnownModel FindKnown(const ServingCore& core, std::string_view name) {
   return unknown;
 }
 
+bool HasProfileOrNone(const KnownModel& known, std::string_view name) {
+  const std::string_view untagged = WithoutTag(name);
+  if (name == known.name || untagged == known.name) return true;
+  return untagged.size() > known.name.size() && ParseSuffix(untagged.substr(known.name.size() + 1)).has_value();
+}
+
 absl::StatusOr<engine::ExecutionChoice> ChoiceNamed(const NamedModel& model, std::string_view name) {
   const std::string_view untagged = WithoutTag(name);
   if (name == model.name || untagged == model.name) return engine::ExecutionChoice();

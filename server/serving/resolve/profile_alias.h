@@ -35,6 +35,8 @@ struct KnownModel {
   std::string name;   // the model's, or the adapter's
 };
 KnownModel FindKnown(const ServingCore& core, std::string_view name);
+// Whether what `name` has behind the known name is a profile, or nothing.
+bool HasProfileOrNone(const KnownModel& known, std::string_view name);
 
 // What the suffix of a name chooses; nothing if there is none. REQUIRES: model is what FindNamed found for the name.
 // Errors: INVALID_ARGUMENT, with the model's profiles, for a suffix that is none.

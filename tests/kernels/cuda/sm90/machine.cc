@@ -167,11 +167,12 @@ void Machine::Sync(int index, int threads, bool waits) {
   if (++point.arrived == threads) {
     point.arrived = 0;
     ++point.turn;
+    point.complete = point.clock;
   } else if (waits) {
     WaitUntil([&point, turn] { return point.turn != turn; },
               [index] { return "the threads of barrier " + std::to_string(index); });
   }
-  if (!of_warp && waits) accesses_.Acquire(warp(), point.clock);
+  if (!of_warp && waits) accesses_.Acquire(warp(), point.complete);
 }
 
 const Machine::Words* Machine::Exchange(const Words& words) {

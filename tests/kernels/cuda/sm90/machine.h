@@ -151,6 +151,7 @@ class Machine {
     int arrived = 0;
     uint64_t turn = 0;
     SharedAccesses::Clock clock = {};
+    SharedAccesses::Clock complete = {};  // that of `clock` at the last turn's end
   };
   struct Load {
     uint32_t barrier;

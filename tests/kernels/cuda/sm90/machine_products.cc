@@ -9,7 +9,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr ptrdiff_t kPiecesOfRows = 64 * 2;  // which a product reads first, where its A is in shared memory
+constexpr size_t kPiecesOfRows = 64 * 2;  // which a product reads first, where its A is in shared memory
 
 }  // namespace
 
@@ -41,9 +41,9 @@ void Machine::ExecuteTo(Warpgroup* group, size_t end) {
     reading_->execute(*reading_);
     std::vector<uint32_t>& pieces = reading_->pieces;
     // Of tiles with less than 64 rows on the M side the product's other rows are what follows; nobody takes their sums.
-    if (reading_->registers[0] == nullptr) {
+    if (reading_->registers[0] == nullptr && pieces.size() >= kPiecesOfRows) {
       const auto beside = [&, first = pieces[0]](uint32_t piece) { return accesses_.OutsideOfCopy(first, piece); };
-      const auto rows_end = pieces.begin() + kPiecesOfRows;
+      const auto rows_end = pieces.begin() + static_cast<ptrdiff_t>(kPiecesOfRows);
       pieces.erase(std::remove_if(pieces.begin(), rows_end, beside), rows_end);
     }
     for (const uint32_t piece : pieces) {

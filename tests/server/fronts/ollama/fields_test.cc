@@ -169,6 +169,9 @@ TEST_F(Fields, RefusalsNameTheMember) {
       {R"("options":{"mirostat":1})",
        "options.mirostat has a value that is not supported: top_p, top_k and min_p choose tokens; limit is 0"},
       {R"("options":{"precision":"nf4"})", R"(options.precision is "nf4"; limit is auto, )"},
+      {R"("options":{"precision":"bf16"},"precision":"nf4")", R"(precision is "nf4"; limit is auto, )"},
+      {R"("options":{"precision":"bf16"},"precision":"fp8")",
+       "precision is another one than the request has elsewhere; limit is one"},
       {R"("_debug_render_only":true)",
        "_debug_render_only has a value that is not supported: POST /tokenize tells the tokens of a chat; limit is "
        "false"},

@@ -148,7 +148,7 @@ TEST_F(Serving, ReasoningAndCallsComeApartAsInChatCompletions) {
        {{{"role", "user"},
          {"content",
           "<think>\nHm.\n</think>\n\nYes. <tool_call>{\"name\": \"ping\", \"arguments\": {\"n\": 1}}</tool_call>\n"
-          "<tool_call>{\"name\": \"ping\", \"arguments\": {\"n\": 2}}</tool_call>"}}}},
+          "<tool_call>{\"name\": \"ping\", \"arguments\": {\n\"n\":\r\n2\n}}</tool_call>"}}}},
       {"tools", {{{"type", "function"}, {"function", {{"name", "ping"}, {"parameters", {{"type", "object"}}}}}}}}};
   const Json message = OpenAi<ChatCompletionsTranslator>(body.dump())["choices"][0]["message"];
   ASSERT_THAT(message["tool_calls"], SizeIs(2));
@@ -207,7 +207,9 @@ TEST_F(Serving, ARequestWithoutAPromptLoadsTheModelAlone) {
   EXPECT_TRUE(records[0].status.ok());
   EXPECT_EQ(records[0].model, "tiny");
   EXPECT_EQ(records[0].completion_tokens, 0);
+  EXPECT_EQ(records[0].finish_reason, "load");
   EXPECT_EQ(models_.control().tokens.load(), 0);
+  EXPECT_THAT(Generate(R"({"model":"tiny","precision":"int4"})"), HasSubstr("PROFILE_UNSUPPORTED"));
 }
 
 TEST_F(Serving, AnErrorWithinAStreamIsItsLastLine) {
