@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What executes a request, as members of JSON bodies: device, attention backend, precision, drafts. Errors: a name that
-// does not exist; the limit lists those that do. Pure functions, any thread.
+// does not exist, where the limit lists those that do; another one than *choice has already. Pure functions, any
+// thread.
 #pragma once
 
 #include "engine/request/types.h"

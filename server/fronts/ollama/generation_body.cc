@@ -9,6 +9,7 @@
 #include "server/fronts/ollama/field_names.h"
 #include "server/fronts/ollama/shared_rows.h"
 #include "server/json/draw_param_rows.h"
+#include "server/json/function_tools.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server::ollama {
@@ -75,22 +76,8 @@ void ReadMessages(const V& messages, B* body) {
   }
 }
 
-// Functions as they came; what is no function is left out.
 void ReadTools(const V& tools, B* body) {
-  if (!tools.ExpectArray()) return;
-  Json list = Json::array();
-  for (size_t i = 0; i < tools.size() && tools.ok(); ++i) {
-    const V tool = tools.At(i);
-    if (!tool.ExpectObject()) return;
-    const V type = tool.At("type");
-    if (!type.is_null() && type.ExpectText() && type.json() != "function") {
-      tool.LeaveOut("type", "\"function\": the server runs no tools of its own");
-      continue;
-    }
-    const V function = tool.At("function");
-    if (function.ExpectObject()) function.At("name").ExpectText();
-    list.push_back(tool.json());
-  }
+  const Json list = ReadFunctionTools(tools, true);
   if (!list.empty()) body->chat.tools_json = DumpJson(list);
 }
 

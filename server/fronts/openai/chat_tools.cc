@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "server/json/function_tools.h"
 
 namespace dunlin::server {
 namespace {
@@ -15,7 +16,6 @@ using V = JsonValue;
 using B = GenerationBody;
 using Mode = ClientToolChoice::Mode;
 
-constexpr std::string_view kFunctionAlone = "\"function\": the server runs no tools of its own";
 constexpr std::string_view kNoneOfItsOwn = ": the server runs no tools of its own";
 
 // Of a tool as the chat template sees it; "" if there is none.
@@ -153,22 +153,7 @@ void KeepAllowedTools(const V& root, B* body) {
 }  // namespace
 
 void ReadTools(const JsonValue& tools, GenerationBody* body) {
-  if (!tools.ExpectArray()) return;
-  Json list = Json::array();
-  for (size_t i = 0; i < tools.size() && tools.ok(); ++i) {
-    const V tool = tools.At(i);
-    if (!tool.ExpectObject()) return;
-    const V type = tool.At("type");
-    if (!type.ExpectText()) return;
-    if (type.json() != "function") {
-      tool.LeaveOut("type", kFunctionAlone);
-      continue;
-    }
-    const V function = tool.At("function");
-    if (function.ExpectObject()) function.At("name").ExpectText();
-    list.push_back(tool.json());
-  }
-  SetTools(list, body);
+  SetTools(ReadFunctionTools(tools, false), body);
 }
 
 void ReadFlatTools(const JsonValue& tools, const FlatToolForm& form, GenerationBody* body) {

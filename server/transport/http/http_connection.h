@@ -86,7 +86,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnInputEnd();
   void OnTimeout();
   void Parse();
-  // Of `input_`, to the parser: the bytes that it took.
+  // Gives `input_` to the parser: the bytes that it took. *error: the parser's, also for what it asserts.
   size_t Put(boost::beast::error_code* error);
   // Answers the request, or opens its handler.
   void OnHeader();
