@@ -271,8 +271,9 @@ TEST(Metrics, NamesOfAnyAllowedLengthKeepTheirSeries) {
   const ServerProcess server(Serving({kDemoDir, "--name", name}));
   ASSERT_TRUE(server.ready()) << server.Log();
   ASSERT_TRUE(GenerateWith(server, name, {"--max-tokens", "2", "--ignore-eos", "The"}).contains("finish"));
+  const std::string counted = "vllm:request_generation_tokens_count{model_name=\"" + label + "\"}";
+  EXPECT_TRUE(ComesToMetric(server.http(), counted, 1));
   const std::string metrics = HttpGet(server.http(), "/metrics");
-  EXPECT_EQ(MetricValue(metrics, "vllm:request_generation_tokens_count{model_name=\"" + label + "\"}"), 1) << metrics;
   EXPECT_EQ(MetricValue(metrics, "vllm:e2e_request_latency_seconds_count{model_name=\"" + label + "\"}"), 1);
   EXPECT_GT(MetricValue(metrics, "dunlin_engine_steps_total{model_name=\"" + label + "\"}"), 0);
   EXPECT_EQ(RunDunlin({"serve", kDemoDir, "--name", name + "x"}).status, 1) << "129 bytes";
