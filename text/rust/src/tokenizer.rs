@@ -139,10 +139,6 @@ impl TextTokenizer {
         if ids.len() > MAX_TOKEN_IDS {
             return Err(Error::invalid(format!("{} token ids to decode; limit is {MAX_TOKEN_IDS}", ids.len())));
         }
-        // Without a token the text is empty; a Strip that takes characters from the end panics there.
-        if ids.iter().all(|id| self.decoder_token(*id, skip_special).is_none()) {
-            return Ok(String::new());
-        }
         let text = self.inner.decode(ids, skip_special);
         text.map_err(|_| Error::new(Code::Internal, "the tokenizer's decoder refused the token ids"))
     }

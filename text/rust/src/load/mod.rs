@@ -7,6 +7,7 @@ mod bytes_per_token;
 mod components;
 mod config;
 mod cut_points;
+mod decoder;
 mod document;
 pub(crate) mod patterns;
 mod post_processor;
@@ -102,7 +103,7 @@ fn check_added_ids(document: &Document, tokenizer: &Tokenizer) -> Result<()> {
 }
 
 /// Disables the file's truncation, padding and dropout, and the library's word cache, which would keep parts of prompts
-/// and grows per thread without being freed.
+/// and grows per thread without being freed; and mends its decoder.
 fn make_predictable(tokenizer: &mut Tokenizer) -> Result<()> {
     let failed = |error| Error::new(Code::Internal, format!("tokenizer.json: {error}"));
     tokenizer.with_truncation(None).map_err(failed)?;
@@ -117,5 +118,7 @@ fn make_predictable(tokenizer: &mut Tokenizer) -> Result<()> {
         ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_) => {}
     }
     tokenizer.with_model(model);
+    let decoder = tokenizer.get_decoder().map(decoder::without_panics).transpose()?;
+    tokenizer.with_decoder(decoder);
     Ok(())
 }

@@ -100,6 +100,28 @@ fn a_decoder_that_strips_the_end_streams_as_it_decodes() {
     }
 }
 
+/// The library's Strip panics at a token that has fewer characters than it takes.
+#[test]
+fn a_decoder_that_strips_the_end_of_each_token_takes_what_there_is() {
+    // Of the tokens "||", "||a" and "a".
+    for (start, stop, expected) in
+        [(0, 1, "|||aa"), (1, 1, "|aa"), (0, 3, "||aa"), (2, 5000, "aa"), (0, 0, "||||aa"), (0, usize::MAX, "||aa")]
+    {
+        let tokenizer = with_decoder(
+            "sentencepiece_llama2",
+            json!({"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": "||"},
+                {"type": "Strip", "content": "|", "start": start, "stop": stop}]}),
+        );
+        let ids = ["▁", "▁a", "a"].map(|token| tokenizer.token_to_id(token).unwrap());
+        assert_eq!(tokenizer.decode(&ids, false).unwrap(), expected);
+        let mut stream = DecodeStream::new(tokenizer.clone(), &[], false).unwrap();
+        let mut streamed = stream.push(&ids).unwrap();
+        streamed += &stream.finish().unwrap();
+        assert_eq!(streamed, expected);
+    }
+}
+
 #[test]
 fn a_context_is_continued_and_not_repeated() {
     for style in STYLES {
