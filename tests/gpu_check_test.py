@@ -263,6 +263,12 @@ class Ratios(unittest.TestCase):
         self.assertEqual(ratios.under(lines, 0.5), [])
         self.assertEqual(ratios.under(lines, 0.9), ["under the goal of 0.90 of roof: sdpa flash bf16 0.50"])
 
+    def test_efficient_is_held_to_twice_flashs_time(self):
+        other = {**RECORD, "backend": "efficient", "median_us": 41.0}
+        self.assertEqual(ratios.slower_than_flash([RECORD, other]), ["over 2 times FLASH's time: sdpa efficient bf16 2.05"])
+        self.assertEqual(ratios.slower_than_flash([RECORD, {**other, "median_us": 40.0}]), [])
+        self.assertEqual(ratios.slower_than_flash([{**RECORD, "precision": "fp16"}, other]), [], "other work")
+
 
 class Summary(unittest.TestCase):
     def setUp(self):

@@ -99,7 +99,7 @@ def bench(check, row):
     lines = ratios.compare(records, answers)
     for line in lines:
         print("    " + ratios.told(line), file=sys.stderr, flush=True)
-    missed = [] if check.options.rehearse else ratios.under(lines, row.goal)
+    missed = [] if check.options.rehearse else ratios.under(lines, row.goal) + ratios.slower_than_flash(records)
     return "; ".join([f"{len(records)} records within their error bounds", *ratios.ranges(lines), *missed, *note])
 
 

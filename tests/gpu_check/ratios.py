@@ -63,6 +63,16 @@ def ranges(lines):
             *between("PyTorch/ours", [line["ratio"] for line in lines if line["ratio"]])]
 
 
+def slower_than_flash(records, limit=2.0):
+    """EFFICIENT's records that take more than `limit` times as long as FLASH's of the same work, as text."""
+    flash = {label({**record, "backend": "flash"}): record["median_us"] for record in records
+             if record.get("backend") == "flash"}
+    times = {label(record): record["median_us"] / flash[label({**record, "backend": "flash"})] for record in records
+             if record.get("backend") == "efficient" and label({**record, "backend": "flash"}) in flash}
+    missed = [f"{name} {ratio:.2f}" for name, ratio in times.items() if ratio > limit]
+    return [f"over {limit:g} times FLASH's time: " + ", ".join(missed)] if missed else []
+
+
 def under(lines, goal):
     """The records that do not reach the row's goal, as text."""
     missed = [f"{line['label']} {line['of_roof']:.2f}" for line in lines if line["of_roof"] < goal]

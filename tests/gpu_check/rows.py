@@ -195,8 +195,8 @@ HEADLINES = (
     bench("prefill_shapes", "1", 10, 40, "attention --case prefill --backend all --precision bf16",
           f"attention --case prefill --backend all {SMALL_PAGES}"),
     # Gemma 3's and Qwen 3.5's heads.
-    bench("heads_of_256", "1", 5, 40,
-          "attention --case prefill --shape 1,16,8192,256 --kv-heads 8 --backend flash --precision bf16,fp8",
+    bench("heads_of_256", "1", 6, 40,
+          "attention --case prefill --shape 1,16,8192,256 --kv-heads 8 --backend flash,efficient --precision bf16,fp8",
           "attention --case prefill --backend flash --shape 1,2,40,256 --precision bf16",
           sdpa((1, 16, 8192, 256), 8, 0, True, ["bf16"]), SMALL_SDPA, gib=4),
     # Latent rows of DeepSeek V3, all of them and, of V3.2, those that each row has chosen.

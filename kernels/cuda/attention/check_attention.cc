@@ -68,12 +68,13 @@ class DeviceCheck {
   bool ready_ = true;
 };
 
-// The row that takes a phase's calls of a check, on a device without `left_out`.
-const AttentionKernel& RowOf(const DeviceShape& device, uint32_t left_out, bool decode, const AttentionTraits& traits) {
+// The backend's row that takes a phase's calls of a check, on a device without `left_out`.
+const AttentionKernel& RowOf(const DeviceShape& device, uint32_t left_out, AttentionBackend backend, bool decode,
+                             const AttentionTraits& traits) {
   DeviceShape shape = device;
   shape.left_out_attention = left_out;
   const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
-  return *FindKernel(AttentionKernels(), shape, AttentionBackend::kFlash, phase, traits);
+  return *FindKernel(AttentionKernels(), shape, backend, phase, traits);
 }
 
 // *agrees: the rows of a bit give what the general ones give, and those of both phases the same bits.
@@ -89,7 +90,8 @@ KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, co
   std::vector<float> first;
   *agrees = true;
   for (const auto& [decode, multiprocessors] : launches) {
-    const AttentionKernel& checked = RowOf(context->shape, all & ~kernel.check_bit, decode, check.traits());
+    const AttentionKernel& checked =
+        RowOf(context->shape, all & ~kernel.check_bit, kernel.backend, decode, check.traits());
     if (checked.prepare() != cudaSuccess) {
       (void)cudaGetLastError();
       *agrees = false;
@@ -97,7 +99,8 @@ KernelStatus CheckRows(DeviceContext* context, const AttentionKernel& kernel, co
     }
     std::vector<float> expected;
     std::vector<float> out;
-    if (!on_device.Run(RowOf(context->shape, all, decode, check.traits()), decode, multiprocessors, &expected) ||
+    const AttentionKernel& general = RowOf(context->shape, all, kernel.backend, decode, check.traits());
+    if (!on_device.Run(general, decode, multiprocessors, &expected) ||
         !on_device.Run(checked, decode, multiprocessors, &out)) {
       return Checked(context, cudaErrorUnknown);
     }
@@ -119,7 +122,7 @@ KernelStatus CheckAttention(DeviceContext* context, std::string* warning) {
     if ((kernel.check_bit & all & ~left_out) == 0 || (kernel.phases & Bit(AttentionPhase::kPrefill)) == 0) continue;
     bool agrees = false;
     const AttentionCheck check(kernel);
-    const std::string name = std::string("FLASH by wgmma in ") + Name(check.dtype) +
+    const std::string name = std::string(Name(kernel.backend)) + " by wgmma in " + Name(check.dtype) +
                              (check.latent ? " for latent rows of " : " for heads of up to ") +
                              std::to_string(check.head_dim);
     if (CheckRows(context, kernel, check, all, &agrees) != KernelStatus::kOk) {

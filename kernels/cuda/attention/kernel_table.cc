@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention kernels, one row each, and the choice among them.
 #include <algorithm>
+#include <array>
 
 #include "kernels/cuda/attention/efficient/efficient.h"
 #include "kernels/cuda/attention/flash/sm80/flash.h"
@@ -16,28 +17,30 @@ constexpr unsigned kBf16OrCodes = Bit(DType::kBF16) | Bit(DType::kF8E4M3);
 constexpr unsigned kFp16 = Bit(DType::kF16);
 
 // Of two rows that take a call the first is launched: those of fewer dims, then those of more stages.
-constexpr AttentionKernel kKernels[] = {
-    kMathKernel,
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 64>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 64>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 128>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 128>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 256>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 256>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64, true>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64, true>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128, true>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128, true>>(),
-    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256, true>>(),
-    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256, true>>(),
-    WgmmaFlashKernel<WgmmaLatentShape<Bf16Format>>(),
-    WgmmaFlashKernel<WgmmaLatentShape<Fp16Format>>(),
+constexpr auto WgmmaKernels(AttentionBackend backend) {
+  return std::array{WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 64>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 64>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 128>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 128>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 256>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 256>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64, true>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64, true>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128, true>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128, true>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256, true>>(backend),
+                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256, true>>(backend),
+                    WgmmaFlashKernel<WgmmaLatentShape<Bf16Format>>(backend),
+                    WgmmaFlashKernel<WgmmaLatentShape<Fp16Format>>(backend)};
+}
+
+constexpr std::array kGeneralFlashKernels = {
     FlashKernel<Bf16Format, 1, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 4, 2>(kBf16OrCodes),
@@ -48,10 +51,25 @@ constexpr AttentionKernel kKernels[] = {
     FlashKernel<Fp16Format, 4, 2>(kFp16),
     FlashKernel<Fp16Format, 4, 1>(kFp16),
     FlashKernel<Fp16Format, 3, 1, true>(kFp16),
+};
+
+constexpr std::array kGeneralEfficientKernels = {
     EfficientKernel<TensorProducts<Bf16Format>>(Bit(DType::kBF16)),
     EfficientKernel<TensorProducts<Fp16Format>>(kFp16),
     EfficientKernel<Fp32Products>(Bit(DType::kF32) | Bit(DType::kF8E4M3)),
 };
+
+template <size_t... kCounts>
+constexpr auto Joined(const std::array<AttentionKernel, kCounts>&... parts) {
+  std::array<AttentionKernel, (kCounts + ...)> rows{};
+  size_t count = 0;
+  (std::ranges::for_each(parts, [&](const AttentionKernel& row) { rows[count++] = row; }), ...);
+  return rows;
+}
+
+constexpr std::array kKernels =
+    Joined(std::array{kMathKernel}, WgmmaKernels(AttentionBackend::kFlash), kGeneralFlashKernels,
+           WgmmaKernels(AttentionBackend::kEfficient), kGeneralEfficientKernels);
 
 // A kernel whose keys are divided among blocks needs the merge of the parts.
 static_assert(std::ranges::all_of(kKernels, [](const AttentionKernel& kernel) {

@@ -24,8 +24,11 @@ class AttentionRunner {
   // What PagedBatch::Run and DenseProblem::Run return. Fail the test on a bad status.
   virtual std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const = 0;
   virtual std::vector<float> Dense(const DenseProblem& problem, AttentionBackend backend) const = 0;
-  // The dtype whose rounding a backend's queries and weights have beside keys and values of `dtype`.
-  virtual DType RoundingOf(AttentionBackend /*backend*/, DType dtype, int32_t /*head_dim*/) const { return dtype; }
+  // The dtypes whose rounding a backend's queries and weights may have beside keys and values of `dtype`: all those of
+  // a call have one of them.
+  virtual std::vector<DType> RoundingsOf(AttentionBackend /*backend*/, DType dtype, int32_t /*head_dim*/) const {
+    return {dtype};
+  }
   // Cases of the dense grid: all pairs and random ones up to this number.
   virtual size_t grid_cases() const = 0;
   virtual bool runs_costly_lengths() const = 0;

@@ -45,6 +45,12 @@ DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim, const 
   return widens_to_bf16 && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
 }
 
+std::vector<DType> CudaRoundingsOf(AttentionBackend backend, DType dtype) {
+  if (dtype != DType::kF8E4M3 || backend == AttentionBackend::kMath) return {dtype};
+  if (backend == AttentionBackend::kFlash) return {DType::kBF16};
+  return {dtype, DType::kBF16};
+}
+
 std::string Describe(AttentionBackend backend, DType dtype, const std::string& variant) {
   return std::string(Name(backend)) + " " + Name(dtype) + " " + variant;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/api/device.h"
 
@@ -35,6 +36,8 @@ class PoisonedMemory {
 
 // The dtype whose rounding queries and weights have beside keys and values of `dtype` on a CPU device of a variant.
 DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim, const std::string& variant);
+// AttentionRunner::RoundingsOf of CUDA devices: FLASH multiplies codes as BF16, EFFICIENT in FP32, or on 9.0 as FLASH.
+std::vector<DType> CudaRoundingsOf(AttentionBackend backend, DType dtype);
 
 // "flash bf16 avx512", for failure messages.
 std::string Describe(AttentionBackend backend, DType dtype, const std::string& variant);

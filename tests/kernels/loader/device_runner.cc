@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/attention/devices.h"
 #include "tests/kernels/loader/device_memory.h"
 
 namespace dunlin::kernels::testing {
@@ -24,9 +25,9 @@ class DeviceRunner : public AttentionRunner {
     return device_->ops->supports_attention(device_->context, backend, traits, nullptr);
   }
   const PageFormat& pages() const override { return pages_; }
-  DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim) const override {
-    if (!is_cuda_) return testing::RoundingOf(backend, dtype, head_dim, AvailableCpuVariants().front());
-    return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
+  std::vector<DType> RoundingsOf(AttentionBackend backend, DType dtype, int32_t head_dim) const override {
+    if (!is_cuda_) return {testing::RoundingOf(backend, dtype, head_dim, AvailableCpuVariants().front())};
+    return CudaRoundingsOf(backend, dtype);
   }
   size_t grid_cases() const override { return is_cuda_ ? 2200 : 0; }
   bool runs_costly_lengths() const override { return is_cuda_; }

@@ -7,6 +7,7 @@
 
 #include "kernels/api/attention.h"
 #include "kernels/cuda/device/device_shape.h"
+#include "tests/kernels/attention/attention_runner.h"
 
 namespace dunlin::kernels::testing {
 
@@ -14,6 +15,9 @@ namespace dunlin::kernels::testing {
 void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan);
 void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan,
                     const cuda::DeviceShape& device);
+
+// Compute capability 9.0, of 132 multiprocessors.
+const AttentionRunner& Hopper();
 
 // The slots of each launch that lists chosen keys, so far; tests clear it.
 std::vector<int32_t>& ListedSlots();

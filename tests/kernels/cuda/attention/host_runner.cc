@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/paged_attention.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/attention/devices.h"
 #include "tests/kernels/cuda/attention/host_attention.h"
 
 namespace dunlin::kernels::testing {
@@ -65,8 +66,8 @@ class HostRunner : public AttentionRunner {
     EXPECT_TRUE(out.Intact());
     return Widen(params.dtype, out.data(), out.size());
   }
-  DType RoundingOf(AttentionBackend backend, DType dtype, int32_t /*head_dim*/) const override {
-    return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
+  std::vector<DType> RoundingsOf(AttentionBackend backend, DType dtype, int32_t /*head_dim*/) const override {
+    return CudaRoundingsOf(backend, dtype);
   }
   size_t grid_cases() const override { return 0; }
   bool runs_costly_lengths() const override { return false; }
@@ -89,7 +90,7 @@ class HostRunner : public AttentionRunner {
 
 // What the rows of compute capability 9.0 take; the rest is as on others.
 bool OnHopper(AttentionBackend backend, DType dtype) {
-  return backend == AttentionBackend::kFlash && dtype != DType::kF32;
+  return backend != AttentionBackend::kMath && dtype != DType::kF32;
 }
 
 }  // namespace
@@ -102,18 +103,19 @@ void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan
   RunPaged(params, device, cuda::PagedWorkspaceBytes(device, params.backend, plan), Division::kAsPlanned);
 }
 
+const AttentionRunner& Hopper() {
+  static const HostRunner runner(kHopperOfRunner);
+  return runner;
+}
+
 const std::vector<RunnerRow>& Runners() {
-  static const auto* runners = new std::vector<RunnerRow>{{"host",
-                                                           [](std::string*) -> const AttentionRunner* {
-                                                             static const HostRunner runner(kLarge);
-                                                             return &runner;
-                                                           }},
-                                                          {"sm90",
-                                                           [](std::string*) -> const AttentionRunner* {
-                                                             static const HostRunner runner(kHopperOfRunner);
-                                                             return &runner;
-                                                           },
-                                                           OnHopper}};
+  static const auto* runners =
+      new std::vector<RunnerRow>{{"host",
+                                  [](std::string*) -> const AttentionRunner* {
+                                    static const HostRunner runner(kLarge);
+                                    return &runner;
+                                  }},
+                                 {"sm90", [](std::string*) -> const AttentionRunner* { return &Hopper(); }, OnHopper}};
   return *runners;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH by wgmma on the host's machine beyond the conformance tests: which calls its rows take, the bits of a row
-// across splits of 1,024 keys, phases and batches, dense calls, and outputs and queries of other types and alignments.
+// FLASH and EFFICIENT by wgmma on the host's machine beyond the conformance tests: which calls their rows take, the
+// bits of a row across splits of 1,024 or 256 keys, phases and batches, codes, and the check of an opened device.
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 
 #include <gtest/gtest.h>
@@ -10,38 +10,41 @@
 
 #include "kernels/cuda/attention/check_problem.h"
 #include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
 using testing::BatchSequence;
 using testing::HeadShape;
+using testing::Hopper;
 using testing::PagedBatch;
 
 constexpr DeviceShape kWgmmaDevice{132, 227 * 1024, 90};
-
-const testing::AttentionRunner& Hopper() {
-  std::string reason;
-  return *testing::Runners()[1].open(&reason);
-}
+constexpr AttentionBackend kWgmmaBackends[] = {AttentionBackend::kFlash, AttentionBackend::kEfficient};
 
 // The row that a paged call goes to.
-const AttentionKernel& RowOfCall(const PagedBatch& batch, const DeviceShape& device, AttentionPhase phase, float* out) {
-  const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out);
+const AttentionKernel& RowOfCall(const PagedBatch& batch, const DeviceShape& device, AttentionBackend backend,
+                                 AttentionPhase phase, float* out) {
+  const PagedAttentionParams params = batch.Params(backend, out);
   const AttentionCall call = CallOf(params);
-  return *FindKernel(AttentionKernels(), device, AttentionBackend::kFlash, phase, TraitsOf(params), &call);
+  return *FindKernel(AttentionKernels(), device, backend, phase, TraitsOf(params), &call);
 }
 
 TEST(WgmmaFlash, TakesWhatItSaysAndLeavesTheRestToGeneralRows) {
   alignas(16) float out[4];
   const auto takes = [&out](const PagedBatch& batch, const DeviceShape& device = kWgmmaDevice) {
-    bool both = true;
-    for (const AttentionPhase phase : kAttentionPhases) {
-      const AttentionKernel& row = RowOfCall(batch, device, phase, out);
-      both = both && row.takes == TakesWgmmaFlash;
-      EXPECT_TRUE(row.takes != TakesWgmmaFlash || row.geometry.rows == (phase == AttentionPhase::kDecode ? 64 : 128));
+    int taken = 0;
+    for (const AttentionBackend backend : kWgmmaBackends) {
+      for (const AttentionPhase phase : kAttentionPhases) {
+        const AttentionKernel& row = RowOfCall(batch, device, backend, phase, out);
+        if (row.takes != TakesWgmmaFlash) continue;
+        ++taken;
+        EXPECT_EQ(row.geometry.rows, phase == AttentionPhase::kDecode ? 64 : 128);
+      }
     }
-    return both;
+    EXPECT_TRUE(taken == 0 || taken == 4) << "backends and phases differ";
+    return taken != 0;
   };
   const auto batch_of = [](DType dtype, HeadShape shape) {
     return PagedBatch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
@@ -77,31 +80,34 @@ TEST(WgmmaFlash, AWorkspaceServesEveryRowThatMayTakeACallOfThePlan) {
   const PagedAttentionPlan plan{.traits = {.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8},
                                 .max_query_tokens = 16,
                                 .max_kv_tokens = 40000};
-  const size_t bytes = PagedWorkspaceBytes(kWgmmaDevice, AttentionBackend::kFlash, plan);
-  int rows = 0;
-  for (const AttentionKernel& row : AttentionKernels()) {
-    if (row.backend != AttentionBackend::kFlash || (row.dtypes & Bit(DType::kBF16)) == 0) continue;
-    if (row.limits.max_head_dim != 128) continue;
-    EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kWgmmaDevice), bytes);
-    ++rows;
+  for (const AttentionBackend backend : kWgmmaBackends) {
+    const size_t bytes = PagedWorkspaceBytes(kWgmmaDevice, backend, plan);
+    int rows = 0;
+    for (const AttentionKernel& row : AttentionKernels()) {
+      if (row.backend != backend || (row.dtypes & Bit(DType::kBF16)) == 0) continue;
+      if (row.limits.max_head_dim != 128 && row.limits.max_head_dim != kAnyHeadDim) continue;
+      EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kWgmmaDevice), bytes);
+      ++rows;
+    }
+    EXPECT_EQ(rows, 3);
   }
-  EXPECT_EQ(rows, 3);
 }
 
 constexpr uint64_t kSeed = 42;
 constexpr int32_t kLength = 1310;  // of two splits, and no multiple of anything
 
-class WgmmaFlashBits : public ::testing::TestWithParam<std::pair<DType, HeadShape>> {
+class WgmmaFlashBits : public ::testing::TestWithParam<std::tuple<AttentionBackend, std::pair<DType, HeadShape>>> {
  protected:
   PagedBatch Batch(std::vector<BatchSequence> sequences, uint64_t layout_seed = 1) const {
-    PagedBatch batch(GetParam().first, shape(), std::move(sequences), layout_seed, testing::kCudaPages);
+    PagedBatch batch(std::get<1>(GetParam()).first, shape(), std::move(sequences), layout_seed, testing::kCudaPages);
     batch.window = window_;
     return batch;
   }
   std::vector<float> Run(const PagedBatch& batch, testing::Division division = testing::Division::kAsPlanned) const {
-    return Hopper().Paged(batch, AttentionBackend::kFlash, division);
+    return Hopper().Paged(batch, backend(), division);
   }
-  const HeadShape& shape() const { return GetParam().second; }
+  AttentionBackend backend() const { return std::get<0>(GetParam()); }
+  const HeadShape& shape() const { return std::get<1>(GetParam()).second; }
   size_t row_floats() const { return static_cast<size_t>(shape().num_heads * shape().out_dim()); }
   // Rows [first, ..) of `whole`, whose first is row `begin` of the sequence, against `rows`.
   bool Same(const std::vector<float>& whole, int32_t begin, int32_t first, const float* rows, size_t count) const {
@@ -117,7 +123,7 @@ TEST_P(WgmmaFlashBits, ARowIsTheSameInDecodeInAnyChunkAndBesideAnyNeighbours) {
     window_ = window;
     const std::vector<float> whole = Run(Batch({{kSeed, kBegin, kLength - kBegin}}));
     for (const float value : whole) ASSERT_TRUE(std::isfinite(value));
-    for (const int32_t first : {900, 1022, 1023, 1024, 1025, 1151, 1152, 1309}) {
+    for (const int32_t first : {900, 1022, 1023, 1024, 1025, 1151, 1152, 1280, 1309}) {
       const PagedBatch alone = Batch({{kSeed, first, 1}}, 7);
       EXPECT_TRUE(Same(whole, kBegin, first, Run(alone).data(), 1)) << first << ", window " << window;
       EXPECT_TRUE(Same(whole, kBegin, first, Run(alone, testing::Division::kWhole).data(), 1))
@@ -146,16 +152,39 @@ TEST_P(WgmmaFlashBits, DecodingSequencesOfAnyLengthShareALaunch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, WgmmaFlashBits,
-    ::testing::Values(std::pair{DType::kBF16, HeadShape{4, 1, 128}}, std::pair{DType::kBF16, HeadShape{2, 2, 64}},
-                      std::pair{DType::kF16, HeadShape{2, 1, 96}}, std::pair{DType::kF8E4M3, HeadShape{4, 1, 128}},
-                      std::pair{DType::kF8E4M3, HeadShape{2, 2, 48}}, std::pair{DType::kBF16, HeadShape{2, 1, 256}},
-                      std::pair{DType::kF16, HeadShape{3, 1, 136}}, std::pair{DType::kF8E4M3, HeadShape{2, 1, 208}},
-                      std::pair{DType::kBF16, HeadShape{3, 1, 576, 512}}),
-    [](const auto& test) {
-      return std::string(Name(test.param.first)) + "_" + std::to_string(test.param.second.head_dim);
-    });
+constexpr std::pair<DType, HeadShape> kBitShapes[] = {
+    {DType::kBF16, {4, 1, 128}},      {DType::kF8E4M3, {4, 1, 128}}, {DType::kBF16, {2, 1, 256}},
+    {DType::kBF16, {3, 1, 576, 512}}, {DType::kBF16, {2, 2, 64}},    {DType::kF16, {2, 1, 96}},
+    {DType::kF8E4M3, {2, 2, 48}},     {DType::kF16, {3, 1, 136}},    {DType::kF8E4M3, {2, 1, 208}}};
+constexpr size_t kEfficientShapes = 4;  // the kernels are FLASH's
+
+std::vector<std::tuple<AttentionBackend, std::pair<DType, HeadShape>>> BitCases() {
+  std::vector<std::tuple<AttentionBackend, std::pair<DType, HeadShape>>> cases;
+  for (const auto& shape : kBitShapes) cases.emplace_back(AttentionBackend::kFlash, shape);
+  for (size_t i = 0; i < kEfficientShapes; ++i) cases.emplace_back(AttentionBackend::kEfficient, kBitShapes[i]);
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WgmmaFlashBits, ::testing::ValuesIn(BitCases()), [](const auto& run) {
+  const auto& shape = std::get<1>(run.param);
+  return std::string(Name(std::get<0>(run.param))) + "_" + Name(shape.first) + "_" +
+         std::to_string(shape.second.head_dim);
+});
+
+// Both backends are the same kernels: their splits tell them apart, from the second chunk of EFFICIENT on.
+TEST(WgmmaFlash, BackendsDifferInWhereTheyMerge) {
+  for (const HeadShape& shape : {HeadShape{2, 1, 128}, {2, 1, 256}, {2, 1, 576, 512}}) {
+    constexpr int32_t kBegin = 200;
+    const PagedBatch batch(DType::kBF16, shape, {{kSeed, kBegin, 100}}, 1, testing::kCudaPages);
+    const std::vector<float> flash = Hopper().Paged(batch, AttentionBackend::kFlash, testing::Division::kAsPlanned);
+    const std::vector<float> efficient =
+        Hopper().Paged(batch, AttentionBackend::kEfficient, testing::Division::kAsPlanned);
+    const auto floats = static_cast<ptrdiff_t>(shape.num_heads * shape.out_dim());
+    const ptrdiff_t one_chunk = (kWgmmaChunkKeys - kBegin) * floats;  // of the rows that see no more
+    EXPECT_TRUE(std::equal(flash.begin(), flash.begin() + one_chunk, efficient.begin())) << shape.head_dim;
+    EXPECT_FALSE(std::equal(flash.begin() + one_chunk, flash.end(), efficient.begin() + one_chunk)) << shape.head_dim;
+  }
+}
 
 // Values that E4M3 holds, as codes with scales of 1 or in BF16.
 void StoreExact(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
@@ -223,117 +252,18 @@ TEST(WgmmaFlash, CodesThatAreNotFiniteReachTheRowsThatSeeThem) {
   EXPECT_LT(rows, of_codes.size() / 64);
 }
 
-// Dense tensors: other alignments of the causal mask, no mask, more and fewer keys than queries, outputs of 16 bits.
-using testing::DenseShape;
-const DenseShape kDenseShapes[] = {
-    {.dtype = DType::kBF16, .batch = 2, .num_kv_heads = 2, .group = 3, .q_len = 70, .kv_len = 300, .head_dim = 64},
-    {.dtype = DType::kF16,
-     .batch = 1,
-     .num_kv_heads = 1,
-     .group = 2,
-     .q_len = 150,
-     .kv_len = 150,
-     .head_dim = 128,
-     .causal = true},
-    {.dtype = DType::kBF16,
-     .batch = 1,
-     .num_kv_heads = 2,
-     .group = 1,
-     .q_len = 130,
-     .kv_len = 260,
-     .head_dim = 96,
-     .causal = true,
-     .alignment = CausalAlignment::kBottomRight},
-    {.dtype = DType::kBF16,
-     .batch = 3,
-     .num_kv_heads = 1,
-     .group = 1,
-     .q_len = 9,
-     .kv_len = 5,
-     .head_dim = 32,
-     .causal = true,
-     .alignment = CausalAlignment::kBottomRight},
-    {.dtype = DType::kF16,
-     .batch = 1,
-     .num_kv_heads = 1,
-     .group = 1,
-     .q_len = 40,
-     .kv_len = 1400,
-     .head_dim = 64,
-     .scale = -0.25F},
-    {.dtype = DType::kF16,
-     .batch = 1,
-     .num_kv_heads = 1,
-     .group = 1,
-     .q_len = 5,
-     .kv_len = 130,
-     .head_dim = 64,
-     .scale = 0.0F},
-    {.dtype = DType::kBF16,
-     .batch = 1,
-     .num_kv_heads = 1,
-     .group = 2,
-     .q_len = 200,
-     .kv_len = 200,
-     .head_dim = 128,
-     .causal = true,
-     .window = 40},
-    {.dtype = DType::kBF16,
-     .batch = 1,
-     .num_kv_heads = 2,
-     .group = 2,
-     .q_len = 90,
-     .kv_len = 1200,
-     .head_dim = 256,
-     .causal = true,
-     .alignment = CausalAlignment::kBottomRight},
-    {.dtype = DType::kF16,
-     .batch = 2,
-     .num_kv_heads = 1,
-     .group = 1,
-     .q_len = 70,
-     .kv_len = 150,
-     .head_dim = 192,
-     .v_head_dim = 128},
-};
-
-TEST(WgmmaFlash, DenseCallsStayWithinTwiceTheUnfusedError) {
-  for (const DenseShape& shape : kDenseShapes) {
-    SCOPED_TRACE(std::to_string(shape.q_len) + " x " + std::to_string(shape.kv_len) + " x " +
-                 std::to_string(shape.head_dim));
-    const testing::DenseProblem problem(shape);
-    const AttentionCall call = CallOf(problem.Params(AttentionBackend::kFlash, nullptr));
-    EXPECT_TRUE(TakesWgmmaFlash(call));
-    const std::vector<float> out = Hopper().Dense(problem, AttentionBackend::kFlash);
-    testing::ErrorBound bound;
-    for (int32_t b = 0; b < shape.batch; ++b) {
-      for (int32_t head = 0; head < shape.num_heads(); ++head) {
-        for (int32_t t = 0; t < shape.q_len; ++t) {
-          const testing::ReferenceRow row = problem.Row(b, head, t);
-          const float* actual = out.data() + problem.OutputStart(b, head, t);
-          bound.Add(ExactRow(row), UnfusedRow(row, shape.dtype), actual);
-          if (row.limit > row.begin) continue;
-          for (int32_t d = 0; d < shape.value_dim(); ++d) ASSERT_EQ(actual[d], 0.0F) << "a row that sees no key";
-        }
-      }
-    }
-    EXPECT_TRUE(bound.holds()) << bound.actual() << ", limit " << bound.limit();
-  }
-}
-
 // What is compared when a device is opened: by its own rows, by general ones, and in both phases.
 TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
   DeviceShape general = kWgmmaDevice;
   general.left_out_attention = CheckedAttention(kWgmmaDevice);
-  EXPECT_EQ(general.left_out_attention, 0x7FFU);
+  EXPECT_EQ(general.left_out_attention, 0x3FFFFFU);
   std::vector<unsigned char> workspace(size_t{8} << 20);
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if (kernel.check_bit == 0) continue;
     const bool decode = kernel.phases == Bit(AttentionPhase::kDecode);
     const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
     const AttentionCheck check(kernel);
-    const AttentionKernel& behind =
-        *FindKernel(AttentionKernels(), general, AttentionBackend::kFlash, phase, check.traits());
+    const AttentionKernel& behind = *FindKernel(AttentionKernels(), general, kernel.backend, phase, check.traits());
     EXPECT_EQ(behind.check_bit, 0U);
     std::vector<float> outs[2];
     for (const bool checked : {false, true}) {
@@ -344,7 +274,8 @@ TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
       EXPECT_TRUE(kernel.takes(call));
       LaunchRow(checked ? kernel : behind, call, kWgmmaDevice, workspace.data(), workspace.size(), nullptr);
     }
-    EXPECT_TRUE(OutputsAgree(outs[0], outs[1])) << Name(check.dtype) << " " << check.head_dim;
+    EXPECT_TRUE(OutputsAgree(outs[0], outs[1]))
+        << Name(kernel.backend) << " " << Name(check.dtype) << " " << check.head_dim;
     outs[1].back() += 0x1p-6F;
     EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "a difference shows";
     outs[1].back() = NAN;
@@ -354,7 +285,8 @@ TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
 
 TEST(WgmmaFlash, KeysAreDividedIntoSplitsWhereOneBlockHasAllRows) {
   alignas(16) static unsigned char workspace[16];
-  const auto parts_of = [](int32_t sequences, int32_t tokens, int32_t keys) {
+  const auto parts_of = [](int32_t sequences, int32_t tokens, int32_t keys,
+                           AttentionBackend backend = AttentionBackend::kFlash) {
     AttentionCall call{};
     call.num_sequences = sequences;
     call.num_kv_heads = 8;
@@ -364,7 +296,7 @@ TEST(WgmmaFlash, KeysAreDividedIntoSplitsWhereOneBlockHasAllRows) {
     call.max_kv_tokens = keys;
     const AttentionPhase phase = tokens == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
     const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 128, .num_heads = 32, .num_kv_heads = 8};
-    const AttentionKernel& row = *FindKernel(AttentionKernels(), kWgmmaDevice, AttentionBackend::kFlash, phase, traits);
+    const AttentionKernel& row = *FindKernel(AttentionKernels(), kWgmmaDevice, backend, phase, traits);
     LaunchPlan plan;
     EXPECT_TRUE(row.plan.divide(row.geometry, call, kWgmmaDevice, workspace, size_t{64} << 20, &plan));
     return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
@@ -375,6 +307,8 @@ TEST(WgmmaFlash, KeysAreDividedIntoSplitsWhereOneBlockHasAllRows) {
   EXPECT_EQ(parts_of(1, 1, 1024), 0) << "one split";
   EXPECT_EQ(parts_of(1, 32, 8192), 8) << "128 packed rows";
   EXPECT_EQ(parts_of(1, 33, 8192), 0) << "two blocks of rows";
+  EXPECT_EQ(parts_of(1, 1, 8192, AttentionBackend::kEfficient), 32);
+  EXPECT_EQ(parts_of(1, 1, 256, AttentionBackend::kEfficient), 0) << "one split";
 }
 
 // Blocks with the most keys come first, over all sequences; every place has one block.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH by wgmma for heads of more than 128 dims, whose blocks take one task after another in prefill and keep the
-// totals of their splits in memory: the bits of a launch with a block for each task, and the division of tasks.
+// FLASH and EFFICIENT by wgmma for heads of more than 128 dims, whose blocks take one task after another in prefill and
+// keep the totals of their splits in memory: the bits of a launch with a block for each task, and the division of
+// tasks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,17 +42,17 @@ TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
   using Case = std::pair<DType, testing::HeadShape>;
   for (const auto& [dtype, shape] :
        {Case{DType::kBF16, {2, 1, 256}}, {DType::kF8E4M3, {2, 1, 256}}, {DType::kF16, {2, 1, 576, 512}}}) {
-    for (const int32_t window : {0, 300}) {
+    for (const auto& [backend, window] :
+         {std::pair{AttentionBackend::kFlash, 0}, {AttentionBackend::kFlash, 300}, {AttentionBackend::kEfficient, 0}}) {
       PagedBatch batch(dtype, shape, {{3, 0, 2}, {42, 1000, 90}, {4, 2040, 20}, {5, 0, 70}}, 3, testing::kCudaPages);
       batch.window = window;
-      const std::vector<float> expected =
-          Hopper().Paged(batch, AttentionBackend::kFlash, testing::Division::kAsPlanned);
+      const std::vector<float> expected = testing::Hopper().Paged(batch, backend, testing::Division::kAsPlanned);
       for (const int32_t multiprocessors : {1, 2, 3}) {
         const DeviceShape device{multiprocessors, 227 * 1024, 90};
         std::vector<float> out(batch.out_floats(), NAN);
-        testing::RunPagedOnHost(batch.Params(AttentionBackend::kFlash, out.data()), batch.Plan(), device);
-        EXPECT_EQ(out, expected) << Name(dtype) << " of " << shape.head_dim << ", " << multiprocessors
-                                 << " blocks, window " << window;
+        testing::RunPagedOnHost(batch.Params(backend, out.data()), batch.Plan(), device);
+        EXPECT_EQ(out, expected) << Name(backend) << " " << Name(dtype) << " of " << shape.head_dim << ", "
+                                 << multiprocessors << " blocks, window " << window;
       }
     }
   }

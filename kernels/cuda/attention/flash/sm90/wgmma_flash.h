@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of FLASH by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in prefill, one in
-// decode, with the same bits. Keys and values in FP16, BF16 or E4M3, heads of up to 64, 128 or 256 dims that are whole
-// 16-byte pieces, and latent rows of 576 in FP16 or BF16; windows and sinks; what adjusts scores (softcap, ALiBi, bias,
-// mask) is for the rows behind them.
+// The rows of FLASH and EFFICIENT by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in
+// prefill, one in decode, with the same bits. Both are the same kernels; EFFICIENT merges after fewer keys. Keys and
+// values in FP16, BF16 or E4M3, heads of up to 64, 128 or 256 dims that are whole 16-byte pieces, and latent rows of
+// 576 in FP16 or BF16; windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -47,14 +47,16 @@ inline constexpr int64_t kLatentPartBytesMax = int64_t{64} * 2 * 16 * (64 * (512
 
 // Of AttentionKernel::check_bit.
 template <typename Shape>
-constexpr unsigned WgmmaFlashCheck() {
+constexpr unsigned WgmmaFlashCheck(AttentionBackend backend) {
   const unsigned dtype = Shape::kCodes ? 2 : Shape::Format::kDType == DType::kBF16 ? 0 : 1;
-  return Shape::kSharesRows ? 1U << (9 + dtype) : 1U << (3 * dtype + Shape::kDim / 128);
+  const unsigned bit = Shape::kSharesRows ? 9 + dtype : 3 * dtype + Shape::kDim / 128;
+  return 1U << (backend == AttentionBackend::kFlash ? bit : 11 + bit);
 }
 
+// backend: FLASH or EFFICIENT.
 template <typename Shape>
-constexpr AttentionKernel WgmmaFlashKernel() {
-  return {.backend = AttentionBackend::kFlash,
+constexpr AttentionKernel WgmmaFlashKernel(AttentionBackend backend) {
+  return {.backend = backend,
           .phases = Shape::kSharesRows
                         ? kAnyPhase
                         : Bit(Shape::kWarpgroups == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill),
@@ -66,7 +68,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .geometry = {.threads = Shape::kThreads,
                        .rows = Shape::kRows,
                        .columns = 0,
-                       .part_keys = kWgmmaSplitKeys,
+                       .part_keys = backend == AttentionBackend::kFlash ? kWgmmaSplitKeys : kWgmmaChunkKeys,
                        .stages = kWgmmaStages,
                        .shared_bytes = static_cast<int32_t>(Shape::kSharedBytes),
                        .part_bytes_max = Shape::kSharesRows ? kLatentPartBytesMax : BlockGeometry{}.part_bytes_max},
@@ -77,7 +79,7 @@ constexpr AttentionKernel WgmmaFlashKernel() {
           .launch = LaunchWgmmaFlash<Shape>,
           .merge = LaunchMerge,
           .takes = Shape::kSharesRows ? TakesWgmmaLatent : TakesWgmmaFlash,
-          .check_bit = WgmmaFlashCheck<Shape>()};
+          .check_bit = WgmmaFlashCheck<Shape>(backend)};
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -103,7 +103,7 @@ struct WgmmaFlashWork {
   // then the tile's weights, and what the outputs so far become.
   DUNLIN_DEVICE void Step(int32_t tile, bool add, bool* first_split, WgmmaFlashStage* keys, WgmmaFlashStage* values,
                           State* own) const {
-    const bool begins_split = tile % Shape::kSplitTiles == 0;
+    const bool begins_split = at.BeginsSplit(tile);
     TakeTurn();
     at.block.FenceProducts();
     IssueScores(keys->index, own);
@@ -147,7 +147,7 @@ struct WgmmaFlashWork {
     DUNLIN_NO_UNROLL
     for (int32_t tile = at.task.tiles.first + 1; tile < at.task.tiles.end; ++tile) {
       Step(tile, add, &first_split, keys, values, own);
-      add = tile % Shape::kSplitTiles != 0;
+      add = !at.BeginsSplit(tile);
     }
     at.block.Wait(at.values_full(values->index), values->parity);
     at.block.FenceProducts();

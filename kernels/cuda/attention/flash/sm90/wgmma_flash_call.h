@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One launch of FLASH by wgmma, and what its blocks keep in shared memory. A block has 64 packed rows of one
-// (sequence, KV head) for each warpgroup that multiplies, and walks through tiles of 128 keys (64 of heads of more than
-// 128 dims) in ascending order. Keys are split at absolute multiples of 1,024, merged in ascending order: in the block
-// where it walks through all of them, else by the merge kernel, with the same bits. A row's result depends on neither
-// the number of warpgroups nor the rows beside it: wgmma adds in the order of k, whatever else it multiplies. E4M3
-// codes are widened to BF16 on the way: where every scale is 1 the bits are those of BF16 pages with the same values.
-// Outputs of 128 rows by 256 columns leave no shared memory for the totals of the splits before: a launch of such
-// blocks has at most one for each multiprocessor, which takes one task after another and keeps its totals in memory.
+// One launch of FLASH or EFFICIENT by wgmma, and what its blocks keep in shared memory. A block has 64 packed rows of
+// one (sequence, KV head) for each warpgroup that multiplies, and walks through tiles of 128 keys (64 of heads of more
+// than 128 dims) in ascending order. Keys are split at absolute multiples of 1,024 (EFFICIENT: 256), each split has a
+// softmax of its own, and splits are merged in ascending order: in the block where it walks through all of them, else
+// by the merge kernel, with the same bits. A row's result depends on neither the number of warpgroups nor the rows
+// beside it: wgmma adds in the order of k, whatever else it multiplies. E4M3 codes are widened to BF16 on the way:
+// where every scale is 1 the bits are those of BF16 pages with the same values. Outputs of 128 rows by 256 columns
+// leave no shared memory for the totals of the splits before: a launch of such blocks has at most one for each
+// multiprocessor, which takes one task after another and keeps its totals in memory.
 #pragma once
 
 #include "kernels/cuda/attention/launch_plan.h"
@@ -15,7 +16,8 @@
 
 namespace dunlin::kernels::cuda {
 
-inline constexpr int32_t kWgmmaSplitKeys = 1024;             // of a split
+inline constexpr int32_t kWgmmaSplitKeys = 1024;             // of a split of FLASH
+inline constexpr int32_t kWgmmaChunkKeys = 256;              // of a split of EFFICIENT
 inline constexpr int32_t kWgmmaMinPageTokens = 8;            // a box starts at a multiple of the swizzle's eight rows
 inline constexpr int32_t kWgmmaPagesEnd = 1 << 30;           // the index of no page: its boxes are zeros
 inline constexpr int kWgmmaStages = 2;                       // of keys, and of values
@@ -32,7 +34,6 @@ struct WgmmaFlashShape {
   static constexpr int kDim = kDims;
   static constexpr int kSlices = kDim / 64;                // of 128 bytes of a row
   static constexpr int kTileKeys = kDim > 128 ? 64 : 128;  // of a tile
-  static constexpr int kSplitTiles = kWgmmaSplitKeys / kTileKeys;
   static constexpr int kWarpgroups = kWarpgroupCount;
   static constexpr int kRows = 64 * kWarpgroups;
   static constexpr bool kSharesRows = false;                          // each warpgroup has 64 rows of its own,
@@ -85,7 +86,6 @@ struct WgmmaLatentShape {
   static constexpr int kSlices = kDim / 64;
   static constexpr int kFirstValueSlice = kSlices - kValueDim / 64;
   static constexpr int kTileKeys = 64;
-  static constexpr int kSplitTiles = kWgmmaSplitKeys / kTileKeys;
   static constexpr int kWarpgroups = 2;
   static constexpr int kRows = 64;
   static constexpr bool kSharesRows = true;
@@ -120,6 +120,7 @@ struct WgmmaFlashCall {
   float* totals;        // kWgmmaTotalBytes for each block of the launch; null: no block merges splits
   int32_t tasks;        // blocks of rows times parts; those of the launch, or more where blocks take several
   int32_t row_blocks;   // per (sequence, KV head)
+  int32_t split_tiles;  // a power of two
   int32_t box_keys;     // a divisor of a tile's
   bool whole_queries;   // FP32 or of the operand's format; rows are 16-byte aligned
   bool paired_outputs;  // two neighbours are aligned to their size
@@ -154,10 +155,10 @@ struct WgmmaTiles {
   int32_t end;
 };
 template <typename Shape>
-DUNLIN_HD WgmmaTiles WgmmaTilesOf(const RowBlock& rows, bool in_parts, int32_t part) {
+DUNLIN_HD WgmmaTiles WgmmaTilesOf(const WgmmaFlashCall& flash, const RowBlock& rows, int32_t part) {
   const WgmmaTiles tiles{rows.key_start / Shape::kTileKeys, (rows.key_limit + Shape::kTileKeys - 1) / Shape::kTileKeys};
-  if (!in_parts) return tiles;
-  return {AtLeast(tiles.first, part * Shape::kSplitTiles), AtMost(tiles.end, (part + 1) * Shape::kSplitTiles)};
+  if (flash.parts.data == nullptr) return tiles;
+  return {AtLeast(tiles.first, part * flash.split_tiles), AtMost(tiles.end, (part + 1) * flash.split_tiles)};
 }
 
 // What a block does at once: some of its launch's tasks have no rows, or no keys of their part.
@@ -185,7 +186,7 @@ DUNLIN_HD bool FindWgmmaFlashTask(const WgmmaFlashCall& flash, int32_t block, in
       const BlockPlace place = WgmmaFlashPlaceOf(flash, index);
       task->index = index;
       task->rows = WgmmaFlashRowsOf<Shape>(flash, place);
-      task->tiles = WgmmaTilesOf<Shape>(task->rows, in_parts, place.part);
+      task->tiles = WgmmaTilesOf<Shape>(flash, task->rows, place.part);
       task->part = place.part;
       if (task->rows.num_rows > 0 && (!in_parts || task->tiles.first < task->tiles.end)) return true;
     }
@@ -260,6 +261,7 @@ struct WgmmaFlashBlock {
     const int32_t shift = flash.call.page_shift;
     return {key & ((1 << shift) - 1), key < sequence.kv_len ? sequence.pages[key >> shift] : kWgmmaPagesEnd};
   }
+  DUNLIN_HD bool BeginsSplit(int32_t tile) const { return (tile & (flash.split_tiles - 1)) == 0; }
   // Whether some row sees only a part of the tile's keys.
   DUNLIN_HD bool Cut(int32_t tile) const { return !task.rows.SeesAll(tile * Shape::kTileKeys, Shape::kTileKeys); }
 };

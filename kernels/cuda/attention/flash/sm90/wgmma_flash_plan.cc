@@ -35,7 +35,7 @@ struct WgmmaFlashOwn {
 
 // Blocks of a launch that walk through several splits, one for each multiprocessor; 0: none does.
 size_t BlocksWithTotals(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device) {
-  if (call.max_kv_tokens <= kWgmmaSplitKeys) return 0;
+  if (call.max_kv_tokens <= geometry.part_keys) return 0;
   return static_cast<size_t>(std::min<int64_t>(TasksOf(geometry, call), device.multiprocessors));
 }
 
@@ -65,7 +65,7 @@ bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, 
 
 size_t PersistentWgmmaFlash::PagedBytes(const BlockGeometry& geometry, const PagedAttentionPlan& plan,
                                         const DeviceShape& device) {
-  const int64_t totals = plan.max_kv_tokens > kWgmmaSplitKeys ? device.multiprocessors : 0;
+  const int64_t totals = plan.max_kv_tokens > geometry.part_keys ? device.multiprocessors : 0;
   return std::max(PagedPartBytes(geometry, plan, device), static_cast<size_t>(totals) * kWgmmaTotalBytes);
 }
 
@@ -101,6 +101,7 @@ WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& pla
   flash.totals = own.totals;
   flash.tasks = own.tasks;
   flash.row_blocks = plan.row_blocks;
+  flash.split_tiles = plan.part_keys / tile_keys;
   flash.box_keys = BoxKeysOf(call, tile_keys);
   flash.whole_queries = call.query.dtype == DType::kF32 && Aligned(call.query, 4, 4);
   flash.paired_outputs = Aligned(call.out, 2, call.out.dtype == DType::kF32 ? 4 : 2);

@@ -125,7 +125,7 @@ struct WgmmaLatentWork {
     keys->Next();
     DUNLIN_NO_UNROLL
     for (int32_t tile = at.task.tiles.first + 1; tile < at.task.tiles.end; ++tile) {
-      const bool begins_split = tile % Shape::kSplitTiles == 0;
+      const bool begins_split = at.BeginsSplit(tile);
       at.block.Wait(at.keys_full(keys->index), keys->parity);
       at.block.FenceProducts();
       IssueScores(keys->index, own);
