@@ -19,8 +19,9 @@
 namespace dunlin::server {
 namespace {
 
-constexpr size_t kMaxPathKeyBytes = 64;  // of a client's key in a path
-constexpr int kNumberOutOfRange = 406;   // nlohmann's exception id
+constexpr size_t kMaxPathKeyBytes = 64;               // of a client's key in a path
+constexpr int kNumberOutOfRange = 406;                // nlohmann's exception id
+constexpr double kMaxWholeDouble = 9007199254740992;  // 2^53: up to here doubles tell integers apart
 const Json kNull;
 
 std::string KeyShown(std::string_view key) {
@@ -34,6 +35,17 @@ void AppendKey(std::string_view key, std::string* path) {
 }
 void AppendIndex(size_t index, std::string* path) {
   absl::StrAppend(path, "[", index, "]");
+}
+
+// The integer that a number is, also where it is written as 3.0: JSON knows one kind of number. Nothing for fractions,
+// and beyond int64_t or, of those with a point, 2^53.
+std::optional<int64_t> IntegerOf(const Json& json) {
+  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (!json.is_number_float()) return std::nullopt;
+  const auto number = json.get<double>();
+  const bool whole = std::abs(number) <= kMaxWholeDouble && std::trunc(number) == number;
+  return whole ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
 }
 
 absl::Status Malformed(std::string_view name, std::string_view problem) {
@@ -288,13 +300,10 @@ bool JsonValue::Bool() const {
 }
 
 int64_t JsonValue::Integer(int64_t min, int64_t max) const {
-  const bool too_large = json_->is_number_unsigned() && json_->get<uint64_t>() > static_cast<uint64_t>(max);
-  const bool fits = json_->is_number_integer() && !too_large && json_->get<int64_t>() >= min;
-  if (!fits || json_->get<int64_t>() > max) {
-    Fail(Shown(), absl::StrCat("an integer in [", min, ", ", max, "]"));
-    return 0;
-  }
-  return json_->get<int64_t>();
+  const std::optional<int64_t> integer = IntegerOf(*json_);
+  if (integer.has_value() && *integer >= min && *integer <= max) return *integer;
+  Fail(Shown(), absl::StrCat("an integer in [", min, ", ", max, "]"));
+  return 0;
 }
 
 int32_t JsonValue::Int() const {
@@ -308,7 +317,7 @@ int32_t JsonValue::AtLeast(int32_t min) const {
 
 uint64_t JsonValue::Unsigned64() const {
   if (json_->is_number_unsigned()) return json_->get<uint64_t>();
-  if (json_->is_number_integer()) return static_cast<uint64_t>(json_->get<int64_t>());
+  if (const std::optional<int64_t> integer = IntegerOf(*json_)) return static_cast<uint64_t>(*integer);
   Fail(Shown(), "an integer in [-2^63, 2^64)");
   return 0;
 }

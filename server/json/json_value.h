@@ -79,7 +79,8 @@ class JsonValue {
   bool is_object() const { return json_->is_object(); }
   size_t size() const { return json_->size(); }
 
-  // Errors: another type; a number that the result cannot represent; for lists also an element of another type.
+  // Errors: another type; a number that the result cannot represent; for lists also an element of another type. 3.0 is
+  // an integer.
   std::string Text() const;
   bool Bool() const;
   int32_t Int() const;

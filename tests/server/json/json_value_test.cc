@@ -86,7 +86,11 @@ struct BadValue {
 
 const BadValue kBadValues[] = {
     {R"("x")", [](const JsonValue& v) { v.Int(); }, "f is a string; limit is an integer in [-2147483648, 2147483647]"},
-    {"1.0", [](const JsonValue& v) { v.Int(); }, "f is 1.0; limit is an integer in [-2147483648, 2147483647]"},
+    {"1.5", [](const JsonValue& v) { v.Int(); }, "f is 1.5; limit is an integer in [-2147483648, 2147483647]"},
+    {"2147483648.0", [](const JsonValue& v) { v.Int(); },
+     "f is 2147483648.0; limit is an integer in [-2147483648, 2147483647]"},
+    {"9007199254740994.0", [](const JsonValue& v) { v.Unsigned64(); },
+     "f is 9.007199254740994e+15; limit is an integer in [-2^63, 2^64)"},
     {"2147483648", [](const JsonValue& v) { v.Int(); },
      "f is 2147483648; limit is an integer in [-2147483648, 2147483647]"},
     {"18446744073709551615", [](const JsonValue& v) { v.Int(); },
@@ -116,6 +120,21 @@ TEST(JsonValue, ReadersNameThePlaceAndTheLimit) {
     root.At("g").Text();
     EXPECT_EQ(Message(status), first) << "the first error is kept";
   }
+}
+
+TEST(JsonValue, IntegersMayBeWrittenWithAPoint) {
+  const absl::StatusOr<Json> json = ParseBody(R"({"f":[3.0,-0.0,4e1,9007199254740992.0,-1.0,[2.0,5]]})");
+  ASSERT_TRUE(json.ok());
+  absl::Status status;
+  const JsonValue root(*json, &status);
+  const JsonValue list = root.At("f");
+  EXPECT_EQ(list.At(size_t{0}).Int(), 3);
+  EXPECT_EQ(list.At(1).Int(), 0);
+  EXPECT_EQ(list.At(2).AtLeast(40), 40);
+  EXPECT_EQ(list.At(3).Unsigned64(), uint64_t{1} << 53);
+  EXPECT_EQ(list.At(4).Unsigned64(), UINT64_MAX);
+  EXPECT_THAT(list.At(5).TokenIds(), testing::ElementsAre(2, 5));
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(JsonText, EscapesWhatJsonDemands) {
