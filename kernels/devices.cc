@@ -3,6 +3,8 @@
 #include <string>
 
 #include "kernels/api/device.h"
+#include "kernels/api/usable_cpus.h"
+#include "kernels/cpu/context/thread_pool.h"
 #include "kernels/cpu/device.h"
 #include "kernels/loader/load_module.h"
 
@@ -26,6 +28,10 @@ std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options
   }
   *error = "no device of kind " + std::to_string(static_cast<int>(kind));  // not a DeviceKind: it has no name
   return nullptr;
+}
+
+int UsableCpus() {
+  return cpu::UsableCpus();
 }
 
 }  // namespace dunlin::kernels

@@ -245,7 +245,7 @@ absl::StatusOr<RequestMemory> PlanRequests(const Config& config) {
 }
 
 absl::Status CheckStart(const Config& config) {
-  const int threads = ThreadsOf(config, ReadHostFacts().num_cpus).total();
+  const int threads = ThreadsOf(config, ReadHostFacts().cpus).total();
   return CheckThreadsAndDescriptors(threads, DescriptorsOf(config));
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/api/usable_cpus.h"
 #include "server/models/thread_demand.h"
 
 namespace dunlin::server {
@@ -32,7 +33,7 @@ size_t StackBytes() {
 
 // Of threads that are still to come.
 size_t StacksToCome(const Config& config, const HostFacts& host) {
-  const ThreadDemand demand = ThreadsOf(config, host.num_cpus);
+  const ThreadDemand demand = ThreadsOf(config, host.cpus);
   const int threads = std::max(demand.total() - host.num_threads, demand.models + kLaterThreads);
   return static_cast<size_t>(threads) * host.stack_bytes + kGrammarStackBytes;
 }
@@ -65,7 +66,8 @@ HostFacts ReadHostFacts() {
   facts.mapped_limit = FindMappedLimit("");
   facts.num_threads = CountThreads("");
   facts.stack_bytes = StackBytes();
-  facts.num_cpus = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_CONF), 1L));
+  facts.cpus.machine = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_CONF), 1L));
+  facts.cpus.usable = kernels::UsableCpus();
   return facts;
 }
 

@@ -10,6 +10,7 @@
 
 #include "server/config/config.h"
 #include "server/models/memory_limit.h"
+#include "server/models/thread_demand.h"
 
 namespace dunlin::server {
 
@@ -20,7 +21,7 @@ struct HostFacts {
   MemoryLimit mapped_limit;  // bytes 0: none
   int num_threads = 0;       // of this process
   size_t stack_bytes = 0;    // mapped for a thread
-  int num_cpus = 1;          // of the machine
+  HostCpus cpus;
 };
 HostFacts ReadHostFacts();
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/api/device_kind.h"
 #include "server/process/start_check.h"
 
 namespace dunlin::server {
@@ -31,14 +32,21 @@ bool LoadedAtStart(const ModelSettings& model) {
   return model.idle_unload_s == 0;
 }
 
+// Of the CPU device, which a model may come to have where its device is "auto".
+int ComputeThreads(const Config& config, int usable_cpus) {
+  if (config.device.num_threads > 0) return config.device.num_threads;
+  const auto on_cpu = [](const ModelSettings& m) { return m.device != Name(kernels::DeviceKind::kCuda); };
+  return std::any_of(config.models.begin(), config.models.end(), on_cpu) ? usable_cpus : 0;
+}
+
 }  // namespace
 
-ThreadDemand ThreadsOf(const Config& config, int num_cpus) {
+ThreadDemand ThreadsOf(const Config& config, const HostCpus& cpus) {
   ThreadDemand demand;
-  demand.process = kOwnThreads + GrpcServerThreads(num_cpus) + config.text_threads;
+  demand.process = kOwnThreads + GrpcServerThreads(cpus.machine) + config.text_threads;
   if (!config.tracing.otlp_endpoint.empty()) ++demand.process;
   // The caller of a compute pool is one of its threads. A divided model's ranks share them, one caller each.
-  demand.process += std::max(0, config.device.num_threads - 1);
+  demand.process += std::max(0, ComputeThreads(config, cpus.usable) - 1);
   for (const ModelSettings& model : config.models) {
     if (!LoadedAtStart(model)) continue;
     demand.models += kModelThreads + model.source.num_ranks - 1;

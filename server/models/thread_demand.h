@@ -15,9 +15,12 @@ struct ThreadDemand {
   int total() const { return process + models; }
 };
 
-// num_cpus: of the machine, which gRPC goes by. Compute threads count where compute.threads has a number: with 0 the
-// device finds it as it opens.
-ThreadDemand ThreadsOf(const Config& config, int num_cpus);
+struct HostCpus {
+  int machine = 1;  // gRPC goes by these
+  int usable = 1;   // kernels::UsableCpus: compute threads where compute.threads is 0
+};
+
+ThreadDemand ThreadsOf(const Config& config, const HostCpus& cpus);
 
 // Descriptors that are open at once: ports, event engines, listeners, files, and what each model keeps.
 int DescriptorsOf(const Config& config);

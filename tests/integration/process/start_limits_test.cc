@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,30 @@ int LeastThreadsFor(const std::vector<std::string>& models, const ThreadGroup& g
   EXPECT_TRUE(server.ready()) << server.Log();
   if (server.ready()) ExpectServes("demo", &server);
   return needed;
+}
+
+// How many compute threads a server has where nobody gives their number.
+int AutomaticThreads() {
+  ServerProcess server(Serve({kModel}));
+  std::smatch match;
+  const std::string log = server.Log();
+  EXPECT_TRUE(std::regex_search(log, match, std::regex(R"(device cpu \(\w+, (\d+) threads?\))"))) << log;
+  return match.empty() ? 0 : std::stoi(match[1]);
+}
+
+TEST(StartLimits, ComputeThreadsAreCountedAlsoWhereTheirNumberIsAutomatic) {
+  const ThreadGroup group;
+  if (!group.made()) GTEST_SKIP() << "this process may make no control group of pids";
+  ServerProcess without(Serve({kModel}), group.With(4));
+  const int of_any = Needed(&without);
+  const auto needed = [&](int compute_threads) {
+    ServerProcess server(Serve({kModel, "--set", "compute.threads=" + std::to_string(compute_threads)}),
+                         group.With(of_any + 1));
+    return Needed(&server);
+  };
+  const int automatic = AutomaticThreads();
+  EXPECT_EQ(needed(0), needed(automatic));
+  EXPECT_EQ(needed(0), needed(1) + automatic - 1);
 }
 
 TEST(StartLimits, AServerHasTheThreadsThatItsModelsNeedOrSaysSo) {

@@ -22,12 +22,12 @@ Config ConfigWith(int models, const std::vector<std::string>& overrides = {}) {
 }
 
 int Added(const std::vector<std::string>& overrides) {
-  return ThreadsOf(ConfigWith(2, overrides), 2).total() - ThreadsOf(ConfigWith(2), 2).total();
+  return ThreadsOf(ConfigWith(2, overrides), {2, 1}).total() - ThreadsOf(ConfigWith(2), {2, 1}).total();
 }
 
 TEST(ThreadDemandTest, EachModelOfTheStartAddsItsThreads) {
-  const ThreadDemand one = ThreadsOf(ConfigWith(1), 2);
-  const ThreadDemand three = ThreadsOf(ConfigWith(3), 2);
+  const ThreadDemand one = ThreadsOf(ConfigWith(1), {2, 1});
+  const ThreadDemand three = ThreadsOf(ConfigWith(3), {2, 1});
   EXPECT_EQ(three.process, one.process);
   EXPECT_EQ(three.models, 3 * one.models);
   EXPECT_EQ(Added({"models.1.idle_unload_s=60"}), -one.models) << "a request loads it";
@@ -45,16 +45,27 @@ TEST(ThreadDemandTest, KeysOfPoolsAddTheirs) {
   EXPECT_GT(DescriptorsOf(ConfigWith(1, events)), DescriptorsOf(ConfigWith(1)));
 }
 
+TEST(ThreadDemandTest, ComputeThreadsCountAlsoWhereNobodyGivesTheirNumber) {
+  const auto added = [](const std::vector<std::string>& overrides) {
+    const Config config = ConfigWith(2, overrides);
+    return ThreadsOf(config, {2, 64}).total() - ThreadsOf(config, {2, 1}).total();
+  };
+  EXPECT_EQ(added({}), 63);
+  EXPECT_EQ(added({"models.0.device=cuda"}), 63) << "the other one is on the CPU";
+  EXPECT_EQ(added({"models.0.device=cuda", "models.1.device=cuda"}), 0);
+  EXPECT_EQ(added({"compute.threads=4"}), 0);
+}
+
 TEST(ThreadDemandTest, GrpcGoesByTheProcessorsOfTheMachineWithinBounds) {
   const Config config = ConfigWith(1);
-  EXPECT_EQ(ThreadsOf(config, 1).total(), ThreadsOf(config, 2).total());
-  EXPECT_EQ(ThreadsOf(config, 8).total(), ThreadsOf(config, 2).total() + 6 + 2);
-  EXPECT_EQ(ThreadsOf(config, 1024).total(), ThreadsOf(config, 2).total() + 30 + 14);
+  EXPECT_EQ(ThreadsOf(config, {1, 1}).total(), ThreadsOf(config, {2, 1}).total());
+  EXPECT_EQ(ThreadsOf(config, {8, 1}).total(), ThreadsOf(config, {2, 1}).total() + 6 + 2);
+  EXPECT_EQ(ThreadsOf(config, {1024, 1}).total(), ThreadsOf(config, {2, 1}).total() + 30 + 14);
 }
 
 TEST(ThreadDemandTest, WithoutAConfigItIsWhatAnyServerHas) {
-  EXPECT_LT(ThreadsOf(Config(), 2).total(), ThreadsOf(ConfigWith(1), 2).total());
-  EXPECT_GT(ThreadsOf(Config(), 2).total(), 10);
+  EXPECT_LT(ThreadsOf(Config(), {2, 1}).total(), ThreadsOf(ConfigWith(1), {2, 1}).total());
+  EXPECT_GT(ThreadsOf(Config(), {2, 1}).total(), 10);
   EXPECT_LE(DescriptorsOf(Config()), DescriptorsOf(ConfigWith(1)));
 }
 
