@@ -2,7 +2,9 @@
 #include "server/http_calls/logprobs_text.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/json/json_text.h"
@@ -31,6 +33,15 @@ void AppendRanked(engine::TokenId id, float logprob, int64_t rank, std::string_v
   absl::StrAppend(out, ",\"rank\":", rank, ",");
   AppendJsonMember("decoded_token", Utf8OrReplaced(bytes), out);
   out->push_back('}');
+}
+
+std::string IdName(engine::TokenId id) {
+  return absl::StrCat("token_id:", id);
+}
+
+// "token_id:5" for a token without bytes: the model has no tokenizer, or none of its tokens has this id.
+std::string NameOf(engine::TokenId id, std::string_view bytes) {
+  return bytes.empty() ? IdName(id) : TokenText(bytes);
 }
 
 size_t CharactersIn(std::string_view text) {
@@ -79,16 +90,16 @@ void AppendPromptLogprobs(const TokenLogprobs& logprobs, std::string* out) {
   }
 }
 
-void CompletionLogprobs::AddToken(std::string_view bytes) {
+void CompletionLogprobs::AddToken(std::string_view name, std::string_view bytes) {
   AppendComma(&tokens_);
-  AppendJsonString(TokenText(bytes), &tokens_);
+  AppendJsonString(name, &tokens_);
   AppendComma(&text_offset_);
   absl::StrAppend(&text_offset_, characters_);
   characters_ += CharactersIn(bytes);
 }
 
 void CompletionLogprobs::AddUnscored(std::string_view bytes) {
-  AddToken(bytes);
+  AddToken(TokenText(bytes), bytes);
   token_logprobs_.append("null");
   top_logprobs_.append("null");
 }
@@ -96,19 +107,28 @@ void CompletionLogprobs::AddUnscored(std::string_view bytes) {
 void CompletionLogprobs::Add(const TokenLogprobs& logprobs) {
   for (size_t i = 0; i < logprobs.size(); ++i) {
     const TokenLogprobs::Entry entry = logprobs[i];
-    AddToken(entry.bytes);
+    AddToken(NameOf(entry.token_id, entry.bytes), entry.bytes);
     AppendComma(&token_logprobs_);
     AppendJsonNumber(entry.logprob, &token_logprobs_);
     AppendComma(&top_logprobs_);
-    top_logprobs_.push_back('{');
-    for (const TokenLogprobs::Scored& top : entry.top) {
-      if (top_logprobs_.back() != '{') top_logprobs_.push_back(',');
-      AppendJsonString(TokenText(logprobs.BytesOf(top)), &top_logprobs_);
-      top_logprobs_.push_back(':');
-      AppendJsonNumber(top.logprob, &top_logprobs_);
-    }
-    top_logprobs_.push_back('}');
+    AppendTop(logprobs, entry.top);
   }
+}
+
+// Tokens of different ids may have the same text, and an object has a key once: the more likely one keeps the text.
+void CompletionLogprobs::AppendTop(const TokenLogprobs& logprobs, std::span<const TokenLogprobs::Scored> top) {
+  absl::flat_hash_set<std::string> names;
+  top_logprobs_.push_back('{');
+  for (const TokenLogprobs::Scored& scored : top) {
+    std::string name = NameOf(scored.token_id, logprobs.BytesOf(scored));
+    if (names.contains(name)) name = IdName(scored.token_id);
+    if (!names.empty()) top_logprobs_.push_back(',');
+    AppendJsonString(name, &top_logprobs_);
+    top_logprobs_.push_back(':');
+    AppendJsonNumber(scored.logprob, &top_logprobs_);
+    names.insert(std::move(name));
+  }
+  top_logprobs_.push_back('}');
 }
 
 void CompletionLogprobs::Take(std::string* out) {

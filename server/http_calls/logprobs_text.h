@@ -3,6 +3,7 @@
 // element but the first of an empty *out. Pure, any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,8 @@ void AppendChatLogprobs(const TokenLogprobs& logprobs, std::string* out);
 // because null for prompt token 0 comes first.
 void AppendPromptLogprobs(const TokenLogprobs& logprobs, std::string* out);
 
-// The parallel lists of a completion.
+// The parallel lists of a completion. A token without bytes, as those of a model without a tokenizer, has the name
+// "token_id:5", as vLLM writes it where a client asks for ids.
 class CompletionLogprobs {
  public:
   // The first prompt token of an echo, which has no log-probability.
@@ -28,7 +30,8 @@ class CompletionLogprobs {
   void Take(std::string* out);
 
  private:
-  void AddToken(std::string_view bytes);
+  void AddToken(std::string_view name, std::string_view bytes);
+  void AppendTop(const TokenLogprobs& logprobs, std::span<const TokenLogprobs::Scored> top);
 
   std::string tokens_;
   std::string token_logprobs_;

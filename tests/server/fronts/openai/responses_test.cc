@@ -128,6 +128,21 @@ TEST(Completions, AnEchoIsScoredFromTheSecondPromptToken) {
   EXPECT_EQ(logprobs["text_offset"].back(), 7);
 }
 
+// The tokenizer has none of these ids, as a model without one; then two ids with one text.
+TEST(Completions, EachAlternativeHasAKeyOfItsOwn) {
+  ChunkScript script;
+  script.Chunk().Scored(100000, 100001).Scored(300, 300).Text("t").Finish();
+  const std::string body = Respond<CompletionsTranslator>(R"({"model":"m","prompt":[1],"logprobs":2})", script);
+  const absl::StatusOr<Json> json = ParseBody(body);
+  ASSERT_TRUE(json.ok()) << json.status() << body;
+  const Json& logprobs = (*json)["choices"][0]["logprobs"];
+  const std::string text = TokenText(*TestTokenizer().TokenBytes(300));
+  EXPECT_EQ(logprobs["tokens"], Json::array({"token_id:100000", text}));
+  EXPECT_EQ(logprobs["top_logprobs"][0], (Json{{"token_id:100000", -0.5}, {"token_id:100001", -1.25}}));
+  EXPECT_EQ(logprobs["top_logprobs"][1], (Json{{text, -0.5}, {"token_id:300", -1.25}}));
+  EXPECT_EQ(logprobs["text_offset"][0], logprobs["text_offset"][1]) << "an id is no text";
+}
+
 TEST(Completions, PromptLogprobsBeginWithNull) {
   ChunkScript script;
   script.Chunk().PromptScored(300).Chunk().Tokens(1).Text("t").Finish();
