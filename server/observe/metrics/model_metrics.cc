@@ -120,6 +120,7 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
       labels[kModelName] = model_name_;
       series->counts.Add(labels).Increment();
     } else if (const auto* source = std::get_if<RequestValue>(&series->metric.source)) {
+      if (record.first_scheduled == 0) continue;  // it asked for its model to be in memory, and for nothing else
       const auto value = source->value(record);
       if (!value.has_value() || (series->by_profile && !record.profile.has_value())) continue;
       series->Observe(record.profile.value_or(engine::ExecutionProfile{}), *value);

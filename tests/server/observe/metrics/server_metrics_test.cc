@@ -146,6 +146,25 @@ TEST(ServerMetrics, AnEmbedCallCountsInputsAndNothingOfGeneration) {
   EXPECT_THAT(text, HasSubstr("vllm:request_params_n_count{model_name=\"m\"} 0\n"));
 }
 
+// Its time of being scheduled is unset: a sum would go down by the server's age.
+TEST(ServerMetrics, ACallThatLoadedItsModelAloneIsCountedAndMeasuresNothing) {
+  ServerMetrics metrics;
+  const auto steps = metrics.AddModel("m");
+  RequestRecord record = Served();
+  record.first_scheduled = 0;
+  record.first_token = 0;
+  record.prompt_tokens = 0;
+  record.completion_tokens = 0;
+  record.finish_reason = "load";
+  metrics.OnFinished(record);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("vllm:request_success_total{finished_reason=\"load\",model_name=\"m\"} 1\n"));
+  for (const char* name : {"vllm:request_queue_time_seconds", "vllm:request_inference_time_seconds",
+                           "vllm:e2e_request_latency_seconds", "vllm:request_prompt_tokens"}) {
+    EXPECT_THAT(text, HasSubstr(std::string(name) + "_count{model_name=\"m\"} 0\n"));
+  }
+}
+
 // The value of a series without labels; -1 when it is not there.
 double Value(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
