@@ -149,6 +149,7 @@ absl::StatusOr<ModelLifecycle::Use> ModelLifecycle::BeginUse(std::string_view mo
   const ModelSettings& settings = entry.settings;
   if (!entry.configured || entry.held || settings.idle_unload_s == 0) return Use{};
   if (entry.status.state == ModelState::kReady) {
+    entry.expired = false;
     entry.uses.insert(++last_use_);
     return Use{last_use_, true};
   }
@@ -173,6 +174,16 @@ void ModelLifecycle::EndUse(std::string_view model, uint64_t id) {
   found->second.waits.erase(id);
   found->second.adapter_waits.erase(id);
   if (found->second.uses.erase(id) > 0) found->second.used = loading_->Now();
+}
+
+bool ModelLifecycle::EndIdleTime(std::string_view model) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(model);
+  if (found == entries_.end() || !accepts_) return false;
+  Entry& entry = found->second;
+  if (!entry.configured || entry.settings.idle_unload_s == 0 || entry.status.state != ModelState::kReady) return false;
+  entry.expired = true;
+  return true;
 }
 
 void ModelLifecycle::EndLateWaits(absl::Time now) {
@@ -253,7 +264,9 @@ ModelStatus ModelLifecycle::StatusOf(const Entry& entry) const {
   ModelStatus status = entry.status;
   if (status.state == ModelState::kUnloaded && InMemory(status.name)) status.state = ModelState::kUnloading;
   const bool just_failed = status.state == ModelState::kFailed && loading_->Now() < entry.failed + kRetryAfter;
-  status.on_request = entry.configured && entry.settings.idle_unload_s > 0 && !entry.held && !just_failed;
+  const bool comes_and_goes = entry.configured && entry.settings.idle_unload_s > 0;
+  status.on_request = comes_and_goes && !entry.held && !just_failed;
+  if (comes_and_goes && status.state == ModelState::kReady) status.unloads_at = UnloadTimeOf(entry);
   status.waiting = entry.waits.size() + entry.adapter_waits.size();
   status.max_adapters = entry.settings.adapters.max_adapters;
   AddAdapters(entry, &status);

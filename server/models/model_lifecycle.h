@@ -125,6 +125,9 @@ class ModelLifecycle {
                                              AdapterDone done);
   // No-op for an id whose wait has ended with an error. `done` may still be called for a short time.
   void EndUse(std::string_view model, uint64_t id);
+  // Ends the idle time of a model with idle_unload_s: it is unloaded as soon as no request uses it, unless one begins
+  // to use it before. False: it is not in memory, or no request loads it.
+  bool EndIdleTime(std::string_view model);
   // Ends the waits whose time is over: to be called several times a second.
   void EndLateWaits(absl::Time now);
   // Whether the config has a model with idle_unload_s, or whose adapters leave the memory; false: BeginUse and
@@ -167,6 +170,7 @@ class ModelLifecycle {
     std::map<uint64_t, AdapterWait> adapter_waits;               // the same
     std::set<uint64_t> uses;                                     // of requests that do not wait
     absl::Time used = absl::InfinitePast();                      // when the last use ended, or it was loaded
+    bool expired = false;                                        // EndIdleTime was called since
     absl::Time failed = absl::InfinitePast();                    // the last load that did
   };
   enum class Action : uint8_t {
@@ -221,6 +225,8 @@ class ModelLifecycle {
   void EndWaits(const std::string& model, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Unloads what has been idle for its time.
   void UnloadIdle();
+  // When it is unloaded if nothing uses it until then. REQUIRES: a served model with idle_unload_s.
+  absl::Time UnloadTimeOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The served models with idle_unload_s that no request uses, the least recently used first.
   std::vector<std::string> IdleModels() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Unloads such a model, and counts it. False if a request uses it now, or it was used after `since`.

@@ -127,6 +127,7 @@ absl::Status ModelLifecycle::Load(const std::string& model, bool again) {
     entry.served_values = settings.values;
     entry.served_adapters = settings.adapters.max_adapters;
     entry.used = loading_->Now();
+    entry.expired = false;
     entry.status.state = ModelState::kReady;
     entry.status.failure.clear();
     entry.status.encoder = plan.encoder;
@@ -232,11 +233,20 @@ void ModelLifecycle::UnloadIdle() {
     absl::Duration time;
     {
       absl::MutexLock lock(&mutex_);
-      time = absl::Seconds(entries_[name].settings.idle_unload_s);
+      const Entry& entry = entries_[name];
+      if (!entry.expired) time = absl::Seconds(entry.settings.idle_unload_s);
     }
     if (!UnloadUnused(name, loading_->Now() - time, &ModelStatus::idle_unloads)) continue;
-    spdlog::info("model \"{}\": idle for {}, unloaded until its next request", name, absl::FormatDuration(time));
+    const bool told = time == absl::ZeroDuration();
+    spdlog::info("model \"{}\": {}, unloaded until its next request", name,
+                 told ? "its idle time was ended by a call" : "idle for " + absl::FormatDuration(time));
   }
+}
+
+absl::Time ModelLifecycle::UnloadTimeOf(const Entry& entry) const {
+  const absl::Time now = loading_->Now();
+  if (entry.expired) return now;
+  return (entry.uses.empty() ? entry.used : now) + absl::Seconds(entry.settings.idle_unload_s);
 }
 
 bool ModelLifecycle::Evict(const std::string& but) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "engine/request/adapter_lease.h"
 
 namespace dunlin::server {
@@ -52,6 +53,8 @@ struct ModelStatus {
   // Of a model with models[].idle_unload_s: its next request loads it, if it is not in memory. False once it was
   // unloaded by a call, and for a while after a load that failed.
   bool on_request = false;
+  // Of a model with models[].idle_unload_s that is in memory: when it is unloaded if no request uses it until then.
+  absl::Time unloads_at = absl::InfiniteFuture();
   size_t waiting = 0;                              // requests that wait for it to be loaded
   uint64_t idle_unloads = 0;                       // times that it was unloaded for models[].idle_unload_s
   uint64_t evictions = 0;                          // times that it was unloaded for the memory that another one needed

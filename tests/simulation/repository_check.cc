@@ -62,6 +62,7 @@ std::string CheckRemoval(const std::string& name, const RepositoryView& view) {
   if (model.pending_unloads > 0 || !model.configured) return "";
   if (model.settings.idle_unload_s == 0) return "a model is unloaded that stays";
   if (HasUse(name, view)) return "a model is unloaded that a request uses";
+  if (model.expired) return "";
   if (view.loading->Now() - model.used >= absl::Seconds(model.settings.idle_unload_s)) return "";
   if (view.loading->without_room().empty()) return "a model is unloaded before its time";
   if (view.loading->without_room() == name) return "a model makes room for itself";

@@ -25,7 +25,8 @@ struct RepositoryView {
 // What is told of models is so; waits are bounded, and end in time.
 std::string CheckNow(const RepositoryView& view);
 // A model is about to be unknown to requests: a call or the config wants it, or it is one that requests load, nobody
-// uses it, and it was idle for its time or was used least recently of those whose memory another one needs.
+// uses it, and it was idle for its time, was told to go, or was used least recently of those whose memory another one
+// needs.
 std::string CheckRemoval(const std::string& name, const RepositoryView& view);
 // An administrator's call has ended: what it says is so, and a load that failed has left the served version.
 std::string CheckCall(const RepositoryEvent& event, const absl::Status& status, const RepositoryView& view);

@@ -111,6 +111,7 @@ class RepositoryRun : public server::RepositoryListener {
     if (lease == nullptr) return Fail("a model that was loaded is not served");
     known.served = VersionOf(*lease)->path;
     known.used = loading_.Now();
+    known.expired = false;
     ++known.num_loads;
     Count(Event::kModelLoads);
     Note("serves " + known.served);
@@ -146,6 +147,9 @@ class RepositoryRun : public server::RepositoryListener {
       case EventKind::kReload:
       case EventKind::kUnload:
         return Call(event);
+      case EventKind::kEndIdleTime:
+        if (lifecycle_.EndIdleTime(event.model)) model.expired = true;
+        return;
       case EventKind::kNewVersion:
         model.settings = SettingsOf(model.settings, ++model.version);
         model.configured = true;
@@ -234,7 +238,9 @@ class RepositoryRun : public server::RepositoryListener {
     }
     if (!use->ready) Count(Event::kModelWaits);
     request.use = use->id;
-    if (use->ready) request.state = RequestState::kReady;
+    if (!use->ready) return;
+    request.state = RequestState::kReady;
+    models_[event.model].expired = false;
   }
 
   // What the request's own thread does.

@@ -27,6 +27,10 @@ RepositoryEvent AnyEvent(Dice* dice, const RepositoryWorkload& workload) {
     if (dice->OneIn(20)) event.kind = EventKind::kStop;
     return event;
   }
+  if (dice->OneIn(12)) {
+    event.kind = EventKind::kEndIdleTime;
+    return event;
+  }
   event.holds = dice->Between(0, 30) * kRepositoryTick;
   if (dice->OneIn(4)) event.deadline = event.at + dice->Between(0, 30) * kRepositoryTick;
   if (dice->OneIn(4)) event.leaves = event.at + dice->Between(0, 30) * kRepositoryTick;

@@ -23,6 +23,7 @@ struct RepositoryEvent {
     kLoad,
     kReload,
     kUnload,
+    kEndIdleTime,
     kNewVersion,  // in the watched folder
     kVanish,      // from the config, until a later kNewVersion or kSighup
     kSighup,      // the config is read again, with every model
@@ -66,6 +67,7 @@ struct KnownModel {
   absl::Time unloaded = absl::InfinitePast();  // when such a call ended last
   std::string served;                          // path of the version that the repository has; "" if none
   absl::Time used = absl::InfinitePast();      // when the last use ended, or it was loaded
+  bool expired = false;                        // its idle time was ended by a call, and nothing has used it since
   uint64_t num_loads = 0;                      // that were served
 };
 using KnownModels = std::map<std::string, KnownModel>;
