@@ -19,6 +19,8 @@ class EmbedTranslator {
   virtual absl::Status Read(std::string_view body, ClientEmbedRequest* request) = 0;
   // The document of a call that ended OK.
   virtual std::string Document(const EmbedResult& result) const = 0;
+  // The document of a call that has loaded its model and no more (ClientEmbedRequest::loads_only).
+  virtual std::string LoadedDocument() const { return "{}"; }
   // A whole error document.
   virtual std::string ErrorBody(const absl::Status& status) const = 0;
 };

@@ -31,9 +31,9 @@ absl::Status HttpEmbedding::ReadRequest(ClientEmbedRequest* request) {
 
 // The exchange may end, and this object with it, as soon as its last call is made.
 void HttpEmbedding::Finish(const ResponseEnd& end, const EmbedResult* result) {
-  if (result == nullptr) return RespondWithError(end.status, end.request_id);
+  if (!end.status.ok()) return RespondWithError(end.status, end.request_id);
   HttpReply reply = OkReply(kJsonText, end.request_id);
-  reply.body = translator_->Document(*result);
+  reply.body = result == nullptr ? translator_->LoadedDocument() : translator_->Document(*result);
   exchange()->Respond(std::move(reply));
 }
 

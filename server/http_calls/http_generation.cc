@@ -160,7 +160,7 @@ void HttpGeneration::FinishPart(Part* part, const ResponseEnd& end, const Output
     part->finished_ = true;
     const bool fails = !end.status.ok() && failure_.ok();
     if (fails) failure_ = end.status;
-    if (--num_unfinished_ == 0) return EndResponse(*part, end.request_id, last);
+    if (--num_unfinished_ == 0) return EndResponse(*part, end, last);
     if (!RenderAndSend(part, last, end.request_id)) closed = std::exchange(part->generation_, nullptr);
     if (fails) cancelled = OpenGenerations();
   }
@@ -168,10 +168,11 @@ void HttpGeneration::FinishPart(Part* part, const ResponseEnd& end, const Output
   if (closed != nullptr) closed->OnClosed();
 }
 
-void HttpGeneration::EndResponse(const Part& part, const std::string& request_id, const OutputChunk* last) {
+void HttpGeneration::EndResponse(const Part& part, const ResponseEnd& end, const OutputChunk* last) {
+  const std::string& request_id = end.request_id;
   if (!failure_.ok() && !begun_) return RespondWithError(failure_, request_id);
   if (last != nullptr && failure_.ok()) Render(part, *last);
-  translator_->OnEnd({failure_, request_id}, &pending_);
+  translator_->OnEnd({failure_, request_id, end.model_freed}, &pending_);
   std::string rest = std::exchange(pending_, std::string());
   if (begun_) return exchange()->End(std::move(rest));
   exchange()->Respond(ReplyOf(request_id, std::move(rest)));

@@ -82,7 +82,7 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
   bool RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendPending(const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndResponse(const Part& part, const std::string& request_id, const OutputChunk* last)
+  void EndResponse(const Part& part, const ResponseEnd& end, const OutputChunk* last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Generations OpenGenerations() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

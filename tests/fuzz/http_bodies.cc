@@ -39,6 +39,7 @@ template <typename Translator>
 void Embed(Translator&& translator, std::string_view body) {
   server::ClientEmbedRequest request;
   const absl::Status read = translator.Read(body, &request);
+  if (read.ok() && request.loads_only) return CheckErrorBody(translator.LoadedDocument());
   const absl::Status status = Plan(read, std::move(request));
   if (!status.ok()) CheckErrorBody(translator.ErrorBody(status));
 }

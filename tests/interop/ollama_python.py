@@ -104,6 +104,11 @@ def generate():
     same((chunks[-1].eval_count, chunks[-1].done_reason), (8, "length"))
     loaded = client.generate(model=MODEL, keep_alive=-1)
     same((loaded.response, loaded.done, loaded.done_reason), ("", True, "load"))
+    same(client.chat(model=MODEL, messages=[], keep_alive=0).done_reason, "load")  # a model of the start stays
+    greedy = client.generate(model=MODEL, prompt=QUESTION, options={"temperature": 50, "top_p": 0, "num_predict": 16}).response
+    holds(client.chat(**ASK).message.content.startswith(greedy), f"top_p 0 gave {greedy!r}")
+    floats = {"temperature": 0, "num_predict": 8.0, "top_k": 40.0, "seed": 1.0}
+    same(client.generate(model=MODEL, prompt="The harbour of", raw=True, options=floats).eval_count, 8)
 
 
 @checks.add("logprobs")
@@ -120,6 +125,8 @@ def embeddings():
     same(answer.embeddings[0], answer.embeddings[2])
     holds(abs(sum(x * x for x in answer.embeddings[0]) - 1) < 1e-3, "the vector's length is not 1")
     same(len(client.embeddings(model=ENCODER, prompt="a bird").embedding), len(answer.embeddings[0]))
+    same((client.embed(model=ENCODER, input=[]).embeddings, client.embed(model=ENCODER, input="").embeddings), ([], []))
+    same(client.embeddings(model=ENCODER, prompt="").embedding, [])
 
 
 @checks.add("list, show, ps")
@@ -130,7 +137,8 @@ def lists():
     holds({"completion", "tools"} <= set(shown.capabilities), f"capabilities are {shown.capabilities}")
     holds(shown.modelinfo[shown.modelinfo["general.architecture"] + ".context_length"] > 0, f"shown is {shown}")
     same(client.show(ENCODER).capabilities, ["embedding"])
-    holds(MODEL + ":latest" in [model.model for model in client.ps().models], "the model is not in memory")
+    running = {model.model: model for model in client.ps().models}
+    same(running[MODEL + ":latest"].expires_at.year, 2318)
 
 
 @checks.add("pull, and what is not offered")

@@ -2,6 +2,7 @@
 #include "server/fronts/ollama/generation_body.h"
 
 #include <array>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -118,10 +119,16 @@ engine::DrawParamOverrides* DrawParamsOf(B* body) {
   return &body->request->sampling;
 }
 
+// 0: the most likely token alone, which is what the least positive number leaves.
+void ReadTopP(const V& top_p, B* body) {
+  body->request->sampling.top_p = top_p.json() == 0 ? std::numeric_limits<float>::min() : top_p.Number();
+}
+
 constexpr auto kDrawRows = [] {
   auto rows = DrawParamRows<B, V, DrawParamsOf>();
   for (FieldRow<B>& row : rows) {
     if (row.name == "repetition_penalty") row.name = "repeat_penalty";
+    if (row.name == "top_p") row.read = ReadTopP;
   }
   return rows;
 }();
@@ -150,10 +157,18 @@ constexpr FieldRow<B> kOptions[] = {
     Refused<B>("mirostat", "top_p, top_k and min_p choose tokens", "0"),
 };
 
+// Seconds, or a duration as Go writes it: "5m", "0s".
+void ReadKeepAlive(const V& keep_alive, B* body) {
+  const auto* text = keep_alive.json().get_ptr<const std::string*>();
+  const bool no_digit_but_zero = text != nullptr && text->find_first_of("123456789") == std::string::npos;
+  body->keeps_nothing = keep_alive.json() == 0 || (no_digit_but_zero && text->find('0') != std::string::npos);
+}
+
 constexpr FieldRow<B> kShared[] = {
     Honoured<B>("stream", [](const V& v, B* b) { b->stream = v.Bool(); }),
     Honoured<B>("format", ReadFormat),
     Honoured<B>("options", [](const V& v, B* b) { ReadFields(v, OptionFields(), b); }),
+    Honoured<B>("keep_alive", ReadKeepAlive),
     Honoured<B>("think", ReadThink),
     Honoured<B>("logprobs", [](const V& v, B* b) { b->logprobs = v.Bool(); }),
     Honoured<B>("top_logprobs", [](const V& v, B* b) { b->top_logprobs = v.Int(); }),
@@ -219,6 +234,7 @@ void FinishRequest(B* body) {
   ClientRequest& request = *body->request;
   if (body->logprobs) request.output.logprobs = body->top_logprobs.value_or(0);
   if (request.loads_only) {
+    request.frees_model = body->keeps_nothing;
     body->stream = false;
     return;
   }

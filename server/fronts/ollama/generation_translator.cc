@@ -107,10 +107,6 @@ void GenerationTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
 // The members of the last object. load_duration: until the request was first scheduled, which is the wait for a model
 // that requests load and for the queue.
 void GenerationTranslator::AppendEnd(std::string* out) const {
-  if (loads_only_) {
-    out->append(",\"done\":true,\"done_reason\":\"load\"}");
-    return;
-  }
   // An output that its constraint ended may be incomplete, as one that ran out of tokens.
   const bool stopped = !finish_.has_value() || finish_->reason == engine::FinishReason::kStop;
   const Timings& timings = totals_.timings;
@@ -132,7 +128,11 @@ void GenerationTranslator::OnEnd(const ResponseEnd& end, std::string* out) {
   }
   out->append(head_);
   AppendOutput(unsent_, calls_.size(), out);
-  AppendEnd(out);
+  if (loads_only_) {
+    absl::StrAppend(out, ",\"done\":true,\"done_reason\":\"", end.model_freed ? "unload" : "load", "\"}");
+  } else {
+    AppendEnd(out);
+  }
   if (stream_) out->push_back('\n');
 }
 

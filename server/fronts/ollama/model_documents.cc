@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,7 +16,7 @@
 namespace dunlin::server::ollama {
 namespace {
 
-// No model is unloaded for a time that a client names: as of one with "keep_alive": -1.
+// Of a model that stays: as of one with "keep_alive": -1.
 constexpr char kNever[] = "2318-01-01T00:00:00Z";
 
 std::string TimeText(absl::Time time) {
@@ -71,13 +72,24 @@ size_t WeightBytes(const ListedModel& listed) {
   return model.weight_bytes(model.precisions().front());
 }
 
-// Every name that Ollama lists has a tag, and clients add this one to a name before they look it up in the list.
-std::string TaggedName(const std::string& name) {
-  return name.find(':') == name.npos ? absl::StrCat(name, ":latest") : name;
+using ListedNames = absl::flat_hash_set<std::string>;
+
+ListedNames NamesOf(std::span<const ListedModel> models) {
+  ListedNames names;
+  for (const ListedModel& listed : models) names.insert(listed.name);
+  return names;
 }
 
-Json ModelOf(const ListedModel& listed) {
-  const std::string name = TaggedName(listed.name);
+// Every name that Ollama lists has a tag, and clients add this one to a name before they look it up in the list. Where
+// another model has the name with the tag, the one without it keeps its own: requests tell both apart so.
+std::string TaggedName(const std::string& name, const ListedNames& names) {
+  if (name.find(':') != name.npos) return name;
+  std::string tagged = absl::StrCat(name, ":latest");
+  return names.contains(tagged) ? name : tagged;
+}
+
+Json ModelOf(const ListedModel& listed, const ListedNames& names) {
+  const std::string name = TaggedName(listed.name, names);
   return {{"name", name},
           {"model", name},
           {"size", WeightBytes(listed)},
@@ -112,8 +124,9 @@ Json ModelInfoOf(const ListedModel& listed) {
 
 std::string TagsDocument(std::span<const ListedModel> models) {
   Json list = Json::array();
+  const ListedNames names = NamesOf(models);
   for (const ListedModel& listed : models) {
-    Json model = ModelOf(listed);
+    Json model = ModelOf(listed, names);
     model["modified_at"] = LoadedTime(listed);
     model["capabilities"] = CapabilitiesOf(listed);
     list.push_back(std::move(model));
@@ -123,11 +136,12 @@ std::string TagsDocument(std::span<const ListedModel> models) {
 
 std::string PsDocument(std::span<const ListedModel> models) {
   Json list = Json::array();
+  const ListedNames names = NamesOf(models);
   for (const ListedModel& listed : models) {
     if (listed.model == nullptr) continue;
-    Json model = ModelOf(listed);
+    Json model = ModelOf(listed, names);
     const bool cpu = listed.model->model->device()->ops->kind == kernels::DeviceKind::kCpu;
-    model["expires_at"] = kNever;
+    model["expires_at"] = listed.unloads_at == absl::InfiniteFuture() ? kNever : TimeText(listed.unloads_at);
     model["size_vram"] = cpu ? 0 : WeightBytes(listed);
     model["context_length"] = listed.max_context_tokens;
     list.push_back(std::move(model));

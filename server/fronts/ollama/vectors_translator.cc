@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/ollama/vectors_translator.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,16 @@ void ReadDimensions(const V& value, E* body) {
   if (const int32_t dimensions = value.Int(); dimensions != 0) body->request->dimensions = dimensions;
 }
 
+// No text is no input; an empty one of a list is.
+void AddText(std::string text, E* body) {
+  if (!text.empty()) body->request->inputs.emplace_back(std::move(text));
+}
+
+void ReadInput(const V& value, E* body) {
+  if (value.is_string()) return AddText(value.Text(), body);
+  for (std::string& text : value.TextOrTexts()) body->request->inputs.emplace_back(std::move(text));
+}
+
 const FieldTable<E> kVectorOptions[] = {kRunnerRows<E>, kExecutionRows<E>};
 
 void ReadVectorOptions(const V& value, E* body) {
@@ -28,17 +39,14 @@ void ReadVectorOptions(const V& value, E* body) {
 }
 
 constexpr FieldRow<E> kEmbed[] = {
-    Honoured<E>("input",
-                [](const V& v, E* b) {
-                  for (std::string& text : v.TextOrTexts()) b->request->inputs.emplace_back(std::move(text));
-                }),
+    Honoured<E>("input", ReadInput),
     Honoured<E>("truncate", [](const V& v, E* b) { b->request->truncate = v.Bool(); }),
     Honoured<E>("dimensions", ReadDimensions),
     Honoured<E>("options", ReadVectorOptions),
 };
 
 constexpr FieldRow<E> kEmbeddings[] = {
-    Honoured<E>("prompt", [](const V& v, E* b) { b->request->inputs.emplace_back(v.Text()); }),
+    Honoured<E>("prompt", [](const V& v, E* b) { AddText(v.Text(), b); }),
     Honoured<E>("options", ReadVectorOptions),
 };
 
@@ -61,6 +69,7 @@ absl::Status VectorsTranslator::Read(std::string_view text, ClientEmbedRequest* 
   absl::Status status;
   VectorsBody body{.request = request};
   ReadFields(JsonValue(*json, &status, facts_.response.strict ? nullptr : &request->ignored), FieldsOf(api_), &body);
+  request->loads_only = request->inputs.empty();
   model_ = request->model;
   return status;
 }
@@ -87,6 +96,14 @@ std::string VectorsTranslator::Document(const EmbedResult& result) const {
   out.append(",\"dunlin\":{\"execution\":");
   AppendExecution(request.profile, &out, {}, result.num_ranks);
   absl::StrAppend(&out, ",\"system_fingerprint\":\"", Fingerprint(facts_.response, request.profile), "\"}}");
+  return out;
+}
+
+std::string VectorsTranslator::LoadedDocument() const {
+  if (api_ == VectorsApi::kEmbeddings) return R"({"embedding":[]})";
+  std::string out = "{";
+  AppendJsonMember("model", model_, &out);
+  out.append(R"(,"embeddings":[]})");
   return out;
 }
 

@@ -31,6 +31,7 @@ class VectorsTranslator final : public EmbedTranslator {
 
   absl::Status Read(std::string_view body, ClientEmbedRequest* request) override;
   std::string Document(const EmbedResult& result) const override;
+  std::string LoadedDocument() const override;
   std::string ErrorBody(const absl::Status& status) const override;
 
  private:

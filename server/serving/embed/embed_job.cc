@@ -41,7 +41,9 @@ void EmbedJob::Run() {
     const absl::StatusOr<bool> there = AwaitModel();
     if (there.ok() && !*there) return;
     phase_ = Phase::kRunning;
-    if (absl::Status s = there.ok() ? PlanAndSubmit() : there.status(); !s.ok()) End(s);
+    const bool loads_only = request_->loads_only;
+    const absl::Status s = !there.ok() ? there.status() : loads_only ? CheckLoaded() : PlanAndSubmit();
+    if (loads_only || !s.ok()) End(s);
   }
   if (phase_ == Phase::kRunning) Continue();
   if (phase_ == Phase::kEnded) Report();
@@ -70,6 +72,18 @@ absl::StatusOr<bool> EmbedJob::AwaitModel() {
     });
   }
   return model_use_->Ready(call_.principal, request_->model);
+}
+
+// Of a request that asks for its model to be in memory, and for nothing else.
+absl::Status EmbedJob::CheckLoaded() {
+  ClientEmbedRequest request = *std::exchange(request_, std::nullopt);
+  ticket_.ReleaseBytes();
+  const CallContext call{*core_, call_.principal, *request.field_names, &record_};
+  const absl::StatusOr<NamedModel> named = ResolveModel(call, request.model, &request.execution);
+  if (!named.ok()) return named.status();
+  if (absl::Status s = CheckEmbeds(*named->model); !s.ok()) return s;
+  record_.finish_reason = "load";
+  return ResolveProfile(call, *named->model, request.execution).status();
 }
 
 absl::Status EmbedJob::PlanAndSubmit() {

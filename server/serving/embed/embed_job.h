@@ -51,6 +51,7 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
   absl::Status Read();
   // False: the model is being loaded, and the job runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> AwaitModel();
+  absl::Status CheckLoaded();
   absl::Status PlanAndSubmit();
   void Continue();
   void Respond();

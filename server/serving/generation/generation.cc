@@ -9,6 +9,7 @@
 #include "server/access/tenant.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/resolve.h"
 
 namespace dunlin::server {
@@ -95,6 +96,7 @@ void Generation::Advance(bool inline_run) {
         (std::holds_alternative<text::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
       return core_->text_pool()->Schedule(this);
     }
+    if (request_->frees_model) return End(Free());
     const absl::StatusOr<bool> there = AwaitModel();
     if (!there.ok()) return End(there.status());
     if (!*there) return;
@@ -149,6 +151,17 @@ absl::Status Generation::CheckLoaded() {
   if (absl::Status s = CheckGenerates(*named->model); !s.ok()) return s;
   record_.finish_reason = "load";
   return ResolveProfile(call, *named->model, request.execution).status();
+}
+
+absl::Status Generation::Free() {
+  const std::string model = std::exchange(request_, std::nullopt)->model;
+  ticket_.ReleaseBytes();
+  const absl::StatusOr<FreedModel> freed = FreeModel(*core_, call_.principal, model);
+  if (!freed.ok()) return freed.status();
+  model_freed_ = freed->leaves;
+  record_.model = freed->name;
+  record_.finish_reason = model_freed_ ? "unload" : "load";
+  return absl::OkStatus();
 }
 
 absl::Status Generation::Plan() {
@@ -282,7 +295,7 @@ void Generation::End(const absl::Status& status) {
   if (!submitted || reason == Traits(Reason::kWouldMissDeadline).name) record_.refusal_reason = reason;
   WatchForStall();
   ended_at_.store(core_->now(), std::memory_order_relaxed);
-  writer_->Finish({status, record_.request_id}, nullptr);
+  writer_->Finish({status, record_.request_id, model_freed_}, nullptr);
 }
 
 void Generation::Report() {

@@ -71,6 +71,8 @@ class Generation final : public TextTask, public StallWatch::Call {
   // False: the model is being loaded, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> AwaitModel();
   absl::Status CheckLoaded();
+  // Of a request that wants its model out of memory.
+  absl::Status Free();
   absl::Status Plan();
   // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> SettleConstraint();
@@ -118,6 +120,7 @@ class Generation final : public TextTask, public StallWatch::Call {
   bool first_chunk_waits_ = false;                 // for the first token
   bool first_chunk_sent_ = false;
   bool watched_ = false;
+  bool model_freed_ = false;  // of a request that frees its model
   bool reported_ = false;
   RequestRecord record_;
   Admission::Ticket ticket_;

@@ -21,6 +21,7 @@ namespace dunlin::server {
 struct ResponseEnd {
   const absl::Status& status;     // OK: every output has sent its finish
   const std::string& request_id;  // "" if the call ended before its message was read
+  bool model_freed = false;       // of a request that frees its model: FreedModel::leaves
 };
 
 class ResponseWriter {
@@ -68,7 +69,8 @@ class EmbedWriter {
   virtual ~EmbedWriter() = default;
   // As ResponseWriter's.
   virtual absl::Status ReadRequest(ClientEmbedRequest* request) = 0;
-  // Called exactly once, as the last function. result: null unless the status is OK; valid during this call.
+  // Called exactly once, as the last function. result: null unless the status is OK, and of a request that loads its
+  // model alone; valid during this call.
   virtual void Finish(const ResponseEnd& end, const EmbedResult* result) = 0;
 };
 

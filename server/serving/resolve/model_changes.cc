@@ -16,6 +16,10 @@ namespace {
 constexpr char kLoadedAtStart[] =
     "models are loaded when the server starts; change models[] of its config and restart it";
 
+bool Administers(const Principal& caller) {
+  return caller.anonymous() || caller.key->Has(Permission::kAdmin);
+}
+
 ModelStatus ToldTo(const Principal& caller, ModelStatus status) {
   if (!status.failure.empty() && !HearsPaths(caller)) status.failure = kFailureInLog;
   TellAdapters(caller, &status.adapters);
@@ -58,7 +62,7 @@ absl::Status Told(const absl::Status& status, const std::string& model, const Li
 }  // namespace
 
 bool HearsPaths(const Principal& caller) {
-  return caller.anonymous() || caller.key->Has(Permission::kAdmin);
+  return Administers(caller);
 }
 
 void TellAdapters(const Principal& caller, std::vector<AdapterStatus>* adapters) {
@@ -121,6 +125,23 @@ void ChangeModel(const ServingCore& core, const Principal& caller, const std::st
   if (!caller.MayUse(model)) return done(UnknownModel(model));
   (core.lifecycle()->*change)(model, [model, limits = core.limits(), done = std::move(done)](
                                          const absl::Status& status) { done(Told(status, model, limits)); });
+}
+
+absl::StatusOr<FreedModel> FreeModel(const ServingCore& core, const Principal& caller, std::string_view model) {
+  ModelLifecycle* const lifecycle = core.lifecycle();
+  if (lifecycle == nullptr) {
+    const absl::StatusOr<NamedModel> named = FindFor(core, caller, model);
+    if (!named.ok()) return named.status();
+    return FreedModel{named->model->name};
+  }
+  const KnownModel known = FindKnown(core, model);
+  const absl::StatusOr<ModelStatus> status = ModelStatusFor(core, caller, known.model);
+  if (!status.ok() || !caller.MayUse(known.name)) return UnknownModel(model);
+  if (status->state == ModelState::kReady) {
+    const bool may = Administers(caller) && known.name == known.model;
+    return FreedModel{known.model, may && lifecycle->EndIdleTime(known.model)};
+  }
+  return FreedModel{known.model, status->state != ModelState::kLoading};
 }
 
 }  // namespace dunlin::server

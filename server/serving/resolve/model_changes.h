@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/access/principal.h"
 #include "server/models/model_lifecycle.h"
 #include "server/models/model_state.h"
@@ -43,5 +44,15 @@ using ModelChange = void (ModelLifecycle::*)(const std::string& model, ModelLife
 // ModelLifecycle's, with a reason. done: once, on any thread, possibly within the call.
 void ChangeModel(const ServingCore& core, const Principal& caller, const std::string& model, ModelChange change,
                  ModelLifecycle::Done done);
+
+// Of a request that wants its model out of memory: ends the idle time of one that requests load
+// (models[].idle_unload_s). Errors: NOT_FOUND.
+struct FreedModel {
+  std::string name;  // the model's own
+  // It leaves the memory once no request uses it, or is not there. False: it stays, because no request loads it, an
+  // adapter was named, or the caller's key lacks Permission::kAdmin.
+  bool leaves = false;
+};
+absl::StatusOr<FreedModel> FreeModel(const ServingCore& core, const Principal& caller, std::string_view model);
 
 }  // namespace dunlin::server

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/resolve/model_list.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,18 +50,27 @@ ListedModel NotInMemory(std::string_view name, const ModelStatus& status, const 
 
 std::vector<ListedModel> ModelListFor(const ServingCore& core, const Principal& caller) {
   std::vector<ListedModel> list;
+  const std::vector<ModelStatus> statuses = ModelStatusesFor(core, caller);
+  std::map<std::string_view, absl::Time> unloads_at;
+  for (const ModelStatus& status : statuses) unloads_at[status.name] = status.unloads_at;
+  const auto in_memory = [&unloads_at](std::string_view name, const ModelLease& model) {
+    ListedModel listed = InMemory(name, model);
+    const auto found = unloads_at.find(model->name);
+    if (found != unloads_at.end()) listed.unloads_at = found->second;
+    return listed;
+  };
   for (const ModelLease& model : ModelsFor(core, caller)) {
-    AppendWithProfiles(core, InMemory(model->name, model), &list);
+    AppendWithProfiles(core, in_memory(model->name, model), &list);
   }
   for (const AdapterOfModel& row : AdaptersFor(core, caller)) {
     const ModelLease model = core.Lease(row.model);
     if (model == nullptr || !row.adapter.loaded) continue;
-    ListedModel adapter = InMemory(row.adapter.name, model);
+    ListedModel adapter = in_memory(row.adapter.name, model);
     adapter.path = row.adapter.path;
     adapter.parent = row.model;
     AppendWithProfiles(core, adapter, &list);
   }
-  for (const ModelStatus& status : ModelStatusesFor(core, caller)) {
+  for (const ModelStatus& status : statuses) {
     if (!IsLoadedWithRequest(status)) continue;
     list.push_back(NotInMemory(status.name, status));
     for (const AdapterStatus& adapter : status.adapters) list.push_back(NotInMemory(adapter.name, status, &adapter));

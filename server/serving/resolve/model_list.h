@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/access/principal.h"
 #include "server/models/model_state.h"
 #include "server/models/repository.h"
@@ -22,6 +23,7 @@ struct ListedModel {
   std::string path = {};           // of an adapter, if the caller hears of it
   std::string parent = {};         // of an adapter: the model that it adapts; "": none
   bool encoder = false;            // it makes vectors; of one that is not in memory, once that is known
+  absl::Time unloads_at = absl::InfiniteFuture();  // ModelStatus::unloads_at, of ModelListFor
 };
 
 // Models in memory, in the order in which they were loaded; adapters of these; models that requests load, each with its

@@ -4,18 +4,21 @@
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <fstream>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "dunlin/v1/generation.grpc.pb.h"
 #include "tests/integration/process/child.h"
 #include "tests/integration/process/live_server.h"
 #include "tests/server/transport/http/raw_client.h"
+#include "vllm/control.grpc.pb.h"
 
 namespace dunlin::integration {
 namespace {
@@ -30,6 +33,12 @@ constexpr char kAdminOfIdle[] = "access.admin_without_keys=true";
 
 std::string WaitingFor(const std::string& model) {
   return R"(dunlin_model_waiting_requests{model_name=")" + model + R"("})";
+}
+
+std::string CompletionOf(const std::string& model) {
+  const std::string body = R"({"model":")" + model + R"(","prompt":"Once"})";
+  return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
 }
 
 grpc::StatusCode GenerateWithin(const std::string& address, const std::string& model, std::chrono::milliseconds time) {
@@ -102,24 +111,87 @@ TEST(IdleModels, AreLoadedByARequestThatGeneratesNothing) {
               HasSubstr(R"("response":"","done":true,"done_reason":"load"})"));
   EXPECT_EQ(admin.StatusOf("idle").state(), v1::MODEL_STATE_READY);
   EXPECT_EQ(admin.StatusOf("idle").loads(), 1U);
-  EXPECT_THAT(HttpGet(server.http(), "/api/ps"), HasSubstr(R"("model":"idle:latest")"));
+  const auto running = [&server] { return nlohmann::json::parse(HttpGet(server.http(), "/api/ps"))["models"]; };
+  ASSERT_EQ(running().size(), 1U);
+  EXPECT_EQ(running()[0]["model"], "idle:latest");
+  absl::Time expires;
+  EXPECT_TRUE(absl::ParseTime(absl::RFC3339_full, running()[0]["expires_at"].get<std::string>(), &expires, nullptr));
+  EXPECT_GT(expires, absl::Now() + absl::Seconds(3400));
+  EXPECT_LE(expires, absl::Now() + absl::Seconds(3600));
+
+  const std::string stop = R"({"model":"idle:latest","keep_alive":0})";
+  EXPECT_THAT(PostOnce(server.http(), "/api/generate", stop), HasSubstr(R"("done":true,"done_reason":"unload"})"));
+  EXPECT_TRUE(admin.ComesTo("idle", v1::MODEL_STATE_UNLOADED)) << server.Log();
+  EXPECT_TRUE(running().empty());
+  EXPECT_THAT(PostOnce(server.http(), "/api/chat", stop), HasSubstr(R"("done":true,"done_reason":"unload"})"));
+  EXPECT_EQ(admin.StatusOf("idle").loads(), 1U) << "a model is not loaded to be unloaded";
+  EXPECT_TRUE(admin.StatusOf("idle").loads_on_request());
+  EXPECT_THAT(PostOnce(server.http(), "/api/generate", R"({"model":"idle","prompt":"Once","stream":false})"),
+              StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(admin.StatusOf("idle").loads(), 2U);
+}
+
+TEST(IdleModels, AreUnloadedForKeysThatMayUnloadThem) {
+  const LiveFolder folder("keys");
+  nlohmann::json idle = LiveFolder::Model("idle", folder.CopyModel("model"));
+  idle["idle_unload_s"] = 3600;
+  folder.WriteConfig({idle});
+  const std::string file = folder.path("keys.json");
+  const auto draw = [&file](const std::string& name, const std::string& permissions) {
+    const CommandResult drawn = RunDunlin({"key", "new", "--name", name, "--permission", permissions, "--file", file});
+    EXPECT_EQ(drawn.status, 0) << drawn.err;
+    return drawn.out.substr(0, drawn.out.find('\n'));
+  };
+  const std::string user = draw("user", "infer");
+  const std::string operators = draw("operator", "infer,admin");
+  const ServerProcess server(folder.config(), {"--set", "access.keys_file=" + file});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const auto generate = [&server](const std::string& key, const std::string& members) {
+    const std::string body = R"({"model":"idle")" + members + "}";
+    server::RawClient client(server.http());
+    client.Send("POST /api/generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + key +
+                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return client.ReadReply();
+  };
+  EXPECT_THAT(generate(user, ""), HasSubstr(R"("done_reason":"load")"));
+  EXPECT_THAT(generate(user, R"(,"keep_alive":0)"), HasSubstr(R"("done_reason":"load")")) << "others may use it";
+  EXPECT_THAT(generate(operators, R"(,"keep_alive":0)"), HasSubstr(R"("done_reason":"unload")"));
+  EXPECT_TRUE(ComesToLog(server, "unloaded until its next request")) << server.Log();
+  EXPECT_THAT(generate(user, R"(,"keep_alive":0)"), HasSubstr(R"("done_reason":"unload")")) << "it is not there";
+}
+
+// Engines of models in memory begin nothing more.
+void Pause(const std::string& address) {
+  const auto stub = ::vllm::Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  ::vllm::PauseGenerationRequest request;
+  request.set_mode(::vllm::PAUSE_MODE_KEEP);
+  ::vllm::PauseGenerationResponse response;
+  EXPECT_TRUE(stub->PauseGeneration(&context, request, &response).ok());
 }
 
 TEST(IdleModels, RequestsThatWaitForALoadAreBoundedAndMayLeave) {
   const LiveFolder folder("waits");
-  // A load does not go on until somebody writes its chat template.
-  const std::string gate = folder.path("template");
-  ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
-  nlohmann::json slow = LiveFolder::Model("slow", folder.CopyModel("model"));
-  slow["idle_unload_s"] = 3600;
-  slow["chat_template"] = gate;
-  nlohmann::json late = LiveFolder::Model("late", folder.path("model"));
-  late["idle_unload_s"] = 3600;
-  late["load_wait_ms"] = 1;
-  folder.WriteConfig({slow, late});
-  const ServerProcess server(folder.config(), {"--set", "scheduler.max_queued_requests=2"});
+  folder.CopyModel("model");
+  std::vector<nlohmann::json> models;
+  for (const char* name : {"holder", "slow", "late"}) {
+    nlohmann::json& model = models.emplace_back(LiveFolder::Model(name, folder.path("model")));
+    model["idle_unload_s"] = 3600;
+    model["kv_cache"]["memory_bytes"] = int64_t{256} << 20;
+  }
+  models[2]["load_wait_ms"] = 1;
+  folder.WriteConfig(models);
+  // One of them fits: a load waits for the end of the last request that uses another one.
+  const ServerProcess server(
+      folder.config(), {"--set", "scheduler.max_queued_requests=2", "--set", "memory.limit_bytes=800000000", "--set",
+                        "memory.request_bytes=320000000", "--set", kAdminOfIdle});
   ASSERT_TRUE(server.ready()) << server.Log();
   ModelAdmin admin(server.grpc());
+  EXPECT_TRUE(CompleteOnce(server.http(), "holder").ok) << server.Log();
+  Pause(server.grpc());
+  server::RawClient user(server.http());
+  user.Send(CompletionOf("holder"));
+  EXPECT_TRUE(ComesToValue(server, "dunlin_requests_in_flight", 1));
   const auto complete = [&server] { return CompleteOnce(server.http(), "slow"); };
   std::future<Completion> first = std::async(std::launch::async, complete);
   EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1));
@@ -131,10 +203,8 @@ TEST(IdleModels, RequestsThatWaitForALoadAreBoundedAndMayLeave) {
   EXPECT_EQ(GenerateWithin(server.grpc(), "slow", std::chrono::milliseconds(300)), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1)) << "it does not wait beyond its deadline";
   {
-    const std::string body = R"({"model":"slow","prompt":"Once"})";
     server::RawClient client(server.http());
-    client.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
-                "\r\n\r\n" + body);
+    client.Send(CompletionOf("slow"));
     EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 2));
   }
   EXPECT_TRUE(ComesToValue(server, WaitingFor("slow"), 1)) << "its client is gone";
@@ -147,7 +217,7 @@ TEST(IdleModels, RequestsThatWaitForALoadAreBoundedAndMayLeave) {
   EXPECT_THAT(CompleteOnce(server.http(), "slow").text,
               AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("2 requests wait for the model to be loaded; limit is 2 "
                                                            "(scheduler.max_queued_requests)")));
-  std::ofstream(gate) << "{{ messages[0]['content'] }}";
+  user.Close();
   EXPECT_TRUE(first.get().ok) << server.Log();
   EXPECT_TRUE(second.get().ok);
   EXPECT_EQ(admin.StatusOf("slow").waiting_requests(), 0U);

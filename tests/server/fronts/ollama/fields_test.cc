@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <variant>
 
@@ -58,8 +59,28 @@ TEST_F(Fields, OptionsAreSamplingStoppingAndExecution) {
   EXPECT_TRUE(request.ignored.empty());
 }
 
+// Programs that keep all options as floats send such.
+TEST_F(Fields, WholeNumbersMayHaveAPoint) {
+  const ClientRequest request = Read(GenerationApi::kGenerate, R"({"model":"tiny","prompt":"a",
+      "options":{"num_predict":3.0,"top_k":40.0,"seed":1.0,"repeat_last_n":-1.0,"num_ctx":2048.0}})");
+  EXPECT_EQ(request.stopping.max_tokens, 3);
+  EXPECT_EQ(request.sampling.top_k, 40);
+  EXPECT_EQ(request.sampling.seed, 1U);
+  EXPECT_TRUE(request.ignored.empty());
+  EXPECT_EQ(Error(GenerationApi::kGenerate, R"("prompt":"a","options":{"num_predict":3.5})"),
+            "options.num_predict is 3.5; limit is an integer in [-2147483648, 2147483647]");
+}
+
+TEST_F(Fields, ATopPOfZeroLeavesTheMostLikelyToken) {
+  for (const char* zero : {"0", "0.0"}) {
+    const ClientRequest request = Read(
+        GenerationApi::kGenerate, std::string(R"({"model":"tiny","prompt":"a","options":{"top_p":)") + zero + "}}");
+    EXPECT_EQ(request.sampling.top_p, std::numeric_limits<float>::min()) << "no token has so little";
+  }
+}
+
 TEST_F(Fields, NumbersThatMeanNoneSetNothing) {
-  for (const char* tokens : {"-1", "-2", "0"}) {
+  for (const char* tokens : {"-1", "-1.0", "-2", "0"}) {
     const ClientRequest request =
         Read(GenerationApi::kGenerate,
              std::string(R"({"model":"tiny","prompt":"a","options":{"seed":-1,"num_predict":)") + tokens + "}}");

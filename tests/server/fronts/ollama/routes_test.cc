@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -99,6 +102,20 @@ TEST_F(OllamaRoutes, TellOfModels) {
   ASSERT_THAT(running, SizeIs(3));
   EXPECT_EQ(running[0]["size_vram"], 0);
   EXPECT_EQ(running[0]["context_length"], kTinyContext);
+  EXPECT_EQ(running[0]["expires_at"], "2318-01-01T00:00:00Z") << "it stays";
+}
+
+TEST_F(OllamaRoutes, ListEachModelUnderANameOfItsOwn) {
+  Start();
+  std::unique_ptr<ServedModel> tagged = models_.NewTiny();
+  tagged->name = "tiny:latest";
+  ASSERT_TRUE(models_.repository().Add(std::move(tagged)).ok());
+  for (const char* path : {"/api/tags", "/api/ps"}) {
+    std::vector<std::string> names;
+    const Json list = Get(path)["models"];
+    for (const Json& model : list) names.push_back(model["name"]);
+    EXPECT_THAT(names, testing::UnorderedElementsAre("tiny", "tiny:latest", "bare:latest", "encoder:latest")) << path;
+  }
 }
 
 TEST_F(OllamaRoutes, ShowWhatClientsReadOfAModel) {
@@ -168,6 +185,20 @@ TEST_F(OllamaRoutes, VectorsAreThoseOfTheOpenAiRoute) {
   const Json fewer = Post("/v1/embeddings", R"({"model":"encoder","input":"sea","normalize":true,"dimensions":4})");
   EXPECT_EQ(Post("/api/embed", R"({"model":"encoder","input":"sea","dimensions":4})")["embeddings"][0],
             fewer["data"][0]["embedding"]);
+}
+
+TEST_F(OllamaRoutes, WithoutInputsVectorsAreNone) {
+  Start();
+  for (const char* input : {R"(,"input":[])", R"(,"input":"")", R"(,"input":null)", ""}) {
+    const std::string reply = Call("POST", "/api/embed", std::string(R"({"model":"encoder:latest")") + input + "}");
+    EXPECT_THAT(reply, StartsWith("HTTP/1.1 200 ")) << input;
+    EXPECT_EQ(BodyOf(reply), R"({"model":"encoder:latest","embeddings":[]})") << input;
+  }
+  EXPECT_THAT(Post("/api/embed", R"({"model":"encoder","input":[""]})")["embeddings"], SizeIs(1));
+  EXPECT_EQ(Post("/api/embeddings", R"({"model":"encoder","prompt":""})").dump(), R"({"embedding":[]})");
+  EXPECT_THAT(Call("POST", "/api/embed", R"({"model":"nope"})"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_EQ(Post("/api/embed", R"({"model":"tiny"})")["reason"], "WRONG_MODEL_KIND");
+  EXPECT_EQ(Post("/api/embed", R"({"model":"encoder","precision":"int4"})")["reason"], "PROFILE_UNSUPPORTED");
 }
 
 TEST_F(OllamaRoutes, LongInputsAreTruncatedUnlessTheClientSaysOtherwise) {

@@ -212,6 +212,25 @@ TEST_F(Serving, ARequestWithoutAPromptLoadsTheModelAlone) {
   EXPECT_THAT(Generate(R"({"model":"tiny","precision":"int4"})"), HasSubstr("PROFILE_UNSUPPORTED"));
 }
 
+// Here none is loaded by requests: each stays.
+TEST_F(Serving, ARequestToUnloadSaysWhetherTheModelLeaves) {
+  for (const char* zero : {"0", "0.0", R"("0")", R"("0s")", R"("-0m0.0s")"}) {
+    EXPECT_THAT(Generate(std::string(R"({"model":"tiny:latest","keep_alive":)") + zero + "}"),
+                HasSubstr(R"("response":"","done":true,"done_reason":"load"})"));
+  }
+  EXPECT_THAT(Generate(R"({"model":"encoder","keep_alive":0})"), HasSubstr(R"("done_reason":"load"})"));
+  EXPECT_THAT(Chat(R"({"model":"nope","keep_alive":0})"), HasSubstr("model 'nope' not found"));
+  ClientRequest request;
+  for (const char* kept : {"1", "-1", R"("5m")", R"("")", R"("10s")", "null"}) {
+    GenerationTranslator translator(GenerationApi::kChat, Facts());
+    EXPECT_TRUE(translator.Read(std::string(R"({"model":"tiny","keep_alive":)") + kept + "}", &request).ok()) << kept;
+    EXPECT_FALSE(std::exchange(request, {}).frees_model) << kept;
+  }
+  GenerationTranslator translator(GenerationApi::kChat, Facts());
+  ASSERT_TRUE(translator.Read(std::string(kHi) + R"(,"keep_alive":0})", &request).ok());
+  EXPECT_FALSE(request.frees_model) << "it has a prompt";
+}
+
 TEST_F(Serving, AnErrorWithinAStreamIsItsLastLine) {
   GenerationTranslator translator(GenerationApi::kChat, Facts());
   ClientRequest request;
