@@ -226,6 +226,11 @@ class Tiles(unittest.TestCase):
         self.assertEqual(tiles.table(TILES)[1],
                          "grouped wgmma fp8   28672 x 4096      8 groups of     4 rows: 8x64 60.0 us; 16x64 50.0")
 
+    def test_the_kernel_beside_cublaslt(self):
+        zeros = " 0000000000000000" * 6
+        text = f"tile wgmma fp8 or cublaslt 4096 x 14336 rows 512 = 0000000000000002 0000ea600000c350{zeros}\n"
+        self.assertEqual(tiles.table(text), ["wgmma fp8 or cublaslt   4096 x 14336    512 rows: cublaslt 60.0 us; own 50.0"])
+
     def test_bounds_of_a_table_are_those_that_cost_least_over_all_products(self):
         # At 8 rows 8x64 is the best of one product and 1 ns behind with the other, where 16x64 takes twice its time.
         self.assertEqual(tiles.bounds(TILES)[0],

@@ -4,6 +4,7 @@
 // but for few rows where codes have a kernel. A kernel then adds what the plan left out: FP8's bias, and everything
 // after a GEMM that went through the staging area.
 #include <algorithm>
+#include <map>
 
 #include "kernels/cuda/device/lanes.cuh"
 #include "kernels/cuda/device/launchers.h"
@@ -195,15 +196,43 @@ KernelStatus RunWhole(DeviceContext* context, const GemmKernel& kernel, TileCall
   return Launched(context);
 }
 
-// Which shape the rows [begin, end) of a kernel with several take from now on, and fewer rows of the same weight.
+TiledProduct OwnOrLibrary(const GemmKernel& kernel, const PackedWeight& weight) {
+  TiledProduct product = TiledProductOf(kernel, weight);
+  product.or_library = true;
+  return product;
+}
+
+// Whether cuBLASLt may compute up to num_rows rows of a call in place of the kernel.
+bool LibraryMayRun(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int32_t num_rows) {
+  return LibraryCompetes(context->shape.sm_version, kernel, params) &&
+         (params.next == nullptr || context->plans->Has(FormOf(params, false, num_rows)));
+}
+
+// Which shape the rows [begin, end) of a kernel with several take from now on, and fewer rows of the same weight; and
+// whether cuBLASLt takes them.
 void MeasureTiles(DeviceContext* context, const GemmKernel& kernel, const GemmParams& params, int64_t begin,
                   int64_t end) {
   if (kernel.checked_shapes == 0 || begin == end) return;
-  const auto launch = [&](int32_t count, int32_t tile_shape) {
-    return RunWhole(context, kernel, TileCallOf(params, begin, count, false, nullptr), tile_shape);
+  const auto count = static_cast<int32_t>(end - begin);
+  const TiledProduct product = TiledProductOf(kernel, *params.weight);
+  const auto launch = [&](int32_t num_rows, int32_t tile_shape) {
+    return RunWhole(context, kernel, TileCallOf(params, begin, num_rows, false, nullptr), tile_shape);
   };
-  context->tiles.Measure(TiledProductOf(kernel, *params.weight), static_cast<int32_t>(end - begin), ShapeRowsOf(kernel),
-                         launch);
+  context->tiles.Measure(product, count, ShapeRowsOf(kernel), launch);
+  const TiledProduct either = OwnOrLibrary(kernel, *params.weight);
+  if (!LibraryMayRun(context, kernel, params, count) || context->tiles.Find(either, count) != 0) return;
+  std::map<int32_t, int32_t> shapes;
+  for (const int32_t measured : kMeasuredRows) {
+    const int32_t num_rows = std::min(measured, count);
+    shapes[num_rows] = context->tiles.Find(product, num_rows);
+    // The algorithm is chosen at a form's first product, by the same clock.
+    if (RunLibrary(context, params, begin, begin + num_rows) != KernelStatus::kOk) return;
+    if (measured >= count) break;
+  }
+  context->tiles.Measure(either, count, kOwnAndLibrary, [&](int32_t num_rows, int32_t choice) {
+    return choice == kLibrary ? RunLibrary(context, params, begin, begin + num_rows)
+                              : launch(num_rows, shapes.at(num_rows));
+  });
 }
 
 // Rows [begin, end), all of one phase unless it divides nothing. Where K is divided, partial sums go to the staging
@@ -214,6 +243,10 @@ KernelStatus RunTiles(DeviceContext* context, const GemmKernel& kernel, const Ge
   const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
   if (part_floats == 0) {
     const auto count = static_cast<int32_t>(end - begin);
+    if (LibraryMayRun(context, kernel, params, count) &&
+        context->tiles.Find(OwnOrLibrary(kernel, *params.weight), count) == kLibrary) {
+      return RunLibrary(context, params, begin, end);
+    }
     const bool shaped = kernel.checked_shapes > 0;
     const int32_t shape = shaped ? context->tiles.Find(TiledProductOf(kernel, *params.weight), count) : 0;
     return RunWhole(context, kernel, TileCallOf(params, begin, count, decodes, nullptr), shape);

@@ -78,6 +78,10 @@ uint32_t CheckedGemms();
 const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, GemmPhase phase, uint32_t left_out = 0,
                                  GemmOutputs outputs = GemmOutputs::kRows);
 
+// Whether cuBLASLt may compute a kernel's call, too, whose bits may then depend on the number of rows: one of
+// compute capability 9.0 with plain outputs, which cuBLASLt takes as it is.
+bool LibraryCompetes(int sm_version, const GemmKernel& kernel, const GemmParams& params);
+
 // Null: the tile kernel multiplies the groups.
 const GroupedGemmKernel* FindGroupedKernel(int sm_version, const PackedWeight& weight, bool gates, uint32_t left_out);
 

@@ -159,6 +159,14 @@ const GemmKernel* FindGemmKernel(int sm_version, const PackedWeight& weight, Gem
   return found == std::end(kKernels) ? nullptr : found;
 }
 
+bool LibraryCompetes(int sm_version, const GemmKernel& kernel, const GemmParams& params) {
+  if (params.deterministic || kernel.checked_shapes == 0 || kernel.paired || IsCoded(params.weight->format)) {
+    return false;
+  }
+  const GemmKernel* behind = FindGemmKernel(sm_version, *params.weight, GemmPhase::kPrefill, CheckedGemms());
+  return behind != nullptr && behind->launch == nullptr;
+}
+
 bool PhasesAgree(int sm_version, Precision precision, uint32_t left_out) {
   const unsigned operands = OperandsOf(precision);
   for (unsigned operand = 1; operand <= operands; operand <<= 1) {

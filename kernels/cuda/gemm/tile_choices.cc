@@ -45,8 +45,9 @@ uint64_t Nanoseconds(double seconds) {
 
 std::string NameInStore(const TiledProduct& product, int32_t rows) {
   const std::string groups = product.groups == 0 ? "" : " groups " + std::to_string(product.groups);
-  return "tile " + std::string(product.kernel) + " " + std::to_string(product.out_features) + " x " +
-         std::to_string(product.in_features) + groups + " rows " + std::to_string(rows);
+  return "tile " + std::string(product.kernel) + (product.or_library ? " or cublaslt " : " ") +
+         std::to_string(product.out_features) + " x " + std::to_string(product.in_features) + groups + " rows " +
+         std::to_string(rows);
 }
 
 TiledRows TiledLaunchOf(const TiledProduct& all, int32_t num_rows, int32_t groups_max) {

@@ -32,8 +32,16 @@ struct TiledProduct {
   std::string_view kernel;  // GemmKernel::name, or GroupedGemmKernel's
   int64_t out_features;
   int64_t in_features;
-  int32_t groups = 0;  // of rows with a weight each; 0: one product
+  int32_t groups = 0;       // of rows with a weight each; 0: one product
+  bool or_library = false;  // the choice is one of kOwnAndLibrary instead of a tile shape
 };
+
+// Choices where bits may depend on the number of rows (GemmParams::deterministic): the kernel in its own tile shape, or
+// cuBLASLt in its fastest algorithm.
+inline constexpr int32_t kOwnKernel = 1;
+inline constexpr int32_t kLibrary = 2;
+// As the rows of their tiles, of which neither is left out.
+inline constexpr int32_t kOwnAndLibrary[] = {64, 64};
 
 // A product and its number of rows, as TileChoices takes them.
 struct TiledRows {
@@ -64,9 +72,9 @@ class TileChoices {
                const Launch& launch);
 
  private:
-  using Key = std::tuple<std::string_view, int64_t, int64_t, int32_t, int32_t>;
+  using Key = std::tuple<std::string_view, int64_t, int64_t, int32_t, bool, int32_t>;
   static Key KeyOf(const TiledProduct& product, int32_t rows) {
-    return {product.kernel, product.out_features, product.in_features, product.groups, rows};
+    return {product.kernel, product.out_features, product.in_features, product.groups, product.or_library, rows};
   }
 
   // each: rows of a group, or of the product.

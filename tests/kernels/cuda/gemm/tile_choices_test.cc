@@ -76,6 +76,23 @@ TEST_F(TileChoicesTest, TheFastestShapeOfEachNumberOfRowsIsTaken) {
   EXPECT_EQ(choices.Find(kProduct, 8), 2) << "what was chosen stays";
 }
 
+// A choice between the kernel and cuBLASLt, for few and for many rows; it is not that of a tile shape.
+TEST_F(TileChoicesTest, TheFasterOfTheKernelAndCublasLtIsTaken) {
+  TiledProduct either = kProduct;
+  either.or_library = true;
+  EXPECT_EQ(NameInStore(either, 64), "tile wgmma bf16 or cublaslt 4096 x 14336 rows 64");
+  TileChoices choices;
+  choices.Tune(&clock_, &store_);
+  clock_.fastest = kLibrary;
+  choices.Measure(either, 300, kOwnAndLibrary,
+                  [this](int32_t rows, int32_t choice) { return clock_.Launch(rows, choice); });
+  EXPECT_EQ(clock_.launched.size(), 14U) << "both at 8, 16, .. 256 and 300 rows";
+  clock_.fastest = 3;
+  Measure(&choices, 32);
+  for (const int32_t rows : {1, 64, 300}) EXPECT_EQ(choices.Find(either, rows), kLibrary) << rows;
+  EXPECT_EQ(choices.Find(kProduct, 8), 3);
+}
+
 // By the mean of the groups that can have rows, which are measured with as many rows in each.
 TEST_F(TileChoicesTest, GroupsAreMeasuredByTheMeanOfTheirRows) {
   constexpr TiledProduct kGroups{"grouped wgmma bf16", 1536, 2048, 16};

@@ -105,6 +105,29 @@ TEST(GemmKernelTable, PhasesAgreeWhereOneKernelComputesBoth) {
   EXPECT_FALSE(PhasesAgree(90, Precision::kInt4, 1U << (bf16 - GemmKernels().data())));
 }
 
+// Where bits may depend on the number of rows cuBLASLt competes with the kernels of 9.0 in what it takes as it is.
+TEST(GemmKernelTable, CublasLtCompetesWhereBitsMayDependOnRows) {
+  const auto competes = [](int sm_version, const PackedWeight& weight, bool deterministic,
+                           GemmOutputs outputs = GemmOutputs::kRows) {
+    GemmParams params{};
+    params.weight = &weight;
+    params.deterministic = deterministic;
+    const GemmKernel* kernel = FindGemmKernel(sm_version, weight, GemmPhase::kPrefill, 0, outputs);
+    return LibraryCompetes(sm_version, *kernel, params);
+  };
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp8}) {
+    EXPECT_TRUE(competes(90, WeightOf(precision), false)) << Name(precision);
+    EXPECT_FALSE(competes(90, WeightOf(precision), true)) << Name(precision);
+    EXPECT_FALSE(competes(90, WeightOf(precision), false, GemmOutputs::kGated)) << "paired outputs";
+    EXPECT_FALSE(competes(100, WeightOf(precision), false)) << "one kernel, whatever it is";
+  }
+  EXPECT_FALSE(competes(90, WeightOf(Precision::kFp32), false)) << "cuBLASLt's alone";
+  EXPECT_FALSE(competes(90, WeightOf(Precision::kFp8, kScaleBlock), false)) << "cuBLASLt has no such scales";
+  PackedWeight codes = WeightOf(Precision::kBf16);
+  codes.format = WeightFormat::kInt4;
+  EXPECT_FALSE(competes(90, codes, false));
+}
+
 // Long prompts of codes are multiplied by the BF16 kernel where it has the bits of the kernel of codes.
 TEST(GemmKernelTable, CodesOfLongPromptsAreExpandedFirst) {
   PackedWeight weight = WeightOf(Precision::kBf16);
