@@ -10,8 +10,8 @@ namespace dunlin::server {
 namespace {
 
 // The main thread, the log's, the HTTP thread, the one that accepts gRPC's connections, the one that delivers, the
-// watchdog, the loader, and that of the start, which ends after READY.
-constexpr int kOwnThreads = 8;
+// watchdog and its supervisor, the loader, and that of the start, which ends after READY.
+constexpr int kOwnThreads = 9;
 // Of gRPC's timers and its executor one more each, under load.
 constexpr int kLaterGrpcThreads = 2;
 // Of a decoder: engine and masks, and the one that gives the KV pool memory or, later, compiles grammars. While the

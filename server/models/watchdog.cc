@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "engine/base/thread_name.h"
 
@@ -32,6 +33,18 @@ struct StallTimer {
     if (progress.idle || progress.count != count) moved = now;
     count = progress.count;
     return now - moved;
+  }
+};
+
+// Time counted from tick to tick; a late tick counts as at most `max_stride`.
+struct StridedClock {
+  std::optional<engine::TimeNs> last;
+  engine::TimeNs time = 0;
+
+  engine::TimeNs Tick(engine::TimeNs now, engine::TimeNs max_stride) {
+    if (last.has_value()) time += std::min(now - *last, max_stride);
+    last = now;
+    return time;
   }
 };
 
@@ -63,15 +76,41 @@ struct Watchdog::State {
       : clock(time), stall_limit(limit), max_stride(std::min(kSecond, limit / 4)) {}
 
   void Poll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
-    const engine::TimeNs time = clock();
-    if (last_poll.has_value()) watched_time += std::min(time - *last_poll, max_stride);
-    last_poll = time;
+    watched_time = watched_clock.Tick(clock(), max_stride);
     HealthReport found;
-    for (WatchedModel& watched : models) PollModel(&watched, &found);
+    for (WatchedModel& watched : models) {
+      Reads(Part::kEngine, absl::StrCat("model ", watched.model->name));
+      PollModel(&watched, &found);
+    }
     for (WatchedPart& watched : parts) {
+      Reads(watched.part, watched.name);
       Note(watched.part, watched.name, watched.stall_timer.For(watched.read(), watched_time), &found);
     }
     Publish(std::move(found));
+  }
+
+  // Of the poll, what it reads next; Supervise names it.
+  void Reads(Part part, std::string name) {
+    absl::MutexLock lock(&report_mutex);
+    read_part = part;
+    read_name = std::move(name);
+  }
+
+  void Supervise() ABSL_LOCKS_EXCLUDED(report_mutex) {
+    const std::string reason = ReportHangingPoll();
+    if (!reason.empty()) spdlog::error("stalled: {}", reason);
+  }
+
+  // The reason, when it is found.
+  std::string ReportHangingPoll() ABSL_LOCKS_EXCLUDED(report_mutex) {
+    absl::MutexLock lock(&report_mutex);
+    const engine::TimeNs now = supervised_clock.Tick(clock(), max_stride);
+    const engine::TimeNs still = poll_timer.For({num_polls, false}, now);
+    if (still <= stall_limit) return "";
+    report = {HealthReport::State::kStalled, read_part,
+              absl::StrFormat("%s: gives no answer for %.1f s", read_name, static_cast<double>(still) * 1e-9),
+              still - stall_limit};
+    return std::exchange(polls_stalled, true) ? "" : report.reason;
   }
 
   void PollModel(WatchedModel* watched, HealthReport* found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
@@ -108,13 +147,25 @@ struct Watchdog::State {
       spdlog::info("stall is over");
     }
     if (stalled) found.stalled_for = watched_time - *stalled_since;
+    if (SetReport(std::move(found)) && !stalled) spdlog::info("stall is over");
+  }
+
+  // Of a poll. Whether the poll had been reported as hanging.
+  bool SetReport(HealthReport found) ABSL_LOCKS_EXCLUDED(report_mutex) {
     absl::MutexLock lock(&report_mutex);
+    ++num_polls;
     report = std::move(found);
+    return std::exchange(polls_stalled, false);
   }
 
   void Run() {
     absl::MutexLock lock(&poll_mutex);
-    while (!poll_mutex.AwaitWithTimeout(absl::Condition(&stopping), kPeriod)) Poll();
+    while (!stop.HasBeenNotified()) {
+      Poll();
+      poll_mutex.Unlock();
+      stop.WaitForNotificationWithTimeout(kPeriod);
+      poll_mutex.Lock();
+    }
   }
 
   const engine::ModelEngine::Clock clock;
@@ -124,14 +175,22 @@ struct Watchdog::State {
   absl::Mutex poll_mutex;  // guards what is watched; held during a poll
   std::vector<WatchedModel> models ABSL_GUARDED_BY(poll_mutex);
   std::vector<WatchedPart> parts ABSL_GUARDED_BY(poll_mutex);
+  StridedClock watched_clock ABSL_GUARDED_BY(poll_mutex);
   engine::TimeNs watched_time ABSL_GUARDED_BY(poll_mutex) = 0;
-  std::optional<engine::TimeNs> last_poll ABSL_GUARDED_BY(poll_mutex);
   std::optional<engine::TimeNs> stalled_since ABSL_GUARDED_BY(poll_mutex);  // watched time
-  bool stopping ABSL_GUARDED_BY(poll_mutex) = false;
 
-  mutable absl::Mutex report_mutex;  // guards report, for the probes, which must not wait for a poll
+  mutable absl::Mutex report_mutex;  // for the probes, which must not wait for a poll; no other is taken with it
   HealthReport report ABSL_GUARDED_BY(report_mutex);
+  Part read_part ABSL_GUARDED_BY(report_mutex) = Part::kEngine;
+  std::string read_name ABSL_GUARDED_BY(report_mutex) = "the watchdog";
+  uint64_t num_polls ABSL_GUARDED_BY(report_mutex) = 0;
+  StridedClock supervised_clock ABSL_GUARDED_BY(report_mutex);
+  StallTimer poll_timer ABSL_GUARDED_BY(report_mutex);
+  bool polls_stalled ABSL_GUARDED_BY(report_mutex) = false;
+
+  absl::Notification stop;
   std::thread thread;
+  std::thread supervisor;
 };
 
 Watchdog::Watchdog(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit)
@@ -166,19 +225,26 @@ void Watchdog::Start() {
     engine::NameThread("watchdog");
     state->Run();
   });
+  state_->supervisor = std::thread([state = state_.get()] {
+    engine::NameThread("supervisor");
+    while (!state->stop.WaitForNotificationWithTimeout(kPeriod)) state->Supervise();
+  });
 }
 
 void Watchdog::Stop() {
-  {
-    absl::MutexLock lock(&state_->poll_mutex);
-    state_->stopping = true;
+  if (!state_->stop.HasBeenNotified()) state_->stop.Notify();
+  for (std::thread* thread : {&state_->thread, &state_->supervisor}) {
+    if (thread->joinable()) thread->join();
   }
-  if (state_->thread.joinable()) state_->thread.join();
 }
 
 void Watchdog::Poll() {
   absl::MutexLock lock(&state_->poll_mutex);
   state_->Poll();
+}
+
+void Watchdog::Supervise() {
+  state_->Supervise();
 }
 
 Watchdog::HealthReport Watchdog::report() const {

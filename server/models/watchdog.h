@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects parts of the server that stall. A part is healthy while the counter of its work advances or it is provably
 // idle. One thread polls the engine of every model in the repository and every other part that Watch names, so that
-// health probes cost nothing and cannot hang.
-// Time is counted from poll to poll, and a late poll counts as at most one second: a process that was stopped and
-// continued, together with this thread, has not stalled.
-// Thread rule: any thread; Start once.
+// health probes cost nothing and cannot hang. A second one supervises it: a part that hangs may hold a lock that
+// reading another one needs, and then the polls stop, which counts as a stall of what is being read. Time is counted
+// from poll to poll, and a late poll counts as at most one second: a process that was stopped and continued, together
+// with this thread, has not stalled. Thread rule: any thread; Start once.
 #pragma once
 
 #include <cstdint>
@@ -48,16 +48,17 @@ class Watchdog : public RepositoryListener {
   void OnModelAdded(const ModelLease& model) override;
   void OnModelRemoved(const std::string& name) override;
 
-  // Watches another part. read: called at each poll, one call at a time; must not block.
+  // Watches another part. read: called at each poll, one call at a time; must not block while all parts are healthy.
   void Watch(const std::string& name, Part part, std::function<Progress()> read);
   // Once this returns, the part's `read` is not called any more. No-op for an unknown name.
   void Unwatch(const std::string& name);
 
-  // Polls five times a second until Stop.
+  // Polls and supervises five times a second until Stop.
   void Start();
   void Stop();
-  // Polls once, as the thread does.
+  // Polls once, or looks once whether polls go on, as the threads do.
   void Poll();
+  void Supervise();
 
   // Of the last poll. A failed device is reported before a stalled part.
   HealthReport report() const;

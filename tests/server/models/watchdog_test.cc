@@ -7,8 +7,10 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "tests/server/models/fake_clock.h"
 #include "tests/server/serving/test_models.h"
 
@@ -81,6 +83,42 @@ TEST_F(WatchdogTest, ClockJumpIsNotAStall) {
   EXPECT_EQ(watchdog_.report().state, State::kHealthy);
   Pass(2 * kSecond);
   EXPECT_EQ(watchdog_.report().state, State::kStalled) << "but a part that stays still is found";
+}
+
+// A part whose read hangs, because whoever stalled holds its lock, ends the polls and not the detection.
+TEST_F(WatchdogTest, PollsThatHangAreAStallOfWhatTheyRead) {
+  WatchProgress("text pool");
+  watchdog_.Supervise();
+  absl::Notification reads;
+  absl::Notification let_go;
+  watchdog_.Watch("HTTP", Part::kTransport, [&] {
+    if (!reads.HasBeenNotified()) reads.Notify();
+    let_go.WaitForNotification();
+    return Watchdog::Progress{0, true};
+  });
+  std::thread poller([&] { watchdog_.Poll(); });
+  reads.WaitForNotification();
+  const auto pass = [&](engine::TimeNs time) {
+    for (; time > 0; time -= kPeriod) {
+      FakeClock::Advance(kPeriod);
+      watchdog_.Supervise();
+    }
+  };
+  pass(10 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  FakeClock::Advance(3600 * kSecond);  // the process was stopped
+  watchdog_.Supervise();
+  pass(kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kStalled);
+  EXPECT_EQ(watchdog_.report().part, Part::kTransport);
+  EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("HTTP: gives no answer for 1"));
+  pass(5 * kSecond);
+  EXPECT_NEAR(static_cast<double>(watchdog_.report().stalled_for), 7e9, 0.5e9);
+  let_go.Notify();
+  poller.join();
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy);
+  pass(9 * kSecond);
+  EXPECT_EQ(watchdog_.report().state, State::kHealthy) << "a new limit begins";
 }
 
 TEST_F(WatchdogTest, UnwatchedPartIsNotRead) {
