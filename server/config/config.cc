@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <bitset>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/bounded_read.h"
 #include "engine/base/json.h"
 #include "engine/request/speculation.h"
 #include "server/config/key_table.h"
@@ -25,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uintmax_t kMaxConfigBytes = 1 << 20;
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path) {
   if (absl::Status s = engine::CheckCommentedJson(text, absl::StrCat("config ", path)); !s.ok()) return s;
@@ -40,17 +39,9 @@ absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path)
 }
 
 absl::StatusOr<Json> ReadJson(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return absl::NotFoundError(absl::StrCat("config ", path, ": ", error.message()));
-  if (size > kMaxConfigBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("config ", path, " has ", size, " bytes; limit is ", kMaxConfigBytes));
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) return absl::NotFoundError(absl::StrCat("config ", path, " cannot be read"));
-  return ParseText(text, path);
+  const absl::StatusOr<std::string> text = engine::ReadRegularFile(path, kMaxConfigBytes);
+  if (text.ok()) return ParseText(*text, path);
+  return absl::Status(text.status().code(), absl::StrCat("config ", path, ": ", text.status().message()));
 }
 
 // Of the values of these keys, as far as they are there.

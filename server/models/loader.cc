@@ -4,13 +4,13 @@
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/bounded_read.h"
 #include "engine/draft_model/predicting_layer.h"
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/model/load/load_model.h"
@@ -73,14 +73,12 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
 // The template that the configuration gives: the text itself, or of a file. Empty: none is given.
 absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
   if (settings.chat_template.empty() || IsTemplateText(settings.chat_template)) return settings.chat_template;
-  std::ifstream file(settings.chat_template, std::ios::binary);
-  std::string text(kMaxTemplateFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof() && !file) {
-    return absl::NotFoundError(absl::StrCat("models[].chat_template ", settings.chat_template, " cannot be read"));
+  absl::StatusOr<std::string> text = engine::ReadRegularFile(settings.chat_template, kMaxTemplateFileBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(),
+                        absl::StrCat("models[].chat_template ", settings.chat_template, ": ", text.status().message()));
   }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.empty()) {
+  if (text->empty()) {
     return absl::InvalidArgumentError(absl::StrCat("models[].chat_template ", settings.chat_template, " is empty"));
   }
   return text;

@@ -4,19 +4,15 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/bounded_read.h"
 
 namespace dunlin::server {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 using Bio = std::unique_ptr<BIO, FreeOpenSsl<BIO, BIO_free_all>>;
 
@@ -44,17 +40,9 @@ std::string TakeReason() {
 
 absl::StatusOr<PemFile> ReadPemFile(const char* config_key, const std::string& path) {
   PemFile file{config_key, path, ""};
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (error) return Fault(file, error.message());
-  if (!std::filesystem::is_regular_file(status)) return Fault(file, "not a regular file");
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return Fault(file, error.message());
-  if (size > kMaxFileBytes) return Fault(file, absl::StrCat("has ", size, " bytes; limit is ", kMaxFileBytes));
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Fault(file, "cannot be read");
-  file.text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  if (stream.bad()) return Fault(file, "cannot be read");
+  absl::StatusOr<std::string> text = engine::ReadRegularFile(path, kMaxFileBytes);
+  if (!text.ok()) return Fault(file, std::string(text.status().message()));
+  file.text = *std::move(text);
   // gRPC takes PEM texts as C strings.
   if (file.text.find('\0') != std::string::npos) return Fault(file, "not a PEM file");
   return file;

@@ -141,7 +141,7 @@ TEST(ChatCommand, AModelWithABrokenTemplateServesTextAndSaysWhyNotChats) {
 TEST(ChatCommand, ATemplateFileThatIsNotThereStopsTheStart) {
   const ServerProcess server(kDemo, WithTemplate("/no/such/template.jinja"));
   EXPECT_FALSE(server.ready());
-  EXPECT_THAT(server.Log(), HasSubstr("models[].chat_template /no/such/template.jinja cannot be read"));
+  EXPECT_THAT(server.Log(), HasSubstr("models[].chat_template /no/such/template.jinja: No such file or directory"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -236,6 +237,29 @@ TEST(Serve, RefusesToStartWithAReason) {
     EXPECT_THAT(result.err, HasSubstr(start.message));
     EXPECT_EQ(result.out, "") << "no READY";
   }
+}
+
+// It would wait until somebody writes, and a start under a service manager for ever.
+TEST(Serve, DoesNotWaitForAPipeInAFilesPlace) {
+  const std::string pipe = "/tmp/dunlin_serve_pipe_" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string no_file = pipe + ": is a pipe, not a regular file";
+  const BadStart starts[] = {
+      {{"--config", pipe}, no_file.c_str()},
+      {{"--config", kDemo, "--set", "models.0.chat_template=" + pipe}, no_file.c_str()},
+      {{"--config", kDemo, "--set", "tls.cert_file=" + pipe, "--set", "tls.key_file=" + pipe}, no_file.c_str()},
+      {{"--config", kDemo, "--set", "access.keys_file=" + pipe}, "not a regular file"},
+      {{"--config", kDemo, "--set", "models.0.path=" + pipe}, pipe.c_str()},
+  };
+  for (const BadStart& start : starts) {
+    std::vector<std::string> arguments = {"serve", "--set", "listen.http=127.0.0.1:0", "--set",
+                                          "listen.grpc=127.0.0.1:0"};
+    arguments.insert(arguments.end(), start.arguments.begin(), start.arguments.end());
+    const CommandResult result = RunDunlin(arguments, 20);
+    EXPECT_EQ(result.status, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(start.message));
+  }
+  std::remove(pipe.c_str());
 }
 
 TEST(Serve, OnASocketOfTheFileSystemReadyHasItsPath) {

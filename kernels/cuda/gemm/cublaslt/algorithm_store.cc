@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -15,6 +16,15 @@ namespace {
 
 constexpr size_t kFileBytesMax = size_t{4} << 20;  // about 20,000 GEMMs
 constexpr size_t kProductsMax = 10000;
+
+constexpr char kNoFile[] = "it is not a regular file";
+
+// A pipe would be waited for, and a device node replaced.
+bool IsAnotherKind(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
 
 bool WriteAll(int file, const std::string& text) {
   size_t done = 0;
@@ -46,6 +56,8 @@ bool Replace(const std::string& path, const std::string& text) {
 }  // namespace
 
 std::string AlgorithmStore::ReadFile(Algorithms* algorithms) const {
+  const std::string ignored = "the cuBLASLt algorithm cache " + path_ + " is ignored and made anew: ";
+  if (IsAnotherKind(path_)) return ignored + kNoFile;
   std::ifstream file(path_, std::ios::binary);
   if (!file) return "";
   std::string text(kFileBytesMax + 1, 0);
@@ -54,7 +66,7 @@ std::string AlgorithmStore::ReadFile(Algorithms* algorithms) const {
   const std::string reason = text.size() > kFileBytesMax
                                  ? "it has more than " + std::to_string(kFileBytesMax) + " bytes"
                                  : DecodeAlgorithms(text, platform_, algorithms);
-  return reason.empty() ? "" : "the cuBLASLt algorithm cache " + path_ + " is ignored and made anew: " + reason;
+  return reason.empty() ? "" : ignored + reason;
 }
 
 std::string AlgorithmStore::Read() {
@@ -78,6 +90,8 @@ void AlgorithmStore::Add(const std::string& product, const MatmulAlgo& algo) {
 
 std::string AlgorithmStore::Write() {
   if (!on_disk() || !added_) return "";
+  const std::string failed = "the cuBLASLt algorithm cache " + path_ + " cannot be written: ";
+  if (IsAnotherKind(path_)) return failed + kNoFile;
   Algorithms all;
   (void)ReadFile(&all);
   all.insert(known_.begin(), known_.end());
@@ -85,7 +99,7 @@ std::string AlgorithmStore::Write() {
     added_ = false;
     return "";
   }
-  return "the cuBLASLt algorithm cache " + path_ + " cannot be written: " + std::strerror(errno);
+  return failed + std::strerror(errno);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,8 +174,17 @@ TEST_F(AlgorithmStoreTest, AFileThatCannotBeWrittenIsReported) {
   std::filesystem::create_directory(path_);  // a folder is in the file's place
   AlgorithmStore blocked = Here();
   blocked.Add("one", Algo(1));
-  EXPECT_THAT(blocked.Write(), HasSubstr("cannot be written: "));
+  EXPECT_THAT(blocked.Write(), HasSubstr("cannot be written: it is not a regular file"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+}
+
+TEST_F(AlgorithmStoreTest, APipeIsNotWaitedForAndStays) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  AlgorithmStore store = Here();
+  EXPECT_THAT(store.Read(), HasSubstr("is ignored and made anew: it is not a regular file"));
+  store.Add("one", Algo(1));
+  EXPECT_THAT(store.Write(), HasSubstr("cannot be written: it is not a regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
 }
 
 TEST_F(AlgorithmStoreTest, WithoutAPathNothingIsWritten) {
