@@ -102,6 +102,7 @@ AttentionCheck::AttentionCheck(const AttentionKernel& kernel)
   }
   query.resize(static_cast<size_t>(tokens) * kNumHeads * static_cast<size_t>(head_dim));
   for (float& value : query) value = Number(&state);
+  for (int32_t head = 0; head < kNumHeads; ++head) slopes.push_back(1.0F / static_cast<float>(2 << head));
 }
 
 AttentionTraits AttentionCheck::traits() const {
@@ -119,7 +120,7 @@ size_t AttentionCheck::out_floats(bool decode) const {
   return rows * static_cast<size_t>(value_dim());
 }
 
-AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
+AttentionCall AttentionCheck::Call(const Places& places, bool decode, CheckedScores scores) const {
   PagedAttentionParams params{};
   params.backend = AttentionBackend::kFlash;
   params.query = places.query;
@@ -141,7 +142,22 @@ AttentionCall AttentionCheck::Call(const Places& places, bool decode) const {
     params.max_kv_tokens = std::max(params.max_kv_tokens, span.first_position + span.query_len);
   }
   params.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+  if (scores == CheckedScores::kCapped) {  // scores of a few units, of which the cap leaves one
+    params.scale *= 8.0F;
+    params.softcap = 1.0F;
+  }
+  if (scores == CheckedScores::kSloped) params.alibi_slopes = places.slopes;
   return CallOf(params);
+}
+
+std::vector<CheckedScores> AttentionCheck::ScoresOf(const AttentionKernel& kernel) const {
+  std::vector<CheckedScores> taken;
+  for (const CheckedScores scores : {CheckedScores::kPlain, CheckedScores::kCapped, CheckedScores::kSloped}) {
+    const AttentionCall call =
+        Call({pool.data(), page_table.data(), spans.data(), query.data(), slopes.data(), nullptr}, false, scores);
+    if (kernel.takes == nullptr || kernel.takes(call)) taken.push_back(scores);
+  }
+  return taken;
 }
 
 void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const DeviceShape& device, void* workspace,
@@ -154,8 +170,8 @@ bool OutputsAgree(std::span<const float> expected, std::span<const float> out) {
   return std::ranges::equal(expected, out, [](float a, float b) { return std::fabs(a - b) <= 0x1p-7F; });
 }
 
-uint32_t CheckedAttention(const DeviceShape& device) {
-  uint32_t bits = 0;
+uint64_t CheckedAttention(const DeviceShape& device) {
+  uint64_t bits = 0;
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if (RunsOn(kernel, device)) bits |= kernel.check_bit;
   }

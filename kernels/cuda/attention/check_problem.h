@@ -12,6 +12,9 @@
 
 namespace dunlin::kernels::cuda {
 
+// What is applied to the scores of a checked call.
+enum class CheckedScores : uint8_t { kPlain, kCapped, kSloped };
+
 struct AttentionCheck {
   static constexpr int32_t kNumHeads = 6;
   static constexpr int32_t kNumKvHeads = 2;
@@ -26,10 +29,13 @@ struct AttentionCheck {
     const int32_t* page_table;
     const SequenceSpan* spans;
     const float* query;
+    const float* slopes;
     float* out;
   };
   // The call of every sequence; decode: of those of one token alone, which come first.
-  AttentionCall Call(const Places& places, bool decode) const;
+  AttentionCall Call(const Places& places, bool decode, CheckedScores scores) const;
+  // Whose calls the row takes, in one phase or the other.
+  std::vector<CheckedScores> ScoresOf(const AttentionKernel& kernel) const;
   size_t out_floats(bool decode) const;
   AttentionTraits traits() const;
 
@@ -41,7 +47,8 @@ struct AttentionCheck {
   std::vector<unsigned char> pool;
   std::vector<int32_t> page_table;
   std::vector<SequenceSpan> spans;
-  std::vector<float> query;  // [tokens, kNumHeads, head_dim]
+  std::vector<float> query;   // [tokens, kNumHeads, head_dim]
+  std::vector<float> slopes;  // [kNumHeads]
 
  private:
   int32_t num_one_token_ = 0;
@@ -56,6 +63,6 @@ void LaunchRow(const AttentionKernel& kernel, const AttentionCall& call, const D
 bool OutputsAgree(std::span<const float> expected, std::span<const float> out);
 
 // The bits of all checked rows that the device could run.
-uint32_t CheckedAttention(const DeviceShape& device);
+uint64_t CheckedAttention(const DeviceShape& device);
 
 }  // namespace dunlin::kernels::cuda

@@ -49,7 +49,7 @@ struct AttentionKernel {
   bool (*takes)(const AttentionCall&) = nullptr;
   // Not 0: the row is compared with the general one of its calls when the device is opened, and left out where they
   // differ. Rows whose bits must agree, those of both phases, share one.
-  uint32_t check_bit = 0;
+  uint64_t check_bit = 0;
 };
 
 // All rows, special kernels before general ones.

@@ -11,7 +11,7 @@ struct DeviceShape {
   int32_t multiprocessors;
   int32_t block_shared_bytes;       // of shared memory, at most
   int32_t sm_version;               // 90 for compute capability 9.0
-  uint32_t left_out_attention = 0;  // check bits of attention kernels that failed their check here
+  uint64_t left_out_attention = 0;  // check bits of attention kernels that failed their check here
 
   // Blocks that fill the device: two for each SM. With fewer, a task's keys are divided.
   int64_t blocks_to_fill() const { return int64_t{2} * multiprocessors; }

@@ -9,8 +9,7 @@
 #include <cstring>
 
 #include "tests/kernels/attention/attention_runner.h"
-#include "tests/kernels/attention/reference.h"
-#include "tests/kernels/attention/synthetic.h"
+#include "tests/kernels/attention/paged_error.h"
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -42,45 +41,9 @@ class PagedConformanceTest : public ::testing::TestWithParam<PagedCase> {
     return runner_->Paged(batch, backend(), division);
   }
   void ExpectExact(const PagedBatch& batch, const HeadShape& shape, const std::vector<BatchSequence>& sequences) const;
-  static ErrorBound BoundOf(const PagedBatch& batch, const HeadShape& shape,
-                            const std::vector<BatchSequence>& sequences, DType rounding, const std::vector<float>& out);
 
   const AttentionRunner* runner_ = nullptr;
 };
-
-// The error, beside that of unfused computation, where queries and weights count as rounded to `rounding`.
-ErrorBound PagedConformanceTest::BoundOf(const PagedBatch& batch, const HeadShape& shape,
-                                         const std::vector<BatchSequence>& sequences, DType rounding,
-                                         const std::vector<float>& out) {
-  const int32_t group = shape.num_heads / shape.num_kv_heads;
-  ErrorBound bound;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    for (int32_t head = 0; head < shape.num_heads; ++head) {
-      const std::vector<float> keys = batch.Tokens(i, Kind::kKey, head / group);
-      const std::vector<float> values = batch.Tokens(i, Kind::kValue, head / group);
-      for (int32_t t = 0; t < sequences[i].query_len; ++t) {
-        const int32_t position = sequences[i].first_position + t;
-        const std::vector<float> query = Rounded(rounding, batch.Query(i, t, head), shape.head_dim);
-        const ReferenceRow row{
-            .q = query.data(),
-            .keys = keys.data(),
-            .values = values.data(),
-            .limit = batch.KeyLimit(i, t),
-            .head_dim = shape.head_dim,
-            .scale = batch.scale,
-            .begin = batch.KeyStart(i, t),
-            .softcap = batch.softcap,
-            .v_head_dim = shape.v_head_dim,
-            .slope = batch.alibi_slopes.empty() ? 0.0F : batch.alibi_slopes[static_cast<size_t>(head)],
-            .position = position,
-            .bias = batch.KeyBias(head),
-            .sink = batch.sinks.empty() ? nullptr : &batch.sinks[static_cast<size_t>(head)]};
-        bound.Add(ExactRow(row), UnfusedRow(row, rounding), batch.Row(out, i, t, head));
-      }
-    }
-  }
-  return bound;
-}
 
 void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape& shape,
                                        const std::vector<BatchSequence>& sequences) const {
@@ -88,7 +51,7 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
   const std::vector<DType> roundings = runner_->RoundingsOf(backend(), dtype(), shape.head_dim);
   std::string found;
   const bool holds = std::ranges::any_of(roundings, [&](DType rounding) {
-    const ErrorBound bound = BoundOf(batch, shape, sequences, rounding, out);
+    const ErrorBound bound = PagedError(batch, shape, sequences, rounding, out);
     found += std::to_string(bound.actual()) + ", limit " + std::to_string(bound.limit()) + "; ";
     return bound.holds();
   });

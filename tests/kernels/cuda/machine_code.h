@@ -73,7 +73,7 @@ inline const std::map<std::string, std::map<std::string, int>>& Instructions() {
         }
       };
       count({"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B",
-             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "LDL", "STL", "STS.128"});
+             "ATOMS.ADD", "ATOMS.CAST", "MUFU.EX2", "MUFU.RCP", "LDL", "STL", "STS.128"});
       count({"HGMMA.64x",
              "HGMMA.64x32x",
              "HGMMA.64x256x",

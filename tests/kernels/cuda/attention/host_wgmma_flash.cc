@@ -32,50 +32,43 @@ void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream 
   }
 }
 
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64>>();
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128>>();
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>();
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>();
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>();
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>();
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                         Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&, Stream);
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                         Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
-template int PrepareWgmmaFlash<WgmmaLatentShape<Bf16Format>>();
-template void LaunchWgmmaFlash<WgmmaLatentShape<Bf16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaLatentShape<Fp16Format>>();
-template void LaunchWgmmaFlash<WgmmaLatentShape<Fp16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 256>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 256>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 64>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 64>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 128>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 128>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 256>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 256>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256, true>>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Bf16Format>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Fp16Format>);
 
 }  // namespace dunlin::kernels::cuda

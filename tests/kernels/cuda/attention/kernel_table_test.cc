@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/kernel.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/devices.h"
+#include "tests/kernels/attention/paged_batch.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -38,18 +39,28 @@ TEST(AttentionKernelTable, SupportIsAKernelForEveryPhase) {
   }
 }
 
+// Plain calls, and those with a soft cap, of traits that rows differ by.
 TEST(AttentionKernelTable, EveryRowIsTakenOnSomeDevice) {
+  alignas(16) static float out[4];
+  std::vector<std::pair<AttentionTraits, AttentionCall>> calls;
+  for (const DType dtype : testing::kKvDTypes) {
+    for (const int32_t head_dim : {64, 128, 256, 320, 576}) {
+      if (dtype == DType::kF8E4M3 && head_dim == 576) continue;
+      testing::PagedBatch batch(dtype, {8, 2, head_dim, head_dim == 576 ? 512 : 0}, {{1, 0, 2}}, 1,
+                                testing::kCudaPages);
+      for (const float softcap : {0.0F, 1.0F}) {
+        batch.softcap = softcap;
+        const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out);
+        calls.emplace_back(TraitsOf(params), CallOf(params));
+      }
+    }
+  }
   for (const AttentionKernel& row : AttentionKernels()) {
     bool taken = false;
     for (const DeviceShape& device : kDevices) {
-      for (const DType dtype : testing::kKvDTypes) {
-        for (const int32_t head_dim : {64, 128, 256, 320, 576}) {
-          for (const AttentionPhase phase : kAttentionPhases) {
-            AttentionTraits traits = Traits(dtype, head_dim, false);
-            traits.values_in_keys = head_dim == 576;
-            traits.v_head_dim = traits.values_in_keys ? 512 : 0;
-            taken |= FindKernel(AttentionKernels(), device, row.backend, phase, traits) == &row;
-          }
+      for (const auto& [traits, call] : calls) {
+        for (const AttentionPhase phase : kAttentionPhases) {
+          taken |= FindKernel(AttentionKernels(), device, row.backend, phase, traits, &call) == &row;
         }
       }
     }

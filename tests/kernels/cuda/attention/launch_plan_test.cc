@@ -38,7 +38,7 @@ PagedAttentionPlan PlanOf(const AttentionCall& call) {
 
 alignas(64) unsigned char test_workspace[64];
 
-constexpr DeviceShape kDevice{132, 227 * 1024, 90, ~0U};  // an H200 without the rows of its own
+constexpr DeviceShape kDevice{132, 227 * 1024, 90, ~uint64_t{0}};  // an H200 without the rows of its own
 
 const AttentionKernel& KernelOf(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device) {
   return *FindKernel(AttentionKernels(), device, backend, AttentionPhase::kPrefill, PlanOf(call).traits);

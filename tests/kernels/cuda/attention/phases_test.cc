@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/cuda/attention/host_attention.h"
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -43,8 +43,7 @@ class AttentionPhases : public ::testing::TestWithParam<PhaseCase> {
  protected:
   std::vector<float> Run(const std::vector<BatchSequence>& sequences, uint64_t layout_seed) const {
     const PhaseCase& c = GetParam();
-    std::string reason;
-    const AttentionRunner& hopper = *Runners()[1].open(&reason);
+    const AttentionRunner& hopper = Hopper();
     PagedBatch batch(c.dtype, c.shape, sequences, layout_seed, hopper.pages());
     if (c.shape.v_head_dim != 0) batch.scale = 0.1F;
     batch.window = c.window;

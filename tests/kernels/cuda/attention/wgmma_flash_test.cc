@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kernels/cuda/attention/check_problem.h"
-#include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/cuda/attention/exact_pages.h"
 #include "tests/kernels/cuda/attention/host_attention.h"
 
 namespace dunlin::kernels::cuda {
@@ -89,7 +89,7 @@ TEST(WgmmaFlash, AWorkspaceServesEveryRowThatMayTakeACallOfThePlan) {
       EXPECT_LE(row.plan.paged_workspace(row.geometry, plan, kWgmmaDevice), bytes);
       ++rows;
     }
-    EXPECT_EQ(rows, 3);
+    EXPECT_EQ(rows, 5);
   }
 }
 
@@ -186,36 +186,14 @@ TEST(WgmmaFlash, BackendsDifferInWhereTheyMerge) {
   }
 }
 
-// Values that E4M3 holds, as codes with scales of 1 or in BF16.
-void StoreExact(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
-                const float* key, const float* value) {
-  auto* bytes = reinterpret_cast<unsigned char*>(pool);
-  const int32_t dim = layout.shape.head_dim;
-  for (const auto& [offset, row] : {std::pair{KeyBlockOffset(layout, page, layer, kv_head), key},
-                                    {ValueBlockOffset(layout, page, layer, kv_head), value}}) {
-    for (int32_t d = 0; d < dim; ++d) {
-      const int64_t at = KvElement(dim, slot, d);
-      const uint8_t code = FloatToE4M3(Bf16ToFloat(FloatToBf16(row[d])));
-      if (layout.dtype == DType::kF8E4M3) {
-        bytes[offset + at] = code;
-      } else {
-        reinterpret_cast<uint16_t*>(bytes + offset)[at] = FloatToBf16(E4M3ToFloat(code));
-      }
-    }
-    if (layout.dtype != DType::kF8E4M3) continue;
-    *reinterpret_cast<float*>(bytes + offset + KvScaleOffset(dim, layout.tokens_per_page, slot)) = 1.0F;
-  }
-}
-
 // Codes are widened, not rounded: with scales of 1 every bit is that of BF16 pages with the same values, in prefill and
 // decode, over splits and tails.
 TEST(WgmmaFlash, CodesGiveTheBitsOfTheirValuesInBf16) {
   for (const int32_t head_dim : {64, 80, 128, 144, 256}) {
     const HeadShape shape{4, 2, head_dim};
     for (const BatchSequence& sequence : {BatchSequence{kSeed, 1000, 70}, {kSeed, 1309, 1}, {kSeed, 0, 33}}) {
-      const testing::PageFormat exact = {StoreExact, nullptr};
-      const PagedBatch codes(DType::kF8E4M3, shape, {sequence}, 1, exact);
-      const PagedBatch values(DType::kBF16, shape, {sequence}, 2, exact);
+      const PagedBatch codes(DType::kF8E4M3, shape, {sequence}, 1, testing::kExactPages);
+      const PagedBatch values(DType::kBF16, shape, {sequence}, 2, testing::kExactPages);
       EXPECT_EQ(Hopper().Paged(codes, AttentionBackend::kFlash, testing::Division::kAsPlanned),
                 Hopper().Paged(values, AttentionBackend::kFlash, testing::Division::kAsPlanned))
           << head_dim << " from " << sequence.first_position;
@@ -231,7 +209,8 @@ TEST(WgmmaFlash, CodesThatAreNotFiniteReachTheRowsThatSeeThem) {
                                         int32_t kv_head, int32_t slot, const float* key, const float* value) {
                                        std::vector<float> poisoned(value, value + layout.shape.head_dim);
                                        if (poisoned[kDim] > 0.98F) poisoned[kDim] = NAN;
-                                       StoreExact(layout, pool, page, layer, kv_head, slot, key, poisoned.data());
+                                       testing::StoreExact(layout, pool, page, layer, kv_head, slot, key,
+                                                           poisoned.data());
                                      },
                                      nullptr};
   const HeadShape shape{2, 2, 64};
@@ -256,30 +235,39 @@ TEST(WgmmaFlash, CodesThatAreNotFiniteReachTheRowsThatSeeThem) {
 TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
   DeviceShape general = kWgmmaDevice;
   general.left_out_attention = CheckedAttention(kWgmmaDevice);
-  EXPECT_EQ(general.left_out_attention, 0x3FFFFFU);
+  EXPECT_EQ(general.left_out_attention, (uint64_t{1} << 40) - 1);
   std::vector<unsigned char> workspace(size_t{8} << 20);
   for (const AttentionKernel& kernel : AttentionKernels()) {
     if (kernel.check_bit == 0) continue;
     const bool decode = kernel.phases == Bit(AttentionPhase::kDecode);
     const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
     const AttentionCheck check(kernel);
-    const AttentionKernel& behind = *FindKernel(AttentionKernels(), general, kernel.backend, phase, check.traits());
-    EXPECT_EQ(behind.check_bit, 0U);
-    std::vector<float> outs[2];
-    for (const bool checked : {false, true}) {
-      std::vector<float>& out = outs[checked ? 1 : 0];
-      out.assign(check.out_floats(decode), NAN);
-      const AttentionCall call = check.Call(
-          {check.pool.data(), check.page_table.data(), check.spans.data(), check.query.data(), out.data()}, decode);
-      EXPECT_TRUE(kernel.takes(call));
-      LaunchRow(checked ? kernel : behind, call, kWgmmaDevice, workspace.data(), workspace.size(), nullptr);
+    const std::vector<CheckedScores> all_scores = check.ScoresOf(kernel);
+    EXPECT_EQ(all_scores.size(), kernel.takes == TakesWgmmaAdjusted ? 2U : 1U);
+    for (const CheckedScores scores : all_scores) {
+      std::vector<float> outs[3];  // by the general row, by its own, and by the general one without what adjusts scores
+      for (std::vector<float>& out : outs) {
+        out.assign(check.out_floats(decode), NAN);
+        AttentionCall call = check.Call({check.pool.data(), check.page_table.data(), check.spans.data(),
+                                         check.query.data(), check.slopes.data(), out.data()},
+                                        decode, scores);
+        if (&out == &outs[2]) {
+          call.softcap = 0.0F;
+          call.alibi_slopes = nullptr;
+        }
+        const AttentionKernel& behind =
+            *FindKernel(AttentionKernels(), general, kernel.backend, phase, check.traits(), &call);
+        EXPECT_EQ(behind.check_bit, 0U);
+        LaunchRow(&out == &outs[1] ? kernel : behind, call, kWgmmaDevice, workspace.data(), workspace.size(), nullptr);
+      }
+      EXPECT_TRUE(OutputsAgree(outs[0], outs[1]))
+          << Name(kernel.backend) << " " << Name(check.dtype) << " " << check.head_dim;
+      EXPECT_EQ(OutputsAgree(outs[0], outs[2]), scores == CheckedScores::kPlain) << "what adjusts scores shows";
+      outs[1].back() += 0x1p-6F;
+      EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "a difference shows";
+      outs[1].back() = NAN;
+      EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "an element that was left out shows";
     }
-    EXPECT_TRUE(OutputsAgree(outs[0], outs[1]))
-        << Name(kernel.backend) << " " << Name(check.dtype) << " " << check.head_dim;
-    outs[1].back() += 0x1p-6F;
-    EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "a difference shows";
-    outs[1].back() = NAN;
-    EXPECT_FALSE(OutputsAgree(outs[0], outs[1])) << "an element that was left out shows";
   }
 }
 

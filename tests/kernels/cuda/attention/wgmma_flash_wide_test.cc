@@ -80,22 +80,6 @@ TEST(WgmmaFlashWide, BlocksKeepTheirTotalsApart) {
   }
 }
 
-// A row that fails its check leaves its calls to the general row, not to one of more dims.
-TEST(WgmmaFlashWide, WhatIsLeftOutGoesToTheGeneralRow) {
-  for (const int32_t head_dim : {64, 128, 256}) {
-    const AttentionTraits traits{.dtype = DType::kBF16, .head_dim = head_dim, .num_heads = 8, .num_kv_heads = 2};
-    for (const AttentionPhase phase : kAttentionPhases) {
-      const auto row = [&](const DeviceShape& device) {
-        return FindKernel(AttentionKernels(), device, AttentionBackend::kFlash, phase, traits);
-      };
-      DeviceShape device = kWideDevice;
-      EXPECT_EQ(row(device)->limits.max_head_dim, head_dim);
-      device.left_out_attention = row(device)->check_bit;
-      EXPECT_EQ(row(device)->check_bit, 0U);
-    }
-  }
-}
-
 // Heads of one token in two blocks of rows, alone and in a chunk; their parts fit the workspace for long contexts.
 TEST(WgmmaFlashWide, LatentRowsOfManyHeads) {
   const testing::HeadShape shape{70, 1, 576, 512};

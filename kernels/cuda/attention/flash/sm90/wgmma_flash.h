@@ -2,7 +2,8 @@
 // The rows of FLASH and EFFICIENT by wgmma and TMA, for compute capability 9.0: two warpgroups that multiply in
 // prefill, one in decode, with the same bits. Both are the same kernels; EFFICIENT merges after fewer keys. Keys and
 // values in FP16, BF16 or E4M3, heads of up to 64, 128 or 256 dims that are whole 16-byte pieces, and latent rows of
-// 576 in FP16 or BF16; windows and sinks; what adjusts scores (softcap, ALiBi, bias, mask) is for the rows behind them.
+// 576 in FP16 or BF16; windows and sinks; soft caps and ALiBi by kernels of their own, but for latent rows. Biases and
+// masks are for the rows behind them.
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -13,6 +14,8 @@
 namespace dunlin::kernels::cuda {
 
 bool TakesWgmmaFlash(const AttentionCall& call);
+// Calls with a soft cap of at most kWgmmaSoftcapMax, slopes, or both, and nothing else that adjusts scores.
+bool TakesWgmmaAdjusted(const AttentionCall& call);
 // Rows of exactly the shape's dims, whose values lie in the keys.
 bool TakesWgmmaLatent(const AttentionCall& call);
 bool DivideWgmmaFlash(const BlockGeometry& geometry, const AttentionCall& call, const DeviceShape& device,
@@ -35,6 +38,10 @@ template <typename Shape>
 int PrepareWgmmaFlash();
 template <typename Shape>
 void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream stream);
+// Instantiates both, for a device or for the host's tests.
+#define DUNLIN_WGMMA_FLASH_LAUNCHER(...)         \
+  template int PrepareWgmmaFlash<__VA_ARGS__>(); \
+  template void LaunchWgmmaFlash<__VA_ARGS__>(const AttentionCall&, const LaunchPlan&, Stream)
 
 template <typename Format, int kDim, bool kCodes = false>
 using WgmmaFlashPrefill = WgmmaFlashShape<Format, kDim, 2, kCodes>;
@@ -47,10 +54,15 @@ inline constexpr int64_t kLatentPartBytesMax = int64_t{64} * 2 * 16 * (64 * (512
 
 // Of AttentionKernel::check_bit.
 template <typename Shape>
-constexpr unsigned WgmmaFlashCheck(AttentionBackend backend) {
-  const unsigned dtype = Shape::kCodes ? 2 : Shape::Format::kDType == DType::kBF16 ? 0 : 1;
-  const unsigned bit = Shape::kSharesRows ? 9 + dtype : 3 * dtype + Shape::kDim / 128;
-  return 1U << (backend == AttentionBackend::kFlash ? bit : 11 + bit);
+constexpr uint64_t WgmmaFlashCheck(AttentionBackend backend) {
+  const int dtype = Shape::kCodes ? 2 : Shape::Format::kDType == DType::kBF16 ? 0 : 1;
+  const int bit = Shape::kSharesRows ? 9 + dtype : 3 * dtype + Shape::kDim / 128 + (Shape::kAdjusts ? 11 : 0);
+  return uint64_t{1} << (backend == AttentionBackend::kFlash ? bit : 20 + bit);
+}
+
+template <typename Shape>
+constexpr bool (*WgmmaFlashTakes())(const AttentionCall&) {
+  return Shape::kSharesRows ? TakesWgmmaLatent : Shape::kAdjusts ? TakesWgmmaAdjusted : TakesWgmmaFlash;
 }
 
 // backend: FLASH or EFFICIENT.
@@ -78,7 +90,7 @@ constexpr AttentionKernel WgmmaFlashKernel(AttentionBackend backend) {
           .prepare = PrepareWgmmaFlash<Shape>,
           .launch = LaunchWgmmaFlash<Shape>,
           .merge = LaunchMerge,
-          .takes = Shape::kSharesRows ? TakesWgmmaLatent : TakesWgmmaFlash,
+          .takes = WgmmaFlashTakes<Shape>(),
           .check_bit = WgmmaFlashCheck<Shape>(backend)};
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_queries.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_rows.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_scores.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -86,6 +87,7 @@ struct WgmmaFlashWork {
                                State* own) const {
     if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, thread, own);
     Release(at.keys_empty(keys.index));
+    if constexpr (Shape::kAdjusts) WgmmaFlashScores<Shape, Block>{at}.Adjust(tile, warpgroup, thread, own);
     if (at.Cut(tile)) of.Mask(tile, warpgroup, thread, own);
     if (begins_split) of.BeginSplit(own);
     float largest[2];
@@ -163,6 +165,7 @@ struct WgmmaFlashWork {
   DUNLIN_DEVICE void Run(WgmmaFlashRings* rings) const {
     State own;
     of.FindRows(warpgroup, thread, &own);
+    if constexpr (Shape::kAdjusts) WgmmaFlashScores<Shape, Block>{at}.FindSlopes(warpgroup, thread, &own);
     of.BeginSplit(&own);
     if (at.task.tiles.first >= at.task.tiles.end) {  // no row sees a key
       DUNLIN_UNROLL
@@ -235,8 +238,10 @@ DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int w
 // What warpgroup `warpgroup` does for a task.
 template <typename Shape, typename Block>
 DUNLIN_DEVICE void MultiplyWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warpgroup, WgmmaFlashRings* rings) {
-  const WgmmaFlashWork<Shape, Block> work{
-      at, {at, WgmmaFlashFactor(at.flash.call)}, warpgroup, at.block.Again(at.block.thread() % 128)};
+  const WgmmaFlashWork<Shape, Block> work{at,
+                                          {at, Shape::kAdjusts ? 1.0F : WgmmaFlashFactor(at.flash.call)},
+                                          warpgroup,
+                                          at.block.Again(at.block.thread() % 128)};
   work.Run(rings);
 }
 

@@ -21,6 +21,7 @@ inline constexpr int32_t kWgmmaChunkKeys = 256;              // of a split of EF
 inline constexpr int32_t kWgmmaMinPageTokens = 8;            // a box starts at a multiple of the swizzle's eight rows
 inline constexpr int32_t kWgmmaPagesEnd = 1 << 30;           // the index of no page: its boxes are zeros
 inline constexpr int kWgmmaStages = 2;                       // of keys, and of values
+inline constexpr float kWgmmaSoftcapMax = 128.0F;            // an exponent of 2 within 2^-12 (CappedExponent)
 inline constexpr int64_t kWgmmaTasksMax = int64_t{1} << 30;  // of a launch
 inline constexpr size_t kWgmmaTotalBytes = size_t{128} * 256 * 4;  // of a block that keeps its totals in memory
 
@@ -29,6 +30,7 @@ inline constexpr size_t kWgmmaTotalBytes = size_t{128} * 256 * 4;  // of a block
 template <typename OperandFormat, int kDims, int kWarpgroupCount, bool kOfCodes = false>
 struct WgmmaFlashShape {
   using Format = OperandFormat;
+  static constexpr bool kAdjusts = false;  // WgmmaAdjusted
   static constexpr bool kCodes = kOfCodes;
   static constexpr DType kDType = kCodes ? DType::kF8E4M3 : Format::kDType;  // of keys and values
   static constexpr int kDim = kDims;
@@ -73,12 +75,20 @@ struct WgmmaFlashShape {
   static_assert(!kPersistent || kTotalBytes == kWgmmaTotalBytes);
 };
 
+// The shape of blocks that adjust scores: by a soft cap, by ALiBi, or by both. A kernel of its own, since either would
+// cost the others registers and time; one for both, since a launch's blocks take the same branches, once a tile.
+template <typename PlainShape>
+struct WgmmaAdjusted : PlainShape {
+  static constexpr bool kAdjusts = true;
+};
+
 // Latent rows: keys of 576 dims whose last 512 are the values, which are multiplied where the keys lie. Both warpgroups
 // have the same 64 rows: each computes the scores of half of a tile's keys, and half of the columns. Weights pass
 // through shared memory, as do the largest scores and the sums of either half. One shape for both phases.
 template <typename OperandFormat>
 struct WgmmaLatentShape {
   using Format = OperandFormat;
+  static constexpr bool kAdjusts = false;
   static constexpr bool kCodes = false;
   static constexpr DType kDType = Format::kDType;
   static constexpr int kDim = 576;
@@ -124,6 +134,8 @@ struct WgmmaFlashCall {
   int32_t box_keys;     // a divisor of a tile's
   bool whole_queries;   // FP32 or of the operand's format; rows are 16-byte aligned
   bool paired_outputs;  // two neighbours are aligned to their size
+  float cap;            // of adjusted scores, as an exponent of 2; 0: none
+  float cap_factor;     // of a product, to an exponent of 2: e^(2 score / softcap)
 };
 
 DUNLIN_HD constexpr bool E4M3IsFinite(uint32_t code) {

@@ -4,22 +4,11 @@
 
 namespace dunlin::kernels::cuda {
 
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                         Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 64, true>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 128, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                         Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Bf16Format, 256, true>>(const AttentionCall&, const LaunchPlan&,
-                                                                        Stream);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256, true>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256, true>);
 
 }  // namespace dunlin::kernels::cuda

@@ -4,17 +4,11 @@
 
 namespace dunlin::kernels::cuda {
 
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 64>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 128>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashPrefill<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>();
-template void LaunchWgmmaFlash<WgmmaFlashDecode<Fp16Format, 256>>(const AttentionCall&, const LaunchPlan&, Stream);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 64>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 128>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 256>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 256>);
 
 }  // namespace dunlin::kernels::cuda

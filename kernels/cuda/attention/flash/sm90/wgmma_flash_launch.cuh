@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of FLASH by wgmma for one operand format. Instantiations: heads of up to 64, 128 and 256 dims, one
-// and two warpgroups that multiply = 6.
+// and two warpgroups that multiply = 6; in other files as many whose scores are adjusted.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
 
@@ -39,12 +41,34 @@ size_t BlocksWithTotals(const BlockGeometry& geometry, const AttentionCall& call
   return static_cast<size_t>(std::min<int64_t>(TasksOf(geometry, call), device.multiprocessors));
 }
 
+// What TMA can load.
+bool Loadable(const AttentionCall& call) {
+  // A row whose keys are all chosen must not show whether a longer neighbour made the call choose.
+  return call.selection.most == 0 && call.max_kv_tokens > 0 && Mappable(call, call.keys) &&
+         Mappable(call, call.values) && (IsDense(call) || 1 << call.page_shift >= kWgmmaMinPageTokens);
+}
+
+// WgmmaFlashCall's, as few roundings as there may be.
+void SetCap(const AttentionCall& call, WgmmaFlashCall* flash) {
+  if (call.softcap <= 0.0F) return;
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const double softcap = call.softcap;
+  flash->cap = static_cast<float>(softcap * std::numbers::log2e);
+  const double factor = 2.0 * std::numbers::log2e * std::fabs(double{call.scale}) / softcap;
+  flash->cap_factor = static_cast<float>(std::min(factor, kLargest));
+}
+
 }  // namespace
 
 bool TakesWgmmaFlash(const AttentionCall& call) {
-  // A row whose keys are all chosen must not show whether a longer neighbour made the call choose.
-  return !call.adjusts() && call.selection.most == 0 && call.max_kv_tokens > 0 && Mappable(call, call.keys) &&
-         Mappable(call, call.values) && (IsDense(call) || 1 << call.page_shift >= kWgmmaMinPageTokens);
+  return !call.adjusts() && Loadable(call);
+}
+
+bool TakesWgmmaAdjusted(const AttentionCall& call) {
+  AttentionCall rest = call;
+  rest.softcap = 0.0F;
+  rest.alibi_slopes = nullptr;
+  return call.adjusts() && call.softcap <= kWgmmaSoftcapMax && TakesWgmmaFlash(rest);
 }
 
 bool TakesWgmmaLatent(const AttentionCall& call) {
@@ -105,6 +129,7 @@ WgmmaFlashCall WgmmaFlashCallOf(const AttentionCall& call, const LaunchPlan& pla
   flash.box_keys = BoxKeysOf(call, tile_keys);
   flash.whole_queries = call.query.dtype == DType::kF32 && Aligned(call.query, 4, 4);
   flash.paired_outputs = Aligned(call.out, 2, call.out.dtype == DType::kF32 ? 4 : 2);
+  SetCap(call, &flash);
   return flash;
 }
 

@@ -22,6 +22,7 @@ struct WgmmaFlashState {
   float total_sum[2];
   int32_t start[2];  // the keys that a row sees
   int32_t limit[2];
+  float slope[2];  // of ALiBi, where the shape adjusts scores
 };
 
 // 2^x, kept where it stands between the waits for products. As Exp2.
@@ -65,7 +66,7 @@ struct WgmmaFlashRows {
   static constexpr int kPiecesAhead = Shape::kPersistent ? 4 : 1;  // of totals that are read before they are merged
 
   const WgmmaFlashBlock<Shape, Block>& at;
-  float factor;  // of a product, to an exponent of 2; > 0
+  float factor;  // of a score, to an exponent of 2; > 0
 
   // A row of the block, the key of score i, counted from the tile's first, and the column of output i.
   DUNLIN_DEVICE static int32_t RowOf(int warpgroup, int thread, int half) {

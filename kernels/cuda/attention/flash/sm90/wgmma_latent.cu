@@ -4,9 +4,7 @@
 
 namespace dunlin::kernels::cuda {
 
-template int PrepareWgmmaFlash<WgmmaLatentShape<Bf16Format>>();
-template void LaunchWgmmaFlash<WgmmaLatentShape<Bf16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
-template int PrepareWgmmaFlash<WgmmaLatentShape<Fp16Format>>();
-template void LaunchWgmmaFlash<WgmmaLatentShape<Fp16Format>>(const AttentionCall&, const LaunchPlan&, Stream);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Bf16Format>);
+DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Fp16Format>);
 
 }  // namespace dunlin::kernels::cuda
