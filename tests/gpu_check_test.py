@@ -252,6 +252,8 @@ class Ratios(unittest.TestCase):
         self.assertEqual(ratios.label(record), "latent flash bf16 4x128x32768x576")
         self.assertEqual(ratios.label({**record, "selected": 2048}),
                          "latent flash bf16 4x128x32768x576 2048 keys chosen")
+        self.assertEqual(ratios.label({**record, "softcap": 50.0}), "latent flash bf16 4x128x32768x576 cap 50")
+        self.assertEqual(ratios.label({**record, "alibi": True}), "latent flash bf16 4x128x32768x576 ALiBi")
         self.assertEqual(ratios.label({"op": "experts", "case": "qwen3-30b", "layer": "up", "precision": "int4",
                                        "shape": [32, 128, 8, 1536, 2048]}),
                          "qwen3-30b up int4 32x128x8x1536x2048")

@@ -59,7 +59,7 @@ struct BenchRow {
   absl::Status (*run)(tools::bench::Session*);
   bool shape;  // has --shape
   bool backend;
-  bool attention;            // has --kv-heads, --causal
+  bool attention;            // has --kv-heads, --causal, --softcap, --alibi
   bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
   bool layer;                // has --scale, --fp8-recipe
   bool grammar;              // has --grammar, --adapters, --rank, --speculation, --tensor
@@ -79,7 +79,8 @@ constexpr BenchRow kBenches[] = {
     {"attention",
      "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode, latent (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
-     "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n",
+     "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n"
+     "  dunlin bench attention --case prefill --shape 1,16,8192,256 --kv-heads 8 --softcap 50\n",
      tools::bench::BenchAttention, true, true, true, false, false, false},
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
@@ -183,6 +184,9 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_option("--kv-heads", options->kv_heads, "KV heads; 0: as many as heads")
         ->check(CLI::Range(0, 4096));
     subcommand->add_flag("--causal", options->causal, "Each query attends to the keys up to its own position");
+    subcommand->add_option("--softcap", options->softcap, "Soft cap of the scores, of prefill and decode; 0: none")
+        ->check(cli::FiniteRange(0.0, 1e6));
+    subcommand->add_flag("--alibi", options->alibi, "ALiBi, of prefill and decode, with the slopes of its paper");
   }
   if (row.model) {
     subcommand->add_option("--model", options->model, "A model directory instead of a named shape");

@@ -131,6 +131,26 @@ TEST(BenchCommand, PagedAttentionOfEveryKvDtype) {
   }
 }
 
+// The same keys under a cap that changes all scores, and with slopes.
+TEST(BenchCommand, PagedAttentionOfAdjustedScores) {
+  const Arguments plain = {"attention",   "--case", "prefill",   "--shape", "2,4,40,32",
+                           "--precision", "bf16",   "--backend", "all"};
+  const std::vector<Json> without = Records(plain);
+  ASSERT_EQ(without.size(), 3U);
+  for (const Arguments& adjusting : {Arguments{"--softcap", "0.5"}, {"--alibi"}, {"--softcap", "0.5", "--alibi"}}) {
+    Arguments arguments = plain;
+    arguments.insert(arguments.end(), adjusting.begin(), adjusting.end());
+    const std::vector<Json> records = Records(arguments);
+    ASSERT_EQ(records.size(), without.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].value("softcap", 0.0), adjusting[0] == "--softcap" ? 0.5 : 0.0);
+      EXPECT_EQ(records[i].value("alibi", false), adjusting.back() == "--alibi");
+      EXPECT_GT(records[i]["error_samples"], 0);
+      EXPECT_NE(records[i]["output_sha256"], without[i]["output_sha256"]);
+    }
+  }
+}
+
 // Of all keys, then of a quarter of them, or 2,048.
 TEST(BenchCommand, LatentAttentionOverAllKeysAndOverChosenOnes) {
   const auto records = Records(
@@ -293,6 +313,8 @@ TEST(BenchCommand, ErrorsNameTheOption) {
       {{"gemm", "--shape", "1,2,3", "--cpu-variant", "sse9"}, "unknown CPU variant \"sse9\""},
       {{"attention", "--shape", "1,4,8,8", "--kv-heads", "3"}, "--kv-heads is 3; it must divide the 4 heads"},
       {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention supports fp32, bf16 and fp16"},
+      {{"attention", "--case", "sdpa", "--softcap", "5"}, "--softcap and --alibi need --case prefill or decode"},
+      {{"attention", "--case", "latent", "--alibi"}, "--softcap and --alibi need --case prefill or decode"},
       {{"attention", "--case", "latent", "--precision", "fp8"}, "latent attention supports fp32, bf16 and fp16"},
       {{"attention", "--shape", "1,1,8,520", "--backend", "flash"}, "supports head_dim up to 512"},
       {{"model", "--case", "gpt5"}, "known are gpt2-124m"},

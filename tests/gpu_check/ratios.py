@@ -14,6 +14,10 @@ def label(record):
     words = [f"batch {record[name]}" if name == "batch" else str(record[name]) for name in LABELS if record.get(name)]
     if record.get("op") in OF_MANY_SHAPES:
         words.append("x".join(map(str, record["shape"])))
+    if record.get("softcap"):
+        words.append(f"cap {record['softcap']:g}")
+    if record.get("alibi"):
+        words.append("ALiBi")
     if record.get("selected"):
         words.append(f"{record['selected']} keys chosen")
     return " ".join(words)

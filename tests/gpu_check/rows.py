@@ -10,7 +10,7 @@ they come first, since what is measured must be alone on the machine.
 
 import dataclasses
 
-PART_SECONDS = {"1": 300, "2": 300, "sanitize": 300}
+PART_SECONDS = {"1": 300, "2": 300, "3": 150, "sanitize": 300}
 
 LLAMA_8B = {"layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32, "kv_heads": 8, "dim": 128, "vocab": 128256}
 LLAMA_1B = {"layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 8, "dim": 64, "vocab": 128256}
@@ -71,6 +71,12 @@ def sdpa(shape, kv_heads, queries, causal, precisions, uniform=False, cold=False
     return {"job": "sdpa", "batch": batch, "heads": heads, "kv_heads": kv_heads,
             "queries": queries or keys, "keys": keys, "dim": dim, "causal": causal,
             "precisions": precisions, "uniform": uniform, "cold": cold}
+
+
+def scored(shape, kv_heads, queries, softcap=0.0, alibi=False):
+    """As sdpa, of causal attention in BF16 whose scores have a soft cap or ALiBi."""
+    return {**sdpa(shape, kv_heads, queries, True, ["bf16"], cold=queries == 1), "job": "scored", "softcap": softcap,
+            "alibi": alibi}
 
 
 SMALL_SDPA = sdpa((2, 4, 33, 16), 4, 0, True, ["fp32", "fp16", "bf16"])
@@ -239,6 +245,27 @@ REST = (
           "encoder --case minilm-l6 --precision bf16 --batch 1 --prompt-tokens 8"),
 )
 
+# What is applied to scores, in prefill and decode: Gemma 2's soft cap, and ALiBi of BLOOM's and MPT's heads. PyTorch's
+# share is a compilation of flex_attention each, some ten seconds.
+SCORES = (
+    bench("softcap_prefill", "3", 20, 70,
+          "attention --case prefill --shape 1,16,8192,256 --kv-heads 8 --backend flash,efficient --precision bf16,fp8 --softcap 50",
+          f"attention --case prefill --backend all {SMALL_PAGES} --softcap 2",
+          scored((1, 16, 8192, 256), 8, 0, softcap=50.0), scored((2, 4, 40, 32), 2, 0, softcap=2.0), gib=30),
+    bench("softcap_decode", "3", 20, 70,
+          "attention --case decode --shape 16,16,4096,256 --kv-heads 8 --backend flash --precision bf16,fp8 --softcap 50",
+          f"attention --case decode --backend flash {SMALL_PAGES} --softcap 2",
+          scored((16, 16, 4096, 256), 8, 1, softcap=50.0), scored((2, 4, 40, 32), 2, 1, softcap=2.0), gib=8),
+    bench("alibi_prefill", "3", 20, 70,
+          "attention --case prefill --shape 1,32,4096,128 --backend flash --precision bf16,fp16 --alibi",
+          f"attention --case prefill --backend flash {SMALL_PAGES} --alibi",
+          scored((1, 32, 4096, 128), 32, 0, alibi=True), scored((2, 4, 40, 32), 4, 0, alibi=True), gib=20),
+    bench("alibi_decode", "3", 20, 70,
+          "attention --case decode --shape 16,32,2048,128 --backend flash --precision bf16,fp16 --alibi",
+          f"attention --case decode --backend flash {SMALL_PAGES} --alibi",
+          scored((16, 32, 2048, 128), 32, 1, alibi=True), scored((2, 4, 40, 32), 4, 1, alibi=True), gib=8),
+)
+
 # Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
 SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*:Cuda/DeviceSelectionTest.*:Devices/*Fp64*/cuda-*MeasuresItsRoofs*"
 ONE_OPERATION = ("Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*:"
@@ -252,7 +279,7 @@ SANITIZER = (
     sanitizer("initcheck", 52, 80, ONE_OPERATION, ONE_ATTENTION),
 )
 
-ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SANITIZER)
+ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SCORES, *SANITIZER)
 
 
 def expected_seconds(rows):

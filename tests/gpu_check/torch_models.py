@@ -24,6 +24,42 @@ def quantized(x, scaling):
     return (wide / scale).to(torch.float8_e4m3fn), scale
 
 
+class ScoredAttention:
+    """Causal attention whose scores have a soft cap or ALiBi, over [batch, heads, tokens, dim]. job: torch_worker.scored's."""
+
+    def __init__(self, job, device):
+        self.group = job["heads"] // job["kv_heads"]
+        self.scale, self.softcap = job["dim"] ** -0.5, job["softcap"]
+        self.slopes = torch.exp2(-8.0 * torch.arange(1, job["heads"] + 1, device=device) / job["heads"])
+        # A row attends to the keys up to its own: the last rows are the last keys'.
+        self.rows = torch.arange(job["keys"] - job["queries"], job["keys"], device=device)
+        self.keys = torch.arange(job["keys"], device=device)
+        self.compiled = self.mask = None
+
+    def adjusted(self, score, head, row, key):
+        if self.softcap:
+            return self.softcap * torch.tanh(score / self.softcap)
+        return score + self.slopes[head] * (key - row)
+
+    def eager(self, query, keys, values):
+        keys, values = (tensor.repeat_interleave(self.group, 1) for tensor in (keys, values))
+        rows, heads = self.rows[:, None], torch.arange(query.shape[1], device=query.device)[:, None, None]
+        scores = self.adjusted((query @ keys.transpose(-1, -2)).float() * self.scale, heads, rows, self.keys)
+        weights = torch.softmax(scores.masked_fill_(self.keys > rows, -math.inf), -1)
+        return weights.to(values.dtype) @ values
+
+    def flex(self, query, keys, values):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # not in every PyTorch
+        behind = len(self.keys) - len(self.rows)
+        if self.compiled is None:
+            self.compiled = torch.compile(flex_attention, dynamic=False)
+            if len(self.rows) > 1:
+                self.mask = create_block_mask(lambda batch, head, row, key: row + behind >= key, None, None,
+                                              len(self.rows), len(self.keys), device=query.device)
+        return self.compiled(query, keys, values, block_mask=self.mask, enable_gqa=self.group > 1,
+                             score_mod=lambda score, batch, head, row, key: self.adjusted(score, head, row + behind, key))
+
+
 class Linear:
     """x W^T + b; in FP8 with weights quantised once and inputs in each call."""
 

@@ -6,6 +6,7 @@ Usage: torch_worker.py --device cuda|cpu. Times are the median over groups of ca
 by a wait, as `dunlin bench` takes them.
 """
 
+import itertools
 import json
 import statistics
 import sys
@@ -88,20 +89,25 @@ class Timer:
         return graph.replay
 
 
+def operands(timer, job, precision):
+    """Queries, and pairs of keys and values: of a cold job so many that each comes from memory in its turn."""
+    draw = torch.rand if job["uniform"] else torch.randn
+
+    def tensor(heads, tokens):
+        return draw(job["batch"], heads, tokens, job["dim"], device=timer.device).to(DTYPES[precision])
+
+    query = tensor(job["heads"], job["queries"])
+    pair = (tensor(job["kv_heads"], job["keys"]), tensor(job["kv_heads"], job["keys"]))
+    copies = 1 + COLD_BYTES // (2 * pair[0].nbytes) if job["cold"] and timer.cuda else 1
+    return query, [pair] + [tuple(t.clone() for t in pair) for _ in range(copies - 1)]
+
+
 def sdpa(timer, job):
     torch.manual_seed(1)
     for precision in job["precisions"]:
-        draw = torch.rand if job["uniform"] else torch.randn
-
-        def tensor(heads, tokens):
-            return draw(job["batch"], heads, tokens, job["dim"], device=timer.device).to(DTYPES[precision])
-
-        query = tensor(job["heads"], job["queries"])
-        pair = (tensor(job["kv_heads"], job["keys"]), tensor(job["kv_heads"], job["keys"]))
-        copies = 1 + COLD_BYTES // (2 * pair[0].nbytes) if job["cold"] and timer.cuda else 1
+        query, pairs = operands(timer, job, precision)
         for name, backend in BACKENDS.items():
-            attention(timer, job, precision, name, backend, query, [pair] + [tuple(t.clone() for t in pair)
-                                                                           for _ in range(copies - 1)])
+            attention(timer, job, precision, name, backend, query, pairs)
 
 
 def attention(timer, job, precision, name, backend, query, pairs):
@@ -127,6 +133,21 @@ def attention(timer, job, precision, name, backend, query, pairs):
     with sdpa_kernel(backend):
         timer.measure(name, {"precision": precision}, make, workspace_bytes=workspace,
                       resident_bytes=lambda: 2 * query.nbytes + 2 * pairs[0][0].nbytes)
+
+
+def scored(timer, job):
+    """Scores with a soft cap or ALiBi, which scaled_dot_product_attention does not take: by flex_attention, compiled, and
+    by products and a softmax."""
+    torch.manual_seed(1)
+    for precision in job["precisions"]:
+        query, pairs = operands(timer, job, precision)
+        turns = itertools.cycle(pairs)
+        attend = torch_models.ScoredAttention(job, timer.device)
+        ways = {"eager": attend.eager}
+        if timer.cuda:  # a compilation
+            ways["flex_attention, compiled"] = attend.flex
+        for name, way in ways.items():
+            timer.measure(name, {"precision": precision}, lambda: lambda: way(query, *next(turns)))
 
 
 def gemm(timer, job):
@@ -226,7 +247,7 @@ def logits(timer, job):
                       for i, asked in enumerate(sequence["asked"])])
 
 
-JOBS = {"sdpa": sdpa, "gemm": gemm, "layer": layer, "block": block, "llama": llama, "checkpoint": checkpoint,
+JOBS = {"sdpa": sdpa, "scored": scored, "gemm": gemm, "layer": layer, "block": block, "llama": llama, "checkpoint": checkpoint,
         "logits": logits}
 
 

@@ -74,6 +74,10 @@ struct Choice {
 
 absl::StatusOr<Choice> ChoiceOf(const AttentionCase& row, const BenchOptions& options) {
   Choice choice;
+  const bool paged = row.kind == Kind::kPrefill || row.kind == Kind::kDecode;
+  if (!paged && (options.softcap > 0.0 || options.alibi)) {
+    return absl::InvalidArgumentError("--softcap and --alibi need --case prefill or decode");
+  }
   const auto backends = ParseBackends(options.backend.empty() ? row.backends : options.backend);
   if (!backends.ok()) return backends.status();
   choice.backends = *backends;
@@ -122,8 +126,19 @@ absl::Status RunShape(Session* session, const AttentionCase& row, const CaseShap
                               shape.head_dim, row.causal || session->options().causal});
   }
   const int32_t queries = row.kind == Kind::kPrefill ? shape.tokens : 1;
-  return RunPaged(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, queries, shape.tokens,
-                            shape.head_dim, ValueDimOf(row.kind, shape.head_dim), shape.selected});
+  return RunPaged(session, {.case_name = row.name,
+                            .backend = backend,
+                            .dtype = dtype,
+                            .sequences = shape.batch,
+                            .num_heads = shape.heads,
+                            .num_kv_heads = shape.kv_heads,
+                            .queries = queries,
+                            .context = shape.tokens,
+                            .head_dim = shape.head_dim,
+                            .v_head_dim = ValueDimOf(row.kind, shape.head_dim),
+                            .softcap = static_cast<float>(session->options().softcap),
+                            .alibi = session->options().alibi,
+                            .selected = shape.selected});
 }
 
 absl::Status RunCase(Session* session, const AttentionCase& row, const Choice& choice) {

@@ -38,6 +38,8 @@ struct PagedProblem {
   int32_t context;
   int32_t head_dim;
   int32_t v_head_dim = 0;  // not 0: values are so many of the last dimensions of their keys (KvShape::values_in_keys)
+  float softcap = 0.0F;    // of the scores; 0: none
+  bool alibi = false;      // the scores fall with the distance
   int32_t selected = 0;    // keys that each row chooses of those that it sees (KeySelection), at random; 0: all
 };
 // As RunDense.

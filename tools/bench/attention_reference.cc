@@ -19,8 +19,11 @@ void AppendSamples(const AttentionRow& row, std::span<const float> actual, std::
       score += product;
       terms += std::abs(product);
     }
-    weights[static_cast<size_t>(j)] = score * row.scale;
-    largest = std::max(largest, score * row.scale);
+    score *= row.scale;
+    if (row.softcap > 0.0) score = row.softcap * std::tanh(score / row.softcap);
+    score += row.slope * (j + 1 - row.num_keys);
+    weights[static_cast<size_t>(j)] = score;
+    largest = std::max(largest, score);
     largest_terms = std::max(largest_terms, terms * row.scale);
   }
   double sum = 0.0;

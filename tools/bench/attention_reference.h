@@ -21,10 +21,12 @@ struct AttentionRow {
   int32_t head_dim;
   double scale;
   int32_t v_head_dim = 0;  // 0: head_dim
+  double softcap = 0.0;    // of a score; 0: none
+  double slope = 0.0;      // of ALiBi, times the distance from the last key
 };
 
 // Appends one sample for each of the row's outputs. A sample's magnitude is the sum of p |v|, times the factor by which
-// an error in the scores may change p: 1 + 2 * the largest sum of |q k| * scale.
+// an error in the scores may change p: 1 + 2 * the largest sum of |q k| * scale. A soft cap makes no error larger.
 void AppendSamples(const AttentionRow& row, std::span<const float> actual, std::vector<Sample>* samples);
 
 // The bound of an error relative to a sample's magnitude, for operands of a dtype: one rounding each of P, of Q times

@@ -40,7 +40,9 @@ struct BenchOptions {
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
   kernels::DeviceOptions device_options{};  // for kernels::OpenDevice
   bool causal = false;
-  double scale = 0.0;  // 0: the bench's default
+  double softcap = 0.0;  // of attention's scores; 0: none
+  bool alibi = false;    // attention's scores fall with distance, by slopes of the paper
+  double scale = 0.0;    // 0: the bench's default
   uint64_t seed = 1;
   double max_seconds = 10.0;  // of the timed part of one case
   bool json = false;

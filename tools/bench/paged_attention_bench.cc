@@ -40,6 +40,11 @@ kernels::AttentionTraits PagedTraits(const PagedProblem& p) {
           .values_in_keys = p.v_head_dim != 0};
 }
 
+// Press et al. 2022, of a number of heads that is a power of two; of others a sequence as steep.
+float AlibiSlope(int32_t head, int32_t num_heads) {
+  return std::exp2(-8.0F * static_cast<float>(head + 1) / static_cast<float>(num_heads));
+}
+
 class PagedRun {
  public:
   PagedRun(Session* session, const PagedProblem& problem)
@@ -80,11 +85,13 @@ class PagedRun {
   std::vector<int32_t> page_table_;
   std::vector<kernels::SequenceSpan> spans_;
   std::vector<uint32_t> chosen_;  // [rows, words], where rows choose
+  std::vector<float> slopes_;     // of ALiBi: [num_heads]; empty: none
   DeviceMemory pool_;
   DeviceMemory query_memory_;
   DeviceMemory table_memory_;
   DeviceMemory span_memory_;
   DeviceMemory chosen_memory_;
+  DeviceMemory slope_memory_;  // of ALiBi
   DeviceMemory out_;
   DeviceMemory workspace_;
   size_t workspace_bytes_ = 0;
@@ -114,6 +121,7 @@ absl::Status PagedRun::AllocateMemory() {
   const size_t row_bytes = all_rows * static_cast<size_t>(query_width()) * sizeof(float);
   const size_t out_bytes = all_rows * static_cast<size_t>(p_.num_heads) * static_cast<size_t>(v_dim()) * sizeof(float);
   const size_t pages = static_cast<size_t>(p_.sequences) * static_cast<size_t>(pages_per_sequence_);
+  for (int32_t head = 0; p_.alibi && head < p_.num_heads; ++head) slopes_.push_back(AlibiSlope(head, p_.num_heads));
   chosen_.resize(p_.selected == 0 ? 0 : static_cast<size_t>(num_rows() * words()));
   struct Part {
     DeviceMemory* memory;
@@ -124,6 +132,7 @@ absl::Status PagedRun::AllocateMemory() {
                         {&query_memory_, row_bytes, "the queries"},
                         {&out_, out_bytes, "the output"},
                         {&chosen_memory_, chosen_.size() * sizeof(uint32_t), "the choice of keys"},
+                        {&slope_memory_, slopes_.size() * sizeof(float), "the slopes"},
                         {&table_memory_, pages * sizeof(int32_t), "the page table"},
                         {&span_memory_, static_cast<size_t>(p_.sequences) * sizeof(kernels::SequenceSpan), "spans"},
                         {&workspace_, workspace_bytes_, "the workspace"}};
@@ -215,6 +224,9 @@ absl::Status PagedRun::Prepare() {
   if (status.ok() && !chosen_.empty()) {
     status = chosen_memory_.Write(chosen_.data(), chosen_.size() * sizeof(uint32_t));
   }
+  if (status.ok() && !slopes_.empty()) {
+    status = slope_memory_.Write(slopes_.data(), slopes_.size() * sizeof(float));
+  }
   return status;
 }
 
@@ -241,6 +253,8 @@ absl::Status PagedRun::Attend(int64_t call) {
                                          .max_query_tokens = p_.queries,
                                          .max_kv_tokens = p_.context,
                                          .scale = 1.0F / std::sqrt(static_cast<float>(p_.head_dim)),
+                                         .softcap = p_.softcap,
+                                         .alibi_slopes = slopes_.empty() ? nullptr : slope_memory_.floats(),
                                          .selection = selection,
                                          .workspace = workspace_.data(),
                                          .workspace_bytes = workspace_bytes_}),
@@ -295,7 +309,9 @@ Proof PagedRun::Check(const std::vector<float>& out) const {
                        .num_keys = static_cast<int32_t>(static_cast<int64_t>(seen.size()) / stride),
                        .head_dim = p_.head_dim,
                        .scale = 1.0 / std::sqrt(static_cast<double>(p_.head_dim)),
-                       .v_head_dim = v_dim()},
+                       .v_head_dim = v_dim(),
+                       .softcap = p_.softcap,
+                       .slope = slopes_.empty() ? 0.0 : slopes_[static_cast<size_t>(head)]},
                       std::span(out).subspan(at * value_dim, value_dim), &samples);
       }
     }
@@ -331,6 +347,8 @@ absl::Status PagedRun::Run() {
   record.extra["group"] = p_.num_heads / p_.num_kv_heads;
   record.extra["layers_in_turn"] = layout_.shape.num_layers;
   if (p_.selected != 0) record.extra["selected"] = p_.selected;
+  if (p_.softcap > 0.0F) record.extra["softcap"] = p_.softcap;
+  if (p_.alibi) record.extra["alibi"] = true;
   session_.Add(std::move(record));
   return absl::OkStatus();
 }
