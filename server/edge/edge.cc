@@ -107,7 +107,9 @@ struct Edge::State final : public RepositoryListener {
 namespace {
 
 constexpr char kTextPool[] = "text pool";
+constexpr char kDelivery[] = "delivery";
 constexpr char kGrpc[] = "gRPC";
+constexpr char kGrpcConnections[] = "gRPC connections";
 constexpr char kHttp[] = "HTTP";
 // For clients to take the last statuses; GrpcServer::Shutdown gives them the same.
 constexpr std::chrono::milliseconds kHttpGrace{1000};
@@ -210,8 +212,14 @@ void Edge::WatchWith(Watchdog* watchdog) {
                     pool->Schedule(canary.get());
                     return Watchdog::Progress{num_run, false};
                   });
+  watchdog->Watch(kDelivery, Watchdog::Part::kTextPool, [pool = state_->core.text_pool()] {
+    return Watchdog::Progress{pool->num_delivery_turns(), false};
+  });
   watchdog->Watch(kGrpc, Watchdog::Part::kTransport, [grpc = &state_->grpc] {
     return Watchdog::Progress{grpc->ticks(), false};
+  });
+  watchdog->Watch(kGrpcConnections, Watchdog::Part::kTransport, [grpc = &state_->grpc] {
+    return Watchdog::Progress{grpc->accept_turns(), false};
   });
   if (state_->http == nullptr) return;
   watchdog->Watch(kHttp, Watchdog::Part::kTransport, [http = state_->http.get()] {
@@ -240,7 +248,7 @@ void Edge::Shutdown(absl::Time deadline) {
   StartDraining();
   state_->core.WaitUntilIdle(deadline);
   if (state_->watchdog != nullptr) {
-    for (const char* name : {kTextPool, kGrpc, kHttp}) state_->watchdog->Unwatch(name);
+    for (const char* name : {kTextPool, kDelivery, kGrpc, kGrpcConnections, kHttp}) state_->watchdog->Unwatch(name);
   }
   // Needed even when everything is idle: once the engine threads have joined, none of them is inside the text pool.
   state_->repository->StopEngines();

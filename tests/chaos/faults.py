@@ -64,18 +64,22 @@ def stalled_engine(run):
     return f"new calls: {outcome}"
 
 
-def stalled_for_good(run):
-    server = run.start(settings=["health.stall_ms=1000", "health.exit_after_ms=1000"])
-    thread = StoppedThread(server.threads()["engine"][0])
-    try:
-        run.health = f"503 after {seconds(run.watch_health(503))}"
-        run.exit = 71
-        ended = wait_until(lambda: server.process.poll() is not None)
-        expect(ended is not None, "the process goes on")
-    finally:
-        thread.let_go()
-    run.finish_clients(["503", "cut off", "refused to connect", "ended"])
-    return f"the process ended {seconds(ended)} later"
+def stalled_for_good(name):
+    """A thread that stops may hold any lock: that of a part that the watchdog reads, or of what /readyz needs."""
+    def fault(run):
+        server = run.start(settings=["health.stall_ms=1000", "health.exit_after_ms=1000"])
+        thread = StoppedThread(server.threads()[name][0])
+        try:
+            found = run.watch_health(503, 0)
+            run.health = f"503, or no answer, after {seconds(found)}"
+            run.exit = 71
+            ended = wait_until(lambda: server.process.poll() is not None)
+            expect(ended is not None, "the process goes on")
+        finally:
+            thread.let_go()
+        run.finish_clients(["503", "cut off", "refused to connect", "ended", "no answer"])
+        return f"the process ended {seconds(ended)} later"
+    return fault
 
 
 @contextlib.contextmanager
@@ -292,7 +296,9 @@ FAULTS = {
     "SIGKILL": killed,
     "SIGSTOP, SIGCONT": stopped,
     "engine thread stopped": stalled_engine,
-    "engine thread stopped for good": stalled_for_good,
+    "engine thread stopped for good": stalled_for_good("engine"),
+    **{f"{name} thread stopped for good": stalled_for_good(name)
+       for name in ("http", "delivery", "grpc-accept", "watchdog")},
     "full disk": full_disk,
     "weights cut, replaced": changed_weights,
     "no descriptors": no_descriptors,

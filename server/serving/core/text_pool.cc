@@ -98,6 +98,7 @@ void TextPool::DeliveryLoop() {
   engine::TimeNs next_tick = MonotonicNs() + kTickPeriod;
   while (const std::optional<TextTask*> task = PopDelivery(next_tick)) {
     if (*task != nullptr) RunOnce(*task);
+    num_delivery_turns_.fetch_add(1, std::memory_order_relaxed);
     if (MonotonicNs() < next_tick) continue;
     if (on_tick_ != nullptr) on_tick_();
     next_tick = MonotonicNs() + kTickPeriod;

@@ -80,6 +80,8 @@ class TextPool {
   void NoteProgress() const { num_run_.fetch_add(1, std::memory_order_relaxed); }
   // Runs on the pool's threads that have ended, and parts of them. Any thread.
   uint64_t num_run() const { return num_run_.load(std::memory_order_relaxed); }
+  // Turns of the thread that only delivers, five a second or more. Any thread.
+  uint64_t num_delivery_turns() const { return num_delivery_turns_.load(std::memory_order_relaxed); }
 
  private:
   struct Queue {
@@ -115,6 +117,7 @@ class TextPool {
   int deliveries_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;  // of all workers, while prompts wait
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   mutable std::atomic<uint64_t> num_run_{0};
+  std::atomic<uint64_t> num_delivery_turns_{0};
   const std::function<void()> on_tick_;
   std::vector<std::thread> workers_;  // const after construction; the last one only delivers
 };

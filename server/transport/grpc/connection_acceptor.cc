@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -25,6 +26,7 @@ namespace {
 constexpr int kMaxAcceptsInARow = 256;  // then the other listeners and the stop have their turn
 constexpr uint32_t kMaxPort = 65535;
 constexpr int kBackoffMs = 100;  // without descriptors or memory
+constexpr int kTurnMs = 200;     // at most, without connections
 
 // "host:port" in parts; the brackets of "[v6]" are left out.
 struct HostPort {
@@ -101,6 +103,7 @@ struct ConnectionAcceptor::State {
   int stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::vector<pollfd> listeners;  // const once bound
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server;
+  std::atomic<uint64_t> turns{0};
   std::thread thread;
 };
 
@@ -144,7 +147,8 @@ void ConnectionAcceptor::State::Run() {
   std::vector<pollfd> all = listeners;
   all.push_back({stop_event, POLLIN, 0});
   while (true) {
-    if (poll(all.data(), all.size(), -1) < 0 && errno != EINTR) return;
+    turns.fetch_add(1, std::memory_order_relaxed);
+    if (poll(all.data(), all.size(), kTurnMs) < 0 && errno != EINTR) return;
     if (all.back().revents != 0) return;
     bool has_resources = true;
     for (const pollfd& listener : listeners) has_resources = AcceptAll(listener.fd) && has_resources;
@@ -203,6 +207,10 @@ absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(c
 
 int ConnectionAcceptor::port() const {
   return state_->port;
+}
+
+uint64_t ConnectionAcceptor::turns() const {
+  return state_->turns.load(std::memory_order_relaxed);
 }
 
 void ConnectionAcceptor::Serve(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server) {

@@ -2,11 +2,12 @@
 // Listens for gRPC's connections and hands them over, within the limits of OpenConnections, which gRPC 1.51 does not
 // have. One thread accepts, closes what is over a limit, and waits a moment when the process has no descriptor left:
 // gRPC's own listener would accept every connection, and spin without descriptors. Thread rule: Listen, Serve and the
-// destructor on one thread; port from any thread.
+// destructor on one thread; port and turns from any thread.
 #pragma once
 
 #include <grpcpp/server_builder.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,8 @@ class ConnectionAcceptor {
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   int port() const;
+  // Advances a few times a second while connections are accepted.
+  uint64_t turns() const;
   // Starts accepting. grpc_server: of a server that was started. REQUIRES: called once.
   void Serve(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server);
 

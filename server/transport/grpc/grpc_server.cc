@@ -158,6 +158,10 @@ uint64_t GrpcServer::ticks() const {
   return state_->ticks.load(std::memory_order_relaxed);
 }
 
+uint64_t GrpcServer::accept_turns() const {
+  return state_->acceptor == nullptr ? ticks() : state_->acceptor->turns();
+}
+
 void GrpcServer::Shutdown() {
   if (state_ == nullptr || state_->server == nullptr) return;
   state_->idle_ticker.reset();

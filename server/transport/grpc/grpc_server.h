@@ -68,6 +68,9 @@ class GrpcServer {
   uint64_t num_cut() const;
   // Advances a few times a second while gRPC's threads handle calls. REQUIRES: started.
   uint64_t ticks() const;
+  // Advances a few times a second while connections are accepted; those of a Unix socket are gRPC's threads'. REQUIRES:
+  // started, and not shut down.
+  uint64_t accept_turns() const;
   // Closes the port, allows one second for statuses still being sent, and joins gRPC's threads. No tick comes
   // afterwards. REQUIRES: no call is waiting for anything outside gRPC. Idempotent.
   void Shutdown();

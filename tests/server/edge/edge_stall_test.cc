@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -181,6 +182,21 @@ class HoldingService final : public v1::TokenizerService::CallbackService {
   }
   absl::Notification open;
 };
+
+// Without a connection, too; a Unix socket is gRPC's own.
+TEST(EdgeStall, TheThreadThatAcceptsGrpcConnectionsIsCounted) {
+  ModelRepository repository;
+  HoldingService service;
+  GrpcServerOptions options;
+  options.repository = &repository;
+  const std::string socket = "unix:/tmp/dunlin_edge_stall_" + std::to_string(getpid());
+  for (const std::string& address : {std::string("127.0.0.1:0"), socket}) {
+    GrpcServer server;
+    ASSERT_TRUE(server.Start(address, {{&service, "dunlin.v1.TokenizerService"}}, options).ok());
+    const uint64_t before = server.accept_turns();
+    EXPECT_TRUE(Eventually([&] { return server.accept_turns() >= before + 2; })) << address;
+  }
+}
 
 TEST(EdgeStall, GrpcThreadsThatHangAreFound) {
   constexpr int kMaxGrpcThreads = 16;

@@ -9,6 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -194,6 +197,34 @@ TEST(TextPool, TicksWhateverItDoes) {
   const int before = ticks;
   while (ticks < before + 2) std::this_thread::yield();
   stop = true;
+}
+
+TEST(TextPool, CountsTheTurnsOfTheThreadThatOnlyDelivers) {
+  absl::Notification reads;
+  absl::Notification delivers;
+  absl::Notification let_go;
+  auto prompt = std::make_shared<CountingTask>();
+  auto delivery = std::make_shared<DeliveringTask>();
+  prompt->body = [&] {
+    reads.Notify();
+    let_go.WaitForNotification();
+  };
+  TextPool pool(1);
+  pool.Schedule(delivery.get());
+  while (delivery->runs < 1 || pool.num_delivery_turns() < 2) std::this_thread::yield();
+  delivery->body = [&] {
+    delivers.Notify();
+    let_go.WaitForNotification();
+  };
+  pool.Schedule(prompt.get());
+  reads.WaitForNotification();
+  pool.Schedule(delivery.get());  // for the one thread that is left
+  delivers.WaitForNotification();
+  const uint64_t turns = pool.num_delivery_turns();
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_EQ(pool.num_delivery_turns(), turns);
+  let_go.Notify();
+  while (pool.num_delivery_turns() < turns + 2) std::this_thread::yield();
 }
 
 struct InlineTask : CountingTask {
