@@ -148,11 +148,12 @@ TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
     readers.push_back(stub->Generate(&context, TextRequest("abc", 4)));
   }
   ASSERT_TRUE(Eventually([&] { return observer.num_held >= 1; }));
+  // The thread that only delivers may count as stalled first: the clock passes faster than its turns.
   EXPECT_TRUE(Eventually([&] {
     Pass(&watchdog, 1);
-    return watchdog.report().state == State::kStalled && watchdog.report().part == Watchdog::Part::kTextPool;
+    return watchdog.unhealthy_reason().find("text pool: no progress for") != std::string::npos;
   }));
-  EXPECT_THAT(watchdog.unhealthy_reason(), HasSubstr("text pool: no progress for"));
+  EXPECT_EQ(watchdog.report().part, Watchdog::Part::kTextPool);
   edge.ApplyHealth(watchdog.report());
   grpc::ClientContext refused_context;
   v1::GenerateResponse message;
