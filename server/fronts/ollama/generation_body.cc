@@ -157,18 +157,10 @@ constexpr FieldRow<B> kOptions[] = {
     Refused<B>("mirostat", "top_p, top_k and min_p choose tokens", "0"),
 };
 
-// Seconds, or a duration as Go writes it: "5m", "0s".
-void ReadKeepAlive(const V& keep_alive, B* body) {
-  const auto* text = keep_alive.json().get_ptr<const std::string*>();
-  const bool no_digit_but_zero = text != nullptr && text->find_first_of("123456789") == std::string::npos;
-  body->keeps_nothing = keep_alive.json() == 0 || (no_digit_but_zero && text->find('0') != std::string::npos);
-}
-
 constexpr FieldRow<B> kShared[] = {
     Honoured<B>("stream", [](const V& v, B* b) { b->stream = v.Bool(); }),
     Honoured<B>("format", ReadFormat),
     Honoured<B>("options", [](const V& v, B* b) { ReadFields(v, OptionFields(), b); }),
-    Honoured<B>("keep_alive", ReadKeepAlive),
     Honoured<B>("think", ReadThink),
     Honoured<B>("logprobs", [](const V& v, B* b) { b->logprobs = v.Bool(); }),
     Honoured<B>("top_logprobs", [](const V& v, B* b) { b->top_logprobs = v.Int(); }),
@@ -234,7 +226,6 @@ void FinishRequest(B* body) {
   ClientRequest& request = *body->request;
   if (body->logprobs) request.output.logprobs = body->top_logprobs.value_or(0);
   if (request.loads_only) {
-    request.frees_model = body->keeps_nothing;
     body->stream = false;
     return;
   }

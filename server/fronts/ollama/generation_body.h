@@ -27,7 +27,6 @@ struct GenerationBody {
   std::string system = {};                 // "": none
   bool raw = false;                        // the prompt is taken as it is
   Json template_options = Json::object();  // variables of the chat template
-  bool keeps_nothing = false;              // keep_alive is 0
   bool stream = true;
   bool logprobs = false;
   std::optional<int32_t> top_logprobs = {};
@@ -38,8 +37,7 @@ std::span<const FieldTable<GenerationBody>> FieldsOf(GenerationApi api);
 // The members of "options": Ollama's, and what executes.
 std::span<const FieldTable<GenerationBody>> OptionFields();
 
-// Without messages, or without a prompt, the request is one that loads its model alone, or with "keep_alive": 0 frees
-// it. Errors: as ParseBody, and the
+// Without messages, or without a prompt, the request is one that loads its model alone. Errors: as ParseBody, and the
 // first of any field. *body holds what could be read even after an error.
 absl::Status ReadGenerationBody(GenerationApi api, std::string_view text, GenerationBody* body);
 

@@ -3,6 +3,8 @@
 // data.
 #pragma once
 
+#include <string>
+
 #include "server/json/execution_fields.h"
 #include "server/json/field_table.h"
 
@@ -19,11 +21,18 @@ inline constexpr FieldRow<Target> kExecutionRows[] = {
                      [](const JsonValue& v, Target* t) { t->request->execution.allow_fallback = v.Bool(); }),
 };
 
+// Whether a model is to leave the memory with its request: 0 seconds, or a duration of 0 as Go writes it, "0s".
+inline bool KeepsNothing(const JsonValue& keep_alive) {
+  const auto* text = keep_alive.json().get_ptr<const std::string*>();
+  if (text == nullptr) return keep_alive.json() == 0;
+  return text->find('0') != std::string::npos && text->find_first_of("123456789") == std::string::npos;
+}
+
 template <class Target>
 inline constexpr FieldRow<Target> kCallRows[] = {
     Honoured<Target>("model", [](const JsonValue& v, Target* t) { t->request->model = v.Text(); }),
     Honoured<Target>("request_id", [](const JsonValue& v, Target* t) { t->request->request_id = v.Text(); }),
-    Ignored<Target>("keep_alive"),
+    Honoured<Target>("keep_alive", [](const JsonValue& v, Target* t) { t->request->frees_model = KeepsNothing(v); }),
 };
 
 // How Ollama's own runner lays out memory and threads: the server's configuration decides that, and all of a model's

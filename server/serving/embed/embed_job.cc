@@ -7,6 +7,7 @@
 #include "server/serving/embed/embed_plan.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
+#include "server/serving/resolve/model_changes.h"
 #include "server/serving/resolve/resolve.h"
 
 namespace dunlin::server {
@@ -42,6 +43,7 @@ void EmbedJob::Run() {
     if (there.ok() && !*there) return;
     phase_ = Phase::kRunning;
     const bool loads_only = request_->loads_only;
+    if (there.ok() && request_->frees_model) (void)FreeModel(*core_, call_.principal, request_->model);
     const absl::Status s = !there.ok() ? there.status() : loads_only ? CheckLoaded() : PlanAndSubmit();
     if (loads_only || !s.ok()) End(s);
   }

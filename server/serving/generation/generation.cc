@@ -96,11 +96,12 @@ void Generation::Advance(bool inline_run) {
         (std::holds_alternative<text::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
       return core_->text_pool()->Schedule(this);
     }
-    if (request_->frees_model) return End(Free());
+    if (request_->frees_model && request_->loads_only) return End(Free());
     const absl::StatusOr<bool> there = AwaitModel();
     if (!there.ok()) return End(there.status());
     if (!*there) return;
     if (request_->loads_only) return End(CheckLoaded());
+    if (request_->frees_model) (void)FreeModel(*core_, call_.principal, request_->model);  // once its use is over
     phase_ = Phase::kPlanned;
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }

@@ -87,7 +87,7 @@ struct ClientRequest {
   // Of a chat: the text that stands for it where the model has no chat template. Empty: such a model takes no chat.
   std::optional<std::string> untemplated_prompt;
   bool loads_only = false;   // the model is to be in memory; nothing is generated, and the call ends without a chunk
-  bool frees_model = false;  // the same, but the model is to leave the memory (FreeModel)
+  bool frees_model = false;  // the model is to leave the memory: at its end, or with loads_only at once (FreeModel)
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;
@@ -122,9 +122,10 @@ struct ClientEmbedRequest {
   std::optional<engine::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int32_t> dimensions;
-  bool loads_only = false;  // the model is to be in memory; there are no inputs, and the call ends without a result
-  bool truncate = false;    // truncate inputs that are too long instead of refusing them
-  std::string prompt_name;  // of the model's prompts, which precedes every text; "": its default, if it has one
+  bool loads_only = false;   // the model is to be in memory; there are no inputs, and the call ends without a result
+  bool frees_model = false;  // the model is to leave the memory at its end (FreeModel)
+  bool truncate = false;     // truncate inputs that are too long instead of refusing them
+  std::string prompt_name;   // of the model's prompts, which precedes every text; "": its default, if it has one
   std::optional<ClientRerank> rerank;  // then pooling, normalize, dimensions and prompt_name are not read
   engine::ExecutionChoice execution;
   IgnoredNames ignored;  // as of ClientRequest

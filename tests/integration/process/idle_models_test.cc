@@ -129,6 +129,13 @@ TEST(IdleModels, AreLoadedByARequestThatGeneratesNothing) {
   EXPECT_THAT(PostOnce(server.http(), "/api/generate", R"({"model":"idle","prompt":"Once","stream":false})"),
               StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(admin.StatusOf("idle").loads(), 2U);
+  EXPECT_EQ(running().size(), 1U);
+  EXPECT_THAT(
+      PostOnce(server.http(), "/api/chat",
+               R"({"model":"idle","messages":[{"role":"user","content":"Hi"}],"keep_alive":"0s","stream":false})"),
+      StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(admin.ComesTo("idle", v1::MODEL_STATE_UNLOADED)) << "after its answer";
+  EXPECT_EQ(admin.StatusOf("idle").loads(), 2U);
 }
 
 TEST(IdleModels, AreUnloadedForKeysThatMayUnloadThem) {
@@ -265,6 +272,9 @@ TEST(IdleModels, AnEncoderIsLoadedByEmbeddingsAndKnownAsOneBefore) {
   EXPECT_TRUE(admin.Load("encoder").ok());
   EXPECT_THAT(PostOnce(server.http(), "/v1/embeddings", embed), StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(admin.StatusOf("encoder").loads(), 2U);
+  EXPECT_THAT(PostOnce(server.http(), "/api/embed", R"({"model": "encoder", "input": "a dunlin", "keep_alive": 0})"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(R"("embeddings":[[)")));
+  EXPECT_TRUE(admin.ComesTo("encoder", v1::MODEL_STATE_UNLOADED)) << "after its answer";
 }
 
 TEST(IdleModels, TheLeastRecentlyUsedOneMakesRoomForAnother) {
