@@ -159,9 +159,15 @@ void FollowKeys(Server* server) {
   }
 }
 
-void StartServing(const std::string& addresses, Server* server) {
+void StartServing(const Config& config, const std::string& addresses, Server* server) {
   server->lifecycle.Start();
   server->edge.WatchWith(&server->watchdog);
+  if (config.exit_after_ms > 0) {
+    // The main thread may wait for what has stalled. A drain has a limit of its own.
+    server->watchdog.CallAfterStall(config.exit_after_ms * 1'000'000, [server] {
+      if (server->phase != Server::Phase::kDraining) EndStalled(server);
+    });
+  }
   server->watchdog.Start();
   server->edge.SetServing(true);
   server->phase = Server::Phase::kServing;
@@ -201,12 +207,11 @@ void FollowRepository(RepositoryWatch* watch, Config* config, Server* server) {
   if (!result.taken.empty()) spdlog::info("model_repository: changed: {}", absl::StrJoin(result.taken, ", "));
 }
 
-// What the watchdog has found takes effect: on Health and admission, and in the end on the process.
-void ApplyHealth(const Config& config, Server* server) {
+// What the watchdog has found takes effect: on Health and admission, and of a failed device on the process.
+void ApplyHealth(Server* server) {
   const Watchdog::HealthReport report = server->watchdog.report();
   if (report.state == Watchdog::HealthReport::State::kFailed) EndFailed(server);
   server->edge.ApplyHealth(report);
-  if (config.exit_after_ms > 0 && report.stalled_for > config.exit_after_ms * 1'000'000) EndStalled(server);
   BeatIfHealthy(server);
 }
 
@@ -216,7 +221,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   RepositoryWatch repository;
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
-    ApplyHealth(config, server);
+    ApplyHealth(server);
     FollowKeys(server);
     server->lifecycle.EndLateWaits(absl::Now());
     if (server->repository.FreeUnleased() > 0) malloc_trim(0);
@@ -268,7 +273,7 @@ int Serve(const ServeOptions& options) {
       [&](const std::atomic<bool>& stop) { return LoadModels(*config, requests->total(), stop, &server); }, &server);
   if (!loaded.has_value()) return kExitOk;
   if (!loaded->ok()) return Fail(*loaded);
-  StartServing(*addresses, &server);
+  StartServing(*config, *addresses, &server);
   return WaitAndStop(options, *config, &server);
 }
 

@@ -31,7 +31,7 @@ int Drain(int64_t timeout_ms, Server* server);
 // requests with UNAVAILABLE; a grace period lets their streams deliver that status.
 [[noreturn]] void EndFailed(Server* server);
 
-// A part has stalled for longer than health.exit_after_ms.
+// A part has stalled for longer than health.exit_after_ms. On any thread.
 [[noreturn]] void EndStalled(Server* server);
 
 }  // namespace dunlin::server

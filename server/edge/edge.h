@@ -78,8 +78,8 @@ class Edge {
   // tells load balancers (the lame-duck phase): calls are still accepted until StartDraining.
   void SetServing(bool serving);
 
-  // From now on, the watchdog watches the text pool, gRPC's threads and the HTTP thread. REQUIRES: started; watchdog
-  // outlives this object.
+  // From now on, the watchdog watches the text pool, the thread of it that delivers, gRPC's threads, the one that
+  // accepts its connections, and the HTTP thread. REQUIRES: started; watchdog outlives this object.
   void WatchWith(Watchdog* watchdog);
 
   // Health and admission follow what the watchdog has found: while a part is stalled or a device has failed, Health

@@ -61,6 +61,13 @@ struct WatchedPart {
   StallTimer stall_timer;
 };
 
+// What a poll reads now.
+struct ReadPart {
+  Watchdog::Part part = Watchdog::Part::kEngine;
+  std::string name = "the watchdog";
+  std::string model;  // as HealthReport::model
+};
+
 // Steps grow with the load; one line for each doubling is enough to choose health.stall_ms by.
 void LogLongStep(const engine::EngineStats& stats, WatchedModel* watched) {
   if (stats.longest_step_ns < 2 * watched->logged_step) return;
@@ -79,26 +86,31 @@ struct Watchdog::State {
     watched_time = watched_clock.Tick(clock(), max_stride);
     HealthReport found;
     for (WatchedModel& watched : models) {
-      Reads(Part::kEngine, absl::StrCat("model ", watched.model->name));
+      Reads(Part::kEngine, absl::StrCat("model ", watched.model->name), watched.model->name);
       PollModel(&watched, &found);
     }
     for (WatchedPart& watched : parts) {
-      Reads(watched.part, watched.name);
+      Reads(watched.part, watched.name, "");
       Note(watched.part, watched.name, watched.stall_timer.For(watched.read(), watched_time), &found);
     }
     Publish(std::move(found));
   }
 
   // Of the poll, what it reads next; Supervise names it.
-  void Reads(Part part, std::string name) {
+  void Reads(Part part, std::string name, std::string model) {
     absl::MutexLock lock(&report_mutex);
-    read_part = part;
-    read_name = std::move(name);
+    read = {part, std::move(name), std::move(model)};
   }
 
   void Supervise() ABSL_LOCKS_EXCLUDED(report_mutex) {
     const std::string reason = ReportHangingPoll();
     if (!reason.empty()) spdlog::error("stalled: {}", reason);
+    if (after_stall != nullptr && StalledFor() > after_stall_limit) after_stall();
+  }
+
+  engine::TimeNs StalledFor() const ABSL_LOCKS_EXCLUDED(report_mutex) {
+    absl::MutexLock lock(&report_mutex);
+    return report.stalled_for;
   }
 
   // The reason, when it is found.
@@ -106,10 +118,15 @@ struct Watchdog::State {
     absl::MutexLock lock(&report_mutex);
     const engine::TimeNs now = supervised_clock.Tick(clock(), max_stride);
     const engine::TimeNs still = poll_timer.For({num_polls, false}, now);
+    if (report.state == HealthReport::State::kFailed) return "";
+    if (report.state == HealthReport::State::kStalled && !polls_stalled) {  // found by a poll before
+      report.stalled_for = polled_stall + still;
+      return "";
+    }
     if (still <= stall_limit) return "";
-    report = {HealthReport::State::kStalled, read_part,
-              absl::StrFormat("%s: gives no answer for %.1f s", read_name, static_cast<double>(still) * 1e-9),
-              still - stall_limit};
+    report = {HealthReport::State::kStalled, read.part,
+              absl::StrFormat("%s: gives no answer for %.1f s", read.name, static_cast<double>(still) * 1e-9),
+              still - stall_limit, read.model};
     return std::exchange(polls_stalled, true) ? "" : report.reason;
   }
 
@@ -139,21 +156,22 @@ struct Watchdog::State {
 
   void Publish(HealthReport found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
     const bool stalled = found.state == HealthReport::State::kStalled;
-    if (stalled && !stalled_since.has_value()) {
+    const bool stalled_before = stalled_since.has_value();
+    if (stalled && !stalled_before) {
       stalled_since = watched_time;
       spdlog::error("stalled: {}", found.reason);
-    } else if (!stalled && stalled_since.has_value()) {
-      stalled_since.reset();
-      spdlog::info("stall is over");
     }
     if (stalled) found.stalled_for = watched_time - *stalled_since;
-    if (SetReport(std::move(found)) && !stalled) spdlog::info("stall is over");
+    if (!stalled) stalled_since.reset();
+    const bool polls_stalled_before = SetReport(std::move(found));
+    if (!stalled && (stalled_before || polls_stalled_before)) spdlog::info("stall is over");
   }
 
   // Of a poll. Whether the poll had been reported as hanging.
   bool SetReport(HealthReport found) ABSL_LOCKS_EXCLUDED(report_mutex) {
     absl::MutexLock lock(&report_mutex);
     ++num_polls;
+    polled_stall = found.stalled_for;
     report = std::move(found);
     return std::exchange(polls_stalled, false);
   }
@@ -181,13 +199,15 @@ struct Watchdog::State {
 
   mutable absl::Mutex report_mutex;  // for the probes, which must not wait for a poll; no other is taken with it
   HealthReport report ABSL_GUARDED_BY(report_mutex);
-  Part read_part ABSL_GUARDED_BY(report_mutex) = Part::kEngine;
-  std::string read_name ABSL_GUARDED_BY(report_mutex) = "the watchdog";
+  ReadPart read ABSL_GUARDED_BY(report_mutex);
+  engine::TimeNs polled_stall ABSL_GUARDED_BY(report_mutex) = 0;  // stalled_for of the last poll's report
   uint64_t num_polls ABSL_GUARDED_BY(report_mutex) = 0;
   StridedClock supervised_clock ABSL_GUARDED_BY(report_mutex);
   StallTimer poll_timer ABSL_GUARDED_BY(report_mutex);
   bool polls_stalled ABSL_GUARDED_BY(report_mutex) = false;
 
+  engine::TimeNs after_stall_limit = 0;  // as after_stall: const once started
+  std::function<void()> after_stall;
   absl::Notification stop;
   std::thread thread;
   std::thread supervisor;
@@ -218,6 +238,11 @@ void Watchdog::Watch(const std::string& name, Part part, std::function<Progress(
 void Watchdog::Unwatch(const std::string& name) {
   absl::MutexLock lock(&state_->poll_mutex);
   std::erase_if(state_->parts, [&name](const WatchedPart& watched) { return watched.name == name; });
+}
+
+void Watchdog::CallAfterStall(engine::TimeNs limit, std::function<void()> call) {
+  state_->after_stall_limit = limit;
+  state_->after_stall = std::move(call);
 }
 
 void Watchdog::Start() {

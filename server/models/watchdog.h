@@ -50,12 +50,16 @@ class Watchdog : public RepositoryListener {
 
   // Watches another part. read: called at each poll, one call at a time; must not block while all parts are healthy.
   void Watch(const std::string& name, Part part, std::function<Progress()> read);
-  // Once this returns, the part's `read` is not called any more. No-op for an unknown name.
+  // Once this returns, the part's `read` is not called any more; it waits for a poll that hangs. No-op for an unknown
+  // name.
   void Unwatch(const std::string& name);
+  // call: made by the supervisor, which holds no lock then, at each look at which a stall has lasted for longer than
+  // `limit`: whoever else would look may wait for what has stalled. Before Start.
+  void CallAfterStall(engine::TimeNs limit, std::function<void()> call);
 
   // Polls and supervises five times a second until Stop.
   void Start();
-  void Stop();
+  void Stop();  // waits for a poll that hangs
   // Polls once, or looks once whether polls go on, as the threads do.
   void Poll();
   void Supervise();

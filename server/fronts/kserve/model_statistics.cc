@@ -25,6 +25,7 @@ void ModelStatistics::OnFinished(const RequestRecord& record) {
   inference::ModelStatistics& model = counts_[record.model];
   inference::InferStatistics* times = model.mutable_inference_stats();
   if (!record.status.ok()) return AddTime(record.arrival, record.finished, times->mutable_fail());
+  if (record.first_scheduled == 0) return;  // it has loaded its model alone
   model.set_inference_count(model.inference_count() +
                             static_cast<uint64_t>(std::max(record.num_inputs, record.num_outputs)));
   model.set_last_inference(static_cast<uint64_t>(absl::ToUnixMillis(absl::Now())));

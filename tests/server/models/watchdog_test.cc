@@ -96,6 +96,8 @@ TEST_F(WatchdogTest, PollsThatHangAreAStallOfWhatTheyRead) {
     let_go.WaitForNotification();
     return Watchdog::Progress{0, true};
   });
+  int calls = 0;
+  watchdog_.CallAfterStall(4 * kSecond, [&] { ++calls; });
   std::thread poller([&] { watchdog_.Poll(); });
   reads.WaitForNotification();
   const auto pass = [&](engine::TimeNs time) {
@@ -112,13 +114,30 @@ TEST_F(WatchdogTest, PollsThatHangAreAStallOfWhatTheyRead) {
   EXPECT_EQ(watchdog_.report().state, State::kStalled);
   EXPECT_EQ(watchdog_.report().part, Part::kTransport);
   EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("HTTP: gives no answer for 1"));
+  EXPECT_EQ(calls, 0);
   pass(5 * kSecond);
+  EXPECT_GT(calls, 0);
   EXPECT_NEAR(static_cast<double>(watchdog_.report().stalled_for), 7e9, 0.5e9);
   let_go.Notify();
   poller.join();
   EXPECT_EQ(watchdog_.report().state, State::kHealthy);
   pass(9 * kSecond);
   EXPECT_EQ(watchdog_.report().state, State::kHealthy) << "a new limit begins";
+}
+
+// A stall that a poll has found goes on while the next one hangs.
+TEST_F(WatchdogTest, AHangingPollDoesNotEndAStall) {
+  WatchProgress("text pool");
+  Pass(12 * kSecond);
+  ASSERT_EQ(watchdog_.report().state, State::kStalled);
+  const engine::TimeNs before = watchdog_.report().stalled_for;
+  watchdog_.Supervise();
+  for (int i = 0; i < 100; ++i) {
+    FakeClock::Advance(kPeriod);
+    watchdog_.Supervise();
+  }
+  EXPECT_NEAR(static_cast<double>(watchdog_.report().stalled_for - before), 20e9, 0.3e9);
+  EXPECT_THAT(watchdog_.unhealthy_reason(), HasSubstr("text pool: no progress for"));
 }
 
 TEST_F(WatchdogTest, UnwatchedPartIsNotRead) {

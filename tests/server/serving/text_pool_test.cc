@@ -209,13 +209,14 @@ TEST(TextPool, CountsTheTurnsOfTheThreadThatOnlyDelivers) {
     reads.Notify();
     let_go.WaitForNotification();
   };
-  TextPool pool(1);
-  pool.Schedule(delivery.get());
-  while (delivery->runs < 1 || pool.num_delivery_turns() < 2) std::this_thread::yield();
   delivery->body = [&] {
+    if (delivery->runs < 2) return;  // on the other thread
     delivers.Notify();
     let_go.WaitForNotification();
   };
+  TextPool pool(1);
+  pool.Schedule(delivery.get());
+  while (delivery->runs < 1 || pool.num_delivery_turns() < 2) std::this_thread::yield();
   pool.Schedule(prompt.get());
   reads.WaitForNotification();
   pool.Schedule(delivery.get());  // for the one thread that is left

@@ -25,7 +25,7 @@ struct SpecialFunctions {
 
 // A score under a soft cap as an exponent of 2, cap * tanh(score / softcap), where cap = softcap * log2(e). By
 // tanh(x) = 1 - 2 / (e^(2x) + 1): two special functions and three operations, within cap * 2^-20 (kWgmmaSoftcapMax).
-// tanh.approx would be one, within 2^-11: a weight of Gemma 2, whose cap is 50, would be off by up to 2 %.
+// tanh.approx would be one, within 2^-11: a weight of Gemma 2, whose cap is 50, would be off by up to 2.5 %.
 template <typename Functions = SpecialFunctions>
 DUNLIN_DEVICE float CappedExponent(float cap, float cap_factor, float product) {
   const float power = Functions::PowerOf2(product * cap_factor);
