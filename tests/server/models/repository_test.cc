@@ -201,6 +201,7 @@ TEST(ModelRepository, SeriesOfAModelComeAndGoWithIt) {
   EXPECT_THAT(metrics.Render(), HasSubstr("vllm:e2e_request_latency_seconds_count{model_name=\"tiny\"} 0\n"));
   RequestRecord served;
   served.model = "tiny";
+  served.first_scheduled = served.arrival + 1;
   metrics.OnFinished(served);
   edge.repository().Replace(edge.models().NewTiny());
   EXPECT_THAT(metrics.Render(), HasSubstr("vllm:e2e_request_latency_seconds_count{model_name=\"tiny\"} 1\n"));
