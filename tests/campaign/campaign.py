@@ -40,11 +40,14 @@ def write_totals(ledger, totals):
 
 
 def go_on(ledger, totals, build, name, arguments):
-    """Until the goal is reached; the exit status."""
+    """Until the goal is reached, or so many slices without one of the caller's; the exit status."""
     kind = SLICES[name]
     goal = int(arguments.goal * kind.unit) if arguments.goal else kind.goal
     left = arguments.slices
-    while totals.done(name) + kind.done(ledger) < goal and left != 0:
+    counted = left >= 0 and not arguments.goal
+    if not counted and totals.done(name) + kind.done(ledger) >= goal:
+        print(f"{name}: the goal of {goal / kind.unit:,.7g} {kind.unit_name} is reached; --slices 1 runs one more")
+    while left != 0 and (counted or totals.done(name) + kind.done(ledger) < goal):
         left -= 1
         stopped = False
         figures = {"problem": ""}
@@ -70,7 +73,7 @@ def main():
     parser.add_argument("name", choices=[*SLICES, "table"])
     parser.add_argument("--goal", type=float, default=0, help="in all, in the unit that the table has")
     parser.add_argument("--slice", type=int, default=0, help="seconds of a slice, or seeds")
-    parser.add_argument("--slices", type=int, default=-1, help="at most so many now")
+    parser.add_argument("--slices", type=int, default=-1, help="at most so many now; without --goal so many, also beyond the goal")
     parser.add_argument("--totals", type=pathlib.Path, default=README, help="the file with the table of all builds")
     parser.add_argument("--write", action="store_true", help="of table: add what this build has done to that file")
     arguments = parser.parse_args()

@@ -3,7 +3,10 @@
 """The campaigns: what they count, that they go on where they were stopped, that they see what should not be; and one short
 slice of a real server. Usage: campaign_test.py BINARY
 """
+import argparse
+import contextlib
 import http.server
+import io
 import json
 import pathlib
 import socket
@@ -12,10 +15,11 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 BINARY = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 
-from campaign import write_totals  # noqa: E402
+from campaign import go_on, write_totals  # noqa: E402
 from ledger import Ledger  # noqa: E402
 from answers import answer_bytes  # noqa: E402
 from connection import Connection, request_bytes, unchunked  # noqa: E402
@@ -293,6 +297,32 @@ class Sums(unittest.TestCase):
             ledger.add("overload", seconds=5)
             with self.assertRaisesRegex(KeyError, "no row of overload"):
                 write_totals(ledger, Totals(path))
+
+    def test_slices_that_are_asked_for_run_beyond_the_goal(self):
+        class Kind:
+            goal, unit, unit_name, slice = 10, 1, "steps", 1
+
+            @staticmethod
+            def done(ledger):
+                return sum(line["steps"] for line in ledger.lines("steps"))
+
+            @staticmethod
+            def run(build, ledger, size, figures):
+                figures["steps"] = 1
+
+        class Done:
+            @staticmethod
+            def done(name):
+                return 10
+
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(SLICES, {"steps": Kind}), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            for slices, goal, ran in ((-1, 0, 0), (2, 0, 2), (5, 13, 1), (3, 13, 0)):
+                ledger = Ledger(pathlib.Path(folder) / "ledger.jsonl")
+                before = Kind.done(ledger)
+                go_on(ledger, Done, folder, "steps", argparse.Namespace(goal=goal, slice=0, slices=slices))
+                self.assertEqual(Kind.done(ledger) - before, ran, (slices, goal))
+            self.assertIn("steps: the goal of 10 steps is reached", out.getvalue())
 
     def test_every_campaign_has_its_row(self):
         self.assertEqual(set(Totals().rows), set(SLICES))
