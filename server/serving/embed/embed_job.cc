@@ -81,11 +81,7 @@ absl::Status EmbedJob::CheckLoaded() {
   ClientEmbedRequest request = *std::exchange(request_, std::nullopt);
   ticket_.ReleaseBytes();
   const CallContext call{*core_, call_.principal, *request.field_names, &record_};
-  const absl::StatusOr<NamedModel> named = ResolveModel(call, request.model, &request.execution);
-  if (!named.ok()) return named.status();
-  if (absl::Status s = CheckEmbeds(*named->model); !s.ok()) return s;
-  record_.finish_reason = "load";
-  return ResolveProfile(call, *named->model, request.execution).status();
+  return CheckLoadedModel(call, request.model, CheckEmbeds, &request.execution);
 }
 
 absl::Status EmbedJob::PlanAndSubmit() {

@@ -147,11 +147,7 @@ absl::Status Generation::CheckLoaded() {
   ClientRequest request = *std::exchange(request_, std::nullopt);
   ticket_.ReleaseBytes();
   const CallContext call{*core_, call_.principal, *request.field_names, &record_};
-  const absl::StatusOr<NamedModel> named = ResolveModel(call, request.model, &request.execution);
-  if (!named.ok()) return named.status();
-  if (absl::Status s = CheckGenerates(*named->model); !s.ok()) return s;
-  record_.finish_reason = "load";
-  return ResolveProfile(call, *named->model, request.execution).status();
+  return CheckLoadedModel(call, request.model, CheckGenerates, &request.execution);
 }
 
 absl::Status Generation::Free() {

@@ -145,4 +145,13 @@ absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const CallContext& call,
   return ProfileRefused(message, reasons);
 }
 
+absl::Status CheckLoadedModel(const CallContext& call, const std::string& name,
+                              absl::Status (*check_kind)(const ServedModel&), engine::ExecutionChoice* execution) {
+  const absl::StatusOr<NamedModel> named = ResolveModel(call, name, execution);
+  if (!named.ok()) return named.status();
+  if (absl::Status s = check_kind(*named->model); !s.ok()) return s;
+  call.record->finish_reason = "load";
+  return ResolveProfile(call, *named->model, *execution).status();
+}
+
 }  // namespace dunlin::server

@@ -49,4 +49,10 @@ absl::Status CheckReranks(const ServedModel& model);
 absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const CallContext& call, const ServedModel& model,
                                                         const engine::ExecutionChoice& choice);
 
+// Of a request that asks for its model to be in memory and for nothing else: whether one for text or vectors could run.
+// check_kind: CheckGenerates or CheckEmbeds. The record's finish reason becomes "load". Errors: those of ResolveModel,
+// check_kind and ResolveProfile.
+absl::Status CheckLoadedModel(const CallContext& call, const std::string& name,
+                              absl::Status (*check_kind)(const ServedModel&), engine::ExecutionChoice* execution);
+
 }  // namespace dunlin::server

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -115,6 +116,25 @@ TEST(EdgeStall, ADeviceFailureIsTheReasonOfEveryRefusalAfterIt) {
   edge.server().StartDraining(AdmissionRefusal::kDeviceFailed);
   EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
   edge.repository().Unsubscribe(&watchdog);
+}
+
+// Of a watchdog whose clock passes faster than any thread's turns each part that is left stalls.
+TEST(EdgeStall, EveryThreadThatServesIsWatched) {
+  TestModels models{engine::EngineOptions()};
+  BlockingObserver observer;
+  Watchdog watchdog(&FakeClock::Now, kStallLimit);
+  Edge edge;
+  ASSERT_TRUE(edge.Start("127.0.0.1:0", Limits(), &models.repository(), &observer, EdgeOptions()).ok());
+  edge.WatchWith(&watchdog);
+  for (const char* part : {"text pool", "delivery", "gRPC", "gRPC connections"}) {
+    EXPECT_TRUE(Eventually([&] {
+      Pass(&watchdog, 13);
+      return watchdog.unhealthy_reason().find(absl::StrCat(part, ": no progress")) == 0;
+    })) << part;
+    watchdog.Unwatch(part);
+  }
+  Pass(&watchdog, 13);
+  EXPECT_EQ(watchdog.unhealthy_reason(), "") << "nothing else is watched without an HTTP port";
 }
 
 TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
