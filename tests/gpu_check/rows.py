@@ -266,6 +266,19 @@ SCORES = (
           scored((16, 32, 2048, 128), 32, 1, alibi=True), scored((2, 4, 40, 32), 4, 1, alibi=True), gib=8),
 )
 
+# Gemma 4's global layers. Of PyTorch's kernels only the memory-efficient and the plain one take heads of 512.
+WIDE_HEADS = (
+    bench("heads_of_512", "3", 12, 50,
+          "attention --case prefill --shape 1,16,8192,512 --kv-heads 2 --backend flash,efficient --precision bf16,fp8",
+          "attention --case prefill --backend flash --shape 1,2,40,512 --precision bf16",
+          sdpa((1, 16, 8192, 512), 2, 0, True, ["bf16"]), SMALL_SDPA, gib=24),
+    bench("heads_of_512_decode", "3", 10, 40,
+          "attention --case decode --shape 16,16,4096,512 --kv-heads 2 --backend flash,efficient --precision bf16,fp8",
+          "attention --case decode --backend flash --shape 1,2,40,512 --precision bf16",
+          sdpa((16, 16, 4096, 512), 2, 1, False, ["bf16"], cold=True),
+          sdpa((2, 4, 40, 32), 2, 1, False, ["bf16"], cold=True), gib=8),
+)
+
 # Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
 SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*:Cuda/DeviceSelectionTest.*:Devices/*Fp64*/cuda-*MeasuresItsRoofs*"
 ONE_OPERATION = ("Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*:"
@@ -279,7 +292,7 @@ SANITIZER = (
     sanitizer("initcheck", 52, 80, ONE_OPERATION, ONE_ATTENTION),
 )
 
-ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SCORES, *SANITIZER)
+ROWS = (*CORRECTNESS, *HEADLINES, *REST, *SCORES, *WIDE_HEADS, *SANITIZER)
 
 
 def expected_seconds(rows):

@@ -16,48 +16,13 @@ namespace {
 constexpr unsigned kBf16OrCodes = Bit(DType::kBF16) | Bit(DType::kF8E4M3);
 constexpr unsigned kFp16 = Bit(DType::kF16);
 
-// Of two rows that take a call the first is launched: those of fewer dims, then those of more stages.
 constexpr auto WgmmaKernels(AttentionBackend backend) {
-  return std::array{WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 64>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 64>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 128>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 128>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Fp16Format, 256>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Fp16Format, 256>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 64, true>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 64, true>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 128, true>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 128, true>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashPrefill<Bf16Format, 256, true>>(backend),
-                    WgmmaFlashKernel<WgmmaFlashDecode<Bf16Format, 256, true>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 64>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 64>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 128>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 128>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 256>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 256>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256, true>>>(backend),
-                    WgmmaFlashKernel<WgmmaLatentShape<Bf16Format>>(backend),
-                    WgmmaFlashKernel<WgmmaLatentShape<Fp16Format>>(backend)};
+#define DUNLIN_WGMMA_ROW(...) WgmmaFlashKernel<__VA_ARGS__>(backend),
+  return std::array{DUNLIN_ALL_WGMMA_SHAPES(DUNLIN_WGMMA_ROW)};
+#undef DUNLIN_WGMMA_ROW
 }
 
+// Of two rows that take a call the first is launched: those of fewer dims, then those of more stages.
 constexpr std::array kGeneralFlashKernels = {
     FlashKernel<Bf16Format, 1, 2>(kBf16OrCodes),
     FlashKernel<Bf16Format, 2, 2>(kBf16OrCodes),

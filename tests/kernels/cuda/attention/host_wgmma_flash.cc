@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
-#include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
-#include "kernels/cuda/attention/flash/sm90/wgmma_latent_block.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_run.h"
 #include "tests/kernels/cuda/sm90/host_block.h"
 
 namespace dunlin::kernels::cuda {
@@ -21,54 +20,12 @@ void LaunchWgmmaFlash(const AttentionCall& call, const LaunchPlan& plan, Stream 
   ASSERT_EQ(EncodeTensorMap(WgmmaFlashMapOf(call, call.values, flash.box_keys), &flash.values), 0);
   MachineOptions options{.threads = Shape::kThreads, .shared_bytes = Shape::kSharedBytes};
   for (int64_t index = 0; index < plan.blocks; ++index, ++options.seed) {
-    const std::string fault = RunBlock(options, index, plan.blocks, [&](const HostBlock& block) {
-      if constexpr (Shape::kSharesRows) {
-        RunWgmmaLatent<Shape>(block, flash);
-      } else {
-        RunWgmmaFlash<Shape>(block, flash);
-      }
-    });
+    const std::string fault =
+        RunBlock(options, index, plan.blocks, [&](const HostBlock& block) { RunWgmmaFlash<Shape>(block, flash); });
     ASSERT_EQ(fault, "") << "block " << index << " of " << plan.blocks;
   }
 }
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256, true>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Fp16Format, 256>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Fp16Format, 256>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Bf16Format>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Fp16Format>);
+DUNLIN_ALL_WGMMA_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER)
 
 }  // namespace dunlin::kernels::cuda

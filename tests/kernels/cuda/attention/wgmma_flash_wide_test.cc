@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FLASH and EFFICIENT by wgmma for heads of more than 128 dims, whose blocks take one task after another in prefill and
-// keep the totals of their splits in memory: the bits of a launch with a block for each task, and the division of
-// tasks.
+// keep the totals of their splits in memory: the bits of a launch with a block for each task, the division of tasks,
+// and what warpgroups that share rows take.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,11 @@ TEST(WgmmaFlashWide, BlocksTakeAllTasksInTurns) {
 // block of its own, in any number of blocks. Totals of the splits are the block's own memory.
 TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
   using Case = std::pair<DType, testing::HeadShape>;
-  for (const auto& [dtype, shape] :
-       {Case{DType::kBF16, {2, 1, 256}}, {DType::kF8E4M3, {2, 1, 256}}, {DType::kF16, {2, 1, 576, 512}}}) {
+  for (const auto& [dtype, shape] : {Case{DType::kBF16, {2, 1, 256}},
+                                     {DType::kF8E4M3, {2, 1, 256}},
+                                     {DType::kF16, {2, 1, 512}},
+                                     {DType::kF8E4M3, {2, 1, 512}},
+                                     {DType::kF16, {2, 1, 576, 512}}}) {
     for (const auto& [backend, window] :
          {std::pair{AttentionBackend::kFlash, 0}, {AttentionBackend::kFlash, 300}, {AttentionBackend::kEfficient, 0}}) {
       PagedBatch batch(dtype, shape, {{3, 0, 2}, {42, 1000, 90}, {4, 2040, 20}, {5, 0, 70}}, 3, testing::kCudaPages);
@@ -60,8 +63,9 @@ TEST(WgmmaFlashWide, BlocksThatTakeSeveralTasksGiveTheSameBits) {
 
 // Each block writes the totals that are its own, as blocks run at the same time on a device.
 TEST(WgmmaFlashWide, BlocksKeepTheirTotalsApart) {
-  // Of blocks of 128 rows and, latent ones, of 64.
-  for (const auto& [shape, tokens] : {std::pair{testing::HeadShape{2, 1, 256}, 200}, {{2, 1, 576, 512}, 100}}) {
+  // Of blocks of 128 rows and, of wider ones, of 64.
+  for (const auto& [shape, tokens] :
+       {std::pair{testing::HeadShape{2, 1, 256}, 200}, {{2, 1, 512}, 100}, {{2, 1, 576, 512}, 100}}) {
     const PagedBatch batch(DType::kBF16, shape, {{42, 1000, tokens}}, 3, testing::kCudaPages);
     std::vector<float> out(batch.out_floats());
     const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
@@ -143,24 +147,62 @@ TEST(WgmmaFlashWide, TakesLatentRowsOfItsDims) {
   }
 }
 
-// A value that is not finite, in a tile that some rows see only in part, is NaN for the rows that see its key, and
-// nothing for the others. So is its key, whose scores are multiplied before values are taken out.
-TEST(WgmmaFlashWide, LatentValuesThatAreNotFiniteReachTheRowsThatSeeThem) {
-  constexpr int32_t kPoisoned = 70;
-  const testing::HeadShape shape{2, 1, 576, 512};
-  const PagedBatch clean(DType::kBF16, shape, {{42, 0, 90}}, 1, testing::kCudaPages);
-  const PagedBatch poisoned(DType::kBF16, shape, {{42, 0, 90, kPoisoned, 0}}, 2, testing::kCudaPages);
-  std::vector<float> outs[2];
-  for (const PagedBatch* batch : {&clean, &poisoned}) {
-    std::vector<float>& out = outs[batch == &poisoned ? 1 : 0];
-    out.assign(batch->out_floats(), -1.0F);
-    testing::RunPagedOnHost(batch->Params(AttentionBackend::kFlash, out.data()), batch->Plan(), kWideDevice);
+// Heads of more than 256 dims that are whole pieces: one row for both phases, whose parts are whole rows of 512.
+TEST(WgmmaFlashWide, TakesHeadsOfUpTo512Dims) {
+  alignas(16) float out[4];
+  const auto takes = [&out](DType dtype, const testing::HeadShape& shape, auto&& change) {
+    PagedBatch batch(dtype, shape, {{1, 0, 5}}, 1, testing::kCudaPages);
+    change(&batch);
+    const PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out);
+    const AttentionCall call = CallOf(params);
+    int rows = 0;
+    for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
+      const AttentionKernel* found[2];
+      for (const size_t phase : {0, 1}) {
+        found[phase] =
+            FindKernel(AttentionKernels(), kWideDevice, backend, kAttentionPhases[phase], TraitsOf(params), &call);
+      }
+      if (found[0]->takes != TakesWgmmaFlash) continue;
+      EXPECT_EQ(found[0], found[1]) << "a row of one phase";
+      EXPECT_EQ(found[0]->limits.max_head_dim, 512);
+      EXPECT_EQ(found[0]->geometry.rows, 64);
+      ++rows;
+    }
+    EXPECT_TRUE(rows == 0 || rows == 2) << "backends differ";
+    return rows != 0;
+  };
+  const auto plain = [](PagedBatch*) {};
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
+    for (const int32_t head_dim : {272, 320, 512}) EXPECT_TRUE(takes(dtype, {8, 1, head_dim}, plain)) << head_dim;
+    for (const int32_t head_dim : {260, 510}) EXPECT_FALSE(takes(dtype, {8, 1, head_dim}, plain)) << head_dim;
+    EXPECT_TRUE(takes(dtype, {8, 1, 512}, [](PagedBatch* batch) { batch->window = 9; }));
+    EXPECT_FALSE(takes(dtype, {8, 1, 512}, [](PagedBatch* batch) { batch->softcap = 1.0F; }));
+    EXPECT_FALSE(takes(dtype, {2, 1, 512}, [](PagedBatch* batch) { batch->alibi_slopes = {1.0F, 0.5F}; }));
   }
-  for (size_t i = 0; i < outs[0].size(); ++i) {
-    if (i / (2 * 512) < kPoisoned) {
-      ASSERT_EQ(outs[1][i], outs[0][i]) << i;
-    } else {
-      ASSERT_TRUE(std::isnan(outs[1][i])) << i;
+  EXPECT_TRUE(takes(DType::kBF16, {8, 1, 264}, plain));
+  EXPECT_FALSE(takes(DType::kF8E4M3, {8, 1, 264}, plain)) << "codes that are no whole pieces";
+}
+
+// A value that is not finite, in a tile that some rows see only in part, is NaN for the rows that see its key, and
+// nothing for the others. So is its key, whose scores are multiplied before values in keys are taken out.
+TEST(WgmmaFlashWide, ValuesThatAreNotFiniteReachTheRowsThatSeeThem) {
+  constexpr int32_t kPoisoned = 70;
+  using Case = std::pair<DType, testing::HeadShape>;
+  for (const auto& [dtype, shape] : {Case{DType::kBF16, {2, 1, 576, 512}}, {DType::kF16, {2, 1, 512}}}) {
+    const PagedBatch clean(dtype, shape, {{42, 0, 90}}, 1, testing::kCudaPages);
+    const PagedBatch poisoned(dtype, shape, {{42, 0, 90, kPoisoned, 0}}, 2, testing::kCudaPages);
+    std::vector<float> outs[2];
+    for (const PagedBatch* batch : {&clean, &poisoned}) {
+      std::vector<float>& out = outs[batch == &poisoned ? 1 : 0];
+      out.assign(batch->out_floats(), -1.0F);
+      testing::RunPagedOnHost(batch->Params(AttentionBackend::kFlash, out.data()), batch->Plan(), kWideDevice);
+    }
+    for (size_t i = 0; i < outs[0].size(); ++i) {
+      if (i / (2 * 512) < kPoisoned) {
+        ASSERT_EQ(outs[1][i], outs[0][i]) << i << " of " << shape.head_dim;
+      } else {
+        ASSERT_TRUE(std::isnan(outs[1][i])) << i << " of " << shape.head_dim;
+      }
     }
   }
 }

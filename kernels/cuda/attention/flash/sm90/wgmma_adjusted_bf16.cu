@@ -4,11 +4,6 @@
 
 namespace dunlin::kernels::cuda {
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256>>);
+DUNLIN_WGMMA_FLASH_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER, WgmmaAdjusted, Bf16Format, false)
 
 }  // namespace dunlin::kernels::cuda

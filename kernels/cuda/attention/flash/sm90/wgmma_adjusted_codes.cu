@@ -5,11 +5,6 @@
 
 namespace dunlin::kernels::cuda {
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 64, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 64, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 128, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 128, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashPrefill<Bf16Format, 256, true>>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaAdjusted<WgmmaFlashDecode<Bf16Format, 256, true>>);
+DUNLIN_WGMMA_FLASH_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER, WgmmaAdjusted, Bf16Format, true)
 
 }  // namespace dunlin::kernels::cuda

@@ -4,11 +4,6 @@
 
 namespace dunlin::kernels::cuda {
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Bf16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Bf16Format, 256>);
+DUNLIN_WGMMA_FLASH_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER, WgmmaPlain, Bf16Format, false)
 
 }  // namespace dunlin::kernels::cuda

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH by wgmma: one warp loads keys, one values, and one or two warpgroups multiply 64 rows each. Where a block takes
-// several tasks the warps that load go ahead to the next one. Of a tile, the products of queries and keys are issued
-// before the previous tile's weights are multiplied by its values, so that the tensor cores work while the tile's
-// weights are computed; two warpgroups take turns at issuing, so that one computes weights while the other multiplies.
-// Weights stay in registers, as operand A.
-// Block: DeviceBlock, or a host's of the same members. Source: Shah et al. 2024 (FlashAttention-3), section 3.
+// FLASH by wgmma of heads of up to 256 dims: one or two warpgroups multiply 64 rows each. Of a tile, the products of
+// queries and keys are issued before the previous tile's weights are multiplied by its values, so that the tensor cores
+// work while the tile's weights are computed; two warpgroups take turns at issuing, so that one computes weights while
+// the other multiplies. Weights stay in registers, as operand A. Block: DeviceBlock, or a host's of the same members.
+// Source: Shah et al. 2024 (FlashAttention-3), section 3.
 #pragma once
 
-#include "kernels/cuda/attention/flash/sm90/wgmma_flash_codes.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_queries.h"
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_rows.h"
@@ -51,11 +49,6 @@ struct WgmmaFlashWork {
     }
     at.block.CommitProducts();
   }
-  // After what all lanes have read of the stage.
-  DUNLIN_DEVICE void Release(uint32_t empty) const {
-    at.block.SyncWarp();
-    if (thread % kWarpLanes == 0) at.block.Arrive(empty);
-  }
 
   // The turn to issue products, and its end. From one task to the next, too, none is passed before the last one was
   // taken: the keys of the tile come into the stage of two tiles before, which both warpgroups have released.
@@ -78,15 +71,15 @@ struct WgmmaFlashWork {
         if (at.block.LoadWord(at.flag(stage) + 4 * word) != 0) non_finite = true;
       }
     }
-    Release(at.values_empty(stage));
+    at.Release(thread, at.values_empty(stage));
     if (non_finite) of.AddNonFinite(tile, warpgroup, thread, own);
   }
 
   // The products of `tile` have been waited for: they become weights, and its keys' stage is free.
   DUNLIN_DEVICE void ToWeights(int32_t tile, bool begins_split, const WgmmaFlashStage& keys, float (&rescale)[2],
                                State* own) const {
-    if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, thread, own);
-    Release(at.keys_empty(keys.index));
+    if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, warpgroup, thread, own);
+    at.Release(thread, at.keys_empty(keys.index));
     if constexpr (Shape::kAdjusts) WgmmaFlashScores<Shape, Block>{at}.Adjust(tile, warpgroup, thread, own);
     if (at.Cut(tile)) of.Mask(tile, warpgroup, thread, own);
     if (begins_split) of.BeginSplit(own);
@@ -94,10 +87,10 @@ struct WgmmaFlashWork {
     of.FindLargest(*own, largest);
     of.Weigh(largest, own, rescale);
     if constexpr (Shape::kCodes) {
-      static_assert(kWgmmaStages == 2, "the scales' phase is the place of the tile in the ring of keys");
+      static_assert(Shape::kStages == 2, "the scales' phase is the place of the tile in the ring of keys");
       at.block.Wait(at.value_scales_full(), static_cast<uint32_t>(keys.index));
-      of.ScaleWeights(thread, own);
-      Release(at.value_scales_empty());
+      of.ScaleWeights(warpgroup, thread, own);
+      at.Release(thread, at.value_scales_empty());
     }
   }
 
@@ -118,13 +111,13 @@ struct WgmmaFlashWork {
     const float sum[2] = {own->sum[0], own->sum[1]};
     float rescale[2];
     ToWeights(tile, begins_split, *keys, rescale, own);
-    keys->Next();
+    keys->Next(Shape::kStages);
     // Waits for the next keys here: its branches keep ptxas from moving the wait for the values' products in front of
     // the exponentials.
     if (tile + 1 < at.task.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
     at.block.template WaitForProducts<0>();
     EndTile(tile - 1, values->index, own);
-    values->Next();
+    values->Next(Shape::kStages);
     of.RoundWeights(own);
     if (begins_split) {
       of.EndSplit(maximum, sum, *first_split, false, warpgroup, thread, own);
@@ -142,7 +135,7 @@ struct WgmmaFlashWork {
     IssueScores(keys->index, own);
     at.block.template WaitForProducts<0>();
     ToWeights(at.task.tiles.first, false, *keys, rescale, own);
-    keys->Next();
+    keys->Next(Shape::kStages);
     if (at.task.tiles.first + 1 < at.task.tiles.end) at.block.Wait(at.keys_full(keys->index), keys->parity);
     of.RoundWeights(own);
     bool add = false;
@@ -156,7 +149,7 @@ struct WgmmaFlashWork {
     IssueValues(values->index, add, own);
     at.block.template WaitForProducts<0>();
     EndTile(at.task.tiles.end - 1, values->index, own);
-    values->Next();
+    values->Next(Shape::kStages);
     if (at.flash.parts.data == nullptr) {
       of.EndSplit(own->maximum, own->sum, first_split, true, warpgroup, thread, own);
     }
@@ -167,12 +160,7 @@ struct WgmmaFlashWork {
     of.FindRows(warpgroup, thread, &own);
     if constexpr (Shape::kAdjusts) WgmmaFlashScores<Shape, Block>{at}.FindSlopes(warpgroup, thread, &own);
     of.BeginSplit(&own);
-    if (at.task.tiles.first >= at.task.tiles.end) {  // no row sees a key
-      DUNLIN_UNROLL
-      for (float& value : own.out) value = 0.0F;
-      of.StoreRows(warpgroup, thread, own);
-      return;
-    }
+    if (at.task.tiles.first >= at.task.tiles.end) return of.StoreZeros(warpgroup, thread, &own);
     if (warpgroup == 0 && at.task.tiles.first + 1 < at.task.tiles.end && takes_turns()) {
       at.block.ArriveNamed(kTurn, 256);  // the first turn
     }
@@ -183,102 +171,8 @@ struct WgmmaFlashWork {
     at.block.FenceAsync();
     at.block.SyncNamed(kQueries + warpgroup, 128);
     Multiply(&rings->keys, &rings->values, &own);
-    if (at.flash.parts.data == nullptr) {
-      of.StoreRows(warpgroup, thread, own);
-    } else {
-      of.StorePart(warpgroup, thread, own);
-    }
+    of.Store(warpgroup, thread, own);
   }
 };
-
-template <typename Shape, typename Block>
-DUNLIN_DEVICE void StartWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at) {
-  if (at.block.thread() == 0) {
-    at.block.PrefetchMap(at.flash.keys);
-    at.block.PrefetchMap(at.flash.values);
-    const auto readers = static_cast<uint32_t>(4 * at.warpgroups());  // one arrival per warp
-    DUNLIN_UNROLL
-    for (int stage = 0; stage < kWgmmaStages; ++stage) {
-      at.block.InitBarrier(at.keys_full(stage), Shape::kCodes ? Shape::kWideners : 1);
-      at.block.InitBarrier(at.values_full(stage), Shape::kCodes ? Shape::kWideners : 1);
-      at.block.InitBarrier(at.keys_empty(stage), readers);
-      at.block.InitBarrier(at.values_empty(stage), readers);
-    }
-    at.block.InitBarrier(at.values_arrived(), 1);
-    if constexpr (Shape::kCodes) {
-      at.block.InitBarrier(at.value_scales_empty(), readers);
-      DUNLIN_UNROLL
-      for (int stage = 0; stage < kWgmmaStages; ++stage) {
-        at.block.InitBarrier(at.key_codes_arrived(stage), 1);
-        at.block.InitBarrier(at.value_codes_arrived(stage), 1);
-      }
-    }
-    at.block.FenceBarrierInit();
-  }
-  at.block.SyncBlock();
-}
-
-// What the warps of the last warpgroups do for a task. warp: of these.
-template <typename Shape, typename Block>
-DUNLIN_DEVICE void LoadWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warp, int lane, WgmmaFlashRings* rings) {
-  if constexpr (Shape::kCodes) {
-    const WgmmaFlashCodes<Shape, Block> codes{at};
-    if (warp == 0) {
-      codes.Load(lane, rings);
-    } else {
-      codes.Widen(warp - 1, lane, rings);
-    }
-  } else {
-    const WgmmaFlashLoader<Shape, Block> loader{at};
-    if (warp == 0) loader.LoadKeys(lane, &rings->keys);
-    if (warp == 1) loader.LoadValues(lane, rings);
-  }
-}
-
-// What warpgroup `warpgroup` does for a task.
-template <typename Shape, typename Block>
-DUNLIN_DEVICE void MultiplyWgmmaFlash(const WgmmaFlashBlock<Shape, Block>& at, int warpgroup, WgmmaFlashRings* rings) {
-  const WgmmaFlashWork<Shape, Block> work{at,
-                                          {at, Shape::kAdjusts ? 1.0F : WgmmaFlashFactor(at.flash.call)},
-                                          warpgroup,
-                                          at.block.Again(at.block.thread() % 128)};
-  work.Run(rings);
-}
-
-template <typename Shape, typename Block>
-DUNLIN_DEVICE void RunWgmmaFlash(const Block& block, const WgmmaFlashCall& flash) {
-  block.LaunchDependents();
-  block.WaitForPreceding();
-  WgmmaFlashTask task;
-  int32_t turn = 0;
-  const auto next = [&] {
-    return FindWgmmaFlashTask<Shape>(flash, static_cast<int32_t>(block.index()), static_cast<int32_t>(block.count()),
-                                     &turn, &task);
-  };
-  if constexpr (!Shape::kPersistent) {
-    if (!next()) return;
-  }
-  const WgmmaFlashBlock<Shape, Block> at{block, flash, task, block.SharedBase()};
-  StartWgmmaFlash(at);
-  WgmmaFlashRings rings;
-  const int warpgroup = block.thread() / 128;
-  if (warpgroup >= Shape::kWarpgroups) {
-    if constexpr (Shape::kMovesRegisters) block.template LowerRegisters<Shape::kLoadRegisters>();
-    const int warp = block.thread() / kWarpLanes - 4 * Shape::kWarpgroups;
-    const int lane = block.thread() % kWarpLanes;
-    if constexpr (Shape::kPersistent) {
-      while (next()) LoadWgmmaFlash(at, warp, lane, &rings);
-    } else {
-      LoadWgmmaFlash(at, warp, lane, &rings);
-    }
-    return;
-  }
-  if constexpr (Shape::kMovesRegisters) block.template RaiseRegisters<Shape::kRegisters>();
-  if constexpr (Shape::kPersistent) {
-    while (next()) MultiplyWgmmaFlash(at, warpgroup, &rings);
-  } else if (warpgroup < at.warpgroups()) {
-    MultiplyWgmmaFlash(at, warpgroup, &rings);
-  }
-}
 
 }  // namespace dunlin::kernels::cuda

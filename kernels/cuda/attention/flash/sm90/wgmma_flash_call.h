@@ -5,12 +5,14 @@
 // softmax of its own, and splits are merged in ascending order: in the block where it walks through all of them, else
 // by the merge kernel, with the same bits. A row's result depends on neither the number of warpgroups nor the rows
 // beside it: wgmma adds in the order of k, whatever else it multiplies. E4M3 codes are widened to BF16 on the way:
-// where every scale is 1 the bits are those of BF16 pages with the same values. Outputs of 128 rows by 256 columns
-// leave no shared memory for the totals of the splits before: a launch of such blocks has at most one for each
-// multiprocessor, which takes one task after another and keeps its totals in memory.
+// where every scale is 1 the bits are those of BF16 pages with the same values. Outputs of 128 rows by 256 columns, or
+// of 64 by 512, which two warpgroups share, leave no shared memory for the totals of the splits before: a launch of
+// such blocks has at most one for each multiprocessor, which takes one task after another and keeps its totals in
+// memory.
 #pragma once
 
 #include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/sm90/descriptor.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 
@@ -20,7 +22,6 @@ inline constexpr int32_t kWgmmaSplitKeys = 1024;             // of a split of FL
 inline constexpr int32_t kWgmmaChunkKeys = 256;              // of a split of EFFICIENT
 inline constexpr int32_t kWgmmaMinPageTokens = 8;            // a box starts at a multiple of the swizzle's eight rows
 inline constexpr int32_t kWgmmaPagesEnd = 1 << 30;           // the index of no page: its boxes are zeros
-inline constexpr int kWgmmaStages = 2;                       // of keys, and of values
 inline constexpr float kWgmmaSoftcapMax = 128.0F;            // an exponent of 2 within 2^-12 (CappedExponent)
 inline constexpr int64_t kWgmmaTasksMax = int64_t{1} << 30;  // of a launch
 inline constexpr size_t kWgmmaTotalBytes = size_t{128} * 256 * 4;  // of a block that keeps its totals in memory
@@ -36,8 +37,10 @@ struct WgmmaFlashShape {
   static constexpr int kDim = kDims;
   static constexpr int kSlices = kDim / 64;                // of 128 bytes of a row
   static constexpr int kTileKeys = kDim > 128 ? 64 : 128;  // of a tile
+  static constexpr int kStages = 2;                        // of keys, and of values
   static constexpr int kWarpgroups = kWarpgroupCount;
   static constexpr int kRows = 64 * kWarpgroups;
+  static constexpr bool kValuesInKeys = false;
   static constexpr bool kSharesRows = false;                          // each warpgroup has 64 rows of its own,
   static constexpr int kScoreKeys = kTileKeys;                        // and of these all scores
   static constexpr int kColumns = kDim;                               // and columns
@@ -52,15 +55,15 @@ struct WgmmaFlashShape {
   static constexpr uint32_t kSliceBytes = kTileKeys * kSwizzleRowBytes;
   static constexpr uint32_t kTileBytes = kSlices * kSliceBytes;
   static constexpr uint32_t kKeys = kWarpgroups * kQueryBytes;
-  static constexpr uint32_t kValues = kKeys + kWgmmaStages * kTileBytes;
+  static constexpr uint32_t kValues = kKeys + kStages * kTileBytes;
   static constexpr uint32_t kTotalBytes = kRows * kDim * 4;                      // FP32 rows of the splits so far
-  static constexpr uint32_t kTotals = kValues + kWgmmaStages * kTileBytes;       // unless they are in memory
+  static constexpr uint32_t kTotals = kValues + kStages * kTileBytes;            // unless they are in memory
   static constexpr uint32_t kFlags = kTotals + (kPersistent ? 0 : kTotalBytes);  // a piece per stage of values
   static constexpr uint32_t kFlagBytes = kCodes ? 32 : 16;  // of a stage: a word per warp that looks through it
-  static constexpr uint32_t kScales = kFlags + kFlagBytes * kWgmmaStages;
+  static constexpr uint32_t kScales = kFlags + kFlagBytes * kStages;
   static constexpr uint32_t kScaleBytes = kTileKeys * 4;  // of a tile's keys, in each stage, and of its values, in one
-  static constexpr uint32_t kBarriers = kScales + (kCodes ? (kWgmmaStages + 1) * kScaleBytes : 0);
-  static constexpr uint32_t kNumBarriers = kCodes ? 6 * kWgmmaStages + 2 : 4 * kWgmmaStages + 1;
+  static constexpr uint32_t kBarriers = kScales + (kCodes ? (kStages + 1) * kScaleBytes : 0);
+  static constexpr uint32_t kNumBarriers = kCodes ? 6 * kStages + 2 : 4 * kStages + 1;
   static constexpr uint32_t kSharedBytes = kBarriers + 8 * kNumBarriers + kSwizzleAlignment;
   // Of a stage: codes arrive in the last slices of the tile, 128 dims in each, a key in each row.
   static constexpr int kCodeSlices = kCodes ? (kDim + 127) / 128 : 0;
@@ -82,44 +85,63 @@ struct WgmmaAdjusted : PlainShape {
   static constexpr bool kAdjusts = true;
 };
 
-// Latent rows: keys of 576 dims whose last 512 are the values, which are multiplied where the keys lie. Both warpgroups
-// have the same 64 rows: each computes the scores of half of a tile's keys, and half of the columns. Weights pass
-// through shared memory, as do the largest scores and the sums of either half. One shape for both phases.
-template <typename OperandFormat>
-struct WgmmaLatentShape {
+// Blocks of more than 256 dims. Both warpgroups have the same 64 rows: each computes the scores of half of a tile's
+// keys, and half of the 512 columns. Weights pass through shared memory, as do the largest scores and the sums of
+// either half. One shape for both phases. kInKeys: the last 512 dims of the keys are the values, which are multiplied
+// where the keys lie, in two stages; otherwise keys and values have a stage each, and those of a tile arrive while the
+// other's are multiplied.
+template <typename OperandFormat, int kDims, bool kInKeys, bool kOfCodes = false>
+struct WgmmaSharedRowsShape {
   using Format = OperandFormat;
   static constexpr bool kAdjusts = false;
-  static constexpr bool kCodes = false;
-  static constexpr DType kDType = Format::kDType;
-  static constexpr int kDim = 576;
+  static constexpr bool kCodes = kOfCodes;
+  static constexpr DType kDType = kCodes ? DType::kF8E4M3 : Format::kDType;
+  static constexpr int kDim = kDims;
   static constexpr int kValueDim = 512;
   static constexpr int kSlices = kDim / 64;
-  static constexpr int kFirstValueSlice = kSlices - kValueDim / 64;
   static constexpr int kTileKeys = 64;
+  static constexpr int kStages = kInKeys ? 2 : 1;
   static constexpr int kWarpgroups = 2;
   static constexpr int kRows = 64;
+  static constexpr bool kValuesInKeys = kInKeys;
   static constexpr bool kSharesRows = true;
   static constexpr int kScoreKeys = kTileKeys / kWarpgroups;
   static constexpr int kColumns = kValueDim / kWarpgroups;
   static constexpr bool kPersistent = true;
+  static constexpr int kWideners = kCodes ? 3 : 0;
   static constexpr int kThreads = 128 * (kWarpgroups + 1);
   static constexpr uint32_t kQuerySliceBytes = 64 * kSwizzleRowBytes;
   static constexpr uint32_t kQueryBytes = kSlices * kQuerySliceBytes;
   static constexpr uint32_t kSliceBytes = kTileKeys * kSwizzleRowBytes;
   static constexpr uint32_t kTileBytes = kSlices * kSliceBytes;
   static constexpr uint32_t kKeys = kQueryBytes;
-  static constexpr uint32_t kWeights = kKeys + kWgmmaStages * kTileBytes;      // [64 rows, 64 keys]
+  static constexpr uint32_t kValues = kKeys + (kInKeys ? kSlices - kValueDim / 64 : kSlices) * kSliceBytes;
+  static constexpr uint32_t kWeights = kKeys + 2 * kTileBytes;                 // [64 rows, 64 keys]
   static constexpr uint32_t kExchange = kWeights + kRows * kSwizzleRowBytes;   // maxima, sums: [2, 64 rows] FP32 each
-  static constexpr uint32_t kFlags = kExchange + 2 * kWarpgroups * kRows * 4;  // a word per warp
-  static constexpr uint32_t kBarriers = kFlags + 4 * 4 * kWarpgroups;
-  static constexpr uint32_t kNumBarriers = 2 * kWgmmaStages;
+  static constexpr uint32_t kFlags = kExchange + 2 * kWarpgroups * kRows * 4;  // a word per warp that looks through
+  static constexpr uint32_t kFlagBytes = 4 * 4 * kWarpgroups;
+  static constexpr uint32_t kScales = kFlags + kFlagBytes;
+  static constexpr uint32_t kScaleBytes = kTileKeys * 4;
+  static constexpr uint32_t kBarriers = kScales + (kCodes ? 2 * kScaleBytes : 0);
+  static constexpr uint32_t kNumBarriers = kCodes ? 6 * kStages + 2 : 4 * kStages + 1;
   static constexpr uint32_t kSharedBytes = kBarriers + 8 * kNumBarriers + kSwizzleAlignment;
+  static constexpr int kCodeSlices = kCodes ? kDim / 128 : 0;
+  static constexpr uint32_t kCodeBytes = kCodeSlices * kSliceBytes;
+  static constexpr uint32_t kCodesAt = kTileBytes - kCodeBytes;
   static constexpr bool kMovesRegisters = true;
-  static constexpr int kLoadRegisters = 40;
-  static constexpr int kRegisters = 232;
+  static constexpr int kLoadRegisters = kCodes ? 56 : 40;
+  static constexpr int kRegisters = (504 - kLoadRegisters) / 2;
   static_assert(kSharedBytes <= 227 * 1024);
   static_assert(size_t{kRows} * kValueDim * 4 == kWgmmaTotalBytes);
 };
+
+// Latent rows of 576 dims.
+template <typename OperandFormat>
+struct WgmmaLatentShape : WgmmaSharedRowsShape<OperandFormat, 576, true> {};
+
+// Heads of more than 256 and up to 512 dims.
+template <typename OperandFormat, bool kOfCodes = false>
+struct WgmmaWideShape : WgmmaSharedRowsShape<OperandFormat, 512, false, kOfCodes> {};
 
 struct WgmmaFlashCall {
   AttentionCall call;
@@ -211,8 +233,8 @@ DUNLIN_HD bool FindWgmmaFlashTask(const WgmmaFlashCall& flash, int32_t block, in
 struct WgmmaFlashStage {
   int index = 0;
   uint32_t parity = 0;
-  DUNLIN_HD void Next() {
-    if (++index < kWgmmaStages) return;
+  DUNLIN_HD void Next(int stages) {
+    if (++index < stages) return;
     index = 0;
     parity ^= 1;
   }
@@ -240,22 +262,21 @@ struct WgmmaFlashBlock {
   DUNLIN_HD uint32_t flag(int stage) const { return shared + Shape::kFlags + Shape::kFlagBytes * stage; }
   DUNLIN_HD uint32_t barrier(int index) const { return shared + Shape::kBarriers + 8 * index; }
   DUNLIN_HD uint32_t keys_full(int stage) const { return barrier(stage); }
-  DUNLIN_HD uint32_t keys_empty(int stage) const { return barrier(kWgmmaStages + stage); }
-  DUNLIN_HD uint32_t values_full(int stage) const { return barrier(2 * kWgmmaStages + stage); }
-  DUNLIN_HD uint32_t values_empty(int stage) const { return barrier(3 * kWgmmaStages + stage); }
+  DUNLIN_HD uint32_t keys_empty(int stage) const { return barrier(Shape::kStages + stage); }
+  DUNLIN_HD uint32_t values_full(int stage) const { return barrier(2 * Shape::kStages + stage); }
+  DUNLIN_HD uint32_t values_empty(int stage) const { return barrier(3 * Shape::kStages + stage); }
   // Values that have to be looked through before they are full; of codes, the scales of a tile's values.
-  DUNLIN_HD uint32_t values_arrived() const { return barrier(4 * kWgmmaStages); }
-  DUNLIN_HD uint32_t value_scales_full() const { return barrier(4 * kWgmmaStages); }
-  DUNLIN_HD uint32_t key_codes_arrived(int stage) const { return barrier(4 * kWgmmaStages + 1 + stage); }
-  DUNLIN_HD uint32_t value_codes_arrived(int stage) const { return barrier(5 * kWgmmaStages + 1 + stage); }
-  DUNLIN_HD uint32_t value_scales_empty() const { return barrier(6 * kWgmmaStages + 1); }
-  // Where warpgroups share rows: weights, exchanged maxima and sums, and the flags of the latest tile.
+  DUNLIN_HD uint32_t values_arrived() const { return barrier(4 * Shape::kStages); }
+  DUNLIN_HD uint32_t value_scales_full() const { return barrier(4 * Shape::kStages); }
+  DUNLIN_HD uint32_t key_codes_arrived(int stage) const { return barrier(4 * Shape::kStages + 1 + stage); }
+  DUNLIN_HD uint32_t value_codes_arrived(int stage) const { return barrier(5 * Shape::kStages + 1 + stage); }
+  DUNLIN_HD uint32_t value_scales_empty() const { return barrier(6 * Shape::kStages + 1); }
+  // Where warpgroups share rows: weights, exchanged maxima and sums.
   DUNLIN_HD uint32_t weights() const { return shared + Shape::kWeights; }
   DUNLIN_HD uint32_t maxima() const { return shared + Shape::kExchange; }
   DUNLIN_HD uint32_t sums() const { return shared + Shape::kExchange + Shape::kWarpgroups * Shape::kRows * 4; }
-  DUNLIN_HD uint32_t flags() const { return shared + Shape::kFlags; }
   DUNLIN_HD uint32_t key_scales(int stage) const { return shared + Shape::kScales + stage * Shape::kScaleBytes; }
-  DUNLIN_HD uint32_t value_scales() const { return key_scales(kWgmmaStages); }
+  DUNLIN_HD uint32_t value_scales() const { return key_scales(Shape::kStages); }
   // The task's rows, found again: tiles are walked through without registers for what is needed at their end.
   DUNLIN_DEVICE RowBlock RowsAgain() const {
     return WgmmaFlashRowsOf<Shape>(flash, WgmmaFlashPlaceOf(flash, block.Again(task.index)));
@@ -274,6 +295,11 @@ struct WgmmaFlashBlock {
     return {key & ((1 << shift) - 1), key < sequence.kv_len ? sequence.pages[key >> shift] : kWgmmaPagesEnd};
   }
   DUNLIN_HD bool BeginsSplit(int32_t tile) const { return (tile & (flash.split_tiles - 1)) == 0; }
+  // A warp that multiplies gives a stage back, after what all of its lanes have read of it.
+  DUNLIN_DEVICE void Release(int thread, uint32_t empty) const {
+    block.SyncWarp();
+    if (thread % kWarpLanes == 0) block.Arrive(empty);
+  }
   // Whether some row sees only a part of the tile's keys.
   DUNLIN_HD bool Cut(int32_t tile) const { return !task.rows.SeesAll(tile * Shape::kTileKeys, Shape::kTileKeys); }
 };

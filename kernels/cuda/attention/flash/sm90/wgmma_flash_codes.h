@@ -87,7 +87,7 @@ struct WgmmaFlashCodes {
         LoadCodes(at.flash.keys, tile + 1, at.keys(keys->index), barrier, lane);
         LoadScales(call.keys, tile + 1, at.key_scales(keys->index), barrier, lane);
         at.block.SyncWarp();
-        keys->Next();
+        keys->Next(Shape::kStages);
       }
       if (tile < at.task.tiles.first) continue;
       at.block.Wait(at.value_scales_empty(), rings->parity ^ 1);
@@ -98,7 +98,7 @@ struct WgmmaFlashCodes {
       Begin(at.value_codes_arrived(values->index), Shape::kCodeBytes, lane);
       LoadCodes(at.flash.values, tile, at.values(values->index), at.value_codes_arrived(values->index), lane);
       at.block.SyncWarp();
-      values->Next();
+      values->Next(Shape::kStages);
     }
   }
 
@@ -192,13 +192,13 @@ struct WgmmaFlashCodes {
         at.block.Wait(at.key_codes_arrived(keys->index), keys->parity);
         WidenRows<false>(at.keys(keys->index), Shape::kTileKeys, widener, lane);
         Finish(at.keys_full(keys->index), lane);
-        keys->Next();
+        keys->Next(Shape::kStages);
       }
       if (tile < at.task.tiles.first) continue;
       at.block.Wait(at.value_codes_arrived(values->index), values->parity);
       WidenValues(tile, values->index, widener, lane);
       Finish(at.values_full(values->index), lane);
-      values->Next();
+      values->Next(Shape::kStages);
     }
   }
 };

@@ -4,11 +4,6 @@
 
 namespace dunlin::kernels::cuda {
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 64>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 128>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashPrefill<Fp16Format, 256>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaFlashDecode<Fp16Format, 256>);
+DUNLIN_WGMMA_FLASH_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER, WgmmaPlain, Fp16Format, false)
 
 }  // namespace dunlin::kernels::cuda

@@ -6,8 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash.h"
-#include "kernels/cuda/attention/flash/sm90/wgmma_flash_block.h"
-#include "kernels/cuda/attention/flash/sm90/wgmma_latent_block.h"
+#include "kernels/cuda/attention/flash/sm90/wgmma_flash_run.h"
 #include "kernels/cuda/sm90/device_block.h"
 #include "kernels/cuda/sm90/launch.cuh"
 
@@ -15,11 +14,7 @@ namespace dunlin::kernels::cuda {
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1) WgmmaFlash(const __grid_constant__ WgmmaFlashCall flash) {
-  if constexpr (Shape::kSharesRows) {
-    RunWgmmaLatent<Shape>(DeviceBlock(), flash);
-  } else {
-    RunWgmmaFlash<Shape>(DeviceBlock(), flash);
-  }
+  RunWgmmaFlash<Shape>(DeviceBlock(), flash);
 }
 
 template <typename Shape>

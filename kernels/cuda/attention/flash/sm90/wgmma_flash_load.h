@@ -2,7 +2,7 @@
 // The warps of a block that load: one the keys, one the values, by TMA, a box per page and 128 bytes of a row, each
 // lane its own boxes. Values of tiles that some row sees only in part are looked through on the way, since the tensor
 // cores would multiply what is not finite by a weight of 0: slots past the sequence's end become zeros, visible
-// elements that are not finite, too, and a flag tells.
+// elements that are not finite, too, and a flag tells. (Warpgroups that share rows do so themselves, all at once.)
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_call.h"
@@ -53,7 +53,7 @@ struct WgmmaFlashLoader {
   }
 
   DUNLIN_DEVICE void LoadKeys(int lane, WgmmaFlashStage* stage) const {
-    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next()) {
+    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next(Shape::kStages)) {
       at.block.Wait(at.keys_empty(stage->index), stage->parity ^ 1);
       Begin(at.keys_full(stage->index), lane);
       LoadTile(at.flash.keys, tile, at.keys(stage->index), at.keys_full(stage->index), lane);
@@ -63,9 +63,9 @@ struct WgmmaFlashLoader {
 
   DUNLIN_DEVICE void LoadValues(int lane, WgmmaFlashRings* rings) const {
     WgmmaFlashStage* stage = &rings->values;
-    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next()) {
+    for (int32_t tile = at.task.tiles.first; tile < at.task.tiles.end; ++tile, stage->Next(Shape::kStages)) {
       at.block.Wait(at.values_empty(stage->index), stage->parity ^ 1);
-      const bool cut = at.Cut(tile);
+      const bool cut = !Shape::kSharesRows && at.Cut(tile);
       const uint32_t barrier = cut ? at.values_arrived() : at.values_full(stage->index);
       Begin(barrier, lane);
       LoadTile(at.flash.values, tile, at.values(stage->index), barrier, lane);

@@ -151,8 +151,8 @@ struct WgmmaFlashRows {
 
   // Of E4M3 codes: products times the scales of a stage's keys, and weights times those of the values. A weight of 0
   // stays 0, whatever the scale.
-  DUNLIN_DEVICE void ScaleProducts(int stage, int thread, State* own) const {
-    const uint32_t scales = at.key_scales(stage) + WgmmaSlot::Column(thread, 0) * 4;
+  DUNLIN_DEVICE void ScaleProducts(int stage, int warpgroup, int thread, State* own) const {
+    const uint32_t scales = at.key_scales(stage) + KeyOf(warpgroup, thread, 0) * 4;
     DUNLIN_UNROLL
     for (int i = 0; i < Shape::kScoreKeys / 2; i += 4) {
       float pair[2];
@@ -161,8 +161,8 @@ struct WgmmaFlashRows {
       for (int j = 0; j < 4; ++j) own->scores[i + j] *= pair[j % 2];
     }
   }
-  DUNLIN_DEVICE void ScaleWeights(int thread, State* own) const {
-    const uint32_t scales = at.value_scales() + WgmmaSlot::Column(thread, 0) * 4;
+  DUNLIN_DEVICE void ScaleWeights(int warpgroup, int thread, State* own) const {
+    const uint32_t scales = at.value_scales() + KeyOf(warpgroup, thread, 0) * 4;
     DUNLIN_UNROLL
     for (int i = 0; i < Shape::kScoreKeys / 2; i += 4) {
       float pair[2];
@@ -359,6 +359,20 @@ struct WgmmaFlashRows {
         const int dim = ColumnOf(warpgroup, thread, i);
         if (dim < call.values.dim) StorePair(start + dim, own.out[i] * inverse, own.out[i + 1] * inverse);
       }
+    }
+  }
+
+  // Of a task whose rows see no key.
+  DUNLIN_DEVICE void StoreZeros(int warpgroup, int thread, State* own) const {
+    DUNLIN_UNROLL
+    for (float& value : own->out) value = 0.0F;
+    StoreRows(warpgroup, thread, *own);
+  }
+  DUNLIN_DEVICE void Store(int warpgroup, int thread, const State& own) const {
+    if (at.flash.parts.data == nullptr) {
+      StoreRows(warpgroup, thread, own);
+    } else {
+      StorePart(warpgroup, thread, own);
     }
   }
 

@@ -4,7 +4,6 @@
 
 namespace dunlin::kernels::cuda {
 
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Bf16Format>);
-DUNLIN_WGMMA_FLASH_LAUNCHER(WgmmaLatentShape<Fp16Format>);
+DUNLIN_WGMMA_LATENT_SHAPES(DUNLIN_WGMMA_FLASH_LAUNCHER)
 
 }  // namespace dunlin::kernels::cuda

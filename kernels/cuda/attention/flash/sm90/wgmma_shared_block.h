@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH by wgmma over latent rows (WgmmaLatentShape): one warp loads tiles of keys, two warpgroups multiply the same 64
-// rows. Of a tile, the scores are issued before the previous tile's weights are multiplied by its values, so that the
-// tensor cores work while weights are computed. Of tiles that some row sees only in part, elements of values that are
-// not finite are taken out after the scores, where both lie.
+// FLASH by wgmma over latent rows and heads of up to 512 dims (WgmmaSharedRowsShape): two warpgroups multiply the same
+// 64 rows. Of a tile, the scores are issued before the previous tile's weights are multiplied by its values, so that
+// the tensor cores work while weights are computed. Of tiles that some row sees only in part, elements of values that
+// are not finite are taken out after the scores, which values in keys are needed for; of codes while they are widened.
 #pragma once
 
 #include "kernels/cuda/attention/flash/sm90/wgmma_flash_load.h"
@@ -12,7 +12,7 @@
 namespace dunlin::kernels::cuda {
 
 template <typename Shape, typename Block>
-struct WgmmaLatentWork {
+struct WgmmaSharedWork {
   using State = WgmmaFlashState<Shape>;
   using Format = typename Shape::Format;
   static constexpr int kAll = 4;  // a named barrier: both warpgroups
@@ -27,8 +27,9 @@ struct WgmmaLatentWork {
 
   DUNLIN_DEVICE void IssueScores(int stage, State* own) const {
     constexpr int kSteps = kSwizzleRowBytes / kWgmmaStepBytes;
+    // Not kept in registers for each step.
     const uint64_t queries = WgmmaRows(at.block.Again(at.queries(0)));
-    const uint64_t keys = WgmmaRows(at.keys(stage) + warpgroup * Shape::kScoreKeys * kSwizzleRowBytes);
+    const uint64_t keys = WgmmaRows(at.block.Again(at.keys(stage)) + warpgroup * Shape::kScoreKeys * kSwizzleRowBytes);
     DUNLIN_UNROLL
     for (int step = 0; step < Shape::kDim / 16; ++step) {
       const uint64_t in_slice = step % kSteps * kDescriptorStep;
@@ -40,9 +41,8 @@ struct WgmmaLatentWork {
   }
   DUNLIN_DEVICE void IssueValues(int stage, bool add, State* own) const {
     const uint64_t weights = WgmmaRows(at.block.Again(at.weights()));
-    const int slice = Shape::kFirstValueSlice + warpgroup * (Shape::kColumns / 64);
-    const uint64_t values =
-        WgmmaColumns(at.keys(stage) + slice * Shape::kSliceBytes, Shape::kSliceBytes, 8 * kSwizzleRowBytes);
+    const uint32_t columns = at.values(stage) + warpgroup * (Shape::kColumns / 64) * Shape::kSliceBytes;
+    const uint64_t values = WgmmaColumns(columns, Shape::kSliceBytes, 8 * kSwizzleRowBytes);
     DUNLIN_UNROLL
     for (int step = 0; step < Shape::kTileKeys / 16; ++step) {
       at.block.template Multiply<Format, Shape::kColumns, true>(
@@ -51,8 +51,11 @@ struct WgmmaLatentWork {
     at.block.CommitProducts();
   }
 
-  // The scores of `tile` have been waited for: they become weights.
-  DUNLIN_DEVICE void ToWeights(int32_t tile, bool begins_split, float (&rescale)[2], State* own) const {
+  // The scores of `tile` have been waited for: they become weights. Keys that hold no values are free.
+  DUNLIN_DEVICE void ToWeights(int32_t tile, bool begins_split, const WgmmaFlashStage& keys, float (&rescale)[2],
+                               State* own) const {
+    if constexpr (Shape::kCodes) of.ScaleProducts(keys.index, warpgroup, thread, own);
+    if constexpr (!Shape::kValuesInKeys) at.Release(thread, at.keys_empty(keys.index));
     if (at.Cut(tile)) of.Mask(tile, warpgroup, thread, own);
     if (begins_split) of.BeginSplit(own);
     float largest[2];
@@ -62,14 +65,23 @@ struct WgmmaLatentWork {
     DUNLIN_UNROLL
     for (int half = 0; half < 2; ++half) largest[half] = fmaxf(largest[half], others[half]);
     of.Weigh(largest, own, rescale);
+    if constexpr (Shape::kCodes) {
+      static_assert(Shape::kStages == 1, "the scales' phase is that of the keys");
+      at.block.Wait(at.value_scales_full(), keys.parity);
+      of.ScaleWeights(warpgroup, thread, own);
+      at.Release(thread, at.value_scales_empty());
+    }
     of.RoundWeights(own);
   }
 
   // The weights to shared memory, where both warpgroups have multiplied those of the tile before. Returns whether
-  // values of the tile were taken out.
-  DUNLIN_DEVICE bool StoreWeights(int32_t tile, int stage, const State& own) const {
-    const bool cut = at.Cut(tile);
-    if (cut) Clean(tile, stage);
+  // values of the tile were taken out here. values: where the tile's are.
+  DUNLIN_DEVICE bool StoreWeights(int32_t tile, const WgmmaFlashStage& values, const State& own) const {
+    const bool cleans = !Shape::kCodes && at.Cut(tile);
+    if (cleans) {
+      if constexpr (!Shape::kValuesInKeys) at.block.Wait(at.values_full(values.index), values.parity);
+      Clean(tile, values.index);
+    }
     SyncAll();
     DUNLIN_UNROLL
     for (int i = 0; i < Shape::kScoreKeys / 4; ++i) {
@@ -79,39 +91,48 @@ struct WgmmaLatentWork {
     }
     at.block.FenceAsync();
     SyncAll();
+    return cleans && FindsFlag(0, kThreads / kWarpLanes);
+  }
+
+  DUNLIN_DEVICE bool FindsFlag(int stage, int words) const {
     bool found = false;
-    if (cut) {
-      DUNLIN_UNROLL
-      for (int warp = 0; warp < kThreads / kWarpLanes; ++warp) found |= at.block.LoadWord(at.flags() + 4 * warp) != 0;
-    }
+    DUNLIN_UNROLL
+    for (int word = 0; word < words; ++word) found |= at.block.LoadWord(at.flag(stage) + 4 * word) != 0;
     return found;
   }
 
   // Zeros for values that no row sees or that are not finite, whose scores both warpgroups have; and the warp's flag.
   DUNLIN_DEVICE void Clean(int32_t tile, int stage) const {
     const int all = warpgroup * 128 + thread;
-    const uint32_t values = at.keys(stage) + Shape::kFirstValueSlice * Shape::kSliceBytes;
     uint32_t found = 0;
     DUNLIN_NO_UNROLL
     for (uint32_t offset = all * kPieceBytes; offset < Shape::kValueDim / 64 * Shape::kSliceBytes;
          offset += kThreads * kPieceBytes) {
       const auto row = static_cast<int32_t>(offset / kSwizzleRowBytes % Shape::kTileKeys);
       const bool present = tile * Shape::kTileKeys + row < at.task.rows.sequence.kv_len;
-      if (CleanPiece<Format>(at.block, values + offset, present) && present) found = 1;
+      if (CleanPiece<Format>(at.block, at.values(stage) + offset, present) && present) found = 1;
     }
     DUNLIN_UNROLL
     for (int mask = 1; mask < kWarpLanes; mask *= 2) found |= at.block.ShuffleXor(found, mask);
-    if (thread % kWarpLanes == 0) at.block.StoreWord(at.flags() + 4 * (all / kWarpLanes), found);
+    if (thread % kWarpLanes == 0) at.block.StoreWord(at.flag(0) + 4 * (all / kWarpLanes), found);
   }
 
-  // The products of `tile` have been waited for: its stage is free, and the outputs are complete up to it.
+  // The products of `tile` have been waited for: its values' stage is free, and the outputs are complete up to it.
   DUNLIN_DEVICE void EndTile(int32_t tile, int stage, bool non_finite, State* own) const {
-    at.block.SyncWarp();
-    if (thread % kWarpLanes == 0) at.block.Arrive(at.keys_empty(stage));
+    if constexpr (Shape::kCodes) non_finite = at.Cut(tile) && FindsFlag(stage, Shape::kWideners);
+    at.Release(thread, Shape::kValuesInKeys ? at.keys_empty(stage) : at.values_empty(stage));
     if (non_finite) of.AddNonFinite(tile, warpgroup, thread, own);
   }
 
-  DUNLIN_DEVICE void Multiply(WgmmaFlashStage* keys, State* own) const {
+  // Values in keys have come with these.
+  DUNLIN_DEVICE void WaitForValues(const WgmmaFlashStage& values) const {
+    if constexpr (!Shape::kValuesInKeys) {
+      at.block.Wait(at.values_full(values.index), values.parity);
+      at.block.FenceProducts();
+    }
+  }
+
+  DUNLIN_DEVICE void Multiply(WgmmaFlashStage* keys, WgmmaFlashStage* values, State* own) const {
     bool first_split = true;
     bool add = false;
     float rescale[2];
@@ -119,105 +140,64 @@ struct WgmmaLatentWork {
     at.block.FenceProducts();
     IssueScores(keys->index, own);
     at.block.template WaitForProducts<0>();
-    ToWeights(at.task.tiles.first, false, rescale, own);
-    bool non_finite = StoreWeights(at.task.tiles.first, keys->index, *own);
-    int stage = keys->index;  // of the tile before
-    keys->Next();
+    ToWeights(at.task.tiles.first, false, *keys, rescale, own);
+    bool non_finite = StoreWeights(at.task.tiles.first, *values, *own);
+    keys->Next(Shape::kStages);
     DUNLIN_NO_UNROLL
     for (int32_t tile = at.task.tiles.first + 1; tile < at.task.tiles.end; ++tile) {
       const bool begins_split = at.BeginsSplit(tile);
       at.block.Wait(at.keys_full(keys->index), keys->parity);
       at.block.FenceProducts();
       IssueScores(keys->index, own);
-      IssueValues(stage, add, own);
+      WaitForValues(*values);
+      IssueValues(values->index, add, own);
       at.block.template WaitForProducts<1>();
       const float maximum[2] = {own->maximum[0], own->maximum[1]};
       const float sum[2] = {own->sum[0], own->sum[1]};
-      ToWeights(tile, begins_split, rescale, own);
+      ToWeights(tile, begins_split, *keys, rescale, own);
       // Complete; its branches keep ptxas from moving the wait for the values' products in front of the exponentials.
-      at.block.Wait(at.keys_full(keys->index), keys->parity);
+      if constexpr (Shape::kValuesInKeys) {
+        at.block.Wait(at.keys_full(keys->index), keys->parity);
+      } else {
+        at.block.Wait(at.values_full(values->index), values->parity);
+      }
       at.block.template WaitForProducts<0>();
-      EndTile(tile - 1, stage, non_finite, own);
+      EndTile(tile - 1, values->index, non_finite, own);
+      values->Next(Shape::kStages);
       if (begins_split) {
         of.EndSplit(maximum, sum, first_split, false, warpgroup, thread, own);
         first_split = false;
       } else {
         of.Rescale(rescale, own);
       }
-      non_finite = StoreWeights(tile, keys->index, *own);
+      non_finite = StoreWeights(tile, *values, *own);
       add = !begins_split;
-      stage = keys->index;
-      keys->Next();
+      keys->Next(Shape::kStages);
     }
+    WaitForValues(*values);
     at.block.FenceProducts();
-    IssueValues(stage, add, own);
+    IssueValues(values->index, add, own);
     at.block.template WaitForProducts<0>();
-    EndTile(at.task.tiles.end - 1, stage, non_finite, own);
+    EndTile(at.task.tiles.end - 1, values->index, non_finite, own);
+    values->Next(Shape::kStages);
     if (at.flash.parts.data == nullptr) {
       of.EndSplit(own->maximum, own->sum, first_split, true, warpgroup, thread, own);
     }
   }
 
-  DUNLIN_DEVICE void Run(WgmmaFlashStage* keys) const {
+  DUNLIN_DEVICE void Run(WgmmaFlashRings* rings) const {
     State own;
     of.FindRows(warpgroup, thread, &own);
     of.BeginSplit(&own);
-    if (at.task.tiles.first >= at.task.tiles.end) {  // no row sees a key
-      DUNLIN_UNROLL
-      for (float& value : own.out) value = 0.0F;
-      of.StoreRows(warpgroup, thread, own);
-      return;
-    }
+    if (at.task.tiles.first >= at.task.tiles.end) return of.StoreZeros(warpgroup, thread, &own);
     const WgmmaFlashQueries<Shape, Block> load{at};
     // Both warpgroups have the last scores of the task before, since they stored their weights.
     load.template Load<kThreads>(0, at.queries(0), warpgroup * 128 + thread);
     at.block.FenceAsync();
     SyncAll();
-    Multiply(keys, &own);
-    if (at.flash.parts.data == nullptr) {
-      of.StoreRows(warpgroup, thread, own);
-    } else {
-      of.StorePart(warpgroup, thread, own);
-    }
+    Multiply(&rings->keys, &rings->values, &own);
+    of.Store(warpgroup, thread, own);
   }
 };
-
-template <typename Shape, typename Block>
-DUNLIN_DEVICE void RunWgmmaLatent(const Block& block, const WgmmaFlashCall& flash) {
-  block.LaunchDependents();
-  block.WaitForPreceding();
-  WgmmaFlashTask task;
-  int32_t turn = 0;
-  const auto next = [&] {
-    return FindWgmmaFlashTask<Shape>(flash, static_cast<int32_t>(block.index()), static_cast<int32_t>(block.count()),
-                                     &turn, &task);
-  };
-  const WgmmaFlashBlock<Shape, Block> at{block, flash, task, block.SharedBase()};
-  if (block.thread() == 0) {
-    block.PrefetchMap(flash.keys);
-    DUNLIN_UNROLL
-    for (int stage = 0; stage < kWgmmaStages; ++stage) {
-      block.InitBarrier(at.keys_full(stage), 1);
-      block.InitBarrier(at.keys_empty(stage), 4 * Shape::kWarpgroups);
-    }
-    block.FenceBarrierInit();
-  }
-  block.SyncBlock();
-  WgmmaFlashStage keys;
-  const int warpgroup = block.thread() / 128;
-  if (warpgroup >= Shape::kWarpgroups) {
-    block.template LowerRegisters<Shape::kLoadRegisters>();
-    if (block.thread() / kWarpLanes > 4 * Shape::kWarpgroups) return;
-    const WgmmaFlashLoader<Shape, Block> loader{at};
-    while (next()) loader.LoadKeys(block.thread() % kWarpLanes, &keys);
-    return;
-  }
-  block.template RaiseRegisters<Shape::kRegisters>();
-  while (next()) {
-    const WgmmaLatentWork<Shape, Block> work{
-        at, {at, WgmmaFlashFactor(flash.call)}, warpgroup, block.Again(block.thread() % 128)};
-    work.Run(&keys);
-  }
-}
 
 }  // namespace dunlin::kernels::cuda
