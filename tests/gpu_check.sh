@@ -6,8 +6,8 @@
 # (and what --help lists).
 # FOLDER: a build folder (build/release), an unpacked bundle of deploy/gpu_bundle.sh, or bin of a dist with the CUDA
 # module. Each part ends after at most 5 minutes: 1, whether the kernels are right, as tests that run together, and how
-# fast; 2, served models and further shapes; 3, attention with soft caps and ALiBi; sanitize (gpu_sanitize.sh), alone on
-# the machine. Without --part, all run.
+# fast; 2, served models and further shapes; 3, attention with soft caps, with ALiBi and of heads of 512; sanitize
+# (gpu_sanitize.sh), alone on the machine. Without --part, all run.
 # CUBLAS=PATH (--cublas PATH) names the cuBLASLt library or where to look for it; else PyTorch's site-packages, then the
 # system. PYTHON=PROGRAM (--python PROGRAM) is the Python that has PyTorch.
 # gpu_check_results/DEVICE (--out FOLDER for another place) collects results.jsonl, table.txt, summary.md and every log;

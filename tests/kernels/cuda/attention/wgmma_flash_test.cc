@@ -152,12 +152,12 @@ TEST_P(WgmmaFlashBits, DecodingSequencesOfAnyLengthShareALaunch) {
   }
 }
 
-constexpr std::pair<DType, HeadShape> kBitShapes[] = {
-    {DType::kBF16, {4, 1, 128}},   {DType::kF8E4M3, {4, 1, 128}},    {DType::kBF16, {2, 1, 256}},
-    {DType::kBF16, {2, 1, 512}},   {DType::kBF16, {3, 1, 576, 512}}, {DType::kBF16, {2, 2, 64}},
-    {DType::kF16, {2, 1, 96}},     {DType::kF8E4M3, {2, 2, 48}},     {DType::kF16, {3, 1, 136}},
-    {DType::kF8E4M3, {2, 1, 208}}, {DType::kF16, {3, 1, 264}},       {DType::kF8E4M3, {2, 1, 400}}};
-constexpr size_t kEfficientShapes = 5;  // the kernels are FLASH's
+constexpr std::pair<DType, HeadShape> kBitShapes[] = {{DType::kBF16, {4, 1, 128}},   {DType::kF8E4M3, {4, 1, 128}},
+                                                      {DType::kBF16, {2, 1, 256}},   {DType::kBF16, {3, 1, 576, 512}},
+                                                      {DType::kBF16, {2, 2, 64}},    {DType::kF16, {2, 1, 96}},
+                                                      {DType::kF8E4M3, {2, 2, 48}},  {DType::kF16, {3, 1, 136}},
+                                                      {DType::kF8E4M3, {2, 1, 208}}, {DType::kF16, {2, 1, 264}}};
+constexpr size_t kEfficientShapes = 4;  // the kernels are FLASH's
 
 std::vector<std::tuple<AttentionBackend, std::pair<DType, HeadShape>>> BitCases() {
   std::vector<std::tuple<AttentionBackend, std::pair<DType, HeadShape>>> cases;
@@ -243,6 +243,9 @@ TEST(WgmmaFlash, PassesTheCheckOfAnOpenedDevice) {
     const bool decode = kernel.phases == Bit(AttentionPhase::kDecode);
     const AttentionPhase phase = decode ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
     const AttentionCheck check(kernel);
+    // The general rows of EFFICIENT compute the scores of 512 dims eight times.
+    if (kernel.backend == AttentionBackend::kEfficient && check.head_dim == 512 && check.dtype != DType::kBF16)
+      continue;
     const std::vector<CheckedScores> all_scores = check.ScoresOf(kernel);
     EXPECT_EQ(all_scores.size(), kernel.takes == TakesWgmmaAdjusted ? 2U : 1U);
     for (const CheckedScores scores : all_scores) {
