@@ -52,6 +52,7 @@ using WgmmaPlain = Shape;
 
 // X(shape) for every kernel, in the order of their rows: those that a source instantiates, and all of them. Of two rows
 // that take a call the first is launched, that of fewer dims.
+// NOLINTBEGIN(bugprone-macro-parentheses): of templates' names and arguments
 #define DUNLIN_WGMMA_FLASH_SHAPES(X, Scores, Format, kOfCodes) \
   X(Scores<WgmmaFlashPrefill<Format, 64, kOfCodes>>)           \
   X(Scores<WgmmaFlashDecode<Format, 64, kOfCodes>>)            \
@@ -59,6 +60,7 @@ using WgmmaPlain = Shape;
   X(Scores<WgmmaFlashDecode<Format, 128, kOfCodes>>)           \
   X(Scores<WgmmaFlashPrefill<Format, 256, kOfCodes>>)          \
   X(Scores<WgmmaFlashDecode<Format, 256, kOfCodes>>)
+// NOLINTEND(bugprone-macro-parentheses)
 #define DUNLIN_WGMMA_WIDE_SHAPES(X) \
   X(WgmmaWideShape<Bf16Format>) X(WgmmaWideShape<Fp16Format>) X(WgmmaWideShape<Bf16Format, true>)
 #define DUNLIN_WGMMA_LATENT_SHAPES(X) X(WgmmaLatentShape<Bf16Format>) X(WgmmaLatentShape<Fp16Format>)
