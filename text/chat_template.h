@@ -27,10 +27,12 @@ struct dunlin_text_chat;  // the C ABI's handle, text/rust/include/dunlin_text.h
 
 namespace dunlin::text {
 
-// A part of a message's content. type "text" is the only one that models here understand.
+// A part of a message's content: of type "text", or "image" where the model sees images.
 struct ChatPart {
   std::string type;
   std::string text;
+  // Of an image: its file, PNG, JPEG, WebP or GIF. Templates see its place alone.
+  std::shared_ptr<const std::string> image = nullptr;
 };
 
 struct ChatToolCall {

@@ -12,6 +12,7 @@
 
 #include "engine/request/adapter_lease.h"
 #include "engine/request/fp8_recipe.h"
+#include "engine/request/prompt_rows.h"
 #include "engine/request/token_constraint.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
@@ -95,7 +96,7 @@ struct StoppingParams {
 
 // One sequence to generate. Every field has been checked by Engine::Validate before Submit.
 struct Request {
-  std::vector<TokenId> prompt;  // >= 1 token, each in [0, vocab_size)
+  std::vector<TokenId> prompt;  // >= 1 token, each in [0, vocab_size) or, where `rows` has a row, a row token
   SamplingParams sampling;
   StoppingParams stopping;
   ExecutionProfile profile;
@@ -110,6 +111,7 @@ struct Request {
   // output depends on it.
   std::optional<int32_t> max_drafts;
   std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
+  std::shared_ptr<const PromptRows> rows;             // of the prompt's row tokens; null: it has none
   AdapterLease adapter;                               // AdapterSet::Lookup of the model's; empty: the base
 };
 

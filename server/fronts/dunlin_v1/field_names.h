@@ -71,6 +71,8 @@ inline constexpr FieldNames kGenerateFieldNames = [] {
       {kChatParts, "chat.messages[*].parts"},
       {kChatPartType, "chat.messages[*].parts[*].type"},
       {kChatPartText, "chat.messages[*].parts[*].text"},
+      {kChatPartImage, "chat.messages[*].parts[*].image"},
+      {kChatImages, "chat.messages[*].parts"},
       {kChatToolCalls, "chat.messages[*].tool_calls"},
       {kChatToolCallName, "chat.messages[*].tool_calls[*].name"},
       {kChatToolCallArguments, "chat.messages[*].tool_calls[*].arguments_json"},

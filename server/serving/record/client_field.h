@@ -49,6 +49,8 @@ enum class ClientField : uint8_t {
   kChatParts,              // [message]
   kChatPartType,           // [message][part]
   kChatPartText,           // [message][part]
+  kChatPartImage,          // [message][part]
+  kChatImages,
   kChatToolCalls,          // [message]
   kChatToolCallName,       // [message][call]
   kChatToolCallArguments,  // [message][call]
@@ -111,6 +113,8 @@ inline constexpr engine::NamedField kClientFieldTable[kNumFields - engine::kNumR
     {ClientField::kChatParts, "messages[*].parts"},
     {ClientField::kChatPartType, "messages[*].parts[*].type"},
     {ClientField::kChatPartText, "messages[*].parts[*].text"},
+    {ClientField::kChatPartImage, "messages[*].parts[*].image"},
+    {ClientField::kChatImages, "messages[*].parts"},
     {ClientField::kChatToolCalls, "messages[*].tool_calls"},
     {ClientField::kChatToolCallName, "messages[*].tool_calls[*].name"},
     {ClientField::kChatToolCallArguments, "messages[*].tool_calls[*].arguments_json"},

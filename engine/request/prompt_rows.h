@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that enter a decoder's first layer in place of the embeddings of tokens: those that an image encoder made.
+// Plain data, immutable once it is in a request.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/request/token_constraint.h"
+
+namespace dunlin::engine {
+
+// Ids of a prompt from here on stand for such rows. They say which: equal ids in equal places of two prompts of a model
+// have equal rows, so that the prefix cache compares them as it does tokens. No device sees them, and nothing is drawn
+// or counted by them.
+inline constexpr TokenId kFirstRowToken = TokenId{1} << 30;
+
+constexpr bool IsRowToken(TokenId id) {
+  return id >= kFirstRowToken;
+}
+
+struct PromptRows {
+  struct Span {
+    int32_t first = 0;  // position in the prompt
+    int32_t count = 0;  // >= 1
+  };
+  std::vector<Span> spans;    // ascending, disjoint: exactly the places of the prompt that have row tokens
+  int32_t columns = 0;        // the model's hidden_dim
+  std::vector<float> values;  // [sum of counts, columns], finite; neither scaled nor normed as embeddings may be
+};
+
+}  // namespace dunlin::engine
