@@ -35,6 +35,7 @@ class Bytes {
 
   dunlin_text_bytes* out() { return &bytes_; }
   std::string Take() const { return {reinterpret_cast<const char*>(bytes_.data), bytes_.size}; }
+  std::vector<uint8_t> TakeValues() const { return {bytes_.data, bytes_.data + bytes_.size}; }
 
  private:
   dunlin_text_bytes bytes_{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of text/rust. Only text/abi.h includes this; everyone else uses tokenizer.h,
-// stream_decoder.h, chat_template.h, grammar.h and text_worker.h.
+// stream_decoder.h, chat_template.h, grammar.h, text_worker.h and images/image.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
@@ -249,6 +249,21 @@ int32_t dunlin_text_grammar_fill_mask(dunlin_text_grammar_state* state, uint32_t
 // Errors: INVALID_ARGUMENT (not in the mask), RESOURCE_EXHAUSTED; the state is then unusable.
 int32_t dunlin_text_grammar_accept(dunlin_text_grammar_state* state, int32_t token, dunlin_text_error* error);
 bool dunlin_text_grammar_is_accepting(const dunlin_text_grammar_state* state);
+
+// --- Image: a picture's file in, pixels out -----------------------------------------------------------------------
+
+typedef struct {
+  int32_t width;  // in [1, 65535]
+  int32_t height;
+} dunlin_text_image_size;
+
+// Of a PNG, JPEG, WebP or GIF file, after its EXIF orientation. Any number of threads at once. max_pixels: width times
+// height. Errors: INVALID_ARGUMENT (no such file, cut short, corrupt, a limit).
+int32_t dunlin_text_image_read_size(const uint8_t* file, size_t file_size, int64_t max_pixels,
+                                    dunlin_text_image_size* size, dunlin_text_error* error);
+// The same, and rgb: [height, width, 3]. Of an animation the first frame; what is transparent lies on white.
+int32_t dunlin_text_image_decode(const uint8_t* file, size_t file_size, int64_t max_pixels,
+                                 dunlin_text_image_size* size, dunlin_text_bytes* rgb, dunlin_text_error* error);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@
 //!
 //! `chat` renders chat templates (minijinja). `grammar` compiles grammars of structured output (llguidance). `worker` does
 //! the work of both that no bound holds in a process of its own.
+//!
+//! `image` decodes the pictures of multimodal requests.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]
@@ -18,6 +20,7 @@ pub mod decode;
 mod encode;
 mod error;
 pub mod grammar;
+pub mod image;
 pub mod limits;
 pub mod load;
 mod python_json;

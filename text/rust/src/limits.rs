@@ -93,3 +93,9 @@ pub const GRAMMAR_STATE_GROWTH: usize = 256 << 10;
 pub const MAX_GRAMMAR_GROWTH: usize = 64 << 20;
 /// Stack of the thread that compiles a grammar: both compilers descend by recursion.
 pub const GRAMMAR_STACK_BYTES: usize = 64 << 20;
+/// Width and height of an image: the most that JPEG and GIF can state.
+pub const MAX_IMAGE_SIDE: u32 = 65_535;
+/// What the decoder of an image may allocate beside its pixels: tables, lines, metadata.
+pub const IMAGE_DECODER_BYTES: u64 = 16 << 20;
+/// Scans of a JPEG: each may go over all pixels in a few bytes. Encoders make 10 or so.
+pub const MAX_JPEG_SCANS: usize = 64;

@@ -10,6 +10,7 @@ mod chat;
 pub(crate) mod clock;
 mod grammar;
 mod guard;
+mod image;
 mod stream;
 mod tokenizer;
 mod worker;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/images/image_processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/json.h"
+
+namespace dunlin::text {
+namespace {
+
+using engine::JsonFields;
+using nlohmann::json;
+
+constexpr char kProcessorFile[] = "processor_config.json";
+constexpr char kImageFile[] = "preprocessor_config.json";
+constexpr int64_t kMaxLongestEdge = 16384;  // pixels; released models have at most 1540
+constexpr int64_t kMaxPatchSize = 256;      // pixels
+constexpr int64_t kMaxMergeSize = 16;       // patches
+
+// Pixtral: no side is longer than longest_edge; then both are rounded up to whole squares.
+void ReadLongestEdge(JsonFields* fields, ImageProcessor* processor) {
+  const json* size = fields->Object("size");
+  if (size == nullptr) return;
+  JsonFields inner(*size, absl::StrCat(fields->where(), ": size"));
+  processor->longest_edge = static_cast<int32_t>(inner.Int("longest_edge", 1, kMaxLongestEdge));
+  fields->Adopt(inner.status());
+}
+
+absl::StatusOr<ImageSize> SizeWithinLongestEdge(const ImageProcessor& processor, ImageSize image) {
+  double width = image.width;
+  double height = image.height;
+  const double edge = processor.longest_edge;
+  const double ratio = std::max(height / edge, width / edge);
+  if (ratio > 1) {
+    width = std::floor(width / ratio);
+    height = std::floor(height / ratio);
+  }
+  if (width < 1 || height < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("image is ", image.width, " x ", image.height,
+                                                   " pixels; its shorter side has none where the longer one has ",
+                                                   processor.longest_edge, " (size.longest_edge)"));
+  }
+  const int32_t square = processor.patch_size * processor.merge_size;
+  const auto whole = [square](double side) { return (static_cast<int32_t>(side) - 1) / square * square + square; };
+  return ImageSize{.width = whole(width), .height = whole(height)};
+}
+
+constexpr ImageSizing kSizings[] = {
+    {"PixtralImageProcessor", &ReadLongestEdge, &SizeWithinLongestEdge},
+    {"PixtralImageProcessorFast", &ReadLongestEdge, &SizeWithinLongestEdge},
+    {"PixtralImageProcessorPil", &ReadLongestEdge, &SizeWithinLongestEdge},
+};
+
+absl::StatusOr<const ImageSizing*> FindSizing(JsonFields* fields) {
+  const std::string type = fields->TextOr("image_processor_type", "");
+  if (!fields->status().ok()) return fields->status();
+  const auto* found =
+      std::find_if(std::begin(kSizings), std::end(kSizings), [&](const ImageSizing& row) { return type == row.type; });
+  if (found != std::end(kSizings)) return found;
+  const std::string known =
+      absl::StrJoin(kSizings, ", ", [](std::string* out, const ImageSizing& row) { absl::StrAppend(out, row.type); });
+  return absl::FailedPreconditionError(
+      absl::StrCat(fields->where(), ": image_processor_type is \"", type, "\"; supported are ", known));
+}
+
+// A number, or an object with an equal height and width.
+int32_t ReadPatchSize(const json& object, JsonFields* fields, int32_t fallback) {
+  if (!object.contains("patch_size") || !object["patch_size"].is_object()) {
+    return static_cast<int32_t>(fields->IntOr("patch_size", 1, kMaxPatchSize, fallback));
+  }
+  JsonFields inner(*fields->Object("patch_size"), absl::StrCat(fields->where(), ": patch_size"));
+  const int64_t height = inner.Int("height", 1, kMaxPatchSize);
+  const int64_t width = inner.Int("width", 1, kMaxPatchSize);
+  if (height != width) inner.Fail(absl::StrCat("height is ", height, " and width ", width, "; must be equal"));
+  fields->Adopt(inner.status());
+  return static_cast<int32_t>(height);
+}
+
+void ReadChannels(JsonFields* fields, const char* name, double min, double max, std::array<double, 3>* values) {
+  if (!fields->Has(name)) return;
+  const std::vector<double> read = fields->NumberListOr(name, min, max, values->size());
+  if (!fields->status().ok()) return;
+  if (read.size() != values->size()) {
+    return fields->Fail(absl::StrCat(name, " has ", read.size(), " entries; must be ", values->size()));
+  }
+  std::copy(read.begin(), read.end(), values->begin());
+}
+
+// Pillow's numbers.
+ResizeFilter ReadFilter(JsonFields* fields) {
+  switch (fields->IntOr("resample", 1, 3, 3)) {
+    case 1:
+      return ResizeFilter::kLanczos;
+    case 2:
+      return ResizeFilter::kBilinear;
+    default:
+      return ResizeFilter::kBicubic;
+  }
+}
+
+absl::StatusOr<ImageProcessor> ReadImageFields(const json& object, const std::string& where) {
+  JsonFields fields(object, where);
+  ImageProcessor processor;
+  const absl::StatusOr<const ImageSizing*> sizing = FindSizing(&fields);
+  if (!sizing.ok()) return sizing.status();
+  processor.sizing = *sizing;
+  processor.sizing->read(&fields, &processor);
+  processor.patch_size = ReadPatchSize(object, &fields, processor.patch_size);
+  processor.do_resize = fields.BoolOr("do_resize", processor.do_resize);
+  processor.do_rescale = fields.BoolOr("do_rescale", processor.do_rescale);
+  processor.do_normalize = fields.BoolOr("do_normalize", processor.do_normalize);
+  processor.resample = ReadFilter(&fields);
+  processor.rescale_factor = fields.NumberOr("rescale_factor", 1e-6, 1.0, processor.rescale_factor);
+  ReadChannels(&fields, "image_mean", -256.0, 256.0, &processor.image_mean);
+  ReadChannels(&fields, "image_std", 1e-6, 256.0, &processor.image_std);
+  (void)fields.BoolOr("do_convert_rgb", true);  // images are RGB in any case
+  if (fields.BoolOr("do_center_crop", false)) {
+    return absl::FailedPreconditionError(absl::StrCat(where, ": do_center_crop is true; images are not cropped"));
+  }
+  if (!fields.status().ok()) return fields.status();
+  return processor;
+}
+
+absl::StatusOr<json> ReadJson(const engine::TextFiles& files, const char* name) {
+  const absl::StatusOr<std::string> text = files.ReadFile(name, kMaxImageProcessorBytes);
+  // A link to nothing is no absent file: a download that is not complete.
+  if (absl::IsNotFound(text.status()) && files.Has(name)) {
+    return absl::InvalidArgumentError(text.status().message());
+  }
+  if (!text.ok()) return text.status();
+  return engine::ParseJsonObject(*text, name);
+}
+
+absl::StatusOr<ImageProcessor> ReadImagePart(const engine::TextFiles& files, JsonFields* outer) {
+  if (const json* nested = outer->Object("image_processor"); nested != nullptr) {
+    return ReadImageFields(*nested, absl::StrCat(kProcessorFile, ": image_processor"));
+  }
+  if (!outer->status().ok()) return outer->status();
+  const absl::StatusOr<json> own = ReadJson(files, kImageFile);
+  if (!own.ok()) return own.status();
+  return ReadImageFields(*own, kImageFile);
+}
+
+}  // namespace
+
+absl::StatusOr<ImageProcessor> LoadImageProcessor(const engine::TextFiles& files) {
+  absl::StatusOr<json> outer = ReadJson(files, kProcessorFile);
+  if (absl::IsNotFound(outer.status())) outer = json::object();
+  if (!outer.ok()) return outer.status();
+  JsonFields fields(*outer, kProcessorFile);
+  absl::StatusOr<ImageProcessor> processor = ReadImagePart(files, &fields);
+  if (!processor.ok()) return processor.status();
+  processor->patch_size = ReadPatchSize(*outer, &fields, processor->patch_size);
+  processor->merge_size =
+      static_cast<int32_t>(fields.IntOr("spatial_merge_size", 1, kMaxMergeSize, processor->merge_size));
+  if (!fields.status().ok()) return fields.status();
+  return processor;
+}
+
+absl::StatusOr<ImageProcessor> LoadImageProcessor(const std::string& model_dir) {
+  const absl::StatusOr<engine::Directory> directory = engine::Directory::Open(model_dir);
+  if (!directory.ok()) return directory.status();
+  return LoadImageProcessor(*directory);
+}
+
+}  // namespace dunlin::text

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model's image processor does: an image to the patches that the vision tower multiplies, as transformers'
+// PixtralImageProcessor makes them.
+// Thread rule: a processor is immutable once loaded; the functions from any thread.
+// Source: preprocessor_config.json and processor_config.json as transformers 5.24 reads them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/file.h"
+#include "engine/base/json_fields.h"
+#include "text/images/image.h"
+
+namespace dunlin::text {
+
+struct ImageProcessor;
+
+// The processors of one image_processor_type: a row of the table in image_processor.cc.
+struct ImageSizing {
+  const char* type;
+  // Reads the fields that `size_of` needs.
+  void (*read)(engine::JsonFields* fields, ImageProcessor* processor);
+  // The size that an image of this size is resized to. Errors: INVALID_ARGUMENT.
+  absl::StatusOr<ImageSize> (*size_of)(const ImageProcessor& processor, ImageSize image);
+};
+
+// The fields of the files, under their names, with transformers' defaults.
+struct ImageProcessor {
+  const ImageSizing* sizing = nullptr;  // never null once loaded
+  int32_t patch_size = 16;              // pixels of a patch's side
+  int32_t merge_size = 1;               // spatial_merge_size: patches of a side of the square that the model merges
+  int32_t longest_edge = 1024;          // pixels; of size
+  bool do_resize = true;
+  bool do_rescale = true;
+  bool do_normalize = true;
+  ResizeFilter resample = ResizeFilter::kBicubic;
+  double rescale_factor = 1.0 / 255.0;
+  std::array<double, 3> image_mean = {0.48145466, 0.4578275, 0.40821073};
+  std::array<double, 3> image_std = {0.26862954, 0.26130258, 0.27577711};
+};
+
+inline constexpr uint64_t kMaxImageProcessorBytes = uint64_t{1} << 20;  // of either file
+
+// From the model's processor_config.json, under image_processor, or else its preprocessor_config.json; patch_size and
+// spatial_merge_size of processor_config.json, where it has them. Errors: NOT_FOUND (neither file says what is done
+// with images); FAILED_PRECONDITION (an image_processor_type that is not known, or what no processor here does);
+// INVALID_ARGUMENT (a field outside its limit). Messages name file, field, value and limit.
+absl::StatusOr<ImageProcessor> LoadImageProcessor(const engine::TextFiles& files);
+absl::StatusOr<ImageProcessor> LoadImageProcessor(const std::string& model_dir);
+
+// In patches, both multiples of merge_size.
+struct ImageGrid {
+  int32_t rows = 0;
+  int32_t columns = 0;
+
+  int64_t num_patches() const { return int64_t{rows} * columns; }
+  friend bool operator==(const ImageGrid&, const ImageGrid&) = default;
+};
+
+// The patches of an image of this size. Errors: INVALID_ARGUMENT (too narrow for one; without do_resize, not of whole
+// squares).
+absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize image);
+
+// Where patch `index` stands. Squares of merge_size x merge_size patches follow one another row by row, and so do the
+// patches inside one: those that the model merges are neighbours. REQUIRES: 0 <= index < grid.num_patches().
+struct PatchPlace {
+  int32_t row = 0;
+  int32_t column = 0;
+  friend bool operator==(const PatchPlace&, const PatchPlace&) = default;
+};
+constexpr PatchPlace PlaceOf(ImageGrid grid, int32_t merge_size, int64_t index) {
+  const int64_t per_square = int64_t{merge_size} * merge_size;
+  const int64_t squares_per_row = grid.columns / merge_size;
+  const int64_t square = index / per_square;
+  const int64_t inside = index % per_square;
+  return {.row = static_cast<int32_t>(square / squares_per_row * merge_size + inside / merge_size),
+          .column = static_cast<int32_t>(square % squares_per_row * merge_size + inside % merge_size)};
+}
+
+struct ImagePatches {
+  ImageGrid grid;
+  // [grid.num_patches(), 3 * patch_size * patch_size], patches in the order of PlaceOf, and in each: channel, y, x, as
+  // the weight of a convolution [out, 3, patch_size, patch_size] has them.
+  std::vector<float> values;
+};
+
+// The image resized, rescaled and normalized, in patches. Errors: those of GridOf and ResizeImage.
+absl::StatusOr<ImagePatches> MakePatches(const ImageProcessor& processor, const Image& image);
+
+}  // namespace dunlin::text
