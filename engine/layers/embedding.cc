@@ -17,6 +17,13 @@ float RoundedScale(float scale, Precision precision) {
   return kernels::Bf16ToFloat(kernels::FloatToBf16(scale));
 }
 
+bool TakesRows(const ModelConfig& config, int32_t num_ranks) {
+  const EmbeddingSpec& embedding = config.embedding;
+  const bool changed = embedding.learned_positions || embedding.num_token_types > 0 || config.has_embedding_norm();
+  const bool reads_tokens = config.has_layer_inputs() || !config.experts.by_token.empty();
+  return !config.is_encoder() && num_ranks == 1 && !changed && !reads_tokens && !config.has_streams();
+}
+
 // The terms are added in transformers' order: word, type, position.
 bool Embedding::Run() const {
   const ModelConfig& config = context_->config;
@@ -24,7 +31,7 @@ bool Embedding::Run() const {
   const bool embedded = context_->divided() ? RunDivided(scale)
                                             : Gather("embedding", context_->weights.embedding,
                                                      context_->inputs.token_ids, false, scale) &&
-                                                  AddTypesAndPositions() && NormSum();
+                                                  CopyPromptRows() && AddTypesAndPositions() && NormSum();
   return embedded && FillRotaryTables() && (!config.has_layer_inputs() || LayerInputs(context_).Fill());
 }
 
@@ -70,6 +77,19 @@ bool Embedding::Gather(const char* op, const kernels::PackedWeight& table, const
                                          .accumulate = accumulate,
                                          .scale = scale};
   return context_->Run(&DeviceOps::gather_rows, params, op);
+}
+
+// The host's memory is the request's again when each copy returns (DeviceOps::copy_to_device).
+bool Embedding::CopyPromptRows() const {
+  const kernels::Device& device = *context_->buffers.device;
+  const int64_t columns = context_->config.hidden_dim;
+  for (const RowRun& run : context_->inputs.row_runs) {
+    const size_t bytes = static_cast<size_t>(run.num_rows * columns) * sizeof(float);
+    float* const rows = context_->rows.hidden + run.first_row * columns;
+    const auto copied = device.ops->copy_to_device(device.context, rows, run.values, bytes);
+    if (!context_->Check(copied, "copy of a prompt's rows")) return false;
+  }
+  return true;
 }
 
 // A post-norm model normalises the sum, which makes the input of the first layer.

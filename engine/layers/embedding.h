@@ -11,6 +11,10 @@ namespace dunlin::engine {
 // A factor of embeddings, rounded as transformers rounds it: to the dtype of the model's weights, BF16 for FP8.
 float RoundedScale(float scale, Precision precision);
 
+// Whether prompts of the model may have rows in place of embeddings (Request::rows): nothing but a factor, which is not
+// theirs, comes between an embedding and the first layer, and nothing else is read by token. num_ranks: of the model.
+bool TakesRows(const ModelConfig& config, int32_t num_ranks);
+
 class Embedding {
  public:
   explicit Embedding(LayerContext* context) : context_(context) {}
@@ -21,6 +25,8 @@ class Embedding {
  private:
   bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,
               float scale) const;
+  // Puts the rows of prompts in place of what was gathered for their tokens.
+  bool CopyPromptRows() const;
   // Word embeddings of the rank's part of the vocabulary, then rank 0 adds the rest.
   bool RunDivided(float scale) const;
   bool AddTypesAndPositions() const;

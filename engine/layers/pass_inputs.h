@@ -9,6 +9,16 @@
 
 namespace dunlin::engine {
 
+// Elements in host memory, borrowed until the pass has been enqueued.
+template <typename Element>
+struct HostList {
+  const Element* first = nullptr;
+  int32_t count = 0;
+  const Element* begin() const { return first; }
+  const Element* end() const { return first + count; }
+  friend bool operator==(const HostList&, const HostList&) = default;
+};
+
 // The spans of one attention call; query row i belongs to hidden row i.
 struct QuerySpans {
   const kernels::SequenceSpan* first = nullptr;  // [count], device memory
@@ -45,20 +55,21 @@ struct StatePart {
   friend bool operator==(const StatePart&, const StatePart&) = default;
 };
 
-// Parts in their order, in host memory. Part i has, of each sequence with at least i StateCuts, the rows from cut i to
+// Parts in their order. Part i has, of each sequence with at least i StateCuts, the rows from cut i to
 // the next one; part 0 those before the first.
-struct StateParts {
-  const StatePart* first = nullptr;
-  int32_t count = 0;
-  const StatePart* begin() const { return first; }
-  const StatePart* end() const { return first + count; }
-  friend bool operator==(const StateParts&, const StateParts&) = default;
+using StateParts = HostList<StatePart>;
+
+// Rows of the batch, next to each other, that PromptRows has in place of the embeddings of their tokens.
+struct RowRun {
+  const float* values = nullptr;  // [num_rows, hidden_dim], host memory
+  int32_t first_row = 0;          // of the batch
+  int32_t num_rows = 0;           // >= 1
 };
 
 struct AdapterRows;  // adapter_rows.h
 
-// A pass reads nothing else of its step from the host, so that two passes with equal inputs, without copies of states
-// and without adapters enqueue the same operations (StepGraphs).
+// A pass reads nothing else of its step from the host, so that two passes with equal inputs, without copies of states,
+// adapters and rows of prompts enqueue the same operations (StepGraphs).
 struct PassInputs {
   int32_t num_tokens = 0;
   int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
@@ -77,6 +88,7 @@ struct PassInputs {
   StateParts state_parts;  // where the model is recurrent; layer_state.h is how layers read them
   // Of a layer that predicts (predictor.h): [num_tokens] row of LayerBuffers::predictor_hidden of each; else null.
   const int32_t* hidden_rows = nullptr;
+  HostList<RowRun> row_runs = {};  // ascending, disjoint; none of their rows decodes
   KeptRows kept;
   const AdapterRows* adapters = nullptr;  // null: no row has an adapter
   friend bool operator==(const PassInputs&, const PassInputs&) = default;

@@ -26,6 +26,7 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
   limits.vocab_size = config.vocab_size;
   limits.max_context_tokens =
       options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
+  limits.row_columns = runtime.takes_rows() ? config.hidden_dim : 0;
   limits.max_queued_tokens = options.max_queued_tokens;
   limits.num_pages = runtime.num_pages();
   limits.kv_groups = runtime.kv_groups();
@@ -133,7 +134,9 @@ struct Engine::State {
              PlanLimitsOf(options, config, limits)) {}
 
   int32_t MaxDraftsOf(const Request& request) const {
-    return speculates ? std::min(request.max_drafts.value_or(default_drafts), draft_limit) : 0;
+    // Drafters know tokens alone.
+    if (!speculates || request.rows != nullptr) return 0;
+    return std::min(request.max_drafts.value_or(default_drafts), draft_limit);
   }
 
   const Clock clock;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cache/page.h"
@@ -90,6 +91,63 @@ std::optional<Violation> CheckPromptLength(size_t prompt_tokens, const RequestLi
   const std::string limit = PromptLengthLimit(prompt_tokens, limits);
   if (limit.empty()) return std::nullopt;
   return Violation::Of(F::kPromptTokens, absl::StrCat("has ", prompt_tokens, " tokens"), limit);
+}
+
+Violation BadRows(std::string problem, std::string limit) {
+  return Violation::Of(F::kPromptTokens, std::move(problem), std::move(limit));
+}
+
+// The rows themselves: whether the model takes such, and as many as the spans say.
+std::optional<Violation> CheckRows(const Request& request, const RequestLimits& limits) {
+  const PromptRows& rows = *request.rows;
+  if (limits.row_columns == 0) return BadRows("has images, which the model does not take", "");
+  if (request.sampling.prompt_logprobs >= 0) {
+    return Violation::Of(F::kPromptLogprobs, "cannot be given for a prompt with images", "");
+  }
+  if (rows.columns != limits.row_columns) {
+    return BadRows(absl::StrCat("has rows of ", rows.columns, " columns"),
+                   absl::StrCat(limits.row_columns, ", the model's hidden_dim"));
+  }
+  const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  int64_t num_rows = 0;
+  int32_t end = 0;
+  for (const PromptRows::Span& span : rows.spans) {
+    if (span.first < end || span.count < 1 || span.count > prompt_tokens - span.first) {
+      return BadRows(absl::StrCat("has ", span.count, " rows at ", span.first),
+                     absl::StrCat("1 or more at each place, in order, within [", end, ", ", prompt_tokens, ")"));
+    }
+    num_rows += span.count;
+    end = span.first + span.count;
+  }
+  if (std::ssize(rows.values) == num_rows * rows.columns) return std::nullopt;
+  return BadRows(absl::StrCat("has ", rows.values.size(), " values of rows"),
+                 absl::StrCat(num_rows, " rows of ", rows.columns));
+}
+
+// Tokens [first, end) of the prompt, which are no row tokens.
+std::optional<Violation> CheckTokensBetween(const Request& request, int32_t first, int32_t end, int32_t vocab_size) {
+  const auto tokens = std::span(request.prompt).subspan(static_cast<size_t>(first), static_cast<size_t>(end - first));
+  std::optional<Violation> violation = CheckTokenIds(F::kPromptToken, tokens, vocab_size);
+  if (violation.has_value()) violation->index[0] += first;
+  return violation;
+}
+
+// Row tokens where the rows are, tokens of the vocabulary elsewhere.
+std::optional<Violation> CheckPromptTokens(const Request& request, const RequestLimits& limits) {
+  int32_t end = 0;
+  if (request.rows != nullptr) {
+    if (auto v = CheckRows(request, limits)) return v;
+    for (const PromptRows::Span& span : request.rows->spans) {
+      if (auto v = CheckTokensBetween(request, end, span.first, limits.vocab_size)) return v;
+      end = span.first + span.count;
+      for (int32_t i = span.first; i < end; ++i) {
+        const TokenId id = request.prompt[static_cast<size_t>(i)];
+        if (IsRowToken(id)) continue;
+        return Violation::Of(F::kPromptToken, absl::StrCat("is ", id, " where the prompt has a row"), "", {i});
+      }
+    }
+  }
+  return CheckTokensBetween(request, end, static_cast<int32_t>(request.prompt.size()), limits.vocab_size);
 }
 
 // REQUIRES: the prompt's length has been checked.
@@ -179,7 +237,7 @@ int64_t OutputRoom(size_t prompt_tokens, kernels::Precision precision, const Req
 
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits) {
   if (auto v = CheckPromptLength(request.prompt.size(), limits)) return v;
-  if (auto v = CheckTokenIds(F::kPromptToken, request.prompt, limits.vocab_size)) return v;
+  if (auto v = CheckPromptTokens(request, limits)) return v;
   if (auto v = CheckRoom(request, limits)) return v;
   return CheckPages(request, limits);
 }

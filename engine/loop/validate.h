@@ -21,6 +21,7 @@ inline constexpr size_t kMaxCacheSaltBytes = 128;
 // What a request is measured against; const after the engine's construction.
 struct RequestLimits {
   int32_t vocab_size = 0;
+  int32_t row_columns = 0;                                         // PromptRows::columns; 0: prompts have no rows
   int32_t max_context_tokens = 0;                                  // prompt + output
   int64_t max_queued_tokens = 0;                                   // a longer prompt could never be queued
   int32_t num_pages = 0;                                           // of the KV pool
@@ -50,7 +51,7 @@ Violation PromptTooLong(const RequestLimits& limits);
 // The tokens of output that context and KV pool have room for after such a prompt; 0 or less: none. The last token
 // drawn takes no room in a page. REQUIRES: the model has the precision.
 int64_t OutputRoom(size_t prompt_tokens, kernels::Precision precision, const RequestLimits& limits);
-// The prompt, and what it leaves for the output: context, queue and KV pages.
+// The prompt with its rows, and what it leaves for the output: context, queue and KV pages.
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits);
 
 // The KV blocks of a precision's pages that routers are told the pool holds. Each counts a page of every group: so many

@@ -51,7 +51,7 @@ void FillEdits(const SequenceView& sequence, const StepShare& share, SequenceSte
     plan->constraints.push_back(sequence.constrained);
   }
   if (HasPenalty(sequence.sampling)) {
-    DUNLIN_CHECK(!sequence.counts.empty(), "penalties need the counts of the tokens");
+    DUNLIN_CHECK(!sequence.counts.empty() || sequence.rows != nullptr, "penalties need the counts of the tokens");
     step->counts = Append(sequence.counts, &plan->counts);
   }
   const size_t num_known = sequence.tokens.size() - static_cast<size_t>(share.num_drafts);
@@ -84,6 +84,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
            .samples = share.samples,
            .drawn_by = share.drawn_by,
            .adapter = sequence.adapter,
+           .rows = share.first_position < sequence.prompt_len ? sequence.rows : nullptr,
            .row = DrawRow(sequence.sampling, sequence.output_index, end)};
   FillScores(sequence, step);
   const bool scores_next = step->num_scored > 0 && step->first_scored + step->num_scored > end;

@@ -23,6 +23,7 @@ struct SequenceView {
   int32_t sequence_slot = 0;
   std::span<const TokenId> tokens = {};  // all that are known: prompt, then output so far; then the drafts
   int32_t prompt_len = 0;
+  const PromptRows* rows = nullptr;    // of the prompt's row tokens; null: it has none; outlives the step
   std::span<const PageId> pages = {};  // [page sets, KvGroups::count()] in order of position
   const SamplingParams& sampling;
   const StoppingParams& stopping;

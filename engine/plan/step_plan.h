@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one step computes: the scheduler fills it, the runtime runs it. A plan is a value: it holds copies of all that
-// the runtime reads, in arrays that are reserved once and reused, so that filling one allocates nothing. One thing is
-// not known yet when it is made: the masks of constrained outputs, which are computed while the layers are. The plan
-// shares those outputs with their sequences.
+// the runtime reads but rows of images, in arrays that are reserved once and reused, so that filling one allocates
+// nothing. One thing is not known yet when it is made: the masks of constrained outputs, which are computed while the
+// layers are. The plan shares those outputs with their sequences.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,9 @@ struct SequenceStep {
   // flight and its draw is not known (the token in `tokens` means nothing then); -1: the tokens are known.
   int32_t drawn_by = -1;
   const Adapter* adapter = nullptr;  // of all its rows; null: the base. The sequence's lease keeps it
+  // Where the tokens lie in the prompt: what its row tokens stand for; null: it has none. The sequence's request keeps
+  // it.
+  const PromptRows* rows = nullptr;
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
   // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,
   // or more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/layers/embedding.h"
 #include "engine/model/model.h"
 #include "engine/parallel/device_links.h"
 #include "engine/parallel/rank_team.h"
@@ -56,6 +57,7 @@ class ModelRuntime : public Runtime {
   int32_t num_state_slots() const override { return memory_plan().num_state_slots; }
   bool prefill_matches_decode() const override;
   bool takes_drawn_tokens() const override { return memory_plan().takes_drawn_tokens; }
+  bool takes_rows() const override { return TakesRows(model_->config(), model_->num_ranks()); }
   kernels::DeviceMemory device_memory() const override { return model_->device_memory(); }
   uint64_t progress() const override { return ProgressOf(ranks_); }
   int32_t rank_at_fault() const override { return team_ == nullptr ? -1 : team_->group()->rank_at_fault(); }

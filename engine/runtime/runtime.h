@@ -42,6 +42,8 @@ class Runtime {
   virtual bool prefill_matches_decode() const = 0;
   // Whether plans may name tokens that the step before draws (SequenceStep::drawn_by). With a depth of 2.
   virtual bool takes_drawn_tokens() const = 0;
+  // Whether sequences may have Request::rows.
+  virtual bool takes_rows() const { return false; }
   // What the device has allocated, for all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
   // Advances while a step is being launched: operations so far, so that a long step can be told from a stall. Any

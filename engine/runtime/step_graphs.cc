@@ -10,10 +10,10 @@ namespace dunlin::engine {
 namespace {
 
 // A prompt's chunks seldom have the same number of tokens twice, and a part of a recurrent model's step begins with
-// copies between slots that the host names. Which rows have adapters is in host memory, too.
+// copies between slots that the host names. Which rows have adapters, or are a prompt's, is in host memory, too.
 bool Repeats(const PassInputs& inputs) {
   return inputs.num_tokens > 0 && inputs.num_tokens <= kMaxGraphRows && inputs.num_decode_tokens == inputs.num_tokens &&
-         inputs.state_parts.count == 0 && inputs.adapters == nullptr;
+         inputs.state_parts.count == 0 && inputs.adapters == nullptr && inputs.row_runs.count == 0;
 }
 
 }  // namespace

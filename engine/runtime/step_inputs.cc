@@ -47,6 +47,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
   DUNLIN_CHECK(chunk_ == 0 || !has_state_, "chunks of positions next to states are not supported");
   DUNLIN_CHECK(!takes_drawn_ || (!has_state_ && first_token_ == 0), "tokens that are not known are not supported here");
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
+  row_runs_.reserve(static_cast<size_t>(plan.max_tokens_per_step));  // at most one a token
   if (!has_state_) return;
   state_copies_.reserve(static_cast<size_t>(plan.max_sequences) + static_cast<size_t>(plan.max_tokens_per_step));
   state_parts_.reserve(kMaxDrafts + 2);
@@ -75,6 +76,7 @@ void StepInputs::Place(const SubBatch& batch, int32_t num_repeated, int32_t page
 void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page) {
   next_token_ = 0;
   head_rows_.clear();
+  row_runs_.clear();
   num_one_token_ = 0;
   max_query_tokens_ = 0;
   max_kv_tokens_ = 0;
@@ -112,6 +114,7 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .page_table_row = i};
     StagePages(plan, step, i, PagesOf(step, tokens_per_page));
     StageHeadRows(step, sequence_index);
+    StageRows(step);
     StageTokens(plan, step, tokens_per_page);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
@@ -180,7 +183,7 @@ void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int
   DUNLIN_CHECK(next_token_ + step.num_tokens <= num_tokens_, "a sub-batch miscounts its tokens");
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    host_array(0)[next_token_] = tokens[i] - first_token_;
+    host_array(0)[next_token_] = (IsRowToken(tokens[i]) ? 0 : tokens[i]) - first_token_;
     host_array(1)[next_token_] = position;
     host_array(2)[next_token_] = position % tokens_per_page;
     const PageId* set = pages + int64_t{position / tokens_per_page} * num_groups_;
@@ -286,6 +289,7 @@ PassInputs StepInputs::predictor_inputs() const {
   inputs.token_slot = device_array(predictor_array() + 2);
   inputs.hidden_rows = device_array(predictor_array() + 3);
   inputs.state_parts = {};
+  inputs.row_runs = {};
   return inputs;
 }
 
@@ -301,6 +305,7 @@ PassInputs StepInputs::pass_inputs() const {
           .page_table = page_table(),
           .page_table_stride = page_table_stride_,
           .state_parts = state_parts(),
+          .row_runs = row_runs(),
           .kept = {.index = head_row_index(),
                    .count = num_kept_rows_,
                    .num_decode = num_kept_rows_,

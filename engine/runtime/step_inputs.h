@@ -89,6 +89,11 @@ class StepInputs {
   const int32_t* token_page() const { return device_array(4); }      // [groups, num_tokens] page id
   // Of a recurrent model; else empty. Valid after Upload until the next Stage.
   StateParts state_parts() const { return {state_parts_.data(), static_cast<int32_t>(state_parts_.size())}; }
+  // Null where there are none, in every slot of a step.
+  HostList<RowRun> row_runs() const {
+    if (row_runs_.empty()) return {};
+    return {row_runs_.data(), static_cast<int32_t>(row_runs_.size())};
+  }
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
   // PassInputs::chunk_spans, of the sequences and of the head's rows; empty where no layer has chunks.
   QuerySpans chunk_spans() const { return chunk_spans_; }
@@ -109,6 +114,7 @@ class StepInputs {
   void Place(const SubBatch& batch, int32_t num_repeated, int32_t pages_per_sequence);
   void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_page_sets);
   void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
+  void StageRows(const SequenceStep& step);
   void RepeatRow(int32_t row, int32_t to);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
@@ -167,6 +173,7 @@ class StepInputs {
   std::vector<StateCopy> state_copies_;  // of the parts, one after another
   std::vector<StatePart> state_parts_;
   std::vector<HeadRow> head_rows_;
+  std::vector<RowRun> row_runs_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;
   const int32_t* device_page_table_ = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays of a step's inputs that not every model has: the parts in which rows of a recurrent model go through
-// states, and the tokens that the step before draws.
+// What not every step's inputs have: the parts in which rows of a recurrent model go through states, the tokens that
+// the step before draws, and rows of prompts.
 #include <algorithm>
 #include <utility>
 
@@ -57,6 +57,24 @@ void StepInputs::PointStateParts() {
     part.spans = std::exchange(spans, spans + part.count);
     part.slots = std::exchange(slots, slots + part.count);
     part.copies = std::exchange(copies, copies + part.num_copies);
+  }
+}
+
+// The tokens of the step are the next ones to be staged.
+void StepInputs::StageRows(const SequenceStep& step) {
+  if (step.rows == nullptr) return;
+  const int64_t columns = step.rows->columns;
+  const int32_t end = step.first_position + step.num_tokens;
+  const float* values = step.rows->values.data();
+  for (const PromptRows::Span& span : step.rows->spans) {
+    const int32_t first = std::max(span.first, step.first_position);
+    const int32_t num_rows = std::min(span.first + span.count, end) - first;
+    if (num_rows > 0) {
+      row_runs_.push_back({.values = values + (first - span.first) * columns,
+                           .first_row = next_token_ + first - step.first_position,
+                           .num_rows = num_rows});
+    }
+    values += span.count * columns;
   }
 }
 

@@ -19,11 +19,13 @@ void TokenCounts::Start(std::span<const TokenId> prompt, int32_t max_tokens) {
   const size_t capacity = prompt.size() + static_cast<size_t>(std::min(max_tokens, kRoomAtStart));
   list_.reserve(capacity);
   slots_.assign(std::bit_ceil(2 * capacity), 0);
-  for (const TokenId token : prompt) At(token).count |= kernels::kInPrompt;
+  for (const TokenId token : prompt) {
+    if (!IsRowToken(token)) At(token).count |= kernels::kInPrompt;
+  }
 }
 
 void TokenCounts::AddOutput(TokenId token) {
-  if (!slots_.empty()) ++At(token).count;
+  if (started()) ++At(token).count;
 }
 
 size_t TokenCounts::SlotOf(TokenId token) const {

@@ -85,7 +85,7 @@ bool Scheduler::EndsByLength(const Sequence& sequence) const {
 // would change a scale or be guessed at, or where the draw may have to be repeated.
 bool Scheduler::GoesOn(const Sequence& sequence) const {
   if (sequence.num_draws() != 1 || EndsByLength(sequence)) return false;
-  return sequence.constrained == nullptr && sequence.drafts.drafter == nullptr && sequence.counts.list().empty() &&
+  return sequence.constrained == nullptr && sequence.drafts.drafter == nullptr && !sequence.counts.started() &&
          sequence.request.sampling.bad_words.empty() && !sequence.on_trial && sequence.request.profile.shares_pages();
 }
 
@@ -239,6 +239,7 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence, const StateView& state)
           .sequence_slot = sequence.slot,
           .tokens = sequence.tokens,
           .prompt_len = sequence.prompt_len,
+          .rows = sequence.request.rows.get(),
           .pages = sequence.pages,
           .sampling = sequence.request.sampling,
           .stopping = sequence.request.stopping,

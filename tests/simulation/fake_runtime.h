@@ -61,6 +61,8 @@ class FakeRuntime : public engine::Runtime {
     return options_.takes_drawn_tokens && options_.depth == 2 && options_.num_state_slots == 0;
   }
 
+  bool takes_rows() const override { return true; }
+
   // More pages have memory; where all that will have it do, the pool has ended growing. Any thread.
   void GrowPool(int32_t num_pages);
 

@@ -98,6 +98,7 @@ class EngineHarness {
     runtime_ = runtime.get();
     ModelConfig config;
     config.vocab_size = setup.runtime.vocab_size;
+    config.hidden_dim = 2;
     config.max_context = 128;
     config.eos_token_ids = {kEos};
     engine = std::make_unique<Engine>(setup.options, config, std::move(runtime), &Now, setup.observer);

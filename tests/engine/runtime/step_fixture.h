@@ -16,6 +16,7 @@ struct PlannedSequence {
   std::vector<TokenId> tokens;
   std::vector<PageId> pages;
   int32_t prompt_len = 0;
+  const PromptRows* rows = nullptr;
   int32_t next_scored_position = 1;
   SamplingParams sampling;
   StateView state;
@@ -46,6 +47,7 @@ class PlanBuilder {
       AppendSequence(profile_,
                      {.tokens = sequence->tokens,
                       .prompt_len = sequence->prompt_len,
+                      .rows = sequence->rows,
                       .pages = sequence->pages,
                       .sampling = sequence->sampling,
                       .stopping = {},

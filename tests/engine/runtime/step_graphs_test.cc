@@ -69,14 +69,17 @@ TEST_F(StepGraphsTest, PassesThatDifferHaveGraphsOfTheirOwn) {
   EXPECT_THAT(Run(&graphs, Decode(3), fp8), ElementsAre(kPass));
 }
 
-TEST_F(StepGraphsTest, PromptsManyRowsAndStatesRunAsTheyAre) {
+TEST_F(StepGraphsTest, PromptsManyRowsStatesAndRowsOfPromptsRunAsTheyAre) {
   StepGraphs graphs(device_.get(), Plan());
   PassInputs prompt = Decode(3);
   prompt.num_decode_tokens = 2;
   PassInputs recurrent = Decode(3);
   const StatePart part{.count = 3};
   recurrent.state_parts = {&part, 1};
-  for (const PassInputs& inputs : {prompt, recurrent, Decode(kMaxGraphRows + 1), Decode(0)}) {
+  PassInputs with_rows = Decode(3);
+  const RowRun run{.num_rows = 1};
+  with_rows.row_runs = {&run, 1};
+  for (const PassInputs& inputs : {prompt, recurrent, with_rows, Decode(kMaxGraphRows + 1), Decode(0)}) {
     for (int round = 0; round < 3; ++round) EXPECT_THAT(Run(&graphs, inputs), ElementsAre(kPass));
   }
 }

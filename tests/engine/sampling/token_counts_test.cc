@@ -46,6 +46,18 @@ TEST(TokenCounts, AreThoseOfAScanAfterEveryTokenInTheOrderOfFirstOccurrence) {
   }
 }
 
+TEST(TokenCounts, LeaveRowTokensOut) {
+  TokenCounts counts;
+  EXPECT_FALSE(counts.started());
+  counts.Start(std::vector<TokenId>{kFirstRowToken, kFirstRowToken + 7}, 10);
+  EXPECT_TRUE(counts.started());
+  EXPECT_TRUE(counts.list().empty());
+  counts.AddOutput(3);
+  ASSERT_EQ(counts.list().size(), 1U);
+  EXPECT_EQ(counts.list()[0].id, 3);
+  EXPECT_EQ(counts.list()[0].count, 1);
+}
+
 TEST(TokenCounts, KeepTheirMemoryWhileTokensCome) {
   TokenCounts counts;
   counts.Start(std::vector<TokenId>{4}, 1000);
