@@ -148,6 +148,8 @@ CORRECTNESS = (
           "Fake/LinkedMixes.*/gpt2_tiny_2:Fake/LinkedAdapters.*/gpt2_tiny_3:Fake/EncoderDevices.*/bert_tiny"),
     # Steps planned over tokens that are still being drawn give the responses of steps one by one.
     gtest("planned_steps", "1", 10, 60, "device_models_test", "Cuda/PlannedSteps.*", "Fake/PlannedSteps.*/gpt2_tiny"),
+    # Rows of the embedding's own table, in place of a prompt's embeddings.
+    gtest("prompt_rows", "1", 10, 60, "device_models_test", "Cuda/PromptRowsBits.*", "Fake/PromptRowsBits.*/llama_gqa"),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("recurrent", "1", 10, 60, "kernels_device_ops_test", "Devices/*/cuda", "Devices/*/fake"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "engine/layers/embedding.h"
 #include "engine/plan/sequence_view.h"
 #include "tests/integration/model/allocation_counter.h"
 #include "tests/integration/model/engine_client.h"
@@ -77,6 +78,37 @@ TEST_P(AllocationTest, LaunchAndCollectAllocateNothing) {
     EXPECT_TRUE(result.outputs[0].sampled);
     EXPECT_EQ(static_cast<int32_t>(result.prompt_scores.size()), prompt_len - 1);
   }
+}
+
+// Every other token of a whole step is a row, which no neighbour joins.
+TEST_P(AllocationTest, AStepOfAsManyRunsOfRowsAsThereCanBeAllocatesNothing) {
+  const ModelConfig& config = test_.model->config();
+  if (!TakesRows(config, 1)) GTEST_SKIP() << config.architecture << " takes no rows";
+  EngineOptions options;
+  options.max_tokens_per_step = 64;
+  const auto runtime = *ModelRuntime::Create(test_.model.get(), options);
+  StepResult result;
+  result.Reserve(options.max_sequences, options.max_tokens_per_step);
+  std::vector<PageId> pages(20);
+  std::iota(pages.begin(), pages.end(), 0);
+  std::vector<TokenId> prompt(64, 5);
+  PromptRows rows;
+  rows.columns = config.hidden_dim;
+  for (int32_t i = 0; i < 64; i += 2) {
+    rows.spans.push_back({i, 1});
+    prompt[static_cast<size_t>(i)] = kFirstRowToken + i;
+  }
+  rows.values.assign(rows.spans.size() * static_cast<size_t>(rows.columns), 0.01F);
+  StepPlan plan;
+  AppendSequence({},
+                 {.tokens = prompt, .prompt_len = 64, .rows = &rows, .pages = pages, .sampling = {}, .stopping = {}},
+                 {.num_tokens = 64, .samples = true}, &plan);
+  const AllocationCounter counter(Threads::kAll);
+  const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
+  ASSERT_TRUE(handle.ok());
+  ASSERT_TRUE(runtime->Collect(*handle, &result).ok());
+  EXPECT_EQ(counter.count(), 0);
+  EXPECT_TRUE(result.outputs[0].sampled);
 }
 
 TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadOnly) {
