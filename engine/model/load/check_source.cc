@@ -30,10 +30,28 @@ absl::Status CheckLinked(const ModelConfig& config, int32_t num_ranks, kernels::
                    config.vocab_size, ", which are not divided on ", kernels::Name(kind)));
 }
 
+// An encoder of images is small next to the decoder that reads its rows, and keeps their precision.
+absl::Status CheckImageEncoder(const ModelSource& source, const ModelConfig& config) {
+  if (source.num_ranks > 1) {
+    return absl::FailedPreconditionError(absl::StrCat("models[].parallel.tensor is ", source.num_ranks, ", but ",
+                                                      config.architecture, ", an encoder of images, is not divided"));
+  }
+  for (const Precision precision : source.precisions) {
+    if (Traits(Traits(precision).format).code_bits >= 16) continue;
+    return absl::FailedPreconditionError(absl::StrCat("models[].precisions has ", kernels::Name(precision), ", but ",
+                                                      config.architecture,
+                                                      ", an encoder of images, runs in fp32, bf16 and fp16"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckSource(const ModelSource& source, const ModelConfig& config, const kernels::DeviceOps& ops) {
   if (absl::Status served = CheckServes(ops, config); !served.ok()) return served;
+  if (config.is_image_encoder()) {
+    if (absl::Status served = CheckImageEncoder(source, config); !served.ok()) return served;
+  }
   if (ops.kind == kernels::DeviceKind::kCpu) return absl::OkStatus();
   if (source.int8_inputs) {
     return absl::FailedPreconditionError(absl::StrCat("models[].int8_inputs is true; ", kernels::Name(ops.kind),

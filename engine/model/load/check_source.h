@@ -11,7 +11,8 @@ namespace dunlin::engine {
 
 // FAILED_PRECONDITION, with the part of the model or the config key, where the device lacks the operations of its
 // layers or int8_inputs, where it is not divided, and where linked ranks (kernels/api/rank_links.h) do not exchange
-// rows of it. config: of the undivided model.
+// rows of it; of an encoder of images, where the source divides it or has precisions of fewer than 16 bits. config: of
+// the undivided model.
 absl::Status CheckSource(const ModelSource& source, const ModelConfig& config, const kernels::DeviceOps& ops);
 
 }  // namespace dunlin::engine

@@ -18,7 +18,8 @@ namespace dunlin::engine {
 // afterwards. Errors: NOT_FOUND (a missing file or tensor), INVALID_ARGUMENT (a malformed or unsupported file; the
 // message names file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was
 // read), INTERNAL (the device failed), CANCELLED (*stop became true, which is looked at every 16 MiB or so; null:
-// never). device outlives the model.
+// never); of ModelPart::kImageEncoder NOT_FOUND, too, where the model has none, and FAILED_PRECONDITION for ranks and
+// precisions in which one is not served. device outlives the model.
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSource& source, kernels::Device* device,
                                                  const std::atomic<bool>* stop = nullptr);
 

@@ -8,6 +8,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/image_encoders.h"
 #include "engine/model/spec/model_limits.h"
 
 namespace dunlin::engine {
@@ -109,6 +110,38 @@ absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files) {
   // A decoder of sentence-transformers (Qwen 3 Embedding) gives vectors: its head, if it has one, is not used.
   if (model.ok() && files.Has(kPoolingModulesFile)) model->config.kind = ModelKind::kEncoder;
   return model;
+}
+
+absl::StatusOr<std::optional<ParsedModel>> ParseImageEncoderConfig(std::string_view config_text,
+                                                                   std::string_view hf_quant_text) {
+  const absl::StatusOr<nlohmann::json> object = ParsePythonJsonObject(config_text, kConfigFile);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, kConfigFile);
+  const ImageEncoderForm* form = FindImageEncoder(fields.TextOr("model_type", ""));
+  const nlohmann::json* object_of_vision = form == nullptr ? nullptr : fields.Object("vision_config");
+  if (!fields.status().ok()) return fields.status();
+  if (object_of_vision == nullptr) return std::nullopt;
+  absl::StatusOr<ParsedModel> text = ParseModelConfig(config_text, "", hf_quant_text);
+  if (!text.ok()) return text.status();
+  JsonFields vision(*object_of_vision, absl::StrCat(kConfigFile, ": vision_config"));
+  ParsedModel model;
+  model.names = form->names;
+  model.quantization = std::move(text->quantization);
+  model.config.architecture = form->name;
+  model.config.kind = ModelKind::kEncoder;
+  form->parse_config(vision, fields, text->config, &model.config);
+  fields.Adopt(vision.status());
+  if (!fields.status().ok()) return fields.status();
+  return model;
+}
+
+absl::StatusOr<std::optional<ParsedModel>> ReadImageEncoderConfig(const TextFiles& files) {
+  if (!files.Has(kConfigFile)) return std::nullopt;
+  const absl::StatusOr<std::string> config_text = files.ReadFile(kConfigFile, kMaxConfigBytes);
+  if (!config_text.ok()) return config_text.status();
+  const absl::StatusOr<std::string> hf_quant_text = ReadOptional(files, kHfQuantFile);
+  if (!hf_quant_text.ok()) return hf_quant_text.status();
+  return ParseImageEncoderConfig(*config_text, *hf_quant_text);
 }
 
 }  // namespace dunlin::engine

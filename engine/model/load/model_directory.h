@@ -2,6 +2,7 @@
 // config.json, generation_config.json and hf_quant_config.json, read into a ModelConfig and a Quantization.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,5 +33,13 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
 
 // Reads config.json and, where they exist, the other two (each <= kMaxConfigBytes).
 absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files);
+
+// The encoder of images that a multimodal config has next to the text model (architectures/image_encoders.h); none
+// where it has none that is served. Errors: as ParseModelConfig, of the text model, too.
+absl::StatusOr<std::optional<ParsedModel>> ParseImageEncoderConfig(std::string_view config_text,
+                                                                   std::string_view hf_quant_text = "");
+
+// The same of the files of a directory, or of what stands for them of a GGUF file, which has none. Reads texts alone.
+absl::StatusOr<std::optional<ParsedModel>> ReadImageEncoderConfig(const TextFiles& files);
 
 }  // namespace dunlin::engine

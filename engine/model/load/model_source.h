@@ -10,6 +10,9 @@
 
 namespace dunlin::engine {
 
+// Which model of a directory: the one that it names or, of a multimodal one, its text model; or its encoder of images.
+enum class ModelPart : uint8_t { kModel, kImageEncoder };
+
 // Where a model's config and weights come from.
 struct ModelSource {
   std::string path;  // a Hugging Face model directory or a GGUF file; empty for random weights
@@ -21,6 +24,8 @@ struct ModelSource {
   // Ranks among which the model is divided (engine/model/spec/rank_config.h); 1: it is not.
   int32_t num_ranks = 1;
   bool int8_inputs = false;  // PackedWeight::int8_inputs of every matrix in groups of integer codes; CPU
+  // An encoder of images: on one rank, in precisions of 16 bits or more.
+  ModelPart part = ModelPart::kModel;
 };
 
 }  // namespace dunlin::engine

@@ -2,6 +2,7 @@
 #include "engine/model/load/opened_model.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "engine/model/checkpoint/integer/integer_tensors.h"
 #include "engine/model/checkpoint/integer_tables.h"
 #include "engine/model/checkpoint/interleaved_experts.h"
+#include "engine/model/checkpoint/merged_columns.h"
 #include "engine/model/checkpoint/microscaled_tensors.h"
 #include "engine/model/checkpoint/padded_heads.h"
 #include "engine/model/checkpoint/rotary_rows.h"
@@ -80,6 +82,23 @@ absl::Status PadHeads(OpenedModel* model) {
       WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
   if (tensors.ok()) {
     tensors = PaddedHeads::Open(*std::move(tensors), padded, attention.stored_value_dim, attention.head_dim);
+  }
+  if (!tensors.ok()) return tensors.status();
+  model->tensors = *std::move(tensors);
+  return absl::OkStatus();
+}
+
+// Gives the matrix that merges patches its columns patch by patch.
+absl::Status OrderMergedColumns(OpenedModel* model) {
+  std::vector<std::string> names;
+  for (const WeightPart& part : model->parts) {
+    if (part.slot == WeightSlot::kProjectorMerge) names.push_back(part.tensor);
+  }
+  if (names.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<TensorSource>> tensors =
+      WidenedTensors::Open(std::move(model->tensors), model->parsed.quantization, names);
+  if (tensors.ok()) {
+    tensors = MergedColumns::Open(*std::move(tensors), names, model->parsed.config.image.patches_per_row());
   }
   if (!tensors.ok()) return tensors.status();
   model->tensors = *std::move(tensors);
@@ -215,6 +234,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   ReadTokenExperts(&model);
   if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
   if (absl::Status status = PadHeads(&model); !status.ok()) return status;
+  if (absl::Status status = OrderMergedColumns(&model); !status.ok()) return status;
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
@@ -228,6 +248,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   UnusedTensors unused = FindUnusedTensors(names, model.parsed.config, prefix, model.parts, *model.tensors);
   for (std::string& warning : unused.warnings) model.parsed.warnings.push_back(std::move(warning));
   model.skipped = std::move(unused.skipped);
+  if (model.parsed.config.is_image_encoder()) return model;  // the text model tells of its own
   absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
   if (!kv_scales.ok()) return kv_scales.status();
   if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
@@ -242,7 +263,25 @@ absl::StatusOr<ParsedModel> ReadConfig(const Directory& directory) {
   return ParseModelConfig(*config, "");
 }
 
+// config: of a multimodal model.
+absl::StatusOr<ParsedModel> ImageEncoderOf(absl::StatusOr<std::optional<ParsedModel>> config) {
+  if (!config.ok()) return config.status();
+  if (config->has_value()) return **std::move(config);
+  return absl::NotFoundError("config.json has no encoder of images that is served");
+}
+
+absl::StatusOr<OpenedModel> OpenImageEncoder(const ModelSource& source, bool read_weights) {
+  const absl::StatusOr<Directory> directory = Directory::Open(source.path);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<ParsedModel> parsed = ImageEncoderOf(ReadImageEncoderConfig(*directory));
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint.ok()) return checkpoint.status();
+  return OpenTensors(*std::move(parsed), *std::move(checkpoint), false, read_weights);
+}
+
 absl::StatusOr<OpenedModel> OpenDirectory(const ModelSource& source, bool read_weights) {
+  if (source.part == ModelPart::kImageEncoder) return OpenImageEncoder(source, read_weights);
   const absl::StatusOr<Directory> directory = Directory::Open(source.path);
   if (!directory.ok()) return directory.status();
   absl::StatusOr<ParsedModel> parsed = ReadConfig(*directory);
@@ -259,6 +298,7 @@ absl::StatusOr<OpenedModel> OpenDirectory(const ModelSource& source, bool read_w
 }
 
 absl::StatusOr<OpenedModel> OpenGgufFile(const ModelSource& source, bool read_weights) {
+  if (source.part == ModelPart::kImageEncoder) return absl::NotFoundError("a GGUF file has no encoder of images");
   if (source.predictor) {
     return absl::FailedPreconditionError(
         "models[].speculation.draft is \"mtp\", which is not served for GGUF files; a directory with the same weights "
@@ -289,7 +329,9 @@ absl::StatusOr<std::string> ReadShape(const std::string& shape) {
 absl::StatusOr<OpenedModel> OpenRandom(const ModelSource& source) {
   const absl::StatusOr<std::string> text = ReadShape(source.random_shape);
   if (!text.ok()) return text.status();
-  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
+  absl::StatusOr<ParsedModel> parsed = source.part == ModelPart::kImageEncoder
+                                           ? ImageEncoderOf(ParseImageEncoderConfig(*text))
+                                           : ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
   OpenedModel model;
   model.parsed = *std::move(parsed);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/spec/image_spec.h"
 #include "engine/model/spec/layer_specs.h"
 #include "engine/model/spec/rank_part.h"
 #include "engine/request/types.h"
@@ -16,7 +17,7 @@
 
 namespace dunlin::engine {
 
-// Decoders generate tokens; encoders return hidden states.
+// Decoders generate tokens; encoders return hidden states, those of images what their projector makes of them.
 enum class ModelKind : uint8_t { kDecoder, kEncoder };
 
 // The row of a token that enters layer 0: its embedding * scale + position + token type, normed with `norm`.
@@ -72,8 +73,8 @@ struct ModelConfig {
   int32_t num_predictors = 0;
   PredictorSpec predictor;
   int32_t hidden_dim = 0;   // 1 to kMaxHiddenDim
-  int32_t vocab_size = 0;   // rows of the embedding
-  int32_t max_context = 0;  // tokens, 1 to kMaxContextTokens
+  int32_t vocab_size = 0;   // rows of the embedding; 0: it reads patches of images
+  int32_t max_context = 0;  // tokens, or patches of an image, 1 to kMaxContextTokens
 
   EmbeddingSpec embedding;
   NormSpec norm;
@@ -94,6 +95,7 @@ struct ModelConfig {
   bool layer_factor = false;  // a layer's rows are multiplied by a number of its own at its end; with post norms
   HeadSpec head;
   ClassifierSpec classifier;
+  ImageSpec image;
 
   // Of a model that is divided among ranks (rank_config.h): the heads and the widths of MLPs above are a rank's, all
   // other dimensions the model's.
@@ -107,6 +109,7 @@ struct ModelConfig {
   // The rank's part of a dimension of the undivided model.
   RankPart part(int32_t total) const { return PartOf(total, rank, num_ranks); }
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
+  bool is_image_encoder() const { return image.patch_size > 0; }
   int32_t all_layers() const { return num_layers + num_predictors; }
   bool predicts(int32_t layer) const { return layer >= num_layers; }
   MixerKind mixer(int32_t layer) const {

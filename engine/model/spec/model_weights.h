@@ -165,10 +165,19 @@ struct LayerWeights {
   PredictorWeights predictor;           // where the layer predicts
 };
 
+// Of an encoder of images (ImageSpec): what follows its layers.
+struct ProjectorWeights {
+  NormWeights norm;
+  LinearWeights merge;  // [hidden_dim, patches_per_row * hidden_dim]
+  LinearWeights up;     // [out_dim, hidden_dim]
+  LinearWeights down;   // [out_dim, out_dim]
+};
+
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
 // precision.
 struct PrecisionWeights {
-  kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
+  kernels::PackedWeight embedding;    // [vocab_size, hidden_dim], not of an encoder of images
+  LinearWeights patch_embedding;      // [hidden_dim, patch_features] of one
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
   NormWeights embedding_norm;         // with has_embedding_norm()
@@ -178,11 +187,12 @@ struct PrecisionWeights {
   NormWeights layer_projection_norm;  // [width] of each layer, divided by sqrt(2)
   std::vector<LayerWeights> layers;
   StreamWeights head_streams;
-  NormWeights final_norm;          // before the head; not with NormPlacement::kPost
+  NormWeights final_norm;          // before the head; not with NormPlacement::kPost nor of an encoder of images
   LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
   NormWeights classifier_norm;     // with ClassifierSpec::norm
   LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
+  ProjectorWeights projector;      // of an encoder of images
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();
 };

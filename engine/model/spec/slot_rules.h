@@ -11,6 +11,8 @@ namespace dunlin::engine::slot_rows {
 using C = ModelConfig;
 
 // Whether a layer has a weight.
+inline constexpr auto kReadsTokens = [](const C& c, int32_t) { return !c.is_image_encoder(); };
+inline constexpr auto kReadsImages = [](const C& c, int32_t) { return c.is_image_encoder(); };
 inline constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embedding.learned_positions; };
 inline constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
 inline constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
@@ -105,7 +107,9 @@ inline constexpr auto kPredicts = [](const C& c, int32_t layer) { return c.predi
 inline constexpr auto kHasPredictorHead = [](const C& c, int32_t layer) {
   return c.predicts(layer) && c.predictor.own_head;
 };
-inline constexpr auto kHasFinalNorm = [](const C& c, int32_t) { return c.norm.placement != NormPlacement::kPost; };
+inline constexpr auto kHasFinalNorm = [](const C& c, int32_t) {
+  return c.norm.placement != NormPlacement::kPost && !c.is_image_encoder();
+};
 inline constexpr auto kHasHead = [](const C& c, int32_t) { return !c.is_encoder() && !c.head.tied; };
 inline constexpr auto kHasClassifier = [](const C& c, int32_t) { return c.classifier.num_labels > 0; };
 inline constexpr auto kHasClassifierNorm = [](const C& c, int32_t) {
@@ -124,6 +128,7 @@ inline constexpr auto kExpertBias = [](const C& c) { return c.experts.bias; };
 inline constexpr auto kHeadBias = [](const C& c) { return c.head.bias; };
 inline constexpr auto kDenseBias = [](const C& c) { return c.classifier.num_labels > 0 && c.classifier.dense_bias; };
 inline constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0; };
+inline constexpr auto kProjectorBias = [](const C& c) { return c.image.projector_bias; };
 
 // Dimensions.
 inline constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
@@ -242,6 +247,11 @@ inline constexpr auto kSharedUpRows = [](const C& c, int32_t) {
 };
 inline constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
 inline constexpr auto kNumExperts = [](const C& c, int32_t) { return int64_t{c.experts.routing.num_experts}; };
+inline constexpr auto kPatchFeatures = [](const C& c, int32_t) { return int64_t{c.image.patch_features()}; };
+inline constexpr auto kMergedDim = [](const C& c, int32_t) {
+  return int64_t{c.image.patches_per_row()} * c.hidden_dim;
+};
+inline constexpr auto kImageRowDim = [](const C& c, int32_t) { return int64_t{c.image.out_dim}; };
 inline constexpr auto kNumLabels = [](const C& c, int32_t) { return int64_t{c.classifier.num_labels}; };
 
 }  // namespace dunlin::engine::slot_rows

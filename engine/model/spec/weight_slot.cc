@@ -78,6 +78,10 @@ WeightField OfPredictor(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf(LayerOf(weights, place).predictor.*kMember);
 }
 template <auto kMember>
+WeightField OfProjector(PrecisionWeights* weights, const WeightPlace& /*place*/) {
+  return FieldOf(weights->projector.*kMember);
+}
+template <auto kMember>
 WeightField OfHead(PrecisionWeights* weights, const WeightPlace& place) {
   return FieldOf((LayerOf(weights, place).latent.*kMember)[static_cast<size_t>(place.index)]);
 }
@@ -94,7 +98,6 @@ using Exists = decltype(WeightSlotRow::exists);
 using HasBiasFunction = decltype(WeightSlotRow::has_bias);
 using Field = decltype(WeightSlotRow::field);
 using Dim = decltype(SlotDims::out_features);
-constexpr Exists kAlways = nullptr;
 constexpr HasBiasFunction kNoBias = nullptr;
 
 // What most slots do not have.
@@ -118,8 +121,10 @@ constexpr WeightSlotRow Vector(WeightSlot slot, const char* name, SlotCount coun
 }
 
 constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
-    Matrix(kEmbedding, "embedding", kOnce, kAlways, kNoBias, {kVocabulary, kHidden},
+    Matrix(kEmbedding, "embedding", kOnce, kReadsTokens, kNoBias, {kVocabulary, kHidden},
            OfModel<&PrecisionWeights::embedding>, {.storage = kWideWhenGathered}),
+    Matrix(kPatchEmbedding, "patch_embedding", kOnce, kReadsImages, kNoBias, {kHidden, kPatchFeatures},
+           OfModel<&PrecisionWeights::patch_embedding>),
     Matrix(kPositions, "positions", kOnce, kHasPositions, kNoBias, {kPositionRows, kHidden},
            OfModel<&PrecisionWeights::positions>, {.storage = kWide}),
     Matrix(kTokenTypes, "token_types", kOnce, kHasTokenTypes, kNoBias, {kTokenTypeRows, kHidden},
@@ -287,6 +292,13 @@ constexpr std::array<WeightSlotRow, kNumWeightSlots> kRows = {
          OfModel<&PrecisionWeights::classifier_norm>),
     Matrix(kClassifierOut, "classifier_out", kOnce, kHasClassifier, kLabelBias, {kNumLabels, kHidden},
            OfModel<&PrecisionWeights::classifier_out>, {.storage = kWide}),
+    Norm(kProjectorNorm, "projector_norm", kOnce, kReadsImages, kNoBias, kHidden, OfProjector<&ProjectorWeights::norm>),
+    Matrix(kProjectorMerge, "projector_merge", kOnce, kReadsImages, kNoBias, {kHidden, kMergedDim},
+           OfProjector<&ProjectorWeights::merge>),
+    Matrix(kProjectorUp, "projector_up", kOnce, kReadsImages, kProjectorBias, {kImageRowDim, kHidden},
+           OfProjector<&ProjectorWeights::up>),
+    Matrix(kProjectorDown, "projector_down", kOnce, kReadsImages, kProjectorBias, {kImageRowDim, kImageRowDim},
+           OfProjector<&ProjectorWeights::down>),
 };
 
 constexpr bool RowsAreInOrder() {

@@ -20,6 +20,7 @@ struct PrecisionWeights;
 // In memory order: those of SlotCount::kOnce, then of each layer the others.
 enum class WeightSlot : uint8_t {
   kEmbedding,
+  kPatchEmbedding,
   kPositions,
   kTokenTypes,
   kEmbeddingNorm,
@@ -116,8 +117,12 @@ enum class WeightSlot : uint8_t {
   kClassifierDense,
   kClassifierNorm,
   kClassifierOut,
+  kProjectorNorm,
+  kProjectorMerge,
+  kProjectorUp,
+  kProjectorDown,
 };
-inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kClassifierOut) + 1;
+inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kProjectorDown) + 1;
 
 // One weight of a model.
 struct WeightPlace {
@@ -177,7 +182,7 @@ struct WeightSlotRow {
   const char* name;  // of dunlin_input_scales.json, where the slot has an input scale
   SlotCount count;
   SlotKind kind;
-  // Whether this layer (0 with kOnce) has the weight. A tied head does not exist: it is the embedding. Null: always.
+  // Whether this layer (0 with kOnce) has the weight. A tied head does not exist: it is the embedding.
   bool (*exists)(const ModelConfig& config, int32_t layer);
   bool (*has_bias)(const ModelConfig& config);  // null: never
   SlotDims dims;
@@ -218,7 +223,7 @@ inline bool IsPerHead(WeightSlot slot) {
   return RowOf(slot).count == SlotCount::kPerHead;
 }
 inline bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
-  return RowOf(slot).exists == nullptr || RowOf(slot).exists(config, layer);
+  return RowOf(slot).exists(config, layer);
 }
 inline bool HasBias(const ModelConfig& config, WeightSlot slot) {
   return RowOf(slot).has_bias != nullptr && RowOf(slot).has_bias(config);

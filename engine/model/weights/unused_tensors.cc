@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxNamedUnused = 8;
 constexpr const char* kPredicting = "multi-token prediction";
+constexpr const char* kVision = "vision";
 constexpr const char* kShared = "keys and values of layers that read those of others";
 
 // The first part of names, with or without "model." before it. Source: transformers 5.23, the modeling files of
@@ -27,24 +28,34 @@ struct SkippedPart {
   bool multimodal;  // only in the checkpoint of a multimodal model
 };
 constexpr SkippedPart kSkippedParts[] = {
-    {"visual.", "vision", true},
-    {"vision_tower.", "vision", true},
-    {"vision_model.", "vision", true},
-    {"vision_adapter.", "vision", true},
-    {"vision_projection.", "vision", true},
-    {"vision_encoder.", "vision", true},
-    {"vit_large_projector.", "vision", true},
-    {"embed_vision.", "vision", true},
-    {"multi_modal_projector.", "vision", true},
-    {"mm_projector.", "vision", true},
-    {"patch_merge_mlp.", "vision", true},
-    {"patch_merger.", "vision", true},
+    {"visual.", kVision, true},
+    {"vision_tower.", kVision, true},
+    {"vision_model.", kVision, true},
+    {"vision_adapter.", kVision, true},
+    {"vision_projection.", kVision, true},
+    {"vision_encoder.", kVision, true},
+    {"vit_large_projector.", kVision, true},
+    {"embed_vision.", kVision, true},
+    {"multi_modal_projector.", kVision, true},
+    {"mm_projector.", kVision, true},
+    {"patch_merge_mlp.", kVision, true},
+    {"patch_merger.", kVision, true},
     {"audio_tower.", "audio", true},
     {"embed_audio.", "audio", true},
     {"mtp.", kPredicting, false},
     {"mtp_layers.", kPredicting, false},
 };
 constexpr std::string_view kModel = "model.";
+
+std::string_view WithoutModel(std::string_view name) {
+  return name.starts_with(kModel) ? name.substr(kModel.size()) : name;
+}
+
+bool IsOfVision(std::string_view name) {
+  return std::any_of(std::begin(kSkippedParts), std::end(kSkippedParts), [name](const SkippedPart& row) {
+    return row.part == kVision && WithoutModel(name).starts_with(row.name);
+  });
+}
 
 // Of names of layers, what precedes their index: "model.layers.".
 std::string LayerStem(const CheckpointNames& names, const std::string& prefix) {
@@ -72,7 +83,7 @@ std::pair<std::string, std::string> SkippedPrefix(const ModelConfig& config, con
                                                   std::string_view name) {
   for (const SkippedPart& row : kSkippedParts) {
     if (row.multimodal && !config.text_part) continue;
-    const std::string_view rest = name.starts_with(kModel) ? name.substr(kModel.size()) : name;
+    const std::string_view rest = WithoutModel(name);
     if (rest.starts_with(row.name)) {
       return {absl::StrCat(rest.size() < name.size() ? "model." : "", row.name), row.part};
     }
@@ -109,13 +120,14 @@ UnusedTensors FindUnusedTensors(const CheckpointNames& names, const ModelConfig&
                                 const std::vector<WeightPart>& parts, const TensorSource& source) {
   const std::set<std::string_view> used = UsedTensors(parts);
   const std::set<std::string> shared = SharedTensors(names, config, prefix);
-  const std::string stem = LayerStem(names, prefix);
+  const std::string stem = config.is_image_encoder() ? "" : LayerStem(names, prefix);
   std::map<std::pair<std::string, std::string>, int64_t> skipped;  // by part and prefix
   std::vector<std::string> unused;
   for (const TensorInfo* tensor : source.List()) {
     const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
     if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
     if (std::any_of(names.ignored.begin(), names.ignored.end(), is_buffer)) continue;
+    if (config.is_image_encoder() && !IsOfVision(tensor->name)) continue;
     auto [of, part] = shared.contains(tensor->name) ? std::pair(stem, std::string(kShared))
                                                     : SkippedPrefix(config, stem, tensor->name);
     if (of.empty()) {

@@ -28,7 +28,8 @@ struct UnusedTensors {
 
 // parts: whose scales have been found. prefix: that of the text model's names. Tensors of vision and audio are expected
 // in multimodal models, those that predict further tokens in all: by themselves, or as layers beyond the last; keys and
-// values of layers that read those of others (AttentionSpec::kv_sources).
+// values of layers that read those of others (AttentionSpec::kv_sources). Of an encoder of images tensors of vision
+// alone count: the others are the text model's.
 UnusedTensors FindUnusedTensors(const CheckpointNames& names, const ModelConfig& config, const std::string& prefix,
                                 const std::vector<WeightPart>& parts, const TensorSource& source);
 

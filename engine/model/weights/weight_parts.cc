@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "engine/model/weights/part_shape.h"
 #include "engine/model/weights/weight_rows.h"
 
 namespace dunlin::engine {
@@ -188,25 +189,6 @@ std::vector<ExpertStack> ListStacks(const CheckpointNames& names, const ModelCon
   return stacks;
 }
 
-std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
-  shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
-  return shape;
-}
-
-// Taps of convolutions, and vectors of heads and experts, may have dimensions of one element more or fewer; the weights
-// of Mamba2's norm may have a row for each group, and tables of entries and tokens have one for each place or token.
-bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
-  if (tensor.shape == part.shape) return true;
-  using enum WeightSlot;
-  constexpr WeightSlot kTables[] = {kMambaNorm, kEntryBias, kIndexEntryBias, kTokenExperts};
-  if (std::find(std::begin(kTables), std::end(kTables), part.slot) != std::end(kTables)) {
-    return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
-  }
-  constexpr WeightSlot kFolded[] = {kDeltaRate, kMambaRate, kMambaSkip, kMlpCurve, kRouterCorrection};
-  const bool folded = std::find(std::begin(kFolded), std::end(kFolded), part.slot) != std::end(kFolded);
-  return (folded || IsConvolution(part.slot)) && WithoutOnes(tensor.shape) == WithoutOnes(part.shape);
-}
-
 // Whether one tensor holds the keys' and the values' matrices of a head: names of its parts follow the index.
 bool HeadsShareTensor(const CheckpointNames& names) {
   return std::any_of(names.weights.begin(), names.weights.end(), [](const WeightName& name) {
@@ -219,7 +201,8 @@ bool HeadsShareTensor(const CheckpointNames& names) {
 std::string FindPrefix(const CheckpointNames& names, const TensorSource& source) {
   for (const char* prefix : names.prefixes) {
     for (const WeightName& name : names.weights) {
-      const bool leads = name.slot == WeightSlot::kEmbedding || name.slot == WeightSlot::kFinalNorm;
+      const bool leads = name.slot == WeightSlot::kEmbedding || name.slot == WeightSlot::kPatchEmbedding ||
+                         name.slot == WeightSlot::kFinalNorm;
       if (leads && source.Find(absl::StrCat(prefix, name.name, ".weight")) != nullptr) return prefix;
     }
   }

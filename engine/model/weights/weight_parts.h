@@ -44,7 +44,8 @@ struct WeightPart {
   WeightPlace place() const { return {slot, layer, index}; }
 };
 
-// The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
+// The architecture's prefix under which `source` has the embedding, of tokens or patches, or the final norm; its first
+// prefix when none fits.
 std::string FindPrefix(const CheckpointNames& names, const TensorSource& source);
 
 // Takes CheckpointNames::stacked where `source` has one of their stacks.
