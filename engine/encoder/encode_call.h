@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call to an encoder: many inputs in, one vector each out. The server creates it with memory for its vectors, the
-// engine fills them, the sink takes it back: the engine thread allocates nothing for a call.
+// One call to an encoder: many inputs in, one vector each out, or of images rows for their merged patches. The server
+// creates it with memory for its vectors, the engine fills them, the sink takes it back: the engine thread allocates
+// nothing for a call.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,24 @@ constexpr const char* Name(Pooling pooling) {
   return "?";
 }
 
+// The patches of an image, multiples of ImageSpec::merge.
+struct ImageGrid {
+  int32_t rows = 0;
+  int32_t columns = 0;
+
+  int64_t num_patches() const { return int64_t{rows} * columns; }
+  friend bool operator==(const ImageGrid&, const ImageGrid&) = default;
+};
+
 struct EncodeRequest {
   std::vector<TokenId> tokens;   // of all inputs, one after another; each in [0, vocab_size)
-  std::vector<int32_t> lengths;  // tokens of each input, >= 1; their sum is tokens.size()
+  std::vector<int32_t> lengths;  // tokens of each input, >= 1, their sum tokens.size(); or patches of each image
+  // Of an encoder of images, in place of tokens; pooling and normalize are not read, and dimensions is the model's
+  // out_dim. grids: [lengths.size()], each of as many patches as its length.
+  std::vector<ImageGrid> grids;
+  // [sum of lengths, patch_features] of all images, one after another. The patches that give one row follow each other,
+  // in order of their rows and columns, and so do these rows; the elements of a patch by channel, y and x.
+  std::vector<float> patches;
   // Of pairs of texts: the first tokens of each input, which have token type 0; the others have 1. Empty: all have 0.
   std::vector<int32_t> first_lengths;  // [lengths.size()], each in [0, lengths[i]]
   // By the head of a sequence classifier: a vector is the logits of its input. dimensions is then the model's
@@ -52,7 +68,9 @@ struct EncodeRequest {
 
 struct EncodeCall {
   EncodeRequest request;
-  std::vector<float> vectors;  // [lengths.size(), dimensions]; valid only with kStop
+  // [lengths.size(), dimensions], or of images [sum of lengths / patches_per_row, dimensions], one after another; valid
+  // only with kStop.
+  std::vector<float> vectors;
 
   // Set by the engine before OnFinish.
   FinishReason reason = FinishReason::kStop;  // kStop: every vector is there

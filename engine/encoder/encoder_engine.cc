@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -22,6 +23,7 @@ EncodeLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
   return {.vocab_size = config.vocab_size,
           .hidden_dim = config.hidden_dim,
           .num_labels = config.classifier.num_labels,
+          .image = config.image,
           .max_input_tokens = ContextLimit(config, options),
           .max_queued_tokens = options.max_queued_tokens};
 }
@@ -47,7 +49,8 @@ struct EncoderEngine::State {
         scheduler({.max_calls = mailbox.limits().max_live,
                    .max_batch_inputs = options.max_sequences,
                    .max_batch_tokens = BatchTokens(config, options),
-                   .classifier_pooling = config.classifier.mean ? Pooling::kMean : Pooling::kCls}) {
+                   .classifier_pooling = config.classifier.mean ? Pooling::kMean : Pooling::kCls,
+                   .image = config.image}) {
     mail.Reserve(mailbox.limits());
   }
 
@@ -162,9 +165,12 @@ absl::Status EncoderEngine::Validate(const EncodeRequest& request) const {
 
 absl::StatusOr<RequestId> EncoderEngine::Submit(std::unique_ptr<EncodeCall> call, std::shared_ptr<EncodeSink> sink) {
   const EncodeRequest& request = call->request;
-  DUNLIN_CHECK(call->vectors.size() == request.lengths.size() * static_cast<size_t>(request.dimensions),
+  const auto num_tokens = std::accumulate(request.lengths.begin(), request.lengths.end(), uint64_t{0});
+  const size_t num_vectors = request.grids.empty()
+                                 ? request.lengths.size()
+                                 : num_tokens / static_cast<size_t>(state_->limits.image.patches_per_row());
+  DUNLIN_CHECK(call->vectors.size() == num_vectors * static_cast<size_t>(request.dimensions),
                "a call is submitted with memory for its vectors");
-  const uint64_t num_tokens = request.tokens.size();
   const TenantId tenant = request.tenant;
   auto live = std::make_unique<LiveCall>();
   live->call = std::move(call);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/encoder_runtime.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,18 @@ namespace {
 absl::Status CopyStatus(kernels::KernelStatus status, const char* what) {
   if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("copy of ", what, " failed: ", kernels::Name(status)));
+}
+
+// Rows of an image to where they go.
+void CopyRows(const float* rows, int64_t num_rows, BatchInput* input) {
+  const int64_t count = num_rows * input->dimensions;
+  std::copy_n(rows, count, input->vector);
+  input->finite = std::all_of(input->vector, input->vector + count, [](float value) { return std::isfinite(value); });
+}
+
+// The longest image, as high as one row.
+ImageGrid LongestGrid(const ImageSpec& image, int32_t max_patches) {
+  return {image.merge, max_patches / image.patches_per_row() * image.merge};
 }
 
 }  // namespace
@@ -88,7 +102,9 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ra
     means_.resize(static_cast<size_t>(plan_.max_sequences) * sums_.size());
   }
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
-    host_hidden_.resize(buffers_.front()->bytes(BufferId::kHidden) / sizeof(float));
+    const auto rows_of_images = static_cast<size_t>(plan_.max_tokens_per_step) *
+                                static_cast<size_t>(model->config().image.out_features_per_patch());
+    host_hidden_.resize(std::max(buffers_.front()->bytes(BufferId::kHidden) / sizeof(float), rows_of_images));
   }
 }
 
@@ -103,21 +119,34 @@ absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::stri
   }
   const Tuning tuning(model_->device(), notice);
   if (!tuning.on()) return absl::OkStatus();
-  const std::vector<TokenId> tokens(static_cast<size_t>(memory_plan().max_context_tokens), 0);
-  std::vector<float> vector(static_cast<size_t>(model_->config().hidden_dim));
   for (const Precision precision : model_->precisions()) {
     ExecutionChoice choice;
     choice.precision = precision;
     const absl::StatusOr<ExecutionProfile> profile = profiles.Resolve(choice);
     if (!profile.ok()) continue;  // no backend serves it
-    EncodeBatch batch{.profile = *profile, .inputs = {}, .num_tokens = memory_plan().max_context_tokens};
-    batch.inputs.push_back({.tokens = tokens.data(),
-                            .num_tokens = batch.num_tokens,
-                            .vector = vector.data(),
-                            .dimensions = model_->config().hidden_dim});
-    if (absl::Status status = Run(&batch); !status.ok()) return status;
+    if (absl::Status status = Warm(*profile); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status ModelEncoderRuntime::Warm(const ExecutionProfile& profile) {
+  const ModelConfig& config = model_->config();
+  const bool images = config.is_image_encoder();
+  const ImageGrid grid = LongestGrid(config.image, memory_plan().max_context_tokens);
+  const int32_t count = images ? static_cast<int32_t>(grid.num_patches()) : memory_plan().max_context_tokens;
+  const int32_t dimensions = images ? config.image.out_dim : config.hidden_dim;
+  const int32_t num_rows = images ? count / config.image.patches_per_row() : 1;
+  const std::vector<TokenId> tokens(static_cast<size_t>(images ? 0 : count), 0);
+  const std::vector<float> patches(static_cast<size_t>(count) * static_cast<size_t>(config.image.patch_features()));
+  std::vector<float> vector(static_cast<size_t>(num_rows) * static_cast<size_t>(dimensions));
+  EncodeBatch batch{.profile = profile, .inputs = {}, .num_tokens = count};
+  batch.inputs.push_back({.tokens = tokens.data(),
+                          .num_tokens = count,
+                          .patches = patches.data(),
+                          .grid = grid,
+                          .vector = vector.data(),
+                          .dimensions = dimensions});
+  return Run(&batch);
 }
 
 absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
@@ -128,6 +157,7 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   if (status = RunLayers(batch->profile, &pass); !status.ok()) return status;
   if (batch->classify) return Classify(&pass, batch);
   hidden_ = pass.hidden();
+  if (config.is_image_encoder()) return Project(&pass, batch);
   const absl::StatusOr<const float*> hidden = HostHidden();
   if (!hidden.ok()) return hidden.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
@@ -180,6 +210,22 @@ absl::Status ModelEncoderRuntime::Classify(ForwardPass* pass, EncodeBatch* batch
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
     const int64_t row = mean ? static_cast<int64_t>(i) : rows().first_row(i);
     PoolRows(*of_rows + row * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelEncoderRuntime::Project(ForwardPass* pass, EncodeBatch* batch) {
+  const ImageSpec& image = model_->config().image;
+  const absl::StatusOr<const float*> projected = pass->RunProjector();
+  if (!projected.ok()) return projected.status();
+  const int32_t num_rows = batch->num_tokens / image.patches_per_row();
+  const absl::StatusOr<const float*> host = HostRows(*projected, num_rows, image.out_dim);
+  if (!host.ok()) return host.status();
+  const float* next = *host;
+  for (BatchInput& input : batch->inputs) {
+    const int64_t rows_of_image = input.num_tokens / image.patches_per_row();
+    CopyRows(next, rows_of_image, &input);
+    next += rows_of_image * image.out_dim;
   }
   return absl::OkStatus();
 }

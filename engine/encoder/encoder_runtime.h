@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs batches of an encoder: stages them, runs ForwardPass on the device, pools. The ranks of a divided model read one
-// staged batch, or each its own where their devices have memory of their own; rank 0 does what follows the layers. The
-// interface is what the engine sees, so that tests can stand in for the device. Thread rule: the engine thread only.
+// Runs batches of an encoder: stages them, runs ForwardPass on the device, pools, or projects images. The ranks of a
+// divided model read one staged batch, or each its own where their devices have memory of their own; rank 0 does what
+// follows the layers. The interface is what the engine sees, so that tests can stand in for the device. Thread rule:
+// the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -79,10 +80,13 @@ class ModelEncoderRuntime : public EncoderRuntime {
   // Of every rank, where `first` is rank 0's.
   absl::Status RunLayers(const ExecutionProfile& profile, ForwardPass* first);
   absl::Status Classify(ForwardPass* pass, EncodeBatch* batch);
+  // Of images: the rows of each.
+  absl::Status Project(ForwardPass* pass, EncodeBatch* batch);
+  absl::Status Warm(const ExecutionProfile& profile);
   // Replaces the pass's hidden states by the mean of each input's, row i for input i.
   absl::Status MeansToDevice(ForwardPass* pass, const EncodeBatch& batch);
   // Rows of the last batch's result, [num_rows, columns], in host memory; num_rows <= rows().num_rows(), columns <=
-  // hidden_dim.
+  // hidden_dim, or those that RunProjector gives.
   absl::StatusOr<const float*> HostRows(const float* rows, int32_t num_rows, int32_t columns);
 
   const Model* model_;

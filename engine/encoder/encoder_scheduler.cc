@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 int64_t TokensLeft(const LiveCall& live) {
-  return std::ssize(live.call->request.tokens) - static_cast<int64_t>(live.next_token);
+  return live.num_tokens - static_cast<int64_t>(live.next_token);
 }
 
 }  // namespace
@@ -31,14 +32,16 @@ EncoderScheduler::EncoderScheduler(const Limits& limits)
 
 void EncoderScheduler::Add(LiveCall* live) {
   DUNLIN_CHECK(calls_.size() < calls_.capacity(), "more live calls than max_calls");
-  live->tenant = tenants_.Join(live->call->request.tenant, 0);
+  const EncodeRequest& request = live->call->request;
+  live->num_tokens = std::accumulate(request.lengths.begin(), request.lengths.end(), int64_t{0});
+  live->tenant = tenants_.Join(request.tenant, 0);
   calls_.push_back(live);
 }
 
 void EncoderScheduler::Finish(LiveCall* live, FinishReason reason, TimeNs now) {
   live->call->reason = reason;
   live->call->finished = now;
-  const uint64_t num_tokens = live->call->request.tokens.size();
+  const auto num_tokens = static_cast<uint64_t>(live->num_tokens);
   ++counters_.ended_calls;
   counters_.ended_tokens += num_tokens;
   if (live->queue_usage != nullptr) live->queue_usage->Dequeue(num_tokens);
@@ -132,10 +135,31 @@ EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
   return &batch_;
 }
 
+BatchInput EncoderScheduler::NextInput(LiveCall* live) const {
+  EncodeCall& call = *live->call;
+  const EncodeRequest& request = call.request;
+  const size_t index = live->next_input;
+  const auto dimensions = static_cast<size_t>(request.dimensions);
+  BatchInput input{.num_tokens = request.lengths[index],
+                   .first_length = request.first_lengths.empty() ? INT32_MAX : request.first_lengths[index],
+                   .dimensions = request.dimensions,
+                   .pooling = request.classify ? limits_.classifier_pooling : request.pooling,
+                   .normalize = request.normalize};
+  if (request.grids.empty()) {
+    input.tokens = request.tokens.data() + live->next_token;
+    input.vector = call.vectors.data() + index * dimensions;
+  } else {
+    const size_t first_row = live->next_token / static_cast<size_t>(limits_.image.patches_per_row());
+    input.patches = request.patches.data() + live->next_token * static_cast<size_t>(limits_.image.patch_features());
+    input.grid = request.grids[index];
+    input.vector = call.vectors.data() + first_row * dimensions;
+  }
+  return input;
+}
+
 void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now) {
   EncodeCall& call = *live->call;
   const EncodeRequest& request = call.request;
-  const bool pairs = !request.first_lengths.empty();
   const double time_left = TimeLeft(*live, now);
   const bool in_time = TimeOf(TokensLeft(*live)) <= time_left;  // else no batch makes a difference
   while (live->next_input < request.lengths.size()) {
@@ -151,14 +175,7 @@ void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now
       --live->tenant->num_waiting;
       ++live->tenant->num_running;
     }
-    const auto dimensions = static_cast<size_t>(request.dimensions);
-    batch_.inputs.push_back({.tokens = request.tokens.data() + live->next_token,
-                             .num_tokens = num_tokens,
-                             .first_length = pairs ? request.first_lengths[live->next_input] : num_tokens,
-                             .vector = call.vectors.data() + live->next_input * dimensions,
-                             .dimensions = request.dimensions,
-                             .pooling = request.classify ? limits_.classifier_pooling : request.pooling,
-                             .normalize = request.normalize});
+    batch_.inputs.push_back(NextInput(live));
     batch_.num_tokens += num_tokens;
     live->next_token += static_cast<size_t>(num_tokens);
     ++live->next_input;

@@ -38,6 +38,7 @@ class EncoderScheduler {
     int32_t max_batch_inputs;                    // >= 1
     int32_t max_batch_tokens;                    // >= the longest input
     Pooling classifier_pooling = Pooling::kCls;  // of calls that classify: what the model's head reads
+    ImageSpec image = {};                        // of an encoder of images, whose tokens are patches
   };
   explicit EncoderScheduler(const Limits& limits);
 
@@ -65,6 +66,7 @@ class EncoderScheduler {
   void EndLate(TimeNs now);
   double TimeOf(int64_t num_tokens) const;
   double TimeLeft(const LiveCall& live, TimeNs now) const;
+  BatchInput NextInput(LiveCall* live) const;
   // While the batch has at most max_tokens tokens, or has none.
   void TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now);
   void Finish(LiveCall* live, FinishReason reason, TimeNs now);

@@ -20,7 +20,8 @@ struct LiveCall {
   Tenant* tenant = nullptr;                 // the scheduler's, until it has ended
   TenantQueueUsage* queue_usage = nullptr;  // the mailbox's; null without one
   size_t next_input = 0;                    // the first that no batch has taken
-  size_t next_token = 0;                    // the first token of next_input, in EncodeRequest::tokens
+  size_t next_token = 0;                    // the first token or patch of next_input, of all of the request
+  int64_t num_tokens = 0;                   // of the request, or patches; from EncoderScheduler::Add on
   bool numerical = false;                   // a hidden state was not finite
 };
 

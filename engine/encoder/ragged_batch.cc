@@ -15,7 +15,8 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 }  // namespace
 
 RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
-    : keeps_one_row_(config.attention.causal || config.attention.window(config.num_layers - 1) == 0),
+    : keeps_one_row_((config.attention.causal || config.attention.window(config.num_layers - 1) == 0) &&
+                     !config.is_image_encoder()),
       causal_(config.attention.causal),
       first_token_(plan.first_token),
       position_offset_(config.embedding.position_offset),
@@ -28,6 +29,7 @@ RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
                "the memory plan has no room for the arrays of a ragged batch");
   spans_.reserve(static_cast<size_t>(plan.max_sequences));
   pooled_spans_.reserve(static_cast<size_t>(plan.max_sequences));
+  if (config.is_image_encoder()) images_.emplace(config, plan);
 }
 
 void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
@@ -44,6 +46,7 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
   }
   page_table_stride_ = most_pages;
   int32_t next_page = 0;
+  if (images_.has_value()) images_->Clear();
   for (const BatchInput& input : batch.inputs) {
     const int32_t row = num_inputs();
     spans_.push_back(
@@ -53,6 +56,7 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
       page_table_[static_cast<size_t>(row * page_table_stride_ + page)] = next_page + page;
     }
     StageInput(input, next_page, tokens_per_page);
+    if (images_.has_value()) images_->Add(input.patches, input.grid);
     next_page += num_pages;
   }
   DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch's num_tokens differs from the sum over its inputs");
@@ -75,8 +79,9 @@ void RaggedBatch::StagePooledRow(const BatchInput& input, size_t index) {
 void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page) {
   int32_t position = position_offset_;
   for (int32_t i = 0; i < input.num_tokens; ++i) {
-    const bool is_pad = input.tokens[i] == position_pad_id_;
-    host_array(kTokenIds)[num_tokens_] = input.tokens[i] - first_token_;
+    const TokenId token = images_.has_value() ? first_token_ : input.tokens[i];
+    const bool is_pad = token == position_pad_id_;
+    host_array(kTokenIds)[num_tokens_] = token - first_token_;
     host_array(kPositions)[num_tokens_] = is_pad ? position_offset_ - 1 : position++;
     host_array(kTokenTypes)[num_tokens_] = i < input.first_length ? 0 : last_token_type_;
     host_array(kPages)[num_tokens_] = first_page + i / tokens_per_page;
@@ -115,6 +120,9 @@ kernels::KernelStatus RaggedBatch::Upload(StepBuffers* buffers) {
   const auto copy = [&device](void* to, const void* from, size_t bytes) {
     return bytes == 0 ? kernels::KernelStatus::kOk : device.ops->copy_to_device(device.context, to, from, bytes);
   };
+  if (images_.has_value()) {
+    if (const auto status = images_->Upload(buffers); status != kernels::KernelStatus::kOk) return status;
+  }
   const int arrays = pools_one_row() ? kNumArrays : kPooledRows;
   for (int array = 0; array < arrays; ++array) {
     const auto status =

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch of inputs as flat arrays: the tokens of all inputs one after another, without padding. Each input has its own
-// pages, in order, which every layer overwrites with its keys and values.
+// A batch of inputs as flat arrays: the tokens or patches of all inputs one after another, without padding. Each input
+// has its own pages, in order, which every layer overwrites with its keys and values.
 // Staged in host memory reserved at construction, then copied to the device; neither step allocates.
 // Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/encoder/encode_call.h"
+#include "engine/encoder/image_inputs.h"
 #include "engine/layers/pass_inputs.h"
 #include "engine/model/spec/model_config.h"
 #include "engine/runtime/step_buffers.h"
@@ -17,16 +19,18 @@
 
 namespace dunlin::engine {
 
-// One input of a batch and where its vector goes.
+// One input of a batch and where its vector goes, or the rows of an image.
 struct BatchInput {
-  const TokenId* tokens = nullptr;   // [num_tokens]
-  int32_t num_tokens = 0;            // >= 1
+  const TokenId* tokens = nullptr;   // [num_tokens]; null of an image
+  int32_t num_tokens = 0;            // >= 1, or patches
   int32_t first_length = INT32_MAX;  // tokens from here on have type 1
-  float* vector = nullptr;           // [dimensions]
+  const float* patches = nullptr;    // [num_tokens, patch_features] of an image
+  ImageGrid grid = {};
+  float* vector = nullptr;  // [dimensions], of an image [num_tokens / patches_per_row, dimensions]
   int32_t dimensions = 0;
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
-  bool finite = true;  // set by the runtime: false when a pooled hidden state was not
+  bool finite = true;  // set by the runtime: false when a pooled hidden state, or a row, was not
 };
 
 // Inputs of one profile. `inputs` is reserved at start and reused.
@@ -44,7 +48,8 @@ class RaggedBatch {
 
   // REQUIRES: the batch fits the plan.
   void Stage(const EncodeBatch& batch, int32_t tokens_per_page);
-  // Copies the staged arrays into kIndices, kSpans and kPageTable.
+  // Copies the staged arrays into kIndices, kSpans and kPageTable; of images the patches and their rotation, too. The
+  // patches are read from the batch's inputs.
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
   // What a forward pass reads, valid after Upload until the next Stage. Where every input is pooled from one row, those
@@ -84,6 +89,7 @@ class RaggedBatch {
   std::vector<kernels::SequenceSpan> spans_;
   std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where one row of each input is kept, or empty
   std::vector<int32_t> page_table_;
+  std::optional<ImageInputs> images_;  // of an encoder of images
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;
   const int32_t* device_page_table_ = nullptr;

@@ -30,6 +30,43 @@ Violation WrongLength(size_t input, const std::string& problem, const EncodeLimi
                        {static_cast<int64_t>(input)});
 }
 
+std::optional<Violation> CheckGrid(size_t input, const ImageGrid& grid, const EncodeLimits& limits) {
+  const auto violation = [&](const std::string& problem, const std::string& limit) {
+    return Violation::Of(F::kInput, problem, limit, {static_cast<int64_t>(input)});
+  };
+  const int32_t merge = limits.image.merge;
+  const auto merges = [merge](int32_t side) { return side > 0 && side % merge == 0; };
+  if (!merges(grid.rows) || !merges(grid.columns)) {
+    return violation(absl::StrCat("has ", grid.rows, " x ", grid.columns, " patches"),
+                     absl::StrCat("multiples of ", merge, " above 0"));
+  }
+  if (grid.num_patches() <= limits.max_input_tokens) return std::nullopt;
+  return violation(absl::StrCat("has ", grid.num_patches(), " patches"), absl::StrCat(limits.max_input_tokens));
+}
+
+std::optional<Violation> CheckTotal(int64_t total, const char* unit, const EncodeLimits& limits) {
+  if (total <= limits.max_queued_tokens) return std::nullopt;
+  return Violation::Of(F::kInputs, absl::StrCat("has ", total, " ", unit),
+                       absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)"));
+}
+
+std::optional<Violation> CheckImages(const EncodeRequest& request, const EncodeLimits& limits) {
+  DUNLIN_CHECK(request.tokens.empty() && !request.classify, "an encoder of images has been given texts");
+  if (request.grids.empty()) return Violation::Of(F::kInputs, "has 0 images", "1 or more");
+  DUNLIN_CHECK(request.grids.size() == request.lengths.size(), "a call has not a grid for each image");
+  int64_t total = 0;
+  for (size_t input = 0; input < request.grids.size(); ++input) {
+    if (auto v = CheckGrid(input, request.grids[input], limits)) return v;
+    DUNLIN_CHECK(request.lengths[input] == request.grids[input].num_patches(), "an image's length is not its patches");
+    total += request.lengths[input];
+  }
+  DUNLIN_CHECK(
+      request.patches.size() == static_cast<size_t>(total) * static_cast<size_t>(limits.image.patch_features()),
+      "the patches of a call are not those of its images");
+  DUNLIN_CHECK(request.dimensions == limits.image.out_dim, "an image's rows are not those of the decoder");
+  return CheckTotal(total, "patches", limits);
+}
+
 }  // namespace
 
 std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits) {
@@ -50,6 +87,8 @@ std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits&
 }
 
 std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeLimits& limits) {
+  if (limits.image.patch_size > 0) return CheckImages(request, limits);
+  DUNLIN_CHECK(request.grids.empty() && request.patches.empty(), "an encoder of texts has been given images");
   if (request.lengths.empty()) return Violation::Of(F::kInputs, "has 0 entries", "1 or more");
   for (size_t input = 0; input < request.lengths.size(); ++input) {
     if (auto v = CheckInputLength(input, request.lengths[input], limits)) return v;
@@ -57,10 +96,7 @@ std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeL
   const int64_t total = std::accumulate(request.lengths.begin(), request.lengths.end(), int64_t{0});
   DUNLIN_CHECK(static_cast<size_t>(total) == request.tokens.size(),
                "the lengths of a call are not those of its tokens");
-  if (total > limits.max_queued_tokens) {
-    return Violation::Of(F::kInputs, absl::StrCat("has ", total, " tokens"),
-                         absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)"));
-  }
+  if (auto v = CheckTotal(total, "tokens", limits)) return v;
   DUNLIN_CHECK(request.first_lengths.empty() || request.first_lengths.size() == request.lengths.size(),
                "a call has pairs and single texts");
   if (request.classify) {

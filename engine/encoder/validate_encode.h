@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/encoder/encode_call.h"
+#include "engine/model/spec/image_spec.h"
 #include "engine/request/request_field.h"
 
 namespace dunlin::engine {
@@ -17,7 +18,8 @@ struct EncodeLimits {
   int32_t vocab_size = 0;
   int32_t hidden_dim = 0;
   int32_t num_labels = 0;         // of a sequence classifier; 0: it cannot classify
-  int32_t max_input_tokens = 0;   // of one input
+  ImageSpec image = {};           // of an encoder of images
+  int32_t max_input_tokens = 0;   // of one input, or patches of an image
   int64_t max_queued_tokens = 0;  // of one call: a longer one could never be queued
 };
 

@@ -4,6 +4,7 @@
 #include "engine/layers/classifier.h"
 #include "engine/layers/decoder_layer.h"
 #include "engine/layers/embedding.h"
+#include "engine/layers/image_layers.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/rank_rows.h"
 #include "engine/layers/residual_streams.h"
@@ -24,15 +25,20 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
 absl::Status ForwardPass::RunLayers() {
   const ModelConfig& config = context_.config;
   context_.rows = AllRows(config, context_.buffers, context_.inputs);
-  bool ran = Embedding(&context_).Run() && (!config.has_streams() || ResidualStreams(&context_).Begin());
+  bool ran = FillFirstRows() && (!config.has_streams() || ResidualStreams(&context_).Begin());
   for (int32_t layer = 0; ran && layer < config.num_layers; ++layer) ran = RunLayer(layer);
   if (ran && config.has_streams()) ran = ReadLastStreams();
   if (ran && (config.num_predictors > 0 || config.has_streams())) ran = KeepAfterLayers();
   if (!ran) return context_.Failure();
   context_.layer = -1;
   // What an encoder returns is what a decoder's head would read.
-  const bool normed = !config.is_encoder() || context_.post_norm() || context_.rows.count == 0;
+  const bool has_norm = config.is_encoder() && !context_.post_norm() && !config.is_image_encoder();
+  const bool normed = !has_norm || context_.rows.count == 0;
   return StatusOf(normed || Norm(&context_, context_.weights.final_norm).RunInPlace("final norm"));
+}
+
+bool ForwardPass::FillFirstRows() {
+  return context_.config.is_image_encoder() ? PatchEmbedding(&context_).Run() : Embedding(&context_).Run();
 }
 
 // The kept rows are picked after it, of all rows.
@@ -110,6 +116,11 @@ absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
 
 absl::StatusOr<const float*> ForwardPass::RunClassifier(int32_t num_rows) {
   if (!Classifier(&context_).Run(num_rows)) return context_.Failure();
+  return context_.buffers.qkv;
+}
+
+absl::StatusOr<const float*> ForwardPass::RunProjector() {
+  if (!Projector(&context_).Run()) return context_.Failure();
   return context_.buffers.qkv;
 }
 

@@ -54,14 +54,20 @@ class ForwardPass {
   // memory, in the buffer qkv. Overwrites hidden(). REQUIRES: num_labels > 0, RunLayers has succeeded, num_rows <=
   // inputs.kept.count. Errors: as RunLayers.
   absl::StatusOr<const float*> RunClassifier(int32_t num_rows);
+  // Of an encoder of images: what its projector makes of hidden(), which it leaves alone, [inputs.num_tokens /
+  // ImageSpec::patches_per_row(), ImageSpec::out_dim] in device memory, in the buffer qkv. REQUIRES: RunLayers has
+  // succeeded. Errors: as RunLayers.
+  absl::StatusOr<const float*> RunProjector();
+
   // hidden(), to be overwritten with the rows that RunClassifier reads, where they are not those of RunLayers.
   float* classifier_rows() { return context_.rows.hidden; }
 
   // [inputs.kept.count, hidden_dim] in device memory, valid after RunLayers: the hidden states of the kept rows or,
-  // when every row is kept, of all rows in batch order. An encoder's have gone through its final norm.
+  // when every row is kept, of all rows in batch order. An encoder's have gone through its final norm, if it has one.
   const float* hidden() const { return context_.rows.hidden; }
 
  private:
+  bool FillFirstRows();
   bool RunLayer(int32_t layer);
   bool ReadLastStreams();
   bool KeepAfterLayers();

@@ -30,7 +30,8 @@ struct LayerBuffers {
   void* kv_pool = nullptr;
   int32_t num_pages = 0;          // of the pool
   float* hidden = nullptr;        // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]; the attention's rows come first
+  float* qkv = nullptr;           // [T, ModelConfig::max_mixer_inputs]; the attention's rows come first. Of an encoder
+                                  // of images before its layers the patches, after them its rows
   float* attention = nullptr;     // [T, ModelConfig::max_mixer_outputs]
   float* gate = nullptr;          // [T, num_heads * head_dim] of AttentionSpec::output_gate
   void* mlp = nullptr;            // [T, up_features] floats, or the GEMM input of the down projection; of experts and

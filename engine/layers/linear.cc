@@ -237,8 +237,9 @@ kernels::GemmParams Linear::Params(int32_t num_rows) const {
   params.weight = &weight();
   params.out_stride = weight().out_features;
   params.num_rows = num_rows;
-  // The head's rows give the next token, so they run as decode whatever phase their hidden rows ran in.
-  params.decode_rows = context_->layer < 0 ? num_rows : context_->rows.num_decode;
+  // A decoder's head gives the next token, so its rows run as decode whatever phase their hidden rows ran in.
+  const bool decodes = context_->layer < 0 && !context_->config.is_image_encoder();
+  params.decode_rows = decodes ? num_rows : context_->rows.num_decode;
   params.deterministic = context_->buffers.deterministic;
   return params;
 }

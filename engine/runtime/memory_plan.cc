@@ -48,7 +48,8 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
   const auto expert_rows = static_cast<int32_t>(NumExpertRows(config, rows));
   size_t most = std::max(Floats(rows, config.mlp.up_features(config.max_ffn_dim())),
                          Floats(expert_rows, config.mlp.up_features(config.experts.ffn_dim)));
-  most = std::max(most, Floats(rows, std::max(config.layer_input_features(), 2 * config.layer_inputs.width)));
+  most = std::max(most, Floats(rows, std::max({config.layer_input_features(), 2 * config.layer_inputs.width,
+                                               config.image.out_features_per_patch()})));
   for (Precision precision : InputPrecisions(config, resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
     if (expert_rows == 0) continue;
@@ -66,7 +67,8 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
          {config.hidden_dim, whole.attention.output_features(), whole.max_ffn_dim(), config.attention.latent.query_rank,
           config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.streams.count * config.hidden_dim,
           config.attention.out_group_features(), whole.delta.output_features(), config.delta.gate_rank,
-          whole.mamba.output_features(), config.experts.latent_dim, 2 * config.hidden_dim * config.num_predictors}) {
+          whole.mamba.output_features(), config.experts.latent_dim, 2 * config.hidden_dim * config.num_predictors,
+          config.image.patch_features(), config.image.patches_per_row() * config.hidden_dim, config.image.out_dim}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -261,7 +263,8 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   const int32_t tokens = options.max_tokens_per_step;
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
-  set(BufferId::kQkv, Floats(tokens, std::max(config.max_mixer_inputs(), config.classifier.num_labels)));
+  set(BufferId::kQkv, Floats(tokens, std::max({config.max_mixer_inputs(), config.classifier.num_labels,
+                                               config.image.patch_features(), config.image.out_features_per_patch()})));
   const int32_t normed_columns = SharesMambaNorm(config) ? config.undivided().mamba.output_features() : 0;
   set(BufferId::kAttention, Floats(tokens, std::max(config.max_mixer_outputs(), normed_columns)));
   set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);

@@ -25,7 +25,7 @@ enum class BufferId : uint8_t {
   kKvPool,       // num_pages * page_bytes
   kState,        // [num_state_slots, state_floats] floats of a recurrent model, of the same memory as kKvPool
   kHidden,       // [T, hidden_dim] floats: the residual stream
-  kQkv,          // [T, qkv_features] floats
+  kQkv,          // [T, qkv_features] floats; of an encoder of images its patches, and its rows, too
   kAttention,    // [T, num_heads * value_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next); of experts, too
   kLayerInputs,  // [T, layer_input_features] floats

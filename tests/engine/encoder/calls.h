@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/encoder/encode_call.h"
+#include "engine/model/spec/image_spec.h"
 #include "tests/simulation/recording_sink.h"
 
 namespace dunlin::engine {
@@ -38,6 +39,27 @@ inline std::unique_ptr<EncodeCall> TestCall(const std::vector<int32_t>& lengths,
   call->request.profile.attention_backend = backend;
   call->request.tenant = tenant;
   call->vectors.resize(lengths.size() * static_cast<size_t>(kTestDimensions));
+  return call;
+}
+
+// Images of an encoder of kTestImage, each with as many patches as it says; patch i has the value i.
+inline constexpr ImageSpec kTestImage = {.patch_size = 1, .merge = 2, .out_dim = kTestDimensions};
+
+inline std::unique_ptr<EncodeCall> TestImages(const std::vector<ImageGrid>& grids) {
+  auto call = std::make_unique<EncodeCall>();
+  EncodeRequest& request = call->request;
+  request.grids = grids;
+  request.dimensions = kTestDimensions;
+  int64_t num_patches = 0;
+  for (const ImageGrid& grid : grids) {
+    request.lengths.push_back(static_cast<int32_t>(grid.num_patches()));
+    num_patches += grid.num_patches();
+  }
+  for (int64_t i = 0; i < num_patches; ++i) {
+    request.patches.insert(request.patches.end(), static_cast<size_t>(kTestImage.patch_features()),
+                           static_cast<float>(i));
+  }
+  call->vectors.resize(static_cast<size_t>(num_patches / kTestImage.patches_per_row() * kTestDimensions));
   return call;
 }
 

@@ -242,6 +242,33 @@ TEST_F(EncoderSchedulerTest, WhatIsNotFiniteEndsItsOwnCallAlone) {
   EXPECT_TRUE(scheduler_.empty());
 }
 
+// Images of 4, 8 and 12 patches: two of them fill a batch of 20.
+TEST_F(EncoderSchedulerTest, ImagesArePackedByTheirPatches) {
+  EncoderScheduler scheduler({.max_calls = 8, .max_batch_inputs = 4, .max_batch_tokens = 20, .image = kTestImage});
+  LiveCall live;
+  live.call = TestImages({{2, 2}, {4, 2}, {2, 6}});
+  const auto sink = std::make_shared<RecordingEncodeSink>();
+  live.sink = sink;
+  const EncodeCall& call = *live.call;
+  scheduler.Add(&live);
+  EncodeBatch* batch = scheduler.Plan(1);
+  ASSERT_EQ(batch->inputs.size(), 2U);
+  EXPECT_EQ(batch->num_tokens, 12);
+  EXPECT_EQ(batch->inputs[1].grid, (ImageGrid{4, 2}));
+  EXPECT_EQ(batch->inputs[1].patches[0], 4.0F) << "after the 4 patches of the first";
+  EXPECT_EQ(batch->inputs[1].vector, call.vectors.data() + kTestDimensions) << "and its one row";
+  scheduler.Commit(2);
+  batch = scheduler.Plan(3);
+  ASSERT_EQ(batch->inputs.size(), 1U);
+  EXPECT_EQ(batch->inputs[0].patches[0], 12.0F);
+  EXPECT_EQ(batch->inputs[0].vector, call.vectors.data() + 3 * kTestDimensions);
+  EXPECT_EQ(batch->inputs[0].tokens, nullptr);
+  scheduler.Commit(4);
+  EXPECT_EQ(sink->num_finishes, 1);
+  EXPECT_EQ(scheduler.counters().ended_tokens, 24U);
+  EXPECT_EQ(scheduler.counters().computed_tokens, 24U);
+}
+
 TEST_F(EncoderSchedulerTest, ABatchGivesVectorsOrScores) {
   auto pairs = TestCall({4, 4});
   pairs->request.classify = true;

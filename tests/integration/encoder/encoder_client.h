@@ -23,8 +23,8 @@ class WaitingSink : public EncodeSink {
   std::promise<std::unique_ptr<EncodeCall>> done_;
 };
 
-// A call with room for its vectors.
-std::unique_ptr<EncodeCall> MakeCall(EncodeRequest request);
+// A call with room for its vectors, of images for the rows of an encoder with that spec.
+std::unique_ptr<EncodeCall> MakeCall(EncodeRequest request, const ImageSpec& image = {});
 
 class EncoderClient {
  public:
@@ -33,11 +33,12 @@ class EncoderClient {
 
   // Dies when the request is refused.
   std::shared_ptr<WaitingSink> Submit(const EncodeRequest& request);
-  // Its vectors, [inputs, dimensions].
+  // Its vectors, [inputs, dimensions], or rows of images.
   std::vector<float> Run(const EncodeRequest& request);
   EncoderEngine& engine() { return *engine_; }
 
  private:
+  const ImageSpec image_;
   std::unique_ptr<EncoderEngine> engine_;
 };
 
