@@ -170,6 +170,18 @@ TEST_P(Predictors, HaveTheBitsOfOneRank) {
   }
 }
 
+// Rows in place of its first ten tokens: it is not guessed from, and its neighbours are.
+Request WithAnyRows(Request request, int32_t columns) {
+  PromptRows rows;
+  rows.spans = {{0, 10}};
+  rows.columns = columns;
+  for (int32_t i = 0; i < 10 * columns; ++i) rows.values.push_back(std::sin(static_cast<float>(i)));
+  std::iota(request.prompt.begin(), request.prompt.begin() + 10, kFirstRowToken);
+  request.sampling.prompt_logprobs = -1;
+  request.rows = std::make_shared<const PromptRows>(std::move(rows));
+  return request;
+}
+
 TEST_P(Predictors, ChangeNoTokenAndNoBit) {
   const std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16, Precision::kInt8};
   const TestModel plain_model = LoadTestModel(PathOf(GetParam().name), "", 2, precisions);
@@ -188,6 +200,8 @@ TEST_P(Predictors, ChangeNoTokenAndNoBit) {
       if (i == 2) request.sampling.prompt_logprobs = 1;
       requests.push_back(request);
     }
+    if (GetParam().num_ranks > 1) continue;
+    requests.push_back(WithAnyRows(requests.back(), test.model->config().hidden_dim));
   }
   EngineOptions options;
   EngineClient plain(plain_model.model.get(), options);
@@ -203,6 +217,7 @@ TEST_P(Predictors, ChangeNoTokenAndNoBit) {
     for (size_t i = 0; i < requests.size(); ++i) {
       std::string why;
       EXPECT_TRUE(SameBits(sinks[i]->Wait(), plain.Run(requests[i]), &why)) << "request " << i << ": " << why;
+      EXPECT_TRUE(requests[i].rows == nullptr || sinks[i]->Wait().finish.drafted_tokens == 0);
     }
     guessing.engine().Stop();
     EXPECT_GT(guessing.engine().stats().draft_tokens, 100U);
