@@ -6,9 +6,11 @@
 
 #include "engine/layers/embedding.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/load/inspect.h"
 #include "engine/runtime/kv_demand.h"
 #include "kernels/api/float_formats.h"
 #include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/ranked_model.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
 
@@ -182,6 +184,40 @@ TEST_P(PromptRowsBits, AreFoundInThePrefixCacheByTheirIds) {
     EXPECT_TRUE(SameBits(differs, Alone(other_tokens), &why)) << why;
     EXPECT_EQ(client.Run(tokens).finish.cached_tokens, 0) << "tokens are not their rows";
   }
+}
+
+// Families that see images, and those whose first layer reads more than an embedding or whose layers read tokens.
+TEST(PromptRowsOfModels, AreTakenByMostFamilies) {
+  std::string error;
+  const auto device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {1, ""}, &error);
+  const auto takes_rows = [&device](const char* name) {
+    ModelSource source;
+    source.path = GoldenModelPath(name);
+    const absl::StatusOr<ModelSummary> summary = InspectModel(source, *device->ops);
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return summary.ok() && TakesRows(summary->config, 1);
+  };
+  for (const char* name : {"gemma3_tiny", "gemma4_tiny", "glm4v_tiny", "internvl_tiny", "kimi_k25_tiny", "lfm2_tiny",
+                           "llama4_tiny", "ministral3_tiny", "mistral4_tiny", "qwen25_vl_tiny", "qwen3_vl_tiny"}) {
+    EXPECT_TRUE(takes_rows(name)) << name;
+  }
+  for (const char* name : {"bloom_tiny", "deepseek_v4_tiny", "gemma4_e_tiny", "gpt2_tiny", "muse_glimmer_tiny"}) {
+    EXPECT_FALSE(takes_rows(name)) << name;
+  }
+}
+
+TEST(PromptRowsOfModels, AreRefusedOfOneThatIsDivided) {
+  ModelSource source;
+  source.path = GoldenModelPath("llama_gqa");
+  source.precisions = {Precision::kFp32};
+  const RankedModel divided = LoadRankedModel(source, "", 2, 2);
+  EngineClient client(divided.model.get(), {});
+  EXPECT_EQ(client.engine().limits().row_columns, 0);
+  Request request;
+  request.prompt = {kFirstRowToken};
+  request.rows = std::make_shared<PromptRows>();
+  EXPECT_EQ(std::string(client.engine().Validate(request).message()),
+            "prompt has images, which the model does not take");
 }
 
 // A plain decoder, one that scales its embeddings and has windows, one with states.
