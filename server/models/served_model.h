@@ -59,6 +59,9 @@ struct ServedModel {
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::EncoderEngine> encoder;
 
+  // Whether chats may have images.
+  bool sees_images() const { return false; }
+
   engine::ModelEngine* any_engine() const {
     return engine != nullptr ? static_cast<engine::ModelEngine*>(engine.get()) : encoder.get();
   }

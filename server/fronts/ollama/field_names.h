@@ -6,8 +6,8 @@
 
 namespace dunlin::server::ollama {
 
-// chat: the member that the chat comes from.
-constexpr FieldNames GenerationFieldNames(const char* chat) {
+// chat: the member that the chat comes from. images, image: those of images, and one of them.
+constexpr FieldNames GenerationFieldNames(const char* chat, const char* images, const char* image) {
   using enum engine::RequestField;
   using enum ClientField;
   return FieldNames({
@@ -26,6 +26,8 @@ constexpr FieldNames GenerationFieldNames(const char* chat) {
       {kStopString, "options.stop[*]"},
       {kLogprobs, "top_logprobs"},
       {kChat, chat},
+      {kChatPartImage, image},
+      {kChatImages, images},
       {kChatToolCallName, "messages[*].tool_calls[*].function.name"},
       {kChatToolCallArguments, "messages[*].tool_calls[*].function.arguments"},
       {kChatTools, "tools"},
@@ -35,8 +37,9 @@ constexpr FieldNames GenerationFieldNames(const char* chat) {
       {kJsonObject, "format"},
   });
 }
-inline constexpr FieldNames kChatFieldNames = GenerationFieldNames("messages");
-inline constexpr FieldNames kGenerateFieldNames = GenerationFieldNames("prompt");
+inline constexpr FieldNames kChatFieldNames =
+    GenerationFieldNames("messages", "messages[*].images", "messages[*].images[*]");
+inline constexpr FieldNames kGenerateFieldNames = GenerationFieldNames("prompt", "images", "images");
 
 constexpr FieldNames VectorsFieldNames(const char* inputs, const char* input) {
   using enum engine::RequestField;

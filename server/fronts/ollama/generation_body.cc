@@ -11,18 +11,20 @@
 #include "server/fronts/ollama/shared_rows.h"
 #include "server/json/draw_param_rows.h"
 #include "server/json/function_tools.h"
+#include "server/json/image_data.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server::ollama {
 namespace {
 
 using text::ChatMessage;
+using text::ChatPart;
 using text::ChatToolCall;
 using text::GrammarKind;
 using V = JsonValue;
 using B = GenerationBody;
 
-constexpr std::string_view kTextAlone = "models here read and write text alone";
+constexpr std::string_view kTextAlone = "models here write text alone";
 
 constexpr FieldRow<ChatToolCall> kFunction[] = {
     Honoured<ChatToolCall>("name", [](const V& v, ChatToolCall* c) { c->name = v.Text(); }),
@@ -48,6 +50,18 @@ void ReadRole(const V& role, ChatMessage* message) {
   role.FailName("role", "\"system\", \"user\", \"assistant\" or \"tool\"");
 }
 
+void ReadImages(const V& images, std::vector<ChatPart>* parts) {
+  if (!images.ExpectArray()) return;
+  for (size_t i = 0; i < images.size() && images.ok(); ++i) parts->push_back(ImageOfBase64(images.At(i)));
+}
+
+// Images come before the text, as in Ollama's own templates.
+void JoinTextToImages(ChatMessage* message) {
+  if (message->parts.empty()) return;
+  std::string text = std::exchange(message->content, std::nullopt).value_or("");
+  if (!text.empty()) message->parts.push_back({"text", std::move(text)});
+}
+
 constexpr FieldRow<ChatMessage> kMessage[] = {
     Honoured<ChatMessage>("role", ReadRole),
     Honoured<ChatMessage>("content", [](const V& v, ChatMessage* m) { m->content = v.Text(); }),
@@ -61,7 +75,7 @@ constexpr FieldRow<ChatMessage> kMessage[] = {
                           }),
     Honoured<ChatMessage>("tool_name", [](const V& v, ChatMessage* m) { m->name = v.Text(); }),
     Honoured<ChatMessage>("tool_call_id", [](const V& v, ChatMessage* m) { m->tool_call_id = v.Text(); }),
-    Refused<ChatMessage>("images", kTextAlone, "[]"),
+    Honoured<ChatMessage>("images", [](const V& v, ChatMessage* m) { ReadImages(v, &m->parts); }),
 };
 
 // Ollama takes a message without content for an empty one.
@@ -72,6 +86,7 @@ void ReadMessages(const V& messages, B* body) {
     ChatMessage& message = body->chat.messages.emplace_back();
     ReadFields(value, FieldTable<ChatMessage>(kMessage), &message);
     if (!message.content.has_value() && message.tool_calls.empty()) message.content = "";
+    JoinTextToImages(&message);
     const V role = value.is_object() ? value.At("role") : value;
     if (role.is_null()) role.Fail(role.Shown(), "a string");
   }
@@ -180,11 +195,11 @@ constexpr FieldRow<B> kChat[] = {
 constexpr FieldRow<B> kGenerate[] = {
     Honoured<B>("prompt", [](const V& v, B* b) { b->prompt = v.Text(); }),
     Honoured<B>("system", [](const V& v, B* b) { b->system = v.Text(); }),
+    Honoured<B>("images", [](const V& v, B* b) { ReadImages(v, &b->images); }),
     Honoured<B>("raw", [](const V& v, B* b) { b->raw = v.Bool(); }),
     Refused<B>("suffix", "models here continue a text at its end", "\"\""),
     Refused<B>("template", "models[].chat_template sets it", "\"\""),
     Refused<B>("context", "/api/chat takes the messages of a conversation", "[]"),
-    Refused<B>("images", kTextAlone, "[]"),
     Refused<B>("width", kTextAlone, "0"),
     Refused<B>("height", kTextAlone, "0"),
     Refused<B>("steps", kTextAlone, "0"),
@@ -202,14 +217,17 @@ void FinishMessages(B* body) {
 
 // The prompt as the chat of one user, or of a model without a chat template as it is.
 absl::Status FinishPrompt(B* body) {
-  if (body->prompt.empty()) {
+  if (body->prompt.empty() && body->images.empty()) {
     body->request->loads_only = true;
     return absl::OkStatus();
   }
   if (body->raw && !body->system.empty()) {
     return InvalidField("system", "is given with raw", "requests without \"raw\": true");
   }
-  if (body->system.empty()) body->request->untemplated_prompt = body->prompt;
+  if (body->raw && !body->images.empty()) {
+    return InvalidField("images", "is given with raw", "requests without \"raw\": true");
+  }
+  if (body->system.empty() && body->images.empty()) body->request->untemplated_prompt = body->prompt;
   std::vector<ChatMessage>& messages = body->chat.messages;
   if (!body->system.empty()) {
     ChatMessage& system = messages.emplace_back();
@@ -219,6 +237,8 @@ absl::Status FinishPrompt(B* body) {
   ChatMessage& user = messages.emplace_back();
   user.role = "user";
   user.content = body->prompt;
+  user.parts = std::move(body->images);
+  JoinTextToImages(&user);
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/json/field_table.h"
@@ -21,12 +22,13 @@ enum class GenerationApi : uint8_t { kChat, kGenerate };
 // What the response depends on besides the ClientRequest, and what is put together from several fields.
 struct GenerationBody {
   ClientRequest* request;
-  bool strict = false;                     // members and tools without effect are errors
-  text::ChatInput chat = {};               // of chat
-  std::string prompt = {};                 // of generate, as the next two
-  std::string system = {};                 // "": none
-  bool raw = false;                        // the prompt is taken as it is
-  Json template_options = Json::object();  // variables of the chat template
+  bool strict = false;                      // members and tools without effect are errors
+  text::ChatInput chat = {};                // of chat
+  std::string prompt = {};                  // of generate, as the next three
+  std::string system = {};                  // "": none
+  std::vector<text::ChatPart> images = {};  // before the prompt
+  bool raw = false;                         // the prompt is taken as it is
+  Json template_options = Json::object();   // variables of the chat template
   bool stream = true;
   bool logprobs = false;
   std::optional<int32_t> top_logprobs = {};

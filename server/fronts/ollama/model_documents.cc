@@ -62,6 +62,7 @@ Json CapabilitiesOf(const ListedModel& listed) {
   const ServedModel& model = *listed.model;
   if (model.chat_forms.calls != nullptr) capabilities.push_back("tools");
   if (model.chat_forms.reasoning != nullptr) capabilities.push_back("thinking");
+  if (model.sees_images()) capabilities.push_back("vision");
   return capabilities;
 }
 

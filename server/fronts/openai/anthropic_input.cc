@@ -9,6 +9,7 @@
 #include "server/fronts/openai/chat_messages.h"
 #include "server/fronts/openai/chat_tools.h"
 #include "server/fronts/openai/field_names.h"
+#include "server/fronts/openai/image_parts.h"
 #include "server/serving/record/errors.h"
 
 namespace dunlin::server {
@@ -18,15 +19,15 @@ using text::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 
-std::string BlocksOfText() {
-  return absl::StrCat("blocks of text: ", engine::AbslView(kTextAlone));
+std::string ReadableBlocks() {
+  return absl::StrCat("blocks of text and images: ", engine::AbslView(kTextAndImages));
 }
 
-// Collects the texts inside a block that is no text itself: a document, a search result, the result of a tool that ran
-// elsewhere. The order is that of the block's members.
-class TextsInside {
+// Collects the texts and images inside a block that is neither itself: a document, a search result, the result of a
+// tool that ran elsewhere. The order is that of the block's members.
+class PartsInside {
  public:
-  explicit TextsInside(ChatMessage* message) : message_(message) {}
+  explicit PartsInside(ChatMessage* message) : message_(message) {}
 
   // False if there is none.
   bool Read(const V& block) {
@@ -58,8 +59,13 @@ class TextsInside {
   void ReadElement(const V& element) {
     const V type = element.At("type");
     if (type.json() == "text") return AddMember(element, "text");
-    if (type.json() == "image") return type.FailName("type of block", BlocksOfText());
+    if (type.json() == "image") return AddImage(element);
     Read(element);
+  }
+
+  void AddImage(const V& block) {
+    message_->parts.push_back(ReadImageBlock(block));
+    found_ = true;
   }
 
   void AddMember(const V& object, const char* name) {
@@ -77,11 +83,11 @@ void ExpectText(const V& source) {
   if (!source.ExpectObject()) return;
   const V type = source.At("type");
   if (type.json() == "text" || type.json() == "content") return;
-  type.FailName("source", absl::StrCat("\"text\" or \"content\": ", engine::AbslView(kTextAlone)));
+  type.FailName("source", absl::StrCat("\"text\" or \"content\": ", engine::AbslView(kTextAndImages)));
 }
 
-// A block that every list of blocks may have: adds its text to *message, or leaves it out. Errors: a block whose
-// content the model would have to see.
+// A block that every list of blocks may have: adds its text or image to *message, or leaves it out. Errors: a block
+// whose content the model would have to see.
 void ReadPlainBlock(const V& block, ChatMessage* message) {
   const V type = block.At("type");
   const std::string name = type.Text();
@@ -90,9 +96,13 @@ void ReadPlainBlock(const V& block, ChatMessage* message) {
     message->parts.push_back({"text", block.At("text").Text()});
     return;
   }
-  if (name == "image" || name == "container_upload") return type.FailName("type of block", BlocksOfText());
+  if (name == "image") {
+    message->parts.push_back(ReadImageBlock(block));
+    return;
+  }
+  if (name == "container_upload") return type.FailName("type of block", ReadableBlocks());
   if (name == "document") ExpectText(block.At("source"));
-  if (type.ok() && !TextsInside(message).Read(block)) block.LeaveOut("type", BlocksOfText());
+  if (type.ok() && !PartsInside(message).Read(block)) block.LeaveOut("type", ReadableBlocks());
 }
 
 // Content of a message, of a result of a tool, or of the system: a text, or blocks.

@@ -66,7 +66,7 @@ constexpr GenerationRow kChatFields[] = {
     Refused<B>("add_special_tokens", "the chat template writes them", "false"),
     Refused<B>("chat_template", "models[].chat_template sets it"),
     Refused<B>("documents", "messages have them as text"),
-    Refused<B>("mm_processor_kwargs", "models here read text alone"),
+    Refused<B>("mm_processor_kwargs", "the model's own settings decide how an image is read"),
     Refused<B>("logits_processors", "no code of requests is run"),
     Refused<B>("best_of", "n outputs are returned, none chosen", "1"),
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
+#include "server/fronts/openai/image_parts.h"
 
 namespace dunlin::server {
 namespace {
@@ -72,7 +73,7 @@ void ReadRefusal(const V& refusal, ChatMessage* message) {
 
 constexpr FieldRow<ChatMessage> kMessage[] = {
     Honoured<ChatMessage>("role", ReadRole),
-    Honoured<ChatMessage>("content", [](const V& v, ChatMessage* m) { ReadContent(v, "text", m); }),
+    Honoured<ChatMessage>("content", [](const V& v, ChatMessage* m) { ReadContent(v, "text image_url", m); }),
     Honoured<ChatMessage>("name", [](const V& v, ChatMessage* m) { m->name = v.Text(); }),
     Honoured<ChatMessage>("tool_calls", ReadToolCalls),
     Honoured<ChatMessage>("tool_call_id", [](const V& v, ChatMessage* m) { m->tool_call_id = v.Text(); }),
@@ -99,7 +100,11 @@ void ReadPart(const V& part, std::string_view types, text::ChatPart* out) {
   const std::string name = type.Text();
   const bool refusal = name == "refusal";
   if (!refusal && !IsOneOf(name, types)) {
-    return type.FailName("type", absl::StrCat(engine::AbslView(types), ": ", engine::AbslView(kTextAlone)));
+    return type.FailName("type", absl::StrCat(engine::AbslView(types), ": ", engine::AbslView(kTextAndImages)));
+  }
+  if (name == "image_url" || name == "input_image") {
+    *out = name == "image_url" ? ReadImageUrlPart(part) : ReadInputImagePart(part);
+    return;
   }
   out->type = "text";
   out->text = part.At(refusal ? "refusal" : "text").Text();

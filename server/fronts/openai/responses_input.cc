@@ -16,7 +16,7 @@ using text::ChatMessage;
 using V = JsonValue;
 using B = GenerationBody;
 
-constexpr std::string_view kTextTypes = "input_text output_text text";
+constexpr std::string_view kPartTypes = "input_text output_text text input_image";
 
 // What the items of an input become, one after another. Items of tools that ran elsewhere, and whatever else is no text
 // of the conversation, are left out.
@@ -50,7 +50,7 @@ class InputReader {
     const bool known = name == "user" || name == "assistant" || name == "system" || name == "developer";
     if (!known) return role.FailName("role", "\"user\", \"assistant\", \"system\" or \"developer\"");
     ChatMessage& message = Append(name == "developer" ? "system" : name);
-    ReadContent(item.At("content"), kTextTypes, &message);
+    ReadContent(item.At("content"), kPartTypes, &message);
   }
 
   // Of encrypted reasoning, nothing can be read.
@@ -100,7 +100,7 @@ class InputReader {
     item.IgnoreAllBut("type id call_id output status caller");
     ChatMessage& message = Append("tool");
     message.tool_call_id = item.At("call_id").Text();
-    ReadContent(item.At("output"), kTextTypes, &message);
+    ReadContent(item.At("output"), kPartTypes, &message);
   }
 
   // Of a tool that OpenAI defines, whose output need not be text. The shell of old names its call in "id".

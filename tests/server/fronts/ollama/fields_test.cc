@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "server/fronts/ollama/error_body.h"
 #include "server/fronts/ollama/ollama_routes.h"
@@ -113,6 +114,38 @@ TEST_F(Fields, ThePromptIsAChatUnlessItIsRaw) {
   EXPECT_TRUE(raw.parse_special_tokens);
 }
 
+// <bytes of an image>, then the text.
+std::string PartsOf(const text::ChatMessage& message) {
+  EXPECT_FALSE(message.content.has_value());
+  std::string line = message.role + ":";
+  for (const text::ChatPart& part : message.parts) {
+    line += part.type == "image" ? " <" + *part.image + ">" : " " + part.text;
+  }
+  return line;
+}
+
+TEST_F(Fields, ImagesComeBeforeTheText) {
+  const ClientRequest chat = Read(GenerationApi::kChat, R"({"model":"tiny","messages":[
+      {"images":["Zm9v","YmFy"],"content":"u","role":"user"}, {"role":"tool","tool_name":"f","images":["YmF6"]}]})");
+  const std::vector<text::ChatMessage>& messages = std::get<text::ChatInput>(chat.prompt).messages;
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(PartsOf(messages[0]), "user: <foo> <bar> u");
+  EXPECT_EQ(PartsOf(messages[1]), "tool: <baz>");
+}
+
+TEST_F(Fields, ImagesOfAPromptMakeItAChat) {
+  const ClientRequest request =
+      Read(GenerationApi::kGenerate, R"({"model":"tiny","images":["Zm9v"],"prompt":"p","system":"s"})");
+  const std::vector<text::ChatMessage>& messages = std::get<text::ChatInput>(request.prompt).messages;
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[0].content, "s");
+  EXPECT_EQ(PartsOf(messages[1]), "user: <foo> p");
+  const ClientRequest alone = Read(GenerationApi::kGenerate, R"({"model":"tiny","images":["Zm9v"]})");
+  EXPECT_FALSE(alone.loads_only);
+  EXPECT_FALSE(alone.untemplated_prompt.has_value()) << "the image would be lost";
+  EXPECT_EQ(PartsOf(std::get<text::ChatInput>(alone.prompt).messages[0]), "user: <foo>");
+}
+
 TEST_F(Fields, ThinkSetsTheTemplatesVariables) {
   const std::pair<const char*, const char*> kRows[] = {
       {"true", R"({"enable_thinking":true})"},
@@ -176,8 +209,12 @@ TEST_F(Fields, WhatHasNoEffectIsRefusedWhereTheServerIsStrict) {
 
 TEST_F(Fields, RefusalsNameTheMember) {
   const std::pair<const char*, const char*> kChatErrors[] = {
-      {R"("messages":[{"role":"user","content":"a","images":["aGk="]}])",
-       "messages[0].images has a value that is not supported: models here read and write text alone; limit is []"},
+      {R"("messages":[{"role":"user","content":"a","images":["aGk=","https://secret"]}])",
+       "messages[0].images[1] is not base64: error at byte 6"},
+      {R"("messages":[{"role":"user","content":"a","images":["aGk",""]}])",
+       "messages[0].images[1] is an empty image; limit is the bytes of an image file"},
+      {R"("messages":[{"role":"user","content":"a","images":"aGk="}])",
+       "messages[0].images is a string; limit is an array"},
       {R"("messages":[{"role":"robot","content":"a"}])",
        R"(messages[0].role is "robot"; limit is "system", "user", "assistant" or "tool")"},
       {R"("messages":[{"content":"a"}])", "messages[0].role is missing; limit is a string"},
@@ -207,8 +244,11 @@ TEST_F(Fields, RefusalsNameTheMember) {
        "template has a value that is not supported: models[].chat_template sets it; limit is \"\""},
       {R"("prompt":"a","context":[1])",
        "context has a value that is not supported: /api/chat takes the messages of a conversation; limit is []"},
-      {R"("prompt":"a","images":["a"])",
-       "images has a value that is not supported: models here read and write text alone; limit is []"},
+      {R"("prompt":"a","images":["a"])", "images[0] is not base64: it is cut off, or padded where it does not end"},
+      {R"("prompt":"a","raw":true,"images":["aGk="])",
+       "images is given with raw; limit is requests without \"raw\": true"},
+      {R"("prompt":"a","width":512)",
+       "width has a value that is not supported: models here write text alone; limit is 0"},
       {R"("prompt":"a","raw":true,"system":"s")", "system is given with raw; limit is requests without \"raw\": true"},
   };
   for (const auto& [members, error] : kGenerateErrors) EXPECT_EQ(Error(GenerationApi::kGenerate, members), error);

@@ -198,8 +198,8 @@ TEST(Tools, ThatCannotBeRunAreRefusedWhereTheServerIsStrict) {
                           R"({"messages":[{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]}]})",
                           &request, /*strict=*/true)
                           .message()),
-      "messages[0].content[0].type is \"redacted_thinking\"; limit is blocks of text: "
-      "models here read text alone; of a multimodal model the text part is served");
+      "messages[0].content[0].type is \"redacted_thinking\"; limit is blocks of text and images: "
+      "models here read text, and some of them images");
 }
 
 const char kClaudeCode[] = R"({"model":"m","max_tokens":32000,"stream":true,

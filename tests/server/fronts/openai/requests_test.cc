@@ -262,9 +262,6 @@ struct Refusal {
 const Refusal kRefusals[] = {
     {Read<ChatCompletionsTranslator>, R"({"messages":[{"content":"x"}]})",
      "messages[0].role is missing; limit is a string"},
-    {Read<ChatCompletionsTranslator>, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
-     "messages[0].content[0].type is \"image_url\"; limit is text: "
-     "models here read text alone; of a multimodal model the text part is served"},
     {Read<ChatCompletionsTranslator>, R"({"functions":[{"name":"f"}]})",
      "functions has a value that is not supported: tools has them; limit is []"},
     {Read<ChatCompletionsTranslator>, R"({"store":1})", "store is 1; limit is true or false"},
@@ -313,23 +310,16 @@ const Refusal kRefusals[] = {
      "truncation is \"middle\"; limit is \"auto\" or \"disabled\""},
     {Read<ResponsesTranslator>, R"({"tool_choice":{"type":"web_search"}})",
      "tool_choice.type is \"web_search\"; limit is \"function\": the server runs no tools of its own"},
-    {Read<ResponsesTranslator>, R"({"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]})",
-     "input[0].content[0].type is \"input_image\"; limit is input_text output_text text: "
-     "models here read text alone; of a multimodal model the text part is served"},
     {Read<ResponsesTranslator>, R"({"input":[{"type":"item_reference","id":"x"}]})",
      "input[0].type is \"item_reference\"; limit is items in full (\"store\": false): nothing is stored"},
     {Read<AnthropicTranslator>, R"({"messages":[]})", "max_tokens is missing; limit is an integer"},
-    {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image"}]}]})",
-     "messages[0].content[0].type is \"image\"; limit is blocks of text: "
-     "models here read text alone; of a multimodal model the text part is served"},
     {Read<AnthropicTranslator>,
      R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","title":"t","source":{"type":"base64","data":"x"}}]}]})",
      "messages[0].content[0].source.type is \"base64\"; limit is \"text\" or \"content\": "
-     "models here read text alone; of a multimodal model the text part is served"},
+     "models here read text, and some of them images"},
     {Read<AnthropicTranslator>,
      R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"search_result","content":[{"type":"image"}]}]}]})",
-     "messages[0].content[0].content[0].type is \"image\"; limit is blocks of text: "
-     "models here read text alone; of a multimodal model the text part is served"},
+     "messages[0].content[0].content[0].source is missing; limit is an object"},
     {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_use"}]}]})",
      "messages[0].content[0].type is \"tool_use\"; limit is blocks of the user"},
     {Read<AnthropicTranslator>, R"({"max_tokens":1,"messages":[{"role":"developer","content":"x"}]})",
