@@ -35,6 +35,9 @@ const Message kMessages[] = {
         name: "f" arguments_json: "{}" } } messages { role: "tool" parts { type: "text" text: "t" } tool_call_id: "c" }
         tools_json: "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]" template_options_json: "{\"x\":1}"
         tool_choice { mode: MODE_REQUIRED } })"},
+    {"dunlin_generate", -1, v1::GenerateRequest::default_instance(),
+     R"(model: "tiny" chat { messages { role: "user" parts { type: "image" image: "\211PNG\r\n" } parts { type: "image" }
+        parts { type: "text" text: "t" image: "GIF89a" } } })"},
     {"dunlin_embed", 0, v1::EmbedRequest::default_instance(),
      R"(model: "encoder" inputs { text: "Hello" } inputs { token_ids { ids: 5 } } pooling: POOLING_MEAN normalize: true
         dimensions: 8 truncate: true request_id: "e")"},

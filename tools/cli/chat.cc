@@ -68,7 +68,7 @@ const char kChatFooter[] =
     "  dunlin chat --model mine --attention-backend flash --precision fp8 --tools @tools.json\n"
     "  dunlin chat --model mine --messages @saved.json\n"
     "  printf 'Hello!\\nAnd then?\\n/history\\n' | dunlin chat --model mine\n"
-    "A line is a message; /help lists the commands: /profile flash:fp8, /regenerate, /undo, /system TEXT, /save FILE.\n"
+    "A line is a message; /help lists the commands: /profile flash:fp8, /regenerate, /undo, /image FILE, /save FILE.\n"
     "Ctrl-C stops an answer, which is kept as far as it came; Ctrl-D ends. Reasoning is shown on a terminal only,\n"
     "dimmed unless NO_COLOR is set. A call of a tool is printed, and the next line is its result.\n"
     "Without a terminal every line of the input is a message or a command, and the exit status is 1 if one of them\n"

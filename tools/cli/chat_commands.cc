@@ -7,14 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/string_view.h"
 #include "tools/cli/chat_session.h"
 #include "tools/cli/execution_name.h"
 #include "tools/cli/execution_options.h"
+#include "tools/cli/image_parts.h"
 
 namespace dunlin::cli {
 namespace {
@@ -36,6 +39,7 @@ const ChatSession::Command ChatSession::kCommands[] = {
     {"/undo", "", "take back the last message and its answer", &ChatSession::Undo},
     {"/drop", "N", "drop the oldest N messages with their answers; alone: one", &ChatSession::Drop},
     {"/reset", "", "begin again; the system message stays", &ChatSession::Reset},
+    {"/image", "FILE", "the next message begins with this image", &ChatSession::Image},
     {"/system", "TEXT", "set the system message, \"\" removes it; alone: show it", &ChatSession::System},
     {"/history", "", "the conversation as JSON", &ChatSession::History},
     {"/save", "FILE", "write /history to a file, for --messages @FILE", &ChatSession::Save},
@@ -121,7 +125,16 @@ void ChatSession::Drop(const std::string& argument) {
 
 void ChatSession::Reset(const std::string& /*argument*/) {
   conversation_.Reset();
+  images_.clear();
   if (screen_.interactive) Say("(a new conversation)");
+}
+
+void ChatSession::Image(const std::string& argument) {
+  if (argument.empty()) return Complain("/image takes the name of a file");
+  absl::StatusOr<v1::ContentPart> image = ImageOfFile("/image", argument);
+  if (!image.ok()) return Complain(std::string(engine::StdView(image.status().message())));
+  images_.push_back(*std::move(image));
+  if (screen_.interactive) Say(absl::StrCat("(images of the next message: ", images_.size(), ")"));
 }
 
 void ChatSession::System(const std::string& argument) {
@@ -130,7 +143,8 @@ void ChatSession::System(const std::string& argument) {
 }
 
 void ChatSession::History(const std::string& /*argument*/) {
-  const nlohmann::ordered_json history = conversation_.ToJson();
+  nlohmann::ordered_json history = conversation_.ToJson();
+  if (screen_.out_style.terminal) ShortenImages(&history);
   Print(screen_.out_style.terminal ? history.dump(2) : history.dump());
 }
 

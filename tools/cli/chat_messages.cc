@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/cli/image_parts.h"
 
 namespace dunlin::cli {
 namespace {
@@ -19,20 +21,32 @@ bool TakeText(const char* name, Json* fields, std::string* out) {
   return true;
 }
 
-void TakeContent(Json* fields, v1::ChatMessage* message) {
+absl::Status TakePart(Json* part, v1::ContentPart* out) {
+  if (!part->is_object()) return absl::OkStatus();  // the server refuses a part without a type
+  TakeText("type", part, out->mutable_type());
+  TakeText("text", part, out->mutable_text());
+  if (out->type() != "image_url") return absl::OkStatus();
+  absl::StatusOr<v1::ContentPart> image = ImageOfJson(*part);
+  if (!image.ok()) return image.status();
+  *out = *std::move(image);
+  return absl::OkStatus();
+}
+
+absl::Status TakeContent(Json* fields, v1::ChatMessage* message) {
   std::string text;
-  if (TakeText("content", fields, &text)) return message->set_content(std::move(text));
+  if (TakeText("content", fields, &text)) {
+    message->set_content(std::move(text));
+    return absl::OkStatus();
+  }
   const auto content = fields->find("content");
-  if (content == fields->end()) return;
+  if (content == fields->end()) return absl::OkStatus();
   if (content->is_array()) {
     for (Json& part : *content) {
-      v1::ContentPart* out = message->add_parts();
-      if (!part.is_object()) continue;  // the server refuses a part without a type
-      TakeText("type", &part, out->mutable_type());
-      TakeText("text", &part, out->mutable_text());
+      if (absl::Status s = TakePart(&part, message->add_parts()); !s.ok()) return s;
     }
   }
   if (content->is_array() || content->is_null()) fields->erase(content);
+  return absl::OkStatus();
 }
 
 void TakeToolCalls(Json* fields, v1::ChatMessage* message) {
@@ -69,7 +83,7 @@ absl::Status AddMessages(const std::string& json, v1::Chat* chat) {
     if (!fields.is_object()) return absl::InvalidArgumentError("--messages has an entry that is not an object");
     v1::ChatMessage* message = chat->add_messages();
     TakeText("role", &fields, message->mutable_role());
-    TakeContent(&fields, message);
+    if (absl::Status s = TakeContent(&fields, message); !s.ok()) return s;
     TakeText("name", &fields, message->mutable_name());
     TakeToolCalls(&fields, message);
     TakeText("tool_call_id", &fields, message->mutable_tool_call_id());
@@ -83,7 +97,8 @@ Json MessageJson(const v1::ChatMessage& message) {
   Json json = {{"role", message.role()}};
   if (message.has_content()) json["content"] = message.content();
   for (const v1::ContentPart& part : message.parts()) {
-    json["content"].push_back({{"type", part.type()}, {"text", part.text()}});
+    const bool image = part.type() == "image";
+    json["content"].push_back(image ? ImageJson(part) : Json{{"type", part.type()}, {"text", part.text()}});
   }
   if (!message.name().empty()) json["name"] = message.name();
   if (!message.reasoning_content().empty()) json["reasoning_content"] = message.reasoning_content();

@@ -11,7 +11,8 @@
 namespace dunlin::cli {
 
 // Adds the messages of a JSON list, or one message; fields without a place of their own go to extra_fields_json.
-// Errors: INVALID_ARGUMENT, for JSON that is no list of objects. Everything else is for the server to check.
+// Errors: INVALID_ARGUMENT, for JSON that is no list of objects, and for an image that is no data: URL. Everything else
+// is for the server to check.
 absl::Status AddMessages(const std::string& json, v1::Chat* chat);
 
 // One message: {"role", "content", "reasoning_content", "tool_calls": [{"id", "type", "function": {"name",

@@ -99,7 +99,7 @@ void ChatSession::TakeMessage(const std::string& message) {
   if (!text::IsValidUtf8(message)) return Complain("a message is UTF-8; this one is not, and was not sent");
   const bool slash = message[0] == '/' && !lines_.block();
   if (slash && message.rfind("//", 0) != 0) return Obey(message);
-  if (conversation_.AddUser(slash ? message.substr(1) : message)) {
+  if (conversation_.AddUser(slash ? message.substr(1) : message, std::exchange(images_, {}))) {
     Say("(replaces the message before, which has no answer)");
   }
   Answer();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "dunlin/v1/generation.grpc.pb.h"
 #include "tools/cli/conversation.h"
@@ -73,6 +74,7 @@ class ChatSession {
   void Undo(const std::string& argument);
   void Drop(const std::string& argument);
   void Reset(const std::string& argument);
+  void Image(const std::string& argument);
   void System(const std::string& argument);
   void History(const std::string& argument);
   void Save(const std::string& argument);
@@ -83,6 +85,7 @@ class ChatSession {
   const int64_t timeout_ms_;
   const ChatScreen screen_;
   Conversation conversation_;
+  std::vector<v1::ContentPart> images_;  // of the next message
   MessageLines lines_;
   LineInput* input_ = nullptr;
   Interrupts* interrupts_ = nullptr;

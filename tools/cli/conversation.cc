@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/cli/chat_messages.h"
+#include "tools/cli/image_parts.h"
 
 namespace dunlin::cli {
 namespace {
@@ -35,10 +36,10 @@ void Conversation::Load(const v1::Chat& chat) {
   }
 }
 
-bool Conversation::AddUser(std::string text) {
+bool Conversation::AddUser(std::string text, std::vector<v1::ContentPart> images) {
   const bool replaces = LastIs("user");
   if (replaces) entries_.pop_back();
-  entries_.push_back({TextMessage("user", std::move(text))});
+  entries_.push_back({UserMessage(std::move(images), std::move(text))});
   return replaces;
 }
 

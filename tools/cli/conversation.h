@@ -26,8 +26,9 @@ class Conversation {
   const std::string& system() const { return system_; }
   bool empty() const { return entries_.empty(); }
 
-  // The user's next message. One that is still unanswered is replaced; returns whether there was one.
-  bool AddUser(std::string text);
+  // The user's next message, images before the text. One that is still unanswered is replaced; returns whether there
+  // was one.
+  bool AddUser(std::string text, std::vector<v1::ContentPart> images = {});
   // What was generated. A call whose arguments are not a JSON object is left out. An answer that was cut has no calls,
   // and is not added if it has no text and no reasoning either.
   void AddAnswer(const CompletionOutput& output, bool cut);

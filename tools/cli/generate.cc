@@ -118,6 +118,7 @@ const char kGenerateFooter[] =
     "  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
     "  dunlin generate --model demo --attention-backend math --precision fp8 --json \"Hello\"\n"
     "  dunlin generate --model mine --chat --json --show-prompt \"Who are you?\"\n"
+    "  dunlin generate --model mine --image bird.png --image egg.jpg \"Whose egg is this?\"\n"
     "  dunlin generate --model mine --chat --json-schema @person.json --max-tokens 200 \"Name a person.\"\n"
     "  dunlin generate --model mine --chat --json-object --max-tokens 200 \"Describe a bird.\"\n"
     "  dunlin generate --model mine --choice yes --choice no \"Is water wet?\"\n"

@@ -5,6 +5,7 @@
 
 #include "text/utf8.h"
 #include "tools/cli/client_options.h"
+#include "tools/cli/image_parts.h"
 
 namespace dunlin::cli {
 namespace {
@@ -13,6 +14,10 @@ void AddInput(CLI::App* app, GenerateOptions* options) {
   const char* chat = "Chat";
   app->add_flag("--chat", options->prompt_is_message,
                 "The prompt is a user's message; the model's chat template renders it")
+      ->group(chat);
+  app->add_option("--image", options->images,
+                  "A file with an image, before the prompt's text in the user's message; repeatable; implies --chat")
+      ->allow_extra_args(false)
       ->group(chat);
   AddChatOptions(app, &options->chat);
   app->add_flag("--continue-final-message", options->continue_final_message, "Continue the last message")->group(chat);
@@ -51,8 +56,9 @@ void AddOutput(CLI::App* app, GenerateOptions* options) {
 // Null if the options make sense together.
 const char* InputProblem(const GenerateOptions& options) {
   const ChatOptions& chat = options.chat;
-  if (options.prompt_is_message && !chat.messages.empty()) return "give either --chat with a prompt or --messages";
-  if (options.prompt_is_message && !options.has_prompt) return "--chat needs a prompt";
+  if (options.HasMessage() && !chat.messages.empty())
+    return "give either --chat or --image with a prompt, or --messages";
+  if (options.HasMessage() && !options.has_prompt) return "--chat and --image need a prompt";
   const int prompts =
       (options.has_prompt ? 1 : 0) + (options.token_ids.empty() ? 0 : 1) + (chat.messages.empty() ? 0 : 1);
   const bool twice = !options.prompt.empty() && !options.prompt_file.empty();
@@ -84,6 +90,16 @@ absl::StatusOr<std::string> PromptOf(const GenerateOptions& options) {
   return absl::InvalidArgumentError("the prompt is not UTF-8");
 }
 
+absl::StatusOr<v1::ChatMessage> MessageOf(const GenerateOptions& options, std::string prompt) {
+  std::vector<v1::ContentPart> images;
+  for (const std::string& path : options.images) {
+    absl::StatusOr<v1::ContentPart> image = ImageOfFile("--image", path);
+    if (!image.ok()) return image.status();
+    images.push_back(*std::move(image));
+  }
+  return UserMessage(std::move(images), std::move(prompt));
+}
+
 absl::Status FillInput(const GenerateOptions& options, v1::GenerateRequest* request) {
   absl::StatusOr<std::string> prompt = PromptOf(options);
   if (!prompt.ok()) return prompt.status();
@@ -98,10 +114,10 @@ absl::Status FillInput(const GenerateOptions& options, v1::GenerateRequest* requ
   }
   absl::StatusOr<v1::Chat> chat = MakeChat(options.chat);
   if (!chat.ok()) return chat.status();
-  if (options.prompt_is_message) {
-    v1::ChatMessage* message = chat->add_messages();
-    message->set_role("user");
-    message->set_content(*std::move(prompt));
+  if (options.HasMessage()) {
+    absl::StatusOr<v1::ChatMessage> message = MessageOf(options, *std::move(prompt));
+    if (!message.ok()) return message.status();
+    *chat->add_messages() = *std::move(message);
   }
   chat->set_continue_final_message(options.continue_final_message);
   chat->set_parse_special_tokens(options.parse_special_tokens);

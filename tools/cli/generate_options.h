@@ -19,7 +19,8 @@ namespace dunlin::cli {
 struct GenerateOptions {
   RequestOptions request;
   ChatOptions chat;
-  bool prompt_is_message = false;  // --chat
+  bool prompt_is_message = false;   // --chat
+  std::vector<std::string> images;  // files; the prompt is a message then, too
   bool continue_final_message = false;
   bool show_prompt = false;
   bool parse_special_tokens = false;
@@ -38,7 +39,8 @@ struct GenerateOptions {
   std::string prompt_file;  // "-": the standard input
   bool has_prompt = false;  // of either
 
-  bool IsChat() const { return prompt_is_message || !chat.messages.empty(); }
+  bool HasMessage() const { return prompt_is_message || !images.empty(); }
+  bool IsChat() const { return HasMessage() || !chat.messages.empty(); }
 };
 
 // Declares the options. Values are validated by the server, not here, so that users see the server's own errors.

@@ -13,7 +13,7 @@ from conftest import WAIT_S, Guarded, Server
 
 from dunlin_client import (NO_RETRY, CancelledError, Client, DeadlineExceededError, FailedPreconditionError,
                            InvalidArgumentError, Message, NamedTool, NotFoundError, PermissionDeniedError,
-                           ResourceExhaustedError, Tls, UnauthenticatedError, UnavailableError)
+                           ResourceExhaustedError, Tls, UnauthenticatedError, UnavailableError, requests)
 
 README = (pathlib.Path(__file__).resolve().parents[1] / "README.md").read_text()
 WEATHER: dict[str, Any] = {"type": "function", "function": {
@@ -107,6 +107,16 @@ def test_calls_tools_and_takes_their_results(client: Client, choice: Any) -> Non
     assert client.chat(turns, tools=[WEATHER], tool_choice="none", max_tokens=20).usage.prompt_tokens > 20
 
 
+def test_images_come_before_the_content() -> None:
+    shown = [Message("user", "What is this?", images=[b"\x89PNG\xff", b"GIF89a"]), Message("tool", images=[b"RIFF"])]
+    first, second = requests.chat_request(shown, {"model": "m"}).chat.messages
+    assert [(part.type, part.image, part.text) for part in first.parts] == [
+        ("image", b"\x89PNG\xff", ""), ("image", b"GIF89a", ""), ("text", b"", "What is this?")]
+    assert [part.image for part in second.parts] == [b"RIFF"]
+    assert not first.HasField("content") and not second.HasField("content")
+    assert requests.chat_request("plain", {"model": "m"}).chat.messages[0].content == "plain"
+
+
 def test_leaving_the_loop_cancels(client: Client, server: Server) -> None:
     before = server.cancelled()
     stream = client.stream("The", max_tokens=900, ignore_eos=True)
@@ -169,7 +179,7 @@ def test_embeds_and_reranks(client: Client) -> None:
 def test_lists_models_and_profiles(client: Client) -> None:
     models = {model.name: model for model in client.models()}
     assert (models["demo"].kind, models["demo"].state, models["demo"].chat) == ("decoder", "ready", True)
-    assert models["demo"].precisions == ("bf16", "fp8") and models["reranker"].reranks
+    assert models["demo"].precisions == ("bf16", "fp8") and models["reranker"].reranks and not models["demo"].takes_images
     profiles = client.profiles()
     supported = [profile.execution for profile in profiles if profile.supported]
     assert {("flash", "bf16"), ("math", "fp8")} <= {(one.attention_backend, one.precision) for one in supported}

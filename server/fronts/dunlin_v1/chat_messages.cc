@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/dunlin_v1/chat_messages.h"
 
+#include <memory>
+#include <string>
 #include <utility>
 
 namespace dunlin::server {
@@ -11,7 +13,10 @@ text::ChatMessage MessageFromWire(v1::ChatMessage* wire) {
   message.role = std::move(*wire->mutable_role());
   if (wire->has_content()) message.content = std::move(*wire->mutable_content());
   for (v1::ContentPart& part : *wire->mutable_parts()) {
-    message.parts.push_back({std::move(*part.mutable_type()), std::move(*part.mutable_text())});
+    text::ChatPart& out = message.parts.emplace_back();
+    out.type = std::move(*part.mutable_type());
+    out.text = std::move(*part.mutable_text());
+    if (!part.image().empty()) out.image = std::make_shared<const std::string>(std::move(*part.mutable_image()));
   }
   message.name = std::move(*wire->mutable_name());
   for (v1::ToolCall& call : *wire->mutable_tool_calls()) {

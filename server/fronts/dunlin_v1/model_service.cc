@@ -117,6 +117,7 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   if (!config.is_encoder()) {
     DescribeGeneration(model, wire->mutable_generation());
     DescribePool(model.engine->stats(), wire->mutable_kv_pool());
+    wire->set_takes_images(model.sees_images());
     const absl::Status chats = CheckChats(model);
     wire->mutable_chat()->set_supported(chats.ok());
     if (chats.ok()) {

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -113,8 +114,9 @@ TEST(ChatSession, RegenerateRunsWithTheNewProfile) {
 
 TEST(ChatSession, WrongCommandsSendNothing) {
   const ScriptedServer server;
-  for (const char* line : {"/nope", "/profile flash", "/profile fast:fp8", "/profile flash:fp4", "/seed -1", "/drop 0",
-                           "/regenerate", "/undo", "/undo now", "/save", "/save /no/such/folder/file"}) {
+  for (const char* line :
+       {"/nope", "/profile flash", "/profile fast:fp8", "/profile flash:fp4", "/seed -1", "/drop 0", "/regenerate",
+        "/undo", "/undo now", "/save", "/save /no/such/folder/file", "/image", "/image /no/such/file"}) {
     const CommandResult result = RunChat(server, std::string(line) + "\n");
     EXPECT_EQ(result.status, 1) << line;
     EXPECT_NE(result.err, "") << line;
@@ -148,11 +150,28 @@ TEST(ChatSession, CommandsChangeTheConversation) {
   EXPECT_THAT(MessagesOf(server.requests()[3]), ElementsAre("user: d"));
 }
 
+TEST(ChatSession, AnImageGoesWithTheNextMessage) {
+  ScriptedServer server;
+  for (const char* text : {"1", "2"}) server.Add(TextReply(text));
+  const std::string path = ::testing::TempDir() + "dunlin_chat_image_test" + std::to_string(getpid());
+  std::ofstream(path) << "foo";
+  const CommandResult result = RunChat(server, "/image " + path + "\na\nb\n/history\n");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":)"
+                                    R"("data:image;base64,Zm9v"}},{"type":"text","text":"a"}]},)"));
+  ASSERT_EQ(server.requests().size(), 2U);
+  const v1::Chat chat = server.requests()[1].chat();
+  ASSERT_EQ(chat.messages_size(), 3);
+  EXPECT_EQ(chat.messages(0).parts(0).image(), "foo");
+  EXPECT_EQ(chat.messages(2).content(), "b") << "it went with one message";
+  std::remove(path.c_str());
+}
+
 TEST(ChatSession, HelpListsTheCommands) {
   const ScriptedServer server;
   const CommandResult result = RunChat(server, "/help\n");
   for (const char* name : {"/help", "/profile BACKEND:PRECISION", "/seed N", "/regenerate", "/undo", "/drop N",
-                           "/reset", "/system TEXT", "/history", "/save FILE", "/exit", "Ctrl-D"}) {
+                           "/reset", "/image FILE", "/system TEXT", "/history", "/save FILE", "/exit", "Ctrl-D"}) {
     EXPECT_THAT(result.out, HasSubstr(name));
   }
 }

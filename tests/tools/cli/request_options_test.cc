@@ -177,6 +177,25 @@ TEST(RequestOptions, ThePromptMayStandInAFile) {
   EXPECT_EQ(Parse({"\xff"}).error, "the prompt is not UTF-8");
 }
 
+TEST(RequestOptions, ImagesComeBeforeThePromptOfAChat) {
+  const std::string path = ::testing::TempDir() + "dunlin_image_option_test" + std::to_string(getpid());
+  const std::string bytes("\x89PNG\0\xff", 6);
+  std::ofstream(path, std::ios::binary) << bytes;
+  const v1::Chat chat = Parse({"--image", path, "--image", path, "what?"}).request.chat();
+  ASSERT_EQ(chat.messages_size(), 1);
+  ASSERT_EQ(chat.messages(0).parts_size(), 3);
+  EXPECT_EQ(chat.messages(0).role(), "user");
+  EXPECT_FALSE(chat.messages(0).has_content());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(chat.messages(0).parts(i).type(), "image");
+    EXPECT_EQ(chat.messages(0).parts(i).image(), bytes);
+  }
+  EXPECT_EQ(chat.messages(0).parts(2).text(), "what?");
+  std::remove(path.c_str());
+  EXPECT_THAT(Parse({"--image", path, "what?"}).error, AllOf(HasSubstr("--image: "), HasSubstr("No such file")));
+  EXPECT_THAT(Parse({"--image", "/", "what?"}).error, HasSubstr("not a regular file"));
+}
+
 TEST(RequestOptions, NamesOfProfilesAreTakenInAnyCase) {
   const v1::GenerateRequest request =
       Parse({"--precision", "FP8", "--attention-backend", "Math", "--device", "CPU", "hi"}).request;
@@ -218,6 +237,8 @@ TEST(RequestOptions, ConflictsNameBoth) {
       {{"--tools", "[]", "hi"}, "--tools", "--chat"},
       {{"--raw-chat-output", "hi"}, "--raw-chat-output", "--chat"},
       {{"--chat", "--messages", "[]", "hi"}, "--chat", "--messages"},
+      {{"--image", "f", "--messages", "[]", "hi"}, "--image", "--messages"},
+      {{"--image", "f"}, "--image", "prompt"},
       {{"--token-ids", "1", "--messages", "[]"}, "--token-ids", "--messages"},
       {{"--token-ids", "1", "--parse-special-tokens"}, "--token-ids", "--parse-special-tokens"},
       {{"--omit-text", "hi"}, "--omit-text", "--json"},

@@ -37,6 +37,7 @@ class Message:
     tool_calls: Sequence[ToolCall] = ()  # of an assistant
     tool_call_id: str = ""
     reasoning: str = ""  # what an assistant thought before it answered
+    images: Sequence[bytes] = ()  # files, before the content, for a model that sees images
 
 
 @dataclass(frozen=True)

@@ -99,11 +99,19 @@ def generate_request(prompt: Prompt, options: Options) -> generation_pb2.Generat
     return _generate_request(options, {"token_ids": generation_pb2.TokenIds(ids=prompt)})
 
 
+def _parts(message: Message) -> list[generation_pb2.ContentPart]:
+    parts = [generation_pb2.ContentPart(type="image", image=image) for image in message.images]
+    if message.content is not None:
+        parts.append(generation_pb2.ContentPart(type="text", text=message.content))
+    return parts
+
+
 def _message(message: Message) -> generation_pb2.ChatMessage:
     calls = [generation_pb2.ToolCall(id=call.id, name=call.name, arguments_json=call.arguments_json)
              for call in message.tool_calls]
-    return generation_pb2.ChatMessage(role=message.role, content=message.content, name=message.name, tool_calls=calls,
-                                      tool_call_id=message.tool_call_id, reasoning_content=message.reasoning)
+    content: dict[str, Any] = {"parts": _parts(message)} if message.images else {"content": message.content}
+    return generation_pb2.ChatMessage(role=message.role, name=message.name, tool_calls=calls,
+                                      tool_call_id=message.tool_call_id, reasoning_content=message.reasoning, **content)
 
 
 def _tool_choice(choice: ToolChoice) -> generation_pb2.ToolChoice:

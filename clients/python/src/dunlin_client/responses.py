@@ -165,6 +165,7 @@ def model_of(wire: model_pb2.Model) -> Model:
         precisions=tuple(_name(execution_pb2.Precision, "PRECISION_", number) for number in wire.precisions),
         eos_token_ids=tuple(wire.eos_token_ids),
         chat=wire.chat.supported,
+        takes_images=wire.takes_images,
         reranks=wire.embedding.reranks,
         adapters=tuple(adapter.name for adapter in wire.adapters),
     )

@@ -226,6 +226,7 @@ class Model:
     precisions: tuple[str, ...]  # the first is the default
     eos_token_ids: tuple[int, ...]
     chat: bool  # has a chat template
+    takes_images: bool  # in messages of a chat
     reranks: bool
     adapters: tuple[str, ...]  # LoRA adapters, which requests name in place of the model
 

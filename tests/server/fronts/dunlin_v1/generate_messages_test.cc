@@ -208,6 +208,27 @@ TEST(GenerateRequest, AChatKeepsEveryField) {
   EXPECT_FALSE(ChatFromWire(&copy).add_generation_prompt);
 }
 
+TEST(GenerateRequest, PartsKeepTheirOrderAndTheirImages) {
+  v1::Chat wire;
+  v1::ChatMessage& message = *wire.add_messages();
+  v1::ContentPart& image = *message.add_parts();
+  image.set_type("image");
+  image.set_image(std::string("\x89PNG\0", 5));
+  message.add_parts()->set_type("image");
+  v1::ContentPart& text = *message.add_parts();
+  text.set_type("text");
+  text.set_text("what?");
+  const text::ChatInput chat = ChatFromWire(&wire);
+  ASSERT_EQ(chat.messages[0].parts.size(), 3U);
+  const std::vector<text::ChatPart>& parts = chat.messages[0].parts;
+  EXPECT_EQ(parts[0].type, "image");
+  ASSERT_NE(parts[0].image, nullptr);
+  EXPECT_EQ(*parts[0].image, std::string("\x89PNG\0", 5));
+  EXPECT_EQ(parts[1].image, nullptr) << "an image without bytes is for the core to refuse";
+  EXPECT_EQ(parts[2].text, "what?");
+  EXPECT_EQ(parts[2].image, nullptr);
+}
+
 TEST(GenerateRequest, ANumberOutsideOfItsEnumLeavesTheRestReadable) {
   v1::GenerateRequest wire = Wire();
   wire.set_request_id("mine");
