@@ -17,16 +17,22 @@ namespace {
 
 // Of a field that routers set only for other kinds of workers.
 absl::Status RefuseUnsupported(const vllm_engine::GenerateRequest& wire) {
-  const std::pair<bool, const char*> fields[] = {
-      {wire.has_kv_transfer_params(), "kv_transfer_params"},
-      {wire.has_kv_transfer_params_json(), "kv_transfer_params_json"},
-      {wire.has_mm_inputs(), "mm_inputs"},
-      {wire.extra_mm_inputs_size() > 0, "extra_mm_inputs"},
-      {wire.has_media_refs(), "media_refs"},
-      {wire.sampling_params().has_structural_tag(), "sampling_params.structural_tag"},
+  constexpr char kNone[] = "none: this server does not support it";
+  constexpr char kNoMedia[] = "none: images come in chats, by the other APIs";
+  const struct {
+    bool given;
+    const char* name;
+    const char* limit;
+  } fields[] = {
+      {wire.has_kv_transfer_params(), "kv_transfer_params", kNone},
+      {wire.has_kv_transfer_params_json(), "kv_transfer_params_json", kNone},
+      {wire.has_mm_inputs(), "mm_inputs", kNoMedia},
+      {wire.extra_mm_inputs_size() > 0, "extra_mm_inputs", kNoMedia},
+      {wire.has_media_refs(), "media_refs", kNoMedia},
+      {wire.sampling_params().has_structural_tag(), "sampling_params.structural_tag", kNone},
   };
-  for (const auto& [given, name] : fields) {
-    if (given) return InvalidField(name, "is given", "none: this server does not support it");
+  for (const auto& field : fields) {
+    if (field.given) return InvalidField(field.name, "is given", field.limit);
   }
   if (wire.data_parallel_rank() != 0) {
     return InvalidField("data_parallel_rank", absl::StrCat("is ", wire.data_parallel_rank()), "0");

@@ -42,7 +42,7 @@ absl::Status NotSupported(std::string_view field, std::string_view limit) {
 
 // The fields of vLLM that this server has nothing for.
 absl::Status CheckUnsupported(const ::vllm::GenerateRequest& wire) {
-  if (!wire.media().empty()) return NotSupported("media", "none: the model reads text alone");
+  if (!wire.media().empty()) return NotSupported("media", "none: images come in chats, by the other APIs");
   if (!wire.kv_hints().actions().empty()) return NotSupported("kv_hints.actions", "none");
   if (wire.kv().has_kv_transfer_params()) return NotSupported("kv.kv_transfer_params", "absent: KV is not transferred");
   if (wire.kv().has_ec_transfer_params()) return NotSupported("kv.ec_transfer_params", "absent: there is no encoder");
