@@ -264,6 +264,14 @@ TEST_F(Fields, AnErrorHasTheMessageWhereClientsLookForIt) {
   EXPECT_EQ(Chat("[]"), R"({"error":"the body is not a JSON object","reason":"MALFORMED_MESSAGE"})");
 }
 
+TEST_F(Fields, AModelThatSeesNoImagesSaysSoOfTheImage) {
+  const Json chat = Json::parse(Chat(
+      R"({"model":"tiny","messages":[{"role":"system","content":"s"},{"role":"user","content":"a","images":["Zm9v"]}]})"));
+  EXPECT_THAT(chat["field"].get<std::string>(), StartsWith("messages[1].images")) << chat;
+  const Json prompt = Json::parse(Generate(R"({"model":"tiny","prompt":"a","images":["Zm9v"]})"));
+  EXPECT_EQ(prompt["field"], "images") << prompt;
+}
+
 TEST_F(Fields, NamingReadsBothNamesOfTheMember) {
   EXPECT_EQ(ReadNaming(R"({"model":"a","verbose":true})")->model, "a");
   EXPECT_EQ(ReadNaming(R"({"name":"b","stream":false})")->model, "b");
