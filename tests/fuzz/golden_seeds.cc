@@ -7,6 +7,7 @@
 #include <random>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "engine/model/checkpoint/gguf/ggml_types.h"
 #include "engine/model/checkpoint/gguf/gguf_file.h"
 #include "engine/model/checkpoint/torch/zip_entries.h"
@@ -164,6 +165,30 @@ Inputs ModelOutputs() {
   return inputs;
 }
 
+// As FuzzImage reads them: each file, and its number with a change.
+Inputs ImageFiles() {
+  Inputs inputs;
+  char number = 0;
+  for (const Json& row : Json::parse(ReadTreeFile("tests/golden/images/decode.json"))) {
+    std::string file;
+    DUNLIN_FUZZ_CHECK(absl::Base64Unescape(row["file"].get<std::string>(), &file), "base64");
+    inputs.push_back({row["name"], '\0' + file});
+    inputs.push_back({row["name"], std::string(1, ++number) + "\1\1\1"});
+  }
+  return inputs;
+}
+
+// As FuzzImageProcessor reads them.
+Inputs ImageProcessors() {
+  const Json goldens = Json::parse(ReadTreeFile("tests/golden/images/processor.json"));
+  Inputs inputs;
+  for (const Json& row : goldens["cases"]) {
+    const std::string own = row["preprocessor_config"].dump();
+    inputs.push_back({row["name"], "\x20\x10" + own + kPartEnd + row["processor_config"].dump()});
+  }
+  return inputs;
+}
+
 // Of command strings no beginning is better than another.
 Inputs RandomBytes() {
   std::mt19937 random(5);
@@ -184,6 +209,8 @@ std::vector<CorpusInput> GoldenSeeds(std::string_view target) {
   if (target == "json_schema") return Schemas();
   if (target == "chat_messages") return Conversations();
   if (target == "chat_output") return ModelOutputs();
+  if (target == "image") return ImageFiles();
+  if (target == "image_processor") return ImageProcessors();
   if (target == "scheduler" || target == "kv_events") return RandomBytes();
   Inputs inputs;
   for (const Files& files : kFiles) {

@@ -38,7 +38,7 @@ ASAN_OPTIONS = "malloc_context_size=0:quarantine_size_mb=4:thread_local_quaranti
 
 # Of dictionaries/: what a mutation inserts.
 DICTIONARIES = {
-    "json": ["safetensors", "model_config", "tokenizer_json", "vocabulary", "config", "key_file", "chat_messages"],
+    "json": ["safetensors", "model_config", "tokenizer_json", "vocabulary", "config", "key_file", "chat_messages", "image_processor"],
     "requests": ["openai", "anthropic", "ollama", "kserve_json"],
     "schema": ["json_schema"],
     "grammar": ["grammar", "regex"],

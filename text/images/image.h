@@ -18,7 +18,7 @@ inline constexpr int32_t kMaxImageSide = 65535;  // pixels of a width or a heigh
 inline constexpr size_t kImageChannels = 3;      // red, green, blue
 
 struct ImageLimits {
-  int64_t max_pixels;  // width times height; decoding takes up to 20 bytes for each
+  int64_t max_pixels;  // width times height; decoding takes up to 16 bytes for each
 };
 
 // In pixels. Of an image that was read, both in [1, kMaxImageSide].

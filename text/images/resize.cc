@@ -61,12 +61,17 @@ struct Window {
   std::vector<int32_t> weights;
 };
 
+// Halves go up.
+size_t Nearest(double place) {
+  return static_cast<size_t>(std::max(0.0, std::floor(place + 0.5)));
+}
+
 Window WindowAt(size_t output, double scale, size_t num_inputs, const FilterShape& shape) {
   const double stretch = std::max(scale, 1.0);
   const double support = shape.support * stretch;
   const double center = (static_cast<double>(output) + 0.5) * scale;
-  const auto first = static_cast<size_t>(std::max(0.0, std::trunc(center - support + 0.5)));
-  const auto end = std::min(num_inputs, static_cast<size_t>(center + support + 0.5));
+  const size_t first = Nearest(center - support);
+  const size_t end = std::min(num_inputs, Nearest(center + support));
   std::vector<double> weights;
   double sum = 0.0;
   for (size_t i = first; i < end; ++i) {

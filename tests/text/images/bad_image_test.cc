@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/text/images/golden_images.h"
+#include "tests/text/images/png_chunks.h"
 
 namespace dunlin::text {
 namespace {
@@ -19,29 +20,12 @@ void ExpectRefused(std::string_view file, const ImageLimits& limits, const std::
   EXPECT_EQ(size.status(), image.status());
 }
 
-std::string BigEndian(uint32_t number) {
-  return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),
-          static_cast<char>(number)};
-}
-
-uint32_t Checksum(std::string_view bytes) {
-  uint32_t sum = 0xFFFFFFFF;
-  for (const char byte : bytes) {
-    sum ^= static_cast<uint8_t>(byte);
-    for (int bit = 0; bit < 8; ++bit) sum = sum & 1 ? sum >> 1 ^ 0xEDB88320 : sum >> 1;
-  }
-  return ~sum;
-}
-
-std::string Chunk(const std::string& kind, const std::string& data) {
-  return BigEndian(static_cast<uint32_t>(data.size())) + kind + data + BigEndian(Checksum(kind + data));
-}
-
 // A whole PNG file of this size, RGB, with next to no pixels.
 std::string EmptyPng(uint32_t width, uint32_t height) {
   const std::string deflated = {0x78, static_cast<char>(0x9C), 0x03, 0, 0, 0, 0, 1};
-  return "\x89PNG\r\n\x1A\n" + Chunk("IHDR", BigEndian(width) + BigEndian(height) + std::string("\x08\x02\0\0\0", 5)) +
-         Chunk("IDAT", deflated) + Chunk("IEND", "");
+  return "\x89PNG\r\n\x1A\n" +
+         PngChunk("IHDR", BigEndian(width) + BigEndian(height) + std::string("\x08\x02\0\0\0", 5)) +
+         PngChunk("IDAT", deflated) + PngChunk("IEND", "");
 }
 
 TEST(BadImage, OfNoKnownFormatNamesThoseThatAreRead) {

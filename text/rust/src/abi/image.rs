@@ -13,6 +13,13 @@ pub struct Size {
     height: i32,
 }
 
+impl Size {
+    /// Sides leave as i32: they are below 2^16.
+    fn of((width, height): image::Size) -> Self {
+        Self { width: width as i32, height: height as i32 }
+    }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn dunlin_text_image_read_size(
     file: *const u8,
@@ -22,9 +29,10 @@ pub unsafe extern "C" fn dunlin_text_image_read_size(
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
-        // SAFETY: the header's rule for inputs.
-        let file = unsafe { slice(file, file_size) };
-        put_size(size, image::read_size(file, checked_limit(max_pixels)?)?)
+        // SAFETY: the header's rules for inputs and outputs.
+        let (file, size) = unsafe { (slice(file, file_size), writable(size)?) };
+        *size = Size::of(image::read_size(file, checked_limit(max_pixels)?)?);
+        Ok(())
     })
 }
 
@@ -38,20 +46,19 @@ pub unsafe extern "C" fn dunlin_text_image_decode(
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
-        // SAFETY: the header's rule for inputs.
-        let file = unsafe { slice(file, file_size) };
+        // SAFETY: the header's rules for inputs and outputs.
+        let (file, size) = unsafe { (slice(file, file_size), writable(size)?) };
         let picture = image::decode(file, checked_limit(max_pixels)?)?;
-        put_size(size, picture.size)?;
-        put(rgb, picture.rgb)
+        put(rgb, picture.rgb)?;
+        *size = Size::of(picture.size);
+        Ok(())
     })
 }
 
-/// Sides leave as i32: they are below 2^16.
-fn put_size(out: *mut Size, (width, height): image::Size) -> Result<()> {
-    // SAFETY: the header asks for a writable struct.
-    let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;
-    *out = Size { width: width as i32, height: height as i32 };
-    Ok(())
+/// SAFETY: null, or a struct of the caller that nobody else uses during `'a`.
+unsafe fn writable<'a>(size: *mut Size) -> Result<&'a mut Size> {
+    // SAFETY: as above.
+    unsafe { size.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))
 }
 
 fn checked_limit(max_pixels: i64) -> Result<u64> {

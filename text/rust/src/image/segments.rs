@@ -54,6 +54,7 @@ fn png(file: &[u8]) -> Result<Option<&[u8]>, String> {
         let data = bytes.take(size as usize)?;
         bytes.take(4)?; // the checksum
         match &kind {
+            b"PLTE" if size % 3 != 0 || size > 768 => return Err(format!("is corrupt: its palette has {size} bytes")),
             b"eXIf" => exif = exif.or(Some(data)),
             b"IEND" => return Ok(exif),
             _ => (),
@@ -152,5 +153,83 @@ fn sub_blocks(bytes: &mut Bytes) -> Result<(), String> {
             0 => return Ok(()),
             size => bytes.take(usize::from(size))?,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUT: &str = "is cut short";
+
+    fn chunk(kind: &[u8], data: &[u8]) -> Vec<u8> {
+        [&(data.len() as u32).to_be_bytes(), kind, data, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn a_png_ends_with_its_last_chunk_and_exif_may_stand_anywhere() {
+        let parts =
+            [vec![0; 8], chunk(b"IDAT", b"1"), chunk(b"eXIf", b"ab"), chunk(b"eXIf", b"c"), chunk(b"IEND", b"")];
+        let file = parts.concat();
+        assert_eq!(png(&file), Ok(Some(b"ab".as_slice())));
+        assert_eq!(png(&[&file[..], b"more"].concat()), Ok(Some(b"ab".as_slice())));
+        for size in 0..file.len() {
+            assert_eq!(png(&file[..size]), Err(CUT.to_owned()), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_png_has_a_palette_of_whole_colours() {
+        for size in [1, 3, 4, 768, 769, 771] {
+            let file = [vec![0; 8], chunk(b"PLTE", &vec![0; size]), chunk(b"IEND", b"")].concat();
+            let refused = Err(format!("is corrupt: its palette has {size} bytes"));
+            assert_eq!(png(&file), if matches!(size, 3 | 768) { Ok(None) } else { refused });
+        }
+    }
+
+    #[test]
+    fn a_jpeg_ends_with_its_marker_and_not_with_that_of_a_preview() {
+        let head = b"\xFF\xD8\xFF\xE1\x00\x0CExif\0\0\xFF\xD9ab";
+        let coded = b"\xFF\xDA\x00\x02coded\xFF\x00\xFF\xD3coded\xFF\xFF\xD9";
+        let file = [&head[..], coded].concat();
+        assert_eq!(jpeg(&file).map(Option::unwrap_or_default), Ok(b"\xFF\xD9ab".as_slice()));
+        for size in 0..file.len() {
+            assert_eq!(jpeg(&file[..size]), Err(CUT.to_owned()), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_jpeg_has_few_scans() {
+        let scans = |count| [b"\xFF\xD8".to_vec(), b"\xFF\xDA\x00\x02".repeat(count), b"\xFF\xD9".to_vec()].concat();
+        assert_eq!(jpeg(&scans(MAX_JPEG_SCANS)), Ok(None));
+        assert_eq!(jpeg(&scans(MAX_JPEG_SCANS + 1)), Err("has more than 64 scans".to_owned()));
+        assert_eq!(jpeg(b"\xFF\xD8\xFF\xDA\x00\x01"), Err("is corrupt: a segment has no size".to_owned()));
+    }
+
+    #[test]
+    fn a_webp_is_as_long_as_it_says() {
+        let riff = |size: u32, rest: &[u8]| [b"RIFF".as_slice(), &size.to_le_bytes(), b"WEBP", rest].concat();
+        let chunks = b"VP8 \x01\0\0\0a\0EXIF\x09\0\0\0Exif\0\0abc";
+        let file = riff(4 + chunks.len() as u32, chunks);
+        assert_eq!(webp(&file), Ok(Some(b"abc".as_slice())));
+        assert_eq!(webp(&[&file[..], b"more"].concat()), Ok(Some(b"abc".as_slice())));
+        for size in 0..file.len() {
+            assert_eq!(webp(&file[..size]), Err(CUT.to_owned()), "{size}");
+        }
+        assert_eq!(webp(&riff(12, b"VP8 \xFF\xFF\xFF\xFF")), Err(CUT.to_owned()));
+        assert_eq!(webp(&riff(3, b"")), Err("is corrupt: RIFF has no room for a picture".to_owned()));
+    }
+
+    #[test]
+    fn of_a_gif_the_first_frame_is_whole() {
+        let screen = b"GIF89a\x01\0\x01\0\x80\0\0abcdef";
+        let frame = b"\x21\xF9\x01a\0\x2C\0\0\0\0\x01\0\x01\0\x80abcdef\x02\x01a\x02bc\0";
+        let file = [&screen[..], frame].concat();
+        assert_eq!(gif(&file), Ok(()));
+        for size in 0..file.len() {
+            assert_eq!(gif(&file[..size]), Err(CUT.to_owned()), "{size}");
+        }
+        assert_eq!(gif(&[&screen[..], b";"].concat()), Err("has no picture".to_owned()));
+        assert_eq!(gif(&[&screen[..], b"a"].concat()), Err("is corrupt: a block begins with 97".to_owned()));
     }
 }
