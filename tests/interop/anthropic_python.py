@@ -89,6 +89,9 @@ def errors():
     bad = refused(anthropic.BadRequestError, extra_body={"temperature": -1})
     same(bad.body["error"]["type"], "invalid_request_error")
     holds("temperature" in bad.body["error"]["message"], bad.body)
+    image = {"type": "image", "source": {"type": "url", "url": "https://host.invalid/bird.png"}}
+    elsewhere = refused(anthropic.BadRequestError, messages=[{"role": "user", "content": [image]}])
+    same(elsewhere.body["error"]["field"], "messages[0].content[0].source.type")
     same(refused(anthropic.NotFoundError, model="nothing").body["error"]["type"], "not_found_error")
 
 

@@ -166,6 +166,18 @@ def errors():
             raise AssertionError("an unknown model answered")
 
 
+# The demo model sees none; the package encodes the bytes.
+@checks.add("images")
+def images():
+    try:
+        client.chat(**{**ASK, "messages": [{"role": "user", "content": "Which bird?", "images": [b"\x89PNG"]}]})
+    except ollama.ResponseError as error:
+        same(error.status_code, 400)
+        holds("messages[0].images" in error.error, f"the error is {error}")
+    else:
+        raise AssertionError("an image was taken by a model that sees none")
+
+
 @checks.add("a client that leaves")
 def leave():
     answer = client.chat(**{**ASK, "options": {"temperature": 0, "num_predict": 900}}, stream=True)

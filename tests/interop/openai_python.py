@@ -215,6 +215,10 @@ def errors():
     same(full.code, "context_length_exceeded")
     holds("maximum context length is 1024 tokens" in full.message, full.message)
     holds(bad.request_id, "no x-request-id")
+    image = {"type": "image_url", "image_url": {"url": "https://host.invalid/bird.png", "detail": "auto"}}
+    elsewhere = refused(openai.BadRequestError, messages=[{"role": "user", "content": [image]}])
+    same(elsewhere.param, "messages[0].content[0].image_url.url")
+    holds("scheme https" in elsewhere.message and "host.invalid" not in elsewhere.message, elsewhere.message)
     same(client.chat.completions.create(**ASK)._request_id is None, False)
 
 
