@@ -40,7 +40,7 @@ absl::StatusOr<ImageSize> ReadImageSize(std::string_view file, const ImageLimits
 // The image after its EXIF orientation, in RGB of 8 bits; of an animation the first frame. What is transparent lies on
 // white. Of 16 bits the upper 8 are taken; CMYK becomes RGB by multiplication, without colour profiles. Nothing that
 // grows with the image is allocated before its size is checked. Errors: INVALID_ARGUMENT, with what is wrong and the
-// limit.
+// limit; INTERNAL (a decoder has a bug that this file shows).
 absl::StatusOr<Image> DecodeImage(std::string_view file, const ImageLimits& limits);
 
 // Pillow's filters with antialiasing: going down, a filter is as wide as the pixels that become one.
