@@ -92,6 +92,7 @@ absl::StatusOr<ModelEncoderRuntime::RankBuffers> ModelEncoderRuntime::AllocateBu
 ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers)
     : model_(model),
       plan_(std::move(plan)),
+      kv_shapes_(KvShapesOf(model->config())),
       ranks_(std::move(ranks)),
       buffers_(std::move(buffers)),
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
@@ -168,7 +169,7 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
 }
 
 absl::Status ModelEncoderRuntime::Upload(const EncodeBatch& batch) {
-  const int32_t tokens_per_page = KvLayoutOf(model_->config(), batch.profile.precision).tokens_per_page;
+  const int32_t tokens_per_page = KvLayoutOf(kv_shapes_, 0, batch.profile.precision, false).tokens_per_page;
   const auto upload = [&](int32_t rank) {
     RaggedBatch& staged = rows_[static_cast<size_t>(rank)];
     staged.Stage(batch, tokens_per_page);

@@ -91,6 +91,7 @@ class ModelEncoderRuntime : public EncoderRuntime {
 
   const Model* model_;
   const MemoryPlan plan_;
+  const std::vector<kernels::KvShape> kv_shapes_;  // of the undivided model
   Ranks ranks_;
   RankBuffers buffers_;             // rank 0's first, which has what the others share
   std::vector<RaggedBatch> rows_;   // of linked ranks each, else of rank 0
