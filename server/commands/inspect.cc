@@ -95,6 +95,19 @@ absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const st
                                        : std::min(settings->max_input_tokens, summary.config.max_context)}};
 }
 
+Json ImageEncoderJson(const engine::ImageEncoderSummary& encoder) {
+  const engine::ModelConfig& config = encoder.config;
+  Json json = {{"architecture", config.architecture},   {"parameters", encoder.num_parameters},
+               {"layers", config.num_layers},           {"hidden_dim", config.hidden_dim},
+               {"patch_size", config.image.patch_size}, {"patches_per_token", config.image.patches_per_row()},
+               {"max_patches", config.max_context}};
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    const size_t bytes = encoder.weight_bytes[static_cast<size_t>(row.precision)];
+    if (bytes > 0) json["weights_bytes"][row.name] = bytes;
+  }
+  return json;
+}
+
 Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu) {
   const engine::ModelConfig& config = summary.config;
   Json json = {{"architecture", config.architecture},       {"kind", config.is_encoder() ? "encoder" : "decoder"},
@@ -102,7 +115,11 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
                {"hidden_dim", config.hidden_dim},           {"heads", config.attention.num_heads},
                {"kv_heads", config.attention.num_kv_heads}, {"head_dim", config.attention.head_dim},
                {"vocab_size", config.vocab_size},           {"max_context_tokens", config.max_context}};
-  if (config.text_part) json["served_part"] = "text";
+  if (summary.image_encoder.has_value()) {
+    json["image_encoder"] = ImageEncoderJson(*summary.image_encoder);
+  } else if (config.text_part) {
+    json["served_part"] = "text";
+  }
   for (const engine::SkippedTensors& skipped : summary.skipped) {
     json["skipped_tensors"].push_back({{"prefix", skipped.prefix}, {"part", skipped.part}, {"tensors", skipped.count}});
   }

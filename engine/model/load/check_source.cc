@@ -37,7 +37,7 @@ absl::Status CheckImageEncoder(const ModelSource& source, const ModelConfig& con
                                                       config.architecture, ", an encoder of images, is not divided"));
   }
   for (const Precision precision : source.precisions) {
-    if (Traits(Traits(precision).format).code_bits >= 16) continue;
+    if (ServesImages(precision)) continue;
     return absl::FailedPreconditionError(absl::StrCat("models[].precisions has ", kernels::Name(precision), ", but ",
                                                       config.architecture,
                                                       ", an encoder of images, runs in fp32, bf16 and fp16"));
@@ -46,6 +46,10 @@ absl::Status CheckImageEncoder(const ModelSource& source, const ModelConfig& con
 }
 
 }  // namespace
+
+bool ServesImages(Precision precision) {
+  return Traits(Traits(precision).format).code_bits >= 16;
+}
 
 absl::Status CheckSource(const ModelSource& source, const ModelConfig& config, const kernels::DeviceOps& ops) {
   if (absl::Status served = CheckServes(ops, config); !served.ok()) return served;

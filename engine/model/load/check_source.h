@@ -15,4 +15,7 @@ namespace dunlin::engine {
 // the undivided model.
 absl::Status CheckSource(const ModelSource& source, const ModelConfig& config, const kernels::DeviceOps& ops);
 
+// Whether an encoder of images is served in a precision: one of 16 bits or more.
+bool ServesImages(Precision precision);
+
 }  // namespace dunlin::engine

@@ -2,11 +2,15 @@
 #include "engine/model/load/inspect.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "engine/model/load/check_source.h"
+#include "engine/model/load/gguf_model.h"
 #include "engine/model/load/opened_model.h"
 #include "engine/model/spec/attention_shape.h"
 #include "engine/model/spec/rank_config.h"
@@ -67,6 +71,45 @@ void SetAdaptableFeatures(const AdaptableModules& adaptable, int32_t copies, std
   summary->expert_features = std::max(one_by_one, stacked);
 }
 
+// In each precision that the device multiplies, of those in which an encoder of images is served.
+absl::StatusOr<ImageEncoderSummary> SummaryOf(const OpenedModel& encoder, const kernels::DeviceOps& ops) {
+  ImageEncoderSummary summary{.config = encoder.parsed.config, .num_parameters = CountParameters(encoder.parts)};
+  const absl::StatusOr<size_t> vectors = VectorBytes(summary.config);
+  if (!vectors.ok()) return vectors.status();
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    if (!Multiplies(ops, row.precision) || !ServesImages(row.precision)) continue;
+    const absl::StatusOr<size_t> matrices = MatrixBytes(summary.config, encoder.encodings, row.precision, ops);
+    if (!matrices.ok()) return matrices.status();
+    summary.weight_bytes[static_cast<size_t>(row.precision)] = *matrices + *vectors;
+  }
+  return summary;
+}
+
+absl::StatusOr<std::optional<ImageEncoderSummary>> InspectImageEncoder(ModelSource source,
+                                                                       const kernels::DeviceOps& ops) {
+  const absl::StatusOr<std::unique_ptr<TextFiles>> files = OpenModelFiles(source.path);
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<std::optional<ParsedModel>> config = ReadImageEncoderConfig(**files);
+  if (!config.ok()) return config.status();
+  if (!config->has_value()) return std::nullopt;
+  source.part = ModelPart::kImageEncoder;
+  const absl::StatusOr<OpenedModel> encoder = OpenModelSource(source, false);
+  if (!encoder.ok()) return encoder.status();
+  return SummaryOf(*encoder, ops);
+}
+
+// One that cannot be read is none: the text model can be served without it.
+void AddImageEncoder(const ModelSource& source, const kernels::DeviceOps& ops, ModelSummary* summary) {
+  absl::StatusOr<std::optional<ImageEncoderSummary>> encoder = InspectImageEncoder(source, ops);
+  if (!encoder.ok()) {
+    summary->warnings.push_back(absl::StrCat("its encoder of images is not served: ", encoder.status().message()));
+    return;
+  }
+  summary->image_encoder = *std::move(encoder);
+  if (!summary->image_encoder.has_value()) return;
+  std::erase_if(summary->skipped, [](const SkippedTensors& row) { return row.part == kVisionPart; });
+}
+
 }  // namespace
 
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops) {
@@ -95,6 +138,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const std::optional<kernels::Precision> own = model->encodings.own_precision();
   summary.own_precision = own;
   if (own && Multiplies(ops, *own)) summary.own_formats = FormatBytes(summary.config, model->encodings, *own, ops);
+  if (summary.config.text_part && !source.path.empty()) AddImageEncoder(source, ops, &summary);
   if (summary.config.is_encoder()) return summary;
   const std::vector<kernels::KvShape> shapes = KvShapesOf(summary.config);
   const auto num_groups = static_cast<size_t>(KvGroupsOf(summary.config).count());

@@ -19,6 +19,13 @@
 
 namespace dunlin::engine {
 
+// The encoder of images that a multimodal model has next to the text model.
+struct ImageEncoderSummary {
+  ModelConfig config;
+  int64_t num_parameters = 0;
+  std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision; 0: it is not served in that
+};
+
 struct ModelSummary {
   ModelConfig config;
   int64_t num_parameters = 0;                                  // a tied head counts once
@@ -35,8 +42,9 @@ struct ModelSummary {
     kernels::DType dtype;
     size_t bytes_per_token;
   };
-  std::vector<KvBytes> kv_bytes_per_token;  // F32, F16, BF16, E4M3; empty for an encoder, which keeps none
-  std::vector<SkippedTensors> skipped;      // of parts that are not served
+  std::vector<KvBytes> kv_bytes_per_token;           // F32, F16, BF16, E4M3; empty for an encoder, which keeps none
+  std::optional<ImageEncoderSummary> image_encoder;  // where it has one that is served
+  std::vector<SkippedTensors> skipped;               // of parts that are not served
   std::vector<std::string> warnings;
 };
 

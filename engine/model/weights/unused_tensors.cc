@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kMaxNamedUnused = 8;
 constexpr const char* kPredicting = "multi-token prediction";
-constexpr const char* kVision = "vision";
 constexpr const char* kShared = "keys and values of layers that read those of others";
 
 // The first part of names, with or without "model." before it. Source: transformers 5.23, the modeling files of
@@ -28,18 +27,18 @@ struct SkippedPart {
   bool multimodal;  // only in the checkpoint of a multimodal model
 };
 constexpr SkippedPart kSkippedParts[] = {
-    {"visual.", kVision, true},
-    {"vision_tower.", kVision, true},
-    {"vision_model.", kVision, true},
-    {"vision_adapter.", kVision, true},
-    {"vision_projection.", kVision, true},
-    {"vision_encoder.", kVision, true},
-    {"vit_large_projector.", kVision, true},
-    {"embed_vision.", kVision, true},
-    {"multi_modal_projector.", kVision, true},
-    {"mm_projector.", kVision, true},
-    {"patch_merge_mlp.", kVision, true},
-    {"patch_merger.", kVision, true},
+    {"visual.", kVisionPart, true},
+    {"vision_tower.", kVisionPart, true},
+    {"vision_model.", kVisionPart, true},
+    {"vision_adapter.", kVisionPart, true},
+    {"vision_projection.", kVisionPart, true},
+    {"vision_encoder.", kVisionPart, true},
+    {"vit_large_projector.", kVisionPart, true},
+    {"embed_vision.", kVisionPart, true},
+    {"multi_modal_projector.", kVisionPart, true},
+    {"mm_projector.", kVisionPart, true},
+    {"patch_merge_mlp.", kVisionPart, true},
+    {"patch_merger.", kVisionPart, true},
     {"audio_tower.", "audio", true},
     {"embed_audio.", "audio", true},
     {"mtp.", kPredicting, false},
@@ -53,7 +52,7 @@ std::string_view WithoutModel(std::string_view name) {
 
 bool IsOfVision(std::string_view name) {
   return std::any_of(std::begin(kSkippedParts), std::end(kSkippedParts), [name](const SkippedPart& row) {
-    return row.part == kVision && WithoutModel(name).starts_with(row.name);
+    return std::string_view(row.part) == kVisionPart && WithoutModel(name).starts_with(row.name);
   });
 }
 

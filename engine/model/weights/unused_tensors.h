@@ -14,6 +14,9 @@
 
 namespace dunlin::engine {
 
+// SkippedTensors::part of what encoders of images take.
+inline constexpr const char* kVisionPart = "vision";
+
 // Tensors of a part that is not served.
 struct SkippedTensors {
   std::string prefix;  // of their names: "model.visual."

@@ -12,9 +12,10 @@
 #include "engine/model/architectures/image_encoders.h"
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/merged_columns.h"
+#include "engine/model/load/inspect.h"
 #include "engine/model/load/model_directory.h"
 #include "engine/model/load/opened_model.h"
-#include "engine/model/spec/model_limits.h"
+#include "kernels/api/float_formats.h"
 #include "tests/engine/model/model_loading.h"
 
 namespace dunlin::engine {
@@ -230,6 +231,91 @@ TEST_F(ImageEncoder, RanksAndNarrowPrecisionsAreRefused) {
   const absl::Status status = LoadModel(source, {device_.get(), device_.get()}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("models[].parallel.tensor is 2, but pixtral"));
+}
+
+std::vector<TestTensor> TensorsOfText() {
+  const std::string layer = "language_model.model.layers.0.";
+  return {{"language_model.model.embed_tokens.weight", {9, 6}},
+          {"language_model.model.norm.weight", {6}},
+          {"language_model.lm_head.weight", {9, 6}},
+          {layer + "input_layernorm.weight", {6}},
+          {layer + "post_attention_layernorm.weight", {6}},
+          {layer + "self_attn.q_proj.weight", {16, 6}},
+          {layer + "self_attn.k_proj.weight", {8, 6}},
+          {layer + "self_attn.v_proj.weight", {8, 6}},
+          {layer + "self_attn.o_proj.weight", {6, 16}},
+          {layer + "mlp.gate_proj.weight", {10, 6}},
+          {layer + "mlp.up_proj.weight", {10, 6}},
+          {layer + "mlp.down_proj.weight", {6, 10}}};
+}
+
+// FP8 with a scale for each tensor, of those for which `quantized` is true.
+std::vector<TestTensor> WithFp8(std::vector<TestTensor> tensors, bool (*quantized)(const std::string& name)) {
+  const size_t count = tensors.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (!quantized(tensors[i].name)) continue;
+    tensors[i].dtype = "F8_E4M3";
+    const std::string name = tensors[i].name + "_scale";
+    tensors.push_back({name, {}, "F32", {0.5F}});
+  }
+  return tensors;
+}
+
+// As published: the text model is FP8, the encoder and its projector are not.
+TEST_F(ImageEncoder, StaysWideNextToAnFp8TextModel) {
+  std::vector<TestTensor> tensors =
+      WithFp8(TensorsOfText(), [](const std::string& name) { return name.find("_proj.") != std::string::npos; });
+  for (const TestTensor& tensor : VisionTensors("")) tensors.push_back(tensor);
+  const std::string config = WithField(WithVision(), "quantization_config", R"({"quant_method": "fp8",
+      "activation_scheme": "dynamic",
+      "modules_to_not_convert": ["vision_tower", "multi_modal_projector", "lm_head"]})");
+  WriteModel(temp_, config, tensors);
+  const auto model = LoadModel(Source({Precision::kFp32}), device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).projector.merge.weight, 0, 8),
+            ValueOf("multi_modal_projector.patch_merger.merging_layer.weight", 1));
+  EXPECT_THAT((*model)->warnings(), IsEmpty());
+  const auto text =
+      LoadModel({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+  EXPECT_TRUE(text.ok()) << text.status();
+}
+
+TEST_F(ImageEncoder, OneInFp8IsDequantised) {
+  const std::vector<TestTensor> tensors = WithFp8(VisionTensors(""), [](const std::string& name) {
+    return name.find("_proj.") != std::string::npos || name.find("merging_layer") != std::string::npos;
+  });
+  WriteModel(
+      temp_,
+      WithField(WithVision(), "quantization_config", R"({"quant_method": "fp8", "activation_scheme": "dynamic"})"),
+      tensors);
+  const auto model = LoadModel(Source({Precision::kFp32}), device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto rounded = [](const std::string& name, int64_t index) {
+    return 0.5F * kernels::E4M3ToFloat(kernels::FloatToE4M3(ValueOf(name, index)));
+  };
+  const PrecisionWeights& weights = (*model)->weights(Precision::kFp32);
+  EXPECT_EQ(ElementOf(weights.projector.merge.weight, 1, 3 * 8 + 5),
+            rounded("multi_modal_projector.patch_merger.merging_layer.weight", 32 + 5 * 4 + 3));
+  EXPECT_EQ(ElementOf(weights.layers[0].attention_out.weight, 2, 3),
+            rounded("vision_tower.transformer.layers.0.attention.o_proj.weight", 2 * 8 + 3));
+}
+
+TEST_F(ImageEncoder, IsInspectedWithItsTextModel) {
+  std::vector<TestTensor> tensors = TensorsOfText();
+  for (const TestTensor& tensor : VisionTensors("")) tensors.push_back(tensor);
+  WriteModel(temp_, WithVision(), tensors);
+  const auto summary = InspectModel({.path = temp_.path(), .random_shape = "", .precisions = {}}, *device_->ops);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_THAT(summary->warnings, IsEmpty());
+  EXPECT_THAT(summary->skipped, IsEmpty()) << "nothing of the checkpoint is left";
+  ASSERT_TRUE(summary->image_encoder.has_value());
+  EXPECT_EQ(summary->image_encoder->config.image.out_dim, summary->config.hidden_dim);
+  const auto model = LoadModel(Source({Precision::kFp32}), device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(summary->image_encoder->num_parameters, (*model)->num_parameters());
+  EXPECT_EQ(summary->image_encoder->weight_bytes[static_cast<size_t>(Precision::kFp32)],
+            (*model)->weight_bytes(Precision::kFp32));
+  EXPECT_EQ(summary->image_encoder->weight_bytes[static_cast<size_t>(Precision::kInt4)], 0U);
 }
 
 TEST_F(ImageEncoder, RandomOnesHaveTheShape) {

@@ -91,7 +91,9 @@ TEST_F(TextPart, TensorsOfOtherPartsAreCountedByPrefix) {
                           "multi-token prediction language_model.model.layers.12. 1", "multi-token prediction mtp. 1",
                           "vision model.visual. 1", "vision multi_modal_projector. 1", "vision vision_tower. 2"));
   EXPECT_THAT(summary->warnings, ElementsAre("2 tensor(s) of the checkpoint are not used: "
-                                             "language_model.model.layers.0.extra, vision"));
+                                             "language_model.model.layers.0.extra, vision",
+                                             HasSubstr("its encoder of images is not served: ")));
+  EXPECT_FALSE(summary->image_encoder.has_value());
 }
 
 TEST_F(TextPart, ATextModelHasNoVision) {
