@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/request/image_grid.h"
 #include "engine/request/types.h"
 
 namespace dunlin::engine {
@@ -34,23 +35,14 @@ constexpr const char* Name(Pooling pooling) {
   return "?";
 }
 
-// The patches of an image, multiples of ImageSpec::merge.
-struct ImageGrid {
-  int32_t rows = 0;
-  int32_t columns = 0;
-
-  int64_t num_patches() const { return int64_t{rows} * columns; }
-  friend bool operator==(const ImageGrid&, const ImageGrid&) = default;
-};
-
 struct EncodeRequest {
   std::vector<TokenId> tokens;   // of all inputs, one after another; each in [0, vocab_size)
   std::vector<int32_t> lengths;  // tokens of each input, >= 1, their sum tokens.size(); or patches of each image
   // Of an encoder of images, in place of tokens; pooling and normalize are not read, and dimensions is the model's
   // out_dim. grids: [lengths.size()], each of as many patches as its length.
   std::vector<ImageGrid> grids;
-  // [sum of lengths, patch_features] of all images, one after another. The patches that give one row follow each other,
-  // in order of their rows and columns, and so do these rows; the elements of a patch by channel, y and x.
+  // [sum of lengths, patch_features] of all images, one after another: the patches of an image in the order of PlaceOf,
+  // the elements of a patch by channel, y and x.
   std::vector<float> patches;
   // Of pairs of texts: the first tokens of each input, which have token type 0; the others have 1. Empty: all have 0.
   std::vector<int32_t> first_lengths;  // [lengths.size()], each in [0, lengths[i]]

@@ -7,13 +7,6 @@
 
 namespace dunlin::engine {
 
-PatchPlace PlaceOfPatch(const ImageGrid& grid, int32_t merge, int32_t index) {
-  const int32_t block = index / (merge * merge);
-  const int32_t in_block = index % (merge * merge);
-  const int32_t blocks_per_row = grid.columns / merge;
-  return {block / blocks_per_row * merge + in_block / merge, block % blocks_per_row * merge + in_block % merge};
-}
-
 ImageInputs::ImageInputs(const ModelConfig& config, const MemoryPlan& plan)
     : image_(config.image),
       max_patches_(static_cast<size_t>(plan.max_tokens_per_step)),
@@ -43,7 +36,7 @@ void ImageInputs::Add(const float* patches, const ImageGrid& grid) {
   images_.push_back({patches, count});
   float* out = cos_sin_.data() + static_cast<int64_t>(num_patches_) * 2 * num_frequencies_;
   for (int32_t patch = 0; patch < count; ++patch, out += 2 * num_frequencies_) {
-    const PatchPlace place = PlaceOfPatch(grid, image_.merge, patch);
+    const PatchPlace place = PlaceOf(grid, image_.merge, patch);
     for (int32_t i = 0; i < num_frequencies_; ++i) {
       const int32_t position = i < image_.num_row_frequencies ? place.row : place.column;
       const auto at = static_cast<size_t>(position * num_frequencies_ + i);

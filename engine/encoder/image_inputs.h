@@ -6,19 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/encoder/encode_call.h"
 #include "engine/model/spec/model_config.h"
+#include "engine/request/image_grid.h"
 #include "engine/runtime/step_buffers.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::engine {
-
-// Where a patch of a grid stands, by its place in the order of EncodeRequest::patches.
-struct PatchPlace {
-  int32_t row;
-  int32_t column;
-};
-PatchPlace PlaceOfPatch(const ImageGrid& grid, int32_t merge, int32_t index);
 
 class ImageInputs {
  public:

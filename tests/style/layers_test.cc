@@ -142,7 +142,7 @@ const Room kRooms[] = {
       "engine/runtime", "engine/scheduler"}},
     {"text", {"engine/base", "engine/request"}},
     {"text/chat_output", {"engine/base", "text"}},
-    {"text/images", {"engine/base", "text"}},
+    {"text/images", {"engine/base", "engine/request", "text"}},
     {"tools/client", {}},
     {"tools/load", {"engine/base", "tools/client"}},
     {"tools/bench", {"engine", "text"}},

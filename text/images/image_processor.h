@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
 #include "engine/base/json_fields.h"
+#include "engine/request/image_grid.h"
 #include "text/images/image.h"
 
 namespace dunlin::text {
@@ -52,34 +53,13 @@ inline constexpr uint64_t kMaxImageProcessorBytes = uint64_t{1} << 20;  // of ei
 absl::StatusOr<ImageProcessor> LoadImageProcessor(const engine::TextFiles& files);
 absl::StatusOr<ImageProcessor> LoadImageProcessor(const std::string& model_dir);
 
-// In patches, both multiples of merge_size.
-struct ImageGrid {
-  int32_t rows = 0;
-  int32_t columns = 0;
-
-  int64_t num_patches() const { return int64_t{rows} * columns; }
-  friend bool operator==(const ImageGrid&, const ImageGrid&) = default;
-};
+using engine::ImageGrid;  // in patches, both multiples of merge_size
+using engine::PatchPlace;
+using engine::PlaceOf;
 
 // The patches of an image of this size. Errors: INVALID_ARGUMENT (too narrow for one; without do_resize, not of whole
 // squares).
 absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize image);
-
-// Where patch `index` stands. Squares of merge_size x merge_size patches follow one another row by row, and so do the
-// patches inside one: those that the model merges are neighbours. REQUIRES: 0 <= index < grid.num_patches().
-struct PatchPlace {
-  int32_t row = 0;
-  int32_t column = 0;
-  friend bool operator==(const PatchPlace&, const PatchPlace&) = default;
-};
-constexpr PatchPlace PlaceOf(ImageGrid grid, int32_t merge_size, int64_t index) {
-  const int64_t per_square = int64_t{merge_size} * merge_size;
-  const int64_t squares_per_row = grid.columns / merge_size;
-  const int64_t square = index / per_square;
-  const int64_t inside = index % per_square;
-  return {.row = static_cast<int32_t>(square / squares_per_row * merge_size + inside / merge_size),
-          .column = static_cast<int32_t>(square % squares_per_row * merge_size + inside % merge_size)};
-}
 
 struct ImagePatches {
   ImageGrid grid;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the patches of an image stand, and what a batch of images uploads.
+// What a batch of images uploads, and the room that its plan has.
 #include "engine/encoder/image_inputs.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,22 +14,6 @@
 
 namespace dunlin::engine {
 namespace {
-
-using ::testing::ElementsAre;
-
-TEST(PatchPlaces, GoBlockByBlock) {
-  std::vector<std::pair<int32_t, int32_t>> places;
-  for (int32_t i = 0; i < 12; ++i) {
-    const PatchPlace place = PlaceOfPatch({.rows = 2, .columns = 6}, 2, i);
-    places.emplace_back(place.row, place.column);
-  }
-  using P = std::pair<int32_t, int32_t>;
-  EXPECT_THAT(places, ElementsAre(P{0, 0}, P{0, 1}, P{1, 0}, P{1, 1}, P{0, 2}, P{0, 3}, P{1, 2}, P{1, 3}, P{0, 4},
-                                  P{0, 5}, P{1, 4}, P{1, 5}));
-  EXPECT_EQ(PlaceOfPatch({.rows = 6, .columns = 3}, 3, 9).row, 3) << "the next row of blocks";
-  EXPECT_EQ(PlaceOfPatch({.rows = 4, .columns = 5}, 1, 13).row, 2);
-  EXPECT_EQ(PlaceOfPatch({.rows = 4, .columns = 5}, 1, 13).column, 3);
-}
 
 class ImageInputsTest : public ::testing::Test {
  protected:

@@ -233,22 +233,6 @@ TEST_F(ImageEncoder, RanksAndNarrowPrecisionsAreRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("models[].parallel.tensor is 2, but pixtral"));
 }
 
-std::vector<TestTensor> TensorsOfText() {
-  const std::string layer = "language_model.model.layers.0.";
-  return {{"language_model.model.embed_tokens.weight", {9, 6}},
-          {"language_model.model.norm.weight", {6}},
-          {"language_model.lm_head.weight", {9, 6}},
-          {layer + "input_layernorm.weight", {6}},
-          {layer + "post_attention_layernorm.weight", {6}},
-          {layer + "self_attn.q_proj.weight", {16, 6}},
-          {layer + "self_attn.k_proj.weight", {8, 6}},
-          {layer + "self_attn.v_proj.weight", {8, 6}},
-          {layer + "self_attn.o_proj.weight", {6, 16}},
-          {layer + "mlp.gate_proj.weight", {10, 6}},
-          {layer + "mlp.up_proj.weight", {10, 6}},
-          {layer + "mlp.down_proj.weight", {6, 10}}};
-}
-
 // FP8 with a scale for each tensor, of those for which `quantized` is true.
 std::vector<TestTensor> WithFp8(std::vector<TestTensor> tensors, bool (*quantized)(const std::string& name)) {
   const size_t count = tensors.size();
@@ -264,7 +248,8 @@ std::vector<TestTensor> WithFp8(std::vector<TestTensor> tensors, bool (*quantize
 // As published: the text model is FP8, the encoder and its projector are not.
 TEST_F(ImageEncoder, StaysWideNextToAnFp8TextModel) {
   std::vector<TestTensor> tensors =
-      WithFp8(TensorsOfText(), [](const std::string& name) { return name.find("_proj.") != std::string::npos; });
+      WithFp8(MistralTensors("language_model.model.", "language_model."),
+              [](const std::string& name) { return name.find("_proj.") != std::string::npos; });
   for (const TestTensor& tensor : VisionTensors("")) tensors.push_back(tensor);
   const std::string config = WithField(WithVision(), "quantization_config", R"({"quant_method": "fp8",
       "activation_scheme": "dynamic",
@@ -301,7 +286,7 @@ TEST_F(ImageEncoder, OneInFp8IsDequantised) {
 }
 
 TEST_F(ImageEncoder, IsInspectedWithItsTextModel) {
-  std::vector<TestTensor> tensors = TensorsOfText();
+  std::vector<TestTensor> tensors = MistralTensors("language_model.model.", "language_model.");
   for (const TestTensor& tensor : VisionTensors("")) tensors.push_back(tensor);
   WriteModel(temp_, WithVision(), tensors);
   const auto summary = InspectModel({.path = temp_.path(), .random_shape = "", .precisions = {}}, *device_->ops);

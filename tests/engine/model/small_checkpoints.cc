@@ -100,6 +100,22 @@ std::vector<TestTensor> BertTensors(const std::string& prefix, const std::string
   return tensors;
 }
 
+std::vector<TestTensor> MistralTensors(const std::string& prefix, const std::string& head) {
+  const std::string layer = prefix + "layers.0.";
+  return {{prefix + "embed_tokens.weight", {9, 6}},
+          {prefix + "norm.weight", {6}},
+          {head + "lm_head.weight", {9, 6}},
+          {layer + "input_layernorm.weight", {6}},
+          {layer + "post_attention_layernorm.weight", {6}},
+          {layer + "self_attn.q_proj.weight", {16, 6}},
+          {layer + "self_attn.k_proj.weight", {8, 6}},
+          {layer + "self_attn.v_proj.weight", {8, 6}},
+          {layer + "self_attn.o_proj.weight", {6, 16}},
+          {layer + "mlp.gate_proj.weight", {10, 6}},
+          {layer + "mlp.up_proj.weight", {10, 6}},
+          {layer + "mlp.down_proj.weight", {6, 10}}};
+}
+
 void WriteModel(const TempDirectory& directory, const std::string& config, const std::vector<TestTensor>& tensors) {
   directory.Write("config.json", config);
   directory.Write("model.safetensors", SafetensorsBytes(tensors));

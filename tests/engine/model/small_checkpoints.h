@@ -49,6 +49,9 @@ inline constexpr const char* kQwen2Config =
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 9,
         "max_position_embeddings": 32})";
 
+// Of one layer of the Llama family, hidden 6, 4 heads of 4 on 2 KV heads, ffn 10, vocabulary 9; untied. head: what
+// precedes the name of the head.
+std::vector<TestTensor> MistralTensors(const std::string& prefix, const std::string& head);
 inline constexpr const char* kMistralConfig =
     R"({"model_type": "mistral", "num_hidden_layers": 3, "hidden_size": 6, "intermediate_size": 10,
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 9,

@@ -30,22 +30,6 @@ std::string Multimodal(const std::string& text = kText) {
                       "}");
 }
 
-std::vector<TestTensor> TextTensors(const std::string& prefix, const std::string& head) {
-  const std::string layer = prefix + "layers.0.";
-  return {{prefix + "embed_tokens.weight", {9, 6}},
-          {prefix + "norm.weight", {6}},
-          {head + "lm_head.weight", {9, 6}},
-          {layer + "input_layernorm.weight", {6}},
-          {layer + "post_attention_layernorm.weight", {6}},
-          {layer + "self_attn.q_proj.weight", {16, 6}},
-          {layer + "self_attn.k_proj.weight", {8, 6}},
-          {layer + "self_attn.v_proj.weight", {8, 6}},
-          {layer + "self_attn.o_proj.weight", {6, 16}},
-          {layer + "mlp.gate_proj.weight", {10, 6}},
-          {layer + "mlp.up_proj.weight", {10, 6}},
-          {layer + "mlp.down_proj.weight", {6, 10}}};
-}
-
 absl::StatusOr<ParsedModel> Parse(const std::string& config) {
   return ParseModelConfig(config, "");
 }
@@ -59,7 +43,7 @@ TEST_F(TextPart, IsFoundUnderEveryPrefix) {
   };
   for (const Names& names :
        {Names{"model.language_model.", ""}, Names{"language_model.model.", "language_model."}, Names{"model.", ""}}) {
-    const auto model = Load(Multimodal(), TextTensors(names.prefix, names.head));
+    const auto model = Load(Multimodal(), MistralTensors(names.prefix, names.head));
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_THAT((*model)->warnings(), IsEmpty());
     EXPECT_TRUE((*model)->config().text_part);
@@ -72,7 +56,7 @@ TEST_F(TextPart, IsFoundUnderEveryPrefix) {
 }
 
 TEST_F(TextPart, TensorsOfOtherPartsAreCountedByPrefix) {
-  std::vector<TestTensor> tensors = TextTensors("language_model.model.", "language_model.");
+  std::vector<TestTensor> tensors = MistralTensors("language_model.model.", "language_model.");
   for (const char* name :
        {"vision_tower.patch_conv.weight", "vision_tower.ln_pre.weight", "model.visual.merger.weight",
         "multi_modal_projector.linear_1.weight", "mtp.fc.weight", "language_model.model.layers.1.eh_proj.weight",
@@ -97,7 +81,7 @@ TEST_F(TextPart, TensorsOfOtherPartsAreCountedByPrefix) {
 }
 
 TEST_F(TextPart, ATextModelHasNoVision) {
-  std::vector<TestTensor> tensors = TextTensors("model.", "");
+  std::vector<TestTensor> tensors = MistralTensors("model.", "");
   tensors.push_back({"visual.merger.weight", {1}});
   tensors.push_back({"model.mtp.fc.weight", {1}});
   WriteModel(temp_, kText, tensors);
@@ -110,7 +94,7 @@ TEST_F(TextPart, ATextModelHasNoVision) {
 
 // MiMo 7B: Qwen 2 and layers that predict further tokens.
 TEST_F(TextPart, PredictingLayersOfMimoAreSkipped) {
-  std::vector<TestTensor> tensors = TextTensors("model.", "");
+  std::vector<TestTensor> tensors = MistralTensors("model.", "");
   for (const auto& [part, rows] : {std::pair("q", 16), std::pair("k", 8), std::pair("v", 8)}) {
     tensors.push_back({absl::StrCat("model.layers.0.self_attn.", part, "_proj.bias"), {rows}});
   }
