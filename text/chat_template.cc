@@ -48,8 +48,10 @@ void AppendContent(const ChatMessage& message, std::string* out) {
   for (const ChatPart& part : message.parts) {
     out->append(&part == message.parts.data() ? "{\"type\":" : ",{\"type\":");
     AppendString(part.type, out);
-    out->append(",\"text\":");
-    AppendString(part.text, out);
+    if (part.image == nullptr) {
+      out->append(",\"text\":");
+      AppendString(part.text, out);
+    }
     out->push_back('}');
   }
   out->push_back(']');

@@ -211,6 +211,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   if (!adapters.ok()) return adapters.status();
   settings.adapters = *std::move(adapters);
   settings.engine.adapters = LimitsOf(settings.adapters);
+  settings.images = {Get<int32_t>(model, "/images/max_images"), Get<int32_t>(model, "/images/longest_edge"),
+                     Get<int64_t>(model, "/images/max_pixels"), Get<size_t>(model, "/images/memory_bytes")};
   settings.idle_unload_s = Get<int32_t>(model, "/idle_unload_s");
   settings.load_wait_ms = Get<int32_t>(model, "/load_wait_ms");
   settings.golden = {Get<std::string>(model, "/golden/prompt"), Get<std::string>(model, "/golden/output")};

@@ -34,6 +34,14 @@ struct GoldenPrompt {
   std::string output;
 };
 
+// What a model takes of images; of models that see them.
+struct ImageSettings {
+  int32_t max_images = 0;    // of a request; 0: none, and the image encoder is not loaded
+  int32_t longest_edge = 0;  // pixels that an image is scaled down to; 0: as the model's files say
+  int64_t max_pixels = 0;    // of a file
+  size_t memory_bytes = 0;   // of rows
+};
+
 // A model that guesses the tokens of another one.
 struct DraftSettings {
   engine::ModelSource source;  // without a path and a shape: there is none
@@ -56,6 +64,7 @@ struct ModelSettings {
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
   DraftSettings draft;
+  ImageSettings images;
   KvEventSettings kv_events;
   GoldenPrompt golden;
   AdapterSettings adapters;

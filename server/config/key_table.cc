@@ -7,11 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/request/fp8_recipe.h"
-#include "engine/request/options.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
 #include "server/config/adapter_keys.h"
+#include "server/config/backend_keys.h"
+#include "server/config/image_keys.h"
 #include "server/config/key_setters.h"
 #include "server/config/static_text.h"
 #include "text/chat_output/parser_names.h"
@@ -32,24 +33,6 @@ constexpr StaticText kDeviceChoices = ChoicesOf(kernels::kDeviceKindTable, "auto
 constexpr StaticText kPrecisionChoices = ChoicesOf(kernels::kPrecisionTable);
 constexpr StaticText kBackendChoices = ChoicesOf(kernels::kAttentionBackendTable);
 constexpr StaticText kRecipeChoices = ChoicesOf(engine::kFp8RecipeTable);
-
-// attention.enable_<name> of every backend, in the order in which AUTO tries them.
-struct BackendKey {
-  StaticText path;
-  StaticText description;
-};
-constexpr auto kBackendKeys = [] {
-  std::array<BackendKey, kernels::kAutoOrder.size()> keys{};
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const kernels::AttentionBackendTraits& row = kernels::Traits(kernels::kAutoOrder[i]);
-    keys[i].path.Append(engine::kEnableBackendKey);
-    keys[i].path.Append(row.name);
-    keys[i].description.Append("Offer the ");
-    keys[i].description.Append(row.label);
-    keys[i].description.Append(" backend");
-  }
-  return keys;
-}();
 
 constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 picks a free port",
@@ -380,10 +363,12 @@ constexpr ConfigKey kServerKeys[] = {
 };
 
 constexpr auto kKeys = [] {
-  constexpr size_t kOthers = std::size(kListenAndModelKeys) + std::size(kAdapterKeys) + std::size(kServerKeys);
+  constexpr size_t kOthers =
+      std::size(kListenAndModelKeys) + std::size(kAdapterKeys) + std::size(kImageKeys) + std::size(kServerKeys);
   std::array<ConfigKey, kOthers + kBackendKeys.size()> keys{};
   auto* next = std::copy(std::begin(kListenAndModelKeys), std::end(kListenAndModelKeys), keys.begin());
   next = std::copy(std::begin(kAdapterKeys), std::end(kAdapterKeys), next);
+  next = std::copy(std::begin(kImageKeys), std::end(kImageKeys), next);
   for (const BackendKey& key : kBackendKeys) {
     *next++ = {key.path.c_str(), kBool, "true", 0, 0, nullptr, key.description.c_str()};
   }

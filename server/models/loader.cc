@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/bounded_read.h"
+#include "engine/base/string_view.h"
 #include "engine/draft_model/predicting_layer.h"
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/model/load/load_model.h"
@@ -19,6 +20,7 @@
 #include "engine/runtime/kv_demand.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/models/draft_loader.h"
+#include "server/models/image_input.h"
 #include "server/models/memory_limit.h"
 #include "server/models/text_loader.h"
 #include "server/process/monotonic_clock.h"
@@ -156,6 +158,26 @@ void SetBacking(const std::string& name, engine::TimeNs start, engine::KvBacking
   };
 }
 
+// A model whose encoder is not served, or whose files contradict each other, serves text.
+absl::Status StartImageInput(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
+                             ServedModel* served, const std::atomic<bool>& stop) {
+  const engine::ModelConfig& config = served->model->config();
+  if (!config.text_part) return absl::OkStatus();
+  const absl::StatusOr<text::ImageProcessor> processor = FindImageProcessor(settings, files, config);
+  absl::Status status = processor.status();
+  if (status.ok() && served->chat_template == nullptr) status = absl::FailedPreconditionError("it takes no chats");
+  if (status.ok()) {
+    auto images = LoadImageInput(settings, *processor, config, *served->tokenizer, device, stop);
+    status = images.status();
+    if (images.ok()) served->images = *std::move(images);
+  }
+  if (status.ok()) return status;
+  served->image_refusal = std::string(engine::StdView(status.message()));
+  if (!absl::IsNotFound(status))
+    spdlog::warn("model \"{}\": takes no images: {}", settings.name, served->image_refusal);
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
+}
+
 absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
                           ServedModel* served, const std::atomic<bool>& stop) {
   engine::EngineOptions options = settings.engine;
@@ -170,6 +192,7 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  if (absl::Status status = StartImageInput(settings, files, device, served, stop); !status.ok()) return status;
   std::unique_ptr<engine::BatchDrafter> drafter;
   if (settings.draft.given()) {
     auto loaded = LoadDraftModel(settings, device, served, stop);

@@ -27,6 +27,7 @@
 #include "engine/runtime/step_inputs.h"
 #include "server/models/adapter_memory.h"
 #include "server/models/draft_loader.h"
+#include "server/models/image_input.h"
 #include "server/models/kv_share.h"
 #include "text/tokenizer.h"
 
@@ -129,6 +130,25 @@ absl::Status PlanDraftModel(const ModelSettings& settings, const kernels::Device
   return absl::OkStatus();
 }
 
+// Sets what the image encoder takes, where the model has one that is served.
+absl::Status PlanImages(const ModelSettings& settings, const engine::ModelConfig& decoder,
+                        const kernels::Device& device, ModelMemory* memory) {
+  if (!decoder.text_part || settings.source.path.empty()) return absl::OkStatus();
+  const auto files = engine::OpenModelFiles(settings.source.path);
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<text::ImageProcessor> processor = FindImageProcessor(settings, **files, decoder);
+  if (!processor.ok()) return absl::OkStatus();  // the loader says why
+  const engine::ModelSource source = ImageEncoderSource(settings);
+  absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *device.ops);
+  if (!summary.ok()) return summary.status();
+  const auto plan = engine::PlanEncoderMemory(summary->config, source.precisions, device,
+                                              ImageEncoderOptions(settings, *processor), 1);
+  if (!plan.ok()) return plan.status();
+  memory->images = WeightBytes(*summary, source.precisions) + WorkspaceBytes(*plan);
+  memory->image_rows = settings.images.memory_bytes + DecodingBytes(settings, *processor);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<engine::MemoryPlan> PlanAllRanks(const engine::ModelConfig& config, int32_t num_ranks,
                                                 const std::vector<engine::Precision>& resident,
                                                 const kernels::Device& device, const engine::EngineOptions& options) {
@@ -162,6 +182,9 @@ absl::Status PlanDraft(Draft* draft) {
   memory.weights = WeightBytes(*summary, resident);
   if (absl::Status status = PlanDraftModel(settings, device, &memory); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("models[].speculation.draft: ", status.message()));
+  }
+  if (absl::Status status = PlanImages(settings, draft->config, device, &memory); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("image encoder: ", status.message()));
   }
   const absl::StatusOr<size_t> text = TextBytes(settings.source.path);
   if (!text.ok()) return text.status();

@@ -31,6 +31,8 @@ struct ModelMemory {
   size_t text = 0;              // the tokenizer
   size_t draft = 0;             // all of the draft model
   size_t draft_kv = 0;          // its pages, of these
+  size_t images = 0;            // all of the image encoder
+  size_t image_rows = 0;        // on the host: rows of images, and what is decoded at once
   size_t adapters = 0;          // what LoRA adapters may take
   size_t evicted_adapters = 0;  // what those may take in the host's memory that have left the device's
   int32_t num_ranks = 1;        // among which weights and pages are divided
@@ -41,9 +43,10 @@ struct ModelMemory {
   bool lacks_context = false;  // the pages hold less than one
   int32_t config_tokens = 0;   // models[].max_context_tokens, if the model has fewer
 
-  size_t on_device() const { return weights + kv + workspace + draft + adapters; }
-  size_t total() const { return on_device() + text + evicted_adapters; }
-  size_t on_host_bytes() const { return on_host ? total() : text + evicted_adapters; }
+  size_t on_device() const { return weights + kv + workspace + draft + images + adapters; }
+  size_t beside_device() const { return text + evicted_adapters + image_rows; }
+  size_t total() const { return on_device() + beside_device(); }
+  size_t on_host_bytes() const { return on_host ? total() : beside_device(); }
 };
 
 struct MemoryBudget {

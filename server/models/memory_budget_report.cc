@@ -26,6 +26,7 @@ std::string Figures(const ModelMemory& model) {
   if (model.num_ranks > 1) absl::StrAppend(&text, " divided among ", model.num_ranks, " ranks");
   absl::StrAppend(&text, ", workspace ", model.workspace, ", tokenizer ", model.text);
   if (model.draft > 0) absl::StrAppend(&text, ", draft model ", model.draft);
+  if (model.images > 0) absl::StrAppend(&text, ", image encoder ", model.images, ", images ", model.image_rows);
   if (model.adapters > 0) absl::StrAppend(&text, ", adapters ", model.adapters);
   if (model.evicted_adapters > 0) absl::StrAppend(&text, ", evicted adapters ", model.evicted_adapters);
   absl::StrAppend(&text, ": ", model.total(), " bytes");

@@ -128,7 +128,10 @@ void ModelRepository::StopEngines() {
     for (const auto& removed : removed_) models.push_back(removed.lock());
   }
   for (const ModelLease& model : models) {
-    if (model != nullptr && model->any_engine() != nullptr) model->any_engine()->Stop();  // a simulated one has none
+    if (model == nullptr) continue;
+    for (engine::ModelEngine* engine : {model->image_engine(), model->any_engine()}) {
+      if (engine != nullptr) engine->Stop();  // a simulated model has none
+    }
   }
 }
 

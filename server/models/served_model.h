@@ -18,6 +18,7 @@
 #include "engine/runtime/profiles.h"
 #include "server/models/adapter_uses.h"
 #include "server/models/grammar_cache.h"
+#include "server/models/image_input.h"
 #include "server/models/model_state.h"
 #include "server/models/system_places.h"
 #include "text/chat_output/chat_output_parser.h"
@@ -47,6 +48,8 @@ struct ServedModel {
   bool chat_special_tokens = false;                      // requests may let special tokens in their messages be parsed
   SystemPlaces system_places = SystemPlaces::kAnywhere;  // of the chat template
   text::ChatOutputForms chat_forms;                      // how the model writes reasoning and tool calls
+  std::unique_ptr<ImageInput> images;  // null: chats with images are refused, and image_refusal says why
+  std::string image_refusal = "it is a model of text alone";
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
   bool names_temperature = false;                       // that file does
@@ -59,9 +62,9 @@ struct ServedModel {
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::EncoderEngine> encoder;
 
-  // Whether chats may have images.
-  bool sees_images() const { return false; }
-
+  bool sees_images() const { return images != nullptr; }
+  // That of its image encoder; null without one.
+  engine::ModelEngine* image_engine() const { return sees_images() ? images->encoder.get() : nullptr; }
   engine::ModelEngine* any_engine() const {
     return engine != nullptr ? static_cast<engine::ModelEngine*>(engine.get()) : encoder.get();
   }

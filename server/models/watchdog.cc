@@ -48,8 +48,10 @@ struct StridedClock {
   }
 };
 
+// An engine of a model: its own, or that of its image encoder.
 struct WatchedModel {
   ModelLease model;
+  const engine::ModelEngine* engine = nullptr;
   StallTimer stall_timer;
   engine::TimeNs logged_step = kLongStep / 2;  // the longest step that was logged
 };
@@ -68,12 +70,16 @@ struct ReadPart {
   std::string model;  // as HealthReport::model
 };
 
+std::string NameOf(const WatchedModel& watched) {
+  const bool images = watched.engine == watched.model->image_engine();
+  return absl::StrCat("model ", watched.model->name, images ? ", images" : "");
+}
+
 // Steps grow with the load; one line for each doubling is enough to choose health.stall_ms by.
 void LogLongStep(const engine::EngineStats& stats, WatchedModel* watched) {
   if (stats.longest_step_ns < 2 * watched->logged_step) return;
   watched->logged_step = stats.longest_step_ns;
-  spdlog::info("model \"{}\": longest step so far {:.3f} s", watched->model->name,
-               static_cast<double>(stats.longest_step_ns) * 1e-9);
+  spdlog::info("{}: longest step so far {:.3f} s", NameOf(*watched), static_cast<double>(stats.longest_step_ns) * 1e-9);
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ struct Watchdog::State {
     watched_time = watched_clock.Tick(clock(), max_stride);
     HealthReport found;
     for (WatchedModel& watched : models) {
-      Reads(Part::kEngine, absl::StrCat("model ", watched.model->name), watched.model->name);
+      Reads(Part::kEngine, NameOf(watched), watched.model->name);
       PollModel(&watched, &found);
     }
     for (WatchedPart& watched : parts) {
@@ -131,10 +137,9 @@ struct Watchdog::State {
   }
 
   void PollModel(WatchedModel* watched, HealthReport* found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex) {
-    const engine::EngineStats stats = watched->model->any_engine()->stats();
+    const engine::EngineStats stats = watched->engine->stats();
     const int32_t rank = stats.rank_at_fault;
-    const std::string name =
-        absl::StrCat("model ", watched->model->name, rank < 0 ? "" : absl::StrCat(", rank ", rank));
+    const std::string name = absl::StrCat(NameOf(*watched), rank < 0 ? "" : absl::StrCat(", rank ", rank));
     LogLongStep(stats, watched);
     const engine::TimeNs still = watched->stall_timer.For({stats.progress, stats.idle || stats.paused}, watched_time);
     const HealthReport::State before = found->state;
@@ -222,7 +227,9 @@ Watchdog::~Watchdog() {
 
 void Watchdog::OnModelAdded(const ModelLease& model) {
   absl::MutexLock lock(&state_->poll_mutex);
-  state_->models.push_back({model, {0, state_->watched_time}});
+  for (const engine::ModelEngine* engine : {model->any_engine(), model->image_engine()}) {
+    if (engine != nullptr) state_->models.push_back({model, engine, {0, state_->watched_time}});
+  }
 }
 
 void Watchdog::OnModelRemoved(const std::string& name) {

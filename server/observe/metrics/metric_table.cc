@@ -310,6 +310,12 @@ const Metric kMetrics[] = {
      RequestValue{[](const Record& r) { return OfGenerate(r, r.num_outputs); }}, kOutputs},
     {"vllm:request_params_max_tokens", "max_tokens of a request", kHistogram,
      RequestValue{[](const Record& r) { return OfGenerate(r, r.max_tokens); }}, kTokenCounts},
+    {"dunlin_request_images", "Images of a request that has any", kHistogram,
+     RequestValue{[](const Record& r) { return r.num_images > 0 ? Value(r.num_images) : std::nullopt; }}, kOutputs},
+    {"dunlin_request_image_seconds", "Time in which a request waited for its images to be decoded and encoded",
+     kHistogram,
+     RequestValue{[](const Record& r) { return r.image_time > 0 ? Value(Seconds(r.image_time)) : std::nullopt; }},
+     kLongSeconds},
     {"dunlin_embedding_inputs", "Inputs of an Embed call", kHistogram,
      RequestValue{[](const Record& r) { return Generates(r) ? std::nullopt : Value(r.num_inputs); }}, kInputs},
 

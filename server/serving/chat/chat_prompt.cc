@@ -78,13 +78,18 @@ absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedM
     return InvalidField(
         engine::Violation::Of(C::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)"), names);
   }
+  absl::StatusOr<std::vector<PromptImage>> images = ReadChatImages(model, chat, names);
+  if (!images.ok()) return images.status();
   absl::StatusOr<text::RenderedChat> rendered = RenderWithSystem(core, model, chat);
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
   if (!rendered.ok()) return Refused(rendered.status(), names);
   absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeChat(core, *model.tokenizer, *rendered, max_tokens);
   if (absl::IsOutOfRange(ids.status())) return ids.status();
   if (!ids.ok()) return Refused(ids.status(), names);
-  return ChatPrompt{.text = std::move(rendered->text), .token_ids = *std::move(ids)};
+  if (!images->empty()) {
+    if (absl::Status s = PlaceImages(*model.images, &*ids, &*images); !s.ok()) return s;
+  }
+  return ChatPrompt{std::move(rendered->text), *std::move(ids), *std::move(images)};
 }
 
 }  // namespace dunlin::server

@@ -97,9 +97,13 @@ std::optional<Violation> CheckParts(const text::ChatMessage& message, int64_t in
   if (auto v = CheckCountOf(C::kChatParts, message.parts.size(), kMaxChatParts, index)) return v;
   int64_t part_index = 0;
   for (const text::ChatPart& part : message.parts) {
-    if (part.type != "text") {
+    if (part.type != "text" && part.type != "image") {
       return Violation::Of(C::kChatPartType, absl::StrCat("is ", QuotedWord(part.type)),
-                           "\"text\": of a multimodal model the text part is served", {index, part_index});
+                           "\"text\", or \"image\" where the model sees images", {index, part_index});
+    }
+    if ((part.type == "image") != (part.image != nullptr && !part.image->empty())) {
+      return Violation::Of(C::kChatPartImage, part.type == "image" ? "is empty" : "is given with a text",
+                           "the file of an image, of type \"image\"", {index, part_index});
     }
     if (auto v = CheckUtf8(C::kChatPartText, part.text, {index, part_index})) return v;
     ++part_index;

@@ -20,8 +20,8 @@ inline constexpr size_t kMaxChatTools = 1024;
 inline constexpr int kMaxChatJsonDepth = 64;
 
 // The first violation, or none: sizes and counts; roles of letters, digits, '_', '-' and '.'; parts of type "text"
-// only; JSON fields that are JSON of their kind, within the bounds of bodies (server/json/json_value.h); text that is
-// UTF-8; options that exclude each other.
+// or "image"; JSON fields that are JSON of their kind, within the bounds of bodies (server/json/json_value.h); text
+// that is UTF-8; options that exclude each other.
 std::optional<engine::Violation> CheckChat(const text::ChatInput& chat);
 
 // The first bytes of a client's word in quotes, escaped, for messages.

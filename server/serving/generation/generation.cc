@@ -106,7 +106,8 @@ void Generation::Advance(bool inline_run) {
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }
   if (phase_ == Phase::kPlanned) {
-    const absl::StatusOr<bool> settled = SettleConstraint();
+    absl::StatusOr<bool> settled = SettleImages();
+    if (settled.ok() && *settled) settled = SettleConstraint();
     if (!settled.ok()) return End(settled.status());
     if (!*settled) return;
     if (inline_run && GenerationOutputs::QueueBytes(*plan_, core_->limits()) > kInlineQueueBytes) {
@@ -164,10 +165,54 @@ absl::Status Generation::Free() {
 absl::Status Generation::Plan() {
   ClientRequest request = *std::exchange(request_, std::nullopt);
   absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_, call_.deadline);
-  ticket_.ReleaseBytes();
+  if (!plan.ok() || plan->images.empty())
+    ticket_.ReleaseBytes();  // images are a part of the message until they are rows
   if (absl::IsResourceExhausted(plan.status())) core_->overload()->OnRefusal(core_->now());
   if (!plan.ok()) return plan.status();
   plan_ = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::Status Generation::CheckStillWanted() const {
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Generation::SettleImages() {
+  if (plan_->images.empty() || plan_->request.rows != nullptr) return true;
+  if (absl::Status s = CheckStillWanted(); !s.ok()) return s;
+  if (images_ == nullptr) {
+    if (absl::Status s = StartImages(); !s.ok()) return s;
+  }
+  auto rows = images_->Advance();
+  if (!rows.has_value()) return false;
+  images_ = nullptr;
+  if (absl::IsResourceExhausted(rows->status())) core_->overload()->OnRefusal(core_->now());
+  if (!rows->ok()) return rows->status();
+  plan_->request.rows = **std::move(rows);
+  record_.image_time = core_->now() - images_since_;
+  ticket_.ReleaseBytes();
+  return true;
+}
+
+absl::Status Generation::StartImages() {
+  PendingImages::Caller caller{.tenant = TenantOf(call_.principal.name),
+                               .arrival = call_.arrival,
+                               .deadline = call_.deadline,
+                               .names = plan_->field_names,
+                               .limits = &core_->limits(),
+                               .on_progress = [weak = weak_from_this()] {
+                                 if (const std::shared_ptr<TextTask> self = weak.lock()) {
+                                   static_cast<Generation*>(self.get())->Resume();
+                                 }
+                               }};
+  images_since_ = core_->now();
+  engine::Request& request = plan_->request;
+  auto started = PendingImages::Start(plan_->model->images.get(), plan_->images, request.cache_salt, &request.prompt,
+                                      std::move(caller));
+  if (!started.ok()) return started.status();
+  images_ = *std::move(started);
   return absl::OkStatus();
 }
 
@@ -176,8 +221,7 @@ absl::StatusOr<bool> Generation::SettleConstraint() {
     if (absl::Status s = StartConstraint(); !s.ok()) return s;
   }
   if (constraint_ == nullptr) return true;
-  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
-  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
+  if (absl::Status s = CheckStillWanted(); !s.ok()) return s;
   const std::optional<absl::StatusOr<Grammar>> grammar = constraint_->result();
   if (!grammar.has_value()) return false;
   constraint_ = nullptr;
@@ -245,7 +289,7 @@ absl::Status Generation::Submit() {
   chunk_.num_ranks = model_->model->num_ranks();
   chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
   chunk_.clamped_max_tokens = plan.clamped_max_tokens;
-  if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
+  if (plan.prompt_token_ids) chunk_.prompt_token_ids = plan.prompt();
   return absl::OkStatus();
 }
 
@@ -283,6 +327,7 @@ void Generation::Continue() {
 void Generation::End(const absl::Status& status) {
   phase_ = Phase::kEnded;
   constraint_ = nullptr;
+  if (images_ != nullptr) std::exchange(images_, nullptr)->Cancel();
   plan_.reset();
   UseDeliveryLane();
   record_.status = status;

@@ -3,6 +3,7 @@
 //
 //   Start             on the transport's thread: plans a small message inline, leaves a larger one to the text pool
 //   text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile
+//                     SettleImages: a chat's images leave the pool while the model's encoder makes rows of them
 //                     SettleConstraint: structured output leaves the pool until its grammar is compiled
 //                     Submit: n requests to the engine
 //                     Continue: whenever no write is outstanding, one chunk of the pending tokens of the next output.
@@ -32,6 +33,7 @@
 #include "server/serving/generation/generation_outputs.h"
 #include "server/serving/generation/generation_plan.h"
 #include "server/serving/generation/pending_constraint.h"
+#include "server/serving/images/pending_images.h"
 #include "server/serving/output/output_chunk.h"
 #include "server/serving/output/response_writer.h"
 #include "server/serving/output/submitted_requests.h"
@@ -74,6 +76,11 @@ class Generation final : public TextTask, public StallWatch::Call {
   // Of a request that wants its model out of memory.
   absl::Status Free();
   absl::Status Plan();
+  // False: the images are not encoded yet, and the generation runs again once something has changed.
+  absl::StatusOr<bool> SettleImages();
+  absl::Status StartImages();
+  // The status of a generation that need not go on.
+  absl::Status CheckStillWanted() const;
   // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
   absl::StatusOr<bool> SettleConstraint();
   absl::Status StartConstraint();
@@ -108,10 +115,12 @@ class Generation final : public TextTask, public StallWatch::Call {
 
   // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
-  ResponseWriter* const writer_;                   // until its Finish
-  std::optional<ClientRequest> request_;           // while kRead
-  std::unique_ptr<ModelUse> model_use_;            // from kRead to the end, where requests load models
-  std::optional<GenerationPlan> plan_;             // while kPlanned
+  ResponseWriter* const writer_;           // until its Finish
+  std::optional<ClientRequest> request_;   // while kRead
+  std::unique_ptr<ModelUse> model_use_;    // from kRead to the end, where requests load models
+  std::optional<GenerationPlan> plan_;     // while kPlanned
+  std::shared_ptr<PendingImages> images_;  // while kPlanned, of a chat with images; uses plan_->model
+  engine::TimeNs images_since_ = 0;
   std::unique_ptr<PendingConstraint> constraint_;  // while kPlanned, of a plan with a grammar; uses plan_->model
   ModelLease model_;                               // from Submit to the end
   AdapterUses::Use adapter_use_;                   // of model_'s, the same; empty without an adapter

@@ -166,9 +166,9 @@ absl::Status OverflowedUncounted(const ClientRequest& client, const engine::Requ
                         /*at_least=*/true, limits);
 }
 
-// *chat_text: of a chat, the prompt's text.
+// *chat_text: of a chat, the prompt's text. *images: of a chat.
 absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
-                        engine::Request* request, std::string* chat_text) {
+                        engine::Request* request, std::string* chat_text, std::vector<PromptImage>* images) {
   const engine::RequestLimits& limits = model.engine->limits();
   std::vector<engine::TokenId>* prompt = &request->prompt;
   // Of a prompt to be truncated the last tokens count, so that all of it is read.
@@ -180,6 +180,7 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
     if (!rendered.ok()) return rendered.status();
     *prompt = std::move(rendered->token_ids);
     *chat_text = std::move(rendered->text);
+    *images = std::move(rendered->images);
     return absl::OkStatus();
   }
   if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
@@ -195,6 +196,18 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
     return InvalidField(Violation::Of(C::kPromptText, problem, ""), *client->field_names);
   }
   *prompt = *std::move(ids);
+  return absl::OkStatus();
+}
+
+// Of a chat with images.
+absl::Status CheckBesideImages(const ClientRequest& client) {
+  constexpr char kAlone[] = "chats without images";
+  if (client.truncate_prompt_tokens.has_value()) {
+    return PlanStatus(Violation::Of(C::kTruncatePromptTokens, "is given with images", kAlone), client);
+  }
+  if (client.output.prompt_logprobs.has_value()) {
+    return PlanStatus(Violation::Of(F::kPromptLogprobs, "is given with images", kAlone), client);
+  }
   return absl::OkStatus();
 }
 
@@ -229,14 +242,14 @@ void SettleMaxTokens(const ClientRequest& client, const Limits& limits, Generati
   plan->no_output = client.stopping.max_tokens == 0;
 }
 
-// REQUIRES: plan.request.prompt is not reallocated from now on.
+// REQUIRES: plan.prompt() is not reallocated from now on.
 OutputText::Options TextOptions(const ClientRequest& client, const GenerationPlan& plan) {
   const engine::Request& request = plan.request;
   OutputText::Options options;
   options.tokenizer = client.output.omit_text ? nullptr : plan.model->tokenizer.get();
   options.echo = client.output.echo;
-  options.prompt_tail =
-      options.echo ? request.prompt : std::span(request.prompt).last(std::min(kPromptTail, request.prompt.size()));
+  const std::vector<engine::TokenId>& prompt = plan.prompt();
+  options.prompt_tail = options.echo ? prompt : std::span(prompt).last(std::min(kPromptTail, prompt.size()));
   options.stop_strings = client.stopping.stop;
   options.include_stop = client.stopping.include_stop;
   options.keep_special_tokens = client.output.keep_special_tokens;
@@ -296,12 +309,17 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   if (absl::Status s = CheckDeadline(core, model, client, request.stopping, deadline); !s.ok()) return s;
   std::string chat_text;
   if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;
-  if (absl::Status s = TakePrompt(core, model, &client, &request, &chat_text); !s.ok()) return s;
+  if (absl::Status s = TakePrompt(core, model, &client, &request, &chat_text, &plan.images); !s.ok()) return s;
+  if (!plan.images.empty()) {
+    if (absl::Status s = CheckBesideImages(client); !s.ok()) return s;
+  }
   if (absl::Status s = SettleConstraint(model, chat_text, &client); !s.ok()) return s;
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), text::kMaxTokenIds));
   SettleMaxTokens(client, core.limits(), &plan);
   if (absl::Status s = CheckPromptOf(client, request, model); !s.ok()) return s;
+  if (!plan.images.empty()) plan.shown_prompt = request.prompt;
+  record->num_images = static_cast<int32_t>(plan.images.size());
   record->max_tokens = plan.no_output ? 0 : request.stopping.max_tokens;
   plan.output_text = TextOptions(client, plan);
   plan.output_text.chat =

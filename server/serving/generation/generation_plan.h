@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "engine/request/types.h"
 #include "server/serving/core/serving_core.h"
+#include "server/serving/images/chat_images.h"
 #include "server/serving/output/output_text.h"
 #include "server/serving/record/client_field.h"
 #include "server/serving/record/client_request.h"
@@ -28,10 +29,15 @@ struct GenerationPlan {
   int32_t reserved_tokens = 0;                 // of each output, from the quota of the caller's key
   bool no_output = false;                      // max_tokens is 0: the token that ends the prompt's step is dropped
   bool prompt_token_ids = false;               // the first chunk has them
-  OutputText::Options output_text;             // of every output; prompt_tail points into request.prompt
+  std::vector<PromptImage> images;             // whose rows request.rows is to be made of
+  std::vector<engine::TokenId> shown_prompt;   // with images: the prompt without row tokens
+  OutputText::Options output_text;             // of every output; prompt_tail points into prompt()
   std::optional<text::GrammarSource> grammar;  // that request.constraint is to be made of
   size_t constraint_bytes = 0;                 // of request.constraint, and of each output's state
   const FieldNames* field_names = nullptr;     // of the client
+
+  // As clients see it.
+  const std::vector<engine::TokenId>& prompt() const { return images.empty() ? request.prompt : shown_prompt; }
 };
 
 // Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in

@@ -163,6 +163,13 @@ absl::Status GrammarRefused(const absl::Status& status, engine::Field field, con
   return refused;
 }
 
+absl::Status ImageRefused(const absl::Status& status, engine::FieldIndex part, const FieldNames& names) {
+  if (!absl::IsInvalidArgument(status) && !absl::IsResourceExhausted(status)) return status;
+  return InvalidField(
+      engine::Violation::Of(ClientField::kChatPartImage, std::string(engine::StdView(status.message())), "", part),
+      names);
+}
+
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit) {
   const char* separator = limit.empty() ? "" : "; limit is ";
   absl::Status status = MakeError(

@@ -30,7 +30,9 @@ struct RequestRecord {
   int32_t num_outputs = 1;
   std::optional<float> temperature;  // of a generation that was planned, as top_p
   std::optional<float> top_p;
-  int32_t num_inputs = 0;  // of an embedding; 0 for a generation
+  int32_t num_inputs = 0;         // of an embedding; 0 for a generation
+  int32_t num_images = 0;         // of a chat
+  engine::TimeNs image_time = 0;  // from when its images were known to when they were rows; 0: they never were
   int32_t preemptions = 0;
   engine::TimeNs arrival = 0;  // monotonic; 0 when unknown
   engine::TimeNs first_scheduled = 0;

@@ -56,6 +56,7 @@ ServedEdge::ServedEdge() {
   Load("reranker", "tests/golden/encoders/xlmr_rerank", {engine::Precision::kFp32});
   Load("bert-reranker", "tests/golden/encoders/bert_rerank", {engine::Precision::kFp32});
   Load("modernbert-reranker", "tests/golden/encoders/modernbert_mean_rerank", {engine::Precision::kFp32});
+  Load("vision", "tests/golden/image_encoders/mistral3_vision", {engine::Precision::kFp32});
   Load("qwen3-embedding", "tests/golden/encoders/qwen3_embedding", {engine::Precision::kFp32});
   EdgeOptions options;
   options.http.emplace();
@@ -76,6 +77,7 @@ void ServedEdge::Load(const std::string& name, const std::string& path,
   settings.source.path = absl::StrCat(DUNLIN_SOURCE_DIR "/", path);
   settings.source.precisions = precisions;
   settings.engine.kv_memory_bytes = size_t{16} << 20;
+  settings.images = {.max_images = 4, .max_pixels = 1 << 20, .memory_bytes = size_t{1} << 20};
   settings.tool_parser = settings.reasoning_parser = "auto";
   const std::atomic<bool> stop{false};
   auto model = LoadModel(settings, device_.get(), nullptr, stop);

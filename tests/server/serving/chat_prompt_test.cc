@@ -56,7 +56,7 @@ constexpr BadChat kBadChats[] = {
        c->messages[0].content.reset();
        c->messages[0].parts = {{"text", "x"}, {"image_url", ""}};
      },
-     "messages[0].parts[1].type is \"image_url\"; limit is \"text\": of a multimodal model the text part is served"},
+     "messages[0].parts[1].type is \"image_url\"; limit is \"text\", or \"image\" where the model sees images"},
     {"too many parts",
      [](ChatInput* c) {
        c->messages[0].content.reset();

@@ -252,8 +252,8 @@ std::vector<BadInput> ChatCases() {
             message->add_parts()->set_type("image_url");
           },
           "chat.messages[0].parts[0].type",
-          "chat.messages[0].parts[0].type is \"image_url\"; limit is \"text\": of a multimodal model the text part is "
-          "served"),
+          "chat.messages[0].parts[0].type is \"image_url\"; limit is \"text\", or \"image\" where the model sees "
+          "images"),
       {"a chat that the template refuses", [](R* r) { r->mutable_chat()->add_messages()->set_role("bird"); },
        StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED", "",
        "chat is refused by the model's chat template: birds do not chat"},

@@ -207,6 +207,18 @@ TEST(MetricValues, AnEmbeddingIsObservedInTheRowsThatApplyToIt) {
                                     }));
 }
 
+TEST(MetricValues, ARequestWithImagesIsObservedInTheirRows) {
+  ServerMetrics metrics;
+  const auto steps = metrics.AddModel("m");
+  RequestRecord record = PrimeRecord();
+  record.num_images = 59;
+  record.image_time = 61 * kSecond;
+  metrics.OnFinished(record);
+  const Series all = HistogramsOf(metrics);
+  EXPECT_EQ(all.at(R"(dunlin_request_images_sum{model_name="m"})"), 59);
+  EXPECT_EQ(all.at(R"(dunlin_request_image_seconds_sum{model_name="m"})"), 61);
+}
+
 TEST(MetricValues, StepsAndIntervalsAreObservedInTheirRows) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");

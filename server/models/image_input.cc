@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/image_input.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/encoder/encoder_runtime.h"
+#include "engine/layers/embedding.h"
+#include "engine/model/load/load_model.h"
+#include "engine/model/load/opened_model.h"
+#include "engine/runtime/profiles.h"
+#include "server/process/monotonic_clock.h"
+
+namespace dunlin::server {
+namespace {
+
+using engine::Precision;
+
+absl::Status OfEncoder(const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("image encoder: ", status.message()));
+}
+
+// A wide one, whatever the decoder runs in: an image's rows are the same for all requests.
+Precision PrecisionOf(const ModelSettings& settings) {
+  for (const Precision precision : settings.source.precisions) {
+    if (precision == Precision::kFp32 || precision == Precision::kFp16) return precision;
+    if (precision == Precision::kBf16) break;
+  }
+  return Precision::kBf16;
+}
+
+absl::StatusOr<engine::TokenId> TokenOf(const text::Tokenizer& tokenizer, const char* name) {
+  const std::optional<engine::TokenId> id = tokenizer.TokenToId(name);
+  if (id.has_value() && tokenizer.IsSpecial(*id)) return *id;
+  return absl::FailedPreconditionError(absl::StrCat("the tokenizer has no special token ", name));
+}
+
+absl::StatusOr<ImageTokens> TokensOf(const text::Tokenizer& tokenizer) {
+  ImageTokens tokens;
+  const std::pair<const char*, engine::TokenId*> kNames[] = {
+      {"[IMG]", &tokens.row}, {"[IMG_BREAK]", &tokens.line_end}, {"[IMG_END]", &tokens.end}};
+  for (const auto& [name, id] : kNames) {
+    const absl::StatusOr<engine::TokenId> found = TokenOf(tokenizer, name);
+    if (!found.ok()) return found.status();
+    *id = *found;
+  }
+  return tokens;
+}
+
+engine::Digest RandomKey() {
+  engine::Digest key;
+  std::random_device random;
+  for (uint32_t& word : key) word = random();
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<text::ImageProcessor> FindImageProcessor(const ModelSettings& settings, const engine::TextFiles& files,
+                                                        const engine::ModelConfig& decoder) {
+  const auto encoder = engine::ReadImageEncoderConfig(files);
+  if (!encoder.ok()) return encoder.status();
+  if (!encoder->has_value()) return absl::NotFoundError("it is a model of text alone");
+  if (settings.images.max_images == 0) return absl::FailedPreconditionError("models[].images.max_images is 0");
+  if (!engine::TakesRows(decoder, settings.source.num_ranks)) {
+    return absl::FailedPreconditionError(settings.source.num_ranks > 1 ? "models[].parallel.tensor is more than 1"
+                                                                       : "its decoder takes tokens alone");
+  }
+  absl::StatusOr<text::ImageProcessor> processor = text::LoadImageProcessor(files);
+  if (!processor.ok()) return absl::FailedPreconditionError(processor.status().message());
+  if (settings.images.longest_edge > 0) {
+    processor->longest_edge = std::min(processor->longest_edge, settings.images.longest_edge);
+  }
+  return processor;
+}
+
+size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor) {
+  constexpr size_t kBytesPerPixel = 10;  // a decoder's, and three of the image; of PNG files of 16 bits up to 20
+  const auto edge = static_cast<size_t>(processor.longest_edge);
+  const size_t patches = 3 * edge * edge * sizeof(float);
+  return ImageStore::kMaxTurns * (kBytesPerPixel * static_cast<size_t>(settings.images.max_pixels) + patches);
+}
+
+engine::ModelSource ImageEncoderSource(const ModelSettings& settings) {
+  engine::ModelSource source;
+  source.path = settings.source.path;
+  source.part = engine::ModelPart::kImageEncoder;
+  source.precisions = {PrecisionOf(settings)};
+  return source;
+}
+
+engine::EngineOptions ImageEncoderOptions(const ModelSettings& settings, const text::ImageProcessor& processor) {
+  const int32_t patches_of_edge = processor.longest_edge / processor.patch_size;
+  engine::EngineOptions options = settings.engine;
+  options.max_context_tokens = patches_of_edge * patches_of_edge;
+  options.max_tokens_per_step = options.max_context_tokens;
+  options.max_sequences = ImageStore::kMaxTurns;
+  options.max_queued_requests = ImageStore::kMaxTurns;
+  options.max_queued_tokens = int64_t{ImageStore::kMaxTurns} * options.max_context_tokens;
+  options.fp8 = {};
+  options.kv_fp8 = false;
+  options.adapters = {};
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ImageInput>> LoadImageInput(const ModelSettings& settings,
+                                                           const text::ImageProcessor& processor,
+                                                           const engine::ModelConfig& decoder,
+                                                           const text::Tokenizer& tokenizer, kernels::Device* device,
+                                                           const std::atomic<bool>& stop) {
+  auto images = std::make_unique<ImageInput>(settings.images.memory_bytes, RandomKey());
+  const absl::StatusOr<ImageTokens> tokens = TokensOf(tokenizer);
+  if (!tokens.ok()) return OfEncoder(tokens.status());
+  const engine::ModelSource source = ImageEncoderSource(settings);
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::LoadModel(source, device, &stop);
+  if (!model.ok()) return OfEncoder(model.status());
+  const engine::ModelConfig& config = (*model)->config();
+  if (config.image.patch_size != processor.patch_size || config.image.merge != processor.merge_size) {
+    return OfEncoder(absl::FailedPreconditionError(
+        absl::StrCat("config.json has patches of ", config.image.patch_size, " pixels, merged by ", config.image.merge,
+                     "; the image processor's are of ", processor.patch_size, ", merged by ", processor.merge_size)));
+  }
+  const engine::EngineOptions options = ImageEncoderOptions(settings, processor);
+  const engine::ProfileTable profiles(config, (*model)->precisions(), *device, options, std::nullopt, false);
+  const absl::StatusOr<engine::ExecutionProfile> profile = profiles.Resolve({});
+  if (!profile.ok()) return OfEncoder(profile.status());
+  absl::StatusOr<std::unique_ptr<engine::ModelEncoderRuntime>> runtime =
+      engine::ModelEncoderRuntime::Create(model->get(), options);
+  if (!runtime.ok()) return OfEncoder(runtime.status());
+  spdlog::info("model \"{}\": sees images, by {} with {} parameters in {}; buffers: {}", settings.name,
+               config.architecture, (*model)->num_parameters(), Name(profile->precision),
+               engine::Describe((*runtime)->memory_plan()));
+  images->processor = processor;
+  images->tokens = *tokens;
+  images->merge = config.image.merge;
+  images->columns = decoder.hidden_dim;
+  images->max_images = settings.images.max_images;
+  images->max_pixels = settings.images.max_pixels;
+  images->profile = *profile;
+  images->model = *std::move(model);
+  images->encoder =
+      std::make_unique<engine::EncoderEngine>(options, config, *std::move(runtime), &MonotonicNs, nullptr);
+  return images;
+}
+
+}  // namespace dunlin::server

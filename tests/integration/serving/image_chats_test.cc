@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chats with images by every API, against what transformers answers to the same files
+// (tests/golden/image_encoders/make_served_golden.py); and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/serving/served_edge.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+Json Golden() {
+  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/image_encoders/mistral3_vision/served.json");
+  return Json::parse(file);
+}
+
+Json ChatBody(const Json& messages, int max_tokens) {
+  return {{"model", "vision"}, {"messages", messages},     {"max_tokens", max_tokens},
+          {"temperature", 0},  {"return_token_ids", true}, {"logprobs", true}};
+}
+
+std::vector<int> OutputOf(const Json& answer) {
+  return answer["choices"][0]["token_ids"].get<std::vector<int>>();
+}
+
+// Of the golden's data URLs: "iVBOR...".
+std::string Base64Of(const Json& part) {
+  const auto url = part["image_url"]["url"].get<std::string>();
+  return url.substr(url.find(',') + 1);
+}
+
+class ImageChats : public testing::TestWithParam<int> {
+ protected:
+  const Json golden_ = Golden()["chats"][static_cast<size_t>(GetParam())];
+  const ServedEdge& edge_ = ServedEdge::Get();
+};
+
+TEST_P(ImageChats, AnswersAreThoseOfTransformers) {
+  const auto expected = golden_["output_tokens"].get<std::vector<int>>();
+  const Json body = ChatBody(golden_["messages"], static_cast<int>(expected.size()));
+  const HttpAnswer answer = edge_.Post("/v1/chat/completions", body.dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(OutputOf(answer.json()), expected) << answer.body;
+  EXPECT_EQ(answer.json()["usage"]["prompt_tokens"], golden_["prompt_tokens"].size());
+  EXPECT_EQ(answer.json()["usage"]["completion_tokens"], expected.size());
+}
+
+// Of the second request the prefix cache has the pages, and the store the rows.
+TEST_P(ImageChats, ARepeatedChatHasTheSameBytes) {
+  const std::string body = ChatBody(golden_["messages"], 4).dump();
+  const HttpAnswer first = edge_.Post("/v1/chat/completions", body);
+  const HttpAnswer second = edge_.Post("/v1/chat/completions", body);
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_EQ(first.json()["choices"], second.json()["choices"]);
+}
+
+TEST_P(ImageChats, NeighboursChangeNothing) {
+  const std::string body = ChatBody(golden_["messages"], 4).dump();
+  const Json alone = edge_.Post("/v1/chat/completions", body).json()["choices"];
+  std::vector<Json> answers(6);
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    callers.emplace_back([&, i] {
+      const Json& other = Golden()["chats"][i % 3]["messages"];
+      const std::string of_this = i < 3 ? body : ChatBody(other, 4).dump();
+      answers[i] = edge_.Post("/v1/chat/completions", of_this).json();
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(answers[i]["choices"], alone);
+}
+
+TEST_P(ImageChats, TokenizeCountsTheRows) {
+  const HttpAnswer answer =
+      edge_.Post("/tokenize", Json{{"model", "vision"}, {"messages", golden_["messages"]}}.dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json()["tokens"], golden_["prompt_tokens"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ImageChats, testing::Range(0, 3));
+
+// The first chat, as each API says it.
+class ImageApis : public testing::Test {
+ protected:
+  const Json golden_ = Golden()["chats"][0];
+  const std::string data_ = Base64Of(golden_["messages"][0]["content"][0]);
+  const std::string words_ = golden_["messages"][0]["content"][1]["text"];
+  const ServedEdge& edge_ = ServedEdge::Get();
+  const std::string text_ = edge_.Post("/v1/chat/completions", ChatBody(golden_["messages"], 4).dump())
+                                .json()["choices"][0]["message"]["content"];
+};
+
+TEST_F(ImageApis, Responses) {
+  const Json input = {{{"role", "user"},
+                       {"content",
+                        {{{"type", "input_image"}, {"image_url", absl::StrCat("data:image/png;base64,", data_)}},
+                         {{"type", "input_text"}, {"text", words_}}}}}};
+  const HttpAnswer answer =
+      edge_.Post("/v1/responses",
+                 Json{{"model", "vision"}, {"input", input}, {"max_output_tokens", 4}, {"temperature", 0}}.dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json()["output"][0]["content"][0]["text"], text_);
+}
+
+TEST_F(ImageApis, Anthropic) {
+  const Json source = {{"type", "base64"}, {"media_type", "image/png"}, {"data", data_}};
+  const Json content = {{{"type", "image"}, {"source", source}}, {{"type", "text"}, {"text", words_}}};
+  const HttpAnswer answer = edge_.Post("/v1/messages", Json{{"model", "vision"},
+                                                            {"messages", {{{"role", "user"}, {"content", content}}}},
+                                                            {"max_tokens", 4},
+                                                            {"temperature", 0}}
+                                                           .dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json()["content"][0]["text"], text_);
+}
+
+TEST_F(ImageApis, Grpc) {
+  const Json chat = {
+      {"messages",
+       {{{"role", "user"}, {"parts", {{{"type", "image"}, {"image", data_}}, {{"type", "text"}, {"text", words_}}}}}}}};
+  const Reply reply = edge_.Generate(Json{
+      {"model", "vision"},
+      {"chat", chat},
+      {"sampling", {{"temperature", 0}}},
+      {"stopping", {{"maxTokens", 4}}}}.dump());
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.outputs.at(0).text, text_);
+}
+
+class ImageRefusals : public testing::Test {
+ protected:
+  // A chat of such parts, and more members.
+  HttpAnswer Post(const std::string& model, const Json& parts, const Json& more = Json::object()) const {
+    Json body = ChatBody({{{"role", "user"}, {"content", parts}}}, 4);
+    body["model"] = model;
+    body.update(more);
+    return ServedEdge::Get().Post("/v1/chat/completions", body.dump());
+  }
+  static Json Image(const std::string& file) {
+    return {{"type", "image_url"}, {"image_url", {{"url", absl::StrCat("data:;base64,", absl::Base64Escape(file))}}}};
+  }
+  const Json good_ = Golden()["chats"][0]["messages"][0]["content"][0];
+  const Json text_ = {{"type", "text"}, {"text", "w30"}};
+};
+
+TEST_F(ImageRefusals, AModelOfTextAloneSaysSo) {
+  const HttpAnswer answer = Post("demo", {good_, text_});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("it is a model of text alone"));
+}
+
+TEST_F(ImageRefusals, WhatIsNoImage) {
+  const HttpAnswer answer = Post("vision", {text_, Image("GIF89a and no more")});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("messages[0].content[1].image_url"));
+}
+
+// Its header is read when the prompt is planned, its pixels later.
+TEST_F(ImageRefusals, AnImageThatEndsEarly) {
+  std::string file;
+  ASSERT_TRUE(absl::Base64Unescape(Base64Of(good_), &file));
+  const HttpAnswer answer = Post("vision", {Image(file.substr(0, file.size() / 2)), text_});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("messages[0].content[0].image_url"));
+}
+
+TEST_F(ImageRefusals, MoreThanTheLimit) {
+  const HttpAnswer answer = Post("vision", {good_, good_, good_, good_, good_});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("limit is 4 (models[].images.max_images)"));
+}
+
+TEST_F(ImageRefusals, PromptLogprobs) {
+  const HttpAnswer answer = Post("vision", {good_, text_}, {{"prompt_logprobs", 1}});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("prompt_logprobs is given with images"));
+}
+
+// The text of an image's token in a message is text.
+TEST_F(ImageRefusals, TheWordOfAPlaceIsNone) {
+  const HttpAnswer answer = Post("vision", {good_, {{"type", "text"}, {"text", "[IMG] w30"}}});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+}
+
+}  // namespace
+}  // namespace dunlin::server
