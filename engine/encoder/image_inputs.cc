@@ -34,8 +34,9 @@ void ImageInputs::Add(const float* patches, const ImageGrid& grid) {
   DUNLIN_CHECK(images_.size() < images_.capacity() && static_cast<size_t>(num_patches_ + count) <= max_patches_,
                "a batch of images exceeds the memory plan");
   images_.push_back({patches, count});
-  float* out = cos_sin_.data() + static_cast<int64_t>(num_patches_) * 2 * num_frequencies_;
-  for (int32_t patch = 0; patch < count; ++patch, out += 2 * num_frequencies_) {
+  const int64_t rotary_dim = int64_t{2} * num_frequencies_;
+  float* out = cos_sin_.data() + num_patches_ * rotary_dim;
+  for (int32_t patch = 0; patch < count; ++patch, out += rotary_dim) {
     const PatchPlace place = PlaceOf(grid, image_.merge, patch);
     for (int32_t i = 0; i < num_frequencies_; ++i) {
       const int32_t position = i < image_.num_row_frequencies ? place.row : place.column;
