@@ -96,7 +96,8 @@ engine::ModelSource ImageEncoderSource(const ModelSettings& settings) {
 }
 
 engine::EngineOptions ImageEncoderOptions(const ModelSettings& settings, const text::ImageProcessor& processor) {
-  const int32_t patches_of_edge = processor.longest_edge / processor.patch_size;
+  const int32_t square = processor.patch_size * processor.merge_size;  // to which sides are rounded up
+  const int32_t patches_of_edge = (processor.longest_edge + square - 1) / square * processor.merge_size;
   engine::EngineOptions options = settings.engine;
   options.max_context_tokens = patches_of_edge * patches_of_edge;
   options.max_tokens_per_step = options.max_context_tokens;
