@@ -39,7 +39,7 @@ void ImageInputs::Add(const float* patches, const ImageGrid& grid) {
   for (int32_t patch = 0; patch < count; ++patch, out += rotary_dim) {
     const PatchPlace place = PlaceOf(grid, image_.merge, patch);
     for (int32_t i = 0; i < num_frequencies_; ++i) {
-      const int32_t position = i < image_.num_row_frequencies ? place.row : place.column;
+      const int64_t position = i < image_.num_row_frequencies ? place.row : place.column;
       const auto at = static_cast<size_t>(position * num_frequencies_ + i);
       out[i] = cosines_[at];
       out[num_frequencies_ + i] = sines_[at];
