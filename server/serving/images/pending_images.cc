@@ -65,15 +65,23 @@ std::optional<absl::StatusOr<std::shared_ptr<const engine::PromptRows>>> Pending
   return std::shared_ptr<const engine::PromptRows>(std::move(held_), rows);
 }
 
+// The engine may keep its sink for a while after OnFinish.
 void PendingImages::Cancel() {
-  if (running_) input_->encoder->Cancel(id_, engine::FinishReason::kCancelled);
+  std::unique_ptr<ImageStore::Stay> stay;  // ended without the lock
+  absl::MutexLock lock(&mutex_);
+  cancelled_ = true;
+  if (running_ && finished_ == nullptr) return input_->encoder->Cancel(id_, engine::FinishReason::kCancelled);
+  stay = std::move(stay_);
 }
 
 void PendingImages::OnFinish(std::unique_ptr<engine::EncodeCall> call) {
+  std::unique_ptr<ImageStore::Stay> stay;
   {
     absl::MutexLock lock(&mutex_);
     finished_ = std::move(call);
+    if (cancelled_) stay = std::move(stay_);
   }
+  stay.reset();
   caller_.on_progress();
 }
 

@@ -45,6 +45,7 @@ class PendingImages final : public engine::EncodeSink, public std::enable_shared
   // back with them. Errors: INVALID_ARGUMENT (a file that cannot be decoded); those of Engine::Submit and StatusOf.
   std::optional<absl::StatusOr<std::shared_ptr<const engine::PromptRows>>> Advance();
 
+  // Instead of a further Advance. The turn ends once the encoder has let go of the image.
   void Cancel();
 
  private:
@@ -68,9 +69,10 @@ class PendingImages final : public engine::EncodeSink, public std::enable_shared
   bool running_ = false;  // images_[next_] is in the encoder
   std::unique_ptr<ImageStore::Stay> stay_;
   std::shared_ptr<Held> held_;  // rows of the images before
-  absl::Mutex mutex_;           // guards finished_
-  std::unique_ptr<engine::EncodeCall> finished_ ABSL_GUARDED_BY(mutex_);
   engine::RequestId id_ = 0;
+  absl::Mutex mutex_;  // guards what follows
+  std::unique_ptr<engine::EncodeCall> finished_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;  // then what the encoder gives ends the stay
 };
 
 }  // namespace dunlin::server

@@ -24,8 +24,6 @@ constexpr engine::Field kNoRows[] = {
     // protobuf refuses a string that is not UTF-8 before these are checked for it.
     ClientField::kChatMessage,
     ClientField::kChatPartText,
-    // Of models that see images: tests/integration/serving/image_chats_test.cc.
-    ClientField::kChatImages,
     // Both values are valid.
     ClientField::kParallelToolCalls,
     ClientField::kRawChatOutput,
