@@ -100,6 +100,7 @@ void Scheduler::Retire(Sequence* sequence) {
   retiring_.Erase(sequence);
   pages_.Release(sequence);
   sequence->state = SequenceState::kFinished;
+  sequence->request.rows = nullptr;  // what is destroyed later holds no images
   slots_[static_cast<size_t>(sequence->slot)] = nullptr;
   free_slots_.push_back(sequence->slot);
   retired_.push_back(sequence);

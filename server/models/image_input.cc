@@ -53,6 +53,13 @@ absl::StatusOr<ImageTokens> TokensOf(const text::Tokenizer& tokenizer) {
   return tokens;
 }
 
+// Of the largest image, whose sides are rounded up to whole rows of the decoder.
+int32_t MaxPatches(const text::ImageProcessor& processor) {
+  const int32_t square = processor.patch_size * processor.merge_size;
+  const int32_t of_edge = (processor.longest_edge + square - 1) / square * processor.merge_size;
+  return of_edge * of_edge;
+}
+
 engine::Digest RandomKey() {
   engine::Digest key;
   std::random_device random;
@@ -64,10 +71,10 @@ engine::Digest RandomKey() {
 
 absl::StatusOr<text::ImageProcessor> FindImageProcessor(const ModelSettings& settings, const engine::TextFiles& files,
                                                         const engine::ModelConfig& decoder) {
+  if (settings.images.max_images == 0) return absl::NotFoundError("models[].images.max_images is 0");
   const auto encoder = engine::ReadImageEncoderConfig(files);
   if (!encoder.ok()) return encoder.status();
   if (!encoder->has_value()) return absl::NotFoundError("it is a model of text alone");
-  if (settings.images.max_images == 0) return absl::FailedPreconditionError("models[].images.max_images is 0");
   if (!engine::TakesRows(decoder, settings.source.num_ranks)) {
     return absl::FailedPreconditionError(settings.source.num_ranks > 1 ? "models[].parallel.tensor is more than 1"
                                                                        : "its decoder takes tokens alone");
@@ -75,16 +82,20 @@ absl::StatusOr<text::ImageProcessor> FindImageProcessor(const ModelSettings& set
   absl::StatusOr<text::ImageProcessor> processor = text::LoadImageProcessor(files);
   if (!processor.ok()) return absl::FailedPreconditionError(processor.status().message());
   if (settings.images.longest_edge > 0) {
-    processor->longest_edge = std::min(processor->longest_edge, settings.images.longest_edge);
+    const int32_t one_row = processor->patch_size * processor->merge_size;
+    processor->longest_edge = std::min(processor->longest_edge, std::max(settings.images.longest_edge, one_row));
   }
   return processor;
 }
 
-size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor) {
-  constexpr size_t kBytesPerPixel = 10;  // a decoder's, and three of the image; of PNG files of 16 bits up to 20
-  const auto edge = static_cast<size_t>(processor.longest_edge);
-  const size_t patches = 3 * edge * edge * sizeof(float);
-  return ImageStore::kMaxTurns * (kBytesPerPixel * static_cast<size_t>(settings.images.max_pixels) + patches);
+size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor, int32_t columns) {
+  constexpr size_t kBytesPerPixel = 20;  // of a decoder, for PNG files of 16 bits, and of the image
+  const auto max_patches = static_cast<size_t>(MaxPatches(processor));
+  const size_t patches = max_patches * 3 * static_cast<size_t>(processor.patch_size * processor.patch_size);
+  const size_t rows = max_patches / static_cast<size_t>(processor.merge_size * processor.merge_size);
+  const size_t floats = patches + rows * static_cast<size_t>(columns);
+  return ImageStore::kMaxTurns *
+         (kBytesPerPixel * static_cast<size_t>(settings.images.max_pixels) + floats * sizeof(float));
 }
 
 engine::ModelSource ImageEncoderSource(const ModelSettings& settings) {
@@ -96,14 +107,14 @@ engine::ModelSource ImageEncoderSource(const ModelSettings& settings) {
 }
 
 engine::EngineOptions ImageEncoderOptions(const ModelSettings& settings, const text::ImageProcessor& processor) {
-  const int32_t square = processor.patch_size * processor.merge_size;  // to which sides are rounded up
-  const int32_t patches_of_edge = (processor.longest_edge + square - 1) / square * processor.merge_size;
+  // Its queue is the store's: here a call finds room, though calls that have ended may count for a while.
+  constexpr int32_t kQueuedCalls = 64 * ImageStore::kMaxTurns;
   engine::EngineOptions options = settings.engine;
-  options.max_context_tokens = patches_of_edge * patches_of_edge;
+  options.max_context_tokens = MaxPatches(processor);
   options.max_tokens_per_step = options.max_context_tokens;
   options.max_sequences = ImageStore::kMaxTurns;
-  options.max_queued_requests = ImageStore::kMaxTurns;
-  options.max_queued_tokens = int64_t{ImageStore::kMaxTurns} * options.max_context_tokens;
+  options.max_queued_requests = kQueuedCalls;
+  options.max_queued_tokens = int64_t{kQueuedCalls} * options.max_context_tokens;
   options.fp8 = {};
   options.kv_fp8 = false;
   options.adapters = {};
@@ -134,6 +145,9 @@ absl::StatusOr<std::unique_ptr<ImageInput>> LoadImageInput(const ModelSettings& 
   absl::StatusOr<std::unique_ptr<engine::ModelEncoderRuntime>> runtime =
       engine::ModelEncoderRuntime::Create(model->get(), options);
   if (!runtime.ok()) return OfEncoder(runtime.status());
+  std::string notice;
+  if (absl::Status status = (*runtime)->WarmUp(profiles, &notice); !status.ok()) return OfEncoder(status);
+  if (!notice.empty()) spdlog::warn("model \"{}\": image encoder: {}", settings.name, notice);
   spdlog::info("model \"{}\": sees images, by {} with {} parameters in {}; buffers: {}", settings.name,
                config.architecture, (*model)->num_parameters(), Name(profile->precision),
                engine::Describe((*runtime)->memory_plan()));
@@ -147,6 +161,7 @@ absl::StatusOr<std::unique_ptr<ImageInput>> LoadImageInput(const ModelSettings& 
   images->model = *std::move(model);
   images->encoder =
       std::make_unique<engine::EncoderEngine>(options, config, *std::move(runtime), &MonotonicNs, nullptr);
+  images->max_patches = images->encoder->limits().max_input_tokens;
   return images;
 }
 

@@ -37,10 +37,11 @@ struct ImageInput {
 
   text::ImageProcessor processor;
   ImageTokens tokens;
-  int32_t merge = 1;       // merge x merge patches are one row
-  int32_t columns = 0;     // of a row: the decoder's hidden_dim
-  int32_t max_images = 0;  // of a request
-  int64_t max_pixels = 0;  // of a file
+  int32_t merge = 1;        // merge x merge patches are one row
+  int32_t columns = 0;      // of a row: the decoder's hidden_dim
+  int32_t max_images = 0;   // of a request
+  int64_t max_pixels = 0;   // of a file
+  int64_t max_patches = 0;  // of an image
   engine::ExecutionProfile profile;
   engine::KeyedHash hash;  // of files; its key is random
   ImageStore store;
@@ -53,8 +54,8 @@ struct ImageInput {
 absl::StatusOr<text::ImageProcessor> FindImageProcessor(const ModelSettings& settings, const engine::TextFiles& files,
                                                         const engine::ModelConfig& decoder);
 
-// What images that are decoded at once take besides their rows.
-size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor);
+// What images that are decoded and encoded at once take besides the rows of requests. columns: of a row.
+size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor, int32_t columns);
 
 // The engine options of its encoder, but for those that are the model's.
 engine::EngineOptions ImageEncoderOptions(const ModelSettings& settings, const text::ImageProcessor& processor);

@@ -9,9 +9,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
+#include "engine/request/prompt_rows.h"
+#include "engine/request/tenant_share.h"
 
 namespace dunlin::server {
 namespace {
+
+constexpr size_t kMaxNumbers = size_t{1} << 16;  // some 100 bytes each
 
 size_t BytesOf(const ImageRows& rows) {
   return rows->size() * sizeof(float);
@@ -41,16 +45,23 @@ struct ImageStore::State {
   // Gives turns to those that wait, as far as there are turns and bytes. Returns those that got one.
   std::vector<std::shared_ptr<Entry>> GiveTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::vector<std::shared_ptr<Entry>> given;
-    while (num_turns < kMaxTurns && !order.empty()) {
+    size_t num_passed = 0;  // tenants over their share
+    while (num_turns < kMaxTurns && num_passed < order.size()) {
       const engine::TenantId tenant = order.front();
       std::deque<std::shared_ptr<Entry>>& queue = waiting[tenant];
       const std::shared_ptr<Entry> next = queue.front();
+      if (!WithinShare(*next)) {
+        ++num_passed;
+        order.pop_front();
+        order.push_back(tenant);
+        continue;
+      }
       if (taken + next->bytes > max_bytes) break;  // nobody passes it, so that it gets its room
       EvictTo(max_bytes - taken - next->bytes);
-      taken += next->bytes;
-      ++num_turns;
+      Take(*next);
       next->at = Entry::At::kTurn;
       given.push_back(next);
+      num_passed = 0;
       queue.pop_front();
       order.pop_front();
       if (queue.empty()) {
@@ -60,6 +71,29 @@ struct ImageStore::State {
       }
     }
     return given;
+  }
+
+  bool WithinShare(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto own = held.find(entry.tenant);
+    const size_t of_tenant = own == held.end() ? 0 : own->second;
+    return engine::WithinTenantShare(entry.tenant, taken == of_tenant, static_cast<int64_t>(of_tenant),
+                                     static_cast<int64_t>(entry.bytes), static_cast<int64_t>(taken),
+                                     static_cast<int64_t>(max_bytes));
+  }
+
+  void Take(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    taken += entry.bytes;
+    if (entry.bytes > 0) held[entry.tenant] += entry.bytes;
+    ++num_turns;
+  }
+
+  void GiveBack(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (entry.at == Entry::At::kTurn) --num_turns;
+    taken -= entry.bytes;
+    if (entry.bytes == 0) return;
+    const auto own = held.find(entry.tenant);
+    own->second -= entry.bytes;
+    if (own->second == 0) held.erase(own);
   }
 
   void EvictTo(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -83,14 +117,22 @@ struct ImageStore::State {
   }
 
   const size_t max_bytes;
-  mutable absl::Mutex mutex;                // guards what follows
-  size_t taken ABSL_GUARDED_BY(mutex) = 0;  // by requests
+  mutable absl::Mutex mutex;                                       // guards what follows
+  size_t taken ABSL_GUARDED_BY(mutex) = 0;                         // by requests
+  std::map<engine::TenantId, size_t> held ABSL_GUARDED_BY(mutex);  // of these, by tenants with any
   int num_turns ABSL_GUARDED_BY(mutex) = 0;
   std::map<engine::TenantId, std::deque<std::shared_ptr<Entry>>> waiting ABSL_GUARDED_BY(mutex);
   std::deque<engine::TenantId> order ABSL_GUARDED_BY(mutex);  // of tenants with entries that wait
   std::list<Kept> kept ABSL_GUARDED_BY(mutex);                // the least recently used last
   std::map<engine::Digest, std::list<Kept>::iterator> places ABSL_GUARDED_BY(mutex);
   size_t kept_bytes ABSL_GUARDED_BY(mutex) = 0;
+  std::list<engine::Digest> numbered ABSL_GUARDED_BY(mutex);  // the least recently asked for last
+  struct Number {
+    int32_t number;
+    std::list<engine::Digest>::iterator place;
+  };
+  std::map<engine::Digest, Number> numbers ABSL_GUARDED_BY(mutex);
+  int32_t next_number ABSL_GUARDED_BY(mutex) = 0;
   Counts counts ABSL_GUARDED_BY(mutex);
 };
 
@@ -104,8 +146,7 @@ ImageStore::Stay::~Stay() {
     if (entry_->at == Entry::At::kWaiting) {
       store.Withdraw(*entry_);
     } else {
-      if (entry_->at == Entry::At::kTurn) --store.num_turns;
-      store.taken -= entry_->bytes;
+      store.GiveBack(*entry_);
     }
     next = store.GiveTurns();
   }
@@ -156,6 +197,24 @@ std::unique_ptr<ImageStore::Stay> ImageStore::Enter(engine::TenantId tenant, siz
   std::erase(given, entry);
   State::Tell(given);
   return std::unique_ptr<Stay>(new Stay(std::move(entry)));
+}
+
+int32_t ImageStore::NumberOf(const engine::Digest& image) {
+  absl::MutexLock lock(&state_->mutex);
+  const auto found = state_->numbers.find(image);
+  if (found != state_->numbers.end()) {
+    state_->numbered.splice(state_->numbered.begin(), state_->numbered, found->second.place);
+    return found->second.number;
+  }
+  if (state_->numbers.size() == kMaxNumbers) {
+    state_->numbers.erase(state_->numbered.back());
+    state_->numbered.pop_back();
+  }
+  const int32_t number = state_->next_number;
+  state_->next_number = (number + 1) % engine::kFirstRowToken;
+  state_->numbered.push_front(image);
+  state_->numbers[image] = {number, state_->numbered.begin()};
+  return number;
 }
 
 ImageRows ImageStore::Find(const engine::Digest& image) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that rows of images take in a served model: those of requests in progress, and in what they leave those of
 // images that were encoded before, least recently used out first. A request enters with all the bytes that its images
-// take, so that none waits with half of them, and gets a turn, of which there are few at once: what decoding and
-// patches take is bounded by them. Tenants take turns; within one the order is that of arrival.
+// take, so that none waits with half of them, and gets a turn: what decoding and patches take is bounded by turns.
+// Tenants take turns, and have shares of the bytes as of the server's queues (tenant_share.h): one that is over its own
+// is passed by others. Within a tenant the order is that of arrival.
 // Thread rule: any thread. Callbacks come from the thread that makes room, which holds no lock then.
 #pragma once
 
@@ -20,8 +21,8 @@ using ImageRows = std::shared_ptr<const std::vector<float>>;
 
 class ImageStore {
  public:
-  // Requests that decode and encode at once: while one encodes, others decode.
-  static constexpr int kMaxTurns = 2;
+  // Requests that decode and encode at once. More would leave no thread of the text pool, which has two, to prompts.
+  static constexpr int kMaxTurns = 1;
 
   explicit ImageStore(size_t max_bytes);
   ~ImageStore();
@@ -50,6 +51,10 @@ class ImageStore {
   size_t max_bytes() const;
   // on_turn: called once the turn has come, unless that is before this returns. REQUIRES: bytes <= max_bytes().
   std::unique_ptr<Stay> Enter(engine::TenantId tenant, size_t bytes, std::function<void()> on_turn);
+
+  // What stands for an image in prompts: in [0, kFirstRowToken), another one for each digest. One that was not asked
+  // for in a while gets a new number.
+  int32_t NumberOf(const engine::Digest& image);
 
   // What Keep was given for an image of this digest and is still here; null: nothing.
   ImageRows Find(const engine::Digest& image);

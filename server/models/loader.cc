@@ -158,12 +158,21 @@ void SetBacking(const std::string& name, engine::TimeNs start, engine::KvBacking
   };
 }
 
-// A model whose encoder is not served, or whose files contradict each other, serves text.
+// Whether the files of a model, not the machine, are why it has no image encoder: it serves text.
+bool IsOfFiles(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
+}
+
 absl::Status StartImageInput(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,
                              ServedModel* served, const std::atomic<bool>& stop) {
   const engine::ModelConfig& config = served->model->config();
   if (!config.text_part) return absl::OkStatus();
+  if (settings.images.max_images == 0) {
+    served->image_refusal = "models[].images.max_images is 0";
+    return absl::OkStatus();
+  }
   const absl::StatusOr<text::ImageProcessor> processor = FindImageProcessor(settings, files, config);
+  if (absl::IsNotFound(processor.status())) return absl::OkStatus();
   absl::Status status = processor.status();
   if (status.ok() && served->chat_template == nullptr) status = absl::FailedPreconditionError("it takes no chats");
   if (status.ok()) {
@@ -172,10 +181,9 @@ absl::Status StartImageInput(const ModelSettings& settings, const engine::TextFi
     if (images.ok()) served->images = *std::move(images);
   }
   if (status.ok()) return status;
-  served->image_refusal = std::string(engine::StdView(status.message()));
-  if (!absl::IsNotFound(status))
-    spdlog::warn("model \"{}\": takes no images: {}", settings.name, served->image_refusal);
-  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
+  spdlog::warn("model \"{}\": takes no images: {}", settings.name, engine::StdView(status.message()));
+  served->image_refusal = "the log of its start says why it takes no images";
+  return IsOfFiles(status) ? absl::OkStatus() : status;
 }
 
 absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, kernels::Device* device,

@@ -139,13 +139,13 @@ absl::Status PlanImages(const ModelSettings& settings, const engine::ModelConfig
   const absl::StatusOr<text::ImageProcessor> processor = FindImageProcessor(settings, **files, decoder);
   if (!processor.ok()) return absl::OkStatus();  // the loader says why
   const engine::ModelSource source = ImageEncoderSource(settings);
-  absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *device.ops);
-  if (!summary.ok()) return summary.status();
+  const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *device.ops);
+  if (!summary.ok()) return absl::OkStatus();  // as above
   const auto plan = engine::PlanEncoderMemory(summary->config, source.precisions, device,
                                               ImageEncoderOptions(settings, *processor), 1);
   if (!plan.ok()) return plan.status();
   memory->images = WeightBytes(*summary, source.precisions) + WorkspaceBytes(*plan);
-  memory->image_rows = settings.images.memory_bytes + DecodingBytes(settings, *processor);
+  memory->image_rows = settings.images.memory_bytes + DecodingBytes(settings, *processor, decoder.hidden_dim);
   return absl::OkStatus();
 }
 

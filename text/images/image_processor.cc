@@ -42,7 +42,7 @@ absl::StatusOr<ImageSize> SizeWithinLongestEdge(const ImageProcessor& processor,
     height = std::floor(height / ratio);
   }
   if (width < 1 || height < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("image is ", image.width, " x ", image.height,
+    return absl::InvalidArgumentError(absl::StrCat("is ", image.width, " x ", image.height,
                                                    " pixels; its shorter side has none where the longer one has ",
                                                    processor.longest_edge, " (size.longest_edge)"));
   }

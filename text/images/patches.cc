@@ -9,7 +9,7 @@ absl::StatusOr<ImageSize> TowerSize(const ImageProcessor& processor, ImageSize i
   if (processor.do_resize) return processor.sizing->size_of(processor, image);
   const int32_t square = processor.patch_size * processor.merge_size;
   if (image.width % square == 0 && image.height % square == 0) return image;
-  return absl::InvalidArgumentError(absl::StrCat("image is ", image.width, " x ", image.height,
+  return absl::InvalidArgumentError(absl::StrCat("is ", image.width, " x ", image.height,
                                                  " pixels; without do_resize both must be multiples of ", square));
 }
 

@@ -20,22 +20,11 @@ namespace {
 
 using C = ClientField;
 
-constexpr std::string_view kLimitWords = "; limit is ";
-
 text::LocalTime Now() {
   const std::time_t seconds = std::time(nullptr);
   std::tm fields{};
   localtime_r(&seconds, &fields);
   return {.unix_seconds = seconds, .utc_offset_seconds = fields.tm_gmtoff};
-}
-
-// The text library's message, "takes more than 5; limit is 5". A fault of ours stays one.
-absl::Status Refused(const absl::Status& status, const FieldNames& names) {
-  if (!absl::IsInvalidArgument(status) && !absl::IsResourceExhausted(status)) return status;
-  const std::string_view message = engine::StdView(status.message());
-  const size_t end = std::min(message.find(kLimitWords), message.size());
-  const std::string_view limit = message.substr(std::min(end + kLimitWords.size(), message.size()));
-  return InvalidField(engine::Violation::Of(C::kChat, std::string(message.substr(0, end)), std::string(limit)), names);
 }
 
 absl::Status RaisedByTemplate(const absl::Status& status, const FieldNames& names) {
@@ -82,10 +71,10 @@ absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedM
   if (!images.ok()) return images.status();
   absl::StatusOr<text::RenderedChat> rendered = RenderWithSystem(core, model, chat);
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
-  if (!rendered.ok()) return Refused(rendered.status(), names);
+  if (!rendered.ok()) return RefusedByText(rendered.status(), C::kChat, {}, names);
   absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeChat(core, *model.tokenizer, *rendered, max_tokens);
   if (absl::IsOutOfRange(ids.status())) return ids.status();
-  if (!ids.ok()) return Refused(ids.status(), names);
+  if (!ids.ok()) return RefusedByText(ids.status(), C::kChat, {}, names);
   if (!images->empty()) {
     if (absl::Status s = PlaceImages(*model.images, &*ids, &*images); !s.ok()) return s;
   }

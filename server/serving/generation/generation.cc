@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/loop/validate.h"
 #include "server/access/tenant.h"
 #include "server/serving/record/errors.h"
 #include "server/serving/resolve/key_limits.h"
@@ -190,9 +191,12 @@ absl::StatusOr<bool> Generation::SettleImages() {
   images_ = nullptr;
   if (absl::IsResourceExhausted(rows->status())) core_->overload()->OnRefusal(core_->now());
   if (!rows->ok()) return rows->status();
-  plan_->request.rows = **std::move(rows);
+  plan_->request.rows = rows_ = **std::move(rows);
   record_.image_time = core_->now() - images_since_;
+  for (PromptImage& image : plan_->images) image.file = nullptr;
   ticket_.ReleaseBytes();
+  const auto violation = engine::CheckPrompt(plan_->request, plan_->model->engine->limits());
+  if (violation.has_value()) return MakeError(Reason::kInternal, "the rows of images do not fit their prompt");
   return true;
 }
 
@@ -207,6 +211,7 @@ absl::Status Generation::StartImages() {
                                    static_cast<Generation*>(self.get())->Resume();
                                  }
                                }};
+  if (absl::Status s = ReserveQuota(); !s.ok()) return s;
   images_since_ = core_->now();
   engine::Request& request = plan_->request;
   auto started = PendingImages::Start(plan_->model->images.get(), plan_->images, request.cache_salt, &request.prompt,
@@ -250,15 +255,20 @@ absl::Status Generation::StartConstraint() {
   return absl::OkStatus();
 }
 
+absl::Status Generation::ReserveQuota() {
+  if (std::exchange(quota_reserved_, true)) return absl::OkStatus();
+  const int64_t tokens = std::ssize(plan_->request.prompt) + int64_t{plan_->num_outputs} * plan_->reserved_tokens;
+  return ReserveTokens(*core_, call_.principal, tokens, &ticket_);
+}
+
 absl::Status Generation::Submit() {
+  if (absl::Status s = ReserveQuota(); !s.ok()) return s;
   GenerationPlan plan = *std::exchange(plan_, std::nullopt);
   model_ = plan.model;
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
   request.tenant = TenantOf(call_.principal.name);
-  const int64_t reserved = std::ssize(request.prompt) + int64_t{plan.num_outputs} * plan.reserved_tokens;
-  if (absl::Status s = ReserveTokens(*core_, call_.principal, reserved, &ticket_); !s.ok()) return s;
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits()) +
                               static_cast<size_t>(plan.num_outputs) * ConstraintBytes(plan);
   if (!ticket_.TakeOutputBytes(output_bytes)) {
@@ -347,7 +357,8 @@ void Generation::Report() {
     adapter_use_ = AdapterUses::Use();
     record_.finished = core_->now();
     if (outputs_ != nullptr) outputs_->FillRecord(&record_);
-    const bool computed = record_.first_scheduled != 0;
+    const bool computed = record_.first_scheduled != 0 || record_.image_time != 0;
+    rows_ = nullptr;
     ticket_.quota()->Settle(computed ? int64_t{record_.prompt_tokens} + record_.completion_tokens : 0,
                             record_.finished);
     if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);

@@ -79,6 +79,8 @@ class Generation final : public TextTask, public StallWatch::Call {
   // False: the images are not encoded yet, and the generation runs again once something has changed.
   absl::StatusOr<bool> SettleImages();
   absl::Status StartImages();
+  // Of the caller's key, before anything is computed.
+  absl::Status ReserveQuota();
   // The status of a generation that need not go on.
   absl::Status CheckStillWanted() const;
   // False: the grammar is being compiled, and the generation runs again once it is, or when it is cancelled.
@@ -121,6 +123,8 @@ class Generation final : public TextTask, public StallWatch::Call {
   std::optional<GenerationPlan> plan_;     // while kPlanned
   std::shared_ptr<PendingImages> images_;  // while kPlanned, of a chat with images; uses plan_->model
   engine::TimeNs images_since_ = 0;
+  std::shared_ptr<const engine::PromptRows> rows_;  // of a chat with images, until its outputs have ended
+  bool quota_reserved_ = false;
   std::unique_ptr<PendingConstraint> constraint_;  // while kPlanned, of a plan with a grammar; uses plan_->model
   ModelLease model_;                               // from Submit to the end
   AdapterUses::Use adapter_use_;                   // of model_'s, the same; empty without an adapter

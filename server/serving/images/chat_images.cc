@@ -24,6 +24,10 @@ absl::Status ReadGrid(const ImageInput& input, PromptImage* image) {
   if (!size.ok()) return size.status();
   const absl::StatusOr<text::ImageGrid> grid = text::GridOf(input.processor, *size);
   if (!grid.ok()) return grid.status();
+  if (grid->num_patches() > input.max_patches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is ", grid->num_patches(), " patches; limit is ", input.max_patches));
+  }
   image->grid = *grid;
   return absl::OkStatus();
 }
@@ -59,7 +63,7 @@ absl::StatusOr<std::vector<PromptImage>> ReadChatImages(const ServedModel& model
   }
   for (PromptImage& image : images) {
     const absl::Status read = ReadGrid(input, &image);
-    if (!read.ok()) return ImageRefused(read, image.part, names);
+    if (!read.ok()) return RefusedByText(read, C::kChatPartImage, image.part, names);
   }
   return images;
 }
@@ -105,19 +109,12 @@ engine::Digest DigestOf(const ImageInput& input, std::string_view salt, const Pr
   return input.hash(of_salt.data(), sizeof(of_salt), image.file->data(), image.file->size());
 }
 
-void SetRowTokens(const ImageInput& input, const PromptImage& image, const engine::Digest& digest,
+void SetRowTokens(ImageInput* input, const PromptImage& image, const engine::Digest& digest,
                   std::vector<engine::TokenId>* prompt) {
   std::vector<engine::PromptRows::Span> spans;
-  AppendSpans(input, image, &spans);
-  engine::Digest words{};
-  uint32_t count = 0;
-  for (const engine::PromptRows::Span& span : spans) {
-    for (int32_t i = 0; i < span.count; ++i, ++count) {
-      if (count % words.size() == 0) words = input.hash(digest.data(), sizeof(digest), &count, sizeof(count));
-      const auto bits = static_cast<engine::TokenId>(words[count % words.size()] & (engine::kFirstRowToken - 1));
-      (*prompt)[static_cast<size_t>(span.first + i)] = engine::kFirstRowToken | bits;
-    }
-  }
+  AppendSpans(*input, image, &spans);
+  const engine::TokenId id = engine::kFirstRowToken | input->store.NumberOf(digest);
+  for (const engine::PromptRows::Span& span : spans) std::fill_n(prompt->begin() + span.first, span.count, id);
 }
 
 }  // namespace dunlin::server

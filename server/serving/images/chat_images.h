@@ -43,8 +43,9 @@ void AppendSpans(const ImageInput& input, const PromptImage& image, std::vector<
 
 // What tells an image from others among requests of one salt.
 engine::Digest DigestOf(const ImageInput& input, std::string_view salt, const PromptImage& image);
-// Replaces the tokens of its rows by row tokens that are those of this digest.
-void SetRowTokens(const ImageInput& input, const PromptImage& image, const engine::Digest& digest,
+// Replaces the tokens of its rows by row tokens, which are those of no other digest: ImageStore::NumberOf, the same for
+// all of them, since their places tell them apart.
+void SetRowTokens(ImageInput* input, const PromptImage& image, const engine::Digest& digest,
                   std::vector<engine::TokenId>* prompt);
 
 }  // namespace dunlin::server

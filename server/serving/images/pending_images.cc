@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "server/serving/record/errors.h"
 #include "text/images/image.h"
 
@@ -27,11 +28,13 @@ absl::StatusOr<std::shared_ptr<PendingImages>> PendingImages::Start(ImageInput* 
   for (PromptImage& image : images) {
     const engine::Digest digest = DigestOf(*input, salt, image);
     AppendSpans(*input, image, &held->rows.spans);
-    SetRowTokens(*input, image, digest, prompt);
+    SetRowTokens(input, image, digest, prompt);
     num_rows += NumRows(*input, image);
-    pending->images_.push_back({std::move(image), digest});
+    // Room for this request may be made of what it needs.
+    pending->images_.push_back({std::move(image), digest, input->store.Find(digest)});
   }
-  const size_t bytes = static_cast<size_t>(num_rows) * static_cast<size_t>(input->columns) * sizeof(float);
+  pending->num_values_ = static_cast<size_t>(num_rows) * static_cast<size_t>(input->columns);
+  const size_t bytes = pending->num_values_ * sizeof(float);
   if (bytes > input->store.max_bytes()) {
     return InvalidField(
         engine::Violation::Of(C::kChatImages, absl::StrCat("have images that become ", bytes, " bytes of rows"),
@@ -46,14 +49,15 @@ absl::StatusOr<std::shared_ptr<PendingImages>> PendingImages::Start(ImageInput* 
 
 std::optional<absl::StatusOr<std::shared_ptr<const engine::PromptRows>>> PendingImages::Advance() {
   if (!stay_->entered()) return std::nullopt;
+  if (next_ == 0) held_->rows.values.reserve(num_values_);
   while (next_ < images_.size()) {
     const Image& image = images_[next_];
     if (running_) {
       const absl::StatusOr<bool> collected = Collect();
       if (!collected.ok()) return collected.status();
       if (!*collected) return std::nullopt;
-    } else if (const ImageRows rows = input_->store.Find(image.digest); rows != nullptr) {
-      Append(*rows);
+    } else if (ImageRows rows = KnownRows(image); rows != nullptr) {
+      Append(std::move(rows));
     } else {
       if (absl::Status s = Submit(image); !s.ok()) return s;
       running_ = true;
@@ -87,9 +91,9 @@ void PendingImages::OnFinish(std::unique_ptr<engine::EncodeCall> call) {
 
 absl::Status PendingImages::Submit(const Image& image) {
   const absl::StatusOr<text::Image> decoded = text::DecodeImage(*image.prompt.file, {.max_pixels = input_->max_pixels});
-  if (!decoded.ok()) return ImageRefused(decoded.status(), image.prompt.part, *caller_.names);
+  if (!decoded.ok()) return RefusedByText(decoded.status(), C::kChatPartImage, image.prompt.part, *caller_.names);
   absl::StatusOr<text::ImagePatches> patches = text::MakePatches(input_->processor, *decoded);
-  if (!patches.ok()) return ImageRefused(patches.status(), image.prompt.part, *caller_.names);
+  if (!patches.ok()) return RefusedByText(patches.status(), C::kChatPartImage, image.prompt.part, *caller_.names);
   auto call = std::make_unique<engine::EncodeCall>();
   engine::EncodeRequest& request = call->request;
   request.patches = std::move(patches->values);
@@ -101,6 +105,9 @@ absl::Status PendingImages::Submit(const Image& image) {
   request.arrival = caller_.arrival;
   request.deadline = caller_.deadline;
   call->vectors.resize(static_cast<size_t>(NumRows(*input_, image.prompt)) * static_cast<size_t>(input_->columns));
+  if (const absl::Status s = input_->encoder->Validate(request); !s.ok()) {
+    return MakeError(Reason::kInternal, engine::StdView(s.message()));
+  }
   const absl::StatusOr<engine::RequestId> id = input_->encoder->Submit(std::move(call), shared_from_this());
   if (!id.ok()) return SubmitRefused(id.status(), caller_.limits->retry_after_ms);
   id_ = *id;
@@ -122,13 +129,21 @@ absl::StatusOr<bool> PendingImages::Collect() {
   if (absl::Status status = StatusOf(call->reason, *caller_.limits); !status.ok()) return status;
   auto rows = std::make_shared<const std::vector<float>>(std::move(call->vectors));
   input_->store.Keep(images_[next_].digest, rows);
-  Append(*rows);
+  Append(std::move(rows));
   return true;
 }
 
-void PendingImages::Append(const std::vector<float>& rows) {
-  held_->rows.values.insert(held_->rows.values.end(), rows.begin(), rows.end());
-  ++next_;
+ImageRows PendingImages::KnownRows(const Image& image) const {
+  if (image.rows != nullptr) return image.rows;
+  for (size_t i = 0; i < next_; ++i) {
+    if (images_[i].digest == image.digest) return images_[i].rows;
+  }
+  return nullptr;
+}
+
+void PendingImages::Append(ImageRows rows) {
+  held_->rows.values.insert(held_->rows.values.end(), rows->begin(), rows->end());
+  images_[next_++].rows = std::move(rows);
 }
 
 }  // namespace dunlin::server

@@ -52,6 +52,7 @@ class PendingImages final : public engine::EncodeSink, public std::enable_shared
   struct Image {
     PromptImage prompt;
     engine::Digest digest;
+    ImageRows rows;  // once they are known
   };
   struct Held;
 
@@ -60,11 +61,14 @@ class PendingImages final : public engine::EncodeSink, public std::enable_shared
   absl::Status Submit(const Image& image);
   // False: the encoder has not finished.
   absl::StatusOr<bool> Collect();
-  void Append(const std::vector<float>& rows);
+  // Those of an image that the store has, or of an equal one before.
+  ImageRows KnownRows(const Image& image) const;
+  void Append(ImageRows rows);
 
   ImageInput* const input_;
   const Caller caller_;
   std::vector<Image> images_;
+  size_t num_values_ = 0;  // of all rows
   size_t next_ = 0;
   bool running_ = false;  // images_[next_] is in the encoder
   std::unique_ptr<ImageStore::Stay> stay_;

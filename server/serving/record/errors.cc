@@ -163,11 +163,15 @@ absl::Status GrammarRefused(const absl::Status& status, engine::Field field, con
   return refused;
 }
 
-absl::Status ImageRefused(const absl::Status& status, engine::FieldIndex part, const FieldNames& names) {
+absl::Status RefusedByText(const absl::Status& status, engine::Field field, engine::FieldIndex index,
+                           const FieldNames& names) {
   if (!absl::IsInvalidArgument(status) && !absl::IsResourceExhausted(status)) return status;
-  return InvalidField(
-      engine::Violation::Of(ClientField::kChatPartImage, std::string(engine::StdView(status.message())), "", part),
-      names);
+  constexpr std::string_view kLimitWords = "; limit is ";
+  const std::string_view message = engine::StdView(status.message());
+  const size_t end = std::min(message.find(kLimitWords), message.size());
+  const std::string_view limit = message.substr(std::min(end + kLimitWords.size(), message.size()));
+  return InvalidField(engine::Violation::Of(field, std::string(message.substr(0, end)), std::string(limit), index),
+                      names);
 }
 
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit) {

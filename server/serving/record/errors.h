@@ -95,9 +95,10 @@ absl::Status MakeError(Reason reason, std::string_view message);
 absl::Status InvalidField(const engine::Violation& violation, const FieldNames& names);
 // Of a GrammarCompiler's error: INVALID_ARGUMENT, or FAILED_PRECONDITION for a tokenizer that cannot be constrained.
 absl::Status GrammarRefused(const absl::Status& status, engine::Field field, const FieldNames& names);
-// Of a file that is not an image within its limits: INVALID_ARGUMENT with the part of the chat; a fault of ours stays
-// one.
-absl::Status ImageRefused(const absl::Status& status, engine::FieldIndex part, const FieldNames& names);
+// Of an error of text/, whose message goes on after the field's name: "takes more than 5; limit is 5".
+// INVALID_ARGUMENT; a fault of ours stays one.
+absl::Status RefusedByText(const absl::Status& status, engine::Field field, engine::FieldIndex index,
+                           const FieldNames& names);
 // As InvalidField above, for a field that only one front end has.
 absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
 // The problem of a text that stands where one of a few names belongs: `is "nf4"`. Only a name of up to 32 letters,

@@ -54,6 +54,17 @@ TEST(PromptRowsInPlans, AreComputedAgainAfterAPreemption) {
   SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
 
+// Sequences that have ended may wait for long to be destroyed; the memory of their images does not.
+TEST(PromptRowsInPlans, LeaveWithTheSequenceThatHasEnded) {
+  SchedulerHarness harness;
+  Client* client = harness.Add(AskRows(Prompt(20), 0, 20, 0, 3));
+  const std::weak_ptr<const PromptRows> rows = client->request.rows;
+  client->request.rows = nullptr;
+  EXPECT_FALSE(rows.expired());
+  harness.StepUntilIdle();
+  EXPECT_TRUE(rows.expired());
+}
+
 TEST(PromptRowsInPlans, EqualIdsShareAPrefixAndOthersDoNot) {
   SchedulerHarness harness;
   harness.Add(AskRows(Prompt(14), 5, 9, 0, 1));

@@ -28,6 +28,12 @@ Json ChatBody(const Json& messages, int max_tokens) {
           {"temperature", 0},  {"return_token_ids", true}, {"logprobs", true}};
 }
 
+std::string SaltedBody(const Json& messages, const std::string& salt) {
+  Json body = ChatBody(messages, 4);
+  body["cache_salt"] = salt;
+  return body.dump();
+}
+
 std::vector<int> OutputOf(const Json& answer) {
   return answer["choices"][0]["token_ids"].get<std::vector<int>>();
 }
@@ -56,27 +62,29 @@ TEST_P(ImageChats, AnswersAreThoseOfTransformers) {
 
 // Of the second request the prefix cache has the pages, and the store the rows.
 TEST_P(ImageChats, ARepeatedChatHasTheSameBytes) {
-  const std::string body = ChatBody(golden_["messages"], 4).dump();
+  const std::string body = SaltedBody(golden_["messages"], "repeated");
   const HttpAnswer first = edge_.Post("/v1/chat/completions", body);
   const HttpAnswer second = edge_.Post("/v1/chat/completions", body);
   ASSERT_EQ(first.status, 200) << first.body;
+  ASSERT_EQ(second.status, 200) << second.body;
   EXPECT_EQ(first.json()["choices"], second.json()["choices"]);
 }
 
+// Each request's salt is its own, so that each is encoded and computed.
 TEST_P(ImageChats, NeighboursChangeNothing) {
-  const std::string body = ChatBody(golden_["messages"], 4).dump();
-  const Json alone = edge_.Post("/v1/chat/completions", body).json()["choices"];
-  std::vector<Json> answers(6);
+  const HttpAnswer alone = edge_.Post("/v1/chat/completions", SaltedBody(golden_["messages"], "alone"));
+  ASSERT_EQ(alone.status, 200) << alone.body;
+  std::vector<HttpAnswer> answers(12);
   std::vector<std::thread> callers;
   for (size_t i = 0; i < answers.size(); ++i) {
     callers.emplace_back([&, i] {
-      const Json& other = Golden()["chats"][i % 3]["messages"];
-      const std::string of_this = i < 3 ? body : ChatBody(other, 4).dump();
-      answers[i] = edge_.Post("/v1/chat/completions", of_this).json();
+      const Json messages = i < 4 ? golden_["messages"] : Golden()["chats"][i % 3]["messages"];
+      answers[i] = edge_.Post("/v1/chat/completions", SaltedBody(messages, absl::StrCat("neighbour ", i)));
     });
   }
   for (std::thread& caller : callers) caller.join();
-  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(answers[i]["choices"], alone);
+  for (const HttpAnswer& answer : answers) EXPECT_EQ(answer.status, 200) << answer.body;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(answers[i].json()["choices"], alone.json()["choices"]);
 }
 
 TEST_P(ImageChats, TokenizeCountsTheRows) {

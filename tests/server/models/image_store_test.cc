@@ -35,51 +35,77 @@ class ImageStoreTest : public testing::Test {
   std::vector<std::string> told_;
 };
 
-TEST_F(ImageStoreTest, TurnsAreFew) {
+TEST_F(ImageStoreTest, OneHasItsTurn) {
   auto first = Enter("first", 1, kRowBytes);
   auto second = Enter("second", 1, kRowBytes);
-  auto third = Enter("third", 1, kRowBytes);
   EXPECT_TRUE(first->entered());
-  EXPECT_TRUE(second->entered());
-  EXPECT_FALSE(third->entered());
+  EXPECT_FALSE(second->entered());
   EXPECT_THAT(told_, IsEmpty());  // what has its turn at once is not told
-  second->EndTurn();
-  EXPECT_TRUE(third->entered());
-  EXPECT_THAT(told_, ElementsAre("third"));
-  EXPECT_EQ(store_.counts().bytes, 3 * kRowBytes);  // without its turn the second keeps its bytes
+  first->EndTurn();
+  EXPECT_TRUE(second->entered());
+  EXPECT_THAT(told_, ElementsAre("second"));
+  EXPECT_EQ(store_.counts().bytes, 2 * kRowBytes);  // without its turn the first keeps its bytes
 }
 
 TEST_F(ImageStoreTest, WaitsForBytesAndIsNotPassed) {
   auto large = Enter("large", 1, 3 * kRowBytes);
   large->EndTurn();
-  auto waits = Enter("waits", 1, 2 * kRowBytes);
-  auto small = Enter("small", 2, kRowBytes);
+  auto waits = Enter("waits", 2, 2 * kRowBytes);
+  auto small = Enter("small", 3, kRowBytes);
   EXPECT_FALSE(waits->entered());
   EXPECT_FALSE(small->entered());  // it would fit
   large.reset();
+  EXPECT_THAT(told_, ElementsAre("waits"));
+  waits->EndTurn();
   EXPECT_THAT(told_, ElementsAre("waits", "small"));
 }
 
+// A tenant that holds some of the bytes may not take the last of them.
+TEST_F(ImageStoreTest, ATenantOverItsShareIsPassedByOthers) {
+  auto holds = Enter("holds", 1, 2 * kRowBytes);
+  holds->EndTurn();
+  auto more = Enter("more", 1, 2 * kRowBytes);
+  EXPECT_FALSE(more->entered());
+  auto other = Enter("other", 2, kRowBytes);
+  EXPECT_TRUE(other->entered());
+  other.reset();
+  EXPECT_FALSE(more->entered());
+  holds.reset();
+  EXPECT_THAT(told_, ElementsAre("more"));
+}
+
+TEST_F(ImageStoreTest, RequestsWithoutANameHaveEverything) {
+  auto holds = Enter("holds", engine::kSharedTenant, 2 * kRowBytes);
+  holds->EndTurn();
+  EXPECT_TRUE(Enter("more", engine::kSharedTenant, 2 * kRowBytes)->entered());
+}
+
 TEST_F(ImageStoreTest, TenantsTakeTurns) {
-  auto a = Enter("a", 1, 0);
-  auto b = Enter("b", 1, 0);
+  auto now = Enter("now", 1, 0);
   std::vector<std::unique_ptr<ImageStore::Stay>> flood;
   for (int i = 0; i < 3; ++i) flood.push_back(Enter("flood", 1, 0));
   auto other = Enter("other", 2, 0);
-  a->EndTurn();
-  b->EndTurn();
+  now->EndTurn();
+  flood[0]->EndTurn();
   EXPECT_THAT(told_, ElementsAre("flood", "other"));
 }
 
 TEST_F(ImageStoreTest, WhoeverLeavesTheQueueIsForgotten) {
-  auto a = Enter("a", 1, 0);
-  auto b = Enter("b", 1, 0);
+  auto now = Enter("now", 1, 0);
   auto gone = Enter("gone", 2, 0);
   auto last = Enter("last", 3, 0);
   gone.reset();
-  a.reset();
+  now.reset();
   EXPECT_THAT(told_, ElementsAre("last"));
   EXPECT_TRUE(last->entered());
+}
+
+TEST_F(ImageStoreTest, EachImageHasItsOwnNumber) {
+  const int32_t first = store_.NumberOf(DigestOf(1));
+  EXPECT_NE(store_.NumberOf(DigestOf(2)), first);
+  EXPECT_EQ(store_.NumberOf(DigestOf(1)), first);
+  for (uint32_t i = 0; i < (1U << 16) + 8; ++i) (void)store_.NumberOf(DigestOf(10 + i));
+  EXPECT_GT(store_.NumberOf(DigestOf(1)), first + (1 << 16));  // forgotten, and never another image's
 }
 
 TEST_F(ImageStoreTest, RowsAreFoundUntilTheirRoomIsNeeded) {

@@ -31,16 +31,16 @@ std::string EmptyPng(uint32_t width, uint32_t height) {
 TEST(BadImage, OfNoKnownFormatNamesThoseThatAreRead) {
   const std::string bitmap = "BM" + std::string(100, '\0');
   for (const std::string_view file : {std::string_view(), std::string_view("hello"), std::string_view(bitmap)}) {
-    ExpectRefused(file, kManyPixels, "image is of no format that is read: PNG, JPEG, WebP, GIF");
+    ExpectRefused(file, kManyPixels, "is of no format that is read: PNG, JPEG, WebP, GIF");
   }
 }
 
 TEST(BadImage, OfTooManyPixelsIsRefusedByItsHeader) {
-  ExpectRefused(EmptyPng(60000, 60000), kManyPixels, "image is 60000 x 60000, 3600000000 pixels; limit is 1000000");
+  ExpectRefused(EmptyPng(60000, 60000), kManyPixels, "is 60000 x 60000, 3600000000 pixels; limit is 1000000");
   ExpectRefused(EmptyPng(60000, 60000), {.max_pixels = 3'599'999'999}, "limit is 3599999999");
-  ExpectRefused(EmptyPng(70000, 1), {.max_pixels = INT64_MAX}, "image is 70000 x 1 pixels; limit of a side is 65535");
-  ExpectRefused(EmptyPng(1, 70000), {.max_pixels = INT64_MAX}, "image is 1 x 70000 pixels; limit of a side is 65535");
-  ExpectRefused(EmptyPng(3, 3), {.max_pixels = 8}, "image is 3 x 3, 9 pixels; limit is 8");
+  ExpectRefused(EmptyPng(70000, 1), {.max_pixels = INT64_MAX}, "is 70000 x 1 pixels; limit of a side is 65535");
+  ExpectRefused(EmptyPng(1, 70000), {.max_pixels = INT64_MAX}, "is 1 x 70000 pixels; limit of a side is 65535");
+  ExpectRefused(EmptyPng(3, 3), {.max_pixels = 8}, "is 3 x 3, 9 pixels; limit is 8");
   ExpectRefused(EmptyPng(3, 3), {.max_pixels = -1}, "max_pixels is -1; it is 0 or more");
 }
 
@@ -56,14 +56,14 @@ TEST(BadImage, HasAsManyPixelsAsTheLimitAtMost) {
 TEST(BadImage, WithoutPixelsIsCorrupt) {
   const auto image = DecodeImage(EmptyPng(8, 8), kManyPixels);
   EXPECT_EQ(image.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(image.status().message()), HasSubstr("PNG file is corrupt: "));
+  EXPECT_THAT(std::string(image.status().message()), HasSubstr("is a PNG file that is corrupt: "));
 }
 
 TEST(BadImage, CutShortSaysSo) {
   for (const char* name : {"png_rgb", "jpeg_420", "jpeg_progressive", "webp_lossy", "webp_lossless_alpha", "gif"}) {
     const std::string file = GoldenFile(name);
     for (const size_t size : {file.size() / 2, file.size() - 2}) {
-      ExpectRefused(std::string_view(file).substr(0, size), kManyPixels, " file is cut short");
+      ExpectRefused(std::string_view(file).substr(0, size), kManyPixels, " file that is cut short");
     }
   }
 }
@@ -82,10 +82,10 @@ TEST(BadImage, MayNotClaimMoreThanItHas) {
   const size_t exif = webp.find("EXIF");
   ASSERT_NE(exif, std::string::npos);
   webp.replace(exif + 4, 4, "\xFE\xFF\xFF\xFF");
-  ExpectRefused(webp, kManyPixels, "WebP file is cut short");
+  ExpectRefused(webp, kManyPixels, "WebP file that is cut short");
   std::string png = GoldenFile("png_rgb");
   png.replace(8, 4, "\x7F\xFF\xFF\xFF");
-  ExpectRefused(png, kManyPixels, "PNG file is cut short");
+  ExpectRefused(png, kManyPixels, "PNG file that is cut short");
 }
 
 // Of a progressive JPEG every scan goes over all pixels, although it may have a few bytes.
@@ -94,13 +94,13 @@ TEST(BadImage, MayNotHaveManyScans) {
   const size_t begin = file.rfind("\xFF\xDA");
   const std::string scan = file.substr(begin, file.size() - 2 - begin);
   for (int i = 0; i < 70; ++i) file.insert(begin, scan);
-  ExpectRefused(file, kManyPixels, "JPEG file has more than 64 scans");
+  ExpectRefused(file, kManyPixels, "JPEG file that has more than 64 scans");
 }
 
 TEST(BadImage, OfAGifHasAPicture) {
   const std::string file = GoldenFile("gif");
   const size_t table = size_t{3} << ((file[10] & 7) + 1);
-  ExpectRefused(file.substr(0, 13 + table) + ";", kManyPixels, "GIF file has no picture");
+  ExpectRefused(file.substr(0, 13 + table) + ";", kManyPixels, "GIF file that has no picture");
 }
 
 TEST(BadImage, OrientationThatIsNoneIsIgnored) {

@@ -100,7 +100,7 @@ TEST(GridOf, IsTransformers) {
 TEST(GridOf, SaysWhyAnImageIsTooNarrow) {
   const ImageProcessor processor = ProcessorOf(ImageGoldens("processor.json")["cases"][0]);
   EXPECT_EQ(GridOf(processor, {.width = 2, .height = 65535}).status().message(),
-            "image is 2 x 65535 pixels; its shorter side has none where the longer one has 32 (size.longest_edge)");
+            "is 2 x 65535 pixels; its shorter side has none where the longer one has 32 (size.longest_edge)");
 }
 
 TEST(GridOf, WithoutResizingNeedsWholeSquares) {
@@ -108,7 +108,7 @@ TEST(GridOf, WithoutResizingNeedsWholeSquares) {
   processor.do_resize = false;
   EXPECT_EQ(GridOf(processor, {.width = 24, .height = 16}).value_or(ImageGrid()), (ImageGrid{.rows = 4, .columns = 6}));
   EXPECT_EQ(GridOf(processor, {.width = 24, .height = 20}).status().message(),
-            "image is 24 x 20 pixels; without do_resize both must be multiples of 8");
+            "is 24 x 20 pixels; without do_resize both must be multiples of 8");
 }
 
 TEST(PlaceOf, GoesThroughSquaresRowByRow) {

@@ -59,7 +59,7 @@ struct Opened<'a> {
 impl<'a> Opened<'a> {
     fn new(file: &'a [u8], max_pixels: u64) -> Result<Self> {
         let (format, name) = format_of(file)?;
-        let exif = segments::whole(format, file).map_err(|what| Error::invalid(format!("{name} file {what}")))?;
+        let exif = segments::whole(format, file).map_err(|what| Error::invalid(format!("is a {name} file that {what}")))?;
         let mut reader = ImageReader::with_format(Cursor::new(file), format);
         let mut limits = Limits::no_limits();
         limits.max_alloc = Some(IMAGE_DECODER_BYTES);
@@ -77,20 +77,20 @@ fn format_of(file: &[u8]) -> Result<(ImageFormat, &'static str)> {
         Ok(ImageFormat::Jpeg) => Ok((ImageFormat::Jpeg, "JPEG")),
         Ok(ImageFormat::WebP) => Ok((ImageFormat::WebP, "WebP")),
         Ok(ImageFormat::Gif) => Ok((ImageFormat::Gif, "GIF")),
-        _ => Err(Error::invalid("image is of no format that is read: PNG, JPEG, WebP, GIF")),
+        _ => Err(Error::invalid("is of no format that is read: PNG, JPEG, WebP, GIF")),
     }
 }
 
 fn check_size((width, height): Size, max_pixels: u64) -> Result<()> {
     if width == 0 || height == 0 {
-        return Err(Error::invalid(format!("image is {width} x {height} pixels; it has none")));
+        return Err(Error::invalid(format!("is {width} x {height} pixels; it has none")));
     }
     if width > MAX_IMAGE_SIDE || height > MAX_IMAGE_SIDE {
-        return Err(Error::invalid(format!("image is {width} x {height} pixels; limit of a side is {MAX_IMAGE_SIDE}")));
+        return Err(Error::invalid(format!("is {width} x {height} pixels; limit of a side is {MAX_IMAGE_SIDE}")));
     }
     match u64::from(width) * u64::from(height) {
         pixels if pixels > max_pixels => {
-            Err(Error::invalid(format!("image is {width} x {height}, {pixels} pixels; limit is {max_pixels}")))
+            Err(Error::invalid(format!("is {width} x {height}, {pixels} pixels; limit is {max_pixels}")))
         }
         _ => Ok(()),
     }
@@ -110,5 +110,5 @@ fn refused(name: &str, error: &ImageError) -> Error {
         ImageError::Unsupported(error) => format!("has what is not supported: {error}"),
         error => format!("is corrupt: {error}"),
     };
-    Error::invalid(format!("{name} file {}", what.replace(char::is_control, " ")))
+    Error::invalid(format!("is a {name} file that {}", what.replace(char::is_control, " ")))
 }
