@@ -19,9 +19,12 @@ using nlohmann::json;
 
 constexpr char kProcessorFile[] = "processor_config.json";
 constexpr char kImageFile[] = "preprocessor_config.json";
-constexpr int64_t kMaxLongestEdge = 16384;  // pixels; released models have at most 1540
-constexpr int64_t kMaxPatchSize = 256;      // pixels
-constexpr int64_t kMaxMergeSize = 16;       // patches
+constexpr int64_t kMaxLongestEdge = 16384;               // pixels; released models have at most 1540
+constexpr int64_t kMaxPatchSize = 256;                   // pixels
+constexpr int64_t kMaxMergeSize = 16;                    // patches
+constexpr int64_t kMaxFrames = 16;                       // of a video that a patch has
+constexpr int64_t kMaxResizedPixels = int64_t{1} << 28;  // released models have at most 2^24
+constexpr double kMaxAspect = 200;                       // of a longer side to the shorter one
 
 // Pixtral: no side is longer than longest_edge; then both are rounded up to whole squares.
 void ReadLongestEdge(JsonFields* fields, ImageProcessor* processor) {
@@ -51,10 +54,85 @@ absl::StatusOr<ImageSize> SizeWithinLongestEdge(const ImageProcessor& processor,
   return ImageSize{.width = whole(width), .height = whole(height)};
 }
 
+int64_t PixelsWithinLongestEdge(const ImageProcessor& processor) {
+  const int64_t square = int64_t{processor.patch_size} * processor.merge_size;
+  const int64_t side = (processor.longest_edge + square - 1) / square * square;
+  return side * side;
+}
+
+// Qwen: whole squares, of which both sides are near the image's, and pixels in [min_pixels, max_pixels]. Either may be
+// a field of its own, which counts.
+void ReadPixelRange(JsonFields* fields, ImageProcessor* processor) {
+  processor->patch_size = 14;
+  processor->merge_size = static_cast<int32_t>(fields->IntOr("merge_size", 1, kMaxMergeSize, 2));
+  fields->IntOr("temporal_patch_size", 1, kMaxFrames, 2);
+  processor->min_pixels = int64_t{56} * 56;
+  processor->max_pixels = int64_t{28} * 28 * 1280;
+  if (const json* size = fields->Object("size"); size != nullptr) {
+    JsonFields inner(*size, absl::StrCat(fields->where(), ": size"));
+    const auto edge = [&](const char* name, const char* own, int64_t* pixels) {
+      if (inner.Has(name) || !fields->Has(own)) *pixels = inner.Int(name, 1, kMaxResizedPixels);
+    };
+    edge("shortest_edge", "min_pixels", &processor->min_pixels);
+    edge("longest_edge", "max_pixels", &processor->max_pixels);
+    fields->Adopt(inner.status());
+  }
+  processor->min_pixels = fields->IntOr("min_pixels", 1, kMaxResizedPixels, processor->min_pixels);
+  processor->max_pixels = fields->IntOr("max_pixels", 1, kMaxResizedPixels, processor->max_pixels);
+  if (!fields->status().ok() || processor->min_pixels <= processor->max_pixels) return;
+  fields->Fail(absl::StrCat("size: shortest_edge (min_pixels) is ", processor->min_pixels,
+                            " and longest_edge (max_pixels) ", processor->max_pixels, "; must not be less"));
+}
+
+// Python's round, halves to even, as nearbyint does by default.
+absl::StatusOr<ImageSize> SizeWithinPixels(const ImageProcessor& processor, ImageSize image) {
+  const double width = image.width;
+  const double height = image.height;
+  const double square = processor.patch_size * processor.merge_size;
+  if (std::max(width, height) / std::min(width, height) > kMaxAspect) {
+    return absl::InvalidArgumentError(absl::StrCat("image is ", image.width, " x ", image.height,
+                                                   " pixels; the longer side must be at most ", kMaxAspect,
+                                                   " times the shorter one"));
+  }
+  const auto size = [](double wide, double high) {
+    return ImageSize{.width = static_cast<int32_t>(wide), .height = static_cast<int32_t>(high)};
+  };
+  const double near_width = std::nearbyint(width / square) * square;
+  const double near_height = std::nearbyint(height / square) * square;
+  const auto max_pixels = static_cast<double>(processor.max_pixels);
+  const auto min_pixels = static_cast<double>(processor.min_pixels);
+  if (near_width * near_height > max_pixels) {
+    const double beta = std::sqrt(height * width / max_pixels);
+    const auto down = [&](double side) { return std::max(square, std::floor(side / beta / square) * square); };
+    return size(down(width), down(height));
+  }
+  if (near_width * near_height < min_pixels) {
+    const double beta = std::sqrt(min_pixels / (height * width));
+    const auto up = [&](double side) { return std::ceil(side * beta / square) * square; };
+    return size(up(width), up(height));
+  }
+  return size(near_width, near_height);
+}
+
+// Above max_pixels are the narrowest images, which keep one square, and where both limits are near small ones, of which
+// each side is rounded up.
+int64_t PixelsWithinRange(const ImageProcessor& processor) {
+  const double square = processor.patch_size * processor.merge_size;
+  const auto max_pixels = static_cast<double>(processor.max_pixels);
+  const auto min_pixels = static_cast<double>(processor.min_pixels);
+  const double narrowest = square * std::max(square, std::sqrt(max_pixels * kMaxAspect));
+  const double longer = std::sqrt(min_pixels * kMaxAspect);
+  const double rounded_up = min_pixels + square * (longer + min_pixels / longer) + square * square;
+  return static_cast<int64_t>(std::max({max_pixels, narrowest, rounded_up}));
+}
+
 constexpr ImageSizing kSizings[] = {
-    {"PixtralImageProcessor", &ReadLongestEdge, &SizeWithinLongestEdge},
-    {"PixtralImageProcessorFast", &ReadLongestEdge, &SizeWithinLongestEdge},
-    {"PixtralImageProcessorPil", &ReadLongestEdge, &SizeWithinLongestEdge},
+    {"PixtralImageProcessor", &ReadLongestEdge, &SizeWithinLongestEdge, &PixelsWithinLongestEdge},
+    {"PixtralImageProcessorFast", &ReadLongestEdge, &SizeWithinLongestEdge, &PixelsWithinLongestEdge},
+    {"PixtralImageProcessorPil", &ReadLongestEdge, &SizeWithinLongestEdge, &PixelsWithinLongestEdge},
+    {"Qwen2VLImageProcessor", &ReadPixelRange, &SizeWithinPixels, &PixelsWithinRange},
+    {"Qwen2VLImageProcessorFast", &ReadPixelRange, &SizeWithinPixels, &PixelsWithinRange},
+    {"Qwen2VLImageProcessorPil", &ReadPixelRange, &SizeWithinPixels, &PixelsWithinRange},
 };
 
 absl::StatusOr<const ImageSizing*> FindSizing(JsonFields* fields) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a model's image processor does: an image to the patches that the vision tower multiplies, as transformers'
-// PixtralImageProcessor makes them.
+// PixtralImageProcessor and Qwen2VLImageProcessor make them.
 // Thread rule: a processor is immutable once loaded; the functions from any thread.
 // Source: preprocessor_config.json and processor_config.json as transformers 5.24 reads them.
 #pragma once
@@ -27,6 +27,8 @@ struct ImageSizing {
   void (*read)(engine::JsonFields* fields, ImageProcessor* processor);
   // The size that an image of this size is resized to. Errors: INVALID_ARGUMENT.
   absl::StatusOr<ImageSize> (*size_of)(const ImageProcessor& processor, ImageSize image);
+  // The most pixels that size_of gives.
+  int64_t (*max_pixels)(const ImageProcessor& processor);
 };
 
 // The fields of the files, under their names, with transformers' defaults.
@@ -34,7 +36,9 @@ struct ImageProcessor {
   const ImageSizing* sizing = nullptr;  // never null once loaded
   int32_t patch_size = 16;              // pixels of a patch's side
   int32_t merge_size = 1;               // spatial_merge_size: patches of a side of the square that the model merges
-  int32_t longest_edge = 1024;          // pixels; of size
+  int32_t longest_edge = 1024;          // pixels; of size, as Pixtral has it
+  int64_t min_pixels = 0;               // of an image, as Qwen has them: size.shortest_edge and longest_edge
+  int64_t max_pixels = 0;
   bool do_resize = true;
   bool do_rescale = true;
   bool do_normalize = true;
@@ -61,10 +65,15 @@ using engine::PlaceOf;
 // squares).
 absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize image);
 
+// The most patches that GridOf gives, for which an encoder's memory is planned; without do_resize those of the largest
+// image that would need no resizing, and larger ones may come.
+int64_t MaxPatches(const ImageProcessor& processor);
+
 struct ImagePatches {
   ImageGrid grid;
   // [grid.num_patches(), 3 * patch_size * patch_size], patches in the order of PlaceOf, and in each: channel, y, x, as
-  // the weight of a convolution [out, 3, patch_size, patch_size] has them.
+  // the weight of a convolution [out, 3, patch_size, patch_size] has them. Of a convolution over frames, too, each of
+  // which the image is, they are those of one frame.
   std::vector<float> values;
 };
 

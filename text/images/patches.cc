@@ -52,6 +52,10 @@ absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize imag
   return GridOfTower(processor, *size);
 }
 
+int64_t MaxPatches(const ImageProcessor& processor) {
+  return processor.sizing->max_pixels(processor) / (int64_t{processor.patch_size} * processor.patch_size);
+}
+
 absl::StatusOr<ImagePatches> MakePatches(const ImageProcessor& processor, const Image& image) {
   const absl::StatusOr<ImageSize> size = TowerSize(processor, image.size);
   if (!size.ok()) return size.status();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the goldens of text/images: small image files with their pixels by Pillow, pixels resized by Pillow, and what
-transformers' PixtralImageProcessor makes of them.
+transformers' PixtralImageProcessor and Qwen2VLImageProcessor make of them.
 
     python tests/golden/images/make_image_goldens.py
 
@@ -20,6 +20,8 @@ from PIL import Image, ImageOps
 from transformers.image_transforms import convert_to_rgb
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.pixtral.image_processing_pixtral import PixtralImageProcessor, get_resize_output_image_size
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor, smart_resize
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEAN, STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
@@ -193,10 +195,53 @@ def processor_case(name, width, height, longest_edge, patch_size, merge_size, **
             "processor_config": {"patch_size": patch_size, "spatial_merge_size": merge_size},
             "rows": values.shape[1] // patch_size, "columns": values.shape[2] // patch_size,
             "values": text_of(values.astype("<f4").tobytes())}
-    if config["do_rescale"] and config["do_normalize"]:  # what torchvision resized, in levels
-        levels = (fast * torch.tensor(STD)[:, None, None] + torch.tensor(MEAN)[:, None, None]) * 255
-        case["torchvision_levels"] = text_of(levels.round().to(torch.uint8).numpy().tobytes())
+    if config["do_rescale"] and config["do_normalize"]:
+        case["torchvision_levels"] = levels_of(fast, MEAN, STD)
     return case
+
+
+def levels_of(values, mean, std):
+    """What torchvision resized, in levels."""
+    levels = (values * torch.tensor(std)[:, None, None] + torch.tensor(mean)[:, None, None]) * 255
+    return text_of(levels.round().to(torch.uint8).numpy().tobytes())
+
+
+def whole_image(output, config):
+    """[3, height, width] of patches [channel, frame, y, x], whose frames are equal, in blocks of merge_size."""
+    _, rows, columns = (int(side) for side in output["image_grid_thw"][0])
+    patch, merge = config["patch_size"], config["merge_size"]
+    frames = np.asarray(output["pixel_values"]).reshape(rows // merge, columns // merge, merge, merge, 3,
+                                                        config["temporal_patch_size"], patch, patch)
+    assert all(np.array_equal(frames[:, :, :, :, :, 0], frames[:, :, :, :, :, i]) for i in range(frames.shape[5]))
+    image = frames[:, :, :, :, :, 0].transpose(4, 0, 2, 5, 1, 3, 6)
+    return image.reshape(3, rows * patch, columns * patch)
+
+
+def qwen_case(name, width, height, least, most, patch_size, merge_size, **fields):
+    pixels, mean, std = scene(width, height), [0.5] * 3, [0.5] * 3
+    config = {"size": {"shortest_edge": least, "longest_edge": most}, "patch_size": patch_size,
+              "merge_size": merge_size, "temporal_patch_size": 2, "image_mean": mean, "image_std": std, **fields}
+    image, fast = (whole_image(kind(**config)(images=Image.fromarray(pixels), return_tensors=form), config)
+                   for kind, form in ((Qwen2VLImageProcessorPil, "np"), (Qwen2VLImageProcessor, "pt")))
+    return {"name": name, "width": width, "height": height, "rgb": text_of(pixels.tobytes()),
+            "preprocessor_config": {"image_processor_type": "Qwen2VLImageProcessorFast", **config}, "processor_config": {},
+            "rows": image.shape[1] // patch_size, "columns": image.shape[2] // patch_size,
+            "values": text_of(image.astype("<f4").tobytes()),
+            "torchvision_levels": levels_of(torch.tensor(fast), mean, std)}
+
+
+def qwen_size_cases():
+    """An image with a side more than 200 times the other is refused, and has 0 columns and rows here."""
+    random = np.random.default_rng(6)
+    for _ in range(400):
+        width, height = (int(side) for side in np.exp(random.uniform(0, np.log(5000), 2)))
+        patch, merge = int(random.choice([14, 16])), int(random.choice([1, 2]))
+        least, most = [(3136, 1003520), (65536, 16777216), (65536, 66000), (256, 1024)][random.integers(4)]
+        try:
+            rows, columns = (side // patch for side in smart_resize(height, width, patch * merge, least, most))
+        except ValueError:
+            rows = columns = 0
+        yield [width, height, least, most, patch, merge, columns, rows]
 
 
 def size_cases():
@@ -216,8 +261,12 @@ def processor_cases():
         processor_case("no merge", 37, 18, 24, 6, 1, resample=2),
         processor_case("bytes", 30, 22, 20, 5, 2, do_rescale=False, do_normalize=False),
         processor_case("no normalize", 16, 24, 64, 4, 2, do_normalize=False),
+        qwen_case("qwen down", 45, 33, 64, 600, 4, 2),
+        qwen_case("qwen up", 13, 10, 400, 4096, 4, 2),
+        qwen_case("qwen near", 30, 21, 64, 4096, 3, 2),
+        qwen_case("qwen pixels", 37, 18, 1, 4096, 6, 1, min_pixels=900, max_pixels=1200),
     ]
-    return {"cases": cases, "sizes": list(size_cases())}
+    return {"cases": cases, "sizes": list(size_cases()), "qwen_sizes": list(qwen_size_cases())}
 
 
 def write(name, content):

@@ -26,6 +26,10 @@ Files Own(const std::string& fields) {
   return {{kOwn, R"({"image_processor_type": "PixtralImageProcessorFast")" + fields + "}"}};
 }
 
+Files OwnOfQwen(const std::string& fields) {
+  return {{kOwn, R"({"image_processor_type": "Qwen2VLImageProcessorFast")" + fields + "}"}};
+}
+
 void ExpectProcessorRefused(Files files, absl::StatusCode code, const std::string& message) {
   const auto processor = Loaded(std::move(files));
   EXPECT_EQ(processor.status().code(), code);
@@ -46,6 +50,39 @@ TEST(ImageProcessor, HasTransformersDefaults) {
     EXPECT_DOUBLE_EQ(processor->image_mean[2], 0.40821073);
     EXPECT_DOUBLE_EQ(processor->image_std[0], 0.26862954);
   }
+}
+
+TEST(ImageProcessor, OfQwenHasTransformersDefaults) {
+  for (const char* type : {"Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil"}) {
+    const auto processor = Loaded({{kOwn, R"({"image_processor_type": ")" + std::string(type) + "\"}"}});
+    ASSERT_TRUE(processor.ok()) << processor.status();
+    EXPECT_STREQ(processor->sizing->type, type);
+    EXPECT_EQ(processor->patch_size, 14);
+    EXPECT_EQ(processor->merge_size, 2);
+    EXPECT_EQ(processor->min_pixels, 3136);
+    EXPECT_EQ(processor->max_pixels, 1003520);
+    EXPECT_DOUBLE_EQ(processor->image_mean[2], 0.40821073);
+    EXPECT_EQ(MaxPatches(*processor), 1003520 / 196);
+  }
+}
+
+// As Qwen 3.5 has them; a field of its own counts before size.
+TEST(ImageProcessor, OfQwenIsReadFromItsFile) {
+  const std::string fields = R"(, "size": {"longest_edge": 16777216, "shortest_edge": 65536}, "patch_size": 16,
+      "temporal_patch_size": 2, "merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5])";
+  auto processor = Loaded(OwnOfQwen(fields));
+  ASSERT_TRUE(processor.ok()) << processor.status();
+  EXPECT_EQ(processor->min_pixels, 65536);
+  EXPECT_EQ(processor->max_pixels, 16777216);
+  EXPECT_EQ(processor->patch_size, 16);
+  EXPECT_EQ(MaxPatches(*processor), 65536);
+  processor = Loaded(OwnOfQwen(fields + R"(, "min_pixels": 1, "max_pixels": 1000000)"));
+  ASSERT_TRUE(processor.ok()) << processor.status();
+  EXPECT_EQ(processor->min_pixels, 1);
+  EXPECT_EQ(processor->max_pixels, 1000000);
+  processor = Loaded(OwnOfQwen(R"(, "size": {"longest_edge": 5000}, "min_pixels": 7)"));
+  ASSERT_TRUE(processor.ok()) << processor.status();
+  EXPECT_EQ(processor->min_pixels, 7);
 }
 
 // As Mistral Small 3.1 has them.
@@ -96,10 +133,11 @@ TEST(ImageProcessor, IsReadFromADirectory) {
 
 TEST(ImageProcessor, OfAnUnknownTypeIsNamed) {
   const std::string known =
-      "; supported are PixtralImageProcessor, PixtralImageProcessorFast, PixtralImageProcessorPil";
-  ExpectProcessorRefused({{kOwn, R"({"image_processor_type": "Qwen2VLImageProcessor"})"}},
+      "; supported are PixtralImageProcessor, PixtralImageProcessorFast, PixtralImageProcessorPil, "
+      "Qwen2VLImageProcessor, Qwen2VLImageProcessorFast, Qwen2VLImageProcessorPil";
+  ExpectProcessorRefused({{kOwn, R"({"image_processor_type": "SiglipImageProcessor"})"}},
                          absl::StatusCode::kFailedPrecondition,
-                         R"(preprocessor_config.json: image_processor_type is "Qwen2VLImageProcessor")" + known);
+                         R"(preprocessor_config.json: image_processor_type is "SiglipImageProcessor")" + known);
   ExpectProcessorRefused({{kOuter, R"({"image_processor": {}})"}}, absl::StatusCode::kFailedPrecondition,
                          R"(processor_config.json: image_processor: image_processor_type is "")" + known);
   ExpectProcessorRefused(Own(R"(, "do_center_crop": true)"), absl::StatusCode::kFailedPrecondition,
@@ -125,6 +163,22 @@ TEST(ImageProcessor, RefusesFieldsOutsideTheirLimits) {
   };
   for (const auto& [fields, message] : rows) {
     ExpectProcessorRefused(Own(fields), absl::StatusCode::kInvalidArgument, std::string(kOwn) + ": " + message);
+  }
+  const std::pair<const char*, const char*> of_qwen[] = {
+      {R"(, "size": {"longest_edge": 5})", "size: shortest_edge is missing"},
+      {R"(, "size": {"shortest_edge": 5})", "size: longest_edge is missing"},
+      {R"(, "size": {"shortest_edge": 0, "longest_edge": 9})", "size: shortest_edge is 0; limit is [1, 268435456]"},
+      {R"(, "size": {"shortest_edge": 1, "longest_edge": 268435457})",
+       "size: longest_edge is 268435457; limit is [1, 268435456]"},
+      {R"(, "min_pixels": 0)", "min_pixels is 0; limit is [1, 268435456]"},
+      {R"(, "max_pixels": 0)", "max_pixels is 0; limit is [1, 268435456]"},
+      {R"(, "min_pixels": 9, "max_pixels": 8)",
+       "size: shortest_edge (min_pixels) is 9 and longest_edge (max_pixels) 8; must not be less"},
+      {R"(, "merge_size": 17)", "merge_size is 17; limit is [1, 16]"},
+      {R"(, "temporal_patch_size": 0)", "temporal_patch_size is 0; limit is [1, 16]"},
+  };
+  for (const auto& [fields, message] : of_qwen) {
+    ExpectProcessorRefused(OwnOfQwen(fields), absl::StatusCode::kInvalidArgument, std::string(kOwn) + ": " + message);
   }
   Files files = Own("");
   files[kOuter] = R"({"spatial_merge_size": 17})";

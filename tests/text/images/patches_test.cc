@@ -23,6 +23,13 @@ ImageProcessor ProcessorOf(const nlohmann::json& row) {
   return processor.value_or(ImageProcessor());
 }
 
+ImageProcessor QwenProcessor() {
+  const auto processor = LoadImageProcessor(
+      engine::MemoryFiles({{"preprocessor_config.json", R"({"image_processor_type": "Qwen2VLImageProcessor"})"}}));
+  EXPECT_TRUE(processor.ok()) << processor.status();
+  return processor.value_or(ImageProcessor());
+}
+
 // Element `i` of the patches as the place [channel, y, x] of the whole image.
 size_t PlaceInImage(const ImageProcessor& processor, ImageGrid grid, size_t i) {
   const auto patch_size = static_cast<size_t>(processor.patch_size);
@@ -95,6 +102,57 @@ TEST(GridOf, IsTransformers) {
       EXPECT_EQ(*grid, expected) << row;
     }
   }
+}
+
+TEST(GridOf, OfQwenIsTransformers) {
+  size_t refused = 0;
+  for (const nlohmann::json& row : ImageGoldens("processor.json")["qwen_sizes"]) {
+    ImageProcessor processor = QwenProcessor();
+    processor.min_pixels = row[2];
+    processor.max_pixels = row[3];
+    processor.patch_size = row[4];
+    processor.merge_size = row[5];
+    const ImageGrid expected = {.rows = row[7], .columns = row[6]};
+    const auto grid = GridOf(processor, {.width = row[0], .height = row[1]});
+    if (expected.num_patches() == 0) {
+      EXPECT_EQ(grid.status().code(), absl::StatusCode::kInvalidArgument) << row;
+      ++refused;
+    } else {
+      ASSERT_TRUE(grid.ok()) << row << grid.status();
+      EXPECT_EQ(*grid, expected) << row;
+      EXPECT_LE(grid->num_patches(), MaxPatches(processor)) << row;
+    }
+  }
+  EXPECT_GT(refused, 10U);
+}
+
+TEST(GridOf, OfQwenSaysWhyAnImageIsTooNarrow) {
+  EXPECT_EQ(GridOf(QwenProcessor(), {.width = 5, .height = 1001}).status().message(),
+            "image is 5 x 1001 pixels; the longer side must be at most 200 times the shorter one");
+  EXPECT_TRUE(GridOf(QwenProcessor(), {.width = 5, .height = 1000}).ok());
+}
+
+// Over limits on either side of small images, every size of image.
+TEST(MaxPatches, IsNotExceeded) {
+  ImageProcessor qwen = QwenProcessor();
+  qwen.patch_size = 3;
+  for (const auto& [least, most] : {std::pair(1, 1), {1, 36}, {36, 40}, {500, 500}, {400, 5000}}) {
+    qwen.min_pixels = least;
+    qwen.max_pixels = most;
+    int64_t largest = 0;
+    for (int32_t width = 1; width < 420; width += 3) {
+      for (int32_t height = 1; height < 420; ++height) {
+        const auto grid = GridOf(qwen, {.width = width, .height = height});
+        if (grid.ok()) largest = std::max(largest, grid->num_patches());
+      }
+    }
+    EXPECT_LE(largest, MaxPatches(qwen)) << least << " " << most;
+    EXPECT_GT(largest, 0);
+  }
+  ImageProcessor pixtral = ProcessorOf(ImageGoldens("processor.json")["cases"][0]);
+  pixtral.longest_edge = 30;
+  EXPECT_EQ(MaxPatches(pixtral), 64) << "30 pixels are 8 patches of 4, which 2 merge";
+  EXPECT_EQ(GridOf(pixtral, {.width = 90, .height = 90})->num_patches(), 64);
 }
 
 TEST(GridOf, SaysWhyAnImageIsTooNarrow) {
