@@ -33,6 +33,21 @@ ImageGrid LongestGrid(const ImageSpec& image, int32_t max_patches) {
   return {image.merge, max_patches / image.patches_per_row() * image.merge};
 }
 
+// The table of an image encoder's positions, which the host resamples; empty where it has none.
+absl::StatusOr<std::vector<float>> PatchPositionsOf(const Model& model) {
+  const float* table = model.weights(model.precisions().front()).patch_positions;
+  if (table == nullptr) return std::vector<float>();
+  const int64_t side = model.config().image.position_side;
+  std::vector<float> positions(static_cast<size_t>(side * side * model.config().hidden_dim));
+  const kernels::Device& device = *model.device();
+  const size_t bytes = positions.size() * sizeof(float);
+  absl::Status status =
+      CopyStatus(device.ops->copy_to_host(device.context, positions.data(), table, bytes), "positions of patches");
+  if (status.ok()) status = CopyStatus(device.ops->synchronize(device.context), "positions of patches");
+  if (!status.ok()) return status;
+  return positions;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create(const Model* model,
@@ -53,8 +68,10 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
   if (!ranks.ok()) return ranks.status();
   absl::StatusOr<RankBuffers> buffers = AllocateBuffers(*model, *plans, *ranks);
   if (!buffers.ok()) return buffers.status();
+  const absl::StatusOr<std::vector<float>> positions = PatchPositionsOf(*model);
+  if (!positions.ok()) return positions.status();
   return std::unique_ptr<ModelEncoderRuntime>(
-      new ModelEncoderRuntime(model, SumOf(*plans), *std::move(ranks), *std::move(buffers)));
+      new ModelEncoderRuntime(model, SumOf(*plans), *std::move(ranks), *std::move(buffers), *positions));
 }
 
 absl::StatusOr<ModelEncoderRuntime::Ranks> ModelEncoderRuntime::StartRanks(const Model& model) {
@@ -89,7 +106,8 @@ absl::StatusOr<ModelEncoderRuntime::RankBuffers> ModelEncoderRuntime::AllocateBu
   return buffers;
 }
 
-ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers)
+ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers,
+                                         const std::vector<float>& patch_positions)
     : model_(model),
       plan_(std::move(plan)),
       kv_shapes_(KvShapesOf(model->config())),
@@ -98,7 +116,9 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ra
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
   const size_t num_staged = ranks_.links != nullptr ? buffers_.size() : 1;
   rows_.reserve(num_staged);
-  for (size_t rank = 0; rank < num_staged; ++rank) rows_.emplace_back(model->config(), buffers_[rank]->plan());
+  for (size_t rank = 0; rank < num_staged; ++rank) {
+    rows_.emplace_back(model->config(), buffers_[rank]->plan(), patch_positions);
+  }
   if (model->config().classifier.mean) {
     means_.resize(static_cast<size_t>(plan_.max_sequences) * sums_.size());
   }

@@ -68,7 +68,8 @@ class ModelEncoderRuntime : public EncoderRuntime {
     std::unique_ptr<RankTeam> team;      // null: the model is not divided
     std::unique_ptr<DeviceLinks> links;  // of linked ranks; else null
   };
-  ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers);
+  ModelEncoderRuntime(const Model* model, MemoryPlan plan, Ranks ranks, RankBuffers buffers,
+                      const std::vector<float>& patch_positions);
   static absl::StatusOr<Ranks> StartRanks(const Model& model);
   static absl::StatusOr<RankBuffers> AllocateBuffers(const Model& model, const std::vector<MemoryPlan>& plans,
                                                      const Ranks& ranks);

@@ -2,6 +2,7 @@
 #include "engine/encoder/ragged_batch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/check.h"
 
@@ -14,7 +15,7 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 
 }  // namespace
 
-RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
+RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan, std::vector<float> patch_positions)
     : keeps_one_row_((config.attention.causal || config.attention.window(config.num_layers - 1) == 0) &&
                      !config.is_image_encoder()),
       causal_(config.attention.causal),
@@ -29,7 +30,7 @@ RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
                "the memory plan has no room for the arrays of a ragged batch");
   spans_.reserve(static_cast<size_t>(plan.max_sequences));
   pooled_spans_.reserve(static_cast<size_t>(plan.max_sequences));
-  if (config.is_image_encoder()) images_.emplace(config, plan);
+  if (config.is_image_encoder()) images_.emplace(config, plan, std::move(patch_positions));
 }
 
 void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {

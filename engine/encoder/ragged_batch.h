@@ -43,12 +43,12 @@ struct EncodeBatch {
 
 class RaggedBatch {
  public:
-  // plan: of PlanEncoderMemory for this config.
-  RaggedBatch(const ModelConfig& config, const MemoryPlan& plan);
+  // plan: of PlanEncoderMemory for this config. patch_positions: the table of an image encoder that has one.
+  RaggedBatch(const ModelConfig& config, const MemoryPlan& plan, std::vector<float> patch_positions = {});
 
   // REQUIRES: the batch fits the plan.
   void Stage(const EncodeBatch& batch, int32_t tokens_per_page);
-  // Copies the staged arrays into kIndices, kSpans and kPageTable; of images the patches and their rotation, too. The
+  // Copies the staged arrays into kIndices, kSpans and kPageTable; of images what ImageInputs has, too. The
   // patches are read from the batch's inputs.
   kernels::KernelStatus Upload(StepBuffers* buffers);
 

@@ -10,8 +10,9 @@ using kernels::DeviceOps;
 bool PatchEmbedding::Run() const {
   const Linear patches(context_, context_->weights.patch_embedding, kUnobservedInput);
   const LayerRows& rows = context_->rows;
+  const float* positions = context_->config.image.position_side > 0 ? rows.hidden : nullptr;
   return patches.Quantize("patches", context_->buffers.qkv, rows.count) &&
-         patches.Run("patch embedding", nullptr, rows.hidden, rows.count) &&
+         patches.Run("patch embedding", positions, rows.hidden, rows.count) &&
          (!context_->config.embedding.norm ||
           Norm(context_, context_->weights.embedding_norm).Run("patch norm", rows.hidden));
 }
@@ -22,23 +23,28 @@ Projector::Projector(LayerContext* context)
       up_(context, context->weights.projector.up, kUnobservedInput),
       down_(context, context->weights.projector.down, kUnobservedInput) {}
 
-// Merged rows are the normed ones of their patches, read as one.
 bool Projector::Run() const {
   const LayerBuffers& buffers = context_->buffers;
   const int32_t num_rows = context_->rows.count / context_->config.image.patches_per_row();
   auto* const wide = static_cast<float*>(buffers.mlp);
-  return NormPatches(buffers.attention) && merge_.Quantize("merged patches", buffers.attention, num_rows) &&
-         merge_.Run("patch merger", nullptr, buffers.qkv, num_rows) &&
-         up_.Quantize("projector input", buffers.qkv, num_rows) && up_.Run("projector up", nullptr, wide, num_rows) &&
-         RunActivation(wide, num_rows) && down_.Quantize("projector activation", wide, num_rows) &&
+  return NormPatches(buffers.attention) && QuantizeMerged(buffers.attention, num_rows) &&
+         up_.Run("projector up", nullptr, wide, num_rows) && RunActivation(wide, num_rows) &&
+         down_.Quantize("projector activation", wide, num_rows) &&
          down_.Run("projector down", nullptr, buffers.qkv, num_rows);
+}
+
+// Merged rows are the normed ones of their patches, read as one.
+bool Projector::QuantizeMerged(const float* patches, int32_t num_rows) const {
+  if (!context_->config.image.merge_matrix) return up_.Quantize("merged patches", patches, num_rows);
+  float* const merged = context_->buffers.qkv;
+  return merge_.Quantize("merged patches", patches, num_rows) &&
+         merge_.Run("patch merger", nullptr, merged, num_rows) && up_.Quantize("projector input", merged, num_rows);
 }
 
 bool Projector::NormPatches(float* out) const {
   const ModelConfig& config = context_->config;
   kernels::NormParams params = Norm(context_, context_->weights.projector.norm).Params(context_->rows.count);
   kernels::Activation width{.columns = config.hidden_dim};
-  params.kind = kernels::NormKind::kRmsNorm;
   params.epsilon = config.image.norm_epsilon;
   params.in = context_->rows.hidden;
   params.rows_out = out;
@@ -47,7 +53,7 @@ bool Projector::NormPatches(float* out) const {
 }
 
 bool Projector::RunActivation(float* rows, int32_t num_rows) const {
-  kernels::Activation width{.columns = context_->config.image.out_dim};
+  kernels::Activation width{.columns = context_->config.image.projector_dim};
   const kernels::ActivateParams activate{.kind = context_->config.image.activation,
                                          .gated = false,
                                          .in = rows,

@@ -8,21 +8,22 @@
 
 namespace dunlin::engine {
 
-// From patches to the first layer's rows: Norm(patch W^T). The rotary table, of positions in two dimensions, is the
-// batch's.
+// From patches to the first layer's rows: patch W^T, with a bias, plus the position and normed where the model has
+// those. The rotary table, of positions in two dimensions, is the batch's.
 class PatchEmbedding {
  public:
   explicit PatchEmbedding(LayerContext* context) : context_(context) {}
 
-  // Fills the rows of the context from buffers.qkv, which has the patches: [rows.count, patch_features].
+  // Fills the rows of the context from buffers.qkv, which has the patches: [rows.count, patch_inputs]. With
+  // ImageSpec::position_side the rows have the positions.
   bool Run() const;
 
  private:
   LayerContext* context_;
 };
 
-// From the last layer's rows to those of a decoder's first: Down(activation(Up(Merge(Norm(rows))))), where Merge reads
-// patches_per_row of them at once.
+// From the last layer's rows to those of a decoder's first: Down(activation(Up(Merge(Norm(rows))))), where Merge, or
+// without it Up, reads patches_per_row of them at once.
 class Projector {
  public:
   explicit Projector(LayerContext* context);
@@ -32,6 +33,8 @@ class Projector {
 
  private:
   bool NormPatches(float* out) const;
+  // Up's input, from normed patches; may use buffers.qkv.
+  bool QuantizeMerged(const float* patches, int32_t num_rows) const;
   bool RunActivation(float* rows, int32_t num_rows) const;
 
   LayerContext* context_;

@@ -49,7 +49,7 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
   size_t most = std::max(Floats(rows, config.mlp.up_features(config.max_ffn_dim())),
                          Floats(expert_rows, config.mlp.up_features(config.experts.ffn_dim)));
   most = std::max(most, Floats(rows, std::max({config.layer_input_features(), 2 * config.layer_inputs.width,
-                                               config.image.out_features_per_patch()})));
+                                               config.image.projector_features_per_patch()})));
   for (Precision precision : InputPrecisions(config, resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
     if (expert_rows == 0) continue;
@@ -68,7 +68,8 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
           config.attention.latent.plain_dim, config.attention.latent.kv_rank, config.streams.count * config.hidden_dim,
           config.attention.out_group_features(), whole.delta.output_features(), config.delta.gate_rank,
           whole.mamba.output_features(), config.experts.latent_dim, 2 * config.hidden_dim * config.num_predictors,
-          config.image.patch_features(), config.image.patches_per_row() * config.hidden_dim, config.image.out_dim}) {
+          config.image.patch_inputs(), config.image.patches_per_row() * config.hidden_dim,
+          config.image.projector_dim}) {
       if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -264,7 +265,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
   set(BufferId::kQkv, Floats(tokens, std::max({config.max_mixer_inputs(), config.classifier.num_labels,
-                                               config.image.patch_features(), config.image.out_features_per_patch()})));
+                                               config.image.patch_inputs(), config.image.out_features_per_patch()})));
   const int32_t normed_columns = SharesMambaNorm(config) ? config.undivided().mamba.output_features() : 0;
   set(BufferId::kAttention, Floats(tokens, std::max(config.max_mixer_outputs(), normed_columns)));
   set(BufferId::kGate, config.attention.output_gate ? Floats(tokens, config.attention.query_features()) : 0);

@@ -6,10 +6,11 @@
 namespace dunlin::engine {
 
 extern const ImageEncoderForm kPixtral;
+extern const ImageEncoderForm kQwenVision;
 
 namespace {
 
-constexpr const ImageEncoderForm* kForms[] = {&kPixtral};
+constexpr const ImageEncoderForm* kForms[] = {&kPixtral, &kQwenVision};
 
 }  // namespace
 

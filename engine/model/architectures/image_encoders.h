@@ -19,6 +19,8 @@ struct ImageEncoderForm {
   // Fills everything but architecture and kind, and checks every field; records errors in the reader of the object that
   // has the field. vision: of vision_config; outer: of the config itself; text: of its text model.
   void (*parse_config)(JsonFields& vision, JsonFields& outer, const ModelConfig& text, ModelConfig* config);
+  // Why a model of these types is served without its images, "" where nothing is against them; null: nothing ever is.
+  std::string (*why_not_served)(JsonFields& vision, JsonFields& outer) = nullptr;
   CheckpointNames names;
 };
 

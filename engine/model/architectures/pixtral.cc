@@ -61,7 +61,7 @@ void SetPatches(JsonFields& vision, JsonFields& outer, ModelConfig* config) {
 
 void SetProjector(JsonFields& outer, const ModelConfig& text, ModelConfig* config) {
   outer.IntOr("vision_feature_layer", -1, -1, -1);  // rows of the last layer
-  config->image.out_dim = text.hidden_dim;
+  config->image.projector_dim = config->image.out_dim = text.hidden_dim;
   config->image.norm_epsilon = text.norm.epsilon;
   config->image.projector_bias = outer.BoolOr("multimodal_projector_bias", false);
   config->image.activation = ParseActivation(outer, "projector_hidden_act", "gelu");

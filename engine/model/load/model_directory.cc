@@ -130,8 +130,10 @@ absl::StatusOr<std::optional<ParsedModel>> ParseImageEncoderConfig(std::string_v
   model.config.architecture = form->name;
   model.config.kind = ModelKind::kEncoder;
   form->parse_config(vision, fields, text->config, &model.config);
+  const std::string reason = form->why_not_served == nullptr ? "" : form->why_not_served(vision, fields);
   fields.Adopt(vision.status());
   if (!fields.status().ok()) return fields.status();
+  if (!reason.empty()) return absl::FailedPreconditionError(absl::StrCat(vision.where(), ": ", reason));
   return model;
 }
 

@@ -35,7 +35,8 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
 absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files);
 
 // The encoder of images that a multimodal config has next to the text model (architectures/image_encoders.h); none
-// where it has none that is served. Errors: as ParseModelConfig, of the text model, too.
+// where it has none that is served. Errors: as ParseModelConfig, of the text model, too; FAILED_PRECONDITION, with the
+// reason, where the model is served without its images.
 absl::StatusOr<std::optional<ParsedModel>> ParseImageEncoderConfig(std::string_view config_text,
                                                                    std::string_view hf_quant_text = "");
 

@@ -168,16 +168,18 @@ struct LayerWeights {
 // Of an encoder of images (ImageSpec): what follows its layers.
 struct ProjectorWeights {
   NormWeights norm;
-  LinearWeights merge;  // [hidden_dim, patches_per_row * hidden_dim]
-  LinearWeights up;     // [out_dim, hidden_dim]
-  LinearWeights down;   // [out_dim, out_dim]
+  LinearWeights merge;  // [hidden_dim, patches_per_row * hidden_dim], with merge_matrix
+  LinearWeights up;     // [projector_dim, hidden_dim or, without merge_matrix, patches_per_row * hidden_dim]
+  LinearWeights down;   // [out_dim, projector_dim]
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
 // precision.
 struct PrecisionWeights {
-  kernels::PackedWeight embedding;    // [vocab_size, hidden_dim], not of an encoder of images
-  LinearWeights patch_embedding;      // [hidden_dim, patch_features] of one
+  kernels::PackedWeight embedding;  // [vocab_size, hidden_dim], not of an encoder of images
+  LinearWeights patch_embedding;    // [hidden_dim, patch_inputs] of one
+  // [position_side, position_side, hidden_dim], with a position_side; read by the host, not by operations.
+  const float* patch_positions = nullptr;
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
   NormWeights embedding_norm;         // with has_embedding_norm()

@@ -13,6 +13,10 @@ using C = ModelConfig;
 // Whether a layer has a weight.
 inline constexpr auto kReadsTokens = [](const C& c, int32_t) { return !c.is_image_encoder(); };
 inline constexpr auto kReadsImages = [](const C& c, int32_t) { return c.is_image_encoder(); };
+inline constexpr auto kMergesByMatrix = [](const C& c, int32_t) {
+  return c.is_image_encoder() && c.image.merge_matrix;
+};
+inline constexpr auto kHasPatchPositions = [](const C& c, int32_t) { return c.image.position_side > 0; };
 inline constexpr auto kHasPositions = [](const C& c, int32_t) { return c.embedding.learned_positions; };
 inline constexpr auto kHasTokenTypes = [](const C& c, int32_t) { return c.embedding.num_token_types > 0; };
 inline constexpr auto kHasEmbeddingNorm = [](const C& c, int32_t) { return c.has_embedding_norm(); };
@@ -129,6 +133,7 @@ inline constexpr auto kHeadBias = [](const C& c) { return c.head.bias; };
 inline constexpr auto kDenseBias = [](const C& c) { return c.classifier.num_labels > 0 && c.classifier.dense_bias; };
 inline constexpr auto kLabelBias = [](const C& c) { return c.classifier.num_labels > 0; };
 inline constexpr auto kProjectorBias = [](const C& c) { return c.image.projector_bias; };
+inline constexpr auto kPatchBias = [](const C& c) { return c.image.patch_bias; };
 
 // Dimensions.
 inline constexpr auto kOne = [](const C&, int32_t) { return int64_t{1}; };
@@ -247,10 +252,17 @@ inline constexpr auto kSharedUpRows = [](const C& c, int32_t) {
 };
 inline constexpr auto kRouterRows = [](const C& c, int32_t) { return int64_t{c.experts.router_features()}; };
 inline constexpr auto kNumExperts = [](const C& c, int32_t) { return int64_t{c.experts.routing.num_experts}; };
-inline constexpr auto kPatchFeatures = [](const C& c, int32_t) { return int64_t{c.image.patch_features()}; };
+inline constexpr auto kPatchInputs = [](const C& c, int32_t) { return int64_t{c.image.patch_inputs()}; };
+inline constexpr auto kPatchPositionsDim = [](const C& c, int32_t) {
+  return int64_t{c.image.position_side} * c.image.position_side * c.hidden_dim;
+};
 inline constexpr auto kMergedDim = [](const C& c, int32_t) {
   return int64_t{c.image.patches_per_row()} * c.hidden_dim;
 };
+inline constexpr auto kProjectorInput = [](const C& c, int32_t) {
+  return c.image.merge_matrix ? int64_t{c.hidden_dim} : kMergedDim(c, 0);
+};
+inline constexpr auto kProjectorDim = [](const C& c, int32_t) { return int64_t{c.image.projector_dim}; };
 inline constexpr auto kImageRowDim = [](const C& c, int32_t) { return int64_t{c.image.out_dim}; };
 inline constexpr auto kNumLabels = [](const C& c, int32_t) { return int64_t{c.classifier.num_labels}; };
 

@@ -21,6 +21,7 @@ struct PrecisionWeights;
 enum class WeightSlot : uint8_t {
   kEmbedding,
   kPatchEmbedding,
+  kPatchPositions,
   kPositions,
   kTokenTypes,
   kEmbeddingNorm,

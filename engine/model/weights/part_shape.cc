@@ -11,10 +11,14 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> shape) {
   return shape;
 }
 
-// Whether `stored` is a convolution's [out, channels, height, width] with the elements of the matrix `shape`.
+// Whether `stored` is a convolution's [out, channels, height, width], or [out, channels, frames, height, width], with
+// the elements of the matrix `shape`.
 bool IsConvolutionOf(const std::vector<int64_t>& stored, const std::vector<int64_t>& shape) {
-  return stored.size() == 4 && shape.size() == 2 && stored[0] == shape[0] && stored[1] == kImageChannels &&
-         stored[2] == stored[3] && stored[1] * stored[2] * stored[3] == shape[1];
+  if ((stored.size() != 4 && stored.size() != 5) || shape.size() != 2) return false;
+  const int64_t frames = stored.size() == 5 ? stored[2] : 1;
+  const int64_t side = stored.back();
+  return stored[0] == shape[0] && stored[1] == kImageChannels && stored[stored.size() - 2] == side &&
+         frames * side * side * kImageChannels == shape[1];
 }
 
 }  // namespace
@@ -23,7 +27,7 @@ bool HasShape(const TensorInfo& tensor, const WeightPart& part) {
   if (tensor.shape == part.shape) return true;
   using enum WeightSlot;
   if (part.slot == kPatchEmbedding) return IsConvolutionOf(tensor.shape, part.shape);
-  constexpr WeightSlot kTables[] = {kMambaNorm, kEntryBias, kIndexEntryBias, kTokenExperts};
+  constexpr WeightSlot kTables[] = {kMambaNorm, kEntryBias, kIndexEntryBias, kTokenExperts, kPatchPositions};
   if (std::find(std::begin(kTables), std::end(kTables), part.slot) != std::end(kTables)) {
     return tensor.shape.size() == 2 && tensor.shape[0] * tensor.shape[1] == part.shape[0];
   }

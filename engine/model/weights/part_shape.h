@@ -10,7 +10,7 @@ namespace dunlin::engine {
 // The part's own shape, or one with the same elements in the same order that checkpoints have in its place. The
 // patches' matrix is stored as a convolution. Taps of convolutions, and vectors of heads and experts, may have
 // dimensions of one element more or fewer; the weights of Mamba2's norm may have a row for each group, and tables of
-// entries and tokens have one for each place or token.
+// entries, tokens and positions of patches have one for each place, token or position.
 bool HasShape(const TensorInfo& tensor, const WeightPart& part);
 
 }  // namespace dunlin::engine

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -49,7 +50,7 @@ TEST_F(ImageInputsTest, PlanHasRoomForTheLargestImageAndItsRows) {
   EXPECT_EQ(plan_.max_kept_rows, 4);
   // A row of 100 for each four patches takes 25 of one of them, less than the heads' 36.
   EXPECT_EQ(plan_[BufferId::kQkv], 64U * 36 * sizeof(float));
-  config_.image.out_dim = 1000;
+  config_.image.projector_dim = config_.image.out_dim = 1000;
   config_.image.patch_size = 6;
   MemoryPlan wide = *PlanEncoderMemory(config_, {Precision::kFp32}, *device_, options_);
   EXPECT_EQ(wide[BufferId::kQkv], 64U * 250 * sizeof(float));
@@ -57,6 +58,9 @@ TEST_F(ImageInputsTest, PlanHasRoomForTheLargestImageAndItsRows) {
   config_.image.patch_size = 10;
   wide = *PlanEncoderMemory(config_, {Precision::kFp32}, *device_, options_);
   EXPECT_EQ(wide[BufferId::kQkv], 64U * 300 * sizeof(float)) << "its patches";
+  config_.image.num_frames = 2;
+  wide = *PlanEncoderMemory(config_, {Precision::kFp32}, *device_, options_);
+  EXPECT_EQ(wide[BufferId::kQkv], 64U * 600 * sizeof(float)) << "of each frame";
   options_.max_context_tokens = 16;
   EXPECT_EQ(PlanEncoderMemory(config_, {Precision::kFp32}, *device_, options_)->max_tokens_per_step, 16);
 }
@@ -94,6 +98,50 @@ TEST_F(ImageInputsTest, PatchesAndRotationsFollowOneAnother) {
   ASSERT_EQ(pass.spans.count, 2);
   EXPECT_EQ(pass.spans.first[1].query_start, 4);
   EXPECT_EQ(pass.spans.first[1].query_len, 8);
+}
+
+// Two images, the second larger than what is staged at once.
+TEST_F(ImageInputsTest, PatchesAreThoseOfEachFrameAndRowsHavePositions) {
+  constexpr int32_t kTable = 3;
+  config_.max_context = 400;
+  config_.image.patch_size = 2;
+  config_.image.num_frames = 2;
+  config_.image.position_side = kTable;
+  plan_ = *PlanEncoderMemory(config_, {Precision::kFp32}, *device_, options_);
+  buffers_ = *StepBuffers::Allocate(plan_, config_.rotary.inv_freq, device_.get());
+  std::vector<float> table(std::size_t{kTable} * kTable * 12);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = std::sin(static_cast<float>(i));
+  const PatchPositions positions(table, kTable);
+  const ImageGrid grids[] = {{2, 4}, {18, 20}};
+  std::vector<std::vector<float>> patches;
+  EncodeBatch inputs;
+  for (const ImageGrid& grid : grids) {
+    std::vector<float>& values = patches.emplace_back(static_cast<size_t>(grid.num_patches()) * 12);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + patches.size() * 100'000);
+    inputs.inputs.push_back(
+        {.num_tokens = static_cast<int32_t>(grid.num_patches()), .patches = values.data(), .grid = grid});
+    inputs.num_tokens += static_cast<int32_t>(grid.num_patches());
+  }
+  RaggedBatch batch(config_, plan_, table);
+  batch.Stage(inputs, 8);
+  ASSERT_EQ(batch.Upload(buffers_.get()), kernels::KernelStatus::kOk);
+  const float* row = buffers_->floats(BufferId::kQkv);
+  const float* hidden = buffers_->floats(BufferId::kHidden);
+  for (size_t image = 0; image < patches.size(); ++image) {
+    for (int32_t patch = 0; patch < grids[image].num_patches(); ++patch, row += 24, hidden += 12) {
+      const float* own = patches[image].data() + std::size_t{12} * static_cast<size_t>(patch);
+      for (int channel = 0; channel < 3; ++channel) {
+        for (int pixel = 0; pixel < 4; ++pixel) {
+          ASSERT_EQ(row[channel * 8 + pixel], own[channel * 4 + pixel]) << patch;
+          ASSERT_EQ(row[channel * 8 + 4 + pixel], own[channel * 4 + pixel]) << patch;
+        }
+      }
+      float expected[12];
+      const PatchPlace place = PlaceOf(grids[image], 2, patch);
+      positions.Resample(grids[image], place.row, place.column, expected);
+      ASSERT_TRUE(std::equal(expected, expected + 12, hidden)) << patch;
+    }
+  }
 }
 
 }  // namespace

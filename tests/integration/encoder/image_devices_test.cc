@@ -23,6 +23,7 @@ EngineOptions RoomOnDevice() {
   EngineOptions options;
   options.max_sequences = 8;
   options.max_tokens_per_step = 512;
+  options.max_context_tokens = 512;
   return options;
 }
 

@@ -29,6 +29,7 @@ EngineOptions RoomForImages() {
   EngineOptions options;
   options.max_sequences = 8;
   options.max_tokens_per_step = 1024;
+  options.max_context_tokens = 1024;
   return options;
 }
 
