@@ -138,6 +138,7 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, const RotaryScalin
   config->rotary.dim = rotary_dim;
   config->rotary.inv_freq = InverseFrequencies(scaling, rotary_dim);
   config->rotary.attention_factors = {RotaryAttentionFactor(scaling)};
+  config->rotary.axes = RotationAxes(fields, scaling, names.sections, rotary_dim);
 }
 
 void SetQueryScale(JsonFields& fields, ModelConfig* config) {

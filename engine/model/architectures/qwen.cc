@@ -20,13 +20,16 @@ void ParseQwenWindows(JsonFields& fields, ModelConfig* config) {
 }
 
 void ParseQwen2(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext}, config);
+  ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext, .rotary = {.sections = SectionOrder::kContiguous}},
+                   config);
   ParseQwenWindows(fields, config);
   config->attention.qkv_bias = true;
 }
 
 void ParseQwen3(JsonFields& fields, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kQwenDefaultContext, .head_dim = 128}, config);
+  ParseLlamaFamily(
+      fields, {.max_context = kQwenDefaultContext, .head_dim = 128, .rotary = {.sections = SectionOrder::kInterleaved}},
+      config);
   ParseQwenWindows(fields, config);
   config->attention.qkv_bias = config->attention.out_bias = fields.BoolOr("attention_bias", false);
   config->attention.qk_norm = true;

@@ -14,7 +14,9 @@ namespace {
 constexpr int64_t kQwenMoeDefaultContext = 32768;
 
 void ParseQwenMoeBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {
-  ParseLlamaFamily(fields, {.max_context = kQwenMoeDefaultContext}, config);
+  // Of Qwen 3 VL; no Qwen 2 with experts has sections.
+  ParseLlamaFamily(fields, {.max_context = kQwenMoeDefaultContext, .rotary = {.sections = SectionOrder::kInterleaved}},
+                   config);
   ParseExperts(fields, experts, config);
   config->experts.routing.normalized = fields.BoolOr("norm_topk_prob", false);
   ParseSparseLayers(fields, config);

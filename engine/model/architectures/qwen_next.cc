@@ -22,12 +22,13 @@ constexpr int64_t kNextExpertWidth = 512;
 constexpr DeltaDefaults kNextDelta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128};
 
 void ParseNextFamily(JsonFields& fields, int64_t default_ffn, ModelConfig* config) {
-  ParseLlamaFamily(fields,
-                   {.max_context = kNextDefaultContext,
-                    .head_dim = 256,
-                    .ffn_dim = default_ffn,
-                    .rotary = {.default_partial_factor = 0.25, .partial = true}},
-                   config);
+  ParseLlamaFamily(
+      fields,
+      {.max_context = kNextDefaultContext,
+       .head_dim = 256,
+       .ffn_dim = default_ffn,
+       .rotary = {.default_partial_factor = 0.25, .partial = true, .sections = SectionOrder::kInterleaved}},
+      config);
   config->norm.weight_offset = 1.0F;
   config->attention.qk_norm = true;
   config->attention.output_gate = true;

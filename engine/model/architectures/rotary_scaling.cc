@@ -81,6 +81,18 @@ void ParseLongrope(JsonFields& rope, int64_t max_context, RotaryScaling* scaling
   scaling->max_context = std::min(max_context, static_cast<int64_t>(scaling->original_max_context));
 }
 
+void ParseSections(JsonFields& rope, RotaryScaling* scaling) {
+  scaling->sections = rope.IntListOr("mrope_section", 0, kMaxHeadDim / 2, 3);
+  if (const size_t count = scaling->sections.size(); count != 0 && count != 3) {
+    rope.Fail(absl::StrCat("mrope_section has ", count, " entries; must have 3"));
+  }
+}
+
+RotationAxis AxisInTurn(const std::vector<int64_t>& sections, int32_t pair) {
+  if (pair % 3 == 1 && pair / 3 < sections[1]) return RotationAxis::kRow;
+  return pair % 3 == 2 && pair / 3 < sections[2] ? RotationAxis::kColumn : RotationAxis::kSequence;
+}
+
 // base^(2i / dim), exponent and result rounded to FP32.
 std::vector<float> Periods(const RotaryScaling& scaling, int32_t dim) {
   std::vector<float> powers(static_cast<size_t>(dim / 2));
@@ -181,8 +193,28 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
   if (scaling.kind == RotaryScalingKind::kLlama3) ParseLlama3(rope, &scaling);
   if (scaling.kind == RotaryScalingKind::kYarn) ParseYarn(rope, max_context, &scaling);
   if (scaling.kind == RotaryScalingKind::kLongrope) ParseLongrope(rope, max_context, &scaling);
+  if (names.sections != SectionOrder::kNone) ParseSections(rope, &scaling);
   fields.Adopt(rope.status());
   return scaling;
+}
+
+std::vector<RotationAxis> RotationAxes(JsonFields& fields, const RotaryScaling& scaling, SectionOrder order,
+                                       int32_t rotary_dim) {
+  const std::vector<int64_t>& sections = scaling.sections;
+  std::vector<RotationAxis> axes;
+  if (sections.empty()) return axes;
+  if (order == SectionOrder::kInterleaved) {
+    for (int32_t pair = 0; pair < rotary_dim / 2; ++pair) axes.push_back(AxisInTurn(sections, pair));
+    return axes;
+  }
+  for (const RotationAxis axis : {RotationAxis::kSequence, RotationAxis::kRow, RotationAxis::kColumn}) {
+    axes.insert(axes.end(), static_cast<size_t>(sections[static_cast<size_t>(axis)]), axis);
+  }
+  if (std::ssize(axes) != rotary_dim / 2) {
+    fields.Fail(absl::StrCat("mrope_section adds up to ", axes.size(), "; must be ", rotary_dim / 2,
+                             ", the pairs of dimensions that rotate"));
+  }
+  return axes;
 }
 
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim) {

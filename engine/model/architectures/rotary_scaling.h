@@ -10,11 +10,16 @@
 #include <vector>
 
 #include "engine/base/json_fields.h"
+#include "engine/model/spec/layer_specs.h"
 
 namespace dunlin::engine {
 
 // kProportional: the first pairs of a whole head rotate, as many as partial_factor says; the others stay (Gemma 4).
 enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope, kProportional };
+
+// How the three numbers of mrope_section divide the pairs of dimensions that rotate among the axes of an image: one
+// after another (Qwen 2 VL, 2.5 VL), or in turn while there are any, the rest by the sequence (Qwen 3 VL, 3.5).
+enum class SectionOrder : uint8_t { kNone, kContiguous, kInterleaved };
 
 // An architecture's names of the fields beside the scaling, and the part of a head that it rotates by default.
 struct RotaryFields {
@@ -26,6 +31,7 @@ struct RotaryFields {
   const char* default_type = "default";
   const char* nested = nullptr;  // the member of rope_parameters with the parameters of these layers; null: itself
   bool stretched = false;        // max_position_embeddings is the context after linear scaling, not before it
+  SectionOrder sections = SectionOrder::kNone;  // kNone: mrope_section is not read
 };
 
 struct RotaryScaling {
@@ -43,6 +49,7 @@ struct RotaryScaling {
   bool truncate = true;                    // yarn
   std::optional<double> attention_factor;  // yarn and longrope
   std::vector<double> short_factors;       // longrope: of each pair of dimensions, up to the original context
+  std::vector<int64_t> sections;           // mrope_section: by sequence, row and column; empty: not given
   int64_t max_context = 0;                 // tokens that this scaling serves, <= kMaxContextTokens
 };
 
@@ -54,6 +61,10 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
 
 // [rotary_dim / 2], rounded to FP32 after each step as transformers does. REQUIRES: rotary_dim even and > 0.
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim);
+
+// [rotary_dim / 2], or empty where there are no sections. Records errors in `fields`.
+std::vector<RotationAxis> RotationAxes(JsonFields& fields, const RotaryScaling& scaling, SectionOrder order,
+                                       int32_t rotary_dim);
 
 // The factor of cos and sin: 1 except for yarn and longrope.
 float RotaryAttentionFactor(const RotaryScaling& scaling);

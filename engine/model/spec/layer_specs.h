@@ -297,6 +297,9 @@ struct ProductFactors {
   float mlp_down = 1.0F;
 };
 
+// What turns a pair of dimensions: a token's place in the sequence or, of a token of an image, its row or its column.
+enum class RotationAxis : uint8_t { kSequence, kRow, kColumn };
+
 // Rotary positions (Su et al. 2021), of one or several lists of frequencies.
 struct RotarySpec {
   int32_t dim = 0;              // dimensions of a head that rotate, its first; even, <= head_dim; 0: none
@@ -306,6 +309,8 @@ struct RotarySpec {
   std::vector<int8_t> layer_index;       // [num_layers] list of a layer, -1: no positions; empty: all have list 0
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + dim / 2): rows of Q and K change places at load.
   bool interleaved = false;
+  // [dim / 2] with one list, which all layers have (Qwen 2 VL and later); empty: images rotate as texts do.
+  std::vector<RotationAxis> axes;
 
   int32_t count() const {
     if (!dims.empty()) return static_cast<int32_t>(dims.size());

@@ -120,7 +120,7 @@ TEST(TextPartConfig, FieldsOfTheWholeComeFirst) {
 
 TEST(TextPartConfig, MayStandInTheConfigItself) {
   const std::string text = WithField(WithField(kText, "model_type", "\"qwen2_5_vl\""), "rope_scaling",
-                                     R"({"type": "mrope", "mrope_section": [1, 1]})");
+                                     R"({"type": "mrope", "mrope_section": [1, 1, 0]})");
   const auto flat = Parse(text);
   ASSERT_TRUE(flat.ok()) << flat.status();
   EXPECT_TRUE(flat->config.text_part && flat->config.attention.qkv_bias);
