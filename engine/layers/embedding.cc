@@ -17,11 +17,24 @@ float RoundedScale(float scale, Precision precision) {
   return kernels::Bf16ToFloat(kernels::FloatToBf16(scale));
 }
 
+namespace {
+
+// Whether rotations by the places of images, if the model has them, are all that reads a token's position.
+bool OnlyRotatesByPosition(const ModelConfig& config) {
+  const AttentionSpec& attention = config.attention;
+  if (config.rotary.axes.empty()) return true;
+  return config.rotary.count() == 1 && attention.query_scale_beta == 0.0F && !attention.is_latent() &&
+         !attention.is_compressed();
+}
+
+}  // namespace
+
 bool TakesRows(const ModelConfig& config, int32_t num_ranks) {
   const EmbeddingSpec& embedding = config.embedding;
   const bool changed = embedding.learned_positions || embedding.num_token_types > 0 || config.has_embedding_norm();
   const bool reads_tokens = config.has_layer_inputs() || !config.experts.by_token.empty();
-  return !config.is_encoder() && num_ranks == 1 && !changed && !reads_tokens && !config.has_streams();
+  return !config.is_encoder() && num_ranks == 1 && !changed && !reads_tokens && !config.has_streams() &&
+         OnlyRotatesByPosition(config);
 }
 
 // The terms are added in transformers' order: word, type, position.
@@ -32,7 +45,8 @@ bool Embedding::Run() const {
                                             : Gather("embedding", context_->weights.embedding,
                                                      context_->inputs.token_ids, false, scale) &&
                                                   CopyPromptRows() && AddTypesAndPositions() && NormSum();
-  return embedded && FillRotaryTables() && (!config.has_layer_inputs() || LayerInputs(context_).Fill());
+  return embedded && FillRotaryTables() && CopyRotations() &&
+         (!config.has_layer_inputs() || LayerInputs(context_).Fill());
 }
 
 bool Embedding::AddTypesAndPositions() const {
@@ -114,6 +128,19 @@ bool Embedding::FillRotaryTables() const {
         .cos_sin = context_->buffers.rotary + int64_t{config.rotary.dims_before(i)} * num_tokens,
         .num_tokens = num_tokens};
     if (!context_->Run(&DeviceOps::rotary_table, rotary, "rotary table")) return false;
+  }
+  return true;
+}
+
+bool Embedding::CopyRotations() const {
+  const kernels::Device& device = *context_->buffers.device;
+  const int64_t dim = context_->config.rotary.dim;
+  for (const RowRun& run : context_->inputs.row_runs) {
+    if (run.rotations == nullptr) continue;
+    const size_t bytes = static_cast<size_t>(run.num_rows * dim) * sizeof(float);
+    float* const rows = context_->buffers.rotary + run.first_row * dim;
+    const auto copied = device.ops->copy_to_device(device.context, rows, run.rotations, bytes);
+    if (!context_->Check(copied, "copy of an image's rotations")) return false;
   }
   return true;
 }

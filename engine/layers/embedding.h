@@ -34,6 +34,8 @@ class Embedding {
   bool FinishDivided() const;
   bool NormSum() const;
   bool FillRotaryTables() const;
+  // Puts the rotations of images, by row and column, in place of those by position.
+  bool CopyRotations() const;
 
   LayerContext* context_;
 };

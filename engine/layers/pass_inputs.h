@@ -62,8 +62,11 @@ using StateParts = HostList<StatePart>;
 // Rows of the batch, next to each other, that PromptRows has in place of the embeddings of their tokens.
 struct RowRun {
   const float* values = nullptr;  // [num_rows, hidden_dim], host memory
-  int32_t first_row = 0;          // of the batch
-  int32_t num_rows = 0;           // >= 1
+  // RotaryTableParams::cos_sin of the rows, [num_rows, RotarySpec::dim], host memory that is left alone until the pass
+  // has ended; null: they rotate by `positions`.
+  const float* rotations = nullptr;
+  int32_t first_row = 0;  // of the batch
+  int32_t num_rows = 0;   // >= 1
 };
 
 struct AdapterRows;  // adapter_rows.h

@@ -27,6 +27,7 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
   limits.max_context_tokens =
       options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
   limits.row_columns = runtime.takes_rows() ? config.hidden_dim : 0;
+  limits.image_columns = !config.rotary.axes.empty();
   limits.max_queued_tokens = options.max_queued_tokens;
   limits.num_pages = runtime.num_pages();
   limits.kv_groups = runtime.kv_groups();

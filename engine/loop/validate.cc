@@ -97,6 +97,19 @@ Violation BadRows(std::string problem, std::string limit) {
   return Violation::Of(F::kPromptTokens, std::move(problem), std::move(limit));
 }
 
+// Whether the tokens of an image rotate by row and column is the model's to say.
+std::optional<Violation> CheckImageColumns(const PromptRows::Span& span, const RequestLimits& limits) {
+  const int32_t columns = span.image_columns;
+  if (!limits.image_columns) {
+    if (columns == 0) return std::nullopt;
+    return BadRows(absl::StrCat("has an image of ", columns, " columns at ", span.first),
+                   "0 columns: the model has no positions by row and column");
+  }
+  if (columns >= 1 && span.count % columns == 0) return std::nullopt;
+  return BadRows(absl::StrCat("has an image of ", columns, " columns at ", span.first),
+                 absl::StrCat("a divisor of its ", span.count, " rows"));
+}
+
 // The rows themselves: whether the model takes such, and as many as the spans say.
 std::optional<Violation> CheckRows(const Request& request, const RequestLimits& limits) {
   const PromptRows& rows = *request.rows;
@@ -116,6 +129,7 @@ std::optional<Violation> CheckRows(const Request& request, const RequestLimits& 
       return BadRows(absl::StrCat("has ", span.count, " rows at ", span.first),
                      absl::StrCat("1 or more at each place, in order, within [", end, ", ", prompt_tokens, ")"));
     }
+    if (auto v = CheckImageColumns(span, limits)) return v;
     num_rows += span.count;
     end = span.first + span.count;
   }

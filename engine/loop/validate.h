@@ -22,6 +22,7 @@ inline constexpr size_t kMaxCacheSaltBytes = 128;
 struct RequestLimits {
   int32_t vocab_size = 0;
   int32_t row_columns = 0;                                         // PromptRows::columns; 0: prompts have no rows
+  bool image_columns = false;                                      // whether their spans have them, or must not
   int32_t max_context_tokens = 0;                                  // prompt + output
   int64_t max_queued_tokens = 0;                                   // a longer prompt could never be queued
   int32_t num_pages = 0;                                           // of the KV pool

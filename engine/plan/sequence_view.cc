@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/request/image_positions.h"
 #include "engine/sampling/banned_tokens.h"
 #include "engine/sampling/sample_rows.h"
 
@@ -85,6 +86,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
            .drawn_by = share.drawn_by,
            .adapter = sequence.adapter,
            .rows = share.first_position < sequence.prompt_len ? sequence.rows : nullptr,
+           .position_shift = sequence.rows == nullptr ? 0 : PositionShift(*sequence.rows, share.first_position),
            .row = DrawRow(sequence.sampling, sequence.output_index, end)};
   FillScores(sequence, step);
   const bool scores_next = step->num_scored > 0 && step->first_scored + step->num_scored > end;

@@ -66,7 +66,8 @@ struct SequenceStep {
   // Where the tokens lie in the prompt: what its row tokens stand for; null: it has none. The sequence's request keeps
   // it.
   const PromptRows* rows = nullptr;
-  PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
+  int32_t position_shift = 0;  // PositionShift of the prompt's rows at first_position
+  PlanRange tokens = {};       // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
   // Of StepPlan::pages, [page sets, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order,
   // or more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.
   PlanRange pages = {};

@@ -246,6 +246,7 @@ absl::StatusOr<MemoryPlan> PlanBuffers(const ModelConfig& config, const std::vec
   plan.takes_drawn_tokens = TakesDrawnTokens(config, device, options);
   plan.steps_in_flight = options.steps_in_flight > 0 ? options.steps_in_flight : plan.takes_drawn_tokens ? 2 : 1;
   plan.predicts = config.num_predictors > 0;
+  if (!config.rotary.axes.empty()) plan.image_rotation = config.rotary;
   if (config.is_encoder() && (config.is_recurrent() || config.attention.is_compressed())) {
     return absl::FailedPreconditionError(absl::StrCat(
         config.architecture, config.is_recurrent() ? " has recurrent layers" : " has entries of groups of tokens",

@@ -91,6 +91,7 @@ struct MemoryPlan {
   int32_t max_pages_per_sequence = 0;       // of one group, in the precision that packs fewest tokens into a page
   int32_t max_context_tokens = 0;           // prompt + output
   int32_t attention_chunk = 0;              // positions, of layers that have chunks of them: AttentionSpec::chunk
+  RotarySpec image_rotation;                // ModelConfig::rotary where it has axes; else without dimensions
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
   int32_t num_graphs = 0;  // recorded decode steps that there may be at once; 0: none is recorded

@@ -19,10 +19,15 @@ bool IsOneDraw(const SequenceStep& step) {
          step.adapter == nullptr;
 }
 
+size_t ArrayBytes(const MemoryPlan& plan) {
+  return plan[BufferId::kIndices] + plan[BufferId::kSpans] + plan[BufferId::kPageTable];
+}
+
 }  // namespace
 
 size_t StepInputs::ArenaBytes(const MemoryPlan& plan) {
-  return plan[BufferId::kIndices] + plan[BufferId::kSpans] + plan[BufferId::kPageTable];
+  const size_t rotations = static_cast<size_t>(plan.max_tokens_per_step) * static_cast<size_t>(plan.image_rotation.dim);
+  return ArrayBytes(plan) + rotations * sizeof(float);
 }
 
 StepInputs::StepInputs(const MemoryPlan& plan)
@@ -33,7 +38,9 @@ StepInputs::StepInputs(const MemoryPlan& plan, int32_t* arena) : StepInputs(plan
 StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena)
     : own_(std::move(own)),
       arena_(arena == nullptr ? own_.data() : arena),
-      max_words_(ArenaBytes(plan) / sizeof(int32_t)),
+      max_words_(ArrayBytes(plan) / sizeof(int32_t)),
+      image_rotation_(plan.image_rotation),
+      rotations_(reinterpret_cast<float*>(arena_ + max_words_)),
       max_tokens_(plan.max_tokens_per_step),
       max_sequences_(plan.max_sequences),
       max_context_tokens_(plan.max_context_tokens),
@@ -114,8 +121,8 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .page_table_row = i};
     StagePages(plan, step, i, PagesOf(step, tokens_per_page));
     StageHeadRows(step, sequence_index);
-    StageRows(step);
     StageTokens(plan, step, tokens_per_page);
+    StageRows(step, spans_[i].query_start);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
   num_kept_rows_ = static_cast<int32_t>(head_rows_.size()) + num_repeated;
@@ -184,7 +191,7 @@ void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
     host_array(0)[next_token_] = (IsRowToken(tokens[i]) ? 0 : tokens[i]) - first_token_;
-    host_array(1)[next_token_] = position;
+    host_array(1)[next_token_] = position - step.position_shift;
     host_array(2)[next_token_] = position % tokens_per_page;
     const PageId* set = pages + int64_t{position / tokens_per_page} * num_groups_;
     for (int32_t group = 0; group < num_groups_; ++group) {
@@ -237,7 +244,7 @@ void StepInputs::StageHeadSpans(int32_t first_sequence) {
       last = &spans[num_head_spans_++];
       *last = {.query_start = static_cast<int32_t>(i),
                .query_len = 0,
-               .first_position = host_array(1)[row],
+               .first_position = spans_[sequence].first_position + row - spans_[sequence].query_start,
                .page_table_row = sequence};
     }
     max_head_query_tokens_ = std::max(max_head_query_tokens_, ++last->query_len);

@@ -12,6 +12,7 @@
 #include "engine/layers/pass_inputs.h"
 #include "engine/plan/step_plan.h"
 #include "engine/runtime/hidden_rows.h"
+#include "engine/runtime/image_rotations.h"
 #include "engine/runtime/step_buffers.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/status.h"
@@ -40,7 +41,10 @@ class StepInputs {
   void RoundShapes() { rounds_shapes_ = true; }
 
   // For a new step: what was staged has been copied.
-  void Restart() { next_word_ = 0; }
+  void Restart() {
+    next_word_ = 0;
+    next_rotation_ = 0;
+  }
   // Fills the arrays from one sub-batch. REQUIRES: it fits the plan, and its tokens have pages.
   void Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page);
   // Of a layer that predicts, after Stage: the rows of the positions before the tokens, whose hidden rows `rows` knows,
@@ -83,7 +87,7 @@ class StepInputs {
 
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(0); }       // [num_tokens]
-  const int32_t* positions() const { return device_array(1); }       // [num_tokens] in the sequence
+  const int32_t* positions() const { return device_array(1); }       // [num_tokens] index in the sequence, less shifts
   const int32_t* token_slot() const { return device_array(2); }      // [num_tokens] index in the page
   const int32_t* head_row_index() const { return device_array(3); }  // [kept rows] row of the batch
   const int32_t* token_page() const { return device_array(4); }      // [groups, num_tokens] page id
@@ -114,7 +118,9 @@ class StepInputs {
   void Place(const SubBatch& batch, int32_t num_repeated, int32_t pages_per_sequence);
   void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_page_sets);
   void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
-  void StageRows(const SequenceStep& step);
+  void StageRows(const SequenceStep& step, int32_t first_row);
+  void ShiftPositions(const SequenceStep& step, int32_t first_row);
+  const float* StageRotations(const ImageRows& rows);
   void RepeatRow(int32_t row, int32_t to);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
@@ -135,9 +141,12 @@ class StepInputs {
   StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena);
 
   std::vector<int32_t> own_;  // empty where the memory is borrowed
-  int32_t* arena_;            // [ArenaBytes / 4]: of each sub-batch its indices, spans and page table
-  size_t max_words_;
+  int32_t* arena_;            // [ArenaBytes / 4]: of each sub-batch its indices, spans and page table; then rotations
+  size_t max_words_;          // without rotations
   size_t next_word_ = 0;
+  RotarySpec image_rotation_;  // MemoryPlan's
+  float* rotations_;           // [max_tokens, image_rotation_.dim] of the step's images
+  int64_t next_rotation_ = 0;  // row
   int64_t max_tokens_;
   int64_t max_sequences_;
   int32_t max_context_tokens_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/request/image_positions.h"
 #include "engine/runtime/step_inputs.h"
 
 namespace dunlin::engine {
@@ -60,22 +61,56 @@ void StepInputs::PointStateParts() {
   }
 }
 
-// The tokens of the step are the next ones to be staged.
-void StepInputs::StageRows(const SequenceStep& step) {
+// first_row: of the step's tokens, which have been staged.
+void StepInputs::StageRows(const SequenceStep& step, int32_t first_row) {
   if (step.rows == nullptr) return;
   const int64_t columns = step.rows->columns;
   const int32_t end = step.first_position + step.num_tokens;
   const float* values = step.rows->values.data();
+  int32_t shift = 0;
   for (const PromptRows::Span& span : step.rows->spans) {
     const int32_t first = std::max(span.first, step.first_position);
     const int32_t num_rows = std::min(span.first + span.count, end) - first;
     if (num_rows > 0) {
-      row_runs_.push_back({.values = values + (first - span.first) * columns,
-                           .first_row = next_token_ + first - step.first_position,
-                           .num_rows = num_rows});
+      RowRun& run = row_runs_.emplace_back();
+      run = {.values = values + (first - span.first) * columns,
+             .first_row = first_row + first - step.first_position,
+             .num_rows = num_rows};
+      if (span.image_columns > 0) {
+        run.rotations = StageRotations({.columns = span.image_columns,
+                                        .first = first - span.first,
+                                        .count = num_rows,
+                                        .first_position = span.first - shift});
+      }
     }
     values += span.count * columns;
+    shift += ShiftOf(span);
   }
+  ShiftPositions(step, first_row);
+}
+
+// Of tokens after images that begin or end in the step; those before it are in position_shift.
+void StepInputs::ShiftPositions(const SequenceStep& step, int32_t first_row) {
+  int32_t* const positions = host_array(1) + first_row;
+  int32_t shift = 0;
+  int32_t next = 0;  // of the step's tokens
+  for (const PromptRows::Span& span : step.rows->spans) {
+    const int32_t end = span.first + span.count - step.first_position;
+    if (end >= step.num_tokens) break;
+    if (end <= 0) continue;
+    for (; next < end; ++next) positions[next] -= shift;
+    shift += ShiftOf(span);
+  }
+  for (; next < step.num_tokens; ++next) positions[next] -= shift;
+}
+
+const float* StepInputs::StageRotations(const ImageRows& rows) {
+  DUNLIN_CHECK(image_rotation_.dim > 0, "an image with columns, of a model that does not rotate by them");
+  DUNLIN_CHECK(next_rotation_ + rows.count <= max_tokens_, "a step exceeds the planned rotations of images");
+  float* const rotations = rotations_ + next_rotation_ * image_rotation_.dim;
+  next_rotation_ += rows.count;
+  FillImageRotations(image_rotation_, rows, rotations);
+  return rotations;
 }
 
 bool StepInputs::StageDrawn(const StepPlan& plan, const SubBatch& batch, std::span<const int32_t> draws) {

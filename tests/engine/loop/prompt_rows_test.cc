@@ -96,6 +96,26 @@ TEST(ValidatePromptRows, RefusesRowsWhereTheModelTakesNone) {
   EXPECT_EQ(std::string(request.Validate(limits).message()), "prompt has images, which the model does not take");
 }
 
+TEST(ValidatePromptRows, TakesColumnsOfImagesWhereTheModelRotatesByThemAndThereAlone) {
+  RequestLimits limits = LimitsOfRows();
+  RowsRequest request;
+  request.rows.spans[0].image_columns = 2;
+  EXPECT_EQ(std::string(request.Validate(limits).message()),
+            "prompt has an image of 2 columns at 1; limit is 0 columns: the model has no positions by row and column");
+  limits.image_columns = true;
+  EXPECT_EQ(std::string(request.Validate(limits).message()),
+            "prompt has an image of 0 columns at 4; limit is a divisor of its 1 rows");
+  request.rows.spans[1].image_columns = 1;
+  EXPECT_TRUE(request.Validate(limits).ok()) << request.Validate(limits);
+  request.rows.spans[0].image_columns = 1;
+  EXPECT_TRUE(request.Validate(limits).ok()) << request.Validate(limits);
+  for (const int32_t columns : {3, 4, -1, -2, std::numeric_limits<int32_t>::min()}) {
+    request.rows.spans[0].image_columns = columns;
+    EXPECT_EQ(std::string(request.Validate(limits).message()),
+              absl::StrCat("prompt has an image of ", columns, " columns at 1; limit is a divisor of its 2 rows"));
+  }
+}
+
 TEST(ValidatePromptRows, RefusesRowTokensWithoutRows) {
   RowsRequest request;
   EXPECT_EQ(std::string(ValidateRequest(request.request, LimitsOfRows()).message()),

@@ -14,6 +14,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FieldsAre;
 
+// The pairs of dimensions in turn.
+void SetAxes(ModelConfig* config) {
+  config->rotary.axes.resize(config->rotary.inv_freq.size());
+  for (size_t i = 0; i < config->rotary.axes.size(); ++i) config->rotary.axes[i] = static_cast<RotationAxis>(i % 3);
+}
+
 TEST(TakesRows, HoldsWhereAnEmbeddingEntersTheFirstLayerAsItIs) {
   EXPECT_TRUE(TakesRows(SmallLlamaConfig(), 1));
   EXPECT_FALSE(TakesRows(SmallLlamaConfig(), 2)) << "divided";
@@ -31,6 +37,17 @@ TEST(TakesRows, HoldsWhereAnEmbeddingEntersTheFirstLayerAsItIs) {
       {"inputs of layers", false, [](ModelConfig* config) { config->layer_inputs.width = 4; }},
       {"residual streams", false, [](ModelConfig* config) { config->streams.count = 2; }},
       {"experts by token", false, [](ModelConfig* config) { config->experts.by_token = {true}; }},
+      {"rotations by row and column", true, [](ModelConfig* config) { SetAxes(config); }},
+      {"those of several lists", false,
+       [](ModelConfig* config) {
+         SetAxes(config);
+         config->rotary.inv_freq.resize(2 * config->rotary.inv_freq.size());
+       }},
+      {"those, and queries' factors by position", false,
+       [](ModelConfig* config) {
+         SetAxes(config);
+         config->attention.query_scale_beta = 0.1F;
+       }},
   };
   for (const auto& each : cases) {
     ModelConfig config = SmallLlamaConfig();
@@ -89,15 +106,17 @@ class PromptRowsOfAStep : public ::testing::Test {
 
 TEST_F(PromptRowsOfAStep, AreThoseOfItsTokensAndNoDeviceSeesTheirIds) {
   Stage(0, 14);
-  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(0), 3, 3), FieldsAre(Row(3), 8, 2), FieldsAre(Row(5), 11, 4)));
+  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(0), nullptr, 3, 3), FieldsAre(Row(3), nullptr, 8, 2),
+                                  FieldsAre(Row(5), nullptr, 11, 4)));
   EXPECT_THAT(token_ids(), ElementsAre(22, 30, 31, 0, 0, 0, 35, 36, 0, 0, 39, 0, 0, 0, 0));
 }
 
 TEST_F(PromptRowsOfAStep, AreCutWhereTheStepIs) {
   Stage(3, 9);
-  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(1), 1, 2), FieldsAre(Row(3), 5, 2), FieldsAre(Row(5), 8, 2)));
+  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(1), nullptr, 1, 2), FieldsAre(Row(3), nullptr, 5, 2),
+                                  FieldsAre(Row(5), nullptr, 8, 2)));
   Stage(12, 1);
-  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(7), 1, 1)));
+  EXPECT_THAT(runs(), ElementsAre(FieldsAre(Row(7), nullptr, 1, 1)));
   Stage(5, 2);
   EXPECT_THAT(runs(), ElementsAre()) << "between them";
   EXPECT_THAT(token_ids(), ElementsAre(22, 35, 36));

@@ -95,7 +95,7 @@ TEST_P(AllocationTest, AStepOfAsManyRunsOfRowsAsThereCanBeAllocatesNothing) {
   PromptRows rows;
   rows.columns = config.hidden_dim;
   for (int32_t i = 0; i < 64; i += 2) {
-    rows.spans.push_back({i, 1});
+    rows.spans.push_back({.first = i, .count = 1, .image_columns = config.rotary.axes.empty() ? 0 : 1});
     prompt[static_cast<size_t>(i)] = kFirstRowToken + i;
   }
   rows.values.assign(rows.spans.size() * static_cast<size_t>(rows.columns), 0.01F);
@@ -135,7 +135,7 @@ TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadOnly) {
   EXPECT_GT(client.engine().stats().preemptions, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, ::testing::Values("gpt2_tiny", "llama_gqa"),
+INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, ::testing::Values("gpt2_tiny", "llama_gqa", "qwen3_vl_tiny"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

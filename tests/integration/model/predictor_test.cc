@@ -171,11 +171,11 @@ TEST_P(Predictors, HaveTheBitsOfOneRank) {
 }
 
 // Rows in place of its first ten tokens: it is not guessed from, and its neighbours are.
-Request WithAnyRows(Request request, int32_t columns) {
+Request WithAnyRows(Request request, const ModelConfig& config) {
   PromptRows rows;
-  rows.spans = {{0, 10}};
-  rows.columns = columns;
-  for (int32_t i = 0; i < 10 * columns; ++i) rows.values.push_back(std::sin(static_cast<float>(i)));
+  rows.spans = {{.first = 0, .count = 10, .image_columns = config.rotary.axes.empty() ? 0 : 5}};
+  rows.columns = config.hidden_dim;
+  for (int32_t i = 0; i < 10 * rows.columns; ++i) rows.values.push_back(std::sin(static_cast<float>(i)));
   std::iota(request.prompt.begin(), request.prompt.begin() + 10, kFirstRowToken);
   request.sampling.prompt_logprobs = -1;
   request.rows = std::make_shared<const PromptRows>(std::move(rows));
@@ -201,7 +201,7 @@ TEST_P(Predictors, ChangeNoTokenAndNoBit) {
       requests.push_back(request);
     }
     if (GetParam().num_ranks > 1) continue;
-    requests.push_back(WithAnyRows(requests.back(), test.model->config().hidden_dim));
+    requests.push_back(WithAnyRows(requests.back(), test.model->config()));
   }
   EngineOptions options;
   EngineClient plain(plain_model.model.get(), options);

@@ -198,7 +198,8 @@ TEST(PromptRowsOfModels, AreTakenByMostFamilies) {
     return summary.ok() && TakesRows(summary->config, 1);
   };
   for (const char* name : {"gemma3_tiny", "gemma4_tiny", "glm4v_tiny", "internvl_tiny", "kimi_k25_tiny", "lfm2_tiny",
-                           "llama4_tiny", "ministral3_tiny", "mistral4_tiny", "qwen25_vl_tiny", "qwen3_vl_tiny"}) {
+                           "llama4_tiny", "ministral3_tiny", "mistral4_tiny", "qwen25_vl_tiny", "qwen3_vl_moe_tiny",
+                           "qwen3_vl_tiny", "qwen35_tiny", "qwen35moe_tiny"}) {
     EXPECT_TRUE(takes_rows(name)) << name;
   }
   for (const char* name : {"bloom_tiny", "deepseek_v4_tiny", "gemma4_e_tiny", "gpt2_tiny", "muse_glimmer_tiny"}) {
@@ -221,7 +222,7 @@ TEST(PromptRowsOfModels, AreRefusedOfOneThatIsDivided) {
 }
 
 // A plain decoder, one that scales its embeddings and has windows, one with states.
-const auto kRowModels = ::testing::Values("llama_gqa", "gemma3_tiny", "qwen35_tiny");
+const auto kRowModels = ::testing::Values("llama_gqa", "gemma3_tiny", "qwen3next_tiny");
 INSTANTIATE_TEST_SUITE_P(Cpu, PromptRowsBits, ::testing::Combine(::testing::ValuesIn(BestCpuPlace()), kRowModels),
                          PlacedModelName);
 INSTANTIATE_TEST_SUITE_P(Fake, PromptRowsBits, ::testing::Combine(::testing::ValuesIn(FakePlaces()), kRowModels),
